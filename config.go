@@ -1,0 +1,161 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Config says how to make a RateLimiter. Its zero value is what New uses: YAML
+// in the default file, with the quotas of Gemini.
+type Config struct {
+	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db
+	// with SQLite) in the folder .core of the home folder, which is the first of
+	// the environment variables CORE_HOME, HOME and USERPROFILE that is set.
+	FilePath string
+	// Backend is how the state is kept: "yaml", the default, or "sqlite". Case
+	// and surrounding space do not matter.
+	Backend string
+	// Quotas are limits per model. They win over those of Providers.
+	Quotas map[string]ModelQuota
+	// Providers are the providers whose default profiles are loaded. Names
+	// without a profile are passed over. Without Providers and Quotas it is
+	// Gemini's.
+	Providers []Provider
+	// Margin keeps every charge of the minute counted that much longer than a
+	// minute. A provider counts a call when it arrives, which is later than the
+	// moment at which it was recorded here, by as much as the network takes;
+	// 250 ms covers most. Zero, the default, is a minute exactly. It must not be
+	// negative nor over 24 hours.
+	Margin time.Duration
+}
+
+const (
+	backendYAML   = "yaml"
+	backendSQLite = "sqlite"
+)
+
+// New returns a limiter with the quotas of Gemini that keeps its state in the
+// default YAML file. It does not load the file: see [RateLimiter.Load]. It
+// fails when no home folder is known.
+func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
+
+// NewWithConfig returns a limiter made as cfg says. It does not load the state
+// file: see [RateLimiter.Load].
+//
+// It fails when cfg has an unknown backend, a margin out of range, or a quota
+// with a negative limit (ErrInvalidQuota); when FilePath is empty and no home
+// folder is known; and, with SQLite, as [NewWithSQLiteConfig] does.
+func NewWithConfig(cfg Config) (*RateLimiter, error) {
+	backend := strings.ToLower(strings.TrimSpace(cfg.Backend))
+	switch backend {
+	case "":
+		backend = backendYAML
+	case backendYAML, backendSQLite:
+	default:
+		return nil, fmt.Errorf("new limiter: %w: %q, want %q or %q",
+			errUnknownBackend, cfg.Backend, backendYAML, backendSQLite)
+	}
+	path := cfg.FilePath
+	if path == "" {
+		var err error
+		if path, err = defaultPath(backend); err != nil {
+			return nil, fmt.Errorf("new limiter: %w", err)
+		}
+	}
+	if backend == backendSQLite {
+		return NewWithSQLiteConfig(path, cfg)
+	}
+	rl, err := newLimiter(cfg)
+	if err != nil {
+		return nil, err
+	}
+	rl.filePath = absolute(path)
+	// A program that never calls Persist may run where it cannot write, so a
+	// folder that cannot be made is for Persist to report.
+	if os.MkdirAll(filepath.Dir(rl.filePath), 0o700) == nil {
+		sweepTemps(rl.filePath)
+	}
+	return rl, nil
+}
+
+// NewWithSQLite returns a limiter with the quotas of Gemini that keeps its
+// state in the SQLite database at dbPath. It fails as [NewWithSQLiteConfig]
+// does.
+func NewWithSQLite(dbPath string) (*RateLimiter, error) {
+	return NewWithSQLiteConfig(dbPath, Config{})
+}
+
+// NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite
+// database at dbPath, which it creates where it is missing, readable only for
+// its owner. Backend and FilePath of cfg are ignored. dbPath is a path, never a
+// connection string. The state is not loaded: see [RateLimiter.Load]. Close the
+// limiter when it is no longer needed.
+//
+// It fails like [NewWithConfig], when the database cannot be opened, and with
+// ErrCorruptState when the file is damaged, of another program, or of a newer
+// version of this one; such a file is left as it is.
+func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
+	rl, err := newLimiter(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if rl.sqlite, err = openSQLite(dbPath); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
+	}
+	return rl, nil
+}
+
+func newLimiter(cfg Config) (*RateLimiter, error) {
+	if cfg.Margin < 0 || cfg.Margin > 24*time.Hour {
+		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
+	}
+	if err := validateQuotas(cfg.Quotas); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
+	}
+	rl := &RateLimiter{
+		Quotas: make(map[string]ModelQuota),
+		State:  make(map[string]*UsageStats),
+		margin: cfg.Margin,
+	}
+	providers := cfg.Providers
+	if len(providers) == 0 && len(cfg.Quotas) == 0 {
+		providers = []Provider{ProviderGemini}
+	}
+	profiles := DefaultProfiles()
+	for _, provider := range providers {
+		rl.supplyLocked(profiles[provider].Models)
+	}
+	for model, quota := range cfg.Quotas {
+		rl.Quotas[model] = quota
+		delete(rl.supplied, model)
+	}
+	rl.clock.sync()
+	return rl, nil
+}
+
+// defaultPath returns the state file of a backend in the home folder.
+func defaultPath(backend string) (string, error) {
+	name := "ratelimits.yaml"
+	if backend == backendSQLite {
+		name = "ratelimits.db"
+	}
+	for _, env := range []string{"CORE_HOME", "HOME", "USERPROFILE"} {
+		if home := os.Getenv(env); home != "" {
+			return filepath.Join(home, ".core", name), nil
+		}
+	}
+	return "", errors.New("no home folder: set CORE_HOME, HOME or USERPROFILE, or Config.FilePath")
+}
+
+// absolute makes path independent of the working directory, which the program
+// may change later.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,59 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors that callers match with errors.Is. Each says when it is returned.
+var (
+	// ErrInvalidTokens is returned by WaitForCapacity for a negative estimate.
+	ErrInvalidTokens = errors.New("invalid tokens")
+
+	// ErrInvalidQuota is returned by a constructor, Load and
+	// MigrateYAMLToSQLite for a negative limit. The error names the model, the
+	// field and the value.
+	ErrInvalidQuota = errors.New("invalid quota")
+
+	// ErrNeverFits is what a LimitError unwraps to when the request can never
+	// pass, however long one waits: it is larger than the quota itself, or the
+	// quota is invalid.
+	ErrNeverFits = errors.New("request never fits its quota")
+
+	// ErrCorruptState is returned by Load, by the constructors of the SQLite
+	// backend and by MigrateYAMLToSQLite for a state file that cannot be read as
+	// one: damaged, of another program, of a newer version of this one, or
+	// hostile. Nothing is overwritten.
+	ErrCorruptState = errors.New("corrupt state")
+
+	// ErrClosed is returned by WaitForCapacity when the limiter is closed while
+	// it waits or before it would have to, and by Persist and Load on a closed
+	// limiter of the SQLite backend.
+	ErrClosed = errors.New("limiter is closed")
+
+	errUnknownBackend = errors.New("unknown backend")
+	errNoFile         = errors.New("the limiter has no state file: make it with a constructor")
+)
+
+// LimitError is a refusal to wait. It unwraps to ErrNeverFits or to
+// context.DeadlineExceeded.
+type LimitError struct {
+	// Model is the model that was asked for.
+	Model string
+	// Decision is the denial: which limit, and when it would have passed.
+	Decision Decision
+
+	cause error
+}
+
+// Error says which model was refused and why.
+func (e *LimitError) Error() string {
+	if e.Decision.Never || e.Decision.RetryAfter <= 0 {
+		return fmt.Sprintf("wait for capacity: model %q: %s: %v", e.Model, e.Decision.Reason, e.cause)
+	}
+	return fmt.Sprintf("wait for capacity: model %q: %s, free in %v: %v",
+		e.Model, e.Decision.Reason, e.Decision.RetryAfter, e.cause)
+}
+
+// Unwrap returns ErrNeverFits or context.DeadlineExceeded.
+func (e *LimitError) Unwrap() error { return e.cause }

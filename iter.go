@@ -1,0 +1,44 @@
+package ratelimit
+
+import (
+	"iter"
+	"maps"
+	"slices"
+)
+
+// names returns the models that have a quota or were used, sorted.
+func (rl *RateLimiter) names() []string {
+	rl.mu.RLock()
+	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
+	names = slices.AppendSeq(names, maps.Keys(rl.Quotas))
+	names = slices.AppendSeq(names, maps.Keys(rl.State))
+	rl.mu.RUnlock()
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Models returns the names of all models that have a quota or were used,
+// sorted. The names are those at the start of the iteration; the loop's body
+// may call any method of the limiter. Models is safe for concurrent use.
+func (rl *RateLimiter) Models() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, model := range rl.names() {
+			if !yield(model) {
+				return
+			}
+		}
+	}
+}
+
+// Iter returns the same models as [RateLimiter.Models], each with its stats at
+// the moment it is reached. The loop's body may call any method of the limiter.
+// Iter is safe for concurrent use.
+func (rl *RateLimiter) Iter() iter.Seq2[string, ModelStats] {
+	return func(yield func(string, ModelStats) bool) {
+		for model := range rl.Models() {
+			if !yield(model, rl.Stats(model)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package ratelimit
+
+import (
+	"sync"
+	"time"
+)
+
+// lockSlice is about how long work that walks over many models holds the lock
+// at a time.
+const lockSlice = int64(500 * time.Microsecond)
+
+// windowLocked returns the window of stats in order: made anew where stats was
+// changed from outside, without what is no longer counted, in the right day.
+func (rl *RateLimiter) windowLocked(stats *UsageStats, instant int64, now time.Time) *window {
+	w := stats.window
+	if !w.mirrors(stats) {
+		w = newWindow(stats, now, instant, rl.span())
+	}
+	w.prune(instant, rl.span())
+	w.rollDay(now)
+	return w
+}
+
+// pruneLocked brings one entry of State in order, and removes it when nothing
+// in it is counted any more.
+func (rl *RateLimiter) pruneLocked(model string, stats *UsageStats, instant int64, now time.Time) (removed bool) {
+	if stats == nil || rl.windowLocked(stats, instant, now).empty() {
+		delete(rl.State, model)
+		return true
+	}
+	return false
+}
+
+// walk visits every entry of State with the lock held, and lets other calls in
+// at least every millisecond or so. Entries that come or go meanwhile may be
+// missed.
+func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	instant := rl.clock.sync()
+	since, visited := instant, 0
+	for model, stats := range rl.State {
+		// After others were let in, the entry may be another or gone.
+		if current, ok := rl.State[model]; !ok || current != stats {
+			continue
+		}
+		visit(model, stats, instant, rl.clock.at(instant))
+		if visited++; visited%32 != 0 {
+			continue
+		}
+		if instant = rl.clock.sync(); instant-since > lockSlice {
+			rl.mu.Unlock()
+			rl.mu.Lock()
+			instant = rl.clock.sync()
+			since = instant
+		}
+	}
+}
+
+// prune forgets, in all models, what is no longer counted.
+func (rl *RateLimiter) prune() {
+	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
+		rl.pruneLocked(model, stats, instant, now)
+	})
+}
+
+// BackgroundPrune forgets, every interval, what is no longer counted, in a
+// goroutine of its own, so that models which nobody asks about do not hold
+// memory. It holds up other calls for no more than about a millisecond at a
+// time. An interval of zero or less does nothing.
+//
+// The returned function stops it, and once that has returned no prune runs; it
+// may be called more than once. Close stops it as well. BackgroundPrune is safe
+// for concurrent use.
+func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
+	if interval <= 0 {
+		return func() {}
+	}
+	rl.mu.Lock()
+	closing := rl.closingLocked()
+	rl.mu.Unlock()
+
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-quit:
+				return
+			case <-closing:
+				return
+			case <-ticker.C:
+				rl.prune()
+			}
+		}
+	}()
+	var once sync.Once
+	return func() {
+		once.Do(func() { close(quit) })
+		<-done
+	}
+}

@@ -1,0 +1,88 @@
+package ratelimit
+
+import "slices"
+
+// minRoom is the smallest capacity that a queue allocates.
+const minRoom = 8
+
+// timedQueue holds values in the order of the instants at which they were
+// charged, oldest first. It grows at the back and shrinks at the front, and it
+// uses the room at the front again, so that a window in its steady state
+// allocates nothing.
+//
+// The instants are nanoseconds on the limiter's own time line. They lie apart
+// from the values because the values are on show in UsageStats, where the wall
+// time must stay what it was when it was recorded.
+type timedQueue[T any] struct {
+	at      []int64 // at[head:] and vals[head:] are the live entries
+	vals    []T
+	head    int
+	dropped int // entries ever dropped: head's position in the whole history
+}
+
+func (q *timedQueue[T]) len() int { return len(q.at) - q.head }
+
+// live returns the entries still held. Its capacity is clipped so that a
+// caller's append cannot write into the queue's own room.
+func (q *timedQueue[T]) live() []T { return slices.Clip(q.vals[q.head:]) }
+
+// when returns the instant of the i-th oldest entry.
+func (q *timedQueue[T]) when(i int) int64 { return q.at[q.head+i] }
+
+// total counts the entries ever pushed. It names a point in the history that
+// stays valid while entries leave.
+func (q *timedQueue[T]) total() int { return q.dropped + q.len() }
+
+// since returns the live entries pushed after the point that total named.
+func (q *timedQueue[T]) since(total int) []T {
+	skip := min(max(total-q.dropped, 0), q.len())
+	return q.vals[q.head+skip:]
+}
+
+// before counts the entries charged earlier than cut.
+func (q *timedQueue[T]) before(cut int64) int {
+	n, _ := slices.BinarySearch(q.at[q.head:], cut)
+	return n
+}
+
+func (q *timedQueue[T]) push(at int64, v T) {
+	if len(q.at) == cap(q.at) {
+		q.makeRoom()
+	}
+	q.at = append(q.at, at)
+	q.vals = append(q.vals, v)
+}
+
+// makeRoom slides the live entries to the front where that frees at least half
+// of the storage, and doubles the storage otherwise: either way the cost is
+// spread over at least as many pushes as entries are moved.
+func (q *timedQueue[T]) makeRoom() {
+	if q.head > q.len() {
+		n := copy(q.at, q.at[q.head:])
+		copy(q.vals, q.vals[q.head:])
+		q.at, q.vals, q.head = q.at[:n], q.vals[:n], 0
+		return
+	}
+	q.resize(max(2*q.len(), minRoom))
+}
+
+func (q *timedQueue[T]) resize(room int) {
+	at := make([]int64, q.len(), room)
+	vals := make([]T, q.len(), room)
+	copy(at, q.at[q.head:])
+	copy(vals, q.vals[q.head:])
+	q.at, q.vals, q.head = at, vals, 0
+}
+
+// drop removes the n oldest entries and gives back storage that has become far
+// larger than what is left.
+func (q *timedQueue[T]) drop(n int) {
+	q.head += n
+	q.dropped += n
+	switch live := q.len(); {
+	case live == 0:
+		q.at, q.vals, q.head = nil, nil, 0
+	case cap(q.at) > 1024 && live < cap(q.at)/8:
+		q.resize(2 * live)
+	}
+}

@@ -1,0 +1,188 @@
+// Package ratelimit keeps a program's calls to large language models inside the
+// provider's quotas: requests per minute, tokens per minute and requests per
+// day, for each model apart.
+//
+// Ask before a call and tell after it:
+//
+//	rl, err := ratelimit.New()
+//	…
+//	if rl.CanSend("gemini-2.5-pro", 1500) {
+//		reply := call(…)
+//		rl.RecordUsage("gemini-2.5-pro", reply.PromptTokens, reply.OutputTokens)
+//	}
+//
+// [RateLimiter.Decide] answers like CanSend and says why, and how long to wait.
+// [RateLimiter.WaitForCapacity] waits that long.
+//
+// # How it counts
+//
+// A charge counts for one minute from the moment it was recorded: an exact
+// sliding window, not a bucket and not a calendar minute. The day is 24 hours
+// from its first request. A limit of zero is unlimited, and a model without a
+// quota is always allowed.
+//
+// # How it remembers
+//
+// [RateLimiter.Persist] writes quotas and usage to a file and
+// [RateLimiter.Load] reads them back, so that a restart does not forget what
+// was used: YAML by default, SQLite with [NewWithSQLite].
+//
+// # Concurrency
+//
+// All methods of [RateLimiter] are safe for concurrent use. A check and the
+// record after it are two steps, though: goroutines that check together pass
+// together. Where that matters, hold a mutex of your own around
+// WaitForCapacity and RecordUsage of the estimate.
+package ratelimit
+
+import (
+	"sync"
+	"time"
+)
+
+// UsageStats is what a model has used: the charges of the last minute and the
+// count of the day. The zero value is a model that was never used.
+//
+// The limiter keeps the slices sorted, oldest first, and replaces them as
+// entries come and leave; a slice read from here is valid until the next call
+// on the limiter.
+type UsageStats struct {
+	Requests []time.Time  `yaml:"requests"`  // when each request of the last minute was recorded
+	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
+	DayStart time.Time    `yaml:"day_start"` // when the current day began
+	DayCount int          `yaml:"day_count"` // requests since DayStart
+
+	window *window // the same, indexed; nil until the limiter first looks
+}
+
+// TokenEntry is the tokens that one request used.
+type TokenEntry struct {
+	Time  time.Time `yaml:"time"`  // when the request was recorded
+	Count int       `yaml:"count"` // prompt and output tokens together
+}
+
+// RateLimiter decides whether calls may be sent, from the quotas of the models
+// and what was used of them. Make one with [New], [NewWithConfig],
+// [NewWithSQLite] or [NewWithSQLiteConfig].
+//
+// Quotas and State are the limiter's truth, and a program may fill or replace
+// them before it shares the limiter among goroutines; afterwards it must use
+// the methods. The limiter takes entries in any order, nil entries, and times
+// from the future (they count as of now). It notices another map, another
+// entry, another slice, or another day at its next call, but not an element
+// changed in place.
+//
+// A RateLimiter must not be copied. All its methods are safe for concurrent
+// use.
+type RateLimiter struct {
+	mu     sync.RWMutex
+	Quotas map[string]ModelQuota  // what each model may use
+	State  map[string]*UsageStats // what each model has used
+
+	clock    clock
+	margin   time.Duration
+	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
+	changed  chan struct{}         // closed when waiters should look again; nil while nobody waits
+	closing  chan struct{}         // closed by Close; nil until somebody needs it
+	closed   bool
+
+	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
+	filePath string     // the YAML file; empty with SQLite
+	suspect  bool       // the YAML file could not be loaded; guarded by ioMu
+	sqlite   *sqliteStore
+}
+
+// span is how long a charge counts to the minute, in nanoseconds.
+func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
+
+// CanSend reports whether a request with the estimated number of tokens fits
+// the quota of model now. It records nothing. An unknown model and one whose
+// quota is all zero are always allowed; a negative estimate never is.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
+	if estimatedTokens < 0 {
+		return false
+	}
+	rl.mu.RLock()
+	quota, known := rl.Quotas[model]
+	if !known || quota.unlimited() {
+		rl.mu.RUnlock()
+		return true
+	}
+	if u, ok := rl.readRLocked(model); ok {
+		allowed := admits(quota, &u, estimatedTokens)
+		rl.mu.RUnlock()
+		return allowed
+	}
+	rl.mu.RUnlock()
+	return rl.Decide(model, estimatedTokens).Allowed
+}
+
+// RecordUsage charges one request and its tokens to model, as of now. Negative
+// token counts count as zero, and sums stop at the largest int. Models without
+// a quota are recorded too.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
+	tokens := addSaturated(max(promptTokens, 0), max(outputTokens, 0))
+	rl.mu.Lock()
+	instant := rl.clock.sync()
+	now := rl.clock.at(instant)
+	stats := rl.State[model]
+	if stats == nil {
+		stats = &UsageStats{DayStart: now.Round(0)}
+		if rl.State == nil {
+			rl.State = make(map[string]*UsageStats)
+		}
+		rl.State[model] = stats
+	}
+	rl.windowLocked(stats, instant, now).charge(instant, now, tokens, rl.span())
+	rl.mu.Unlock()
+}
+
+// Reset forgets what model has used; Reset("") forgets it for all models.
+// Quotas stay. Whoever waits in WaitForCapacity looks again at once.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) Reset(model string) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if model == "" {
+		clear(rl.State)
+	} else {
+		delete(rl.State, model)
+	}
+	rl.announceLocked()
+}
+
+// Close ends the limiter's background work: BackgroundPrune stops, and whoever
+// waits in WaitForCapacity gets ErrClosed. With SQLite it closes the database,
+// without saving: call Persist first. Decisions and records go on in memory,
+// and with YAML so do Persist and Load.
+//
+// Close may be called more than once. It is safe for concurrent use.
+func (rl *RateLimiter) Close() error {
+	rl.mu.Lock()
+	if !rl.closed {
+		rl.closed = true
+		close(rl.closingLocked())
+		rl.announceLocked()
+	}
+	rl.mu.Unlock()
+
+	rl.ioMu.Lock()
+	defer rl.ioMu.Unlock()
+	if rl.sqlite == nil {
+		return nil
+	}
+	return rl.sqlite.close()
+}
+
+// closingLocked returns the channel that Close closes.
+func (rl *RateLimiter) closingLocked() chan struct{} {
+	if rl.closing == nil {
+		rl.closing = make(chan struct{})
+	}
+	return rl.closing
+}
