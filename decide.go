@@ -47,38 +47,39 @@ type Decision struct {
 	Never bool
 }
 
-// usage is what a model has used at one instant.
-type usage struct {
-	requests, tokens, day int
-
-	window   *window // to ask when charges leave; nil when nothing is counted
-	instant  int64   // now, on the limiter's time line
-	span     int64   // how long a charge of the minute counts
-	dayStart time.Time
-	dayLeft  time.Duration // until the day ends
+// reading is a model's window at one instant, in order: nothing in it is due to
+// leave.
+type reading struct {
+	*window
+	instant int64 // now, on the limiter's time line
+	wall    int64 // now, in UnixNano
+	span    int64 // how long a charge of the minute counts
 }
 
-func (u *usage) stats(q ModelQuota) ModelStats {
+// unused is the window of a model that was never used. It is never changed.
+var unused = &window{stats: &UsageStats{}, leaveAt: never}
+
+func (r reading) modelStats(q ModelQuota) ModelStats {
 	return ModelStats{
-		RPM: u.requests, MaxRPM: q.MaxRPM,
-		TPM: u.tokens, MaxTPM: q.MaxTPM,
-		RPD: u.day, MaxRPD: q.MaxRPD,
-		DayStart: u.dayStart,
+		RPM: r.requests.len(), MaxRPM: q.MaxRPM,
+		TPM: r.counts.total, MaxTPM: q.MaxTPM,
+		RPD: r.dayCount(), MaxRPD: q.MaxRPD,
+		DayStart: r.stats.DayStart,
 	}
 }
 
 // admits is the decision without its explanation. A negative limit admits
 // nothing. No difference overflows, because tokens is not negative.
-func admits(q ModelQuota, u *usage, tokens int) bool {
-	return (q.MaxRPD == 0 || u.day < q.MaxRPD) &&
-		(q.MaxRPM == 0 || u.requests < q.MaxRPM) &&
-		(q.MaxTPM == 0 || u.tokens <= q.MaxTPM-tokens)
+func admits(q ModelQuota, w *window, tokens int) bool {
+	return (q.MaxRPD == 0 || w.dayCount() < q.MaxRPD) &&
+		(q.MaxRPM == 0 || w.requests.len() < q.MaxRPM) &&
+		(q.MaxTPM == 0 || w.counts.total <= q.MaxTPM-tokens)
 }
 
 // decide is the whole decision: from a quota, what is used of it and an
-// estimate, to the answer. It changes nothing and reads no clock.
-func decide(q ModelQuota, known bool, u *usage, tokens int) Decision {
-	d := Decision{Stats: u.stats(q)}
+// estimate, to the answer. It changes nothing and reads no clock. It fills in d,
+// because a Decision is large enough for copies of it to show.
+func decide(d *Decision, q ModelQuota, known bool, r reading, tokens int) {
 	switch {
 	case tokens < 0:
 		d.Never = true
@@ -89,40 +90,39 @@ func decide(q ModelQuota, known bool, u *usage, tokens int) Decision {
 	case q.unlimited():
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case admits(q, u, tokens):
+	case admits(q, r.window, tokens):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
-		deny(&d, q, u, tokens)
+		deny(d, q, r, tokens)
 	}
-	return d
 }
 
 // deny fills in why and for how long. The reasons are constants because a
 // denial must not allocate: a busy agent asks often.
-func deny(d *Decision, q ModelQuota, u *usage, tokens int) {
+func deny(d *Decision, q ModelQuota, r reading, tokens int) {
 	if field, _, _, bad := q.invalid(); bad {
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
 		return
 	}
 	// In the reverse of the order of checks, so that the first one names it.
-	if q.MaxTPM > 0 && u.tokens > q.MaxTPM-tokens {
+	if q.MaxTPM > 0 && r.counts.total > q.MaxTPM-tokens {
 		d.Code, d.Reason = DecisionTPMLimit, "tokens per minute are used up"
 		if tokens > q.MaxTPM {
 			d.Never = true
 			d.Reason = "the request alone is larger than the tokens per minute"
 		} else {
-			d.RetryAfter = u.tokensFitIn(q.MaxTPM - tokens)
+			d.RetryAfter = r.tokensFitIn(q.MaxTPM - tokens)
 		}
 	}
-	if q.MaxRPM > 0 && u.requests >= q.MaxRPM {
+	if requests := r.requests.len(); q.MaxRPM > 0 && requests >= q.MaxRPM {
 		d.Code, d.Reason = DecisionRPMLimit, "requests per minute are used up"
-		d.RetryAfter = max(d.RetryAfter, u.leavesIn(u.window.requests.when(u.requests-q.MaxRPM)))
+		d.RetryAfter = max(d.RetryAfter, r.leavesIn(r.requests.when(requests-q.MaxRPM)))
 	}
-	if q.MaxRPD > 0 && u.day >= q.MaxRPD {
+	if q.MaxRPD > 0 && r.dayCount() >= q.MaxRPD {
 		d.Code, d.Reason = DecisionRPDLimit, "requests per day are used up"
-		d.RetryAfter = max(d.RetryAfter, u.dayLeft)
+		d.RetryAfter = max(d.RetryAfter, time.Duration(r.dayEnd-r.wall))
 	}
 	if d.Never {
 		d.RetryAfter = 0
@@ -137,37 +137,45 @@ var invalidQuotaReasons = map[string]string{
 
 // leavesIn is how long it takes until a charge of the given instant is no
 // longer counted. A charge is counted up to and including the age of span.
-func (u *usage) leavesIn(charged int64) time.Duration {
-	return time.Duration(charged + u.span + 1 - u.instant)
+func (r reading) leavesIn(charged int64) time.Duration {
+	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
-func (u *usage) tokensFitIn(budget int) time.Duration {
-	w := u.window
-	return u.leavesIn(w.tokens.when(w.counts.lastOver(budget)))
+func (r reading) tokensFitIn(budget int) time.Duration {
+	return r.leavesIn(r.tokens.when(r.counts.lastOver(budget)))
 }
 
 // Decide answers like CanSend, with the reason, the exact time to wait and what
 // is used at present. It records nothing. A negative estimate is denied; an
 // unknown model is allowed. Decide is safe for concurrent use.
-func (rl *RateLimiter) Decide(model string, estimatedTokens int) Decision {
+func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
 	rl.mu.RLock()
 	quota, known := rl.Quotas[model]
-	untouched := !known || quota.unlimited() || estimatedTokens < 0
-	u, ok := rl.readRLocked(model)
-	if !ok && untouched {
-		u, ok = rl.countRLocked(model), true
-	}
+	r, ok := rl.readRLocked(model)
 	if ok {
-		d := decide(quota, known, &u, estimatedTokens)
-		rl.mu.RUnlock()
-		return d
+		d.Stats = r.modelStats(quota)
+		decide(&d, quota, known, r, estimatedTokens)
 	}
 	rl.mu.RUnlock()
+	if !ok {
+		rl.decideSlowly(&d, model, estimatedTokens)
+	}
+	return d
+}
 
+// decideSlowly decides where a window may have to be brought in order first. It
+// leaves the window alone where the answer does not depend on it.
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, tokens int) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	u = rl.usageLocked(model)
-	quota, known = rl.Quotas[model]
-	return decide(quota, known, &u, estimatedTokens)
+	quota, known := rl.Quotas[model]
+	if !known || quota.unlimited() || tokens < 0 {
+		d.Stats = rl.countLocked(model, quota)
+		decide(d, quota, known, reading{window: unused}, tokens)
+		return
+	}
+	r := rl.readLocked(model)
+	d.Stats = r.modelStats(quota)
+	decide(d, quota, known, r, tokens)
 }

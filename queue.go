@@ -67,11 +67,16 @@ func (q *timedQueue[T]) makeRoom() {
 }
 
 func (q *timedQueue[T]) resize(room int) {
-	at := make([]int64, q.len(), room)
-	vals := make([]T, q.len(), room)
-	copy(at, q.at[q.head:])
-	copy(vals, q.vals[q.head:])
-	q.at, q.vals, q.head = at, vals, 0
+	q.at, q.vals, q.head = moved(q.at[q.head:], room), moved(q.vals[q.head:], room), 0
+}
+
+// moved copies live into storage of the given capacity. It touches all of the
+// storage: the system provides memory page by page as it is first written to,
+// and it is better to pay for that here than in the pushes to come.
+func moved[T any](live []T, room int) []T {
+	buf := make([]T, room)
+	clear(buf[copy(buf, live):])
+	return buf[:len(live)]
 }
 
 // drop removes the n oldest entries and gives back storage that has become far

@@ -110,8 +110,8 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		rl.mu.RUnlock()
 		return true
 	}
-	if u, ok := rl.readRLocked(model); ok {
-		allowed := admits(quota, &u, estimatedTokens)
+	if r, ok := rl.readRLocked(model); ok {
+		allowed := admits(quota, r.window, estimatedTokens)
 		rl.mu.RUnlock()
 		return allowed
 	}

@@ -15,17 +15,20 @@ type ModelStats struct {
 // counted. For an unknown model it is zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) ModelStats {
 	rl.mu.RLock()
-	if u, ok := rl.readRLocked(model); ok {
-		stats := u.stats(rl.Quotas[model])
+	quota := rl.Quotas[model]
+	if r, ok := rl.readRLocked(model); ok {
+		stats := r.modelStats(quota)
 		rl.mu.RUnlock()
 		return stats
 	}
 	rl.mu.RUnlock()
+	return rl.statsSlowly(model)
+}
 
+func (rl *RateLimiter) statsSlowly(model string) ModelStats {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	u := rl.usageLocked(model)
-	return u.stats(rl.Quotas[model])
+	return rl.readLocked(model).modelStats(rl.Quotas[model])
 }
 
 // AllStats returns the stats of every model that has a quota or was used, after
@@ -45,78 +48,56 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 // anything: its window is in order, none of its entries is due to leave, its
 // day lasts, and the clocks were compared lately. That is so at nearly every
 // call, and it lets readers run beside each other.
-func (rl *RateLimiter) readRLocked(model string) (u usage, ok bool) {
+func (rl *RateLimiter) readRLocked(model string) (r reading, ok bool) {
 	stats, exists := rl.State[model]
 	if stats == nil {
-		return usage{}, !exists
+		return reading{window: unused}, !exists
 	}
 	instant := rl.clock.now()
+	wall := instant + rl.clock.wall
 	w := stats.window
-	if instant >= rl.clock.next || !w.mirrors(stats) || instant > w.leaveAt {
-		return usage{}, false
+	if instant >= rl.clock.next || !w.mirrors(stats) || instant > w.leaveAt ||
+		wall < w.dayBegin || wall >= w.dayEnd {
+		return reading{}, false
 	}
-	if wall := instant + rl.clock.wall; wall < w.dayBegin || wall >= w.dayEnd {
-		return usage{}, false
-	}
-	return w.usage(instant, rl.clock.wall, rl.span()), true
+	return reading{w, instant, wall, rl.span()}, true
 }
 
-// usageLocked reads what a model has used, after bringing its window in order.
-func (rl *RateLimiter) usageLocked(model string) usage {
+// readLocked reads what a model has used, after bringing its window in order.
+func (rl *RateLimiter) readLocked(model string) reading {
 	stats, exists := rl.State[model]
 	if !exists {
-		return usage{}
+		return reading{window: unused}
 	}
 	instant := rl.clock.sync()
 	if rl.pruneLocked(model, stats, instant, rl.clock.at(instant)) {
-		return usage{}
+		return reading{window: unused}
 	}
-	return stats.window.usage(instant, rl.clock.wall, rl.span())
+	return reading{stats.window, instant, instant + rl.clock.wall, rl.span()}
 }
 
-// countRLocked reads what a model has used and leaves everything as it is, also
+// countLocked reads what a model has used and leaves its entry as it is, also
 // what is no longer counted.
-func (rl *RateLimiter) countRLocked(model string) (u usage) {
+func (rl *RateLimiter) countLocked(model string, quota ModelQuota) ModelStats {
 	stats := rl.State[model]
 	if stats == nil {
-		return usage{}
+		return reading{window: unused}.modelStats(quota)
 	}
-	now := time.Now()
-	if w := stats.window; w.mirrors(stats) {
-		cut := rl.clock.now() - rl.span()
-		u.requests = w.requests.len() - w.requests.before(cut)
-		if n := w.tokens.before(cut); n < w.tokens.len() {
-			u.tokens = w.counts.sum(w.counts.head+n, w.counts.head+w.tokens.len())
-		}
-	} else {
-		span := time.Duration(rl.span())
-		for _, t := range stats.Requests {
-			if now.Sub(t) <= span {
-				u.requests++
-			}
-		}
-		for _, e := range stats.Tokens {
-			if now.Sub(e.Time) <= span {
-				u.tokens = addSaturated(u.tokens, max(e.Count, 0))
-			}
-		}
+	instant := rl.clock.sync()
+	now := rl.clock.at(instant)
+	counted := ModelStats{MaxRPM: quota.MaxRPM, MaxTPM: quota.MaxTPM, MaxRPD: quota.MaxRPD}
+	w := stats.window
+	if !w.mirrors(stats) {
+		entry := *stats
+		w = newWindow(&entry, now, instant, rl.span())
 	}
-	if wall := now.UnixNano(); wall < unixNano(stats.DayStart)+day {
-		u.day, u.dayStart = max(stats.DayCount, 0), stats.DayStart
+	cut := instant - rl.span()
+	counted.RPM = w.requests.len() - w.requests.before(cut)
+	if n := w.tokens.before(cut); n < w.tokens.len() {
+		counted.TPM = w.counts.sum(w.counts.head+n, w.counts.head+w.tokens.len())
 	}
-	return u
-}
-
-// usage reads the window, which must be in order.
-func (w *window) usage(instant, wall, span int64) usage {
-	return usage{
-		requests: w.requests.len(),
-		tokens:   w.counts.total,
-		day:      max(w.stats.DayCount, 0),
-		window:   w,
-		instant:  instant,
-		span:     span,
-		dayStart: w.stats.DayStart,
-		dayLeft:  time.Duration(w.dayEnd - wall - instant),
+	if now.UnixNano() < w.dayEnd {
+		counted.RPD, counted.DayStart = w.dayCount(), w.stats.DayStart
 	}
+	return counted
 }

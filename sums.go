@@ -43,7 +43,9 @@ func (s *sums) push(count int) {
 			s.levels[k] = append(level, count)
 		}
 	}
-	s.raise()
+	if len(s.levels[len(s.levels)-1]) > fan {
+		s.raise()
+	}
 	s.total = addSaturated(s.total, count)
 }
 
@@ -76,10 +78,7 @@ func (s *sums) makeRoom() {
 }
 
 func (s *sums) resize(room int) {
-	live := s.levels[0][s.head:]
-	counts := make([]int, len(live), room)
-	copy(counts, live)
-	s.rebuild(counts)
+	s.rebuild(moved(s.levels[0][s.head:], room))
 }
 
 func (s *sums) rebuild(counts []int) {
@@ -142,35 +141,18 @@ func (s *sums) lastOver(budget int) int {
 	if s.total <= budget {
 		return -1
 	}
-	// From the newest count towards the oldest, up the tree in whole nodes as
-	// long as they fit. The node that does not fit holds the count that is
-	// looked for: dropped counts lie left of every live one, so they are never
-	// what makes a node too large while the live counts exceed the budget.
-	end, k := len(s.levels[0]), 0
-	for {
-		for k == len(s.levels)-1 || end%fan != 0 {
-			node := s.levels[k][end-1]
-			if node > budget {
-				return s.descend(k, end-1, budget) - s.head
-			}
-			budget -= node
-			end--
-		}
-		end >>= fanBits
-		k++
-	}
-}
-
-// descend finds, below node i of level k, the last count whose tail within the
-// node exceeds budget.
-func (s *sums) descend(k, i, budget int) int {
-	for ; k > 0; k-- {
-		below := s.levels[k-1]
-		i = min((i+1)<<fanBits, len(below)) - 1
-		for below[i] <= budget {
-			budget -= below[i]
+	// Down from the top, at every level from the newest node towards the oldest:
+	// nodes that fit are taken whole, and the first that does not holds the count
+	// that is looked for. Dropped counts lie left of every live one, so they are
+	// never what makes a node too large while the live counts exceed the budget.
+	i := 0
+	for k := len(s.levels) - 1; k >= 0; k-- {
+		level := s.levels[k]
+		i = min((i+1)<<fanBits, len(level)) - 1
+		for level[i] <= budget {
+			budget -= level[i]
 			i--
 		}
 	}
-	return i
+	return i - s.head
 }

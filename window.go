@@ -159,6 +159,9 @@ func (w *window) startDay(now time.Time) {
 	w.dayEnd = w.dayBegin + day
 }
 
+// dayCount is the count of the day; a caller may have made it negative.
+func (w *window) dayCount() int { return max(w.stats.DayCount, 0) }
+
 // empty reports whether nothing is counted any more.
 func (w *window) empty() bool {
 	return w.requests.len() == 0 && w.tokens.len() == 0 && w.stats.DayCount <= 0
