@@ -2,12 +2,12 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,9 +17,9 @@ import (
 const (
 	geminiBaseURL = "https://generativelanguage.googleapis.com"
 
-	countTimeout   = 30 * time.Second
-	maxCountReply  = 1 << 20
-	maxCountErrors = 8 << 10
+	countTimeout    = 30 * time.Second
+	maxCountReply   = 1 << 20
+	maxCountMessage = 8 << 10
 )
 
 // TokenCounter counts tokens with the countTokens method of the Gemini API, or
@@ -27,7 +27,8 @@ const (
 // asks Google without a key. A TokenCounter is safe for concurrent use while its
 // fields stay as they are.
 type TokenCounter struct {
-	// BaseURL is the address in front of /v1beta. Empty means Google's.
+	// BaseURL is the address in front of /v1beta, without query and fragment.
+	// Empty means Google's.
 	BaseURL string
 	// APIKey goes out in the header x-goog-api-key; empty sends none. It is in
 	// no error.
@@ -68,15 +69,15 @@ func (c TokenCounter) count(ctx context.Context, model, text string) (int, error
 	}
 	response, err := c.client().Do(request)
 	if err != nil {
-		return 0, err
+		return 0, withContextError(ctx, err)
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return 0, c.statusError(response)
+		return 0, c.statusError(ctx, response)
 	}
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxCountReply+1))
 	if err != nil {
-		return 0, fmt.Errorf("read reply: %w", err)
+		return 0, withContextError(ctx, fmt.Errorf("read reply: %w", err))
 	}
 	return parseTotal(body)
 }
@@ -94,9 +95,16 @@ func (c TokenCounter) request(ctx context.Context, model, text string) (*http.Re
 	if err != nil {
 		return nil, err
 	}
-	base := strings.TrimRight(c.BaseURL, "/")
-	if base == "" {
-		base = geminiBaseURL
+	base := geminiBaseURL
+	if c.BaseURL != "" {
+		base = strings.TrimRight(c.BaseURL, "/")
+	}
+	// The value is in neither error: it may hold the password of a proxy.
+	if _, err := url.Parse(base); err != nil {
+		return nil, errors.New("BaseURL is not a URL")
+	}
+	if strings.ContainsAny(base, "?#") {
+		return nil, errors.New("BaseURL has a query or a fragment")
 	}
 	address := base + "/v1beta/models/" + url.PathEscape(model) + ":countTokens"
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
@@ -119,52 +127,90 @@ func (c TokenCounter) client() *http.Client {
 	return &client
 }
 
-// statusError tells what the provider said, in at most maxCountErrors bytes.
-func (c TokenCounter) statusError(response *http.Response) error {
-	// Room for a key that lies across the end: redacted before the cut, no part
-	// of it stays.
-	body, _ := io.ReadAll(io.LimitReader(response.Body, int64(maxCountErrors+len(c.APIKey))))
-	message := strings.TrimSpace(string(body))
+// statusError tells what the provider said, in at most maxCountMessage bytes.
+func (c TokenCounter) statusError(ctx context.Context, response *http.Response) error {
+	// There is room for a key that lies across the end.
+	limit := maxCountMessage + len(c.APIKey)
+	body, err := io.ReadAll(io.LimitReader(response.Body, int64(limit)))
+	// Bytes that are no text have to go before the key does: between two parts of
+	// it they would hide it.
+	message := c.withoutKey(strings.ToValidUTF8(providerMessage(body), ""))
+	if err != nil || len(body) == limit {
+		message = c.withoutKeyPart(message)
+	}
+	if len(message) > maxCountMessage {
+		message = strings.ToValidUTF8(message[:maxCountMessage], "")
+	}
+	message = cmp.Or(message, http.StatusText(response.StatusCode), "no message")
+	said := fmt.Errorf("status %d: %s", response.StatusCode, message)
+	if err != nil {
+		return withContextError(ctx, fmt.Errorf("%w: read reply: %w", said, err))
+	}
+	return said
+}
+
+// providerMessage is the message in the JSON of a Google API error, or the whole
+// text of another reply.
+func providerMessage(body []byte) string {
 	var reply struct {
 		Error struct {
 			Message string `json:"message"`
 		} `json:"error"`
 	}
 	if json.Unmarshal(body, &reply) == nil && reply.Error.Message != "" {
-		message = reply.Error.Message
+		return reply.Error.Message
 	}
-	message = c.withoutKey(message)
-	if len(message) > maxCountErrors {
-		message = message[:maxCountErrors]
-	}
-	return fmt.Errorf("status %d: %s", response.StatusCode, strings.ToValidUTF8(message, ""))
+	return strings.TrimSpace(string(body))
 }
 
-// parseTotal reads the reply of countTokens.
+// parseTotal reads the reply of countTokens. No part of the reply is in its
+// errors.
 func parseTotal(body []byte) (int, error) {
 	if len(body) > maxCountReply {
 		return 0, fmt.Errorf("reply is larger than %d bytes", maxCountReply)
 	}
-	var reply struct {
-		TotalTokens *int64 `json:"totalTokens"`
+	// A struct would take the names in any case: "TOTALTOKENS" too.
+	var reply map[string]json.RawMessage
+	if json.Unmarshal(body, &reply) != nil {
+		return 0, errors.New("reply is not a JSON object")
 	}
-	if err := json.Unmarshal(body, &reply); err != nil {
-		return 0, fmt.Errorf("reply: %w", err)
+	var total *int
+	if json.Unmarshal(reply["totalTokens"], &total) != nil || total == nil || *total < 0 {
+		return 0, errors.New("reply has no totalTokens that is an integer of 0 or more")
 	}
-	switch {
-	case reply.TotalTokens == nil:
-		return 0, errors.New("reply: totalTokens is missing")
-	case *reply.TotalTokens < 0 || *reply.TotalTokens > math.MaxInt:
-		return 0, fmt.Errorf("reply: totalTokens is %d, want 0 or more", *reply.TotalTokens)
-	}
-	return int(*reply.TotalTokens), nil
+	return *total, nil
 }
 
+// withContextError makes err match the error of ctx, where that has ended. It
+// may not yet: net/http returns the cause of a cancellation instead, and other
+// transports what they like.
+func withContextError(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
+}
+
+// key is the key as a server gets it, without the space around it.
+func (c TokenCounter) key() string { return strings.TrimSpace(c.APIKey) }
+
+// withoutKey returns text without the key.
 func (c TokenCounter) withoutKey(text string) string {
-	if c.APIKey == "" {
+	if c.key() == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, c.APIKey, "[key]")
+	return strings.ReplaceAll(text, c.key(), "***")
+}
+
+// withoutKeyPart returns a text that was cut off, without the first part of a
+// key that it may end with.
+func (c TokenCounter) withoutKeyPart(text string) string {
+	for part := c.key(); part != ""; part = part[:len(part)-1] {
+		if before, found := strings.CutSuffix(text, part); found {
+			return before
+		}
+	}
+	return text
 }
 
 // redact takes the key out of an error, whoever put it there. An error that held

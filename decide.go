@@ -69,11 +69,12 @@ func (r reading) modelStats(q ModelQuota) ModelStats {
 }
 
 // admits is the decision without its explanation. A negative limit admits
-// nothing. No difference overflows, because tokens is not negative.
+// nothing. tokens is not negative, and the difference is taken only where it
+// does not overflow.
 func admits(q ModelQuota, w *window, tokens int) bool {
 	return (q.MaxRPD == 0 || w.dayCount() < q.MaxRPD) &&
 		(q.MaxRPM == 0 || w.requests.len() < q.MaxRPM) &&
-		(q.MaxTPM == 0 || w.counts.total <= q.MaxTPM-tokens)
+		(q.MaxTPM == 0 || tokens <= q.MaxTPM && w.counts.total <= q.MaxTPM-tokens)
 }
 
 // decide is the whole decision: from a quota, what is used of it and an

@@ -2,16 +2,26 @@ package ratelimit
 
 import (
 	"iter"
-	"maps"
 	"slices"
 )
 
-// names returns the models that have a quota or were used, sorted.
+// names returns the models that have a quota or were used, sorted. It lets
+// writers in now and then: to walk over 100,000 names takes milliseconds.
 func (rl *RateLimiter) names() []string {
 	rl.mu.RLock()
 	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
-	names = slices.AppendSeq(names, maps.Keys(rl.Quotas))
-	names = slices.AppendSeq(names, maps.Keys(rl.State))
+	add := func(model string) {
+		if names = append(names, model); len(names)%1024 == 0 {
+			rl.mu.RUnlock()
+			rl.mu.RLock()
+		}
+	}
+	for model := range rl.Quotas {
+		add(model)
+	}
+	for model := range rl.State {
+		add(model)
+	}
 	rl.mu.RUnlock()
 	slices.Sort(names)
 	return slices.Compact(names)

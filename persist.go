@@ -97,24 +97,75 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 	rl.announceLocked()
 }
 
-// snapshot copies what is to be stored.
+// snapshot copies what is to be stored. The storage for the copies is made
+// before the lock is taken for them: to allocate megabytes takes longer than to
+// fill them.
 func (rl *RateLimiter) snapshot() *snapshot {
-	s := &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats)}
-	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
+	room := rl.room()
+	s := &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, room.models)}
+	requests := moved[time.Time](nil, room.requests)
+	tokens := moved[TokenEntry](nil, room.tokens)
+	rl.walk(func(model string, stats *UsageStats, _ int64, _ time.Time) {
 		if stats == nil {
 			return
 		}
-		if !stats.window.mirrors(stats) {
-			newWindow(stats, now, instant, rl.span())
-		}
 		s.state[model] = &UsageStats{
-			Requests: slices.Clone(stats.Requests),
-			Tokens:   slices.Clone(stats.Tokens),
+			Requests: appendApart(&requests, stats.Requests),
+			Tokens:   appendApart(&tokens, stats.Tokens),
 			DayStart: stats.DayStart,
-			DayCount: max(stats.DayCount, 0),
+			DayCount: stats.DayCount,
 		}
 	})
+	s.amend(time.Now())
 	return s
+}
+
+// amend makes of what a program may have put into State what a file may hold:
+// no times from the future, no negative counts.
+func (s *snapshot) amend(now time.Time) {
+	for _, stats := range s.state {
+		for i := range stats.Requests {
+			stats.Requests[i] = earlier(stats.Requests[i], now)
+		}
+		for i := range stats.Tokens {
+			e := &stats.Tokens[i]
+			e.Time, e.Count = earlier(e.Time, now), max(e.Count, 0)
+		}
+		stats.DayStart, stats.DayCount = earlier(stats.DayStart, now), max(stats.DayCount, 0)
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// room is how much there is to copy, and some more for what comes meanwhile.
+type room struct{ models, requests, tokens int }
+
+func (rl *RateLimiter) room() room {
+	var r room
+	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
+		if stats != nil {
+			r.models++
+			r.requests += len(stats.Requests)
+			r.tokens += len(stats.Tokens)
+		}
+	})
+	return room{r.models + r.models/8 + 8, r.requests + r.requests/8 + 8, r.tokens + r.tokens/8 + 8}
+}
+
+// appendApart appends vals to storage and returns the copy, apart from what is
+// appended next. Where the storage is full, the copy gets its own.
+func appendApart[T any](storage *[]T, vals []T) []T {
+	used := len(*storage)
+	if cap(*storage)-used < len(vals) {
+		return slices.Clone(vals)
+	}
+	*storage = append(*storage, vals...)
+	return (*storage)[used:len(*storage):len(*storage)]
 }
 
 // validQuotas copies the quotas that a file may hold.

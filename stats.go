@@ -45,8 +45,8 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 }
 
 // readRLocked reads what a model has used, when that takes no change of
-// anything: its window is in order, none of its entries is due to leave, its
-// day lasts, and the clocks were compared lately. That is so at nearly every
+// anything: its window is in order and holds something, none of its entries is
+// due to leave, its day lasts, and the clocks were compared lately. That is so at nearly every
 // call, and it lets readers run beside each other.
 func (rl *RateLimiter) readRLocked(model string) (r reading, ok bool) {
 	stats, exists := rl.State[model]
@@ -57,7 +57,7 @@ func (rl *RateLimiter) readRLocked(model string) (r reading, ok bool) {
 	wall := instant + rl.clock.wall
 	w := stats.window
 	if instant >= rl.clock.next || !w.mirrors(stats) || instant > w.leaveAt ||
-		wall < w.dayBegin || wall >= w.dayEnd {
+		wall < w.dayBegin || wall >= w.dayEnd || w.empty() {
 		return reading{}, false
 	}
 	return reading{w, instant, wall, rl.span()}, true

@@ -26,6 +26,14 @@ func addSaturated(a, b int) int {
 	return a + b
 }
 
+// fill takes counts over as the only ones.
+func (s *sums) fill(counts []int) {
+	if len(counts) > 0 {
+		s.rebuild(counts)
+		s.total = s.sum(0, len(counts))
+	}
+}
+
 func (s *sums) push(count int) {
 	if len(s.levels) == 0 {
 		s.levels = append(s.levels, make([]int, 0, minRoom))

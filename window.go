@@ -48,9 +48,11 @@ func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
 		e.Count = max(e.Count, 0)
 		return instantOf(&e.Time)
 	})
-	for _, e := range w.tokens.vals {
-		w.counts.push(e.Count)
+	counts := make([]int, len(w.tokens.vals))
+	for i, e := range w.tokens.vals {
+		counts[i] = e.Count
 	}
+	w.counts.fill(counts)
 	w.settleDay(now)
 	w.mirror(span)
 	stats.window = w

@@ -1,0 +1,211 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// benchSizes are the numbers of live entries at which every call is measured: a
+// cost that grows shows. The same beside golang.org/x/time/rate is in
+// internal/bench.
+var benchSizes = []int{0, 100, 10_000, 1_000_000}
+
+// filledLimiter returns a limiter whose window of "m" holds n entries of 10
+// tokens, spread over the last 20 seconds.
+func filledLimiter(b *testing.B, n int, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	b.Helper()
+	rl := newLimiter(b, quota)
+	rl.State["m"] = filledStats(n)
+	rl.Stats("m")
+	return rl
+}
+
+func filledStats(n int) *ratelimit.UsageStats {
+	now := time.Now()
+	stats := &ratelimit.UsageStats{DayStart: now, DayCount: n}
+	for i := range n {
+		at := now.Add(-time.Duration(n-i) * 20 * time.Second / time.Duration(n))
+		stats.Requests = append(stats.Requests, at)
+		stats.Tokens = append(stats.Tokens, ratelimit.TokenEntry{Time: at, Count: 10})
+	}
+	return stats
+}
+
+func BenchmarkCalls(b *testing.B) {
+	roomy := ratelimit.ModelQuota{MaxRPM: 1 << 40, MaxTPM: 1 << 50, MaxRPD: 1 << 40}
+	for _, n := range benchSizes {
+		calls := []struct {
+			name  string
+			quota ratelimit.ModelQuota
+			call  func(rl *ratelimit.RateLimiter)
+		}{
+			{"CanSend", roomy, func(rl *ratelimit.RateLimiter) { rl.CanSend("m", 100) }},
+			{"Decide", roomy, func(rl *ratelimit.RateLimiter) { rl.Decide("m", 100) }},
+			{"DecideDenied", ratelimit.ModelQuota{MaxTPM: 10*n + 1}, func(rl *ratelimit.RateLimiter) { rl.Decide("m", 5*n+2) }},
+			{"Stats", roomy, func(rl *ratelimit.RateLimiter) { rl.Stats("m") }},
+			{"RecordUsage", roomy, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }},
+		}
+		for _, c := range calls {
+			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
+				rl := filledLimiter(b, n, c.quota)
+				b.ReportAllocs()
+				for b.Loop() {
+					c.call(rl)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkLeaving measures the one call at which a million entries leave.
+func BenchmarkLeaving(b *testing.B) {
+	const n = 1_000_000
+	stats := filledStats(n)
+	rl := newLimiter(b, ratelimit.ModelQuota{MaxRPM: 1 << 40})
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		old := *stats
+		shift := time.Minute - time.Since(stats.Requests[n-1]) + 20*time.Millisecond
+		for i := range old.Requests {
+			old.Requests[i] = old.Requests[i].Add(-shift)
+			old.Tokens[i].Time = old.Requests[i]
+		}
+		rl.State["m"] = &old
+		rl.Stats("m")
+		b.StartTimer()
+		rl.CanSend("m", 1)
+	}
+}
+
+// BenchmarkPersist reports, beside the time, the longest that a CanSend or a
+// RecordUsage on another model took meanwhile.
+func BenchmarkPersist(b *testing.B) {
+	for _, backend := range []string{"yaml", "sqlite"} {
+		for _, models := range []int{1, 1000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d-models", backend, models), func(b *testing.B) {
+				rl := newLimiterWith(b, ratelimit.Config{
+					Backend:  backend,
+					FilePath: filepath.Join(b.TempDir(), "state"),
+					Quotas:   map[string]ratelimit.ModelQuota{"other": {MaxRPM: 1 << 40}},
+				})
+				defer rl.Close()
+				for i := range models {
+					rl.State[fmt.Sprint("m", i)] = filledStats(100_000 / models)
+				}
+				longest := watchHoldUp(rl)
+				for b.Loop() {
+					if err := rl.Persist(); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(longest().Microseconds())/1000, "held-up-ms")
+			})
+		}
+	}
+}
+
+// BenchmarkPersistNew measures the SQLite Persist of 1,000 new entries on top of
+// 100,000.
+func BenchmarkPersistNew(b *testing.B) {
+	rl := newLimiterWith(b, ratelimit.Config{Backend: "sqlite", FilePath: filepath.Join(b.TempDir(), "state.db")})
+	defer rl.Close()
+	rl.State["m"] = filledStats(100_000)
+	started := time.Now()
+	if err := rl.Persist(); err != nil {
+		b.Fatal(err)
+	}
+	first := time.Since(started)
+	for b.Loop() {
+		b.StopTimer()
+		for range 1000 {
+			rl.RecordUsage("m", 1, 1)
+		}
+		b.StartTimer()
+		if err := rl.Persist(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(first.Microseconds())/1000, "first-ms")
+}
+
+// BenchmarkLoad reports the longest hold-up as BenchmarkPersist does.
+func BenchmarkLoad(b *testing.B) {
+	for _, backend := range []string{"yaml", "sqlite"} {
+		b.Run(backend, func(b *testing.B) {
+			rl := newLimiterWith(b, ratelimit.Config{Backend: backend, FilePath: filepath.Join(b.TempDir(), "state")})
+			defer rl.Close()
+			rl.State["m"] = filledStats(100_000)
+			if err := rl.Persist(); err != nil {
+				b.Fatal(err)
+			}
+			longest := watchHoldUp(rl)
+			for b.Loop() {
+				if err := rl.Load(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(longest().Microseconds())/1000, "held-up-ms")
+		})
+	}
+}
+
+// BenchmarkAllStats reads, and so prunes, 100,000 models of one entry each.
+func BenchmarkAllStats(b *testing.B) {
+	rl := newLimiter(b, ratelimit.ModelQuota{})
+	for i := range 100_000 {
+		rl.RecordUsage(fmt.Sprint("m", i), 1, 1)
+	}
+	longest := watchHoldUp(rl)
+	for b.Loop() {
+		rl.AllStats()
+	}
+	b.ReportMetric(float64(longest().Microseconds())/1000, "held-up-ms")
+}
+
+// BenchmarkBackgroundPrune prunes 100,000 models all the time.
+func BenchmarkBackgroundPrune(b *testing.B) {
+	rl := newLimiter(b, ratelimit.ModelQuota{})
+	for i := range 100_000 {
+		rl.RecordUsage(fmt.Sprint("m", i), 1, 1)
+	}
+	longest := watchHoldUp(rl)
+	for b.Loop() {
+		stop := rl.BackgroundPrune(time.Microsecond)
+		time.Sleep(20 * time.Millisecond)
+		stop()
+	}
+	b.ReportMetric(float64(longest().Microseconds())/1000, "held-up-ms")
+}
+
+// watchHoldUp calls CanSend and RecordUsage all the time until the returned
+// function is called, which tells the longest that one of them took.
+func watchHoldUp(rl *ratelimit.RateLimiter) (stop func() time.Duration) {
+	var longest atomic.Int64
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-quit:
+				return
+			default:
+			}
+			started := time.Now()
+			rl.RecordUsage("other", 1, 1)
+			rl.CanSend("other", 1)
+			longest.Store(max(longest.Load(), int64(time.Since(started))))
+			time.Sleep(20 * time.Microsecond)
+		}
+	}()
+	return func() time.Duration {
+		close(quit)
+		<-done
+		return time.Duration(longest.Load())
+	}
+}

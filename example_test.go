@@ -1,0 +1,321 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// call stands for the call to the provider.
+func call(prompt string) (promptTokens, outputTokens int) { return len(prompt) / 4, 20 }
+
+// tempDir is a folder for the state files of the examples.
+func tempDir() string {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return dir
+}
+
+// Check before the call, record after it.
+func Example() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		FilePath: filepath.Join(tempDir(), "ratelimits.yaml"),
+		Quotas:   map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 2}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, prompt := range []string{"one", "two", "three"} {
+		if !rl.CanSend("gpt-4o", 500) {
+			fmt.Println(prompt, "has to wait")
+			continue
+		}
+		promptTokens, outputTokens := call(prompt)
+		rl.RecordUsage("gpt-4o", promptTokens, outputTokens)
+		fmt.Println(prompt, "was sent")
+	}
+	// Output:
+	// one was sent
+	// two was sent
+	// three has to wait
+}
+
+func ExampleNew() {
+	os.Setenv("CORE_HOME", tempDir())
+	rl, err := ratelimit.New() // Gemini's quotas, state in $CORE_HOME/.core/ratelimits.yaml
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := rl.Load(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("gemini-2.5-pro").MaxRPM)
+	// Output: 150
+}
+
+func ExampleNewWithConfig() {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		FilePath:  filepath.Join(tempDir(), "ratelimits.yaml"),
+		Providers: []ratelimit.Provider{ratelimit.ProviderAnthropic},
+		Quotas:    map[string]ratelimit.ModelQuota{"claude-opus-4": {MaxRPM: 1000, MaxTPM: 400_000}},
+		Margin:    250 * time.Millisecond,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("claude-opus-4").MaxRPM, rl.Stats("claude-sonnet-4").MaxRPM)
+	// Output: 1000 50
+}
+
+func ExampleNewWithSQLite() {
+	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rl.Close()
+	rl.RecordUsage("gemini-2.5-pro", 1200, 300)
+	if err := rl.Persist(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
+	// Output: 1500
+}
+
+func ExampleNewWithSQLiteConfig() {
+	path := filepath.Join(tempDir(), "ratelimits.db")
+	cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"llama": {MaxRPM: 10}}}
+	for range 2 { // the second time stands for the next start of the program
+		rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := rl.Load(); err != nil {
+			log.Fatal(err)
+		}
+		rl.RecordUsage("llama", 10, 10)
+		fmt.Println(rl.Stats("llama").RPM)
+		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 1
+	// 2
+}
+
+func ExampleDefaultProfiles() {
+	profile := ratelimit.DefaultProfiles()[ratelimit.ProviderOpenAI]
+	fmt.Println(profile.Models["gpt-4o"].MaxTPM)
+	// Output: 30000
+}
+
+// exampleLimiter has one model, "gpt-4o", of the given quota.
+func exampleLimiter(quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		FilePath: filepath.Join(tempDir(), "ratelimits.yaml"),
+		Quotas:   map[string]ratelimit.ModelQuota{"gpt-4o": quota},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return rl
+}
+
+func ExampleRateLimiter_CanSend() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxTPM: 1000})
+	rl.RecordUsage("gpt-4o", 600, 100)
+	fmt.Println(rl.CanSend("gpt-4o", 300), rl.CanSend("gpt-4o", 301), rl.CanSend("unknown", 301))
+	// Output: true false true
+}
+
+func ExampleRateLimiter_Decide() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxTPM: 1000})
+	rl.RecordUsage("gpt-4o", 600, 100)
+	d := rl.Decide("gpt-4o", 301)
+	fmt.Println(d.Allowed, d.Code, d.Reason)
+	fmt.Println(d.Stats.TPM, "of", d.Stats.MaxTPM, "free again in", d.RetryAfter.Round(time.Minute))
+
+	fmt.Println(rl.Decide("gpt-4o", 1001).Never)
+	// Output:
+	// false tpm_exceeded tokens per minute are used up
+	// 700 of 1000 free again in 1m0s
+	// true
+}
+
+func ExampleRateLimiter_RecordUsage() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500, MaxTPM: 30_000})
+	rl.RecordUsage("gpt-4o", 1200, 340) // as the reply's usage says
+	fmt.Println(rl.Stats("gpt-4o").RPM, rl.Stats("gpt-4o").TPM)
+	// Output: 1 1540
+}
+
+func ExampleRateLimiter_WaitForCapacity() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 1000})
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+
+	fmt.Println("there is room:", rl.WaitForCapacity(ctx, "gpt-4o", 500))
+	rl.RecordUsage("gpt-4o", 400, 100)
+
+	err := rl.WaitForCapacity(ctx, "gpt-4o", 500)
+	fmt.Println("the minute lasts longer than the deadline:", errors.Is(err, context.DeadlineExceeded))
+
+	err = rl.WaitForCapacity(ctx, "gpt-4o", 5000)
+	var limit *ratelimit.LimitError
+	fmt.Println("larger than the quota:", errors.Is(err, ratelimit.ErrNeverFits), errors.As(err, &limit) && limit.Decision.Never)
+	// Output:
+	// there is room: <nil>
+	// the minute lasts longer than the deadline: true
+	// larger than the quota: true true
+}
+
+func ExampleRateLimiter_Stats() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500, MaxTPM: 30_000})
+	rl.RecordUsage("gpt-4o", 100, 50)
+	s := rl.Stats("gpt-4o")
+	fmt.Printf("%d/%d requests, %d/%d tokens, %d today\n", s.RPM, s.MaxRPM, s.TPM, s.MaxTPM, s.RPD)
+	// Output: 1/500 requests, 150/30000 tokens, 1 today
+}
+
+func ExampleRateLimiter_AllStats() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500})
+	rl.RecordUsage("llama", 1, 1)
+	fmt.Println(len(rl.AllStats()))
+	// Output: 2
+}
+
+func ExampleRateLimiter_Models() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500})
+	rl.RecordUsage("llama", 1, 1)
+	for model := range rl.Models() {
+		fmt.Println(model)
+	}
+	// Output:
+	// gpt-4o
+	// llama
+}
+
+func ExampleRateLimiter_Iter() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500, MaxTPM: 30_000})
+	rl.RecordUsage("gpt-4o", 100, 50)
+	for model, s := range rl.Iter() {
+		fmt.Printf("%s: %d/%d RPM, %d/%d TPM\n", model, s.RPM, s.MaxRPM, s.TPM, s.MaxTPM)
+	}
+	// Output: gpt-4o: 1/500 RPM, 150/30000 TPM
+}
+
+func ExampleRateLimiter_SetQuota() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("gpt-4o", 1, 1)
+	fmt.Println(rl.CanSend("gpt-4o", 1))
+	rl.SetQuota("gpt-4o", ratelimit.ModelQuota{MaxRPM: 2})
+	fmt.Println(rl.CanSend("gpt-4o", 1))
+	// Output:
+	// false
+	// true
+}
+
+func ExampleRateLimiter_AddProvider() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.AddProvider(ratelimit.ProviderAnthropic)
+	fmt.Println(rl.Stats("claude-opus-4").MaxRPM, rl.Stats("gpt-4o").MaxRPM)
+	// Output: 50 1
+}
+
+func ExampleRateLimiter_Reset() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("gpt-4o", 1, 1)
+	rl.Reset("gpt-4o") // Reset("") is for all models
+	fmt.Println(rl.Stats("gpt-4o").RPM)
+	// Output: 0
+}
+
+func ExampleRateLimiter_BackgroundPrune() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	stop := rl.BackgroundPrune(30 * time.Second)
+	defer stop()
+}
+
+func ExampleRateLimiter_Persist() {
+	path := filepath.Join(tempDir(), "ratelimits.yaml")
+	open := func() *ratelimit.RateLimiter {
+		rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: path})
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := rl.Load(); err != nil {
+			log.Fatal(err)
+		}
+		return rl
+	}
+	rl := open()
+	rl.RecordUsage("gemini-2.5-pro", 1200, 300)
+	if err := rl.Persist(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(open().Stats("gemini-2.5-pro").TPM)
+	// Output: 1500
+}
+
+func ExampleRateLimiter_Load() {
+	path := filepath.Join(tempDir(), "ratelimits.yaml")
+	if err := os.WriteFile(path, []byte("quotas: {gpt-4o: {max_rpm: -5}}\n"), 0o600); err != nil {
+		log.Fatal(err)
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: path})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = rl.Load()
+	fmt.Println(errors.Is(err, ratelimit.ErrCorruptState), errors.Is(err, ratelimit.ErrInvalidQuota))
+	// Output: true true
+}
+
+func ExampleRateLimiter_Close() {
+	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Close(), errors.Is(rl.Persist(), ratelimit.ErrClosed))
+	// Output: <nil> true
+}
+
+func ExampleMigrateYAMLToSQLite() {
+	dir := tempDir()
+	yamlPath, dbPath := filepath.Join(dir, "ratelimits.yaml"), filepath.Join(dir, "ratelimits.db")
+	old, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: yamlPath})
+	if err != nil {
+		log.Fatal(err)
+	}
+	old.RecordUsage("gemini-2.5-pro", 1200, 300)
+	if err := errors.Join(old.Persist(), ratelimit.MigrateYAMLToSQLite(yamlPath, dbPath)); err != nil {
+		log.Fatal(err)
+	}
+
+	rl, err := ratelimit.NewWithSQLite(dbPath)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rl.Close()
+	if err := rl.Load(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
+	// Output: 1500
+}
+
+func ExampleCountTokens() {
+	n, err := ratelimit.CountTokens(context.Background(), os.Getenv("GEMINI_API_KEY"), "gemini-2.5-pro", "How many tokens is this?")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(n)
+}

@@ -1,0 +1,205 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const modulePath = "dappco.re/go/core/go-ratelimit"
+
+// requirements are the modules that this one may need itself.
+var requirements = []string{
+	"gopkg.in/yaml.v3", "modernc.org/sqlite", "golang.org/x/sys", "github.com/gofrs/flock",
+}
+
+// importRules say what the packages in a folder may import, beside the standard
+// library and each other. A path that ends in /... is all that lies under it. A
+// folder without a rule may import all of this module.
+var importRules = map[string][]string{
+	".": {
+		modulePath + "/debounce", modulePath + "/limit",
+		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...", "github.com/gofrs/flock",
+	},
+	"debounce": {},
+	"limit":    {},
+	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
+}
+
+// Whoever imports a package links what it imports, so no package may import more
+// than it needs to.
+func TestImports(t *testing.T) {
+	broken, err := brokenImports(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range broken {
+		t.Error(b)
+	}
+}
+
+// brokenImports returns what breaks the rules in a module's folder. Modules
+// within are not looked at.
+func brokenImports(module fs.FS) (broken []string, err error) {
+	err = fs.WalkDir(module, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case entry.IsDir():
+			base := path.Base(name)
+			_, err := fs.Stat(module, path.Join(name, "go.mod"))
+			if err == nil || base[0] == '.' || base[0] == '_' || base == "testdata" || base == "vendor" {
+				return fs.SkipDir
+			}
+			return nil
+		case name == "go.mod":
+			text, err := fs.ReadFile(module, name)
+			for _, need := range directRequirements(string(text)) {
+				if !slices.Contains(requirements, need) {
+					broken = append(broken, "go.mod requires "+need)
+				}
+			}
+			return err
+		case path.Ext(name) != ".go":
+			return nil
+		}
+		source, err := fs.ReadFile(module, name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if !mayImport(path.Dir(name), imported) {
+				broken = append(broken, name+" imports "+imported)
+			}
+		}
+		return nil
+	})
+	return broken, err
+}
+
+// mayImport reports whether the package in a folder of the module may import the
+// package with the given path.
+func mayImport(folder, imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	if !strings.Contains(first, ".") {
+		return first != "C" // the standard library is all that has no dot there
+	}
+	top, _, _ := strings.Cut(folder, "/")
+	allowed, found := importRules[top]
+	if !found {
+		allowed = []string{modulePath, modulePath + "/..."}
+	}
+	own := path.Join(modulePath, top)
+	allowed = append(slices.Clip(allowed), own)
+	if top != "." {
+		allowed = append(allowed, own+"/...")
+	}
+	return slices.ContainsFunc(allowed, func(rule string) bool {
+		under, all := strings.CutSuffix(rule, "...")
+		return imported == rule || all && strings.HasPrefix(imported, under)
+	})
+}
+
+// directRequirements returns the modules that a go.mod requires, but for those
+// marked as indirect.
+func directRequirements(text string) (modules []string) {
+	block := ""
+	for line := range strings.Lines(text) {
+		code, comment, _ := strings.Cut(line, "//")
+		words := strings.Fields(code)
+		switch {
+		case len(words) == 0:
+			continue
+		case words[0] == ")":
+			block = ""
+			continue
+		case len(words) == 2 && words[1] == "(":
+			block = words[0]
+			continue
+		case block == "":
+			if words[0] != "require" {
+				continue
+			}
+			words = words[1:]
+		case block != "require":
+			continue
+		}
+		if comment = strings.TrimSpace(comment); comment != "indirect" && !strings.HasPrefix(comment, "indirect;") {
+			modules = append(modules, strings.Trim(words[0], "\"`"))
+		}
+	}
+	return modules
+}
+
+// The test itself: it finds what breaks the rules, and nothing else.
+func TestImportsFindsWhatIsBroken(t *testing.T) {
+	file := func(imports ...string) *fstest.MapFile {
+		text := "//go:build windows\n\npackage p\n\nimport (\n"
+		for _, i := range imports {
+			text += "\t_ " + strconv.Quote(i) + "\n"
+		}
+		return &fstest.MapFile{Data: []byte(text + ")\n\nfunc f() { anything at all")}
+	}
+	module := fstest.MapFS{
+		"go.mod": {Data: []byte("module x\n\ngo 1.26\n\nrequire gopkg.in/yaml.v3 v3.0.1\nrequire example.org/a v1.0.0\n" +
+			"require (\n\tmodernc.org/sqlite v1.0.0 // a comment\n\texample.org/b v1.0.0\n\texample.org/c v1.0.0 // indirect\n)\n" +
+			"exclude (\n\texample.org/d v1.0.0\n)\nreplace example.org/e => ../e\n")},
+		"a.go": file("fmt", "net/http", "gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/unix",
+			"github.com/gofrs/flock", modulePath+"/debounce", modulePath+"/limit"),
+		"a_test.go":                file("testing", modulePath, "example.org/assert"),
+		"b.go":                     file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
+		"limit/a.go":               file("time"),
+		"limit/a_test.go":          file(modulePath+"/limit", modulePath+"/limit/inner"),
+		"limit/b.go":               file(modulePath),
+		"limit/inner/a.go":         file(modulePath + "/debounce"),
+		"debounce/a_test.go":       file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
+		"llmhttp/a.go":             file(modulePath, modulePath+"/limit"),
+		"llmhttp/a_test.go":        file("gopkg.in/yaml.v3"),
+		"examples/a/main.go":       file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
+		"internal/bench/go.mod":    {},
+		"internal/bench/a_test.go": file("golang.org/x/time/rate"),
+		"limit/testdata/a.go":      file("example.org/a"),
+		".hidden/a.go":             file("example.org/a"),
+		"README.md":                {},
+	}
+	want := []string{
+		"a_test.go imports example.org/assert",
+		"b.go imports " + modulePath + "/llmhttp",
+		"b.go imports " + modulePath + "/limit/inner",
+		"b.go imports modernc.org/libc",
+		"b.go imports C",
+		"debounce/a_test.go imports gopkg.in/yaml.v3",
+		"examples/a/main.go imports modernc.org/sqlite",
+		"go.mod requires example.org/a",
+		"go.mod requires example.org/b",
+		"limit/b.go imports " + modulePath,
+		"limit/inner/a.go imports " + modulePath + "/debounce",
+		"llmhttp/a_test.go imports gopkg.in/yaml.v3",
+	}
+	got, err := brokenImports(module)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	if _, err := brokenImports(fstest.MapFS{"a.go": {Data: []byte("pakage p")}}); err == nil {
+		t.Error("no error for a file that is not Go")
+	}
+}

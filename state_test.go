@@ -1,0 +1,280 @@
+package ratelimit_test
+
+import (
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+func TestHandMadeStateIsHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 3, MaxTPM: 100, MaxRPD: 5})
+		rl.State = map[string]*ratelimit.UsageStats{
+			"m": {
+				Requests: []time.Time{now.Add(-10 * time.Second), now.Add(-50 * time.Second).Round(0), now.Add(-2 * time.Minute)},
+				Tokens: []ratelimit.TokenEntry{
+					{Time: now.Add(-10 * time.Second), Count: 30},
+					{Time: now.Add(-50 * time.Second), Count: 40},
+					{Time: now.Add(-2 * time.Minute), Count: 500},
+					{Time: now.Add(-5 * time.Second), Count: -90},
+				},
+				DayStart: now.Add(-3 * time.Hour),
+				DayCount: 4,
+			},
+			"nothing": nil,
+		}
+		want := ratelimit.ModelStats{RPM: 2, MaxRPM: 3, TPM: 70, MaxTPM: 100, RPD: 4, MaxRPD: 5, DayStart: now.Add(-3 * time.Hour)}
+		if got := rl.Stats("m"); got != want {
+			t.Errorf("Stats = %+v, want %+v", got, want)
+		}
+		if d := rl.Decide("m", 31); d.RetryAfter != 10*time.Second+1 {
+			t.Errorf("the oldest of the unordered entries leaves first: %+v", d)
+		}
+		if got := rl.Stats("nothing"); got != (ratelimit.ModelStats{}) {
+			t.Errorf("Stats of a nil entry = %+v", got)
+		}
+		rl.State["nothing"] = nil
+		rl.RecordUsage("nothing", 1, 2)
+		if got := rl.Stats("nothing"); got.RPM != 1 || got.TPM != 3 || got.RPD != 1 {
+			t.Errorf("a nil entry was recorded as %+v", got)
+		}
+	})
+}
+
+func TestNilMaps(t *testing.T) {
+	rl := &ratelimit.RateLimiter{}
+	if !rl.CanSend("m", 1) || !rl.Decide("m", 1).Allowed || rl.Stats("m") != (ratelimit.ModelStats{}) {
+		t.Error("an empty limiter allows everything")
+	}
+	if len(rl.AllStats()) != 0 {
+		t.Error("an empty limiter knows no models")
+	}
+	rl.Reset("")
+	rl.Reset("m")
+	rl.RecordUsage("m", 1, 1)
+	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
+	if rl.CanSend("m", 1) || rl.Stats("m").RPM != 1 {
+		t.Errorf("Stats = %+v", rl.Stats("m"))
+	}
+	if err := rl.WaitForCapacity(t.Context(), "other", 1); err != nil {
+		t.Error(err)
+	}
+	if rl.Persist() == nil || rl.Load() == nil {
+		t.Error("without a file there is nothing to persist to or load from")
+	}
+	(&ratelimit.RateLimiter{}).AddProvider(ratelimit.ProviderGemini)
+	if err := rl.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEntriesFromTheFutureAreGoneWithinAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1, MaxRPD: 1})
+		ahead := time.Now().Add(100 * 24 * time.Hour).Round(0)
+		rl.State["m"] = &ratelimit.UsageStats{
+			Requests: []time.Time{ahead},
+			Tokens:   []ratelimit.TokenEntry{{Time: ahead, Count: 5}},
+			DayStart: ahead,
+			DayCount: 1,
+		}
+		if d := rl.Decide("m", 1); d.Stats.RPM != 1 || d.Stats.TPM != 5 || d.RetryAfter != 24*time.Hour {
+			t.Errorf("Decide = %+v", d)
+		}
+		time.Sleep(time.Minute + 1)
+		if s := rl.Stats("m"); s.RPM != 0 || s.TPM != 0 || s.RPD != 1 {
+			t.Errorf("a minute later: %+v", s)
+		}
+		time.Sleep(24*time.Hour - time.Minute - 1)
+		if !rl.CanSend("m", 1) {
+			t.Errorf("a day later: %+v", rl.Decide("m", 1))
+		}
+	})
+}
+
+func TestChangesByHandAreNoticed(t *testing.T) {
+	now := time.Now()
+	entry := func(n int) *ratelimit.UsageStats {
+		s := &ratelimit.UsageStats{DayStart: now, DayCount: n}
+		for range n {
+			s.Requests = append(s.Requests, now)
+			s.Tokens = append(s.Tokens, ratelimit.TokenEntry{Time: now, Count: 10})
+		}
+		return s
+	}
+	tests := []struct {
+		name           string
+		edit           func(rl *ratelimit.RateLimiter)
+		rpm, tpm, rpds int
+	}{
+		{"another map", func(rl *ratelimit.RateLimiter) { rl.State = map[string]*ratelimit.UsageStats{"m": entry(3)} }, 3, 30, 3},
+		{"another entry", func(rl *ratelimit.RateLimiter) { rl.State["m"] = entry(1) }, 1, 10, 1},
+		{"a copied entry", func(rl *ratelimit.RateLimiter) { c := *rl.State["m"]; c.DayCount = 7; rl.State["m"] = &c }, 2, 20, 7},
+		{"no entry", func(rl *ratelimit.RateLimiter) { delete(rl.State, "m") }, 0, 0, 0},
+		{"a longer slice", func(rl *ratelimit.RateLimiter) { s := rl.State["m"]; s.Requests = append(s.Requests, now) }, 3, 20, 2},
+		{"a shorter slice", func(rl *ratelimit.RateLimiter) { s := rl.State["m"]; s.Tokens = s.Tokens[:1] }, 2, 10, 2},
+		{"a slice that starts later", func(rl *ratelimit.RateLimiter) { s := rl.State["m"]; s.Tokens = s.Tokens[1:] }, 2, 10, 2},
+		{"another slice of the same length", func(rl *ratelimit.RateLimiter) {
+			rl.State["m"].Tokens = []ratelimit.TokenEntry{{Time: now, Count: 1}, {Time: now, Count: 2}}
+		}, 2, 3, 2},
+		{"nil slices", func(rl *ratelimit.RateLimiter) { s := rl.State["m"]; s.Requests, s.Tokens = nil, nil }, 0, 0, 2},
+		{"the day's start", func(rl *ratelimit.RateLimiter) { rl.State["m"].DayStart = now.Add(-25 * time.Hour) }, 2, 20, 0},
+		{"the day's count", func(rl *ratelimit.RateLimiter) { rl.State["m"].DayCount = 99 }, 2, 20, 99},
+		{"a negative count", func(rl *ratelimit.RateLimiter) { rl.State["m"].DayCount = -99 }, 2, 20, 0},
+		{"a quota", func(rl *ratelimit.RateLimiter) { rl.Quotas["m"] = ratelimit.ModelQuota{MaxRPM: 9} }, 2, 20, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 100})
+			rl.RecordUsage("m", 5, 5)
+			rl.RecordUsage("m", 5, 5)
+			rl.CanSend("m", 1)
+			tt.edit(rl)
+			if s := rl.Stats("m"); s.RPM != tt.rpm || s.TPM != tt.tpm || s.RPD != tt.rpds || s.MaxRPM != rl.Quotas["m"].MaxRPM {
+				t.Errorf("Stats = %+v, want %d, %d, %d", s, tt.rpm, tt.tpm, tt.rpds)
+			}
+			rl.RecordUsage("m", 1, 0)
+			if s := rl.Stats("m"); s.RPM != tt.rpm+1 || s.TPM != tt.tpm+1 || s.RPD != tt.rpds+1 {
+				t.Errorf("Stats = %+v after one more", s)
+			}
+		})
+	}
+}
+
+func TestStateIsOnShow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10})
+		first := time.Now()
+		rl.RecordUsage("m", 3, 4)
+		time.Sleep(40 * time.Second)
+		rl.RecordUsage("m", -5, 6)
+		s := rl.State["m"]
+		if len(s.Requests) != 2 || !s.Requests[0].Equal(first) || len(s.Tokens) != 2 || s.Tokens[0].Count != 7 || s.Tokens[1].Count != 6 {
+			t.Errorf("State = %+v", s)
+		}
+		if s.DayCount != 2 || !s.DayStart.Equal(first) {
+			t.Errorf("the day is %d since %v", s.DayCount, s.DayStart)
+		}
+		time.Sleep(21 * time.Second)
+		rl.CanSend("m", 1)
+		if s := rl.State["m"]; len(s.Requests) != 1 || len(s.Tokens) != 1 || s.Tokens[0].Count != 6 {
+			t.Errorf("State = %+v after the first left", s)
+		}
+	})
+}
+
+func TestCallersSlicesAreLeftAlone(t *testing.T) {
+	now := time.Now()
+	shared := make([]time.Time, 2, 10)
+	shared[0], shared[1] = now, now.Add(-time.Second)
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 100})
+	rl.State["m"] = &ratelimit.UsageStats{Requests: shared}
+	rl.State["n"] = &ratelimit.UsageStats{Requests: shared}
+	rl.RecordUsage("m", 1, 1)
+	rl.RecordUsage("n", 1, 1)
+	if !shared[0].Equal(now) || !shared[:3][2].IsZero() {
+		t.Errorf("the caller's slice is now %v", shared[:3])
+	}
+	grown := append(rl.State["m"].Requests, time.Time{})
+	rl.RecordUsage("m", 1, 1)
+	if !grown[3].IsZero() {
+		t.Error("a caller's append shares storage with the limiter")
+	}
+}
+
+func TestCountsSaturate(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{})
+	rl.RecordUsage("m", math.MaxInt, math.MaxInt)
+	rl.RecordUsage("m", math.MaxInt, 1)
+	rl.RecordUsage("m", math.MinInt, math.MinInt)
+	rl.State["m"].DayCount = math.MaxInt
+	rl.RecordUsage("m", 0, 0)
+	if s := rl.Stats("m"); s.TPM != math.MaxInt || s.RPD != math.MaxInt || s.RPM != 4 {
+		t.Errorf("Stats = %+v", s)
+	}
+}
+
+func TestDayIsAnchoredToItsFirstCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 2})
+		rl.State["m"] = &ratelimit.UsageStats{DayStart: time.Now()}
+		rl.Stats("m")
+		time.Sleep(20 * time.Hour)
+		first := time.Now()
+		rl.RecordUsage("m", 1, 1)
+		rl.RecordUsage("m", 1, 1)
+		if d := rl.Decide("m", 1); d.RetryAfter != 24*time.Hour || !d.Stats.DayStart.Equal(first) {
+			t.Errorf("Decide = %+v", d)
+		}
+		time.Sleep(24*time.Hour - 1)
+		if rl.CanSend("m", 1) {
+			t.Error("allowed a nanosecond before the day ends")
+		}
+		time.Sleep(1)
+		if !rl.CanSend("m", 1) || rl.Stats("m").RPD != 0 {
+			t.Errorf("denied when the day ends: %+v", rl.Stats("m"))
+		}
+	})
+}
+
+func TestModelsThatAreOverAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 5})
+		rl.RecordUsage("m", 1, 1)
+		time.Sleep(2 * time.Minute)
+		rl.CanSend("m", 1)
+		if s := rl.State["m"]; s == nil || s.Requests != nil || s.Tokens != nil || s.DayCount != 1 {
+			t.Errorf("State = %+v, want the day alone", s)
+		}
+		time.Sleep(24 * time.Hour)
+		rl.CanSend("m", 1)
+		if _, ok := rl.State["m"]; ok {
+			t.Error("the entry is still there after the day")
+		}
+	})
+}
+
+func TestConcurrentUse(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 30})
+	stop := rl.BackgroundPrune(time.Millisecond)
+	defer stop()
+	const goroutines, calls = 20, 200
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for i := range calls {
+				rl.RecordUsage("m", 1, 1)
+				rl.CanSend("m", 10)
+				rl.Decide("m", 10)
+				rl.Stats("m")
+				switch i % 40 {
+				case 0:
+					rl.AllStats()
+				case 1:
+					for range rl.Iter() {
+					}
+				case 2:
+					rl.SetQuota("n", ratelimit.ModelQuota{MaxRPM: i})
+					rl.Reset("n")
+				case 3:
+					rl.AddProvider(ratelimit.ProviderAnthropic)
+				case 4:
+					if err := rl.Persist(); err != nil {
+						t.Error(err)
+					}
+				case 5:
+					rl.RecordUsage("n", 1, 1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := rl.Stats("m"); s.RPM != goroutines*calls || s.TPM != 2*goroutines*calls || s.RPD != goroutines*calls {
+		t.Errorf("Stats = %+v, want %d of each", s, goroutines*calls)
+	}
+}

@@ -1,0 +1,264 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+func TestWaitForCapacityWakesAtTheExactInstant(t *testing.T) {
+	tests := []struct {
+		name  string
+		quota ratelimit.ModelQuota
+		use   func(rl *ratelimit.RateLimiter)
+		want  time.Duration
+	}{
+		{"there is room", ratelimit.ModelQuota{MaxRPM: 1}, func(*ratelimit.RateLimiter) {}, 0},
+		{"unknown model", ratelimit.ModelQuota{}, func(rl *ratelimit.RateLimiter) { delete(rl.Quotas, "m") }, 0},
+		{"requests", ratelimit.ModelQuota{MaxRPM: 1}, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 1, 1) }, time.Minute + 1},
+		{"tokens", ratelimit.ModelQuota{MaxTPM: 10}, func(rl *ratelimit.RateLimiter) {
+			rl.RecordUsage("m", 4, 0)
+			time.Sleep(7 * time.Second)
+			rl.RecordUsage("m", 6, 0)
+		}, time.Minute + 1},
+		{"the day", ratelimit.ModelQuota{MaxRPD: 1}, func(rl *ratelimit.RateLimiter) {
+			rl.RecordUsage("m", 1, 1)
+			time.Sleep(time.Hour)
+		}, 23 * time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiter(t, tt.quota)
+				tt.use(rl)
+				started := time.Now()
+				if err := rl.WaitForCapacity(t.Context(), "m", 10); err != nil {
+					t.Fatal(err)
+				}
+				if waited := time.Since(started); waited != tt.want {
+					t.Errorf("waited %v, want %v", waited, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForCapacityRefusesAtOnce(t *testing.T) {
+	invalid := ratelimit.ModelQuota{MaxRPD: -1}
+	tests := []struct {
+		name    string
+		quota   ratelimit.ModelQuota
+		tokens  int
+		timeout time.Duration
+		want    error
+		text    string
+	}{
+		{"negative tokens", ratelimit.ModelQuota{MaxRPM: 1}, -3, 0, ratelimit.ErrInvalidTokens, "negative tokens"},
+		{"larger than the quota", ratelimit.ModelQuota{MaxTPM: 10}, 11, 0, ratelimit.ErrNeverFits, "m"},
+		{"invalid quota", invalid, 1, 0, ratelimit.ErrNeverFits, "MaxRPD"},
+		{"deadline before the capacity", ratelimit.ModelQuota{MaxRPM: 1}, 1, time.Minute, context.DeadlineExceeded, "1m0.000000001s"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiter(t, ratelimit.ModelQuota{})
+				rl.SetQuota("m", tt.quota)
+				rl.RecordUsage("m", 1, 1)
+				ctx := t.Context()
+				if tt.timeout > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, tt.timeout)
+					defer cancel()
+				}
+				started := time.Now()
+				err := rl.WaitForCapacity(ctx, "m", tt.tokens)
+				if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.text) {
+					t.Errorf("error is %v, want %v with %q", err, tt.want, tt.text)
+				}
+				if waited := time.Since(started); waited != 0 {
+					t.Errorf("refused after %v", waited)
+				}
+				var limit *ratelimit.LimitError
+				if isLimit := errors.As(err, &limit); isLimit != (tt.tokens >= 0) {
+					t.Fatalf("%v is a LimitError: %v", err, isLimit)
+				} else if isLimit && (limit.Model != "m" || limit.Decision.Allowed || limit.Decision.Code == "") {
+					t.Errorf("limit error is %+v", limit)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForCapacityDeadlineAtTheCapacityWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		rl.RecordUsage("m", 1, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+2)
+		defer cancel()
+		if err := rl.WaitForCapacity(ctx, "m", 1); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWaitForCapacityContextComesFirst(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := rl.WaitForCapacity(ctx, "m", -1); !errors.Is(err, context.Canceled) || errors.Is(err, ratelimit.ErrInvalidTokens) {
+		t.Errorf("error is %v, want that of the context", err)
+	}
+}
+
+func TestWaitForCapacityContextEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		rl.RecordUsage("m", 1, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(5*time.Second, cancel)
+		started := time.Now()
+		if err := rl.WaitForCapacity(ctx, "m", 1); err != context.Canceled {
+			t.Errorf("error is %v", err)
+		}
+		if waited := time.Since(started); waited != 5*time.Second {
+			t.Errorf("returned after %v", waited)
+		}
+	})
+}
+
+func TestWaitForCapacityWakesWhenRoomIsMade(t *testing.T) {
+	for name, makeRoom := range map[string]func(rl *ratelimit.RateLimiter) error{
+		"Reset":       func(rl *ratelimit.RateLimiter) error { rl.Reset("m"); return nil },
+		"Reset all":   func(rl *ratelimit.RateLimiter) error { rl.Reset(""); return nil },
+		"SetQuota":    func(rl *ratelimit.RateLimiter) error { rl.SetQuota("m", ratelimit.ModelQuota{}); return nil },
+		"AddProvider": func(rl *ratelimit.RateLimiter) error { rl.AddProvider(ratelimit.ProviderOpenAI); return nil },
+		"Load":        func(rl *ratelimit.RateLimiter) error { return rl.Load() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 1})
+				model := "m"
+				if name == "AddProvider" {
+					model = "gpt-4o"
+					rl.SetQuota(model, ratelimit.ModelQuota{MaxRPD: 1})
+				}
+				if err := rl.Persist(); err != nil {
+					t.Fatal(err)
+				}
+				rl.RecordUsage(model, 1, 1)
+				time.Sleep(time.Minute * 2)
+				done := make(chan error, 1)
+				go func() { done <- rl.WaitForCapacity(t.Context(), model, 1) }()
+				time.Sleep(10 * time.Second)
+				select {
+				case err := <-done:
+					t.Fatalf("did not wait: %v", err)
+				default:
+				}
+				started := time.Now()
+				if err := makeRoom(rl); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+				if late := time.Since(started); late != 0 {
+					t.Errorf("woke %v late", late)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitForCapacityStopsFittingMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 10})
+		rl.RecordUsage("m", 10, 0)
+		time.AfterFunc(time.Second, func() { rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 5}) })
+		started := time.Now()
+		err := rl.WaitForCapacity(t.Context(), "m", 8)
+		if !errors.Is(err, ratelimit.ErrNeverFits) || time.Since(started) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(started))
+		}
+	})
+}
+
+func TestWaitForCapacityGoesOnWaitingWhenOthersWereFaster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		rl.RecordUsage("m", 1, 1)
+		time.AfterFunc(30*time.Second, func() { rl.RecordUsage("m", 1, 1) })
+		started := time.Now()
+		if err := rl.WaitForCapacity(t.Context(), "m", 1); err != nil {
+			t.Error(err)
+		}
+		if waited := time.Since(started); waited != 90*time.Second+1 {
+			t.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestCloseWakesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		rl.RecordUsage("m", 1, 1)
+		done := make(chan error, 3)
+		for range 3 {
+			go func() { done <- rl.WaitForCapacity(context.Background(), "m", 1) }()
+		}
+		time.Sleep(time.Second)
+		if err := rl.Close(); err != nil {
+			t.Error(err)
+		}
+		for range 3 {
+			if err := <-done; !errors.Is(err, ratelimit.ErrClosed) {
+				t.Errorf("error is %v", err)
+			}
+		}
+		if err := rl.Close(); err != nil {
+			t.Errorf("the second Close: %v", err)
+		}
+		if err := rl.WaitForCapacity(t.Context(), "m", 1); !errors.Is(err, ratelimit.ErrClosed) {
+			t.Errorf("a wait after Close: %v", err)
+		}
+		rl.Reset("m")
+		if err := rl.WaitForCapacity(t.Context(), "m", 1); err != nil {
+			t.Errorf("decisions go on in memory: %v", err)
+		}
+		rl.RecordUsage("m", 1, 1)
+		if rl.CanSend("m", 1) || rl.Stats("m").RPM != 1 {
+			t.Error("records go on in memory")
+		}
+		if err := errors.Join(rl.Persist(), rl.Load()); err != nil {
+			t.Errorf("with YAML files go on: %v", err)
+		}
+	})
+}
+
+func TestWaitForCapacityLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("m", math.MaxInt, math.MaxInt)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- rl.WaitForCapacity(ctx, "m", 1) }()
+	cancel()
+	<-done
+	if err := rl.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if runtime.NumGoroutine() <= before {
+			return
+		}
+		runtime.Gosched()
+	}
+	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
