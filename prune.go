@@ -1,13 +1,14 @@
 package ratelimit
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
 
 // lockSlice is about how long work that walks over many models holds the lock
 // at a time.
-const lockSlice = int64(500 * time.Microsecond)
+const lockSlice = int64(250 * time.Microsecond)
 
 // windowLocked returns the window of stats in order: made anew where stats was
 // changed from outside, without what is no longer counted, in the right day.
@@ -50,6 +51,7 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 		}
 		if instant = rl.clock.sync(); instant-since > lockSlice {
 			rl.mu.Unlock()
+			runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
 			rl.mu.Lock()
 			instant = rl.clock.sync()
 			since = instant
