@@ -121,7 +121,7 @@ func TestDecide(t *testing.T) {
 
 func TestDecideUnknownModelTouchesNothing(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	d := rl.Decide("other", 1<<40)
+	d := rl.Decide("other", 1<<30)
 	if !d.Allowed || d.Code != ratelimit.DecisionUnknownModel {
 		t.Errorf("Decide = %+v", d)
 	}

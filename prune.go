@@ -59,6 +59,33 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 	}
 }
 
+// indexAll makes the missing windows of all models, without the lock: where a
+// program filled State by hand, that may be many entries. Nobody writes into the
+// slices of an entry without a window.
+func (rl *RateLimiter) indexAll() {
+	bare := make(map[string]UsageStats)
+	var at int64
+	var now time.Time
+	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
+		if stats != nil && !stats.window.mirrors(stats) {
+			bare[model] = *stats
+		}
+		at, now = instant, t
+	})
+	for model, before := range bare {
+		after := before
+		w := newWindow(&after, now, at, rl.span())
+		rl.mu.Lock()
+		stats := rl.State[model]
+		if stats != nil && !stats.window.mirrors(stats) && stats.DayStart == before.DayStart &&
+			sameSlice(stats.Requests, before.Requests) && sameSlice(stats.Tokens, before.Tokens) {
+			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
+			stats.window, w.stats = w, stats
+		}
+		rl.mu.Unlock()
+	}
+}
+
 // prune forgets, in all models, what is no longer counted.
 func (rl *RateLimiter) prune() {
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {

@@ -31,8 +31,8 @@
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check and the
 // record after it are two steps, though: goroutines that check together pass
-// together. Where that matters, hold a mutex of your own around
-// WaitForCapacity and RecordUsage of the estimate.
+// together. Where that matters, let one at a time do both, WaitForCapacity and
+// RecordUsage of the estimate.
 package ratelimit
 
 import (
@@ -149,7 +149,7 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	if model == "" {
-		clear(rl.State)
+		rl.State = make(map[string]*UsageStats)
 	} else {
 		delete(rl.State, model)
 	}

@@ -240,7 +240,7 @@ func TestModelsThatAreOverAreForgotten(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 30})
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30})
 	stop := rl.BackgroundPrune(time.Millisecond)
 	defer stop()
 	const goroutines, calls = 20, 200

@@ -18,8 +18,8 @@ import (
 // of ctx comes before the capacity can; ErrClosed when the limiter is closed.
 //
 // It is safe for concurrent use. Those who wait for the same model all return
-// when there is room for one: hold a mutex around WaitForCapacity and
-// RecordUsage where that matters.
+// when there is room for one: where that matters, let one goroutine at a time
+// call WaitForCapacity and then RecordUsage.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -17,7 +17,7 @@ const model = "gpt-4o"
 var sizes = []int{0, 100, 10_000, 1_000_000}
 
 // unbounded is a quota that counts everything and denies nothing.
-var unbounded = ratelimit.ModelQuota{MaxRPM: 1 << 40, MaxTPM: 1 << 50, MaxRPD: 1 << 40}
+var unbounded = ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30}
 
 // filled returns a limiter whose window holds n live entries of 10 tokens.
 func filled(tb testing.TB, n int, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
@@ -48,7 +48,7 @@ func filled(tb testing.TB, n int, quota ratelimit.ModelQuota) *ratelimit.RateLim
 // that both see the same weather on a machine that is not ours alone.
 func compare(b *testing.B, op func()) {
 	const turn = 2000
-	lim := rate.NewLimiter(rate.Limit(1e12), 1<<50)
+	lim := rate.NewLimiter(rate.Limit(1e12), 1<<30)
 	yard := func() { lim.Allow() }
 	measure := func(f func()) float64 {
 		start := time.Now()
@@ -154,7 +154,7 @@ func BenchmarkModels(b *testing.B) {
 // one rate.Limiter.
 func BenchmarkTwoGoroutines(b *testing.B) {
 	rl := filled(b, 100, unbounded)
-	lim := rate.NewLimiter(rate.Limit(1e12), 1<<50)
+	lim := rate.NewLimiter(rate.Limit(1e12), 1<<30)
 	both := func(f func()) float64 {
 		const turn = 20_000
 		var wg sync.WaitGroup

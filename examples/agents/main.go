@@ -1,0 +1,140 @@
+// Agents is a program in which twenty agents share one quota and none of their
+// calls is turned away.
+//
+//	go run ./examples/agents
+//
+// It starts an OpenAI-compatible server of its own on the loopback interface,
+// which allows 200 requests and 60,000 tokens a minute and answers 429 beyond
+// that. Twenty goroutines send it the 309 prompts of prompts.jsonl, as fast as
+// the quota lets them: the first minute's share goes out within seconds, then
+// everybody waits, then the rest follows. After about a minute a table says what
+// was used, and how often the server had to refuse: never.
+//
+// Usage is kept in a SQLite database, and the prompts that were answered in a
+// file beside it. So a run that was interrupted with Ctrl-C goes on where it was
+// when it is started again, and stays inside the quota.
+//
+// With -base-url it sends the prompts to any other OpenAI-compatible endpoint,
+// with the key from the environment variable OPENAI_API_KEY:
+//
+//	go run ./examples/agents -base-url https://api.openai.com/v1 -rpm 500 -tpm 200000
+//	go run ./examples/agents -base-url http://127.0.0.1:11434/v1 -model llama3.2 -workers 2
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+var errInterrupted = errors.New("interrupted")
+
+// config is what the flags and the environment say.
+type config struct {
+	in      string // the batch file; empty for the embedded one
+	baseURL string // the endpoint; empty for the built-in server
+	key     string
+	model   string // empty for that of the batch file
+	db      string
+	rpm     int
+	tpm     int
+	workers int
+	live    bool // the output is a terminal
+}
+
+func main() { os.Exit(status()) }
+
+// status runs the program and returns its exit status: 130 after Ctrl-C, as
+// shells expect it.
+func status() int {
+	cfg, err := parseFlags(os.Args[1:], os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	}
+	cfg.key = os.Getenv("OPENAI_API_KEY")
+	cfg.live = isTerminal(os.Stdout)
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
+
+	err = run(ctx, cfg, os.Stdout)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "agents:", err)
+	if errors.Is(err, errInterrupted) {
+		return 130
+	}
+	return 1
+}
+
+// parseFlags reads the command line. What is wrong with it is written to errOut.
+func parseFlags(args []string, errOut io.Writer) (config, error) {
+	var cfg config
+	flags := flag.NewFlagSet("agents", flag.ContinueOnError)
+	flags.SetOutput(errOut)
+	flags.StringVar(&cfg.in, "in", "", "batch `file` in OpenAI's format (default: the embedded prompts.jsonl)")
+	flags.StringVar(&cfg.baseURL, "base-url", "", "OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1;\nits key is taken from OPENAI_API_KEY (default: the built-in server)")
+	flags.StringVar(&cfg.model, "model", "", "model to use in place of the one in the batch file")
+	flags.StringVar(&cfg.db, "db", "", "`file` that keeps the usage (default: go-ratelimit/agents.db in the user's cache folder)")
+	flags.IntVar(&cfg.rpm, "rpm", 200, "requests per minute, 0 for no limit")
+	flags.IntVar(&cfg.tpm, "tpm", 60_000, "tokens per minute, 0 for no limit")
+	flags.IntVar(&cfg.workers, "workers", 20, "agents that work at the same time")
+	if err := flags.Parse(args); err != nil {
+		return config{}, err
+	}
+	if err := cfg.complete(flags.Args()); err != nil {
+		fmt.Fprintln(errOut, "agents:", err)
+		return config{}, err
+	}
+	return cfg, nil
+}
+
+// complete checks the flags and fills in the database's default place.
+func (cfg *config) complete(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case cfg.rpm < 0 || cfg.tpm < 0:
+		return errors.New("-rpm and -tpm must not be negative")
+	case cfg.workers < 1:
+		return errors.New("-workers must be at least 1")
+	case cfg.db != "":
+		return nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return fmt.Errorf("no cache folder, say -db: %w", err)
+	}
+	cfg.db = filepath.Join(cache, "go-ratelimit", "agents.db")
+	return nil
+}
+
+// run sends the prompts that are left, shows how it goes, and saves what was used
+// however it ends.
+func run(ctx context.Context, cfg config, out io.Writer) error {
+	s, err := openSession(cfg)
+	if err != nil {
+		return err
+	}
+	s.introduce(out)
+	err = s.work(ctx, out)
+	return errors.Join(err, s.close())
+}
+
+// isTerminal reports whether f is a terminal, as far as the standard library can
+// tell: a character device.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

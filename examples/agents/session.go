@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+const (
+	// margin is how much longer than a minute a charge counts here. A call may
+	// take that much longer to the provider than the one that takes its place a
+	// minute later, and still none is refused.
+	margin = 250 * time.Millisecond
+	// saveEvery is how much usage a crash may lose. Ctrl-C loses none.
+	saveEvery = 2 * time.Second
+)
+
+// session is one run of the program: what is to be done, where, and within which
+// quota.
+type session struct {
+	cfg         config
+	in          *batch
+	model       string
+	account     string // whose quota it is: the model at one endpoint
+	total, left int    // prompts
+
+	server  *server // nil with -base-url
+	client  *client
+	done    *doneFile
+	limiter *ratelimit.RateLimiter
+}
+
+// openSession opens all that a run needs, or nothing.
+func openSession(cfg config) (*session, error) {
+	s := &session{cfg: cfg}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *session) open() (err error) {
+	if s.in, err = openBatch(s.cfg.in, s.cfg.model); err != nil {
+		return err
+	}
+	var ids map[string]bool
+	if s.model, ids, err = s.in.survey(); err != nil {
+		return err
+	}
+	if err := s.connect(); err != nil {
+		return err
+	}
+	if err := s.openLimiter(); err != nil {
+		return err
+	}
+	return s.openDone(ids)
+}
+
+// connect makes the client, and starts the built-in server unless another
+// endpoint is wanted. The key goes to that one only.
+func (s *session) connect() (err error) {
+	base, key := s.cfg.baseURL, s.cfg.key
+	if base == "" {
+		if s.server, err = startServer(newProvider(s.cfg.rpm, s.cfg.tpm)); err != nil {
+			return err
+		}
+		base, key = s.server.url, ""
+	}
+	if s.client, err = newClient(base, key, s.cfg.workers); err != nil {
+		return err
+	}
+	// The same model at two endpoints has two quotas.
+	s.account = s.client.host() + "/" + s.model
+	if s.server != nil {
+		s.account = "built-in/" + s.model // its port is another one each time
+	}
+	return nil
+}
+
+// openLimiter opens the database and loads the usage of earlier runs.
+func (s *session) openLimiter() (err error) {
+	quota := ratelimit.ModelQuota{MaxRPM: s.cfg.rpm, MaxTPM: s.cfg.tpm}
+	s.limiter, err = ratelimit.NewWithSQLiteConfig(s.cfg.db, ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{s.account: quota},
+		Margin: margin,
+	})
+	if err != nil {
+		return err
+	}
+	return s.limiter.Load()
+}
+
+// openDone finds out which of the prompts are left.
+func (s *session) openDone(ids map[string]bool) (err error) {
+	if s.done, err = openDone(s.cfg.db+".done", s.in.name+"\t"+s.account); err != nil {
+		return err
+	}
+	s.total = len(ids)
+	for id := range ids {
+		if !s.done.has(id) {
+			s.left++
+		}
+	}
+	return nil
+}
+
+// close closes what was opened.
+func (s *session) close() (err error) {
+	if s.client != nil {
+		s.client.close()
+	}
+	if s.server != nil {
+		s.server.close()
+	}
+	if s.limiter != nil {
+		err = s.limiter.Close()
+	}
+	if s.done != nil {
+		err = errors.Join(err, s.done.close())
+	}
+	return err
+}
+
+// introduce says what is about to happen.
+func (s *session) introduce(out io.Writer) {
+	where := s.client.host()
+	if s.server != nil {
+		where = "the built-in server at " + where
+	}
+	fmt.Fprintf(out, "%s with %s for %s at %s: %s requests, %s tokens a minute\n",
+		count(s.cfg.workers, "agent"), count(s.left, "prompt"), s.model, where, limitText(s.cfg.rpm), limitText(s.cfg.tpm))
+	if answered := s.total - s.left; answered > 0 {
+		fmt.Fprintf(out, "%s answered in an earlier run\n", count(answered, "prompt"))
+	}
+}
+
+// work runs the agents, then settles and reports.
+func (s *session) work(ctx context.Context, out io.Writer) error {
+	started := time.Now()
+	tally := newTally(s.limiter.Stats(s.account))
+	screen := newProgress(out, s.cfg.live, func() string {
+		return progressLine(time.Since(started), s.total-s.left, s.total, tally.counts(), s.limiter.Stats(s.account))
+	})
+	agents := &agents{
+		limiter: s.limiter, account: s.account, client: s.client,
+		done: s.done, tally: tally, note: screen.note, gate: make(chan struct{}, 1),
+	}
+	stopSaving := every(saveEvery, func() {
+		if err := s.limiter.Persist(); err != nil {
+			screen.note("%v", err)
+		}
+	})
+	stopShowing := every(screen.interval(), screen.show)
+	err := agents.run(ctx, s.cfg.workers, s.in.prompts())
+	took := time.Since(started)
+	stopShowing()
+	stopSaving()
+	screen.finish()
+
+	counts := tally.counts()
+	settled := s.settle(ctx, counts)
+	report(out, took, counts, s.limiter.Stats(s.account))
+	return errors.Join(s.outcome(ctx, err, counts), settled)
+}
+
+// settle saves the usage, and forgets what the next run must not know: which
+// prompts were answered once all are, and what was used of a built-in server
+// that ends with this run.
+func (s *session) settle(ctx context.Context, c counts) error {
+	if s.server != nil && ctx.Err() == nil {
+		s.limiter.Reset(s.account)
+	}
+	err := s.limiter.Persist()
+	if c.answered == s.left {
+		err = errors.Join(err, s.done.remove())
+	}
+	return err
+}
+
+// outcome turns how the run ended into the error that the user sees.
+func (s *session) outcome(ctx context.Context, err error, c counts) error {
+	left := s.left - c.answered
+	switch {
+	case left == 0:
+		return err
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w with %s left: start again to go on", errInterrupted, count(left, "prompt"))
+	case err != nil:
+		return fmt.Errorf("%s left: %w", count(left, "prompt"), err)
+	}
+	return fmt.Errorf("%s failed: start again to retry", count(left, "prompt"))
+}
+
+// limitText is a limit in words.
+func limitText(limit int) string {
+	if limit == 0 {
+		return "unlimited"
+	}
+	return group(limit)
+}
