@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"slices"
 	"time"
@@ -23,16 +24,10 @@ func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
 	if err == nil && s == nil {
 		err = fmt.Errorf("%s: %w", yamlPath, fs.ErrNotExist)
 	}
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
+	if err == nil {
+		err = replaceDatabase(sqlitePath, s)
 	}
-	_, statErr := os.Lstat(sqlitePath)
-	if err := replaceDatabase(sqlitePath, s); err != nil {
-		if errors.Is(statErr, fs.ErrNotExist) {
-			for _, suffix := range []string{"-wal", "-shm", ""} {
-				os.Remove(sqlitePath + suffix)
-			}
-		}
+	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
 	return nil
@@ -40,43 +35,48 @@ func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
 
 // replaceDatabase makes a snapshot the whole content of a database.
 func replaceDatabase(path string, s *snapshot) error {
+	_, err := os.Lstat(absolute(path))
+	missing := errors.Is(err, fs.ErrNotExist)
+	err = fillDatabase(path, s)
+	if err != nil && missing && !isBusy(err) {
+		for _, suffix := range []string{"-wal", "-shm", ""} {
+			os.Remove(absolute(path) + suffix)
+		}
+	}
+	return err
+}
+
+func fillDatabase(path string, s *snapshot) error {
 	store, err := openSQLite(path)
 	if err != nil {
 		return err
 	}
-	err = store.inTransaction(func(tx *sql.Tx) error {
-		for table := range sqliteSchema {
-			if _, err := tx.Exec("DELETE FROM " + table); err != nil {
-				return fmt.Errorf("clear %s: %w", table, err)
-			}
-		}
-		if err := store.writeQuotas(tx, s.quotas); err != nil {
-			return err
-		}
-		// Nothing is too old for the database: the source is copied as it is.
-		w := &rowWriter{tx: tx, cutoff: unixNano(time.Time{})}
-		if err := w.begin(); err != nil {
-			return err
-		}
-		for _, model := range slices.Sorted(maps.Keys(s.state)) {
-			if err := w.write(s.state[model].asChange(model)); err != nil {
-				return err
-			}
-		}
-		_, _, err := w.finish()
-		return err
-	})
-	return errors.Join(err, store.close())
+	if err := inTransaction(store.db, s.writeTo); err != nil {
+		store.close()
+		return store.explain(err)
+	}
+	return store.close()
 }
 
-// asChange is a whole model, to be written into an empty database.
-func (stats *UsageStats) asChange(model string) *change {
-	c := &change{model: model, dayStart: unixNano(stats.DayStart), dayCount: stats.DayCount}
-	for _, t := range stats.Requests {
-		c.requests = append(c.requests, unixNano(t))
+// writeTo replaces what the tables hold. Nothing is too old for that: the source
+// is copied as it is.
+func (s *snapshot) writeTo(tx *sql.Tx) error {
+	for _, table := range sqliteTables {
+		if _, err := tx.Exec("DELETE FROM " + table.name); err != nil {
+			return fmt.Errorf("clear %s: %w", table.name, err)
+		}
 	}
-	for _, e := range stats.Tokens {
-		c.tokens = append(c.tokens, tokenRow{unixNano(e.Time), e.Count})
+	w := &rowWriter{tx: tx, now: time.Now().UnixNano(), cutoff: math.MinInt64 + day}
+	if _, err := w.writeQuotas(nil, s.quotas, nil); err != nil {
+		return err
 	}
-	return c
+	var changes []*change
+	for _, model := range slices.Sorted(maps.Keys(s.state)) {
+		stats := s.state[model]
+		changes = append(changes, &change{
+			model: model, requests: stats.Requests, tokens: stats.Tokens,
+			day: usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount)},
+		})
+	}
+	return w.write(changes)
 }

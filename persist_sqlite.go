@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -15,51 +14,67 @@ import (
 // database: another process may have a larger margin, or a clock that is behind.
 const keepRows = time.Minute
 
-// sqliteStore is one limiter's connection to its database, and what it knows of
-// what is in there. RateLimiter.ioMu guards it.
+// sqliteStore is one limiter's connection to its database. RateLimiter.ioMu
+// guards it.
 type sqliteStore struct {
-	db     *sql.DB // nil when closed
+	path string
+	db   *sql.DB // nil when closed
+
+	knowledge
+	round int // counts calls of changes
+}
+
+// knowledge is what a limiter knows of the database, as of its last Load or
+// Persist.
+type knowledge struct {
 	quotas map[string]ModelQuota
 	models map[string]*syncedModel
-
-	// The largest rowids at the last Load or Persist. Rows up to there this
-	// limiter knew of, and a Reset may remove them; later ones are by others.
-	requestsSeen, tokensSeen int64
+	seen   rowids
 }
 
-// syncedModel is what the database holds of a model, as of the last Load or
-// Persist.
+// rowids are one of each table: the largest that there were, or the next.
+// Rows up to those that a limiter has seen may go when the program resets a
+// model; later ones are what others wrote since.
+type rowids struct{ requests, tokens, daily int64 }
+
+// syncedModel is what the database holds of a model.
 type syncedModel struct {
-	window           *window // whose entries were written, up to these totals
+	window           *window // whose entries it holds, up to these totals
 	requests, tokens int
-	dayStart         int64 // the day in memory whose
-	dayCount         int   // count is in there
+	day              usageDay // the day in memory, whose count is in there
+	file             usageDay // the day in there, with the counts of others
 
-	fileStart, fileCount int64 // the day in the database, with the counts of others
-
-	round int // the last Persist that met the model in memory
+	loaded *UsageStats // while a Load is under way, what will have the window
+	round  int         // the last call of changes that met the model in memory
 }
+
+// usageDay is a day as the database stores it, in UnixNano.
+type usageDay struct {
+	start, count int64
+
+	// generation tells a day in the database from one that took its place: the
+	// next day, or what a reset left of it.
+	generation int64
+}
+
+// current reports whether there is something in the day, and it is not over.
+func (d usageDay) current(now int64) bool { return d.count > 0 && d.start > now-day }
 
 // change is what one Persist has to do for one model.
 type change struct {
-	model    string
-	synced   *syncedModel // nil: never written
-	forget   bool         // the known rows are no longer true
-	requests []int64      // new rows, UnixNano
-	tokens   []tokenRow
-	gone     bool // not in memory any more
+	model  string
+	synced *syncedModel // nil: never written
+	forget bool         // what is known of the model is no longer true
+	gone   bool         // not in memory any more
 
 	window                     *window
-	requestsTotal, tokensTotal int
-	dayStart                   int64
-	dayCount                   int
-
-	fileStart, fileCount int64 // the day that was written; fileCount 0 for none
-}
-
-type tokenRow struct {
-	at    int64
-	count int
+	requestsFrom, tokensFrom   int // what is new begins here
+	requestsTotal, tokensTotal int // and ends here,
+	requestsRoom, tokensRoom   int // without what has left
+	requests                   []time.Time
+	tokens                     []TokenEntry
+	day                        usageDay // the one in memory
+	file                       usageDay // the one that was written
 }
 
 // persist writes what is new in memory since the last load or persist.
@@ -67,45 +82,45 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	quotas := rl.validQuotas()
+	quotas, supplied := rl.copyQuotas()
 	changes := s.changes(rl)
-	cutoff := time.Now().Add(-time.Duration(rl.span()) - keepRows).UnixNano()
-	var requestsSeen, tokensSeen int64
-	err := s.inTransaction(func(tx *sql.Tx) (err error) {
-		if err := s.writeQuotas(tx, quotas); err != nil {
+	now := time.Now().UnixNano()
+	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}
+	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
+		w.tx = tx
+		if quotas, err = w.writeQuotas(s.quotas, quotas, supplied); err != nil {
 			return err
 		}
-		w := &rowWriter{tx: tx, cutoff: cutoff, requestsSeen: s.requestsSeen, tokensSeen: s.tokensSeen}
-		if err := w.begin(); err != nil {
+		if err := w.learnDays(s.models); err != nil {
 			return err
 		}
-		for i := range changes {
-			if err := w.write(&changes[i]); err != nil {
-				return err
-			}
-		}
-		requestsSeen, tokensSeen, err = w.finish()
-		return err
+		return w.write(changes)
 	})
 	if err != nil {
-		return err
+		return s.explain(err)
 	}
-	s.quotas = quotas
-	s.requestsSeen, s.tokensSeen = requestsSeen, tokensSeen
-	for i := range changes {
-		s.commit(&changes[i])
+	s.quotas, s.seen = quotas, w.seen
+	for synced, file := range w.learned {
+		synced.file = file
+	}
+	for _, c := range changes {
+		s.commit(c)
 	}
 	return nil
 }
 
-// changes compares memory with what the database is known to hold.
-func (s *sqliteStore) changes(rl *RateLimiter) []change {
-	round := 0
-	for _, synced := range s.models {
-		round = max(round, synced.round)
-	}
-	round++
-	var changes []change
+// copyQuotas copies the quotas, and those that only a profile or a file supplied.
+func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return maps.Clone(rl.Quotas), maps.Clone(rl.supplied)
+}
+
+// changes compares memory with what the database is known to hold, and copies
+// what differs, by model.
+func (s *sqliteStore) changes(rl *RateLimiter) []*change {
+	s.round++
+	found := make(map[string]*change) // a model that is reset meanwhile may be met twice
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
 		if stats == nil {
 			return
@@ -114,83 +129,135 @@ func (s *sqliteStore) changes(rl *RateLimiter) []change {
 		if !w.mirrors(stats) {
 			w = newWindow(stats, now, instant, rl.span())
 		}
-		w.rollDay(now)
 		synced := s.models[model]
 		if synced != nil {
-			synced.round = round
+			synced.round = s.round
 		}
-		if c, changed := compare(model, w, synced); changed {
-			changes = append(changes, c)
+		if c := compare(model, synced, w, instant-rl.span(), now); c != nil {
+			found[model] = c
 		}
 	})
-	for model, synced := range s.models {
-		if synced.round != round {
-			changes = append(changes, change{model: model, synced: synced, forget: true, gone: true})
-		}
+	maps.DeleteFunc(found, func(_ string, c *change) bool { return !c.fill(rl) })
+	s.addGone(rl, found)
+	changes := make([]*change, 0, len(found))
+	for _, model := range slices.Sorted(maps.Keys(found)) {
+		changes = append(changes, found[model])
 	}
-	slices.SortFunc(changes, func(a, b change) int { return strings.Compare(a.model, b.model) })
 	return changes
 }
 
-// compare copies what is new in a window. A window other than the one that was
-// written is all new, and what was written of the old one no longer true.
-func compare(model string, w *window, synced *syncedModel) (c change, changed bool) {
-	c = change{
+// compare returns what a window has to change; nil when nothing is new. A window
+// other than the one that was written is all new. What was written of the old
+// one is then no longer true, because the program reset the model or replaced
+// its entry, unless the old one went because nothing in it was counted any more.
+func compare(model string, synced *syncedModel, w *window, cut int64, now time.Time) *change {
+	c := &change{
 		model: model, synced: synced, window: w,
-		requestsTotal: w.requests.total(), tokensTotal: w.tokens.total(),
-		dayStart: w.dayBegin, dayCount: max(w.stats.DayCount, 0),
+		requestsTotal: w.requests.total(), tokensTotal: w.tokens.total(), day: usageDay{start: w.dayBegin, count: int64(w.dayCount())},
 	}
-	var requestsFrom, tokensFrom int
 	switch {
 	case synced == nil:
 	case synced.window != w:
-		c.forget = true
-	case synced.requests == c.requestsTotal && synced.tokens == c.tokensTotal && synced.dayCount == c.dayCount:
-		return c, false
+		c.forget = !lapsed(synced.window, cut, now)
+	case synced.requests == c.requestsTotal && synced.tokens == c.tokensTotal &&
+		synced.day.start == c.day.start && synced.day.count == c.day.count:
+		return nil
 	default:
-		requestsFrom, tokensFrom = synced.requests, synced.tokens
+		c.requestsFrom, c.tokensFrom = synced.requests, synced.tokens
 	}
-	for _, t := range w.requests.since(requestsFrom) {
-		c.requests = append(c.requests, unixNano(t))
+	c.requestsRoom, c.tokensRoom = len(w.requests.since(c.requestsFrom)), len(w.tokens.since(c.tokensFrom))
+	return c
+}
+
+// fill copies what is new, as it is now. The storage is made before the lock is
+// taken: to allocate megabytes takes longer than to fill them. It reports false
+// when the program has reset the model since; that is for the next Persist.
+func (c *change) fill(rl *RateLimiter) bool {
+	requests, tokens := moved[time.Time](nil, c.requestsRoom), moved[TokenEntry](nil, c.tokensRoom)
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	w := c.window
+	if stats := rl.State[c.model]; stats == nil || stats.window != w || !w.mirrors(stats) {
+		return false
 	}
-	for _, e := range w.tokens.since(tokensFrom) {
-		c.tokens = append(c.tokens, tokenRow{unixNano(e.Time), e.Count})
+	c.requests = append(requests, w.requests.since(c.requestsFrom)...)
+	c.tokens = append(tokens, w.tokens.since(c.tokensFrom)...)
+	c.requestsTotal, c.tokensTotal = w.requests.total(), w.tokens.total()
+	c.day = usageDay{start: w.dayBegin, count: int64(w.dayCount())}
+	return true
+}
+
+// addGone adds the models that were written and are not in memory any more.
+func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
+	rl.mu.Lock()
+	instant := rl.clock.sync()
+	now := rl.clock.at(instant)
+	rl.mu.Unlock()
+	for model, synced := range s.models {
+		if synced.round == s.round {
+			continue
+		}
+		c := &change{model: model, synced: synced, gone: true}
+		if lapsed(synced.window, instant-rl.span(), now) {
+			c.window, c.day = synced.window, synced.day
+		} else {
+			c.forget = true
+		}
+		found[model] = c
 	}
-	return c, true
+}
+
+// lapsed reports whether nothing in w is counted any more, with entries charged
+// before the instant cut, or days that are over.
+func lapsed(w *window, cut int64, now time.Time) bool {
+	return w != nil &&
+		w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
+		(w.dayCount() == 0 || now.UnixNano() >= w.dayEnd)
 }
 
 // mergeDay works out the day to store from the one in memory and the one in the
-// database, to which other processes may have added. Zero charges are no day.
-func (c *change) mergeDay(start, count int64, exists bool, now int64) {
-	c.fileStart, c.fileCount = c.dayStart, int64(c.dayCount)
-	if !exists || count <= 0 || now >= start && now-start >= day {
-		return
+// database, to which others may have added.
+func (c *change) mergeDay(file usageDay, now int64) usageDay {
+	var written, known usageDay
+	if c.synced != nil {
+		written, known = c.synced.day, c.synced.file
 	}
-	others := count
-	switch synced := c.synced; {
-	case synced == nil:
-	case start > synced.fileStart:
-		// Others began a new day. What was written before is not in it.
-		if !c.forget && c.dayStart == synced.dayStart {
-			c.fileCount = max(c.fileCount-int64(synced.dayCount), 0)
+	if c.forget && file.generation == known.generation {
+		file.count -= known.count
+		file.generation++
+	}
+	// A day in memory that was written before has grown since, or its start went
+	// back with the wall clock. Any other is new to the database.
+	mine := c.day
+	grown := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	switch {
+	case !file.current(now):
+		if grown && file.count == 0 && known.current(now) {
+			// Somebody reset the model. What was written before stays forgotten.
+			mine.count = max(mine.count-written.count, 0)
 		}
-	case c.forget:
-		others = max(count-synced.fileCount, 0)
+		mine.generation = file.generation + 1
+		return mine
+	case !mine.current(now):
+		return file
+	case grown:
+		file.count = max(addCounts(file.count, mine.count-written.count), 0)
+		if mine.start < written.start {
+			file.start = min(file.start, mine.start)
+		}
 	default:
-		others = max(count-int64(synced.dayCount), 0)
+		file.count = addCounts(file.count, mine.count)
+		file.start = min(file.start, mine.start)
 	}
-	if others == 0 {
-		return
+	return file
+}
+
+// addCounts adds a count and what is to be added, which may be negative.
+func addCounts(count, more int64) int64 {
+	if more > math.MaxInt64-count {
+		return math.MaxInt64
 	}
-	if c.fileCount == 0 {
-		c.fileStart = start
-	}
-	c.fileStart = min(c.fileStart, start)
-	if c.fileCount > math.MaxInt64-others {
-		c.fileCount = math.MaxInt64
-		return
-	}
-	c.fileCount += others
+	return count + more
 }
 
 // commit remembers what a transaction wrote.
@@ -209,79 +276,49 @@ func (s *sqliteStore) commit(c *change) {
 	}
 	synced.window = c.window
 	synced.requests, synced.tokens = c.requestsTotal, c.tokensTotal
-	synced.dayStart, synced.dayCount = c.dayStart, c.dayCount
-	synced.fileStart, synced.fileCount = c.fileStart, c.fileCount
+	synced.day, synced.file = c.day, c.file
 }
 
-// writeQuotas stores the quotas that differ from those that the database is
-// known to hold. A failed statement leaves the rest to the rollback.
-func (s *sqliteStore) writeQuotas(tx *sql.Tx, quotas map[string]ModelQuota) error {
-	for _, model := range slices.Sorted(maps.Keys(quotas)) {
-		quota := quotas[model]
-		if known, ok := s.quotas[model]; ok && known == quota {
-			continue
-		}
-		if _, err := tx.Exec(`INSERT OR REPLACE INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES (?, ?, ?, ?)`,
-			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD); err != nil {
-			return fmt.Errorf("write quotas: %w", err)
-		}
-	}
-	for model := range s.quotas {
-		if _, ok := quotas[model]; ok {
-			continue
-		}
-		if _, err := tx.Exec(`DELETE FROM quotas WHERE model = ?`, model); err != nil {
-			return fmt.Errorf("write quotas: %w", err)
-		}
-	}
-	return nil
-}
-
-// load reads everything. The rowids are those up to which it was read.
-func (s *sqliteStore) load() (loaded *snapshot, synced *sqliteStore, err error) {
+// load reads everything.
+func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 	if s.db == nil {
 		return nil, nil, ErrClosed
 	}
-	synced = &sqliteStore{}
 	tx, err := s.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return nil, nil, classify(err)
+		return nil, nil, s.explain(err)
 	}
 	defer tx.Rollback()
-	r := &rowReader{tx: tx, snapshot: &snapshot{
-		quotas: make(map[string]ModelQuota),
-		state:  make(map[string]*UsageStats),
-	}}
+	r := &rowReader{tx: tx}
 	if err := r.read(); err != nil {
-		return nil, nil, classify(err)
+		return nil, nil, s.explain(err)
 	}
-	if synced.requestsSeen, synced.tokensSeen, err = lastRows(tx); err != nil {
-		return nil, nil, classify(err)
+	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen}
+	known.models = make(map[string]*syncedModel, len(r.snapshot.state))
+	for model, stats := range r.snapshot.state {
+		file := r.days[model]
+		file.start = unixNano(stats.DayStart)
+		known.models[model] = &syncedModel{
+			requests: len(stats.Requests), tokens: len(stats.Tokens),
+			day: file, file: file, loaded: stats,
+		}
 	}
-	return r.snapshot, synced, nil
+	return r.snapshot, known, nil
 }
 
 // remember notes, after a load was taken over, that memory and database agree.
-func (s *sqliteStore) remember(loaded *snapshot, synced *sqliteStore) {
-	s.requestsSeen, s.tokensSeen = synced.requestsSeen, synced.tokensSeen
-	s.quotas = loaded.quotas
-	s.models = make(map[string]*syncedModel, len(loaded.state))
-	for model, stats := range loaded.state {
-		w := stats.window
-		synced := &syncedModel{
-			window:   w,
-			requests: w.requests.total(), tokens: w.tokens.total(),
-			dayStart: w.dayBegin, dayCount: stats.DayCount,
-			fileStart: w.dayBegin, fileCount: int64(stats.DayCount),
+// Other calls are at work on what was loaded by then, so it must not be read.
+func (s *sqliteStore) remember(_ *snapshot, known *knowledge) {
+	for _, synced := range known.models {
+		// The database still has the times from the future, which would count
+		// anew at every load: as with another window, the next Persist replaces
+		// them.
+		if w := synced.loaded.window; !w.ahead {
+			synced.window = w
 		}
-		if w.ahead {
-			// The database still has the times from the future, which would count
-			// anew at every load: as with another window, the next Persist
-			// replaces them.
-			synced.window = nil
-		}
-		s.models[model] = synced
+		synced.loaded = nil
 	}
+	s.knowledge = *known
 }
 
 func (s *sqliteStore) close() error {
@@ -291,20 +328,20 @@ func (s *sqliteStore) close() error {
 	db := s.db
 	s.db = nil
 	if err := db.Close(); err != nil {
-		return fmt.Errorf("close: %w", err)
+		return fmt.Errorf("close: %w", s.explain(err))
 	}
 	return nil
 }
 
 // inTransaction runs work between BEGIN IMMEDIATE and COMMIT.
-func (s *sqliteStore) inTransaction(work func(*sql.Tx) error) error {
-	tx, err := s.db.Begin()
+func inTransaction(db *sql.DB, work func(*sql.Tx) error) error {
+	tx, err := db.Begin()
 	if err != nil {
-		return classify(err)
+		return err
 	}
 	defer tx.Rollback()
 	if err := work(tx); err != nil {
-		return classify(err)
+		return err
 	}
-	return classify(tx.Commit())
+	return tx.Commit()
 }

@@ -87,8 +87,14 @@ func (w *yamlWriter) section(key string, entries int) {
 }
 
 func (w *yamlWriter) model(name string) {
+	key := yamlName(name)
 	w.buf = append(w.buf, "    "...)
-	w.buf = append(append(w.buf, yamlName(name)...), ':')
+	if len(key) > maxShortKey {
+		w.buf = append(append(w.buf, longKey...), key...)
+		w.endLine()
+		key = "    "
+	}
+	w.buf = append(append(w.buf, key...), ':')
 	w.endLine()
 }
 
@@ -110,11 +116,11 @@ func (w *yamlWriter) field(key string, value int) {
 // same second, so the text of the second is kept. A time that the format cannot
 // express is long over, and becomes the zero time.
 func (w *yamlWriter) time(t time.Time) {
-	if year := t.UTC().Year(); year < 1 || year > 9999 {
-		t = time.Time{}
-	}
 	if second := t.Unix(); second != w.second || w.prefix == nil {
-		w.second = second
+		if year := t.UTC().Year(); year < 0 || year > 9999 {
+			t = time.Time{}
+		}
+		w.second = t.Unix()
 		w.prefix = t.UTC().AppendFormat(w.prefix[:0], "2006-01-02T15:04:05")
 	}
 	w.buf = append(w.buf, w.prefix...)
@@ -130,10 +136,17 @@ func (w *yamlWriter) time(t time.Time) {
 	w.endLine()
 }
 
-const binaryTag = "!!binary "
+const (
+	binaryTag = "!!binary "
+	longKey   = "? "
+	// maxShortKey is the longest text that is written as "key:". YAML readers
+	// look for the colon no further than 1,024 characters.
+	maxShortKey = 1000
+)
 
 // yamlName writes a model's name as a YAML key: plain where every YAML reader
-// sees a string in it, quoted elsewhere, and in base64 where it is no UTF-8.
+// sees a string in it, quoted elsewhere, and in base64 where it is no UTF-8. It
+// quotes in ASCII, because what else is printable changes with each Unicode.
 func yamlName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
@@ -141,7 +154,7 @@ func yamlName(name string) string {
 	case plainName(name) && name[0] > '9' && !yamlWords[strings.ToLower(name)]:
 		return name
 	}
-	return strconv.Quote(name)
+	return strconv.QuoteToASCII(name)
 }
 
 // yamlWords are the plain words that some YAML version reads as something else

@@ -20,46 +20,66 @@ var errNotRegular = errors.New("not a regular file")
 // folder synced. A symbolic link is followed, and stays. With aside, a file that
 // stands there is first kept under another name.
 func replaceFile(path string, aside bool, write func(io.Writer) error) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make folder: %w", err)
-	}
 	target, err := resolveTarget(path)
 	if err != nil {
 		return err
 	}
-	err = swapIn(target, aside, write)
-	if errors.Is(err, fs.ErrNotExist) {
-		// Another process that just started may have taken the temporary file
-		// for an abandoned one, in the moment before it was locked.
-		err = swapIn(target, aside, write)
+	dir := filepath.Dir(target)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make folder: %w", err)
 	}
+	// Opened first, so that a folder that cannot be synced shows before
+	// anything is replaced.
+	folder, err := os.Open(dir)
 	if err != nil {
+		return fmt.Errorf("open folder: %w", err)
+	}
+	defer folder.Close()
+	if err := swapIn(target, aside, write); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(target))
+	return syncFolder(folder)
 }
 
 // swapIn writes a temporary file and renames it over target.
 func swapIn(target string, aside bool, write func(io.Writer) error) error {
-	temp, err := writeTemp(target, write)
+	temp, err := createTemp(target)
 	if err != nil {
 		return err
 	}
-	kept := ""
+	defer temp.Close() // only now may the file be taken for an abandoned one
+	err = write(temp)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err == nil {
+		err = beforeRename(temp)
+	}
+	if err == nil {
+		err = moveIn(temp.Name(), target, aside)
+	}
+	if err != nil {
+		temp.Close()
+		os.Remove(temp.Name())
+	}
+	return err
+}
+
+// moveIn renames temp to target. With aside, a failure leaves the file that
+// stood there under its own name alone.
+func moveIn(temp, target string, aside bool) error {
+	undo := func() {}
 	if aside {
-		if kept, err = keepAside(target); err != nil {
-			os.Remove(temp)
-			return err
+		var err error
+		if undo, err = keepAside(target); err != nil {
+			return fmt.Errorf("move the unreadable file aside: %w", err)
 		}
 	}
-	if err := os.Rename(temp, target); err != nil {
-		os.Remove(temp)
-		if kept != "" {
-			os.Remove(kept)
-		}
-		return err
+	err := os.Rename(temp, target)
+	if err != nil {
+		undo()
 	}
-	return nil
+	return err
 }
 
 // resolveTarget follows symbolic links to the file that is to be replaced,
@@ -92,27 +112,21 @@ func resolveTarget(path string) (string, error) {
 	return "", fmt.Errorf("%s: too many symbolic links", path)
 }
 
-// writeTemp writes and syncs a temporary file beside target and returns its
-// name. The file is locked while it is written, so that sweepTemps knows it from
-// one that a crash left behind.
-func writeTemp(target string, write func(io.Writer) error) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(target), tempPrefix(target)+"*")
-	if err != nil {
-		return "", err
+// createTemp creates a temporary file beside target, which sweepTemps leaves
+// alone until it is closed.
+func createTemp(target string) (*os.File, error) {
+	for range 100 {
+		f, err := os.CreateTemp(filepath.Dir(target), tempPrefix(target)+"*")
+		if err != nil {
+			return nil, err
+		}
+		if claimTemp(f) {
+			return f, nil
+		}
+		// A sweep was faster. It removes the file.
+		f.Close()
 	}
-	lockTemp(f)
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return "", err
-	}
-	return f.Name(), nil
+	return nil, fmt.Errorf("create temporary file beside %s: removed by others", target)
 }
 
 func tempPrefix(target string) string { return "." + filepath.Base(target) + ".tmp-" }
@@ -130,54 +144,44 @@ func sweepTemps(path string) {
 		return
 	}
 	for _, entry := range entries {
-		if !entry.Type().IsRegular() || !strings.HasPrefix(entry.Name(), tempPrefix(target)) {
-			continue
-		}
-		name := filepath.Join(dir, entry.Name())
-		if info, err := entry.Info(); err == nil && abandoned(name, info) {
-			os.Remove(name)
+		if entry.Type().IsRegular() && strings.HasPrefix(entry.Name(), tempPrefix(target)) {
+			sweepTemp(filepath.Join(dir, entry.Name()))
 		}
 	}
 }
 
 // keepAside gives the file at target a second name, so that replacing it loses
-// nothing; where the file system has no hard links it renames it. It returns ""
-// when there is no file.
-func keepAside(target string) (string, error) {
+// nothing; where the file system has no hard links it renames it. Without a file
+// there is nothing to keep.
+func keepAside(target string) (undo func(), err error) {
 	stem := target + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000Z")
 	for i := range 100 {
 		kept := stem
 		if i > 0 {
 			kept = fmt.Sprintf("%s-%d", stem, i)
 		}
-		err := os.Link(target, kept)
+		err = os.Link(target, kept)
 		switch {
 		case err == nil:
-			return kept, nil
+			return func() { os.Remove(kept) }, nil
 		case errors.Is(err, fs.ErrNotExist):
-			return "", nil
+			return func() {}, nil
 		case errors.Is(err, fs.ErrExist):
 			continue
 		}
-		if err := os.Rename(target, kept); err != nil {
-			return "", fmt.Errorf("move the unreadable file aside: %w", err)
-		}
-		return "", nil
+		err = os.Rename(target, kept)
+		return func() { os.Rename(kept, target) }, err
 	}
-	return "", fmt.Errorf("move the unreadable file aside: %s: %w", stem, fs.ErrExist)
+	return nil, err
 }
 
-// syncFolder makes a rename in dir durable, where the system can.
-func syncFolder(dir string) error {
+// syncFolder makes a rename in a folder durable, where the system can.
+func syncFolder(folder *os.File) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
+	err := folder.Sync()
+	if err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil

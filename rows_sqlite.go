@@ -4,6 +4,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,93 +15,242 @@ import (
 // longer without making it faster per row.
 const rowsPerInsert = 100
 
-// rowWriter writes the changes of one transaction.
+// rowWriter writes in one transaction.
 type rowWriter struct {
-	tx                       *sql.Tx
-	cutoff                   int64 // rows before this are deleted in passing
-	requestsSeen, tokensSeen int64 // rows up to here are known to the limiter
-	now                      int64
-	requests, tokens         *rowInserter
-	stmts                    map[string]*sql.Stmt
+	tx      *sql.Tx
+	now     int64
+	cutoff  int64  // rows before this are deleted in passing
+	seen    rowids // as known to the limiter; after write, all there are
+	learned map[*syncedModel]usageDay
+
+	next             rowids
+	requests, tokens *rowInserter
+	stmts            map[string]*sql.Stmt
+}
+
+// writeQuotas stores the quotas that differ from those that the database is
+// known to hold, and returns which it then holds. Of a model that it is not
+// known to have a quota for, one that the program did not say itself is stored
+// only where others stored none. A quota out of range is left as it is there,
+// because no Load would accept it.
+func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (map[string]ModelQuota, error) {
+	written := maps.Clone(known)
+	if written == nil {
+		written = make(map[string]ModelQuota, len(quotas))
+	}
+	for _, model := range slices.Sorted(maps.Keys(quotas)) {
+		quota := quotas[model]
+		was, exists := known[model]
+		if exists && was == quota || quota.validate(model) != nil {
+			continue
+		}
+		verb := "REPLACE"
+		if s, ok := supplied[model]; ok && s == quota && !exists {
+			verb = "IGNORE"
+		}
+		result, err := w.exec("INSERT OR "+verb+" INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES (?, ?, ?, ?)",
+			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD)
+		if err != nil {
+			return nil, fmt.Errorf("write quotas: %w", err)
+		}
+		if n, err := result.RowsAffected(); err == nil && n > 0 {
+			written[model] = quota
+		}
+	}
+	for model := range known {
+		if _, exists := quotas[model]; exists {
+			continue
+		}
+		delete(written, model)
+		if _, err := w.exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+			return nil, fmt.Errorf("write quotas: %w", err)
+		}
+	}
+	return written, nil
+}
+
+// learnDays reads the days that others wrote since this limiter last looked: the
+// next Persist has to know what this one found there.
+func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
+	if len(models) == 0 {
+		return nil
+	}
+	w.learned = make(map[*syncedModel]usageDay)
+	rows, err := w.tx.Query("SELECT model, rowid, day_start, day_count FROM daily WHERE rowid > ?", w.seen.daily)
+	if err != nil {
+		return fmt.Errorf("read days: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var model string
+		var rowid int64
+		var file usageDay
+		if err := rows.Scan(&model, &rowid, &file.start, &file.count); err != nil {
+			return damaged("daily: %w", err)
+		}
+		if synced := models[model]; synced != nil {
+			file.generation = generationOf(rowid)
+			w.learned[synced] = file
+		}
+	}
+	return rows.Err()
+}
+
+// generations is how many there are before they begin anew. Every writing gives
+// a day a new rowid, larger than all others, so that those who have seen the
+// database find what is new; its last bits are the generation. The schema has no
+// other place for these two.
+const generations = 1 << 10
+
+func generationOf(rowid int64) int64 { return rowid & (generations - 1) }
+
+// write stores the changes.
+func (w *rowWriter) write(changes []*change) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	if err := w.sweep(changes); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	for _, c := range changes {
+		if c.forget {
+			if err := w.forget(c.model); err != nil {
+				return fmt.Errorf("forget: %w", err)
+			}
+		}
+		if err := w.writeDay(c); err != nil {
+			return fmt.Errorf("write day: %w", err)
+		}
+		for _, t := range c.requests {
+			if err := w.requests.add(c.model, unixNano(t)); err != nil {
+				return fmt.Errorf("write requests: %w", err)
+			}
+		}
+		for _, e := range c.tokens {
+			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count); err != nil {
+				return fmt.Errorf("write tokens: %w", err)
+			}
+		}
+	}
+	if err := w.requests.flush(); err != nil {
+		return fmt.Errorf("write requests: %w", err)
+	}
+	if err := w.tokens.flush(); err != nil {
+		return fmt.Errorf("write tokens: %w", err)
+	}
+	var err error
+	w.seen, err = lastRows(w.tx)
+	return err
 }
 
 // begin finds where new rows go. Rowids must never come again, or a row of
-// another process could pass for one that this limiter knew; SQLite itself gives
-// them anew once the last rows are deleted. So they start at the time, in
+// others could pass for one that this limiter has seen; SQLite itself gives them
+// anew once the last rows are deleted. So they start at the time, in
 // nanoseconds, which is past all that were given before.
 func (w *rowWriter) begin() error {
-	w.now = time.Now().UnixNano()
-	requests, tokens, err := lastRows(w.tx)
+	last, err := lastRows(w.tx)
 	if err != nil {
 		return err
 	}
-	w.requests = &rowInserter{tx: w.tx, head: "INSERT INTO requests (rowid, model, ts) VALUES ", columns: 3, next: max(requests+1, w.now)}
-	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count) VALUES ", columns: 4, next: max(tokens+1, w.now)}
+	if max(last.requests, last.tokens, last.daily) > math.MaxInt64-1<<40 {
+		return damaged("the rowids are used up")
+	}
+	w.next = rowids{max(last.requests+1, w.now), max(last.tokens+1, w.now), max(last.daily+1, w.now)}
+	w.next.daily += generations - w.next.daily%generations
+	w.requests = &rowInserter{tx: w.tx, head: "INSERT INTO requests (rowid, model, ts) VALUES ", columns: 3, next: &w.next.requests}
+	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count) VALUES ", columns: 4, next: &w.next.tokens}
 	return nil
 }
 
-func (w *rowWriter) write(c *change) error {
-	if err := w.clean(c); err != nil {
-		return fmt.Errorf("clean: %w", err)
-	}
-	if err := w.writeDay(c); err != nil {
-		return fmt.Errorf("write day: %w", err)
-	}
-	for _, ts := range c.requests {
-		if err := w.requests.add(c.model, ts); err != nil {
-			return fmt.Errorf("write requests: %w", err)
-		}
-	}
-	for _, row := range c.tokens {
-		if err := w.tokens.add(c.model, row.at, row.count); err != nil {
-			return fmt.Errorf("write tokens: %w", err)
-		}
-	}
-	return nil
+// lastRows returns the largest rowids.
+func lastRows(tx *sql.Tx) (last rowids, err error) {
+	err = tx.QueryRow(`SELECT (SELECT ifnull(max(rowid), 0) FROM requests), (SELECT ifnull(max(rowid), 0) FROM tokens),
+		(SELECT ifnull(max(rowid), 0) FROM daily)`).Scan(&last.requests, &last.tokens, &last.daily)
+	return last, err
 }
 
-// clean deletes a model's rows that are long over, and the known ones where they
-// are no longer true.
-func (w *rowWriter) clean(c *change) error {
-	if c.synced == nil && !c.forget {
-		return nil
+// sweep deletes what is long over. It looks at the oldest rows, and at twice as
+// many as are to be added: that keeps the tables from growing, and bounds what
+// it costs by what is new. Rows from the future are passed over, so that they
+// are not in the way.
+func (w *rowWriter) sweep(changes []*change) error {
+	const least = 1000
+	requests, tokens := least, least
+	for _, c := range changes {
+		requests += 2 * len(c.requests)
+		tokens += 2 * len(c.tokens)
 	}
-	for _, table := range []struct {
-		name string
-		seen int64
-	}{{"requests", w.requestsSeen}, {"tokens", w.tokensSeen}} {
-		query, limit := "DELETE FROM "+table.name+" WHERE model = ? AND ts < ?", w.cutoff
-		if c.forget {
-			query, limit = "DELETE FROM "+table.name+" WHERE model = ? AND rowid <= ?", table.seen
-		}
-		if err := w.exec(query, c.model, limit); err != nil {
+	for _, t := range []struct {
+		name, column string
+		cutoff       int64
+		most         int
+	}{
+		{"requests", "ts", w.cutoff, requests},
+		{"tokens", "ts", w.cutoff, tokens},
+		{"daily", "day_start", w.cutoff - day, least + 2*len(changes)},
+	} {
+		if _, err := w.tx.Exec("DELETE FROM "+t.name+" WHERE rowid IN (SELECT rowid FROM "+t.name+" WHERE "+t.column+
+			" <= ? ORDER BY rowid LIMIT ?) AND "+t.column+" < ?", w.now, t.most, t.cutoff); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// forget deletes the rows of a model that this limiter has seen.
+func (w *rowWriter) forget(model string) error {
+	if _, err := w.exec("DELETE FROM requests WHERE model = ? AND rowid <= ?", model, w.seen.requests); err != nil {
+		return err
+	}
+	_, err := w.exec("DELETE FROM tokens WHERE model = ? AND rowid <= ?", model, w.seen.tokens)
+	return err
+}
+
 // writeDay merges the day in memory with the one in the database.
 func (w *rowWriter) writeDay(c *change) error {
-	var start, count int64
-	stmt, err := w.prepared(`SELECT day_start, day_count FROM daily WHERE model = ?`)
+	stmt, err := w.prepared("SELECT rowid, day_start, day_count FROM daily WHERE model = ?")
 	if err != nil {
 		return err
 	}
-	err = stmt.QueryRow(c.model).Scan(&start, &count)
+	var rowid int64
+	var file usageDay
+	err = stmt.QueryRow(c.model).Scan(&rowid, &file.start, &file.count)
 	exists := err == nil
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case exists:
+		file.generation = generationOf(rowid)
+	case errors.Is(err, sql.ErrNoRows):
+		// One that was deleted is known by others, so it must not be 0 again.
+		file.generation = w.now / generations % generations
+	case sqliteCode(err) == 0: // a value that is no integer
+		return damaged("daily of %q: %w", clip(c.model), err)
+	default:
 		return err
 	}
-	c.mergeDay(start, count, exists, w.now)
-	if c.fileCount == 0 && c.gone {
-		return w.exec(`DELETE FROM daily WHERE model = ?`, c.model)
+	c.file = c.mergeDay(file, w.now)
+	if c.gone && !c.file.current(w.now) {
+		_, err := w.exec("DELETE FROM daily WHERE model = ?", c.model)
+		return err
 	}
-	return w.exec(`INSERT OR REPLACE INTO daily (model, day_start, day_count) VALUES (?, ?, ?)`,
-		c.model, c.fileStart, c.fileCount)
+	if exists && c.file == file {
+		return nil
+	}
+	c.file.generation %= generations
+	_, err = w.exec("INSERT OR REPLACE INTO daily (rowid, model, day_start, day_count) VALUES (?, ?, ?, ?)",
+		w.next.daily+c.file.generation, c.model, c.file.start, c.file.count)
+	w.next.daily += generations
+	return err
 }
 
-// prepared returns a statement that is prepared once for the transaction.
+// exec runs a statement that is prepared once for the transaction.
+func (w *rowWriter) exec(query string, args ...any) (sql.Result, error) {
+	stmt, err := w.prepared(query)
+	if err != nil {
+		return nil, err
+	}
+	return stmt.Exec(args...)
+}
+
 func (w *rowWriter) prepared(query string) (*sql.Stmt, error) {
 	if stmt := w.stmts[query]; stmt != nil {
 		return stmt, nil
@@ -114,57 +266,19 @@ func (w *rowWriter) prepared(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-func (w *rowWriter) exec(query string, args ...any) error {
-	stmt, err := w.prepared(query)
-	if err != nil {
-		return err
-	}
-	_, err = stmt.Exec(args...)
-	return err
-}
-
-// finish writes what is still held back, deletes rows of models that nobody
-// writes any more, and returns the last rowids.
-func (w *rowWriter) finish() (requests, tokens int64, err error) {
-	for _, t := range []struct {
-		name string
-		*rowInserter
-	}{{"requests", w.requests}, {"tokens", w.tokens}} {
-		if err := t.flush(); err != nil {
-			return 0, 0, fmt.Errorf("write %s: %w", t.name, err)
-		}
-		// Twice as many as were added keeps the table from growing, and bounds
-		// what one call costs by what it added. The oldest rows have the
-		// smallest rowids.
-		if _, err := w.tx.Exec("DELETE FROM "+t.name+" WHERE rowid IN (SELECT rowid FROM "+t.name+
-			" ORDER BY rowid LIMIT ?) AND ts < ?", 2*t.added+256, w.cutoff); err != nil {
-			return 0, 0, fmt.Errorf("clean %s: %w", t.name, err)
-		}
-	}
-	return lastRows(w.tx)
-}
-
-func lastRows(tx *sql.Tx) (requests, tokens int64, err error) {
-	err = tx.QueryRow(`SELECT (SELECT ifnull(max(rowid), 0) FROM requests), (SELECT ifnull(max(rowid), 0) FROM tokens)`).
-		Scan(&requests, &tokens)
-	return requests, tokens, err
-}
-
 // rowInserter gathers rows into statements of rowsPerInsert.
 type rowInserter struct {
 	tx      *sql.Tx
 	head    string
 	columns int
-	next    int64 // the next rowid
-	added   int
+	next    *int64 // the next rowid
 	args    []any
 	full    *sql.Stmt
 }
 
 func (in *rowInserter) add(values ...any) error {
-	in.args = append(append(in.args, in.next), values...)
-	in.next++
-	in.added++
+	in.args = append(append(in.args, *in.next), values...)
+	*in.next++
 	if len(in.args) < rowsPerInsert*in.columns {
 		return nil
 	}
@@ -202,36 +316,52 @@ const maxRows = 20_000_000
 type rowReader struct {
 	tx       *sql.Tx
 	snapshot *snapshot
+	days     map[string]usageDay
+	seen     rowids // of what was read
 }
 
 func (r *rowReader) read() error {
-	for _, step := range []func() error{r.checkTypes, r.quotas, r.requests, r.tokens, r.days} {
+	r.snapshot = &snapshot{quotas: make(map[string]ModelQuota), state: make(map[string]*UsageStats)}
+	r.days = make(map[string]usageDay)
+	for _, table := range sqliteTables {
+		if err := r.checkTypes(table); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{r.readQuotas, r.readRequests, r.readTokens, r.readDays} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	var err error
+	r.seen, err = lastRows(r.tx)
+	return err
 }
 
 // checkTypes refuses values that are of another type than their column. SQLite
 // stores any value anywhere, and the driver would convert some of them silently.
-func (r *rowReader) checkTypes() error {
-	for table, columns := range sqliteSchema {
-		var wrong []string
-		for column, kind := range columns {
-			wrong = append(wrong, fmt.Sprintf("typeof(%s) <> '%s'", column, kind))
+func (r *rowReader) checkTypes(t sqliteTable) error {
+	var wrong, field, value strings.Builder
+	for i, column := range t.columns {
+		condition := fmt.Sprintf("typeof(%s) <> '%s'", column, columnType(i))
+		if i > 0 {
+			wrong.WriteString(" OR ")
 		}
-		var model string
-		err := r.tx.QueryRow("SELECT ifnull(substr(CAST(model AS TEXT), 1, 200), '') FROM " + table + " WHERE " +
-			strings.Join(wrong, " OR ") + " LIMIT 1").Scan(&model)
-		switch {
-		case err == nil:
-			return damaged("%s of %q: a value of the wrong type", table, clip(model))
-		case !errors.Is(err, sql.ErrNoRows):
-			return err
-		}
+		wrong.WriteString(condition)
+		fmt.Fprintf(&field, " WHEN %s THEN %d", condition, i)
+		fmt.Fprintf(&value, " WHEN %s THEN typeof(%s) || ' ' || substr(CAST(ifnull(%[2]s, '') AS TEXT), 1, 100)", condition, column)
 	}
-	return nil
+	var model, found string
+	var i int
+	err := r.tx.QueryRow("SELECT substr(CAST(ifnull(model, '') AS TEXT), 1, 200), CASE"+field.String()+" END, CASE"+value.String()+
+		" END FROM "+t.name+" WHERE "+wrong.String()+" LIMIT 1").Scan(&model, &i, &found)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return damaged("%s of %q: %s is %q, want %s", t.name, clip(model), t.columns[i], clip(found), columnType(i))
 }
 
 // each runs a query and visits its rows.
@@ -252,26 +382,23 @@ func (r *rowReader) each(query string, visit func(rows *sql.Rows) error) error {
 	return rows.Err()
 }
 
-// stats returns a model's entry. Rows come sorted by model, so that the last
-// one's name needs no new string for each row.
-func (r *rowReader) stats(model []byte, last *string) *UsageStats {
-	if string(model) != *last {
-		*last = string(model)
-	}
-	stats := r.snapshot.state[*last]
+// stats returns a model's entry, without a string for its name where it has one
+// already.
+func (r *rowReader) stats(model []byte) *UsageStats {
+	stats := r.snapshot.state[string(model)]
 	if stats == nil {
 		stats = &UsageStats{}
-		r.snapshot.state[*last] = stats
+		r.snapshot.state[string(model)] = stats
 	}
 	return stats
 }
 
-func (r *rowReader) quotas() error {
-	return r.each(`SELECT model, max_rpm, max_tpm, max_rpd FROM quotas`, func(rows *sql.Rows) error {
+func (r *rowReader) readQuotas() error {
+	return r.each("SELECT model, max_rpm, max_tpm, max_rpd FROM quotas", func(rows *sql.Rows) error {
 		var model string
 		var q ModelQuota
 		if err := rows.Scan(&model, &q.MaxRPM, &q.MaxTPM, &q.MaxRPD); err != nil {
-			return damaged("quotas: %v", err)
+			return damaged("quotas: %w", err)
 		}
 		if err := q.validate(model); err != nil {
 			return damaged("quotas: %w", err)
@@ -281,52 +408,59 @@ func (r *rowReader) quotas() error {
 	})
 }
 
-func (r *rowReader) requests() error {
-	var last string
-	return r.each(`SELECT model, ts FROM requests ORDER BY model, ts`, func(rows *sql.Rows) error {
+func (r *rowReader) readRequests() error {
+	return r.each("SELECT model, ts FROM requests", func(rows *sql.Rows) error {
 		var model sql.RawBytes
 		var ts int64
 		if err := rows.Scan(&model, &ts); err != nil {
-			return damaged("requests: %v", err)
+			return damaged("requests: %w", err)
 		}
-		stats := r.stats(model, &last)
+		stats := r.stats(model)
 		stats.Requests = append(stats.Requests, time.Unix(0, ts))
 		return nil
 	})
 }
 
-func (r *rowReader) tokens() error {
-	var last string
-	return r.each(`SELECT model, ts, count FROM tokens ORDER BY model, ts`, func(rows *sql.Rows) error {
+func (r *rowReader) readTokens() error {
+	return r.each("SELECT model, ts, count FROM tokens", func(rows *sql.Rows) error {
 		var model sql.RawBytes
 		var ts int64
 		var count int
 		if err := rows.Scan(&model, &ts, &count); err != nil {
-			return damaged("tokens: %v", err)
+			return damaged("tokens: %w", err)
 		}
 		if count < 0 {
 			return damaged("tokens of %q: count is %d, want 0 or more", clip(string(model)), count)
 		}
-		stats := r.stats(model, &last)
+		stats := r.stats(model)
 		stats.Tokens = append(stats.Tokens, TokenEntry{Time: time.Unix(0, ts), Count: count})
 		return nil
 	})
 }
 
-func (r *rowReader) days() error {
-	var last string
-	return r.each(`SELECT model, day_start, day_count FROM daily`, func(rows *sql.Rows) error {
-		var model sql.RawBytes
-		var start int64
+func (r *rowReader) readDays() error {
+	return r.each("SELECT model, rowid, day_start, day_count FROM daily", func(rows *sql.Rows) error {
+		var model string
+		var rowid, start int64
 		var count int
-		if err := rows.Scan(&model, &start, &count); err != nil {
-			return damaged("daily: %v", err)
+		if err := rows.Scan(&model, &rowid, &start, &count); err != nil {
+			return damaged("daily: %w", err)
 		}
 		if count < 0 {
-			return damaged("daily of %q: day_count is %d, want 0 or more", clip(string(model)), count)
+			return damaged("daily of %q: day_count is %d, want 0 or more", clip(model), count)
 		}
-		stats := r.stats(model, &last)
-		stats.DayStart, stats.DayCount = time.Unix(0, start), count
+		stats := r.stats([]byte(model))
+		stats.DayStart, stats.DayCount = dayTime(start), count
+		r.days[model] = usageDay{start, int64(count), generationOf(rowid)}
 		return nil
 	})
+}
+
+// dayTime is the reverse of unixNano, which stores the zero time, where a model
+// was never used, as the first instant that there is.
+func dayTime(nanos int64) time.Time {
+	if nanos == math.MinInt64 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
 }

@@ -3,23 +3,39 @@
 package ratelimit
 
 import (
-	"io/fs"
+	"errors"
 	"os"
 	"syscall"
 )
 
-// lockTemp marks a temporary file as being written. The kernel drops the mark
-// with the process. Where locks are not to be had, the file is merely taken for
-// an abandoned one by a writer that starts in the same moment, and this writer's
-// rename fails.
-func lockTemp(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) }
+// claimTemp locks a temporary file that was just created, and reports whether it
+// still stands. The kernel drops the lock with the process. Where locks are not
+// to be had, nobody sweeps either.
+func claimTemp(f *os.File) bool {
+	if err := lockTemp(f); err != nil {
+		return !errors.Is(err, syscall.EWOULDBLOCK)
+	}
+	// A sweep that was done with the file before it could be locked removed it.
+	_, err := os.Lstat(f.Name())
+	return err == nil
+}
 
-// abandoned reports whether nobody writes the temporary file any more.
-func abandoned(name string, _ fs.FileInfo) bool {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+func lockTemp(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// beforeRename does nothing: the lock is held until the file has its name.
+func beforeRename(*os.File) error { return nil }
+
+// sweepTemp removes a temporary file that nobody writes any more. It does so
+// with the file locked, so that nobody begins to.
+func sweepTemp(name string) {
+	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return false
+		return
 	}
 	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+	if lockTemp(f) == nil {
+		os.Remove(name)
+	}
 }

@@ -3,15 +3,19 @@
 package ratelimit
 
 import (
-	"io/fs"
 	"os"
 	"time"
 )
 
-func lockTemp(*os.File) {}
+func claimTemp(*os.File) bool { return true }
 
-// abandoned reports whether nobody writes the temporary file any more. Without
-// locks only its age tells.
-func abandoned(_ string, info fs.FileInfo) bool {
-	return time.Since(info.ModTime()) > time.Hour
+// beforeRename closes the file: Windows renames no open ones.
+func beforeRename(f *os.File) error { return f.Close() }
+
+// sweepTemp removes a temporary file that nobody writes any more. Without locks
+// only its age tells.
+func sweepTemp(name string) {
+	if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
+		os.Remove(name)
+	}
 }

@@ -1,0 +1,599 @@
+package ratelimit_test
+
+import (
+	"bytes"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// sqliteLimiter returns a limiter without quotas that keeps its state in path.
+func sqliteLimiter(t testing.TB, path string) *ratelimit.RateLimiter {
+	t.Helper()
+	return sqliteLimiterWith(t, path, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderLocal}})
+}
+
+func sqliteLimiterWith(t testing.TB, path string, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rl
+}
+
+// sqlitePath returns the path of a database that does not exist yet.
+func sqlitePath(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "state.db")
+}
+
+func sqlitePersist(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := rl.Persist(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sqliteLoad(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	if err := rl.Load(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sqliteRaw opens the database as a program that knows nothing of the library.
+func sqliteRaw(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// sqliteExec runs statements on the database and closes it.
+func sqliteExec(t testing.TB, path string, statements ...string) {
+	t.Helper()
+	db := sqliteRaw(t, path)
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sqliteQuery returns the rows of a query as text.
+func sqliteQuery(t testing.TB, path, query string) []string {
+	t.Helper()
+	db := sqliteRaw(t, path)
+	defer db.Close()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for rows.Next() {
+		values, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, strings.TrimSuffix(fmt.Sprintln(values...), "\n"))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// sqliteDocumented is the database as the original's document has it.
+const sqliteDocumented = `
+CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER NOT NULL DEFAULT 0, max_tpm INTEGER NOT NULL DEFAULT 0, max_rpd INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER NOT NULL);
+CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL);
+CREATE TABLE daily (model TEXT PRIMARY KEY, day_start INTEGER NOT NULL, day_count INTEGER NOT NULL DEFAULT 0);
+CREATE INDEX idx_requests_model_ts ON requests(model, ts);
+CREATE INDEX idx_tokens_model_ts ON tokens(model, ts);
+`
+
+func TestSQLiteSchemaIsTheDocumented(t *testing.T) {
+	original, ours := sqlitePath(t), sqlitePath(t)
+	sqliteExec(t, original, sqliteDocumented)
+	sqliteLimiter(t, ours)
+	for _, query := range []string{
+		`SELECT m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk
+			FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1, 2`,
+		`SELECT m.name, m.tbl_name, c.seqno, c.name
+			FROM sqlite_master m, pragma_index_info(m.name) c WHERE m.type = 'index' ORDER BY 1, 3`,
+		`SELECT count(*) FROM sqlite_master`,
+	} {
+		want, got := sqliteQuery(t, original, query), sqliteQuery(t, ours, query)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s\ngot  %q\nwant %q", query, got, want)
+		}
+	}
+	if got := sqliteQuery(t, ours, `PRAGMA journal_mode`); !slices.Equal(got, []string{"wal"}) {
+		t.Errorf("journal_mode = %q", got)
+	}
+	if got := sqliteQuery(t, ours, `PRAGMA user_version`); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("user_version = %q", got)
+	}
+}
+
+func TestSQLiteStoresUnixNano(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := sqlitePath(t)
+		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3}, "free": {},
+		}})
+		time.Sleep(123_456_789)
+		first := time.Now().UnixNano()
+		rl.RecordUsage("a b", 40, 2)
+		time.Sleep(1)
+		rl.RecordUsage("a b", 0, 0)
+		sqlitePersist(t, rl)
+		for query, want := range map[string][]string{
+			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3", "free 0 0 0"},
+			`SELECT * FROM requests ORDER BY ts`:  {fmt.Sprint("a b ", first), fmt.Sprint("a b ", first+1)},
+			`SELECT * FROM tokens ORDER BY ts`:    {fmt.Sprint("a b ", first, " 42"), fmt.Sprint("a b ", first+1, " 0")},
+			`SELECT * FROM daily`:                 {fmt.Sprint("a b ", first, " 2")},
+		} {
+			if got := sqliteQuery(t, path, query); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", query, got, want)
+			}
+		}
+	})
+}
+
+func TestSQLiteLoadsADatabaseOfTheOriginal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, journal := range []string{"WAL", "DELETE"} {
+			path := sqlitePath(t)
+			now := time.Now()
+			sqliteExec(t, path, `PRAGMA journal_mode=`+journal, sqliteDocumented,
+				`INSERT INTO quotas VALUES ('m', 5, 600, 7)`,
+				fmt.Sprintf(`INSERT INTO requests VALUES ('m', %d), ('m', %d), ('old', 1)`, now.Add(-2*time.Second).UnixNano(), now.Add(-time.Second).UnixNano()),
+				fmt.Sprintf(`INSERT INTO tokens VALUES ('m', %d, 30), ('m', %d, 40), ('old', 1, 50)`, now.Add(-2*time.Second).UnixNano(), now.Add(-time.Second).UnixNano()),
+				fmt.Sprintf(`INSERT INTO daily VALUES ('m', %d, 6), ('old', 1, 9)`, now.Add(-time.Hour).UnixNano()),
+			)
+			rl := sqliteLimiter(t, path)
+			sqliteLoad(t, rl)
+			want := ratelimit.ModelStats{RPM: 2, MaxRPM: 5, TPM: 70, MaxTPM: 600, RPD: 6, MaxRPD: 7, DayStart: now.Add(-time.Hour).Round(0)}
+			got := rl.Stats("m")
+			if !got.DayStart.Equal(want.DayStart) {
+				t.Errorf("DayStart = %v, want %v", got.DayStart, want.DayStart)
+			}
+			if got.DayStart = want.DayStart; got != want {
+				t.Errorf("Stats = %+v, want %+v", got, want)
+			}
+			if got := rl.Stats("old"); got != (ratelimit.ModelStats{}) {
+				t.Errorf("what is long over counts: %+v", got)
+			}
+			rl.RecordUsage("m", 1, 1)
+			sqlitePersist(t, rl)
+			if got, want := sqliteQuery(t, path, `SELECT model, count FROM tokens ORDER BY 2`), []string{"m 2", "m 30", "m 40"}; !slices.Equal(got, want) {
+				t.Errorf("tokens = %q, want %q", got, want)
+			}
+			if got := sqliteQuery(t, path, `PRAGMA user_version`); !slices.Equal(got, []string{"0"}) {
+				t.Errorf("the original does not know user_version %q", got)
+			}
+		}
+	})
+}
+
+func TestSQLiteRoundTrip(t *testing.T) {
+	models := []string{
+		"gemini-2.5-pro", "", " ", "a\x00b", "\x00", "\xff\xfe", "naïve ☃", "'; DROP TABLE tokens; --", `"`, "A", "a",
+		strings.Repeat("x", 10_000), "NULL", "1", "1.0", "x'00'",
+	}
+	now := time.Now()
+	states := map[string]*ratelimit.UsageStats{
+		"a charge": {
+			Requests: []time.Time{now.Add(-time.Second)}, Tokens: []ratelimit.TokenEntry{{Time: now.Add(-time.Second), Count: 5}},
+			DayStart: now.Add(-time.Hour), DayCount: 9,
+		},
+		"nanoseconds": {
+			Requests: []time.Time{now.Add(-3), now.Add(-2), now.Add(-2), now.Add(-1)},
+			DayStart: now.Add(-1), DayCount: 1,
+		},
+		"the largest count":   {Tokens: []ratelimit.TokenEntry{{Time: now.Add(-1), Count: math.MaxInt}}, DayStart: now.Add(-1), DayCount: math.MaxInt},
+		"no day":              {},
+		"an old day":          {DayStart: time.Date(2001, 2, 3, 4, 5, 6, 789, time.UTC), DayCount: 42},
+		"old charges":         {Requests: []time.Time{time.Unix(0, 0), time.Unix(0, 1)}, Tokens: []ratelimit.TokenEntry{{Time: time.Unix(0, 1), Count: 2}}},
+		"requests only":       {Requests: []time.Time{now.Add(-1)}},
+		"tokens only, of 0":   {Tokens: []ratelimit.TokenEntry{{Time: now.Add(-1)}}},
+		"a day without count": {DayStart: now.Add(-time.Hour)},
+	}
+	path := sqlitePath(t)
+	from := sqliteLimiter(t, path)
+	for i, model := range models {
+		from.SetQuota(model, ratelimit.ModelQuota{MaxRPM: i, MaxTPM: math.MaxInt, MaxRPD: i * i})
+	}
+	want := make(map[string]*ratelimit.UsageStats)
+	for name, stats := range states {
+		models := []string{name}
+		if name == "a charge" {
+			models = append(models, slices.Clone(models)...)
+			models = append(models, "", "a\x00b", "\xff\xfe", "'; DROP TABLE tokens; --", "A", "a", "1")
+		}
+		for _, model := range models {
+			copied := *stats
+			want[model], from.State[model] = stats, &copied
+		}
+	}
+	sqlitePersist(t, from)
+	to := sqliteLimiter(t, path)
+	sqliteLoad(t, to)
+	if !reflect.DeepEqual(to.Quotas, from.Quotas) {
+		t.Errorf("quotas = %v, want %v", to.Quotas, from.Quotas)
+	}
+	if len(to.State) != len(want) {
+		t.Errorf("%d models, want %d", len(to.State), len(want))
+	}
+	for model, stats := range want {
+		sqliteWantStats(t, model, to.State[model], stats)
+	}
+}
+
+func sqliteWantStats(t *testing.T, model string, got, want *ratelimit.UsageStats) {
+	t.Helper()
+	sameEntry := func(a, b ratelimit.TokenEntry) bool { return a.Count == b.Count && a.Time.Equal(b.Time) }
+	if got == nil || !slices.EqualFunc(got.Requests, want.Requests, time.Time.Equal) ||
+		!slices.EqualFunc(got.Tokens, want.Tokens, sameEntry) ||
+		!got.DayStart.Equal(want.DayStart) || got.DayCount != want.DayCount {
+		t.Errorf("%q is %+v, want %+v", model, got, want)
+	}
+}
+
+func TestSQLiteLoadReplacesUsage(t *testing.T) {
+	path := sqlitePath(t)
+	other := sqliteLimiter(t, path)
+	other.RecordUsage("stored", 1, 0)
+	sqlitePersist(t, other)
+
+	rl := sqliteLimiter(t, path)
+	rl.RecordUsage("stored", 10, 0)
+	rl.RecordUsage("unsaved", 10, 0)
+	sqliteLoad(t, rl)
+	if s := rl.Stats("stored"); s.RPM != 1 || s.TPM != 1 || s.RPD != 1 {
+		t.Errorf("stored: %+v", s)
+	}
+	if s := rl.Stats("unsaved"); s != (ratelimit.ModelStats{}) {
+		t.Errorf("unsaved: %+v", s)
+	}
+}
+
+func TestSQLiteQuotaPrecedence(t *testing.T) {
+	quota := func(rpm int) ratelimit.ModelQuota { return ratelimit.ModelQuota{MaxRPM: rpm} }
+	path := sqlitePath(t)
+	file := sqliteLimiter(t, path)
+	for _, model := range []string{"gemini-2.5-pro", "gemini-2.0-flash", "configured", "set", "foreign"} {
+		file.SetQuota(model, quota(77))
+	}
+	sqlitePersist(t, file)
+
+	rl := sqliteLimiterWith(t, path, ratelimit.Config{
+		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
+		Quotas:    map[string]ratelimit.ModelQuota{"configured": quota(1)},
+	})
+	rl.SetQuota("set", quota(2))
+	rl.SetQuota("gemini-2.0-flash", quota(3))
+	profile := rl.Quotas["gemini-3-pro-preview"]
+	sqliteLoad(t, rl)
+	for model, want := range map[string]ratelimit.ModelQuota{
+		"gemini-2.5-pro":       quota(77), // the file over the profile
+		"gemini-3-pro-preview": profile,   // only in the profile
+		"foreign":              quota(77), // only in the file
+		"configured":           quota(1),  // the program over the file
+		"set":                  quota(2),
+		"gemini-2.0-flash":     quota(3),
+	} {
+		if got := rl.Quotas[model]; got != want {
+			t.Errorf("%s: %+v, want %+v", model, got, want)
+		}
+	}
+	sqlitePersist(t, rl)
+	want := []string{"configured 1", "foreign 77", "gemini-2.0-flash 3", "gemini-2.5-pro 77", "set 2"}
+	if got := sqliteQuery(t, path, `SELECT model, max_rpm FROM quotas WHERE model NOT LIKE 'gemini-3%' AND model <> 'gemini-2.0-flash-lite' ORDER BY 1`); !slices.Equal(got, want) {
+		t.Errorf("stored: %q, want %q", got, want)
+	}
+}
+
+func TestSQLiteEmptyDatabaseLoads(t *testing.T) {
+	rl := sqliteLimiterWith(t, sqlitePath(t), ratelimit.Config{})
+	rl.RecordUsage("m", 1, 1)
+	quotas := len(rl.Quotas)
+	sqliteLoad(t, rl)
+	if len(rl.State) != 0 || len(rl.Quotas) != quotas {
+		t.Errorf("%d models used, %d quotas; want 0, %d", len(rl.State), len(rl.Quotas), quotas)
+	}
+}
+
+func TestSQLiteClose(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiter(t, path)
+	rl.RecordUsage("m", 1, 1)
+	sqlitePersist(t, rl)
+	for range 3 {
+		if err := rl.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rl.RecordUsage("m", 1, 1)
+	if err := rl.Persist(); !errors.Is(err, ratelimit.ErrClosed) {
+		t.Errorf("Persist = %v, want ErrClosed", err)
+	}
+	if err := rl.Load(); !errors.Is(err, ratelimit.ErrClosed) {
+		t.Errorf("Load = %v, want ErrClosed", err)
+	}
+	if s := rl.Stats("m"); s.RPM != 2 {
+		t.Errorf("a closed limiter counts on: %+v", s)
+	}
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if _, err := os.Stat(path + suffix); err == nil {
+			t.Errorf("Close left %s", suffix)
+		}
+	}
+}
+
+func TestSQLiteConfigIgnoresBackendAndFilePath(t *testing.T) {
+	path, elsewhere := sqlitePath(t), filepath.Join(t.TempDir(), "other", "x.yaml")
+	rl := sqliteLimiterWith(t, path, ratelimit.Config{Backend: "punch cards", FilePath: elsewhere})
+	rl.RecordUsage("m", 1, 1)
+	sqlitePersist(t, rl)
+	if got := sqliteQuery(t, path, `SELECT count(*) FROM requests`); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("requests: %q", got)
+	}
+	if _, err := os.Stat(filepath.Dir(elsewhere)); err == nil {
+		t.Error("FilePath was used")
+	}
+}
+
+func TestSQLiteBackendByConfig(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("CORE_HOME", home)
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: " SQLite "})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rl.Close()
+	if got := sqliteQuery(t, filepath.Join(home, ".core", "ratelimits.db"), `PRAGMA user_version`); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("user_version = %q", got)
+	}
+}
+
+func TestSQLiteConstructorDoesNotLoad(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiter(t, path)
+	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("m", 1, 1)
+	sqlitePersist(t, rl)
+	if again := sqliteLimiter(t, path); len(again.Quotas) != 0 || len(again.State) != 0 {
+		t.Errorf("quotas %v, state %v", again.Quotas, again.State)
+	}
+}
+
+func TestSQLitePersistOfNothingNewWritesNothing(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiterWith(t, path, ratelimit.Config{})
+	rl.RecordUsage("m", 1, 1)
+	sqlitePersist(t, rl)
+	content := func() []byte {
+		var all []byte
+		for _, suffix := range []string{"", "-wal"} {
+			data, err := os.ReadFile(path + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, data...)
+		}
+		return all
+	}
+	// To read the files in this process drops the locks of SQLite, which are not
+	// held between transactions.
+	before := content()
+	for range 3 {
+		sqlitePersist(t, rl)
+	}
+	if !bytes.Equal(content(), before) {
+		t.Error("a Persist of nothing new wrote to the file")
+	}
+	sqliteLoad(t, rl)
+	sqlitePersist(t, rl)
+	if !bytes.Equal(content(), before) {
+		t.Error("a Persist after Load wrote to the file")
+	}
+}
+
+func TestSQLiteExpiredRowsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := sqlitePath(t)
+		rl := sqliteLimiter(t, path)
+		count := func(table string) (n int) {
+			t.Helper()
+			_, err := fmt.Sscan(sqliteQuery(t, path, `SELECT count(*) FROM `+table)[0], &n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		const perPersist = 40
+		most := 0
+		for round := range 30 { // five minutes of 4 calls a second by ever new models
+			for i := range perPersist {
+				time.Sleep(250 * time.Millisecond)
+				rl.RecordUsage(fmt.Sprint("m", round, "-", i%10), 1, 1)
+			}
+			sqlitePersist(t, rl)
+			most = max(most, count("requests"), count("tokens"))
+		}
+		if most > 4*130 {
+			t.Errorf("%d rows, but only 60 s of charges are counted and 130 s need be kept", most)
+		}
+		time.Sleep(3 * time.Minute)
+		sqlitePersist(t, rl)
+		if r, k := count("requests"), count("tokens"); r != 0 || k != 0 {
+			t.Errorf("%d requests and %d tokens are left", r, k)
+		}
+		if got := count("daily"); got != 300 {
+			t.Errorf("%d days, want 300", got)
+		}
+		time.Sleep(25 * time.Hour)
+		rl.AllStats()
+		sqlitePersist(t, rl)
+		if got := count("daily"); got != 0 {
+			t.Errorf("%d days are left", got)
+		}
+	})
+}
+
+func TestSQLiteTimesFromTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := sqlitePath(t)
+		ahead := time.Now().Add(time.Hour)
+		sqliteExec(t, path, sqliteDocumented,
+			fmt.Sprintf(`INSERT INTO requests VALUES ('m', %d)`, ahead.UnixNano()),
+			fmt.Sprintf(`INSERT INTO tokens VALUES ('m', %d, 5)`, ahead.UnixNano()),
+			fmt.Sprintf(`INSERT INTO daily VALUES ('m', %d, 3)`, ahead.UnixNano()))
+		rl := sqliteLimiter(t, path)
+		sqliteLoad(t, rl)
+		if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 5 || s.RPD != 3 || s.DayStart.After(time.Now()) {
+			t.Errorf("they count as of now: %+v", s)
+		}
+		sqlitePersist(t, rl)
+		time.Sleep(time.Minute + 1)
+		again := sqliteLimiter(t, path)
+		sqliteLoad(t, again)
+		if s := again.Stats("m"); s.RPM != 0 || s.TPM != 0 || s.RPD != 3 {
+			t.Errorf("a minute after the next Persist they are over: %+v", s)
+		}
+		time.Sleep(24*time.Hour - time.Minute)
+		if s := again.Stats("m"); s.RPD != 0 {
+			t.Errorf("and so is the day: %+v", s)
+		}
+	})
+}
+
+func TestSQLiteInvalidQuotaIsNotStored(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiter(t, path)
+	rl.SetQuota("was valid", ratelimit.ModelQuota{MaxRPM: 5})
+	sqlitePersist(t, rl)
+	rl.SetQuota("was valid", ratelimit.ModelQuota{MaxRPM: -1})
+	rl.SetQuota("never was", ratelimit.ModelQuota{MaxRPM: -1})
+	sqlitePersist(t, rl)
+	want := []string{"was valid 5"} // rather than no limit at all
+	if got := sqliteQuery(t, path, `SELECT model, max_rpm FROM quotas`); !slices.Equal(got, want) {
+		t.Errorf("quotas = %q, want %q", got, want)
+	}
+	delete(rl.Quotas, "was valid")
+	sqlitePersist(t, rl)
+	if got := sqliteQuery(t, path, `SELECT model FROM quotas`); len(got) != 0 {
+		t.Errorf("quotas = %q, want none", got)
+	}
+}
+
+// sqliteWantStored persists, and compares what a fresh limiter reads with what rl
+// counts.
+func sqliteWantStored(t *testing.T, rl *ratelimit.RateLimiter, path string) {
+	t.Helper()
+	sqlitePersist(t, rl)
+	reader := sqliteLimiter(t, path)
+	sqliteLoad(t, reader)
+	want, got := rl.AllStats(), reader.AllStats()
+	for model := range want {
+		w, g := want[model], got[model]
+		w.DayStart, g.DayStart = time.Time{}, time.Time{}
+		if g != w {
+			t.Fatalf("%s: stored %+v, counted %+v", model, g, w)
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d models stored, %d counted", len(got), len(want))
+	}
+}
+
+func TestSQLiteCallsDuringPersistAreKept(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiter(t, path)
+	for i := range 100 {
+		rl.RecordUsage(fmt.Sprint("m", i), 1, 0)
+	}
+	for range 3 {
+		var recorder sync.WaitGroup
+		recorder.Go(func() {
+			for i := range 200 {
+				rl.RecordUsage("same", 1, 0)
+				rl.RecordUsage(fmt.Sprint("new", i), 1, 0)
+				rl.Reset(fmt.Sprint("m", i))
+				runtime.Gosched()
+			}
+		})
+		sqlitePersist(t, rl)
+		sqlitePersist(t, rl)
+		recorder.Wait()
+		sqliteWantStored(t, rl, path)
+	}
+}
+
+// What is charged in the moment after a Load took over, by somebody who waited
+// for it, is not taken for stored.
+func TestSQLiteCallsDuringLoadAreKept(t *testing.T) {
+	path := sqlitePath(t)
+	rl := sqliteLimiter(t, path)
+	for i := range 800 {
+		rl.RecordUsage(fmt.Sprint("m", i), 1, 0)
+	}
+	sqlitePersist(t, rl)
+	rl.SetQuota("gate", ratelimit.ModelQuota{MaxRPM: 1})
+	for range 3 {
+		rl.RecordUsage("gate", 1, 0) // unsaved, so Load opens the gate
+		var waiter sync.WaitGroup
+		waiting := make(chan struct{})
+		waiter.Go(func() {
+			close(waiting)
+			if err := rl.WaitForCapacity(t.Context(), "gate", 1); err != nil {
+				t.Error(err)
+			}
+			for i := range 400 {
+				rl.RecordUsage(fmt.Sprint("m", 2*i), 1, 0)
+			}
+		})
+		<-waiting
+		sqliteLoad(t, rl)
+		waiter.Wait()
+		sqliteWantStored(t, rl, path)
+	}
+}

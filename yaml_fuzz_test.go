@@ -1,0 +1,168 @@
+package ratelimit
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// yamlSeeds are files of every layout, good and bad.
+var yamlSeeds = []string{
+	"",
+	"quotas:\n  m:\n    max_rpm: 150\n    max_tpm: 1000000\n    max_rpd: 1000\nstate:\n  m:\n    requests:\n      - 2026-02-20T14:32:01.123456789Z\n" +
+		"    tokens:\n      - time: 2026-02-20T14:32:01.123456789Z\n        count: 1500\n    day_start: 2026-02-20T00:00:00Z\n    day_count: 42\n",
+	"quotas: {}\nstate:\n    m:\n        requests: []\n        tokens: []\n        day_start: 0001-01-01T00:00:00Z\n        day_count: 0\n",
+	"state:\n m:\n  requests:\n  - 2026-02-20T14:32:01Z\n  - 2026-02-20T14:32:01+05:30\n  tokens:\n  - time: 9999-12-31T23:59:59Z\n    count: 0\n",
+	"# comment\nquotas:\r\n  \"a\\nb\":\r\n    max_rpm: 1\r\n  !!binary \"/w==\":\n    max_rpd: 7\n  ? long\n  :\n    max_tpm: 3\n\n",
+	`{"quotas":{"m":{"max_rpm":1,"max_tpm":2,"max_rpd":3}},"state":{"m":{"requests":["2026-01-01T00:00:00Z"],"tokens":[{"time":"2026-01-01T00:00:00Z","count":5}]}}}`,
+	"quotas: {m: {max_rpm: -1}}", "quotas: {m: {max_rpm: 1.5}}", "quotas: {m: {max_rpm: 1, max_rpm: 1}}", "state: {m: {day_count: 99999999999999999999}}",
+	"a: &a [*a]\n", "<<: {}\n", "quotas: !!map {}\n", "---\n---\n", "...\n", "%YAML 1.1\n---\nquotas:\n", "? a\n: b\n", "- - - a\n", "[[[[[]]]]]", "{{{}}}",
+	"unknown: |\n  text\n\n  more\nquotas: ~\n", "state: {m: {requests: [2026-01-01, 2026-1-1 0:0:0, \"2026-01-01T00:00:00Z\"]}}\n", "\ufeffquotas:\n", "quotas:\u2028  m: {}\n",
+	"quotas:\n\n  # a\n  m: # b\n    # c\n    max_rpm: 1 # d\n# e\n", "'a': 'b''c'\n\"d\": \"\\u0041\\x41\"\n", "a: >-\n  b\n  c\n", "quotas:\n  m:\n    max_rpm: 1\n   # odd\n  n: {}\n",
+	"#\rquotas:\nstate:\n", "quotas:\n  2026-01-01T00:00:00Z:\n    max_rpm: 0\n  1:2:3:\n    max_rpm: 0\n",
+}
+
+// FuzzLoadYAML loads arbitrary files: either the error is short and wraps
+// ErrCorruptState and the limiter stays as it was, or what was loaded is stored
+// and loaded again as it is.
+func FuzzLoadYAML(f *testing.F) {
+	for _, seed := range yamlSeeds {
+		f.Add([]byte(seed))
+	}
+	path := filepath.Join(f.TempDir(), "state.yaml")
+	open := func(t *testing.T) *RateLimiter {
+		rl, err := NewWithConfig(Config{FilePath: path, Providers: []Provider{ProviderLocal}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rl
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rl := open(t)
+		rl.RecordUsage("before", 1, 1)
+		before := rl.State
+		if err := rl.Load(); err != nil {
+			text := err.Error()
+			if !errors.Is(err, ErrCorruptState) || len(text) > 1024 || !utf8.ValidString(text) || strings.ContainsAny(text, "\n\r\x00\u202e") {
+				t.Errorf("Load = %q", text)
+			}
+			if len(rl.Quotas) != 0 || len(rl.State) != 1 || rl.State["before"] != before["before"] {
+				t.Errorf("the limiter changed")
+			}
+			return
+		}
+		loaded := &snapshot{rl.Quotas, rl.State}
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		again := open(t)
+		if err := again.Load(); err != nil {
+			t.Fatal(err)
+		}
+		stored := &snapshot{again.Quotas, again.State}
+		if diff := loaded.differs(stored); diff != "" {
+			t.Errorf("%s after Persist and Load", diff)
+		}
+	})
+}
+
+// differs names what is not the same in two snapshots. Times that a file cannot
+// express are the zero time.
+func (s *snapshot) differs(other *snapshot) string {
+	same := func(a, b time.Time) bool { return inYAML(a).Equal(inYAML(b)) }
+	switch {
+	case !maps.Equal(s.quotas, other.quotas):
+		return "quotas differ"
+	case len(s.state) != len(other.state):
+		return "models differ"
+	}
+	for model, a := range s.state {
+		b := other.state[model]
+		switch {
+		case b == nil:
+			return "a model is missing"
+		case !slices.EqualFunc(a.Requests, b.Requests, same):
+			return "requests differ"
+		case !slices.EqualFunc(a.Tokens, b.Tokens, func(a, b TokenEntry) bool { return same(a.Time, b.Time) && a.Count == b.Count }):
+			return "tokens differ"
+		case !same(a.DayStart, b.DayStart) || a.DayCount != b.DayCount:
+			return "days differ"
+		}
+	}
+	return ""
+}
+
+func inYAML(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 0 || year > 9999 {
+		return time.Time{}
+	}
+	return t
+}
+
+// FuzzScanAgreesWithParse compares the two readers: what the fast one accepts,
+// the other reads alike.
+func FuzzScanAgreesWithParse(f *testing.F) {
+	for _, seed := range yamlSeeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		scanned, err := scanYAML(bytes.NewReader(data))
+		if err != nil || len(data) > maxForeignYAML || tooDense(data) {
+			return
+		}
+		parsed, err := parseYAML(data)
+		if err != nil {
+			t.Fatalf("only scanYAML accepts it: %v", err)
+		}
+		if diff := scanned.differs(parsed); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// FuzzModelName stores arbitrary names, and has both readers read them.
+func FuzzModelName(f *testing.F) {
+	for _, seed := range []string{
+		"gemini-2.5-pro", "llama3:8b", "", "null", "true", "123", "1e3", "-", "#a", "a: b", "a #b", `"`, `\`, "\n", "\x00", "\x7f", "\u0085", "\u2028", "\ufeff",
+		"модель", "🤖", "\xff", "<<", "~", "? a", "!!binary \"YQ==\"", strings.Repeat("a", 1001), strings.Repeat("\u00a0", 200),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		s := &snapshot{
+			quotas: map[string]ModelQuota{name: {MaxRPM: 1}, name + "2": {}},
+			state:  map[string]*UsageStats{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
+		}
+		var file bytes.Buffer
+		if err := writeYAML(&file, s); err != nil {
+			t.Fatal(err)
+		}
+		scanned, err := scanYAML(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			t.Fatalf("scanYAML: %v of\n%s", err, file.Bytes())
+		}
+		if diff := s.differs(scanned); diff != "" {
+			t.Errorf("scanYAML: %s:\n%s", diff, file.Bytes())
+		}
+		if file.Len() > maxForeignYAML || tooDense(file.Bytes()) {
+			return
+		}
+		parsed, err := parseYAML(file.Bytes())
+		if err != nil {
+			t.Fatalf("parseYAML: %v of\n%s", err, file.Bytes())
+		}
+		if diff := s.differs(parsed); diff != "" {
+			t.Errorf("parseYAML: %s:\n%s", diff, file.Bytes())
+		}
+	})
+}

@@ -1,0 +1,5 @@
+//go:build unix && !linux
+
+package ratelimit_test
+
+func becomeOnThisThread(int) bool { return false }
