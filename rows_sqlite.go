@@ -70,13 +70,14 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 }
 
 // learnDays reads the days that others wrote since this limiter last looked: the
-// next Persist has to know what this one found there.
+// next Persist has to know what this one found there. A day without a count is
+// as one that was deleted, which does not show.
 func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 	if len(models) == 0 {
 		return nil
 	}
 	w.learned = make(map[*syncedModel]usageDay)
-	rows, err := w.tx.Query("SELECT model, rowid, day_start, day_count FROM daily WHERE rowid > ?", w.seen.daily)
+	rows, err := w.tx.Query("SELECT model, rowid, day_start, day_count FROM daily WHERE rowid > ? AND day_count <> 0", w.seen.daily)
 	if err != nil {
 		return fmt.Errorf("read days: %w", err)
 	}

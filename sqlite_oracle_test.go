@@ -110,13 +110,24 @@ func (w *sqliteWorld) load(m *sqliteMind) {
 }
 
 func (w *sqliteWorld) see(m *sqliteMind) {
+	before := m.seen
 	m.seen = map[string]sqliteUsage{}
 	for model, u := range w.file {
-		m.seen[model] = u.clone()
+		u = u.clone()
+		if len(u.day.charges) == 0 { // it shows that a day is there, not that it went
+			u.day = before[model].day
+		}
+		m.seen[model] = u
 	}
 }
 
 func (w *sqliteWorld) persist(m *sqliteMind) {
+	for model, u := range w.file { // days that are long over are swept away
+		if time.Since(u.day.start) > 24*time.Hour+2*time.Minute {
+			u.day.charges = map[int]bool{}
+			w.file[model] = u
+		}
+	}
 	for model, stored := range m.stored {
 		if m.memory[model] == nil {
 			if !w.lapsed(stored.entry) {
@@ -138,6 +149,9 @@ func (w *sqliteWorld) persist(m *sqliteMind) {
 		written := newSQLiteUsage()
 		if same {
 			written = stored.as
+		}
+		if same && maps.Equal(u.charges, written.charges) && maps.Equal(u.day.charges, written.day.charges) {
+			continue
 		}
 		for id := range u.charges {
 			if !written.charges[id] {

@@ -282,3 +282,38 @@ func TestYAMLRefusesWhatIsNoFile(t *testing.T) {
 		t.Errorf("Persist below a file = %v", err)
 	}
 }
+
+// A large file is read in the layout of Persist alone, and the error says where
+// it departs from that.
+func TestYAMLRefusesLargeFilesOfOtherLayouts(t *testing.T) {
+	long := "state:\n  m:\n    requests:\n" + strings.Repeat("      - 2026-02-20T14:32:01.123456789Z\n", 40_000)
+	tests := map[string]struct{ content, text string }{
+		"another layout":  {long + "    day_count:  1\n", "line 40004: not the layout that Persist writes"},
+		"an unknown key":  {long + "    day: 1\n", "line 40004: not the layout that Persist writes"},
+		"a model twice":   {long + "  m:\n    day_count: 1\n", "line 40005: state.m: a duplicate key"},
+		"a field twice":   {long + "    requests: []\n", "line 40004: not the layout that Persist writes"},
+		"nothing we know": {"#" + strings.Repeat("é", 1<<20), "line 1: not the layout that Persist writes"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := yamlWrite(t, test.content)
+			want := "load: corrupt state: " + path + ": larger than 1048576 bytes and not in the layout that Persist writes: " + test.text
+			if err := yamlRefused(t, path); err.Error() != want {
+				t.Errorf("error\n%v, want\n%s", err, want)
+			}
+		})
+	}
+}
+
+func TestYAMLWithoutAFile(t *testing.T) {
+	rl := &ratelimit.RateLimiter{}
+	rl.RecordUsage("m", 1, 1)
+	for name, err := range map[string]error{"load": rl.Load(), "persist": rl.Persist()} {
+		if err == nil || errors.Is(err, ratelimit.ErrCorruptState) || err.Error() != name+": the limiter has no state file: make it with a constructor" {
+			t.Errorf("%s without a constructor: %v", name, err)
+		}
+	}
+	if rl.Stats("m").TPM != 2 {
+		t.Error("the limiter lost what was used")
+	}
+}
