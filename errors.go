@@ -10,9 +10,9 @@ var (
 	// ErrInvalidTokens is returned by WaitForCapacity for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 
-	// ErrInvalidQuota is returned by a constructor, Load and
-	// MigrateYAMLToSQLite for a negative limit. The error names the model, the
-	// field and the value.
+	// ErrInvalidQuota is returned by a constructor for a negative limit, and by
+	// Load and MigrateYAMLToSQLite for one that is no integer of zero or more.
+	// The error names the model, the field and the value.
 	ErrInvalidQuota = errors.New("invalid quota")
 
 	// ErrNeverFits is what a LimitError unwraps to when the request can never

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -47,8 +46,8 @@ func (rl *RateLimiter) Persist() error {
 // is no error. Whoever waits in WaitForCapacity looks again at once.
 //
 // A file that cannot be read for what it should be is an error that wraps
-// ErrCorruptState and names the field and its value, and for a negative limit
-// also ErrInvalidQuota; limiter and file stay as they were. With SQLite, on a
+// ErrCorruptState and names the field and its value, and for a limit that is no
+// integer of zero or more also ErrInvalidQuota; limiter and file stay as they were. With SQLite, on a
 // closed limiter, it returns ErrClosed.
 //
 // It is safe for concurrent use.
@@ -97,75 +96,37 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 	rl.announceLocked()
 }
 
-// snapshot copies what is to be stored. The storage for the copies is made
-// before the lock is taken for them: to allocate megabytes takes longer than to
-// fill them.
+// snapshot notes what is to be stored. It copies no entries: their storage is
+// left alone until it has been written, and other calls wait for a copy of the
+// slices' ends alone. Room for those is made before the lock is taken.
 func (rl *RateLimiter) snapshot() *snapshot {
-	room := rl.room()
-	s := &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, room.models)}
-	requests := moved[time.Time](nil, room.requests)
-	tokens := moved[TokenEntry](nil, room.tokens)
+	type entry struct {
+		model string
+		stats UsageStats
+	}
+	rl.mu.RLock()
+	room := len(rl.State)
+	rl.mu.RUnlock()
+	entries := moved[entry](nil, room+room/8)
 	rl.walk(func(model string, stats *UsageStats, _ int64, _ time.Time) {
 		if stats == nil {
 			return
 		}
-		s.state[model] = &UsageStats{
-			Requests: appendApart(&requests, stats.Requests),
-			Tokens:   appendApart(&tokens, stats.Tokens),
+		if stats.window.mirrors(stats) {
+			stats.window.pin()
+		}
+		entries = append(entries, entry{model, UsageStats{
+			Requests: stats.Requests,
+			Tokens:   stats.Tokens,
 			DayStart: stats.DayStart,
 			DayCount: stats.DayCount,
-		}
+		}})
 	})
-	s.amend(time.Now())
+	s := &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, len(entries))}
+	for i := range entries {
+		s.state[entries[i].model] = &entries[i].stats
+	}
 	return s
-}
-
-// amend makes of what a program may have put into State what a file may hold:
-// no times from the future, no negative counts.
-func (s *snapshot) amend(now time.Time) {
-	for _, stats := range s.state {
-		for i := range stats.Requests {
-			stats.Requests[i] = earlier(stats.Requests[i], now)
-		}
-		for i := range stats.Tokens {
-			e := &stats.Tokens[i]
-			e.Time, e.Count = earlier(e.Time, now), max(e.Count, 0)
-		}
-		stats.DayStart, stats.DayCount = earlier(stats.DayStart, now), max(stats.DayCount, 0)
-	}
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// room is how much there is to copy, and some more for what comes meanwhile.
-type room struct{ models, requests, tokens int }
-
-func (rl *RateLimiter) room() room {
-	var r room
-	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
-		if stats != nil {
-			r.models++
-			r.requests += len(stats.Requests)
-			r.tokens += len(stats.Tokens)
-		}
-	})
-	return room{r.models + r.models/8 + 8, r.requests + r.requests/8 + 8, r.tokens + r.tokens/8 + 8}
-}
-
-// appendApart appends vals to storage and returns the copy, apart from what is
-// appended next. Where the storage is full, the copy gets its own.
-func appendApart[T any](storage *[]T, vals []T) []T {
-	used := len(*storage)
-	if cap(*storage)-used < len(vals) {
-		return slices.Clone(vals)
-	}
-	*storage = append(*storage, vals...)
-	return (*storage)[used:len(*storage):len(*storage)]
 }
 
 // validQuotas copies the quotas that a file may hold.

@@ -83,6 +83,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 		return ErrClosed
 	}
 	quotas, supplied := rl.copyQuotas()
+	rl.indexAll()
 	changes := s.changes(rl)
 	now := time.Now().UnixNano()
 	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}

@@ -19,7 +19,7 @@ func (rl *RateLimiter) persistYAML() error {
 	}
 	s := rl.snapshot()
 	err := replaceFile(rl.filePath, rl.suspect, func(w io.Writer) error {
-		return writeYAML(w, s)
+		return writeYAML(w, s, time.Now())
 	})
 	if err == nil {
 		rl.suspect = false
@@ -30,8 +30,8 @@ func (rl *RateLimiter) persistYAML() error {
 // writeYAML writes a snapshot, with the keys and the indentation that
 // yaml.Marshal would give it. It writes the text itself because marshalling
 // 100,000 entries takes half a second and a gigabyte.
-func writeYAML(to io.Writer, s *snapshot) error {
-	w := &yamlWriter{out: bufio.NewWriterSize(to, 1<<18)}
+func writeYAML(to io.Writer, s *snapshot, now time.Time) error {
+	w := &yamlWriter{out: bufio.NewWriterSize(to, 1<<18), now: now}
 	w.section("quotas", len(s.quotas))
 	for _, model := range slices.Sorted(maps.Keys(s.quotas)) {
 		q := s.quotas[model]
@@ -54,12 +54,12 @@ func writeYAML(to io.Writer, s *snapshot) error {
 			w.buf = append(w.buf, "            - time: "...)
 			w.time(e.Time)
 			w.buf = append(w.buf, "              count: "...)
-			w.buf = strconv.AppendInt(w.buf, int64(e.Count), 10)
+			w.buf = strconv.AppendInt(w.buf, int64(max(e.Count, 0)), 10)
 			w.endLine()
 		}
 		w.buf = append(w.buf, "        day_start: "...)
 		w.time(stats.DayStart)
-		w.field("day_count", stats.DayCount)
+		w.field("day_count", max(stats.DayCount, 0))
 	}
 	return w.out.Flush()
 }
@@ -68,6 +68,7 @@ func writeYAML(to io.Writer, s *snapshot) error {
 type yamlWriter struct {
 	out    *bufio.Writer
 	buf    []byte // the line being made
+	now    time.Time
 	second int64  // whose text prefix holds
 	prefix []byte // "2006-01-02T15:04:05"
 }
@@ -116,6 +117,9 @@ func (w *yamlWriter) field(key string, value int) {
 // same second, so the text of the second is kept. A time that the format cannot
 // express is long over, and becomes the zero time.
 func (w *yamlWriter) time(t time.Time) {
+	if t.After(w.now) {
+		t = w.now
+	}
 	if second := t.Unix(); second != w.second || w.prefix == nil {
 		if year := t.UTC().Year(); year < 0 || year > 9999 {
 			t = time.Time{}

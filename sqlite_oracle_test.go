@@ -24,10 +24,11 @@ type sqliteWorld struct {
 	minds []*sqliteMind
 }
 
-// sqliteUsage is what is stored of one model.
+// sqliteUsage is what is stored of one model, or known of it in memory.
 type sqliteUsage struct {
 	charges map[int]bool
 	day     sqliteDay
+	row     bool // in the file: a day is there, if only one without a count
 }
 
 type sqliteDay struct {
@@ -102,6 +103,9 @@ func (w *sqliteWorld) look(m *sqliteMind) {
 func (w *sqliteWorld) load(m *sqliteMind) {
 	m.memory, m.stored = map[string]*sqliteUsage{}, map[string]sqliteStored{}
 	for model, u := range w.file {
+		if len(u.charges) == 0 && !u.row {
+			continue
+		}
 		entry := u.clone()
 		m.memory[model] = &entry
 		m.stored[model] = sqliteStored{&entry, u.clone()}
@@ -122,9 +126,10 @@ func (w *sqliteWorld) see(m *sqliteMind) {
 }
 
 func (w *sqliteWorld) persist(m *sqliteMind) {
-	for model, u := range w.file { // days that are long over are swept away
+	for model, u := range w.file { // what is long over is swept away
+		maps.DeleteFunc(u.charges, func(id int, _ bool) bool { return time.Since(w.at[id]) > 2*time.Minute })
 		if time.Since(u.day.start) > 24*time.Hour+2*time.Minute {
-			u.day.charges = map[int]bool{}
+			u.day.charges, u.row = map[int]bool{}, false
 			w.file[model] = u
 		}
 	}
@@ -132,6 +137,10 @@ func (w *sqliteWorld) persist(m *sqliteMind) {
 		if m.memory[model] == nil {
 			if !w.lapsed(stored.entry) {
 				w.forget(m, model)
+			}
+			if file := w.file[model]; !file.day.current() {
+				file.row, file.day.charges = false, map[int]bool{}
+				w.file[model] = file
 			}
 			delete(m.stored, model)
 		}
@@ -158,7 +167,7 @@ func (w *sqliteWorld) persist(m *sqliteMind) {
 				file.charges[id] = true
 			}
 		}
-		file.day = w.mergeDay(file.day, u.day, written.day, m.seen[model].day)
+		file.day, file.row = w.mergeDay(file.day, u.day, written.day, m.seen[model].day), true
 		w.file[model] = file
 		m.stored[model] = sqliteStored{u, u.clone()}
 	}
@@ -328,6 +337,8 @@ func sqliteReplaceByHand(w *sqliteWorld, rl *ratelimit.RateLimiter, mind *sqlite
 	if old != nil {
 		for _, id := range w.live(old.charges) {
 			if rnd.IntN(2) == 0 {
+				w.at = append(w.at, w.at[id]) // another charge of the same time, as the file has it
+				id = len(w.at) - 1
 				u.charges[id] = true
 				stats.Requests = append(stats.Requests, w.at[id])
 				stats.Tokens = append(stats.Tokens, ratelimit.TokenEntry{Time: w.at[id], Count: id})

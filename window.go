@@ -43,12 +43,12 @@ func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
 		}
 		return instant - int64(age)
 	}
-	w.requests.fill(slices.Clone(stats.Requests), func(t *time.Time) int64 { return instantOf(t) })
-	w.tokens.fill(slices.Clone(stats.Tokens), func(e *TokenEntry) int64 {
+	w.requests.fill(withRoom(stats.Requests), func(t *time.Time) int64 { return instantOf(t) })
+	w.tokens.fill(withRoom(stats.Tokens), func(e *TokenEntry) int64 {
 		e.Count = max(e.Count, 0)
 		return instantOf(&e.Time)
 	})
-	counts := make([]int, len(w.tokens.vals))
+	counts := make([]int, len(w.tokens.vals), cap(w.tokens.vals))
 	for i, e := range w.tokens.vals {
 		counts[i] = e.Count
 	}
@@ -57,6 +57,15 @@ func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
 	w.mirror(span)
 	stats.window = w
 	return w
+}
+
+// withRoom copies vals, with room for as many again: what was loaded is indexed
+// without the lock, and the next charge should not have to move it under it.
+func withRoom[T any](vals []T) []T {
+	if len(vals) == 0 {
+		return nil
+	}
+	return moved(vals, max(2*len(vals), minRoom))
 }
 
 // fill takes vals over, in the order of their instants.
@@ -88,6 +97,10 @@ func (w *window) mirrors(stats *UsageStats) bool {
 		sameSlice(stats.Requests, w.requests.vals[w.requests.head:]) &&
 		sameSlice(stats.Tokens, w.tokens.vals[w.tokens.head:])
 }
+
+// pin keeps the entries that stats shows where they are, for somebody who reads
+// them without the lock.
+func (w *window) pin() { w.requests.pinned, w.tokens.pinned = true, true }
 
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])

@@ -144,7 +144,7 @@ func FuzzModelName(f *testing.F) {
 			state:  map[string]*UsageStats{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
 		}
 		var file bytes.Buffer
-		if err := writeYAML(&file, s); err != nil {
+		if err := writeYAML(&file, s, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		scanned, err := scanYAML(bytes.NewReader(file.Bytes()))
