@@ -1,6 +1,9 @@
 package ratelimit
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // minRoom is the smallest capacity that a queue allocates.
 const minRoom = 8
@@ -92,4 +95,36 @@ func (q *timedQueue[T]) drop(n int) {
 	case cap(q.at) > 1024 && live < cap(q.at)/8:
 		q.resize(2 * live)
 	}
+}
+
+// withRoom copies vals, with room for as many again: what was loaded is indexed
+// without the lock, and the next charge should not have to move it under it.
+func withRoom[T any](vals []T) []T {
+	if len(vals) == 0 {
+		return nil
+	}
+	return moved(vals, max(2*len(vals), minRoom))
+}
+
+// fill takes vals over, in the order of their instants.
+func (q *timedQueue[T]) fill(vals []T, instantOf func(*T) int64) {
+	at := make([]int64, len(vals), cap(vals))
+	for i := range vals {
+		at[i] = instantOf(&vals[i])
+	}
+	if !slices.IsSorted(at) {
+		type entry struct {
+			at  int64
+			val T
+		}
+		entries := make([]entry, len(vals))
+		for i := range vals {
+			entries[i] = entry{at[i], vals[i]}
+		}
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+		for i, e := range entries {
+			at[i], vals[i] = e.at, e.val
+		}
+	}
+	q.at, q.vals = at, vals
 }

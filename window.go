@@ -1,9 +1,7 @@
 package ratelimit
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -57,38 +55,6 @@ func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
 	w.mirror(span)
 	stats.window = w
 	return w
-}
-
-// withRoom copies vals, with room for as many again: what was loaded is indexed
-// without the lock, and the next charge should not have to move it under it.
-func withRoom[T any](vals []T) []T {
-	if len(vals) == 0 {
-		return nil
-	}
-	return moved(vals, max(2*len(vals), minRoom))
-}
-
-// fill takes vals over, in the order of their instants.
-func (q *timedQueue[T]) fill(vals []T, instantOf func(*T) int64) {
-	at := make([]int64, len(vals), cap(vals))
-	for i := range vals {
-		at[i] = instantOf(&vals[i])
-	}
-	if !slices.IsSorted(at) {
-		type entry struct {
-			at  int64
-			val T
-		}
-		entries := make([]entry, len(vals))
-		for i := range vals {
-			entries[i] = entry{at[i], vals[i]}
-		}
-		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
-		for i, e := range entries {
-			at[i], vals[i] = e.at, e.val
-		}
-	}
-	q.at, q.vals = at, vals
 }
 
 // mirrors reports whether the window still belongs to stats as it is now.
