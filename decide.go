@@ -110,10 +110,7 @@ func deny(d *Decision, q ModelQuota, r reading, tokens int) {
 	// In the reverse of the order of checks, so that the first one names it.
 	if q.MaxTPM > 0 && r.counts.total > q.MaxTPM-tokens {
 		d.Code, d.Reason = DecisionTPMLimit, "tokens per minute are used up"
-		if tokens > q.MaxTPM {
-			d.Never = true
-			d.Reason = "the request alone is larger than the tokens per minute"
-		} else {
+		if d.Never = tokens > q.MaxTPM; !d.Never {
 			d.RetryAfter = r.tokensFitIn(q.MaxTPM - tokens)
 		}
 	}
@@ -126,7 +123,7 @@ func deny(d *Decision, q ModelQuota, r reading, tokens int) {
 		d.RetryAfter = max(d.RetryAfter, time.Duration(r.dayEnd-r.wall))
 	}
 	if d.Never {
-		d.RetryAfter = 0
+		d.RetryAfter, d.Reason = 0, "the request alone is larger than the tokens per minute"
 	}
 }
 

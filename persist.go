@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +14,8 @@ type snapshot struct {
 }
 
 // Persist writes quotas and usage to the state file. It holds up other calls
-// only while it copies them, never while it writes. Concurrent calls take turns.
+// only while it notes what there is, never while it writes, and with very many
+// models lets them in between. Concurrent calls take turns.
 // A quota with a negative limit is left out, because no Load would accept it.
 //
 // With YAML the file is replaced as a whole: a crash leaves the old or the new
@@ -87,33 +89,35 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 	now := rl.clock.at(instant)
 	rl.mu.Unlock()
 	for _, stats := range loaded.state {
-		newWindow(stats, now, instant, rl.span())
+		rl.newWindow(stats, now, instant)
 	}
+	rl.mergeFile(loaded.quotas)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
-	rl.mergeFileLocked(loaded.quotas)
 	rl.announceLocked()
 }
 
-// snapshot notes what is to be stored. It copies no entries: their storage is
-// left alone until it has been written, and other calls wait for a copy of the
+// snapshot notes what is to be stored. It copies no entries: until done is
+// called their storage is left alone, and other calls wait for a copy of the
 // slices' ends alone. Room for those is made before the lock is taken.
-func (rl *RateLimiter) snapshot() *snapshot {
+func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	type entry struct {
 		model string
 		stats UsageStats
 	}
 	rl.mu.RLock()
-	room := len(rl.State)
+	room, resets := len(rl.State), rl.resets
 	rl.mu.RUnlock()
 	entries := moved[entry](nil, room+room/8)
-	rl.walk(func(model string, stats *UsageStats, _ int64, _ time.Time) {
+	reading := new(atomic.Bool)
+	reading.Store(true)
+	note := func(model string, stats *UsageStats, _ int64, _ time.Time) {
 		if stats == nil {
 			return
 		}
-		if stats.window.mirrors(stats) {
-			stats.window.pin()
+		if stats.window.mirrors(stats, rl) {
+			stats.window.pin(reading)
 		}
 		entries = append(entries, entry{model, UsageStats{
 			Requests: stats.Requests,
@@ -121,12 +125,25 @@ func (rl *RateLimiter) snapshot() *snapshot {
 			DayStart: stats.DayStart,
 			DayCount: stats.DayCount,
 		}})
-	})
-	s := &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, len(entries))}
+	}
+	rl.walk(note)
+	// With very many models a Reset of all may come in the middle. The file must
+	// have all of what was before or nothing.
+	if rl.resetsSince(resets) {
+		entries = entries[:0]
+		rl.walk(note)
+	}
+	s = &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, len(entries))}
 	for i := range entries {
 		s.state[entries[i].model] = &entries[i].stats
 	}
-	return s
+	return s, func() { reading.Store(false) }
+}
+
+func (rl *RateLimiter) resetsSince(resets int) bool {
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return rl.resets != resets
 }
 
 // validQuotas copies the quotas that a file may hold.

@@ -127,8 +127,8 @@ func (s *sqliteStore) changes(rl *RateLimiter) []*change {
 			return
 		}
 		w := stats.window
-		if !w.mirrors(stats) {
-			w = newWindow(stats, now, instant, rl.span())
+		if !w.mirrors(stats, rl) {
+			w = rl.newWindow(stats, now, instant)
 		}
 		synced := s.models[model]
 		if synced != nil {
@@ -178,7 +178,7 @@ func (c *change) fill(rl *RateLimiter) bool {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	w := c.window
-	if stats := rl.State[c.model]; stats == nil || stats.window != w || !w.mirrors(stats) {
+	if stats := rl.State[c.model]; stats == nil || stats.window != w || !w.mirrors(stats, rl) {
 		return false
 	}
 	c.requests = append(requests, w.requests.since(c.requestsFrom)...)

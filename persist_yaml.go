@@ -17,7 +17,8 @@ func (rl *RateLimiter) persistYAML() error {
 	if rl.filePath == "" {
 		return errNoFile
 	}
-	s := rl.snapshot()
+	s, done := rl.snapshot()
+	defer done()
 	err := replaceFile(rl.filePath, rl.suspect, func(w io.Writer) error {
 		return writeYAML(w, s, time.Now())
 	})

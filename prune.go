@@ -14,8 +14,8 @@ const lockSlice = int64(250 * time.Microsecond)
 // changed from outside, without what is no longer counted, in the right day.
 func (rl *RateLimiter) windowLocked(stats *UsageStats, instant int64, now time.Time) *window {
 	w := stats.window
-	if !w.mirrors(stats) {
-		w = newWindow(stats, now, instant, rl.span())
+	if !w.mirrors(stats, rl) {
+		w = rl.newWindow(stats, now, instant)
 	}
 	w.prune(instant, rl.span())
 	w.rollDay(now)
@@ -38,24 +38,41 @@ func (rl *RateLimiter) pruneLocked(model string, stats *UsageStats, instant int6
 func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	instant := rl.clock.sync()
-	since, visited := instant, 0
+	turn := rl.takeTurnLocked()
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
-		if current, ok := rl.State[model]; !ok || current != stats {
-			continue
+		if current, ok := rl.State[model]; ok && current == stats {
+			visit(model, stats, turn.instant, rl.clock.at(turn.instant))
 		}
-		visit(model, stats, instant, rl.clock.at(instant))
-		if visited++; visited%32 != 0 {
-			continue
-		}
-		if instant = rl.clock.sync(); instant-since > lockSlice {
-			rl.mu.Unlock()
-			runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
-			rl.mu.Lock()
-			instant = rl.clock.sync()
-			since = instant
-		}
+		turn.nextLocked()
+	}
+}
+
+// turn is work under the lock that lets others in now and then.
+type turn struct {
+	rl      *RateLimiter
+	instant int64 // now, or a moment ago
+	since   int64 // when the lock was taken
+	steps   int
+}
+
+func (rl *RateLimiter) takeTurnLocked() turn {
+	instant := rl.clock.sync()
+	return turn{rl: rl, instant: instant, since: instant}
+}
+
+// nextLocked counts a step of the work, and gives up the lock for a moment when
+// it was held for lockSlice.
+func (t *turn) nextLocked() {
+	if t.steps++; t.steps%32 != 0 {
+		return
+	}
+	if t.instant = t.rl.clock.sync(); t.instant-t.since > lockSlice {
+		t.rl.mu.Unlock()
+		runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
+		t.rl.mu.Lock()
+		t.instant = t.rl.clock.sync()
+		t.since = t.instant
 	}
 }
 
@@ -67,17 +84,17 @@ func (rl *RateLimiter) indexAll() {
 	var at int64
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
-		if stats != nil && !stats.window.mirrors(stats) {
+		if stats != nil && !stats.window.mirrors(stats, rl) {
 			bare[model] = *stats
 		}
 		at, now = instant, t
 	})
 	for model, before := range bare {
 		after := before
-		w := newWindow(&after, now, at, rl.span())
+		w := rl.newWindow(&after, now, at)
 		rl.mu.Lock()
 		stats := rl.State[model]
-		if stats != nil && !stats.window.mirrors(stats) && stats.DayStart == before.DayStart &&
+		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.DayStart &&
 			sameSlice(stats.Requests, before.Requests) && sameSlice(stats.Tokens, before.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
@@ -88,6 +105,7 @@ func (rl *RateLimiter) indexAll() {
 
 // prune forgets, in all models, what is no longer counted.
 func (rl *RateLimiter) prune() {
+	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
 		rl.pruneLocked(model, stats, instant, now)
 	})

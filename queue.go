@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 )
 
 // minRoom is the smallest capacity that a queue allocates.
@@ -20,8 +21,11 @@ type timedQueue[T any] struct {
 	at      []int64 // at[head:] and vals[head:] are the live entries
 	vals    []T
 	head    int
-	pinned  bool // vals is read without the lock: its entries must not be overwritten
-	dropped int  // entries ever dropped: head's position in the whole history
+	dropped int // entries ever dropped: head's position in the whole history
+
+	// pinned, where it is set and true, says that vals is read without the lock
+	// and must not be overwritten.
+	pinned *atomic.Bool
 }
 
 func (q *timedQueue[T]) len() int { return len(q.at) - q.head }
@@ -61,7 +65,7 @@ func (q *timedQueue[T]) push(at int64, v T) {
 // of the storage, and doubles the storage otherwise: either way the cost is
 // spread over at least as many pushes as entries are moved.
 func (q *timedQueue[T]) makeRoom() {
-	if q.head > q.len() && !q.pinned {
+	if q.head > q.len() && (q.pinned == nil || !q.pinned.Load()) {
 		n := copy(q.at, q.at[q.head:])
 		copy(q.vals, q.vals[q.head:])
 		q.at, q.vals, q.head = q.at[:n], q.vals[:n], 0
@@ -71,7 +75,6 @@ func (q *timedQueue[T]) makeRoom() {
 }
 
 func (q *timedQueue[T]) resize(room int) {
-	q.pinned = false
 	q.at, q.vals, q.head = moved(q.at[q.head:], room), moved(q.vals[q.head:], room), 0
 }
 

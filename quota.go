@@ -79,8 +79,9 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 }
 
 // AddProvider adds the quotas of a provider's default profile to those already
-// there, and replaces those of the models that both name. An unknown provider
-// changes nothing.
+// there, and replaces those of the models that both name, whoever said them. From
+// then on they are those of a profile: the next Load may replace them by the
+// file's. An unknown provider changes nothing.
 //
 // Whoever waits in WaitForCapacity is served by the new quotas at once.
 // AddProvider is safe for concurrent use.
@@ -108,17 +109,20 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	maps.Copy(rl.supplied, quotas)
 }
 
-// mergeFileLocked takes over the quotas of a file, except for models whose
+// mergeFile takes over the quotas of a file, except for models whose
 // quota the program said itself: by Config.Quotas, by SetQuota, or in the
 // Quotas map, where it shows as a value that was not supplied.
-func (rl *RateLimiter) mergeFileLocked(quotas map[string]ModelQuota) {
-	fromFile := make(map[string]ModelQuota, len(quotas))
+func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.supplyLocked(nil) // makes the maps
+	turn := rl.takeTurnLocked()
 	for model, quota := range quotas {
 		current, exists := rl.Quotas[model]
 		supplied, wasSupplied := rl.supplied[model]
 		if !exists || wasSupplied && current == supplied {
-			fromFile[model] = quota
+			rl.Quotas[model], rl.supplied[model] = quota, quota
 		}
+		turn.nextLocked()
 	}
-	rl.supplyLocked(fromFile)
 }

@@ -45,7 +45,7 @@ import (
 //
 // The limiter keeps the slices sorted, oldest first, and replaces them as
 // entries come and leave; a slice read from here is valid until the next call
-// on the limiter.
+// on the limiter. To keep it, or to put it into another entry, copy it.
 type UsageStats struct {
 	Requests []time.Time  `yaml:"requests"`  // when each request of the last minute was recorded
 	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
@@ -85,6 +85,7 @@ type RateLimiter struct {
 	changed  chan struct{}         // closed when waiters should look again; nil while nobody waits
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
+	resets   int // of all models
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite
@@ -150,6 +151,7 @@ func (rl *RateLimiter) Reset(model string) {
 	defer rl.mu.Unlock()
 	if model == "" {
 		rl.State = make(map[string]*UsageStats)
+		rl.resets++
 	} else {
 		delete(rl.State, model)
 	}

@@ -101,7 +101,7 @@ func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 // a day a new rowid, larger than all others, so that those who have seen the
 // database find what is new; its last bits are the generation. The schema has no
 // other place for these two.
-const generations = 1 << 10
+const generations = 1 << 14
 
 func generationOf(rowid int64) int64 { return rowid & (generations - 1) }
 

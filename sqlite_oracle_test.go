@@ -110,22 +110,29 @@ func (w *sqliteWorld) load(m *sqliteMind) {
 		m.memory[model] = &entry
 		m.stored[model] = sqliteStored{&entry, u.clone()}
 	}
-	w.see(m)
+	m.seen = w.see(m)
 }
 
-func (w *sqliteWorld) see(m *sqliteMind) {
-	before := m.seen
-	m.seen = map[string]sqliteUsage{}
+// see returns the file as a limiter then knows it: it shows that a day is there,
+// and does not show that one went.
+func (w *sqliteWorld) see(m *sqliteMind) map[string]sqliteUsage {
+	seen := map[string]sqliteUsage{}
 	for model, u := range w.file {
 		u = u.clone()
-		if len(u.day.charges) == 0 { // it shows that a day is there, not that it went
-			u.day = before[model].day
+		if len(u.day.charges) == 0 {
+			u.day = m.seen[model].day
 		}
-		m.seen[model] = u
+		seen[model] = u
 	}
+	return seen
 }
 
 func (w *sqliteWorld) persist(m *sqliteMind) {
+	before := w.see(m)
+	defer func() {
+		m.seen = before
+		m.seen = w.see(m)
+	}()
 	for model, u := range w.file { // what is long over is swept away
 		maps.DeleteFunc(u.charges, func(id int, _ bool) bool { return time.Since(w.at[id]) > 2*time.Minute })
 		if time.Since(u.day.start) > 24*time.Hour+2*time.Minute {
@@ -171,7 +178,6 @@ func (w *sqliteWorld) persist(m *sqliteMind) {
 		w.file[model] = file
 		m.stored[model] = sqliteStored{u, u.clone()}
 	}
-	w.see(m)
 }
 
 // forget takes away what the limiter has seen of a model.

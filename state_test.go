@@ -278,3 +278,61 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("Stats = %+v, want %d of each", s, goroutines*calls)
 	}
 }
+
+func TestStateMovesToAnotherLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		quota := ratelimit.ModelQuota{MaxRPM: 1}
+		older := newLimiter(t, quota)
+		time.Sleep(time.Hour)
+		newer := newLimiter(t, quota)
+		withMargin := newLimiterWith(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": quota},
+			Margin: time.Second,
+		})
+		older.RecordUsage("m", 1, 1)
+		for _, move := range []struct {
+			from, to *ratelimit.RateLimiter
+			want     time.Duration
+		}{
+			{older, newer, time.Minute + 1},
+			{newer, older, time.Minute + 1},
+			{older, withMargin, time.Minute + time.Second + 1},
+		} {
+			move.to.State = move.from.State
+			if d := move.to.Decide("m", 1); d.Allowed || d.RetryAfter != move.want {
+				t.Errorf("Decide = %+v, want a wait of %v", d, move.want)
+			}
+		}
+	})
+}
+
+func TestEntriesStayDuringPersist(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{})
+		for range 100 {
+			for i := range 50 {
+				rl.RecordUsage("m", i, 0)
+				time.Sleep(100 * time.Millisecond)
+			}
+			done := make(chan error)
+			go func() { done <- rl.Persist() }()
+			for i := range 700 {
+				rl.RecordUsage("m", i, 0)
+				time.Sleep(time.Millisecond)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		want := rl.Stats("m")
+		if err := rl.Load(); err != nil {
+			t.Fatal(err)
+		}
+		if got := rl.Stats("m"); got.RPM != want.RPM || got.TPM != want.TPM || got.RPD != want.RPD {
+			t.Errorf("Stats = %+v after a round trip, want %+v", got, want)
+		}
+	})
+}

@@ -56,7 +56,7 @@ func (rl *RateLimiter) readRLocked(model string) (r reading, ok bool) {
 	instant := rl.clock.now()
 	wall := instant + rl.clock.wall
 	w := stats.window
-	if instant >= rl.clock.next || !w.mirrors(stats) || instant > w.leaveAt ||
+	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
 		wall < w.dayBegin || wall >= w.dayEnd || w.empty() {
 		return reading{}, false
 	}
@@ -87,9 +87,9 @@ func (rl *RateLimiter) countLocked(model string, quota ModelQuota) ModelStats {
 	now := rl.clock.at(instant)
 	counted := ModelStats{MaxRPM: quota.MaxRPM, MaxTPM: quota.MaxTPM, MaxRPD: quota.MaxRPD}
 	w := stats.window
-	if !w.mirrors(stats) {
+	if !w.mirrors(stats, rl) {
 		entry := *stats
-		w = newWindow(&entry, now, instant, rl.span())
+		w = rl.newWindow(&entry, now, instant)
 	}
 	cut := instant - rl.span()
 	counted.RPM = w.requests.len() - w.requests.before(cut)

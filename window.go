@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 // UsageStats stays the truth. The window remembers which slices and which day
 // it was made from; where they are others now, it is made anew.
 type window struct {
+	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
 	requests timedQueue[time.Time]
 	tokens   timedQueue[TokenEntry]
@@ -32,8 +34,8 @@ type window struct {
 // newWindow indexes stats, whose slices it replaces by sorted copies: they may
 // come from a caller, who may have others that share their storage. Entries
 // from the future count as of now, negative counts as 0.
-func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
-	w := &window{stats: stats}
+func (rl *RateLimiter) newWindow(stats *UsageStats, now time.Time, instant int64) *window {
+	w := &window{home: rl, stats: stats}
 	instantOf := func(t *time.Time) int64 {
 		age := now.Sub(*t)
 		if age < 0 {
@@ -52,21 +54,22 @@ func newWindow(stats *UsageStats, now time.Time, instant, span int64) *window {
 	}
 	w.counts.fill(counts)
 	w.settleDay(now)
-	w.mirror(span)
+	w.mirror(rl.span())
 	stats.window = w
 	return w
 }
 
-// mirrors reports whether the window still belongs to stats as it is now.
-func (w *window) mirrors(stats *UsageStats) bool {
-	return w != nil && w.stats == stats && stats.DayStart == w.dayStart &&
+// mirrors reports whether the window still belongs to stats as it is now. An
+// entry that a program took over from another limiter has a window of that one.
+func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
+	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
 		sameSlice(stats.Requests, w.requests.vals[w.requests.head:]) &&
 		sameSlice(stats.Tokens, w.tokens.vals[w.tokens.head:])
 }
 
-// pin keeps the entries that stats shows where they are, for somebody who reads
-// them without the lock.
-func (w *window) pin() { w.requests.pinned, w.tokens.pinned = true, true }
+// pin keeps the entries that stats shows where they are as long as reading says
+// that somebody reads them without the lock.
+func (w *window) pin(reading *atomic.Bool) { w.requests.pinned, w.tokens.pinned = reading, reading }
 
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
