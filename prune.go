@@ -80,22 +80,35 @@ func (t *turn) nextLocked() {
 // program filled State by hand, that may be many entries. Nobody writes into the
 // slices of an entry without a window.
 func (rl *RateLimiter) indexAll() {
-	bare := make(map[string]UsageStats)
+	room := 0
+	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
+		if stats != nil && !stats.window.mirrors(stats, rl) {
+			room++
+		}
+	})
+	if room == 0 {
+		return
+	}
+	type entry struct {
+		model string
+		stats UsageStats
+	}
+	bare := moved[entry](nil, room)
 	var at int64
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare[model] = *stats
+			bare = append(bare, entry{model, *stats})
 		}
 		at, now = instant, t
 	})
-	for model, before := range bare {
-		after := before
+	for _, before := range bare {
+		after := before.stats
 		w := rl.newWindow(&after, now, at)
 		rl.mu.Lock()
-		stats := rl.State[model]
-		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.DayStart &&
-			sameSlice(stats.Requests, before.Requests) && sameSlice(stats.Tokens, before.Tokens) {
+		stats := rl.State[before.model]
+		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.stats.DayStart &&
+			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
 		}
