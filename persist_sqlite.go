@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -84,7 +85,10 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	}
 	quotas, supplied := rl.copyQuotas()
 	rl.indexAll()
-	changes := s.changes(rl)
+	reading := new(atomic.Bool)
+	reading.Store(true)
+	defer reading.Store(false)
+	changes := s.changes(rl, reading)
 	now := time.Now().UnixNano()
 	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}
 	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
@@ -117,9 +121,9 @@ func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 	return maps.Clone(rl.Quotas), maps.Clone(rl.supplied)
 }
 
-// changes compares memory with what the database is known to hold, and copies
+// changes compares memory with what the database is known to hold, and notes
 // what differs, by model.
-func (s *sqliteStore) changes(rl *RateLimiter) []*change {
+func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
 	s.round++
 	found := make(map[string]*change) // a model that is reset meanwhile may be met twice
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
@@ -138,7 +142,7 @@ func (s *sqliteStore) changes(rl *RateLimiter) []*change {
 			found[model] = c
 		}
 	})
-	maps.DeleteFunc(found, func(_ string, c *change) bool { return !c.fill(rl) })
+	maps.DeleteFunc(found, func(_ string, c *change) bool { return !c.fill(rl, reading) })
 	s.addGone(rl, found)
 	changes := make([]*change, 0, len(found))
 	for _, model := range slices.Sorted(maps.Keys(found)) {
@@ -170,19 +174,18 @@ func compare(model string, synced *syncedModel, w *window, cut int64, now time.T
 	return c
 }
 
-// fill copies what is new, as it is now. The storage is made before the lock is
-// taken: to allocate megabytes takes longer than to fill them. It reports false
-// when the program has reset the model since; that is for the next Persist.
-func (c *change) fill(rl *RateLimiter) bool {
-	requests, tokens := moved[time.Time](nil, c.requestsRoom), moved[TokenEntry](nil, c.tokensRoom)
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
+// fill notes what is new, as it is now. It copies no entries: their storage is
+// left alone as long as reading says so. It reports false when the program has
+// reset the model since; that is for the next Persist.
+func (c *change) fill(rl *RateLimiter, reading *atomic.Bool) bool {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
 	w := c.window
 	if stats := rl.State[c.model]; stats == nil || stats.window != w || !w.mirrors(stats, rl) {
 		return false
 	}
-	c.requests = append(requests, w.requests.since(c.requestsFrom)...)
-	c.tokens = append(tokens, w.tokens.since(c.tokensFrom)...)
+	w.pin(reading)
+	c.requests, c.tokens = w.requests.since(c.requestsFrom), w.tokens.since(c.tokensFrom)
 	c.requestsTotal, c.tokensTotal = w.requests.total(), w.tokens.total()
 	c.day = usageDay{start: w.dayBegin, count: int64(w.dayCount())}
 	return true
