@@ -117,7 +117,8 @@ func TestProgramWrittenForTheOriginal(t *testing.T) {
 
 func TestDecisionsAndStatsCompare(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	if rl.Decide("m", 1) != rl.Decide("m", 1) || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
+	first, second := rl.Decide("m", 1), rl.Decide("m", 1)
+	if first != second || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
 		t.Error("equal decisions differ")
 	}
 }

@@ -110,7 +110,7 @@ func TestDecide(t *testing.T) {
 				if d := rl.Decide("m", tt.estimate); d.Allowed || d.RetryAfter != 1 {
 					t.Errorf("a nanosecond earlier: %+v", d)
 				}
-				time.Sleep(1)
+				time.Sleep(1 * time.Nanosecond)
 				if !rl.CanSend("m", tt.estimate) {
 					t.Errorf("denied at the instant that RetryAfter named: %+v", rl.Decide("m", tt.estimate))
 				}
@@ -186,7 +186,7 @@ func TestMarginKeepsChargesCounted(t *testing.T) {
 		if d := rl.Decide("m", 1); d.Allowed || d.RetryAfter != 1 || d.Stats.TPM != 10 {
 			t.Errorf("at a minute and the margin: %+v", d)
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if !rl.CanSend("m", 1) {
 			t.Error("denied after a minute and the margin")
 		}

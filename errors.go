@@ -22,8 +22,9 @@ var (
 
 	// ErrCorruptState is returned by Load, by the constructors of the SQLite
 	// backend and by MigrateYAMLToSQLite for a state file that cannot be read as
-	// one: damaged, of another program, of a newer version of this one, or
-	// hostile. Nothing is overwritten.
+	// one: unreadable, damaged, of a newer version of this library, hostile, or,
+	// with SQLite, of another program. Nothing is overwritten by that; a later
+	// Persist to YAML keeps the old file aside.
 	ErrCorruptState = errors.New("corrupt state")
 
 	// ErrClosed is returned by WaitForCapacity when the limiter is closed while

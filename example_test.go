@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -15,13 +16,26 @@ import (
 // call stands for the call to the provider.
 func call(prompt string) (promptTokens, outputTokens int) { return len(prompt) / 4, 20 }
 
-// tempDir is a folder for the state files of the examples.
+// tempDir is a folder for the state files of one example.
 func tempDir() string {
-	dir, err := os.MkdirTemp("", "ratelimit")
+	dir, err := os.MkdirTemp(examplesDir, "")
 	if err != nil {
 		log.Fatal(err)
 	}
 	return dir
+}
+
+// examplesDir is removed when all tests have run.
+var examplesDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if examplesDir, err = os.MkdirTemp("", "ratelimit"); err != nil {
+		log.Fatal(err)
+	}
+	status := m.Run()
+	os.RemoveAll(examplesDir)
+	os.Exit(status)
 }
 
 // Check before the call, record after it.

@@ -19,8 +19,8 @@ type snapshot struct {
 // A quota with a negative limit is left out, because no Load would accept it.
 //
 // With YAML the file is replaced as a whole: a crash leaves the old or the new
-// one, and another process's is written over. A file that Load could not read is
-// first moved aside, to its name followed by ".corrupt-" and the time.
+// one. What another process wrote there is overwritten. A file that Load could
+// not read is first moved aside, to its name followed by ".corrupt-" and the time.
 //
 // With SQLite only what is new is written, and what other processes wrote since
 // this limiter's last Load or Persist is kept, day counts included. On a closed
@@ -42,10 +42,11 @@ func (rl *RateLimiter) Persist() error {
 	return nil
 }
 
-// Load reads the state file. The usage in memory is replaced by the file's. For
-// quotas, what the program said itself (Config.Quotas, SetQuota) wins over the
-// file, and the file over default profiles. A missing file changes nothing and
-// is no error. Whoever waits in WaitForCapacity looks again at once.
+// Load reads the state file. The usage in memory is replaced by the file's, so
+// that charges which were not persisted are gone. For quotas, what the program
+// said itself (Config.Quotas, SetQuota) wins over the file, and the file over
+// default profiles. A missing file changes nothing and is no error. Whoever waits
+// in WaitForCapacity looks again at once.
 //
 // A file that cannot be read for what it should be is an error that wraps
 // ErrCorruptState and names the field and its value, and for a limit that is no

@@ -8,7 +8,7 @@ import (
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
 // so the zero value limits nothing. A negative field is invalid: constructors
-// and Load refuse it, and SetQuota closes the model until it is put right.
+// and Load refuse it, and SetQuota with one admits nothing until it is put right.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm"` // requests per minute
 	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together

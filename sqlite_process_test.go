@@ -1,21 +1,32 @@
 package ratelimit_test
 
 import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
 // sqliteLong reports whether the long form of the tests is asked for.
 func sqliteLong() bool { return os.Getenv("RATELIMIT_LONG") != "" }
 
 // sqliteSeeds returns n seeds, which are always the same, and with
-// RATELIMIT_LONG fifty times as many others.
+// RATELIMIT_LONG a hundred times as many others.
 func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
 	if sqliteLong() {
-		first, n = rand.Uint64(), 50*n
+		first, n = rand.Uint64(), 100*n
 		t.Logf("seeds from %d", first)
 	}
 	return func(yield func(uint64) bool) {
@@ -24,5 +35,203 @@ func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 				return
 			}
 		}
+	}
+}
+
+const sqliteChildEnv = "RATELIMIT_SQLITE_CHILD"
+
+// sqliteChild starts this test binary as another process that runs one of
+// sqliteChildren.
+func sqliteChild(t *testing.T, what string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestSQLiteChild$", "-test.v=false", "--"}, args...)...)
+	cmd.Env = append(os.Environ(), sqliteChildEnv+"="+what)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, in, bufio.NewScanner(out)
+}
+
+var sqliteChildren = map[string]func(in io.Reader, args []string) error{
+	"open": sqliteChildOpens,
+	"save": sqliteChildSaves,
+}
+
+// TestSQLiteChild is no test: it is what the child processes do.
+func TestSQLiteChild(t *testing.T) {
+	what := os.Getenv(sqliteChildEnv)
+	if what == "" {
+		t.Skip("only in child processes")
+	}
+	args := os.Args[slices.Index(os.Args, "--")+1:]
+	if err := sqliteChildren[what](os.Stdin, args); err != nil {
+		fmt.Println("error:", err)
+	}
+	os.Exit(0)
+}
+
+// sqliteChildOpens opens the files that it is told to, charges and persists.
+func sqliteChildOpens(in io.Reader, _ []string) error {
+	for paths := bufio.NewScanner(in); paths.Scan(); {
+		err := func() error {
+			rl, err := ratelimit.NewWithSQLite(paths.Text())
+			if err != nil {
+				return err
+			}
+			rl.RecordUsage("m", 1, 0)
+			return errors.Join(rl.Persist(), rl.Load(), rl.Close())
+		}()
+		fmt.Println("done", err)
+	}
+	return nil
+}
+
+func TestSQLiteTenProcessesOpenAFreshFile(t *testing.T) {
+	t.Parallel()
+	const processes = 10
+	rounds := 5
+	if sqliteLong() {
+		rounds = 200
+	}
+	var ins []io.Writer
+	var outs []*bufio.Scanner
+	for range processes {
+		_, in, out := sqliteChild(t, "open")
+		ins, outs = append(ins, in), append(outs, out)
+	}
+	dir := t.TempDir()
+	for round := range rounds {
+		path := filepath.Join(dir, fmt.Sprint("folder", round), "state.db")
+		for _, in := range ins {
+			fmt.Fprintln(in, path)
+		}
+		for i, out := range outs {
+			if !out.Scan() || out.Text() != "done <nil>" {
+				t.Errorf("round %d, process %d: %s %v", round, i, out.Text(), out.Err())
+			}
+		}
+		reader := sqliteLimiter(t, path)
+		sqliteLoad(t, reader)
+		if s := reader.Stats("m"); s.RPM != processes || s.TPM != processes || s.RPD != processes {
+			t.Errorf("round %d: %d processes stored %+v", round, processes, s)
+		}
+	}
+}
+
+// sqliteChildSaves charges as many tokens as a number that goes up, persists,
+// and says so.
+func sqliteChildSaves(_ io.Reader, args []string) error {
+	var n int
+	if _, err := fmt.Sscan(args[1], &n); err != nil {
+		return err
+	}
+	rl, err := ratelimit.NewWithSQLite(args[0])
+	if err != nil {
+		return err
+	}
+	if err := rl.Load(); err != nil {
+		return err
+	}
+	for ; ; n++ {
+		rl.RecordUsage("m", n, 0)
+		if err := rl.Persist(); err != nil {
+			return err
+		}
+		fmt.Println("saved", n)
+	}
+}
+
+// A process that is killed at any moment leaves a sound file, with all that it
+// had said was saved.
+func TestSQLiteSurvivesKill(t *testing.T) {
+	t.Parallel()
+	files := 1
+	if sqliteLong() {
+		files = 17
+	}
+	for range files {
+		sqliteKill(t, 30)
+	}
+}
+
+func sqliteKill(t *testing.T, rounds int) {
+	path := sqlitePath(t)
+	saved := make(map[int]bool)
+	next := 1
+	for round := range rounds {
+		child, _, out := sqliteChild(t, "save", path, fmt.Sprint(next))
+		for range 1 + rand.IntN(12) {
+			if !out.Scan() {
+				break
+			}
+			var n int
+			if _, err := fmt.Sscanf(out.Text(), "saved %d", &n); err != nil {
+				t.Fatalf("round %d: the child said %q", round, out.Text())
+			}
+			saved[n] = true
+			next = n + 1
+		}
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond)
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for out.Scan() { // what it said meanwhile
+			var n int
+			if _, err := fmt.Sscanf(out.Text(), "saved %d", &n); err == nil {
+				saved[n] = true
+				next = n + 1
+			}
+		}
+		child.Wait()
+		next++ // the child may have charged this one, and not said so
+		sqliteWantSound(t, path)
+		stored := make(map[int]bool)
+		for _, row := range sqliteQuery(t, path, `SELECT count FROM tokens`) {
+			var n int
+			if _, err := fmt.Sscan(row, &n); err != nil {
+				t.Fatal(err)
+			}
+			stored[n] = true
+		}
+		for n := range saved {
+			if !stored[n] {
+				t.Fatalf("round %d: charge %d was saved and is not there", round, n)
+			}
+		}
+		if len(stored) > len(saved)+round+1 {
+			t.Fatalf("round %d: %d charges are there, %d were saved", round, len(stored), len(saved))
+		}
+		want := fmt.Sprintf("%d %d", len(stored), len(stored))
+		if got := sqliteQuery(t, path, `SELECT (SELECT count(*) FROM requests), day_count FROM daily`); !slices.Equal(got, []string{want}) {
+			t.Fatalf("round %d: requests and day count are %q, want %q", round, got, want)
+		}
+	}
+	t.Logf("%d charges saved, %d kills", len(saved), rounds)
+}
+
+// sqliteWantSound asks SQLite, and where it is installed the native one, for the
+// integrity of a file.
+func sqliteWantSound(t *testing.T, path string) {
+	t.Helper()
+	if native, err := exec.LookPath("sqlite3"); err == nil {
+		if out, err := exec.Command(native, path, `PRAGMA integrity_check`).CombinedOutput(); strings.TrimSpace(string(out)) != "ok" {
+			t.Fatalf("integrity_check of the native SQLite: %s %v", out, err)
+		}
+	}
+	if got := sqliteQuery(t, path, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
+		t.Fatalf("integrity_check: %q", got)
 	}
 }

@@ -87,11 +87,16 @@ func sqliteExec(t testing.TB, path string, statements ...string) {
 	}
 }
 
-// sqliteQuery returns the rows of a query as text.
+// sqliteQuery opens the database and returns the rows of a query as text.
 func sqliteQuery(t testing.TB, path, query string) []string {
 	t.Helper()
 	db := sqliteRaw(t, path)
 	defer db.Close()
+	return sqliteRows(t, db, query)
+}
+
+func sqliteRows(t testing.TB, db *sql.DB, query string) []string {
+	t.Helper()
 	rows, err := db.Query(query)
 	if err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -161,7 +166,7 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 		time.Sleep(123_456_789)
 		first := time.Now().UnixNano()
 		rl.RecordUsage("a b", 40, 2)
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		rl.RecordUsage("a b", 0, 0)
 		sqlitePersist(t, rl)
 		for query, want := range map[string][]string{

@@ -215,7 +215,7 @@ func TestDayIsAnchoredToItsFirstCharge(t *testing.T) {
 		if rl.CanSend("m", 1) {
 			t.Error("allowed a nanosecond before the day ends")
 		}
-		time.Sleep(1)
+		time.Sleep(1 * time.Nanosecond)
 		if !rl.CanSend("m", 1) || rl.Stats("m").RPD != 0 {
 			t.Errorf("denied when the day ends: %+v", rl.Stats("m"))
 		}

@@ -5,8 +5,8 @@ import "time"
 // ModelStats is what a model has used and what it may use, at one moment. A
 // maximum of zero is unlimited. ModelStats can be compared with ==.
 type ModelStats struct {
-	RPM, MaxRPM int       // requests in the last minute
-	TPM, MaxTPM int       // tokens in the last minute
+	RPM, MaxRPM int       // requests in the last minute (and Config.Margin)
+	TPM, MaxTPM int       // tokens in the last minute (and Config.Margin)
 	RPD, MaxRPD int       // requests in the current day
 	DayStart    time.Time // when the current day began; zero when nothing was used
 }
