@@ -180,7 +180,7 @@ func TestWindow(t *testing.T) {
 			{0, 10, rpm, time.Minute},
 		}},
 		{"zero is unlimited", 0, 0, []step{
-			{0, 1 << 40, "", 0},
+			{0, 1 << 30, "", 0},
 			{0, 1 << 40, "", 0},
 		}},
 	} {
