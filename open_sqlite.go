@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
@@ -103,12 +104,12 @@ var creating sync.Mutex
 // and the files that SQLite makes beside it are for their owner alone from the
 // start. It returns the file's own name, where path is a symbolic link.
 func prepareFile(path string) (target string, err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
 	creating.Lock()
 	defer creating.Unlock()
 	if target, err = resolveTarget(path); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 		return "", err
 	}
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
@@ -203,7 +204,7 @@ func inspect(path string, params url.Values) error {
 		return err
 	}
 	if result != "ok" {
-		return damaged("%s", clip(result))
+		return damaged("%s", strings.TrimPrefix(result, "*** in database main ***\n"))
 	}
 	_, err = checkSchema(tx)
 	return err
@@ -320,14 +321,27 @@ func (s *sqliteStore) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if found := (damage{}); errors.As(err, &found) {
-		return corrupt(s.path, err)
-	}
-	switch sqliteCode(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		return corrupt(s.path, err)
+	code := sqliteCode(err)
+	if errors.As(err, new(damage)) || code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_FORMAT {
+		return corrupt(s.path, printable{err})
 	}
 	return fmt.Errorf("%s: %w", s.path, err)
+}
+
+// printable is an error whose text may repeat names from a damaged file, of any
+// length.
+type printable struct{ error }
+
+func (p printable) Unwrap() error { return p.error }
+
+func (p printable) Error() string {
+	text := p.error.Error()
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, text[:min(len(text), 600)])
 }
 
 func isBusy(err error) bool {

@@ -69,11 +69,9 @@ type change struct {
 	gone   bool         // not in memory any more
 
 	window                     *window
-	requestsFrom, tokensFrom   int // what is new begins here
-	requestsTotal, tokensTotal int // and ends here,
-	requestsRoom, tokensRoom   int // without what has left
-	requests                   []time.Time
+	requests                   []time.Time // new ones,
 	tokens                     []TokenEntry
+	requestsTotal, tokensTotal int      // up to here
 	day                        usageDay // the one in memory
 	file                       usageDay // the one that was written
 }
@@ -122,10 +120,31 @@ func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 }
 
 // changes compares memory with what the database is known to hold, and notes
-// what differs, by model.
+// what differs, by model. It copies no entries: their storage is left alone as
+// long as reading says so.
 func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
+	rl.mu.RLock()
+	resets := rl.resets
+	rl.mu.RUnlock()
+	found := s.compareAll(rl, reading)
+	// With very many models a Reset of all may come in the middle. The file must
+	// have all of what was before or nothing.
+	if rl.resetsSince(resets) {
+		found = s.compareAll(rl, reading)
+	}
+	s.addGone(rl, found)
+	changes := make([]*change, 0, len(found))
+	for _, model := range slices.Sorted(maps.Keys(found)) {
+		changes = append(changes, found[model])
+	}
+	return changes
+}
+
+// compareAll compares the models that are in memory. One that is reset meanwhile
+// may be met twice, and counts as it was then.
+func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[string]*change {
 	s.round++
-	found := make(map[string]*change) // a model that is reset meanwhile may be met twice
+	found := make(map[string]*change)
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
 		if stats == nil {
 			return
@@ -139,16 +158,11 @@ func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
 			synced.round = s.round
 		}
 		if c := compare(model, synced, w, instant-rl.span(), now); c != nil {
+			w.pin(reading)
 			found[model] = c
 		}
 	})
-	maps.DeleteFunc(found, func(_ string, c *change) bool { return !c.fill(rl, reading) })
-	s.addGone(rl, found)
-	changes := make([]*change, 0, len(found))
-	for _, model := range slices.Sorted(maps.Keys(found)) {
-		changes = append(changes, found[model])
-	}
-	return changes
+	return found
 }
 
 // compare returns what a window has to change; nil when nothing is new. A window
@@ -156,39 +170,26 @@ func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
 // one is then no longer true, because the program reset the model or replaced
 // its entry, unless the old one went because nothing in it was counted any more.
 func compare(model string, synced *syncedModel, w *window, cut int64, now time.Time) *change {
-	c := &change{
-		model: model, synced: synced, window: w,
-		requestsTotal: w.requests.total(), tokensTotal: w.tokens.total(), day: usageDay{start: w.dayBegin, count: int64(w.dayCount())},
-	}
+	requests, tokens := w.requests.total(), w.tokens.total()
+	day := usageDay{start: w.dayBegin, count: int64(w.dayCount())}
+	var requestsFrom, tokensFrom int
+	forget := false
 	switch {
 	case synced == nil:
 	case synced.window != w:
-		c.forget = !lapsed(synced.window, cut, now)
-	case synced.requests == c.requestsTotal && synced.tokens == c.tokensTotal &&
-		synced.day.start == c.day.start && synced.day.count == c.day.count:
+		forget = !lapsed(synced.window, cut, now)
+	case synced.requests == requests && synced.tokens == tokens &&
+		synced.day.start == day.start && synced.day.count == day.count:
 		return nil
 	default:
-		c.requestsFrom, c.tokensFrom = synced.requests, synced.tokens
+		requestsFrom, tokensFrom = synced.requests, synced.tokens
 	}
-	c.requestsRoom, c.tokensRoom = len(w.requests.since(c.requestsFrom)), len(w.tokens.since(c.tokensFrom))
-	return c
-}
-
-// fill notes what is new, as it is now. It copies no entries: their storage is
-// left alone as long as reading says so. It reports false when the program has
-// reset the model since; that is for the next Persist.
-func (c *change) fill(rl *RateLimiter, reading *atomic.Bool) bool {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	w := c.window
-	if stats := rl.State[c.model]; stats == nil || stats.window != w || !w.mirrors(stats, rl) {
-		return false
+	return &change{
+		model: model, synced: synced, forget: forget, window: w,
+		requests: w.requests.since(requestsFrom), requestsTotal: requests,
+		tokens: w.tokens.since(tokensFrom), tokensTotal: tokens,
+		day: day,
 	}
-	w.pin(reading)
-	c.requests, c.tokens = w.requests.since(c.requestsFrom), w.tokens.since(c.tokensFrom)
-	c.requestsTotal, c.tokensTotal = w.requests.total(), w.tokens.total()
-	c.day = usageDay{start: w.dayBegin, count: int64(w.dayCount())}
-	return true
 }
 
 // addGone adds the models that were written and are not in memory any more.

@@ -53,8 +53,8 @@ func sqliteWantCorrupt(t *testing.T, err error, mentions ...string) {
 	if !errors.Is(err, ratelimit.ErrCorruptState) {
 		t.Fatalf("error %v, want ErrCorruptState", err)
 	}
-	if len(err.Error()) > 1024 {
-		t.Errorf("an error of %d bytes", len(err.Error()))
+	if len(err.Error()) > 1024 || strings.ContainsAny(err.Error(), "\n\r\x00\u202e") {
+		t.Errorf("an error of %d bytes: %q", len(err.Error()), err)
 	}
 	for _, mention := range mentions {
 		if !strings.Contains(err.Error(), mention) {
@@ -135,6 +135,7 @@ func TestSQLiteRefusesDamagedFiles(t *testing.T) {
 		{"a column that is the rowid", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER PRIMARY KEY)`), `"ts"`},
 		{"a generated column", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER AS (1))`), "requests"},
 		{"a table without its key", without("daily", `CREATE TABLE daily (model TEXT, day_start INTEGER NOT NULL, day_count INTEGER NOT NULL DEFAULT 0)`), `"model"`},
+		{"a schema with a name that runs over the terminal", run(`PRAGMA writable_schema=ON`, "UPDATE sqlite_master SET sql = 'CREATE TABLE daily (', name = 'x\x1b[2J\n"+strings.Repeat("y", 5000)+"', tbl_name = name WHERE name = 'daily'"), "malformed"},
 		{"a table that hides a function of SQLite", run(`DROP TABLE tokens`, `CREATE TABLE tokens (model TEXT NOT NULL)`, `CREATE TABLE pragma_table_xinfo (name, type, pk, hidden)`), "tokens"},
 		{"a missing value", run(`PRAGMA writable_schema=ON`, `UPDATE sqlite_master SET sql = 'CREATE TABLE daily (model TEXT PRIMARY KEY, day_start INTEGER, day_count INTEGER)' WHERE name = 'daily'`,
 			`PRAGMA writable_schema=RESET`, `INSERT INTO daily VALUES ('x', NULL, 1)`, `PRAGMA writable_schema=ON`,

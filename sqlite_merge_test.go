@@ -168,7 +168,7 @@ func TestSQLiteLimitersInTurnAreAsOne(t *testing.T) {
 		for range 3 {
 			limiters = append(limiters, sqliteLimiter(t, path))
 		}
-		for i := range 150 {
+		for i := range 80 {
 			time.Sleep(time.Duration(i*i%37)*10*time.Minute + time.Duration(i)*time.Millisecond)
 			rl := limiters[i*7%3]
 			sqliteLoad(t, rl)

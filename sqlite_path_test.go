@@ -49,38 +49,29 @@ func TestSQLitePathIsAPath(t *testing.T) {
 		"-dash",
 		strings.Repeat("long", 40),
 	} {
-		for _, way := range []string{"absolute", "relative", "in a folder of that name"} {
-			t.Run(name+" "+way, func(t *testing.T) {
-				dir := t.TempDir()
-				path := filepath.Join(dir, name)
-				switch way {
-				case "relative":
-					t.Chdir(dir)
-					path = name
-				case "in a folder of that name":
-					dir = filepath.Join(dir, name)
-					path = filepath.Join(dir, name)
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			t.Chdir(dir)
+			rl := sqliteLimiter(t, filepath.Join(name, name)) // in a folder of that name too
+			rl.RecordUsage("m", 1, 1)
+			t.Chdir(t.TempDir()) // a program may change its folder later
+			sqlitePersist(t, rl)
+			if err := rl.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for folder, want := range map[string][]string{
+				".": {}, dir: {name}, filepath.Join(dir, name): {name},
+			} {
+				if got := sqliteFiles(t, folder); !slices.Equal(got, want) {
+					t.Errorf("files %q in %s, want %q", got, folder, want)
 				}
-				rl := sqliteLimiter(t, path)
-				rl.RecordUsage("m", 1, 1)
-				t.Chdir(t.TempDir()) // a program may change its folder later
-				sqlitePersist(t, rl)
-				if err := rl.Close(); err != nil {
-					t.Fatal(err)
-				}
-				if got := sqliteFiles(t, dir); !slices.Equal(got, []string{name}) {
-					t.Errorf("files %q, want just %q", got, name)
-				}
-				if got := sqliteFiles(t, "."); len(got) != 0 {
-					t.Errorf("files %q in the working folder", got)
-				}
-				again := sqliteLimiter(t, filepath.Join(dir, name))
-				sqliteLoad(t, again)
-				if s := again.Stats("m"); s.RPM != 1 {
-					t.Errorf("read back: %+v", s)
-				}
-			})
-		}
+			}
+			again := sqliteLimiter(t, filepath.Join(dir, name, name))
+			sqliteLoad(t, again)
+			if s := again.Stats("m"); s.RPM != 1 {
+				t.Errorf("read back: %+v", s)
+			}
+		})
 	}
 }
 

@@ -22,11 +22,11 @@ import (
 func sqliteLong() bool { return os.Getenv("RATELIMIT_LONG") != "" }
 
 // sqliteSeeds returns n seeds, which are always the same, and with
-// RATELIMIT_LONG a hundred times as many others.
+// RATELIMIT_LONG two hundred times as many others.
 func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
 	if sqliteLong() {
-		first, n = rand.Uint64(), 100*n
+		first, n = rand.Uint64(), 200*n
 		t.Logf("seeds from %d", first)
 	}
 	return func(yield func(uint64) bool) {
@@ -40,12 +40,16 @@ func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 
 const sqliteChildEnv = "RATELIMIT_SQLITE_CHILD"
 
+func sqliteChildEnviron(what string) []string {
+	return append(os.Environ(), sqliteChildEnv+"="+what, "GORACE=atexit_sleep_ms=0")
+}
+
 // sqliteChild starts this test binary as another process that runs one of
 // sqliteChildren.
 func sqliteChild(t *testing.T, what string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestSQLiteChild$", "-test.v=false", "--"}, args...)...)
-	cmd.Env = append(os.Environ(), sqliteChildEnv+"="+what)
+	cmd.Env = sqliteChildEnviron(what)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

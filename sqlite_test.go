@@ -578,7 +578,7 @@ func TestSQLiteCallsDuringPersistAreKept(t *testing.T) {
 func TestSQLiteCallsDuringLoadAreKept(t *testing.T) {
 	path := sqlitePath(t)
 	rl := sqliteLimiter(t, path)
-	for i := range 800 {
+	for i := range 400 {
 		rl.RecordUsage(fmt.Sprint("m", i), 1, 0)
 	}
 	sqlitePersist(t, rl)
@@ -592,7 +592,7 @@ func TestSQLiteCallsDuringLoadAreKept(t *testing.T) {
 			if err := rl.WaitForCapacity(t.Context(), "gate", 1); err != nil {
 				t.Error(err)
 			}
-			for i := range 400 {
+			for i := range 200 {
 				rl.RecordUsage(fmt.Sprint("m", 2*i), 1, 0)
 			}
 		})
