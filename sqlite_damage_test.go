@@ -111,6 +111,7 @@ func TestSQLiteRefusesDamagedFiles(t *testing.T) {
 		{"page 4 is zero", zeroPage(3), ""},
 		{"a later page is zero", zeroPage(8), ""},
 		{"a format of the file that SQLite does not know", change(func(data []byte) []byte { data[18], data[19] = 9, 9; return data }), ""},
+		{"a format of the schema that SQLite does not know", change(func(data []byte) []byte { data[47] = 9; return data }), "unsupported"},
 		{"a page size that cannot be", change(func(data []byte) []byte { binary.BigEndian.PutUint16(data[16:], 3); return data }), ""},
 
 		{"of another program", fresh(`CREATE TABLE customers (name TEXT)`), "another program"},
