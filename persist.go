@@ -9,8 +9,9 @@ import (
 
 // snapshot is quotas and usage as they are stored, apart from any limiter.
 type snapshot struct {
-	quotas map[string]ModelQuota
-	state  map[string]*UsageStats
+	quotas    map[string]ModelQuota
+	state     map[string]*UsageStats
+	cooldowns map[string]time.Time
 }
 
 // Persist writes quotas and usage to the state file. It holds up other calls

@@ -7,26 +7,50 @@ import (
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
-// so the zero value limits nothing. A negative field is invalid: constructors
-// and Load refuse it, and SetQuota with one admits nothing until it is put right.
+// so the zero value limits nothing. A negative field is invalid, and so is a
+// zone that is not known: constructors and Load refuse them, and SetQuota with
+// one admits nothing until it is put right.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm"` // requests per minute
 	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together
 	MaxRPD int `yaml:"max_rpd"` // requests per day
+
+	MaxITPM     int `yaml:"max_itpm,omitempty"`      // input (prompt) tokens per minute
+	MaxOTPM     int `yaml:"max_otpm,omitempty"`      // output tokens per minute
+	MaxTPD      int `yaml:"max_tpd,omitempty"`       // tokens per day, prompt and output together
+	MaxInFlight int `yaml:"max_in_flight,omitempty"` // calls at once, from admission until they are settled
+
+	// DayZone is the IANA name of the time zone at whose midnight the day ends,
+	// as "America/Los_Angeles". Empty is a day of 24 hours from its first
+	// request. Programs that may run where there is no time zone database import
+	// time/tzdata.
+	DayZone string `yaml:"day_zone,omitempty"`
 }
 
-func (q ModelQuota) unlimited() bool { return q == ModelQuota{} }
+// unlimited reports whether a quota limits nothing. The zone of the day is no
+// limit.
+func (q *ModelQuota) unlimited() bool {
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0
+}
 
-// invalid returns the first field that is out of range, by its name in Go, its
-// name in files, and its value.
-func (q ModelQuota) invalid() (field, key string, value int, bad bool) {
-	switch {
-	case q.MaxRPM < 0:
-		return "MaxRPM", "max_rpm", q.MaxRPM, true
-	case q.MaxTPM < 0:
-		return "MaxTPM", "max_tpm", q.MaxTPM, true
-	case q.MaxRPD < 0:
-		return "MaxRPD", "max_rpd", q.MaxRPD, true
+// invalid returns the first limit that is negative, by its name in Go, its name
+// in files, and its value.
+func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
+	for _, limit := range []struct {
+		field, key string
+		value      int
+	}{
+		{"MaxRPM", "max_rpm", q.MaxRPM},
+		{"MaxTPM", "max_tpm", q.MaxTPM},
+		{"MaxRPD", "max_rpd", q.MaxRPD},
+		{"MaxITPM", "max_itpm", q.MaxITPM},
+		{"MaxOTPM", "max_otpm", q.MaxOTPM},
+		{"MaxTPD", "max_tpd", q.MaxTPD},
+		{"MaxInFlight", "max_in_flight", q.MaxInFlight},
+	} {
+		if limit.value < 0 {
+			return limit.field, limit.key, limit.value, true
+		}
 	}
 	return "", "", 0, false
 }
@@ -37,6 +61,9 @@ func (q ModelQuota) validate(model string) error {
 	if field, key, value, bad := q.invalid(); bad {
 		return fmt.Errorf("%w: model %q: %s (%s) is %d, want 0 or more",
 			ErrInvalidQuota, clip(model), field, key, value)
+	}
+	if _, err := loadZone(q.DayZone); err != nil {
+		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, clip(model), err)
 	}
 	return nil
 }

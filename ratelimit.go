@@ -52,6 +52,8 @@ type UsageStats struct {
 	DayStart time.Time    `yaml:"day_start"` // when the current day began
 	DayCount int          `yaml:"day_count"` // requests since DayStart
 
+	DayTokens int `yaml:"day_tokens,omitempty"` // tokens since DayStart
+
 	window *window // the same, indexed; nil until the limiter first looks
 }
 
@@ -59,6 +61,10 @@ type UsageStats struct {
 type TokenEntry struct {
 	Time  time.Time `yaml:"time"`  // when the request was recorded
 	Count int       `yaml:"count"` // prompt and output tokens together
+
+	// Input is how many of Count are prompt tokens; the rest is output. It is
+	// held between 0 and Count.
+	Input int `yaml:"input,omitempty"`
 }
 
 // RateLimiter decides whether calls may be sent, from the quotas of the models
@@ -78,6 +84,8 @@ type RateLimiter struct {
 	mu     sync.RWMutex
 	Quotas map[string]ModelQuota  // what each model may use
 	State  map[string]*UsageStats // what each model has used
+
+	cooldowns map[string]time.Time // nothing is admitted for a model until then
 
 	clock    clock
 	margin   time.Duration

@@ -61,7 +61,7 @@ func FuzzLoadYAML(f *testing.F) {
 			}
 			return
 		}
-		loaded := &snapshot{rl.Quotas, rl.State}
+		loaded := &snapshot{rl.Quotas, rl.State, rl.cooldowns}
 		if err := rl.Persist(); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func FuzzLoadYAML(f *testing.F) {
 		if err := again.Load(); err != nil {
 			t.Fatal(err)
 		}
-		stored := &snapshot{again.Quotas, again.State}
+		stored := &snapshot{again.Quotas, again.State, again.cooldowns}
 		if diff := loaded.differs(stored); diff != "" {
 			t.Errorf("%s after Persist and Load", diff)
 		}

@@ -303,7 +303,7 @@ func TestYAMLKeepsUsage(t *testing.T) {
 		{"every nanosecond", func(now time.Time) *ratelimit.UsageStats {
 			return &ratelimit.UsageStats{
 				Requests: []time.Time{now.Add(-1e9 + 1), now.Add(-5e8), now.Add(-1e9 + 999_999_999), now.Add(-1)},
-				Tokens:   []entry{{now.Add(-123_456_789), 7}},
+				Tokens:   []entry{{Time: now.Add(-123_456_789), Count: 7}},
 				DayStart: now.Add(-1), DayCount: 1,
 			}
 		}, "day 1999-12-31T23:59:59.999999999Z 1\n\trequest 1999-12-31T23:59:59.000000001Z\n\trequest 1999-12-31T23:59:59.5Z\n" +
@@ -311,7 +311,7 @@ func TestYAMLKeepsUsage(t *testing.T) {
 		{"times without a monotonic reading and of other zones", func(now time.Time) *ratelimit.UsageStats {
 			return &ratelimit.UsageStats{
 				Requests: []time.Time{now.Add(-2).Round(0), now.Add(-1).In(time.FixedZone("", -12*3600+1))},
-				Tokens:   []entry{{now.UTC(), 1}, {now.Round(0), 2}},
+				Tokens:   []entry{{Time: now.UTC(), Count: 1}, {Time: now.Round(0), Count: 2}},
 				DayStart: now.In(time.FixedZone("", 14*3600)),
 			}
 		}, "day 2000-01-01T00:00:00Z 0\n\trequest 1999-12-31T23:59:59.999999998Z\n\trequest 1999-12-31T23:59:59.999999999Z\n" +
@@ -320,10 +320,10 @@ func TestYAMLKeepsUsage(t *testing.T) {
 			return &ratelimit.UsageStats{Requests: []time.Time{now, now.Add(-3e9), now.Add(-1e9)}}
 		}, "day 0001-01-01T00:00:00Z 0\n\trequest 1999-12-31T23:59:57Z\n\trequest 1999-12-31T23:59:59Z\n\trequest 2000-01-01T00:00:00Z\n"},
 		{"the largest counts", func(now time.Time) *ratelimit.UsageStats {
-			return &ratelimit.UsageStats{Tokens: []entry{{now, math.MaxInt}}, DayCount: math.MaxInt}
+			return &ratelimit.UsageStats{Tokens: []entry{{Time: now, Count: math.MaxInt}}, DayCount: math.MaxInt}
 		}, fmt.Sprintf("day 0001-01-01T00:00:00Z %d\n\ttokens 2000-01-01T00:00:00Z %[1]d\n", math.MaxInt)},
 		{"negative counts are none", func(now time.Time) *ratelimit.UsageStats {
-			return &ratelimit.UsageStats{Tokens: []entry{{now, -1}, {now, math.MinInt}}, DayCount: -5}
+			return &ratelimit.UsageStats{Tokens: []entry{{Time: now, Count: -1}, {Time: now, Count: math.MinInt}}, DayCount: -5}
 		}, "day 0001-01-01T00:00:00Z 0\n\ttokens 2000-01-01T00:00:00Z 0\n\ttokens 2000-01-01T00:00:00Z 0\n"},
 		{"long past times", func(now time.Time) *ratelimit.UsageStats {
 			return &ratelimit.UsageStats{
@@ -339,7 +339,7 @@ func TestYAMLKeepsUsage(t *testing.T) {
 		{"times from the future are now", func(now time.Time) *ratelimit.UsageStats {
 			return &ratelimit.UsageStats{
 				Requests: []time.Time{now.Add(1), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
-				Tokens:   []entry{{time.Date(400_000, 1, 1, 0, 0, 0, 0, time.UTC), 3}, {now.Add(time.Hour), -3}},
+				Tokens:   []entry{{Time: time.Date(400_000, 1, 1, 0, 0, 0, 0, time.UTC), Count: 3}, {Time: now.Add(time.Hour), Count: -3}},
 				DayStart: now.AddDate(300, 0, 0), DayCount: 2,
 			}
 		}, "day 2000-01-01T00:00:00Z 2\n\trequest 2000-01-01T00:00:00Z\n\trequest 2000-01-01T00:00:00Z\n" +
