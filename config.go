@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,34 @@ type Config struct {
 	// 250 ms covers most. Zero, the default, is a minute exactly. It must not be
 	// negative nor over 24 hours.
 	Margin time.Duration
+
+	// HoldTTL settles a reservation at its estimate that long after it was
+	// admitted, if nobody has by then, and frees its slot. It must be longer than
+	// the longest call. Zero, the default, is never; it must not be negative.
+	HoldTTL time.Duration
+	// MaxQueue is how many may wait for one model; who comes then is refused with
+	// ErrQueueFull. Zero, the default, is no cap; it must not be negative.
+	MaxQueue int
+	// MatchVersions makes all methods but SetQuota take a model for the one whose
+	// quota it is a version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two then
+	// are counted together. See [RateLimiter.QuotaFor]. False, the default, takes
+	// names as they are, and a model whose name is not exactly that of a quota is
+	// not limited.
+	MatchVersions bool
+	// Aliases map names of models onto the name that they are counted under, which
+	// several may share.
+	Aliases map[string]string
+	// MaxModels is how many models without a quota of their own may hold state:
+	// those that only the quota "*" covers, and those without any. When there are
+	// that many, the one used least recently goes of those with nothing that
+	// counts. If there is none, another model is denied under "*"
+	// (DecisionTooManyModels), and is allowed and not counted without any quota.
+	// Zero, the default, means 10,000; it must not be negative.
+	MaxModels int
 }
+
+// defaultMaxModels is Config.MaxModels where nothing is said.
+const defaultMaxModels = 10_000
 
 const (
 	backendYAML   = "yaml"
@@ -46,8 +74,8 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // NewWithConfig returns a limiter made as cfg says. It does not load the state
 // file: see [RateLimiter.Load].
 //
-// It fails when cfg has an unknown backend, a margin out of range, or a quota
-// with a negative limit (ErrInvalidQuota); when FilePath is empty and no home
+// It fails when cfg has an unknown backend, a field out of range, or a quota with
+// a negative limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home
 // folder is known; and, with SQLite, as [NewWithSQLiteConfig] does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	backend := strings.ToLower(strings.TrimSpace(cfg.Backend))
@@ -113,6 +141,18 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	if cfg.Margin < 0 || cfg.Margin > 24*time.Hour {
 		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
 	}
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"hold TTL", int64(cfg.HoldTTL)},
+		{"max queue", int64(cfg.MaxQueue)},
+		{"max models", int64(cfg.MaxModels)},
+	} {
+		if field.value < 0 {
+			return nil, fmt.Errorf("new limiter: %s is %d, want 0 or more", field.name, field.value)
+		}
+	}
 	if err := validateQuotas(cfg.Quotas); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
@@ -120,6 +160,12 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		Quotas: make(map[string]ModelQuota),
 		State:  make(map[string]*UsageStats),
 		margin: cfg.Margin,
+
+		aliases:       maps.Clone(cfg.Aliases),
+		matchVersions: cfg.MatchVersions,
+		maxQueue:      cfg.MaxQueue,
+		maxModels:     cfg.MaxModels,
+		holdTTL:       cfg.HoldTTL,
 	}
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {

@@ -15,12 +15,30 @@ const (
 	DecisionUnlimited DecisionCode = "unlimited"
 	// DecisionInvalidTokens: denied, because the estimate is negative.
 	DecisionInvalidTokens DecisionCode = "invalid_tokens"
-	// DecisionInvalidQuota: denied, because the quota has a negative limit.
+	// DecisionInvalidQuota: denied, because the quota has a negative limit or a
+	// zone that is not known.
 	DecisionInvalidQuota DecisionCode = "invalid_quota"
+	// DecisionTooManyModels: denied, because so many models that only the quota
+	// "*" covers are in use that there is no place for another one
+	// (Config.MaxModels).
+	DecisionTooManyModels DecisionCode = "too_many_models"
+	// DecisionQueued: denied, because others wait for the model and come first.
+	DecisionQueued DecisionCode = "queued"
+	// DecisionCooldown: denied until the time that Cooldown said.
+	DecisionCooldown DecisionCode = "cooldown"
+	// DecisionInFlightLimit: denied by the calls at once. That ends when one of
+	// them is settled, so RetryAfter is zero.
+	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
 	// DecisionRPDLimit: denied by the requests per day.
 	DecisionRPDLimit DecisionCode = "rpd_exceeded"
+	// DecisionTPDLimit: denied by the tokens per day.
+	DecisionTPDLimit DecisionCode = "tpd_exceeded"
 	// DecisionRPMLimit: denied by the requests per minute.
 	DecisionRPMLimit DecisionCode = "rpm_exceeded"
+	// DecisionITPMLimit: denied by the input tokens per minute.
+	DecisionITPMLimit DecisionCode = "itpm_exceeded"
+	// DecisionOTPMLimit: denied by the output tokens per minute.
+	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
 	// DecisionTPMLimit: denied by the tokens per minute.
 	DecisionTPMLimit DecisionCode = "tpm_exceeded"
 )
@@ -31,149 +49,299 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool
 	// Code says why. Where several limits deny, it names the first in the order
-	// requests per day, requests per minute, tokens per minute.
+	// cooldown, calls in flight, requests per day, tokens per day, requests per
+	// minute, input, output and all tokens per minute. Whoever would come before
+	// others that wait is told so in place of that.
 	Code DecisionCode
 	// Reason says the same for people.
 	Reason string
 	// RetryAfter is how long to wait before the same request passes, if nothing
-	// else is charged meanwhile: it does after exactly this long, and not a
-	// nanosecond earlier. It looks at all limits that deny, not just at the one
-	// that Code names. Zero when the request is allowed or can never pass.
+	// else is charged or given back meanwhile and nobody waits before it: it does
+	// after exactly this long, and not a nanosecond earlier. It looks at all
+	// limits that deny, not just at the one that Code names. Zero when the request
+	// is allowed, can never pass, or waits for a call in flight to end.
 	RetryAfter time.Duration
-	// Stats is what the model had used, and may use, at that moment.
+	// Stats is what the model had used, and may use, at that moment, before what
+	// the request itself charges.
 	Stats ModelStats
 	// Never reports that waiting does not help: the request is larger than a
 	// limit, its estimate is negative, or the quota is invalid.
 	Never bool
+	// Model is the model that was asked for. Of several it is the one that
+	// denied, and empty when all were allowed.
+	Model string
 }
 
-// reading is a model's window at one instant, in order: nothing in it is due to
-// leave.
+// ask is what a decision is about: requests and the tokens of all of them.
+type ask struct {
+	requests int
+	amount
+}
+
+// reading is what a model has used at one instant. Its window is in order:
+// nothing in it is due to leave.
 type reading struct {
 	*window
+	gate    *gate // nil when nothing is in flight and nobody waits
 	instant int64 // now, on the limiter's time line
 	wall    int64 // now, in UnixNano
 	span    int64 // how long a charge of the minute counts
+	cool    int64 // in UnixNano: nothing is admitted before
+	full    bool  // there is no place for the state of another model
+	freeAt  int64 // with full: when there will be, as far as is known
+	badZone bool  // the quota's zone is not known
 }
 
 // unused is the window of a model that was never used. It is never changed.
 var unused = &window{stats: &UsageStats{}, leaveAt: never}
 
-func (r reading) modelStats(q ModelQuota) ModelStats {
-	return ModelStats{
-		RPM: r.requests.len(), MaxRPM: q.MaxRPM,
-		TPM: r.counts.total, MaxTPM: q.MaxTPM,
-		RPD: r.dayCount(), MaxRPD: q.MaxRPD,
-		DayStart: r.stats.DayStart,
+func (r *reading) inFlight() int {
+	if r.gate == nil {
+		return 0
+	}
+	return r.gate.inFlight
+}
+
+func (r *reading) waiting() int {
+	if r.gate == nil {
+		return 0
+	}
+	return r.gate.line.Len()
+}
+
+// modelStats fills in s, which is large enough for copies of it to show.
+func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
+	s.limits(q)
+	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
+	s.TPM, s.ITPM, s.OTPM = r.amounts.total.total(), r.amounts.total.input, r.amounts.total.output
+	s.DayStart = r.stats.DayStart
+	r.present(s)
+}
+
+// present fills in what is not of the window.
+func (r *reading) present(s *ModelStats) {
+	s.InFlight, s.Waiting = r.inFlight(), r.waiting()
+	if r.cool > r.wall {
+		s.CooldownUntil = time.Unix(0, r.cool)
 	}
 }
 
-// admits is the decision without its explanation. A negative limit admits
-// nothing. tokens is not negative, and the difference is taken only where it
+// fits reports whether more fits a limit of which some is used. A negative limit
+// fits nothing. more is not negative, and the difference is taken only where it
 // does not overflow.
-func admits(q ModelQuota, w *window, tokens int) bool {
-	return (q.MaxRPD == 0 || w.dayCount() < q.MaxRPD) &&
-		(q.MaxRPM == 0 || w.requests.len() < q.MaxRPM) &&
-		(q.MaxTPM == 0 || tokens <= q.MaxTPM && w.counts.total <= q.MaxTPM-tokens)
+func fits(used, more, limit int) bool {
+	return limit == 0 || more <= limit && used <= limit-more
 }
 
-// decide is the whole decision: from a quota, what is used of it and an
-// estimate, to the answer. It changes nothing and reads no clock. It fills in d,
-// because a Decision is large enough for copies of it to show.
-func decide(d *Decision, q ModelQuota, known bool, r reading, tokens int) {
+// admits is the decision of a quota without its explanation.
+func (r *reading) admits(q *ModelQuota, a *ask) bool {
+	w := r.window
+	return fits(w.dayCount(), a.requests, q.MaxRPD) &&
+		fits(w.requests.len(), a.requests, q.MaxRPM) &&
+		(q.MaxTPM == 0 || fits(w.amounts.total.total(), a.total(), q.MaxTPM)) &&
+		fits(w.amounts.total.input, a.input, q.MaxITPM) &&
+		fits(w.amounts.total.output, a.output, q.MaxOTPM) &&
+		(q.MaxTPD == 0 || fits(w.dayTokens(), a.total(), q.MaxTPD)) &&
+		(q.MaxInFlight == 0 || fits(r.inFlight(), a.requests, q.MaxInFlight)) &&
+		!r.badZone && !r.full
+}
+
+// decide is the whole decision: from a quota, what is used of it and a request,
+// to the answer. It changes nothing and reads no clock. It fills in d, because a
+// Decision is large enough for copies of it to show, and returns how long the
+// limits alone that end with time deny the request.
+func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait time.Duration) {
 	switch {
-	case tokens < 0:
+	case a.input < 0 || a.output < 0:
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidTokens, "invalid tokens: the estimate is negative"
+	case r.cool > r.wall:
+		wait = deny(d, q, r, a)
 	case !known:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"
-	case q.unlimited():
+	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case admits(q, r.window, tokens):
+	case r.admits(q, a):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
-		deny(d, q, r, tokens)
+		wait = deny(d, q, r, a)
+	}
+	return wait
+}
+
+// queue denies a request that would come before those who wait.
+func (d *Decision) queue() {
+	if !d.Never {
+		d.Allowed, d.Code, d.Reason = false, DecisionQueued, "others wait for the model and come first"
 	}
 }
 
 // deny fills in why and for how long. The reasons are constants because a
 // denial must not allocate: a busy agent asks often.
-func deny(d *Decision, q ModelQuota, r reading, tokens int) {
-	if field, _, _, bad := q.invalid(); bad {
+func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
+	if field, _, _, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
-		return
+		return 0
 	}
+	tooLarge := ""
+	by := func(code DecisionCode, reason string, more, limit int, neverReason string) bool {
+		d.Code, d.Reason = code, reason
+		if more > limit {
+			tooLarge = neverReason
+		}
+		return more <= limit
+	}
+	until := func(leaves time.Duration) { wait = max(wait, leaves) }
+	tokens := a.total()
+
 	// In the reverse of the order of checks, so that the first one names it.
-	if q.MaxTPM > 0 && r.counts.total > q.MaxTPM-tokens {
-		d.Code, d.Reason = DecisionTPMLimit, "tokens per minute are used up"
-		if d.Never = tokens > q.MaxTPM; !d.Never {
-			d.RetryAfter = r.tokensFitIn(q.MaxTPM - tokens)
+	if q.MaxTPM > 0 && !fits(r.amounts.total.total(), tokens, q.MaxTPM) &&
+		by(DecisionTPMLimit, "tokens per minute are used up", tokens, q.MaxTPM,
+			"the request alone is larger than the tokens per minute") {
+		until(r.tokensFitIn(allTokens, q.MaxTPM-tokens))
+	}
+	if q.MaxOTPM > 0 && !fits(r.amounts.total.output, a.output, q.MaxOTPM) &&
+		by(DecisionOTPMLimit, "output tokens per minute are used up", a.output, q.MaxOTPM,
+			"the request alone is larger than the output tokens per minute") {
+		until(r.tokensFitIn(outputTokens, q.MaxOTPM-a.output))
+	}
+	if q.MaxITPM > 0 && !fits(r.amounts.total.input, a.input, q.MaxITPM) &&
+		by(DecisionITPMLimit, "input tokens per minute are used up", a.input, q.MaxITPM,
+			"the request alone is larger than the input tokens per minute") {
+		until(r.tokensFitIn(inputTokens, q.MaxITPM-a.input))
+	}
+	if requests := r.requests.len(); q.MaxRPM > 0 && !fits(requests, a.requests, q.MaxRPM) &&
+		by(DecisionRPMLimit, "requests per minute are used up", a.requests, q.MaxRPM,
+			"more requests at once than there are in a minute") {
+		until(r.leavesIn(r.requests.when(requests - 1 - (q.MaxRPM - a.requests))))
+	}
+	if q.MaxTPD > 0 && !fits(r.dayTokens(), tokens, q.MaxTPD) &&
+		by(DecisionTPDLimit, "tokens per day are used up", tokens, q.MaxTPD,
+			"the request alone is larger than the tokens per day") {
+		until(time.Duration(r.dayEnd - r.wall))
+	}
+	if q.MaxRPD > 0 && !fits(r.dayCount(), a.requests, q.MaxRPD) &&
+		by(DecisionRPDLimit, "requests per day are used up", a.requests, q.MaxRPD,
+			"more requests at once than there are in a day") {
+		until(time.Duration(r.dayEnd - r.wall))
+	}
+	slots := true
+	if q.MaxInFlight > 0 && !fits(r.inFlight(), a.requests, q.MaxInFlight) {
+		by(DecisionInFlightLimit, "as many calls are in flight as may be", a.requests, q.MaxInFlight,
+			"more requests at once than may be in flight")
+		slots = false
+	}
+	if r.full {
+		d.Code, d.Reason = DecisionTooManyModels, "too many models without a quota of their own are in use"
+		if r.freeAt == never {
+			slots = false
+		} else {
+			until(max(time.Duration(r.freeAt-r.instant), 0))
 		}
 	}
-	if requests := r.requests.len(); q.MaxRPM > 0 && requests >= q.MaxRPM {
-		d.Code, d.Reason = DecisionRPMLimit, "requests per minute are used up"
-		d.RetryAfter = max(d.RetryAfter, r.leavesIn(r.requests.when(requests-q.MaxRPM)))
+	if r.cool > r.wall {
+		d.Code, d.Reason = DecisionCooldown, "the model is in a cooldown"
+		until(time.Duration(r.cool - r.wall))
+		slots = true
 	}
-	if q.MaxRPD > 0 && r.dayCount() >= q.MaxRPD {
-		d.Code, d.Reason = DecisionRPDLimit, "requests per day are used up"
-		d.RetryAfter = max(d.RetryAfter, time.Duration(r.dayEnd-r.wall))
+	switch {
+	case tooLarge != "":
+		d.Never, d.Reason = true, tooLarge
+		return 0
+	case slots:
+		d.RetryAfter = wait
 	}
-	if d.Never {
-		d.RetryAfter, d.Reason = 0, "the request alone is larger than the tokens per minute"
-	}
+	return wait
 }
 
 var invalidQuotaReasons = map[string]string{
-	"MaxRPM": "invalid quota: MaxRPM (max_rpm) is negative",
-	"MaxTPM": "invalid quota: MaxTPM (max_tpm) is negative",
-	"MaxRPD": "invalid quota: MaxRPD (max_rpd) is negative",
+	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
+	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
+	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
+	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
+	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
+	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
+	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
+	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
 }
 
 // leavesIn is how long it takes until a charge of the given instant is no
 // longer counted. A charge is counted up to and including the age of span.
-func (r reading) leavesIn(charged int64) time.Duration {
+func (r *reading) leavesIn(charged int64) time.Duration {
 	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
-func (r reading) tokensFitIn(budget int) time.Duration {
-	return r.leavesIn(r.tokens.when(r.counts.lastOver(budget)))
+func (r *reading) tokensFitIn(of share, budget int) time.Duration {
+	return r.leavesIn(r.tokens.when(r.amounts.lastOver(of, budget)))
 }
 
 // Decide answers like CanSend, with the reason, the exact time to wait and what
 // is used at present. It records nothing. A negative estimate is denied; an
 // unknown model is allowed. Decide is safe for concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
+	rl.decide(&d, model, &ask{1, amount{input: estimatedTokens}})
+	return d
+}
+
+// Request is a call that is to be made, by its estimate.
+type Request struct {
+	Model        string
+	PromptTokens int
+	OutputTokens int
+}
+
+func (req *Request) ask() ask { return ask{1, amount{req.PromptTokens, req.OutputTokens}} }
+
+// DecideRequest is Decide with prompt and output tokens apart, for models that
+// limit them apart.
+func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
+	a := req.ask()
+	rl.decide(&d, req.Model, &a)
+	return d
+}
+
+func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
+	var q ModelQuota
+	var r reading
 	rl.mu.RLock()
-	quota, known := rl.Quotas[model]
-	r, ok := rl.readRLocked(model)
+	name, known := rl.findRLocked(model, &q)
+	ok := rl.readRLocked(name, &q, &r)
 	if ok {
-		d.Stats = r.modelStats(quota)
-		decide(&d, quota, known, r, estimatedTokens)
+		r.modelStats(&d.Stats, &q)
+		decide(d, &q, known, &r, a)
+		if r.waiting() > 0 {
+			d.queue()
+		}
 	}
 	rl.mu.RUnlock()
 	if !ok {
-		rl.decideSlowly(&d, model, estimatedTokens)
+		rl.decideSlowly(d, model, a)
 	}
-	return d
+	d.Model = model
 }
 
 // decideSlowly decides where a window may have to be brought in order first. It
 // leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, tokens int) {
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, a *ask) {
+	var q ModelQuota
+	var r reading
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	quota, known := rl.Quotas[model]
-	if !known || quota.unlimited() || tokens < 0 {
-		d.Stats = rl.countLocked(model, quota)
-		decide(d, quota, known, reading{window: unused}, tokens)
-		return
+	name, known := rl.findRLocked(model, &q)
+	r.instant = rl.clock.sync()
+	if !known || q.unlimited() || a.input < 0 || a.output < 0 {
+		rl.countLocked(name, &q, &r, &d.Stats)
+	} else {
+		rl.readLocked(name, &q, known, &r)
+		r.modelStats(&d.Stats, &q)
 	}
-	r := rl.readLocked(model)
-	d.Stats = r.modelStats(quota)
-	decide(d, quota, known, r, tokens)
+	decide(d, &q, known, &r, a)
+	if r.waiting() > 0 {
+		d.queue()
+	}
 }

@@ -139,12 +139,14 @@ func TestDecideShowsWhatAnUnlimitedModelUsed(t *testing.T) {
 		rl.RecordUsage("m", 10, 5)
 		time.Sleep(30 * time.Second)
 		rl.RecordUsage("m", 1, 1)
-		want := ratelimit.ModelStats{RPM: 2, TPM: 17, RPD: 2, DayStart: rl.State["m"].DayStart}
+		want := ratelimit.ModelStats{
+			RPM: 2, TPM: 17, RPD: 2, DayStart: rl.State["m"].DayStart, ITPM: 11, OTPM: 6, TPD: 17,
+		}
 		if d := rl.Decide("m", 1); d.Stats != want {
 			t.Errorf("stats are %+v, want %+v", d.Stats, want)
 		}
 		time.Sleep(40 * time.Second)
-		want.RPM, want.TPM = 1, 2
+		want.RPM, want.TPM, want.ITPM, want.OTPM = 1, 2, 1, 1
 		if d := rl.Decide("m", 1); d.Stats != want {
 			t.Errorf("stats are %+v, want %+v", d.Stats, want)
 		}

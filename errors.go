@@ -20,6 +20,14 @@ var (
 	// quota is invalid.
 	ErrNeverFits = errors.New("request never fits its quota")
 
+	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue wait for
+	// the model already.
+	ErrQueueFull = errors.New("too many wait already")
+
+	// ErrNotSent is for the function that Do calls: an error that wraps it says
+	// that the call was never sent, so that nothing of it counts.
+	ErrNotSent = errors.New("call was not sent")
+
 	// ErrCorruptState is returned by Load, by the constructors of the SQLite
 	// backend and by MigrateYAMLToSQLite for a state file that cannot be read as
 	// one: unreadable, damaged, of a newer version of this library, hostile, or,
@@ -44,16 +52,17 @@ type LimitError struct {
 	// Decision is the denial: which limit, and when it would have passed.
 	Decision Decision
 
+	op    string
 	cause error
 }
 
 // Error says which model was refused and why.
 func (e *LimitError) Error() string {
 	if e.Decision.Never || e.Decision.RetryAfter <= 0 {
-		return fmt.Sprintf("wait for capacity: model %q: %s: %v", e.Model, e.Decision.Reason, e.cause)
+		return fmt.Sprintf("%s: model %q: %s: %v", e.op, e.Model, e.Decision.Reason, e.cause)
 	}
-	return fmt.Sprintf("wait for capacity: model %q: %s, free in %v: %v",
-		e.Model, e.Decision.Reason, e.Decision.RetryAfter, e.cause)
+	return fmt.Sprintf("%s: model %q: %s, free in %v: %v",
+		e.op, e.Model, e.Decision.Reason, e.Decision.RetryAfter, e.cause)
 }
 
 // Unwrap returns ErrNeverFits or context.DeadlineExceeded.

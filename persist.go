@@ -86,18 +86,40 @@ func (rl *RateLimiter) load() error {
 // replace takes over what was loaded. The windows are made before the lock is
 // taken, so that no other call waits for that.
 func (rl *RateLimiter) replace(loaded *snapshot) {
+	rl.mergeFile(loaded.quotas)
+	zones := rl.zonesOf(loaded.state)
 	rl.mu.Lock()
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
 	rl.mu.Unlock()
-	for _, stats := range loaded.state {
-		rl.newWindow(stats, now, instant)
+	for model, stats := range loaded.state {
+		rl.newWindow(stats, zones[model], instant, now)
 	}
-	rl.mergeFile(loaded.quotas)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
-	rl.announceLocked()
+	rl.guests = guests{}
+	for name, g := range rl.gates {
+		if stats := rl.State[name]; stats != nil {
+			rl.joinLocked(name, stats.window)
+		} else {
+			g.leftLocked()
+		}
+	}
+	rl.requoteLocked()
+}
+
+// zonesOf returns the zones of the models' days, where they have one.
+func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
+	zones := make(map[string]string)
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	for model := range state {
+		if zone := rl.zoneRLocked(model); zone != "" {
+			zones[model] = zone
+		}
+	}
+	return zones
 }
 
 // snapshot notes what is to be stored. It copies no entries: until done is

@@ -151,7 +151,8 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.newWindow(stats, now, instant)
+			w = rl.newWindow(stats, rl.zoneRLocked(model), instant, now)
+			rl.joinLocked(model, w)
 		}
 		synced := s.models[model]
 		if synced != nil {

@@ -12,10 +12,15 @@ const lockSlice = int64(250 * time.Microsecond)
 
 // windowLocked returns the window of stats in order: made anew where stats was
 // changed from outside, without what is no longer counted, in the right day.
-func (rl *RateLimiter) windowLocked(stats *UsageStats, instant int64, now time.Time) *window {
+func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, zone string, instant int64, now time.Time) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, now, instant)
+		w = rl.newWindow(stats, zone, instant, now)
+		rl.joinLocked(name, w)
+	}
+	if w.zone != zone {
+		w.setZone(zone)
+		w.settleDay(now)
 	}
 	w.prune(instant, rl.span())
 	w.rollDay(now)
@@ -24,12 +29,23 @@ func (rl *RateLimiter) windowLocked(stats *UsageStats, instant int64, now time.T
 
 // pruneLocked brings one entry of State in order, and removes it when nothing
 // in it is counted any more.
-func (rl *RateLimiter) pruneLocked(model string, stats *UsageStats, instant int64, now time.Time) (removed bool) {
-	if stats == nil || rl.windowLocked(stats, instant, now).empty() {
-		delete(rl.State, model)
-		return true
+func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, zone string, instant int64, now time.Time) (removed bool) {
+	if stats != nil {
+		w := rl.windowLocked(name, stats, zone, instant, now)
+		if !w.empty() || instant < w.owes {
+			return false
+		}
 	}
-	return false
+	rl.forgetLocked(name)
+	return true
+}
+
+// forgetLocked removes the state of a model.
+func (rl *RateLimiter) forgetLocked(name string) {
+	delete(rl.State, name)
+	if g := rl.gates[name]; g != nil {
+		g.leftLocked()
+	}
 }
 
 // walk visits every entry of State with the lock held, and lets other calls in
@@ -90,27 +106,28 @@ func (rl *RateLimiter) indexAll() {
 		return
 	}
 	type entry struct {
-		model string
-		stats UsageStats
+		model, zone string
+		stats       UsageStats
 	}
 	bare := moved[entry](nil, room)
 	var at int64
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare = append(bare, entry{model, *stats})
+			bare = append(bare, entry{model, rl.zoneRLocked(model), *stats})
 		}
 		at, now = instant, t
 	})
 	for _, before := range bare {
 		after := before.stats
-		w := rl.newWindow(&after, now, at)
+		w := rl.newWindow(&after, before.zone, at, now)
 		rl.mu.Lock()
 		stats := rl.State[before.model]
 		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.stats.DayStart &&
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
+			rl.joinLocked(before.model, w)
 		}
 		rl.mu.Unlock()
 	}
@@ -120,7 +137,7 @@ func (rl *RateLimiter) indexAll() {
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
-		rl.pruneLocked(model, stats, instant, now)
+		rl.pruneLocked(model, stats, rl.zoneRLocked(model), instant, now)
 	})
 }
 

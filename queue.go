@@ -26,6 +26,21 @@ type timedQueue[T any] struct {
 	// pinned, where it is set and true, says that vals is read without the lock
 	// and must not be overwritten.
 	pinned *atomic.Bool
+
+	// These are places in the whole history, as dropped is.
+	found   int // before it are the entries that the queue was filled with
+	stored  int // before it are those that the database has,
+	storing int // and those that it will have once a Persist is through
+
+	corrections []correction[T] // what has changed in the entries before storing
+}
+
+// correction is the change of an entry that the database has: it goes or it
+// comes. One that changes goes and comes again.
+type correction[T any] struct {
+	val   T
+	comes bool
+	fresh bool // the database does not have it before the Persist under way is through
 }
 
 func (q *timedQueue[T]) len() int { return len(q.at) - q.head }
@@ -76,6 +91,101 @@ func (q *timedQueue[T]) makeRoom() {
 
 func (q *timedQueue[T]) resize(room int) {
 	q.at, q.vals, q.head = moved(q.at[q.head:], room), moved(q.vals[q.head:], room), 0
+	q.pinned = nil
+}
+
+// own makes sure that nobody reads the values without the lock, so that one may
+// be changed in place. While somebody does, it moves them all: once for each
+// Persist, and only where a reservation is settled meanwhile.
+func (q *timedQueue[T]) own() {
+	if q.pinned != nil && q.pinned.Load() {
+		q.resize(cap(q.at))
+	}
+}
+
+// correct notes a change of the entry at a place in the history.
+func (q *timedQueue[T]) correct(place int, val T, comes bool) {
+	if place < q.storing {
+		q.corrections = append(q.corrections, correction[T]{val, comes, place >= q.stored})
+	}
+}
+
+// set changes the i-th oldest entry.
+func (q *timedQueue[T]) set(i int, v T) {
+	q.own()
+	q.correct(q.dropped+i, q.vals[q.head+i], false)
+	q.correct(q.dropped+i, v, true)
+	q.vals[q.head+i] = v
+}
+
+// startStoring begins to write the entries since stored into the database, and
+// returns the corrections that have to be made there before.
+func (q *timedQueue[T]) startStoring() (corrections []correction[T]) {
+	corrections, q.corrections = q.corrections, nil
+	q.storing = q.total()
+	return corrections
+}
+
+// endStoring notes whether the database has what startStoring began to write. If
+// not, the corrections are still to be made, and those of entries that it does
+// not have are void.
+func (q *timedQueue[T]) endStoring(ok bool, corrections []correction[T]) {
+	if ok {
+		q.stored = q.storing
+		return
+	}
+	q.storing = q.stored
+	q.corrections = append(corrections, slices.DeleteFunc(q.corrections, func(c correction[T]) bool { return c.fresh })...)
+}
+
+// remove takes the i-th oldest entry out, at the cost of those behind it.
+func (q *timedQueue[T]) remove(i int) {
+	q.own()
+	q.correct(q.dropped+i, q.vals[q.head+i], false)
+	q.shift(q.dropped+i, -1)
+	i += q.head
+	q.at = append(q.at[:i], q.at[i+1:]...)
+	q.vals = append(q.vals[:i], q.vals[i+1:]...)
+}
+
+// insert puts an entry behind all that were charged no later, at the cost of
+// those it comes before, and returns which it then is.
+func (q *timedQueue[T]) insert(at int64, v T) int {
+	place := q.before(at + 1)
+	if place < q.len() {
+		q.own()
+	}
+	q.correct(q.dropped+place, v, true)
+	q.shift(q.dropped+place, 1)
+	q.push(at, v)
+	i := q.head + place
+	copy(q.at[i+1:], q.at[i:])
+	copy(q.vals[i+1:], q.vals[i:])
+	q.at[i], q.vals[i] = at, v
+	return place
+}
+
+// shift moves the marks that lie behind a place in the history.
+func (q *timedQueue[T]) shift(place, by int) {
+	for _, mark := range []*int{&q.found, &q.stored, &q.storing} {
+		if place < *mark {
+			*mark += by
+		}
+	}
+}
+
+// find returns an entry of the given instant that matches, from hint on or any
+// other; -1 when there is none. Entries that match are alike.
+func (q *timedQueue[T]) find(hint int, at int64, matches func(*T) bool) int {
+	if hint >= 0 && hint < q.len() && q.when(hint) == at && matches(&q.vals[q.head+hint]) {
+		return hint
+	}
+	for i := q.before(at); i < q.len() && q.when(i) == at; i++ {
+		if matches(&q.vals[q.head+i]) {
+			return i
+		}
+	}
+	return -1
 }
 
 // moved copies live into storage of the given capacity. It touches all of the
@@ -129,5 +239,5 @@ func (q *timedQueue[T]) fill(vals []T, instantOf func(*T) int64) {
 			at[i], vals[i] = e.at, e.val
 		}
 	}
-	q.at, q.vals = at, vals
+	q.at, q.vals, q.found = at, vals, len(vals)
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 )
 
@@ -74,5 +75,107 @@ func TestTimedQueueSteadyStateDoesNotAllocate(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(10_000, step); n != 0 {
 		t.Errorf("%v allocations per push and drop, want 0", n)
+	}
+}
+
+// TestTimedQueueCorrectsWhatIsStored changes a queue at random while it is
+// stored now and then, and holds what the corrections make of the rows of a
+// database against the queue.
+func TestTimedQueueCorrectsWhatIsStored(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 5))
+		var q timedQueue[int]
+		var want []int
+		rows, left := make(map[int]int), make(map[int]bool)
+		next, at := 0, int64(0)
+		value := func() int { next++; return next }
+
+		reading := new(atomic.Bool)
+		var read, readWas []int
+		var taken []correction[int]
+		start := func() {
+			reading.Store(true)
+			q.pinned = reading
+			read = q.since(q.stored)
+			readWas = slices.Clone(read)
+			taken = q.startStoring()
+		}
+		end := func(ok bool) {
+			if !slices.Equal(read, readWas) {
+				t.Fatalf("seed %d: what is read without the lock has changed", seed)
+			}
+			reading.Store(false)
+			q.endStoring(ok, taken)
+			if !ok {
+				return
+			}
+			for _, c := range taken {
+				if c.comes {
+					rows[c.val]++
+				} else if rows[c.val] > 0 {
+					rows[c.val]--
+				}
+			}
+			for _, v := range read {
+				rows[v]++
+			}
+		}
+		for range 3000 {
+			switch op := random.IntN(24); {
+			case op < 10:
+				at += int64(random.IntN(3))
+				v := value()
+				q.push(at, v)
+				want = append(want, v)
+			case op < 11:
+				n := random.IntN(min(len(want), 20) + 1)
+				for _, v := range want[:n] {
+					left[v] = true // by time: its row may stay
+				}
+				q.drop(n)
+				want = want[n:]
+			case op < 13 && len(want) > 0:
+				i, v := random.IntN(len(want)), value()
+				q.set(i, v)
+				want[i] = v
+			case op < 15 && len(want) > 0:
+				i := random.IntN(len(want))
+				q.remove(i)
+				want = slices.Delete(want, i, i+1)
+			case op < 17:
+				v, when := value(), at-int64(random.IntN(20))
+				if len(want) > 0 {
+					when = max(when, q.when(0))
+				}
+				i := q.insert(when, v)
+				want = slices.Insert(want, i, v)
+				if found := q.find(-1, when, func(x *int) bool { return *x == v }); found != i {
+					t.Fatalf("seed %d: find says %d, want %d", seed, found, i)
+				}
+			case op < 20 && !reading.Load():
+				start()
+			case op < 22 && reading.Load():
+				end(random.IntN(3) > 0)
+			}
+			if !slices.Equal(q.live(), want) {
+				t.Fatalf("seed %d: live is %v, want %v", seed, q.live(), want)
+			}
+			if !slices.IsSorted(q.at[q.head:]) {
+				t.Fatalf("seed %d: out of order", seed)
+			}
+		}
+		if reading.Load() {
+			end(seed%2 == 0)
+		}
+		start()
+		end(true)
+		for _, v := range want {
+			rows[v]--
+		}
+		for v, n := range rows {
+			if n != 0 && !left[v] {
+				t.Fatalf("seed %d: the database has %d of %d too many", seed, n, v)
+			}
+		}
 	}
 }

@@ -92,9 +92,11 @@ func clip(name string) string {
 // nothing is admitted for the model, and Decide says so with
 // DecisionInvalidQuota.
 //
-// Whoever waits in WaitForCapacity is served by the new quota at once. SetQuota
+// Whoever waits is served by the new quota at once, or refused if the request does
+// not fit it. SetQuota
 // is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
+	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	if rl.Quotas == nil {
@@ -102,7 +104,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	}
 	rl.Quotas[model] = quota
 	delete(rl.supplied, model)
-	rl.announceLocked()
+	rl.requoteLocked()
 }
 
 // AddProvider adds the quotas of a provider's default profile to those already
@@ -120,7 +122,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.supplyLocked(profile.Models)
-	rl.announceLocked()
+	rl.requoteLocked()
 }
 
 // supplyLocked sets quotas that the program did not say itself: they come from
@@ -152,4 +154,94 @@ func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
 		}
 		turn.nextLocked()
 	}
+}
+
+// everyModel is the name of the quota for models that have none of their own.
+const everyModel = "*"
+
+// findRLocked resolves the name that a caller uses for a model: to the name
+// under which it is counted, and its quota.
+func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
+	if rl.aliases == nil {
+		if *q, known = rl.Quotas[model]; known {
+			return model, true
+		}
+	}
+	return rl.resolveRLocked(model, q)
+}
+
+func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
+	name = model
+	if rl.matchVersions {
+		name, _ = rl.matchRLocked(model)
+	} else if alias, ok := rl.aliases[model]; ok {
+		name = alias
+	}
+	if *q, known = rl.Quotas[name]; !known {
+		*q, known = rl.Quotas[everyModel]
+	}
+	return name, known
+}
+
+// matchRLocked returns the alias or the name of a quota that a model stands for,
+// and the model itself where there is none.
+func (rl *RateLimiter) matchRLocked(model string) (name string, ok bool) {
+	name, ok = matchName(model, func(name string) bool {
+		if _, ok := rl.aliases[name]; ok {
+			return true
+		}
+		_, ok := rl.Quotas[name]
+		return ok && name != everyModel
+	})
+	if !ok {
+		return model, false
+	}
+	if alias, ok := rl.aliases[name]; ok {
+		return rl.matchQuotaRLocked(alias), true
+	}
+	return name, true
+}
+
+// matchQuotaRLocked resolves what an alias stands for, which is no alias.
+func (rl *RateLimiter) matchQuotaRLocked(model string) string {
+	name, ok := matchName(model, func(name string) bool {
+		_, ok := rl.Quotas[name]
+		return ok && name != everyModel
+	})
+	if !ok {
+		return model
+	}
+	return name
+}
+
+// zoneRLocked returns the zone of a model's day.
+func (rl *RateLimiter) zoneRLocked(name string) string {
+	q, ok := rl.Quotas[name]
+	if !ok {
+		q = rl.Quotas[everyModel]
+	}
+	return q.DayZone
+}
+
+// QuotaFor returns the quota that covers model, and the name that it has in
+// Quotas. It looks for the exact name first. Then for the longest name that model
+// extends: by ":" or "@" and anything, or by "-" and a date or version
+// (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also
+// after "models/", "publishers/…/models/" and one leading "provider/" are taken
+// off. Then for the quota named "*". Config.Aliases apply before.
+//
+// The methods of the limiter resolve names like this with Config.MatchVersions;
+// without it they take an alias, the exact name, or "*". QuotaFor is safe for
+// concurrent use.
+func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	name, _ = rl.matchRLocked(model)
+	if quota, ok = rl.Quotas[name]; ok {
+		return name, quota, true
+	}
+	if quota, ok = rl.Quotas[everyModel]; ok {
+		return everyModel, quota, true
+	}
+	return "", ModelQuota{}, false
 }

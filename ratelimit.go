@@ -36,6 +36,7 @@
 package ratelimit
 
 import (
+	"container/list"
 	"sync"
 	"time"
 )
@@ -87,10 +88,22 @@ type RateLimiter struct {
 
 	cooldowns map[string]time.Time // nothing is admitted for a model until then
 
+	gates   map[string]*gate // who is at each model
+	waiting int              // places in all lines
+
+	aliases       map[string]string
+	matchVersions bool
+	maxQueue      int // waiters per model; 0 is no cap
+	maxModels     int // models without a quota of their own that hold state
+	guests        guests
+
+	holdTTL   time.Duration
+	holds     list.List // of hold, in the order of their admission
+	holdTimer *time.Timer
+
 	clock    clock
 	margin   time.Duration
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
-	changed  chan struct{}         // closed when waiters should look again; nil while nobody waits
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
 	resets   int // of all models
@@ -106,21 +119,25 @@ func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
 
 // CanSend reports whether a request with the estimated number of tokens fits
 // the quota of model now. It records nothing. An unknown model and one whose
-// quota is all zero are always allowed; a negative estimate never is.
+// quota is all zero are always allowed, but in a cooldown; a negative estimate
+// never is.
 //
-// It is safe for concurrent use.
+// The estimate counts as input: see DecideRequest for models that limit input
+// and output apart. CanSend is safe for concurrent use.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
+	var q ModelQuota
+	var r reading
 	rl.mu.RLock()
-	quota, known := rl.Quotas[model]
-	if !known || quota.unlimited() {
+	name, known := rl.findRLocked(model, &q)
+	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
 		rl.mu.RUnlock()
 		return true
 	}
-	if r, ok := rl.readRLocked(model); ok {
-		allowed := admits(quota, r.window, estimatedTokens)
+	if known && rl.readRLocked(name, &q, &r) {
+		allowed := r.admits(&q, &ask{1, amount{input: estimatedTokens}}) && r.waiting() == 0
 		rl.mu.RUnlock()
 		return allowed
 	}
@@ -130,44 +147,67 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 
 // RecordUsage charges one request and its tokens to model, as of now. Negative
 // token counts count as zero, and sums stop at the largest int. Models without
-// a quota are recorded too.
+// a quota are recorded too, as many as Config.MaxModels allows.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
-	tokens := addSaturated(max(promptTokens, 0), max(outputTokens, 0))
+	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
+	var q ModelQuota
 	rl.mu.Lock()
+	name, _ := rl.findRLocked(model, &q)
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
-	stats := rl.State[model]
-	if stats == nil {
-		stats = &UsageStats{DayStart: now.Round(0)}
-		if rl.State == nil {
-			rl.State = make(map[string]*UsageStats)
-		}
-		rl.State[model] = stats
+	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
+		rl.windowLocked(name, stats, q.DayZone, instant, now).charge(instant, now, used, rl.span())
 	}
-	rl.windowLocked(stats, instant, now).charge(instant, now, tokens, rl.span())
 	rl.mu.Unlock()
 }
 
-// Reset forgets what model has used; Reset("") forgets it for all models.
-// Quotas stay. Whoever waits in WaitForCapacity looks again at once.
+// stateLocked returns the state of a model, made where it has none; nil when
+// there is no place for it and it need not be.
+func (rl *RateLimiter) stateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
+	stats := rl.State[name]
+	if stats != nil {
+		return stats
+	}
+	if !rl.makePlaceLocked(name, instant) && !must {
+		return nil
+	}
+	stats = &UsageStats{DayStart: now.Round(0)}
+	if rl.State == nil {
+		rl.State = make(map[string]*UsageStats)
+	}
+	rl.State[name] = stats
+	return stats
+}
+
+// Reset forgets what model has used, and ends its cooldown; Reset("") does it for
+// all models. Quotas stay, and so do the calls in flight. Whoever waits is served
+// at once.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	if model == "" {
-		rl.State = make(map[string]*UsageStats)
-		rl.resets++
-	} else {
-		delete(rl.State, model)
+	rl.guests.fullUntil = 0
+	if model != "" {
+		name, _ := rl.findRLocked(model, new(ModelQuota))
+		delete(rl.cooldowns, name)
+		rl.forgetLocked(name)
+		rl.serveAllLocked()
+		return
 	}
-	rl.announceLocked()
+	rl.State = make(map[string]*UsageStats)
+	rl.cooldowns = nil
+	rl.resets++
+	for _, g := range rl.gates {
+		g.leftLocked()
+	}
+	rl.serveAllLocked()
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and whoever
-// waits in WaitForCapacity gets ErrClosed. With SQLite it closes the database,
+// waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With SQLite it closes the database,
 // without saving: call Persist first. Decisions and records go on in memory,
 // and with YAML so do Persist and Load.
 //
@@ -177,7 +217,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		rl.announceLocked()
+		rl.serveAllLocked()
 	}
 	rl.mu.Unlock()
 

@@ -195,7 +195,7 @@ func TestSQLiteLoadsADatabaseOfTheOriginal(t *testing.T) {
 			)
 			rl := sqliteLimiter(t, path)
 			sqliteLoad(t, rl)
-			want := ratelimit.ModelStats{RPM: 2, MaxRPM: 5, TPM: 70, MaxTPM: 600, RPD: 6, MaxRPD: 7, DayStart: now.Add(-time.Hour).Round(0)}
+			want := ratelimit.ModelStats{RPM: 2, MaxRPM: 5, TPM: 70, OTPM: 70, MaxTPM: 600, RPD: 6, MaxRPD: 7, DayStart: now.Add(-time.Hour).Round(0)}
 			got := rl.Stats("m")
 			if !got.DayStart.Equal(want.DayStart) {
 				t.Errorf("DayStart = %v, want %v", got.DayStart, want.DayStart)

@@ -28,7 +28,7 @@ func TestHandMadeStateIsHonoured(t *testing.T) {
 			},
 			"nothing": nil,
 		}
-		want := ratelimit.ModelStats{RPM: 2, MaxRPM: 3, TPM: 70, MaxTPM: 100, RPD: 4, MaxRPD: 5, DayStart: now.Add(-3 * time.Hour)}
+		want := ratelimit.ModelStats{RPM: 2, MaxRPM: 3, TPM: 70, OTPM: 70, MaxTPM: 100, RPD: 4, MaxRPD: 5, DayStart: now.Add(-3 * time.Hour)}
 		if got := rl.Stats("m"); got != want {
 			t.Errorf("Stats = %+v, want %+v", got, want)
 		}

@@ -3,32 +3,55 @@ package ratelimit
 import "time"
 
 // ModelStats is what a model has used and what it may use, at one moment. A
-// maximum of zero is unlimited. ModelStats can be compared with ==.
+// maximum of zero is unlimited. Minutes are longer by Config.Margin. ModelStats
+// can be compared with ==.
 type ModelStats struct {
-	RPM, MaxRPM int       // requests in the last minute (and Config.Margin)
-	TPM, MaxTPM int       // tokens in the last minute (and Config.Margin)
+	RPM, MaxRPM int       // requests in the last minute
+	TPM, MaxTPM int       // tokens in the last minute
 	RPD, MaxRPD int       // requests in the current day
 	DayStart    time.Time // when the current day began; zero when nothing was used
+
+	ITPM, MaxITPM         int       // input tokens in the last minute
+	OTPM, MaxOTPM         int       // output tokens in the last minute
+	TPD, MaxTPD           int       // tokens in the current day
+	InFlight, MaxInFlight int       // reservations that are not settled
+	Waiting               int       // who waits in Acquire, AcquireAll or WaitForCapacity
+	CooldownUntil         time.Time // nothing is admitted before; zero when there is no cooldown
+}
+
+// limits fills in the maxima.
+func (s *ModelStats) limits(q *ModelQuota) {
+	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
+	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 }
 
 // Stats returns what model has used, after forgetting what is no longer
 // counted. For an unknown model it is zero. It is safe for concurrent use.
-func (rl *RateLimiter) Stats(model string) ModelStats {
+func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
+	var q ModelQuota
+	var r reading
 	rl.mu.RLock()
-	quota := rl.Quotas[model]
-	if r, ok := rl.readRLocked(model); ok {
-		stats := r.modelStats(quota)
-		rl.mu.RUnlock()
-		return stats
+	name, _ := rl.findRLocked(model, &q)
+	ok := rl.readRLocked(name, &q, &r)
+	if ok {
+		r.modelStats(&stats, &q)
 	}
 	rl.mu.RUnlock()
-	return rl.statsSlowly(model)
+	if !ok {
+		rl.statsSlowly(&stats, model)
+	}
+	return stats
 }
 
-func (rl *RateLimiter) statsSlowly(model string) ModelStats {
+func (rl *RateLimiter) statsSlowly(stats *ModelStats, model string) {
+	var q ModelQuota
+	var r reading
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	return rl.readLocked(model).modelStats(rl.Quotas[model])
+	name, known := rl.findRLocked(model, &q)
+	r.instant = rl.clock.sync()
+	rl.readLocked(name, &q, known, &r)
+	r.modelStats(stats, &q)
 }
 
 // AllStats returns the stats of every model that has a quota or was used, after
@@ -46,58 +69,98 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 
 // readRLocked reads what a model has used, when that takes no change of
 // anything: its window is in order and holds something, none of its entries is
-// due to leave, its day lasts, and the clocks were compared lately. That is so at nearly every
-// call, and it lets readers run beside each other.
-func (rl *RateLimiter) readRLocked(model string) (r reading, ok bool) {
-	stats, exists := rl.State[model]
+// due to leave, its day lasts, there is no cooldown, and the clocks were compared
+// lately. That is so at nearly every call, and it lets readers run beside each
+// other.
+func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+	if len(rl.cooldowns) > 0 {
+		if _, cools := rl.cooldowns[name]; cools {
+			return false
+		}
+	}
+	stats, exists := rl.State[name]
 	if stats == nil {
-		return reading{window: unused}, !exists
+		r.window = unused
+		return !exists && (len(rl.gates) == 0 || rl.gates[name] == nil) && len(rl.State) < rl.mostModels() && q.DayZone == ""
 	}
-	instant := rl.clock.now()
-	wall := instant + rl.clock.wall
+	r.instant = rl.clock.now()
+	r.wall = r.instant + rl.clock.wall
 	w := stats.window
-	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
-		wall < w.dayBegin || wall >= w.dayEnd || w.empty() {
-		return reading{}, false
+	if r.instant >= rl.clock.next || !w.mirrors(stats, rl) || r.instant > w.leaveAt ||
+		r.wall < w.dayBegin || r.wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() {
+		return false
 	}
-	return reading{w, instant, wall, rl.span()}, true
+	r.window, r.gate, r.span, r.badZone = w, w.gate, rl.span(), w.badZone
+	return true
 }
 
 // readLocked reads what a model has used, after bringing its window in order.
-func (rl *RateLimiter) readLocked(model string) reading {
-	stats, exists := rl.State[model]
-	if !exists {
-		return reading{window: unused}
+func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats, exists := rl.State[name]
+	rl.readNowLocked(name, r)
+	if exists && !rl.pruneLocked(name, stats, q.DayZone, r.instant, rl.clock.at(r.instant)) {
+		r.window, r.badZone = stats.window, stats.window.badZone
+		return
 	}
-	instant := rl.clock.sync()
-	if rl.pruneLocked(model, stats, instant, rl.clock.at(instant)) {
-		return reading{window: unused}
+	r.window = unused
+	r.badZone = badZone(q.DayZone)
+	if known {
+		r.full, r.freeAt = rl.fullLocked(name, r.instant)
 	}
-	return reading{stats.window, instant, instant + rl.clock.wall, rl.span()}
+}
+
+// readToChargeLocked is readLocked for what is about to be charged: an empty
+// window stays.
+func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats := rl.State[name]
+	if stats == nil {
+		rl.readLocked(name, q, known, r)
+		return
+	}
+	rl.readNowLocked(name, r)
+	r.window = rl.windowLocked(name, stats, q.DayZone, r.instant, rl.clock.at(r.instant))
+	r.badZone = r.window.badZone
+}
+
+// readNowLocked reads what is not of the window, as of r.instant.
+func (rl *RateLimiter) readNowLocked(name string, r *reading) {
+	r.wall, r.span = r.instant+rl.clock.wall, rl.span()
+	if len(rl.gates) > 0 {
+		r.gate = rl.gates[name]
+	}
+	if len(rl.cooldowns) > 0 {
+		if until, ok := rl.cooldowns[name]; ok {
+			if r.cool = unixNano(until); r.cool <= r.wall {
+				delete(rl.cooldowns, name)
+			}
+		}
+	}
 }
 
 // countLocked reads what a model has used and leaves its entry as it is, also
-// what is no longer counted.
-func (rl *RateLimiter) countLocked(model string, quota ModelQuota) ModelStats {
-	stats := rl.State[model]
+// what is no longer counted. The window of r is as good as unused.
+func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
+	rl.readNowLocked(name, r)
+	r.window, r.badZone = unused, badZone(q.DayZone)
+	counted.limits(q)
+	r.present(counted)
+	stats := rl.State[name]
 	if stats == nil {
-		return reading{window: unused}.modelStats(quota)
+		return
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
-	counted := ModelStats{MaxRPM: quota.MaxRPM, MaxTPM: quota.MaxTPM, MaxRPD: quota.MaxRPD}
+	now := rl.clock.at(r.instant)
 	w := stats.window
 	if !w.mirrors(stats, rl) {
 		entry := *stats
-		w = rl.newWindow(&entry, now, instant)
+		w = rl.newWindow(&entry, q.DayZone, r.instant, now)
 	}
-	cut := instant - rl.span()
+	cut := r.instant - r.span
 	counted.RPM = w.requests.len() - w.requests.before(cut)
 	if n := w.tokens.before(cut); n < w.tokens.len() {
-		counted.TPM = w.counts.sum(w.counts.head+n, w.counts.head+w.tokens.len())
+		sum := w.amounts.sum(w.amounts.head+n, w.amounts.head+w.tokens.len())
+		counted.TPM, counted.ITPM, counted.OTPM = sum.total(), sum.input, sum.output
 	}
 	if now.UnixNano() < w.dayEnd {
-		counted.RPD, counted.DayStart = w.dayCount(), w.stats.DayStart
+		counted.RPD, counted.TPD, counted.DayStart = w.dayCount(), w.dayTokens(), w.stats.DayStart
 	}
-	return counted
 }

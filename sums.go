@@ -7,17 +7,9 @@ const (
 	fan     = 1 << fanBits
 )
 
-// sums is a queue of counts that knows the sum of any stretch of itself in
-// O(log n): a tree in which every node holds the sum of fan nodes below it.
-// Counts are never negative and every sum saturates at the largest int.
-//
-// A wide tree is used in place of a binary one because a push then touches few
-// levels, and because the fan neighbours of a node lie in a few cache lines.
-type sums struct {
-	levels [][]int // levels[0] are the counts; the last level has at most fan nodes
-	head   int     // levels[0][head:] are live; nodes above may still hold dropped counts
-	total  int     // the sum of the live counts
-}
+// amount is tokens, prompt and output apart. Neither is negative. All sums of
+// them saturate at the largest int.
+type amount struct{ input, output int }
 
 func addSaturated(a, b int) int {
 	if a > math.MaxInt-b {
@@ -26,35 +18,84 @@ func addSaturated(a, b int) int {
 	return a + b
 }
 
-// fill takes counts over as the only ones.
-func (s *sums) fill(counts []int) {
-	if len(counts) > 0 {
-		s.rebuild(counts)
-		s.total = s.sum(0, len(counts))
+func (a amount) plus(b amount) amount {
+	return amount{addSaturated(a.input, b.input), addSaturated(a.output, b.output)}
+}
+
+// over is how far a exceeds b, each share apart.
+func (a amount) over(b amount) amount {
+	return amount{max(a.input-b.input, 0), max(a.output-b.output, 0)}
+}
+
+func (a amount) total() int { return addSaturated(a.input, a.output) }
+
+// saturated reports whether a may stand for more than it says.
+func (a amount) saturated() bool { return a.input == math.MaxInt || a.output == math.MaxInt }
+
+// replace returns the sum a after one of its parts changed.
+func (a amount) replace(was, is amount) amount {
+	return amount{addSaturated(a.input-was.input, is.input), addSaturated(a.output-was.output, is.output)}
+}
+
+// share is which tokens of an amount a limit counts.
+type share int
+
+const (
+	allTokens share = iota
+	inputTokens
+	outputTokens
+)
+
+func (a amount) of(s share) int {
+	switch s {
+	case inputTokens:
+		return a.input
+	case outputTokens:
+		return a.output
+	}
+	return a.total()
+}
+
+// sums is a queue of amounts that knows the sum of any stretch of itself in
+// O(log n): a tree in which every node holds the sum of fan nodes below it.
+//
+// A wide tree is used in place of a binary one because a push then touches few
+// levels, and because the fan neighbours of a node lie in a few cache lines.
+type sums struct {
+	levels [][]amount // levels[0] are the amounts; the last level has at most fan nodes
+	head   int        // levels[0][head:] are live; nodes above may still hold dropped amounts
+	total  amount     // the sum of the live amounts
+}
+
+// fill takes amounts over as the only ones.
+func (s *sums) fill(amounts []amount) {
+	if len(amounts) > 0 {
+		s.rebuild(amounts)
+		s.total = s.sum(0, len(amounts))
 	}
 }
 
-func (s *sums) push(count int) {
+func (s *sums) push(a amount) {
 	if len(s.levels) == 0 {
-		s.levels = append(s.levels, make([]int, 0, minRoom))
+		s.levels = append(s.levels, make([]amount, 0, minRoom))
 	}
 	if len(s.levels[0]) == cap(s.levels[0]) {
 		s.makeRoom()
 	}
 	i := len(s.levels[0])
-	s.levels[0] = append(s.levels[0], count)
+	s.levels[0] = append(s.levels[0], a)
 	for k := 1; k < len(s.levels); k++ {
 		i >>= fanBits
 		if level := s.levels[k]; i < len(level) {
-			level[i] = addSaturated(level[i], count)
+			level[i] = level[i].plus(a)
 		} else {
-			s.levels[k] = append(level, count)
+			s.levels[k] = append(level, a)
 		}
 	}
 	if len(s.levels[len(s.levels)-1]) > fan {
 		s.raise()
 	}
-	s.total = addSaturated(s.total, count)
+	s.total = s.total.plus(a)
 }
 
 // raise adds levels until the topmost has at most fan nodes.
@@ -64,15 +105,26 @@ func (s *sums) raise() {
 		if len(below) <= fan {
 			return
 		}
-		level := make([]int, 0, 2*(len(below)/fan+1))
-		for i, v := range below {
-			if i%fan == 0 {
-				level = append(level, 0)
-			}
-			level[len(level)-1] = addSaturated(level[len(level)-1], v)
-		}
-		s.levels = append(s.levels, level)
+		s.levels = append(s.levels, make([]amount, 0, 2*(len(below)/fan+1)))
+		s.recount(len(s.levels)-1, 0)
 	}
+}
+
+// recount makes the nodes of a level anew from those below, the i-th and all
+// after it.
+func (s *sums) recount(level, i int) {
+	nodes, below := s.levels[level][:i], s.levels[level-1]
+	for i <<= fanBits; i < len(below); i += fan {
+		nodes = append(nodes, sumOf(below[i:min(i+fan, len(below))]))
+	}
+	s.levels[level] = nodes
+}
+
+func sumOf(amounts []amount) (sum amount) {
+	for _, a := range amounts {
+		sum = sum.plus(a)
+	}
+	return sum
 }
 
 // makeRoom follows timedQueue.makeRoom, and builds the tree anew.
@@ -89,50 +141,98 @@ func (s *sums) resize(room int) {
 	s.rebuild(moved(s.levels[0][s.head:], room))
 }
 
-func (s *sums) rebuild(counts []int) {
-	s.levels = append(s.levels[:0], counts)
+func (s *sums) rebuild(amounts []amount) {
+	s.levels = append(s.levels[:0], amounts)
 	s.head = 0
 	s.raise()
 }
 
-// drop removes the n oldest counts.
+// drop removes the n oldest amounts.
 func (s *sums) drop(n int) {
 	if n == 0 {
 		return
 	}
 	gone := s.sum(s.head, s.head+n)
 	s.head += n
-	counts := s.levels[0]
-	live := len(counts) - s.head
+	live := len(s.levels[0]) - s.head
 	switch {
 	case live == 0:
 		*s = sums{}
-	case s.total == math.MaxInt: // a saturated total says nothing of the rest
-		s.total = s.sum(s.head, len(counts))
+		return
+	case s.total.saturated(): // says nothing of the rest
+		s.total = s.sum(s.head, len(s.levels[0]))
 	default:
-		s.total -= gone
+		s.total = s.total.replace(gone, amount{})
 	}
-	if live > 0 && cap(counts) > 1024 && live < cap(counts)/8 {
+	if c := cap(s.levels[0]); c > 1024 && live < c/8 {
 		s.resize(2 * live)
 	}
 }
 
-// sum adds up the counts at positions i to j, j excluded.
-func (s *sums) sum(i, j int) int {
-	total := 0
+// set replaces the i-th oldest amount in O(log n).
+func (s *sums) set(i int, a amount) {
+	at := s.head + i
+	was := s.levels[0][at]
+	s.levels[0][at] = a
+	for k := 1; k < len(s.levels); k++ {
+		at >>= fanBits
+		node := &s.levels[k][at]
+		if below := s.levels[k-1]; node.saturated() {
+			*node = sumOf(below[at<<fanBits : min((at+1)<<fanBits, len(below))])
+		} else {
+			*node = node.replace(was, a)
+		}
+	}
+	s.retotal(was, a)
+}
+
+func (s *sums) retotal(was, is amount) {
+	if s.total.saturated() {
+		s.total = s.sum(s.head, len(s.levels[0]))
+	} else {
+		s.total = s.total.replace(was, is)
+	}
+}
+
+// remove takes the i-th oldest amount out, at the cost of those behind it.
+func (s *sums) remove(i int) {
+	at := s.head + i
+	amounts := s.levels[0]
+	was := amounts[at]
+	s.levels[0] = append(amounts[:at], amounts[at+1:]...)
+	s.recountFrom(at)
+	s.retotal(was, amount{})
+}
+
+// insert puts an amount before the i-th oldest, at the cost of those behind it.
+func (s *sums) insert(i int, a amount) {
+	s.push(a)
+	at := s.head + i
+	amounts := s.levels[0]
+	copy(amounts[at+1:], amounts[at:])
+	amounts[at] = a
+	s.recountFrom(at)
+}
+
+func (s *sums) recountFrom(at int) {
+	for k := 1; k < len(s.levels); k++ {
+		at >>= fanBits
+		s.recount(k, at)
+	}
+}
+
+// sum adds up the amounts at positions i to j, j excluded.
+func (s *sums) sum(i, j int) (total amount) {
 	for k := 0; ; k++ {
 		level := s.levels[k]
 		if k == len(s.levels)-1 {
-			for ; i < j; i++ {
-				total = addSaturated(total, level[i])
-			}
-			return total
+			return total.plus(sumOf(level[i:max(i, j)]))
 		}
 		for ; i < j && i%fan != 0; i++ {
-			total = addSaturated(total, level[i])
+			total = total.plus(level[i])
 		}
 		for ; i < j && j%fan != 0; j-- {
-			total = addSaturated(total, level[j-1])
+			total = total.plus(level[j-1])
 		}
 		if i >= j {
 			return total
@@ -142,23 +242,27 @@ func (s *sums) sum(i, j int) int {
 	}
 }
 
-// lastOver returns which live count, 0 being the oldest, is the last that must
-// leave before those behind it sum to at most budget; -1 when the live counts
-// do already. budget must not be negative.
-func (s *sums) lastOver(budget int) int {
-	if s.total <= budget {
+// lastOver returns which live amount, 0 being the oldest, is the last that must
+// leave before those behind it sum to at most budget in the given share; -1 when
+// the live amounts do already. budget must not be negative.
+func (s *sums) lastOver(of share, budget int) int {
+	if s.total.of(of) <= budget {
 		return -1
 	}
 	// Down from the top, at every level from the newest node towards the oldest:
-	// nodes that fit are taken whole, and the first that does not holds the count
-	// that is looked for. Dropped counts lie left of every live one, so they are
-	// never what makes a node too large while the live counts exceed the budget.
+	// nodes that fit are taken whole, and the first that does not holds the amount
+	// that is looked for. Dropped amounts lie left of every live one, so they are
+	// never what makes a node too large while the live ones exceed the budget.
 	i := 0
 	for k := len(s.levels) - 1; k >= 0; k-- {
 		level := s.levels[k]
 		i = min((i+1)<<fanBits, len(level)) - 1
-		for level[i] <= budget {
-			budget -= level[i]
+		for {
+			n := level[i].of(of)
+			if n > budget {
+				break
+			}
+			budget -= n
 			i--
 		}
 	}

@@ -3,56 +3,75 @@ package ratelimit
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
 // naiveSums is the same as sums, counted out.
-type naiveSums []int
+type naiveSums []amount
 
-func (n naiveSums) sum() int {
-	total := 0
-	for _, c := range n {
-		total = addSaturated(total, c)
-	}
-	return total
-}
+func (n naiveSums) sum() amount { return sumOf(n) }
 
-func (n naiveSums) lastOver(budget int) int {
+func (n naiveSums) lastOver(of share, budget int) int {
 	for i := len(n) - 1; i >= 0; i-- {
-		if n[i:].sum() > budget {
+		if n[i:].sum().of(of) > budget {
 			return i
 		}
 	}
 	return -1
 }
 
-func TestSumsAgreeWithCounting(t *testing.T) {
-	for seed := range uint64(40) {
-		random := rand.New(rand.NewPCG(seed, 0))
+func randomAmount(random *rand.Rand, huge bool) amount {
+	a := amount{random.IntN(50), random.IntN(50)}
+	switch {
+	case random.IntN(4) == 0:
+		a = amount{}
+	case huge && random.IntN(40) == 0:
+		a.output = math.MaxInt - random.IntN(100)
+	case huge && random.IntN(40) == 0:
+		a.input = math.MaxInt/2 + random.IntN(100)
+	}
+	return a
+}
+
+func TestSumsAgreeWithCountingOut(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 4))
+		huge := seed%3 == 0
 		var s sums
 		var naive naiveSums
-		huge := seed%4 == 0
 		for range 3000 {
-			switch {
-			case random.IntN(10) < 7 || len(naive) == 0:
-				c := random.IntN(100)
-				if huge && random.IntN(20) == 0 {
-					c = math.MaxInt - random.IntN(3)
-				}
-				s.push(c)
-				naive = append(naive, c)
-			default:
+			a := randomAmount(random, huge)
+			switch op := random.IntN(20); {
+			case op < 13:
+				s.push(a)
+				naive = append(naive, a)
+			case op < 15:
 				n := random.IntN(min(len(naive), 60) + 1)
 				s.drop(n)
 				naive = naive[n:]
+			case len(naive) == 0:
+			case op < 17:
+				i := random.IntN(len(naive))
+				s.set(i, a)
+				naive[i] = a
+			case op < 19:
+				i := random.IntN(len(naive))
+				s.remove(i)
+				naive = slices.Delete(slices.Clone(naive), i, i+1)
+			default:
+				i := random.IntN(len(naive) + 1)
+				s.insert(i, a)
+				naive = slices.Insert(slices.Clone(naive), i, a)
 			}
 			if s.total != naive.sum() {
-				t.Fatalf("seed %d: total %d, want %d of %d counts", seed, s.total, naive.sum(), len(naive))
+				t.Fatalf("seed %d: total %d, want %d of %d amounts", seed, s.total, naive.sum(), len(naive))
 			}
 			if len(naive) > 0 && random.IntN(20) == 0 {
-				budget := random.IntN(addSaturated(naive.sum(), 1))
-				if got, want := s.lastOver(budget), naive.lastOver(budget); got != want {
-					t.Fatalf("seed %d: lastOver(%d) = %d, want %d of %d counts", seed, budget, got, want, len(naive))
+				of := share(random.IntN(3))
+				budget := random.IntN(addSaturated(naive.sum().of(of), 1))
+				if got, want := s.lastOver(of, budget), naive.lastOver(of, budget); got != want {
+					t.Fatalf("seed %d: lastOver(%d, %d) = %d, want %d of %d amounts", seed, of, budget, got, want, len(naive))
 				}
 				i := random.IntN(len(naive))
 				j := i + random.IntN(len(naive)-i+1)
@@ -65,28 +84,39 @@ func TestSumsAgreeWithCounting(t *testing.T) {
 }
 
 func TestSumsLastOverAtTheEdges(t *testing.T) {
+	out := func(counts ...int) (amounts []amount) {
+		for _, c := range counts {
+			amounts = append(amounts, amount{output: c})
+		}
+		return amounts
+	}
 	tests := []struct {
-		name   string
-		counts []int
-		budget int
-		want   int
+		name    string
+		amounts []amount
+		of      share
+		budget  int
+		want    int
 	}{
-		{"all fit", []int{1, 2, 3}, 6, -1},
-		{"one too many", []int{1, 2, 3}, 5, 0},
-		{"only the newest too large", []int{1, 2, 3}, 2, 2},
-		{"nothing may stay", []int{1, 0, 0}, 0, 0},
-		{"zeros never leave", []int{0, 0, 0}, 0, -1},
-		{"saturated", []int{math.MaxInt, math.MaxInt, 1}, math.MaxInt - 1, 1},
-		{"saturated to the full", []int{math.MaxInt, math.MaxInt}, math.MaxInt, -1},
+		{"all fit", out(1, 2, 3), allTokens, 6, -1},
+		{"one too many", out(1, 2, 3), allTokens, 5, 0},
+		{"only the newest too large", out(1, 2, 3), allTokens, 2, 2},
+		{"nothing may stay", out(1, 0, 0), allTokens, 0, 0},
+		{"zeros never leave", out(0, 0, 0), allTokens, 0, -1},
+		{"saturated", out(math.MaxInt, math.MaxInt, 1), allTokens, math.MaxInt - 1, 1},
+		{"saturated to the full", out(math.MaxInt, math.MaxInt), allTokens, math.MaxInt, -1},
+		{"saturated only together", []amount{{math.MaxInt, 1}, {0, 1}}, allTokens, math.MaxInt - 1, 0},
+		{"the other share", []amount{{9, 1}, {9, 2}}, outputTokens, 2, 0},
+		{"one share of two", []amount{{9, 1}, {5, 2}}, inputTokens, 5, 0},
+		{"the other share is saturated", []amount{{math.MaxInt, 1}, {math.MaxInt, 2}}, outputTokens, 2, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var s sums
-			for _, c := range tt.counts {
-				s.push(c)
+			for _, a := range tt.amounts {
+				s.push(a)
 			}
-			if got := s.lastOver(tt.budget); got != tt.want {
-				t.Errorf("lastOver(%d) of %v = %d, want %d", tt.budget, tt.counts, got, tt.want)
+			if got := s.lastOver(tt.of, tt.budget); got != tt.want {
+				t.Errorf("lastOver(%d, %d) of %v = %d, want %d", tt.of, tt.budget, tt.amounts, got, tt.want)
 			}
 		})
 	}

@@ -21,21 +21,35 @@ const (
 type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
+	gate     *gate // the model's, if it has one
 	requests timedQueue[time.Time]
 	tokens   timedQueue[TokenEntry]
-	counts   sums  // the token counts, parallel to tokens
+	amounts  sums  // the tokens of each entry, parallel to tokens
 	leaveAt  int64 // until this instant, included, no entry leaves
+	usedAt   int64 // the instant of the last charge
 	ahead    bool  // an entry was from the future when the window was made
 
-	dayStart         time.Time // as in stats
-	dayBegin, dayEnd int64     // the day in UnixNano, dayEnd excluded
+	zone             string         // whose midnight ends the day
+	location         *time.Location // the same; nil for a day of 24 hours
+	badZone          bool           // there is no such zone
+	days             int32          // how many days began
+	dayWas           int            // the count of the day when the limiter last changed it
+	dayStart         time.Time      // as in stats
+	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
+
+	owes int64 // before this instant the database may show what is not so any more
 }
 
 // newWindow indexes stats, whose slices it replaces by sorted copies: they may
 // come from a caller, who may have others that share their storage. Entries
-// from the future count as of now, negative counts as 0.
-func (rl *RateLimiter) newWindow(stats *UsageStats, now time.Time, instant int64) *window {
-	w := &window{home: rl, stats: stats}
+// from the future count as of now, counts are held in their range.
+func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, now time.Time) *window {
+	if old := stats.window; old != nil {
+		if stats.DayCount != old.dayWas && stats.DayCount <= 0 {
+			stats.DayTokens = 0
+		}
+	}
+	w := &window{home: rl, stats: stats, usedAt: instant, dayWas: stats.DayCount}
 	instantOf := func(t *time.Time) int64 {
 		age := now.Sub(*t)
 		if age < 0 {
@@ -46,18 +60,22 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, now time.Time, instant int64
 	w.requests.fill(withRoom(stats.Requests), func(t *time.Time) int64 { return instantOf(t) })
 	w.tokens.fill(withRoom(stats.Tokens), func(e *TokenEntry) int64 {
 		e.Count = max(e.Count, 0)
+		e.Input = min(max(e.Input, 0), e.Count)
 		return instantOf(&e.Time)
 	})
-	counts := make([]int, len(w.tokens.vals), cap(w.tokens.vals))
+	amounts := make([]amount, len(w.tokens.vals), cap(w.tokens.vals))
 	for i, e := range w.tokens.vals {
-		counts[i] = e.Count
+		amounts[i] = e.amount()
 	}
-	w.counts.fill(counts)
+	w.amounts.fill(amounts)
+	w.setZone(zone)
 	w.settleDay(now)
 	w.mirror(rl.span())
 	stats.window = w
 	return w
 }
+
+func (e *TokenEntry) amount() amount { return amount{e.Input, e.Count - e.Input} }
 
 // mirrors reports whether the window still belongs to stats as it is now. An
 // entry that a program took over from another limiter has a window of that one.
@@ -67,8 +85,8 @@ func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 		sameSlice(stats.Tokens, w.tokens.vals[w.tokens.head:])
 }
 
-// pin keeps the entries that stats shows where they are as long as reading says
-// that somebody reads them without the lock.
+// pin keeps the entries that stats shows where and as they are as long as
+// reading says that somebody reads them without the lock.
 func (w *window) pin(reading *atomic.Bool) { w.requests.pinned, w.tokens.pinned = reading, reading }
 
 func sameSlice[T any](a, b []T) bool {
@@ -95,58 +113,145 @@ func (w *window) prune(instant, span int64) {
 	w.requests.drop(w.requests.before(instant - span))
 	n := w.tokens.before(instant - span)
 	w.tokens.drop(n)
-	w.counts.drop(n)
+	w.amounts.drop(n)
 	w.mirror(span)
 }
 
 // charge adds one request and its tokens.
-func (w *window) charge(instant int64, now time.Time, tokens int, span int64) {
+func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
 	w.requests.push(instant, now)
-	w.tokens.push(instant, TokenEntry{Time: now, Count: tokens})
-	w.counts.push(tokens)
+	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
+	w.amounts.push(a)
 	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
 	w.leaveAt = min(w.leaveAt, instant+span)
-	if w.stats.DayCount <= 0 {
-		w.stats.DayCount = 0
-		w.startDay(now)
-	}
-	w.stats.DayCount = addSaturated(w.stats.DayCount, 1)
+	w.usedAt = instant
+	w.chargeDay(now, 1, a.total())
 }
 
-// rollDay ends a day that is over: 24 hours of the wall clock from its first
-// request. A day that lies in the future, because the wall clock stepped back,
-// begins now.
+// chargeTokens adds tokens without a request.
+func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
+	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
+	w.amounts.push(a)
+	w.usedAt = instant
+	w.mirror(w.home.span())
+}
+
+// setTokens changes the i-th oldest tokens.
+func (w *window) setTokens(i int, a amount) {
+	e := w.tokens.vals[w.tokens.head+i]
+	e.Count, e.Input = a.total(), a.input
+	w.tokens.set(i, e)
+	w.amounts.set(i, a)
+	w.stats.Tokens = w.tokens.live()
+}
+
+// removeCharge takes a request and tokens out, each unless it is negative.
+func (w *window) removeCharge(request, token int) {
+	if request >= 0 {
+		w.requests.remove(request)
+	}
+	if token >= 0 {
+		w.tokens.remove(token)
+		w.amounts.remove(token)
+	}
+	w.mirror(w.home.span())
+}
+
+// insertCharge puts a request and its tokens where they belong by their instant,
+// and returns which they then are.
+func (w *window) insertCharge(instant int64, when time.Time, a amount) (request, token int) {
+	request = w.requests.insert(instant, when)
+	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: a.total(), Input: a.input})
+	w.amounts.insert(token, a)
+	w.usedAt = max(w.usedAt, instant)
+	w.mirror(w.home.span())
+	return request, token
+}
+
+// owe notes that a change has to get into the database, if there is one, before
+// the window may be forgotten: of a charge of the given instant, and of the day.
+func (w *window) owe(instant int64) {
+	if w.requests.storing > 0 || w.tokens.storing > 0 {
+		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
+	}
+}
+
+// chargeDay adds requests and tokens to the day, or begins one.
+func (w *window) chargeDay(now time.Time, requests, tokens int) {
+	if w.dayCount() == 0 && w.dayTokens() == 0 {
+		w.startDay(now)
+	}
+	w.setDay(addSaturated(w.dayCount(), requests), addSaturated(w.dayTokens(), tokens))
+}
+
+func (w *window) setDay(requests, tokens int) {
+	w.stats.DayCount, w.stats.DayTokens, w.dayWas = requests, tokens, requests
+}
+
+// noticeDay notices that a program has forgotten the requests of the day by
+// hand: it means the tokens, too.
+func (w *window) noticeDay() {
+	if w.stats.DayCount != w.dayWas && w.stats.DayCount <= 0 {
+		w.stats.DayTokens = 0
+	}
+	w.dayWas = w.stats.DayCount
+}
+
+// rollDay ends a day that is over. A day that lies in the future, because the
+// wall clock stepped back, begins now.
 func (w *window) rollDay(now time.Time) {
+	w.noticeDay()
 	switch wall := now.UnixNano(); {
 	case wall < w.dayBegin:
 		w.startDay(now)
 	case wall >= w.dayEnd:
-		w.stats.DayCount = 0
+		w.setDay(0, 0)
 		w.startDay(now)
 	}
+}
+
+// setZone notes in which zone the day ends at midnight.
+func (w *window) setZone(zone string) {
+	var err error
+	w.zone = zone
+	w.location, err = loadZone(zone)
+	w.badZone = err != nil
 }
 
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
+	w.days++
 	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
-	if w.dayBegin > now.UnixNano() {
+	switch {
+	case w.dayBegin > now.UnixNano():
 		w.startDay(now)
+	case w.location != nil:
+		_, end := dayOf(w.dayStart, w.location)
+		w.dayEnd = unixNano(end)
+	default:
+		w.dayEnd = w.dayBegin + day
 	}
-	w.dayEnd = w.dayBegin + day
 }
 
-// startDay begins a day at now, without its monotonic reading: a day follows
-// the wall clock.
+// startDay begins a day at now, or at the midnight before it, without a
+// monotonic reading: a day follows the wall clock.
 func (w *window) startDay(now time.Time) {
-	w.stats.DayStart = now.Round(0)
-	w.dayStart, w.dayBegin = w.stats.DayStart, now.UnixNano()
-	w.dayEnd = w.dayBegin + day
+	w.days++
+	begin, end := now.Round(0), now.Add(time.Duration(day))
+	if w.location != nil {
+		begin, end = dayOf(begin, w.location)
+	}
+	w.stats.DayStart, w.dayStart = begin, begin
+	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()
 }
 
 // dayCount is the count of the day; a caller may have made it negative.
 func (w *window) dayCount() int { return max(w.stats.DayCount, 0) }
 
+// dayTokens is the tokens of the day; a caller may have made them negative.
+func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
+
 // empty reports whether nothing is counted any more.
 func (w *window) empty() bool {
-	return w.requests.len() == 0 && w.tokens.len() == 0 && w.stats.DayCount <= 0
+	return w.requests.len() == 0 && w.tokens.len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
 }

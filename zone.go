@@ -4,29 +4,52 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// zones holds the zones that were loaded. There are some six hundred names.
-var zones sync.Map // string to *time.Location
+// zones holds the zones that were asked for, some six hundred at most, and the
+// errors of names that are none, so that a file is not looked for at each call.
+var zones sync.Map // string to *time.Location or error
+
+// maxBadZones is how many names of no zone are remembered.
+const maxBadZones = 1000
+
+var badZones atomic.Int32
 
 // loadZone returns the zone with an IANA name; nil for an empty name.
 func loadZone(name string) (*time.Location, error) {
 	if name == "" {
 		return nil, nil
 	}
-	if zone, ok := zones.Load(name); ok {
-		return zone.(*time.Location), nil
-	}
-	if name == "Local" { // not the name of a zone, and another one on another machine
-		return nil, unknownZone(name, errors.New("not an IANA name"))
+	if found, ok := zones.Load(name); ok {
+		if zone, ok := found.(*time.Location); ok {
+			return zone, nil
+		}
+		return nil, found.(error)
 	}
 	zone, err := time.LoadLocation(name)
-	if err != nil {
-		return nil, unknownZone(name, err)
+	if name == "Local" { // not the name of a zone, and another one on another machine
+		err = errors.New("not an IANA name")
 	}
-	zones.Store(name, zone)
-	return zone, nil
+	if err == nil {
+		zones.Store(name, zone)
+		return zone, nil
+	}
+	err = unknownZone(name, err)
+	if badZones.Add(1) <= maxBadZones {
+		zones.Store(name, err)
+	}
+	return nil, err
+}
+
+// badZone reports whether the zone with a name cannot be had.
+func badZone(name string) bool {
+	if name == "" {
+		return false
+	}
+	_, err := loadZone(name)
+	return err != nil
 }
 
 func unknownZone(name string, err error) error {

@@ -181,3 +181,25 @@ func BenchmarkTwoGoroutines(b *testing.B) {
 	b.ReportMetric(theirs[len(theirs)/2], "allow-ns")
 	b.ReportMetric(ours[len(ours)/2]/theirs[len(theirs)/2], "x-allow")
 }
+
+// BenchmarkReserve reserves and settles, at the estimate and below.
+func BenchmarkReserve(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := filled(b, n, unbounded)
+			compare(b, func() {
+				r, _ := rl.Reserve(model, 90, 30)
+				r.Commit(90, 10)
+			})
+		})
+	}
+}
+
+func BenchmarkReserveDenied(b *testing.B) {
+	for _, n := range sizes[1:] {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := filled(b, n, ratelimit.ModelQuota{MaxTPM: 10 * n})
+			compare(b, func() { rl.Reserve(model, 5*n, 0) })
+		})
+	}
+}

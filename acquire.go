@@ -1,0 +1,122 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+)
+
+// Acquire waits until Reserve would succeed, and returns the reservation. Who
+// comes first for a model is served first, also before a smaller request behind
+// it. It sleeps until the exact moment at which the first in line passes, and
+// looks again at once when Commit, Cancel, Reset, SetQuota, AddProvider, Load, or
+// another one who stops waiting, make room.
+//
+// It returns, in the order of its checks: the error of ctx when that has ended,
+// also while it waits; an error that wraps ErrInvalidTokens for a negative
+// number; a *LimitError that unwraps to ErrNeverFits for a request that can never
+// pass, also when SetQuota makes it so while it waits, to
+// context.DeadlineExceeded when it could not even alone pass before the deadline
+// of ctx, or to ErrQueueFull when Config.MaxQueue wait already, all at once;
+// ErrClosed when the limiter is closed. With an error nothing is charged.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
+	const op = "acquire"
+	if err := checkWait(ctx, op, promptTokens, outputTokens); err != nil {
+		return nil, err
+	}
+	var d Decision
+	if r := rl.reserve(&d, model, &ask{1, amount{promptTokens, outputTokens}}); r != nil {
+		return r, nil
+	}
+	reservations, err := rl.wait(ctx, &waiter{
+		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reservations[0], nil
+}
+
+// AcquireAll is Acquire for several requests, which may name a model more than
+// once. It waits until all of them pass together, in the lines of all their
+// models, and holds nothing while it waits. Model in a *LimitError is who denied.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {
+	const op = "acquire all"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, req := range reqs {
+		if err := checkWait(ctx, op, req.PromptTokens, req.OutputTokens); err != nil {
+			return nil, err
+		}
+	}
+	return rl.wait(ctx, &waiter{op: op, charges: true, requests: reqs})
+}
+
+// WaitForCapacity returns nil as soon as a request with the given number of
+// tokens fits the quota of model and nobody waits before it. It waits like
+// Acquire, with the same errors, and reserves and records nothing. The number
+// counts as input tokens.
+//
+// It is safe for concurrent use. Those who wait for the same model pass one after
+// the other, but where there is room for one they all do, for none takes it: use
+// Acquire where that matters.
+func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
+	const op = "wait for capacity"
+	if err := checkWait(ctx, op, tokens, 0); err != nil {
+		return err
+	}
+	if rl.CanSend(model, tokens) {
+		return nil
+	}
+	_, err := rl.wait(ctx, &waiter{op: op, requests: []Request{{Model: model, PromptTokens: tokens}}})
+	return err
+}
+
+// checkWait returns what is wrong before anything is looked at.
+func checkWait(ctx context.Context, op string, promptTokens, outputTokens int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if tokens := min(promptTokens, outputTokens); tokens < 0 {
+		return fmt.Errorf("%s: %w: negative tokens: %d", op, ErrInvalidTokens, tokens)
+	}
+	return nil
+}
+
+// ReserveAll is Reserve for several requests, which may name a model more than
+// once: all of them are charged, or none. In a denial Model is who denied, and
+// RetryAfter is when all pass.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
+	rl.mu.Lock()
+	b := rl.weighLocked(reqs)
+	b.queueLocked()
+	var reservations Reservations
+	if b.Allowed {
+		reservations = rl.chargeAllLocked(reqs, b)
+	}
+	rl.mu.Unlock()
+	rl.watchAll(reservations)
+	return reservations, b.Decision
+}
+
+// Reservations are those that were made together.
+type Reservations []*Reservation
+
+// Cancel cancels all of them, but those that are settled already.
+func (rs Reservations) Cancel() {
+	for _, r := range rs {
+		r.Cancel()
+	}
+}
+
+func (rl *RateLimiter) watchAll(rs Reservations) {
+	for _, r := range rs {
+		rl.watch(r)
+	}
+}

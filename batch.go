@@ -1,0 +1,115 @@
+package ratelimit
+
+import "time"
+
+// batch is what some requests ask for together, by model, and the decision on
+// it.
+type batch struct {
+	Decision
+	wait    time.Duration // how long the limits deny that end with time
+	demands []demand
+	of      []int // which of the demands each request belongs to
+}
+
+// demand is what is asked of one model.
+type demand struct {
+	name    string // under which the model is counted
+	model   string // as the first request calls it
+	quota   ModelQuota
+	known   bool
+	ask     ask
+	reading reading
+}
+
+// weighLocked decides on requests that are to pass together, as of now and as if
+// nobody waited.
+func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
+	b := &batch{of: make([]int, len(reqs))}
+	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
+	for i := range reqs {
+		b.of[i] = b.add(rl, &reqs[i])
+	}
+	instant := rl.clock.sync()
+	for i := range b.demands {
+		dem := &b.demands[i]
+		dem.reading.instant = instant
+		rl.readToChargeLocked(dem.name, &dem.quota, dem.known, &dem.reading)
+		d := Decision{Model: dem.model}
+		dem.reading.modelStats(&d.Stats, &dem.quota)
+		wait := decide(&d, &dem.quota, dem.known, &dem.reading, &dem.ask)
+		b.merge(&d, wait)
+	}
+	if len(reqs) == 1 && b.Allowed {
+		b.Model = reqs[0].Model
+	}
+	return b
+}
+
+// add counts a request to the demand on its model.
+func (b *batch) add(rl *RateLimiter, req *Request) int {
+	var q ModelQuota
+	name, known := rl.findRLocked(req.Model, &q)
+	i := 0
+	for i < len(b.demands) && b.demands[i].name != name {
+		i++
+	}
+	if i == len(b.demands) {
+		b.demands = append(b.demands, demand{name: name, model: req.Model, quota: q, known: known})
+	}
+	a := &b.demands[i].ask
+	if a.requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
+		a.amount = amount{-1, -1}
+	} else if a.input >= 0 {
+		a.amount = a.plus(amount{req.PromptTokens, req.OutputTokens})
+	}
+	return i
+}
+
+// merge takes the decision on one demand into the one on all. The first that
+// denies names it, or the first that will never pass; the longest wait counts.
+func (b *batch) merge(d *Decision, wait time.Duration) {
+	b.wait = max(b.wait, wait)
+	retry := max(b.RetryAfter, d.RetryAfter)
+	switch {
+	case b.Never:
+		return
+	case d.Never:
+		retry, b.wait = 0, 0
+		b.Decision = *d
+	case b.Allowed && !d.Allowed:
+		b.Decision = *d
+	case b.Allowed && len(b.demands) == 1:
+		b.Decision = *d
+		b.Model = ""
+	}
+	if b.Code != DecisionInFlightLimit {
+		b.RetryAfter = retry
+	}
+}
+
+// queueLocked denies the requests where others wait.
+func (b *batch) queueLocked() (queued bool) {
+	for i := range b.demands {
+		dem := &b.demands[i]
+		if dem.reading.waiting() == 0 {
+			continue
+		}
+		if b.queue(); !b.Never {
+			b.Model = dem.model
+			dem.reading.modelStats(&b.Stats, &dem.quota)
+		}
+		return true
+	}
+	return false
+}
+
+// chargeAllLocked makes the reservations of requests that pass.
+func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
+	rs := make(Reservations, len(reqs))
+	for i, req := range reqs {
+		dem := &b.demands[b.of[i]]
+		rs[i] = &Reservation{model: req.Model, amount: amount{req.PromptTokens, req.OutputTokens}}
+		rl.chargeLocked(rs[i], dem.name, &dem.quota, dem.known, &dem.reading)
+	}
+	return rs
+}
