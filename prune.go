@@ -12,26 +12,28 @@ const lockSlice = int64(250 * time.Microsecond)
 
 // windowLocked returns the window of stats in order: made anew where stats was
 // changed from outside, without what is no longer counted, in the right day.
-func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, zone string, instant int64, now time.Time) *window {
+func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, zone string, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, zone, instant, now)
+		w = rl.newWindow(stats, zone, instant, rl.clock.at(instant))
 		rl.joinLocked(name, w)
 	}
 	if w.zone != zone {
 		w.setZone(zone)
-		w.settleDay(now)
+		w.settleDay(rl.clock.at(instant))
 	}
 	w.prune(instant, rl.span())
-	w.rollDay(now)
+	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
+		w.rollDay(rl.clock.at(instant))
+	}
 	return w
 }
 
 // pruneLocked brings one entry of State in order, and removes it when nothing
 // in it is counted any more.
-func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, zone string, instant int64, now time.Time) (removed bool) {
+func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, zone string, instant int64) (removed bool) {
 	if stats != nil {
-		w := rl.windowLocked(name, stats, zone, instant, now)
+		w := rl.windowLocked(name, stats, zone, instant)
 		if !w.empty() || instant < w.owes {
 			return false
 		}
@@ -136,8 +138,8 @@ func (rl *RateLimiter) indexAll() {
 // prune forgets, in all models, what is no longer counted.
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
-	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
-		rl.pruneLocked(model, stats, rl.zoneRLocked(model), instant, now)
+	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
+		rl.pruneLocked(model, stats, rl.zoneRLocked(model), instant)
 	})
 }
 

@@ -174,13 +174,20 @@ func (q *timedQueue[T]) shift(place, by int) {
 	}
 }
 
-// find returns an entry of the given instant that matches, from hint on or any
-// other; -1 when there is none. Entries that match are alike.
-func (q *timedQueue[T]) find(hint int, at int64, matches func(*T) bool) int {
-	if hint >= 0 && hint < q.len() && q.when(hint) == at && matches(&q.vals[q.head+hint]) {
-		return hint
+// find returns which entry of the given instant matches; -1 when none does. At
+// home it may be the one that was pushed to the given place in the history, or has
+// moved since; elsewhere it is one of those that the queue was filled with.
+// Entries that match are alike.
+func (q *timedQueue[T]) find(atHome bool, place int, at int64, matches func(*T) bool) int {
+	end := q.len()
+	if atHome {
+		if i := place - q.dropped; i >= 0 && i < end && q.when(i) == at && matches(&q.vals[q.head+i]) {
+			return i
+		}
+	} else {
+		end = max(q.found-q.dropped, 0)
 	}
-	for i := q.before(at); i < q.len() && q.when(i) == at; i++ {
+	for i := q.before(at); i < end && q.when(i) == at; i++ {
 		if matches(&q.vals[q.head+i]) {
 			return i
 		}

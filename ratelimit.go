@@ -158,7 +158,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
-		rl.windowLocked(name, stats, q.DayZone, instant, now).charge(instant, now, used, rl.span())
+		rl.windowLocked(name, stats, q.DayZone, instant).charge(instant, now, used, rl.span())
 	}
 	rl.mu.Unlock()
 }

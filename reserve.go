@@ -79,7 +79,7 @@ func (rl *RateLimiter) chargeLocked(made *Reservation, name string, q *ModelQuot
 		if stats == nil {
 			return
 		}
-		w = rl.windowLocked(name, stats, q.DayZone, r.instant, now)
+		w = rl.windowLocked(name, stats, q.DayZone, r.instant)
 		r.window = w
 	}
 	if w.gate == nil {
@@ -176,46 +176,49 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 	rl.guests.fullUntil = 0
 }
 
-// findLocked returns the window of the reservation's model as it is now, nil
-// when there is none, and which of its entries are the charge: -1 where they are
-// gone. It is another window than that of the charge after Reset, after Load, and
-// when a program put another entry into State. Then only the entries that it was
-// made from can be the charge, those of a file, say: later ones are of others.
-//
-// Entries of the same instant and the same tokens are alike, so any will do.
-func (rl *RateLimiter) findLocked(r *Reservation) (w *window, request, token int) {
+// windowOfLocked returns the window of the reservation's model as it is now; nil
+// when there is none. It is another one than that of the charge after Reset, after
+// Load, and when a program put another entry into State.
+func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 	stats := rl.State[r.gate.name]
 	if stats == nil {
+		return nil
+	}
+	if w := stats.window; w.mirrors(stats, rl) {
+		return w
+	}
+	return rl.orderLocked(r.gate.name, rl.clock.sync())
+}
+
+// tokensOf returns which of the tokens are those of a reservation; -1 where they
+// are gone. In another window than that of the charge only the entries that it was
+// made from can be, those of a file, say: later ones are of others. Entries of the
+// same instant and the same amount are alike, so any will do.
+func (w *window) tokensOf(r *Reservation) int {
+	return w.tokens.find(w == r.window, r.tokenAt, r.instant, func(e *TokenEntry) bool { return e.amount() == r.amount })
+}
+
+// requestOf is tokensOf for the request.
+func (w *window) requestOf(r *Reservation) int {
+	return w.requests.find(w == r.window, r.requestAt, r.instant, func(*time.Time) bool { return true })
+}
+
+// findLocked returns the window of the reservation's model, and where in it the
+// charge is.
+func (rl *RateLimiter) findLocked(r *Reservation) (w *window, request, token int) {
+	if w = rl.windowOfLocked(r); w == nil {
 		return nil, -1, -1
 	}
-	if w = stats.window; !w.mirrors(stats, rl) {
-		w = rl.orderLocked(r.gate.name)
-	}
-	anyRequest := func(*time.Time) bool { return true }
-	sameTokens := func(e *TokenEntry) bool { return e.amount() == r.amount }
-	if w == r.window {
-		return w, w.requests.find(r.requestAt-w.requests.dropped, r.instant, anyRequest),
-			w.tokens.find(r.tokenAt-w.tokens.dropped, r.instant, sameTokens)
-	}
-	request = w.requests.find(-1, r.instant, anyRequest)
-	if request+w.requests.dropped >= w.requests.found {
-		request = -1
-	}
-	token = w.tokens.find(-1, r.instant, sameTokens)
-	if token+w.tokens.dropped >= w.tokens.found {
-		token = -1
-	}
-	return w, request, token
+	return w, w.requestOf(r), w.tokensOf(r)
 }
 
 // orderLocked brings the window of a model in order; nil when it has no state.
-func (rl *RateLimiter) orderLocked(name string) *window {
+func (rl *RateLimiter) orderLocked(name string, instant int64) *window {
 	stats := rl.State[name]
 	if stats == nil {
 		return nil
 	}
-	instant := rl.clock.sync()
-	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant)
 }
 
 // newChargeLocked returns the window of a model in order, made where it has no
@@ -225,7 +228,7 @@ func (rl *RateLimiter) newChargeLocked(name string, instant int64, now time.Time
 	if stats == nil {
 		return nil
 	}
-	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant, now)
+	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant)
 }
 
 // inDay reports whether a charge belongs to the day that lasts.
@@ -261,14 +264,20 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 	if exceeds {
 		instant = rl.clock.sync()
 		left = instant-r.instant > rl.span()
-		rl.orderLocked(r.gate.name)
+		rl.orderLocked(r.gate.name, instant)
 	}
-	w, _, token := rl.findLocked(r)
+	w, token := rl.windowOfLocked(r), -1
+	if w != nil {
+		token = w.tokensOf(r)
+	}
 	known := w != nil && (w == r.window || token >= 0)
 	if !known && !left {
 		return // forgotten
 	}
-	now := rl.clock.at(instant)
+	var now time.Time
+	if exceeds {
+		now = rl.clock.at(instant)
+	}
 	switch {
 	case token >= 0:
 		w.setTokens(token, used)
@@ -309,7 +318,7 @@ func (r *Reservation) Arrived(at time.Time) {
 	if arrived <= r.instant {
 		return
 	}
-	rl.orderLocked(r.gate.name)
+	rl.orderLocked(r.gate.name, instant)
 	w, request, token := rl.findLocked(r)
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten

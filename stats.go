@@ -90,7 +90,8 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 		r.wall < w.dayBegin || r.wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() {
 		return false
 	}
-	r.window, r.gate, r.span, r.badZone = w, w.gate, rl.span(), w.badZone
+	r.span = rl.span()
+	r.take(w)
 	return true
 }
 
@@ -98,11 +99,14 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
 	stats, exists := rl.State[name]
 	rl.readNowLocked(name, r)
-	if exists && !rl.pruneLocked(name, stats, q.DayZone, r.instant, rl.clock.at(r.instant)) {
-		r.window, r.badZone = stats.window, stats.window.badZone
+	if exists && !rl.pruneLocked(name, stats, q.DayZone, r.instant) {
+		r.take(stats.window)
 		return
 	}
 	r.window = unused
+	if len(rl.gates) > 0 {
+		r.gate = rl.gates[name]
+	}
 	r.badZone = badZone(q.DayZone)
 	if known {
 		r.full, r.freeAt = rl.fullLocked(name, r.instant)
@@ -118,16 +122,15 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 		return
 	}
 	rl.readNowLocked(name, r)
-	r.window = rl.windowLocked(name, stats, q.DayZone, r.instant, rl.clock.at(r.instant))
-	r.badZone = r.window.badZone
+	r.take(rl.windowLocked(name, stats, q.DayZone, r.instant))
 }
+
+// take makes a window the one that is read.
+func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.badZone }
 
 // readNowLocked reads what is not of the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = r.instant+rl.clock.wall, rl.span()
-	if len(rl.gates) > 0 {
-		r.gate = rl.gates[name]
-	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {
 			if r.cool = unixNano(until); r.cool <= r.wall {
@@ -141,7 +144,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 // what is no longer counted. The window of r is as good as unused.
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
 	rl.readNowLocked(name, r)
-	r.window, r.badZone = unused, badZone(q.DayZone)
+	r.window, r.badZone, r.gate = unused, badZone(q.DayZone), rl.gates[name]
 	counted.limits(q)
 	r.present(counted)
 	stats := rl.State[name]

@@ -257,13 +257,19 @@ func (s *sums) lastOver(of share, budget int) int {
 	for k := len(s.levels) - 1; k >= 0; k-- {
 		level := s.levels[k]
 		i = min((i+1)<<fanBits, len(level)) - 1
-		for {
-			n := level[i].of(of)
-			if n > budget {
-				break
+		switch of { // outside of the loops, which are what a denial takes
+		case inputTokens:
+			for ; level[i].input <= budget; i-- {
+				budget -= level[i].input
 			}
-			budget -= n
-			i--
+		case outputTokens:
+			for ; level[i].output <= budget; i-- {
+				budget -= level[i].output
+			}
+		default:
+			for ; level[i].input <= budget && level[i].output <= budget-level[i].input; i-- {
+				budget -= level[i].input + level[i].output
+			}
 		}
 	}
 	return i - s.head
