@@ -86,37 +86,3 @@ func checkWait(ctx context.Context, op string, promptTokens, outputTokens int) e
 	}
 	return nil
 }
-
-// ReserveAll is Reserve for several requests, which may name a model more than
-// once: all of them are charged, or none. In a denial Model is who denied, and
-// RetryAfter is when all pass.
-//
-// It is safe for concurrent use.
-func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
-	rl.mu.Lock()
-	b := rl.weighLocked(reqs)
-	b.queueLocked()
-	var reservations Reservations
-	if b.Allowed {
-		reservations = rl.chargeAllLocked(reqs, b)
-	}
-	rl.mu.Unlock()
-	rl.watchAll(reservations)
-	return reservations, b.Decision
-}
-
-// Reservations are those that were made together.
-type Reservations []*Reservation
-
-// Cancel cancels all of them, but those that are settled already.
-func (rs Reservations) Cancel() {
-	for _, r := range rs {
-		r.Cancel()
-	}
-}
-
-func (rl *RateLimiter) watchAll(rs Reservations) {
-	for _, r := range rs {
-		rl.watch(r)
-	}
-}

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Cooldown notes that the provider said to wait: nothing is admitted for model
 // before until, also without a quota. A denial says so with DecisionCooldown, and
@@ -29,7 +32,7 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	if rl.cooldowns == nil {
 		rl.cooldowns = make(map[string]time.Time)
 	}
-	rl.cooldowns[name] = until
+	rl.cooldowns[strings.Clone(name)] = until // see stateLocked
 }
 
 // thawLocked drops the cooldowns that are over.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"container/list"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,7 @@ type gate struct {
 func (rl *RateLimiter) gateLocked(name string) *gate {
 	g := rl.gates[name]
 	if g == nil {
+		name = strings.Clone(name) // see stateLocked
 		g = &gate{home: rl, name: name, bare: true}
 		if rl.gates == nil {
 			rl.gates = make(map[string]*gate)

@@ -17,7 +17,9 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		add(model)
+		if model != everyModel {
+			add(model)
+		}
 	}
 	for model := range rl.State {
 		add(model)

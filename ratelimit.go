@@ -37,6 +37,7 @@ package ratelimit
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 	"time"
 )
@@ -177,7 +178,8 @@ func (rl *RateLimiter) stateLocked(name string, must bool, instant int64, now ti
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
 	}
-	rl.State[name] = stats
+	// The name may be a part of a longer string, which must not stay for it.
+	rl.State[strings.Clone(name)] = stats
 	return stats
 }
 
