@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,12 @@ CREATE TABLE IF NOT EXISTS quotas (
 	model TEXT PRIMARY KEY,
 	max_rpm INTEGER NOT NULL DEFAULT 0,
 	max_tpm INTEGER NOT NULL DEFAULT 0,
-	max_rpd INTEGER NOT NULL DEFAULT 0
+	max_rpd INTEGER NOT NULL DEFAULT 0,
+	max_itpm INTEGER NOT NULL DEFAULT 0,
+	max_otpm INTEGER NOT NULL DEFAULT 0,
+	max_tpd INTEGER NOT NULL DEFAULT 0,
+	max_in_flight INTEGER NOT NULL DEFAULT 0,
+	day_zone TEXT NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS requests (
 	model TEXT NOT NULL,
@@ -36,45 +42,66 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE TABLE IF NOT EXISTS tokens (
 	model TEXT NOT NULL,
 	ts INTEGER NOT NULL,
-	count INTEGER NOT NULL
+	count INTEGER NOT NULL,
+	input INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS daily (
 	model TEXT PRIMARY KEY,
 	day_start INTEGER NOT NULL,
-	day_count INTEGER NOT NULL DEFAULT 0
+	day_count INTEGER NOT NULL DEFAULT 0,
+	day_tokens INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS cooldowns (
+	model TEXT PRIMARY KEY,
+	until INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS idx_requests_model_ts ON requests(model, ts);
 CREATE INDEX IF NOT EXISTS idx_tokens_model_ts ON tokens(model, ts);
 `
 
-// sqliteTables is what sqliteCreate makes. The first column of each is the
-// model, a text; all others are integers.
+// sqliteTables is what sqliteCreate makes.
 var sqliteTables = []sqliteTable{
-	{"quotas", []string{"model", "max_rpm", "max_tpm", "max_rpd"}, true},
-	{"requests", []string{"model", "ts"}, false},
-	{"tokens", []string{"model", "ts", "count"}, false},
-	{"daily", []string{"model", "day_start", "day_count"}, true},
+	{name: "quotas", columns: []string{"model", "max_rpm", "max_tpm", "max_rpd"}, keyed: true,
+		added: []string{"max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone"}},
+	{name: "requests", columns: []string{"model", "ts"}},
+	{name: "tokens", columns: []string{"model", "ts", "count"}, added: []string{"input"}},
+	{name: "daily", columns: []string{"model", "day_start", "day_count"}, keyed: true, added: []string{"day_tokens"}},
+	{name: "cooldowns", columns: []string{"model", "until"}, keyed: true, later: true},
 }
 
+// sqliteTable is what a table has to look like. What the original does not know
+// has a default, so that the original goes on reading and writing the file.
 type sqliteTable struct {
 	name    string
-	columns []string
-	keyed   bool // the model is the primary key
+	columns []string // in this order
+	added   []string // behind those, in any order; a file of the original has none
+	keyed   bool     // the first column, the model, is the primary key
+	later   bool     // a file of the original has no such table
 }
 
-// columnType is the type of the i-th column of a table, and of all its values.
-func columnType(i int) string {
-	if i == 0 {
+// columnType is the type of a column and of all its values.
+func columnType(column string) string {
+	if column == "model" || column == "day_zone" {
 		return "text"
 	}
 	return "integer"
 }
 
+// columnDefinition is how an added column is declared.
+func columnDefinition(column string) string {
+	if columnType(column) == "text" {
+		return column + " TEXT NOT NULL DEFAULT ''"
+	}
+	return column + " INTEGER NOT NULL DEFAULT 0"
+}
+
 // busyFor is how long opening keeps trying while other processes hold the file.
 const busyFor = 10 * time.Second
 
-// openSQLite opens the database at path, and creates it where it is missing.
-func openSQLite(path string) (*sqliteStore, error) {
+// openSQLite opens the database at path, and creates it where it is missing. What
+// fill writes, if anything, is stored together with the tables and columns that
+// were missing, or nothing is.
+func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("open database: path is %q", path)
 	}
@@ -84,7 +111,7 @@ func openSQLite(path string) (*sqliteStore, error) {
 	}
 	s := &sqliteStore{path: path}
 	for started := time.Now(); ; {
-		s.db, err = connect(path)
+		s.db, err = connect(path, fill)
 		if err == nil {
 			return s, nil
 		}
@@ -157,7 +184,7 @@ func dsn(path string, params url.Values) string {
 //
 // A file that is not ours must stay as it is, and already the change to WAL
 // writes to it. So the first connection reads only.
-func connect(path string) (*sql.DB, error) {
+func connect(path string, fill func(*sql.Tx) error) (*sql.DB, error) {
 	if info, err := os.Lstat(path); err == nil && info.Size() == 1 {
 		return nil, damaged("a file of one byte, which SQLite would take for an empty one")
 	}
@@ -175,7 +202,13 @@ func connect(path string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := inTransaction(db, ensureSchema); err != nil {
+	err = inTransaction(db, func(tx *sql.Tx) error {
+		if err := ensureSchema(tx); err != nil || fill == nil {
+			return err
+		}
+		return fill(tx)
+	})
+	if err != nil {
 		db.Close()
 		return nil, err
 	}
@@ -210,102 +243,144 @@ func inspect(path string, params url.Values) error {
 	return err
 }
 
-// ensureSchema creates what is missing in an empty database, and refuses one
-// that is not ours.
+// ensureSchema creates what is missing in an empty database or in one of an
+// older version, and refuses one that is not ours.
 func ensureSchema(tx *sql.Tx) error {
-	empty, err := checkSchema(tx)
+	found, err := checkSchema(tx)
 	if err != nil {
 		return err
 	}
 	if _, err := tx.Exec(sqliteCreate); err != nil {
 		return err
 	}
-	if !empty {
-		return nil
+	if len(found) == 0 {
+		_, err = tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, sqliteFormat))
+		return err
 	}
-	_, err = tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, sqliteFormat))
-	return err
+	for _, table := range sqliteTables {
+		if columns, existed := found[table.name]; existed {
+			if err := table.addColumns(tx, columns); err != nil {
+				return fmt.Errorf("migrate %s: %w", table.name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// addColumns adds the columns that an older version did not have. They are last
+// and have defaults, so that the older version goes on reading and writing.
+func (t sqliteTable) addColumns(tx *sql.Tx, columns []string) error {
+	for _, column := range t.added {
+		if slices.Contains(columns, column) {
+			continue
+		}
+		if _, err := tx.Exec("ALTER TABLE " + t.name + " ADD COLUMN " + columnDefinition(column)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkSchema makes sure that a database is empty or has our tables, with
-// nothing that runs code on them. Some of ours without any of another program's
-// are those of a process that died while it made them.
-func checkSchema(tx *sql.Tx) (empty bool, err error) {
+// nothing that runs code on them, and returns the columns of those that it has.
+// Some of ours without any of another program's are those of a process that died
+// while it made them.
+func checkSchema(tx *sql.Tx) (found map[string][]string, err error) {
 	var version int
 	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
-		return false, err
+		return nil, err
 	}
 	if version < 0 || version > sqliteFormat {
-		return false, damaged("format %d, this version knows up to %d", version, sqliteFormat)
+		return nil, damaged("format %d, this version knows up to %d", version, sqliteFormat)
 	}
-	var ours, others int
+	var others int
 	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master
 		WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`).Scan(&others); err != nil {
-		return false, err
+		return nil, err
 	}
+	found = make(map[string][]string)
+	complete := true
 	for _, table := range sqliteTables {
-		exists, err := table.check(tx)
+		columns, err := table.check(tx)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		if exists {
-			ours++
-			others--
+		if columns != nil {
+			found[table.name] = columns
+		} else if !table.later {
+			complete = false
 		}
 	}
-	if others > 0 && ours < len(sqliteTables) {
-		return false, damaged("a database of another program")
+	if others > len(found) && !complete {
+		return nil, damaged("a database of another program")
 	}
-	return ours == 0, nil
+	return found, nil
 }
 
 // check makes sure that a table, if it exists, is an ordinary one with the
-// columns that we use and no others. It asks by PRAGMA statements, because the
-// functions of the same purpose can be hidden by a table of their name.
-func (t sqliteTable) check(tx *sql.Tx) (exists bool, err error) {
+// columns that we use and no others, and returns those. It asks by PRAGMA
+// statements, because the functions of the same purpose can be hidden by a table
+// of their name.
+func (t sqliteTable) check(tx *sql.Tx) (columns []string, err error) {
 	var kind, strict string
-	var columns, withoutRowid int
+	var n, withoutRowid int
 	err = tx.QueryRow(`PRAGMA main.table_list(`+t.name+`)`).
-		Scan(new(string), new(string), &kind, &columns, &withoutRowid, &strict)
+		Scan(new(string), new(string), &kind, &n, &withoutRowid, &strict)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if kind != "table" || withoutRowid != 0 || columns != len(t.columns) {
-		return false, damaged("the table %s is not ours: a %s of %d columns", t.name, kind, columns)
+	if kind != "table" || withoutRowid != 0 || n < len(t.columns) || n > len(t.columns)+len(t.added) {
+		return nil, damaged("the table %s is not ours: a %s of %d columns", t.name, kind, n)
 	}
 	var triggers int
 	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE`,
 		t.name).Scan(&triggers); err != nil {
-		return false, err
+		return nil, err
 	}
 	if triggers > 0 {
-		return false, damaged("the table %s has a trigger", t.name)
+		return nil, damaged("the table %s has a trigger", t.name)
 	}
-	return true, t.checkColumns(tx)
+	return t.checkColumns(tx)
 }
 
-func (t sqliteTable) checkColumns(tx *sql.Tx) error {
+func (t sqliteTable) checkColumns(tx *sql.Tx) (columns []string, err error) {
 	rows, err := tx.Query(`PRAGMA main.table_xinfo(` + t.name + `)`)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer rows.Close()
 	for i := 0; rows.Next(); i++ {
 		var name, kind string
 		var key, hidden int
 		if err := rows.Scan(new(int), &name, &kind, new(int), new(any), &key, &hidden); err != nil {
-			return err
+			return nil, err
 		}
+		column := t.column(i, name)
 		isKey := t.keyed && i == 0
-		if i >= len(t.columns) || !strings.EqualFold(name, t.columns[i]) || !strings.EqualFold(kind, columnType(i)) ||
-			hidden != 0 || isKey != (key != 0) {
-			return damaged("the table %s is not ours: its column %q", t.name, clip(name))
+		if column == "" || !strings.EqualFold(kind, columnType(column)) || hidden != 0 || isKey != (key != 0) {
+			return nil, damaged("the table %s is not ours: its column %q", t.name, clip(name))
+		}
+		columns = append(columns, column)
+	}
+	return columns, rows.Err()
+}
+
+// column returns what we call the i-th column of a file, which has that name
+// there; "" for one that is not ours.
+func (t sqliteTable) column(i int, name string) string {
+	candidates := t.added
+	if i < len(t.columns) {
+		candidates = t.columns[i : i+1]
+	}
+	for _, column := range candidates {
+		if strings.EqualFold(name, column) {
+			return column
 		}
 	}
-	return rows.Err()
+	return ""
 }
 
 // damage is a finding in the content of a database.

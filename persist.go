@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// snapshot is quotas and usage as they are stored, apart from any limiter.
+// snapshot is quotas, usage and cooldowns as they are stored, apart from any
+// limiter.
 type snapshot struct {
 	quotas    map[string]ModelQuota
 	state     map[string]*UsageStats
 	cooldowns map[string]time.Time
 }
 
-// Persist writes quotas and usage to the state file. It holds up other calls
-// only while it notes what there is, never while it writes, and with very many
-// models lets them in between. Concurrent calls take turns.
-// A quota with a negative limit is left out, because no Load would accept it.
+// Persist writes quotas, usage and cooldowns to the state file. It holds up
+// other calls only while it notes what there is, never while it writes, and with
+// very many models lets them in between. Concurrent calls take turns.
+// A quota with a negative limit or an unknown zone is left out, because no Load
+// would accept it, and so is a cooldown that is over.
 //
 // With YAML the file is replaced as a whole: a crash leaves the old or the new
 // one. What another process wrote there is overwritten. A file that Load could
 // not read is first moved aside, to its name followed by ".corrupt-" and the time.
 //
 // With SQLite only what is new is written, and what other processes wrote since
-// this limiter's last Load or Persist is kept, day counts included. On a closed
-// limiter it returns ErrClosed.
+// this limiter's last Load or Persist is kept, day counts included; of two
+// cooldowns of a model the later stays. On a closed limiter it returns ErrClosed.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
@@ -46,13 +48,15 @@ func (rl *RateLimiter) Persist() error {
 // Load reads the state file. The usage in memory is replaced by the file's, so
 // that charges which were not persisted are gone. For quotas, what the program
 // said itself (Config.Quotas, SetQuota) wins over the file, and the file over
-// default profiles. A missing file changes nothing and is no error. Whoever waits
-// in WaitForCapacity looks again at once.
+// default profiles. Of a model's cooldowns in memory and in the file, the later
+// wins. A missing file changes nothing and is no error. Whoever waits in
+// WaitForCapacity looks again at once.
 //
 // A file that cannot be read for what it should be is an error that wraps
 // ErrCorruptState and names the field and its value, and for a limit that is no
-// integer of zero or more also ErrInvalidQuota; limiter and file stay as they were. With SQLite, on a
-// closed limiter, it returns ErrClosed.
+// integer of zero or more, or a zone that is not known, also ErrInvalidQuota;
+// limiter and file stay as they were. With SQLite, on a closed limiter, it
+// returns ErrClosed.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
@@ -94,10 +98,29 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 		rl.newWindow(stats, now, instant)
 	}
 	rl.mergeFile(loaded.quotas)
+	rl.mergeCooldowns(loaded.cooldowns, now)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
 	rl.announceLocked()
+}
+
+// mergeCooldowns takes over the cooldowns of a file that are not over, where
+// memory has none that is later: a program may persist and load in turns to see
+// what others did, and must not lose one by that.
+func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.Time) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	turn := rl.takeTurnLocked()
+	for model, until := range cooldowns {
+		if until.After(now) && until.After(rl.cooldowns[model]) {
+			if rl.cooldowns == nil {
+				rl.cooldowns = make(map[string]time.Time)
+			}
+			rl.cooldowns[model] = until
+		}
+		turn.nextLocked()
+	}
 }
 
 // snapshot notes what is to be stored. It copies no entries: until done is
@@ -122,20 +145,27 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 			stats.window.pin(reading)
 		}
 		entries = append(entries, entry{model, UsageStats{
-			Requests: stats.Requests,
-			Tokens:   stats.Tokens,
-			DayStart: stats.DayStart,
-			DayCount: stats.DayCount,
+			Requests:  stats.Requests,
+			Tokens:    stats.Tokens,
+			DayStart:  stats.DayStart,
+			DayCount:  stats.DayCount,
+			DayTokens: stats.DayTokens,
 		}})
 	}
+	cooldowns := rl.liveCooldowns()
 	rl.walk(note)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
 	if rl.resetsSince(resets) {
 		entries = entries[:0]
+		cooldowns = rl.liveCooldowns()
 		rl.walk(note)
 	}
-	s = &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, len(entries))}
+	s = &snapshot{
+		quotas:    rl.validQuotas(),
+		state:     make(map[string]*UsageStats, len(entries)),
+		cooldowns: cooldowns,
+	}
 	for i := range entries {
 		s.state[entries[i].model] = &entries[i].stats
 	}
@@ -157,4 +187,14 @@ func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
 		return quota.validate(model) != nil
 	})
 	return quotas
+}
+
+// liveCooldowns copies the cooldowns that are not over.
+func (rl *RateLimiter) liveCooldowns() map[string]time.Time {
+	rl.mu.RLock()
+	cooldowns := maps.Clone(rl.cooldowns)
+	rl.mu.RUnlock()
+	now := time.Now()
+	maps.DeleteFunc(cooldowns, func(_ string, until time.Time) bool { return !until.After(now) })
+	return cooldowns
 }

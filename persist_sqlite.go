@@ -28,9 +28,10 @@ type sqliteStore struct {
 // knowledge is what a limiter knows of the database, as of its last Load or
 // Persist.
 type knowledge struct {
-	quotas map[string]ModelQuota
-	models map[string]*syncedModel
-	seen   rowids
+	quotas    map[string]ModelQuota
+	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written
+	models    map[string]*syncedModel
+	seen      rowids
 }
 
 // rowids are one of each table: the largest that there were, or the next.
@@ -42,7 +43,7 @@ type rowids struct{ requests, tokens, daily int64 }
 type syncedModel struct {
 	window           *window // whose entries it holds, up to these totals
 	requests, tokens int
-	day              usageDay // the day in memory, whose count is in there
+	day              usageDay // the day in memory, whose counts are in there
 	file             usageDay // the day in there, with the counts of others
 
 	loaded *UsageStats // while a Load is under way, what will have the window
@@ -51,15 +52,39 @@ type syncedModel struct {
 
 // usageDay is a day as the database stores it, in UnixNano.
 type usageDay struct {
-	start, count int64
+	start         int64
+	count, tokens int64 // of requests, and what these used
 
 	// generation tells a day in the database from one that took its place: the
 	// next day, or what a reset left of it.
 	generation int64
 }
 
+// dayOf returns the day in memory.
+func dayOf(w *window) usageDay {
+	return usageDay{start: w.dayBegin, count: int64(w.dayCount()), tokens: int64(max(w.stats.DayTokens, 0))}
+}
+
+// same reports whether two days are the same, whatever their generation.
+func (d usageDay) same(other usageDay) bool {
+	return d.start == other.start && d.count == other.count && d.tokens == other.tokens
+}
+
+// empty reports whether there is nothing in the day.
+func (d usageDay) empty() bool { return d.count <= 0 && d.tokens <= 0 }
+
+// lasts reports whether the day is not over.
+func (d usageDay) lasts(now int64) bool { return d.start > now-day }
+
 // current reports whether there is something in the day, and it is not over.
-func (d usageDay) current(now int64) bool { return d.count > 0 && d.start > now-day }
+func (d usageDay) current(now int64) bool { return !d.empty() && d.lasts(now) }
+
+// plus returns the day with what was counted more, or less. A count never falls
+// below zero.
+func (d usageDay) plus(count, tokens int64) usageDay {
+	d.count, d.tokens = addCounts(d.count, count), addCounts(d.tokens, tokens)
+	return d
+}
 
 // change is what one Persist has to do for one model.
 type change struct {
@@ -86,12 +111,19 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	reading := new(atomic.Bool)
 	reading.Store(true)
 	defer reading.Store(false)
-	changes := s.changes(rl, reading)
+	changes, cooldowns := s.changes(rl, reading)
 	now := time.Now().UnixNano()
 	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}
+	var cooled map[string]int64
 	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
 		w.tx = tx
 		if quotas, err = w.writeQuotas(s.quotas, quotas, supplied); err != nil {
+			return err
+		}
+		if err := w.dropCooldowns(); err != nil {
+			return err
+		}
+		if cooled, err = w.writeCooldowns(s.cooldowns, cooldowns); err != nil {
 			return err
 		}
 		if err := w.learnDays(s.models); err != nil {
@@ -102,7 +134,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if err != nil {
 		return s.explain(err)
 	}
-	s.quotas, s.seen = quotas, w.seen
+	s.quotas, s.cooldowns, s.seen = quotas, cooled, w.seen
 	for synced, file := range w.learned {
 		synced.file = file
 	}
@@ -120,16 +152,18 @@ func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 }
 
 // changes compares memory with what the database is known to hold, and notes
-// what differs, by model. It copies no entries: their storage is left alone as
-// long as reading says so.
-func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
+// what differs, by model, and all cooldowns. It copies no entries: their storage
+// is left alone as long as reading says so.
+func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) ([]*change, map[string]time.Time) {
 	rl.mu.RLock()
 	resets := rl.resets
 	rl.mu.RUnlock()
+	cooldowns := rl.liveCooldowns()
 	found := s.compareAll(rl, reading)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
 	if rl.resetsSince(resets) {
+		cooldowns = rl.liveCooldowns()
 		found = s.compareAll(rl, reading)
 	}
 	s.addGone(rl, found)
@@ -137,7 +171,7 @@ func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
 	for _, model := range slices.Sorted(maps.Keys(found)) {
 		changes = append(changes, found[model])
 	}
-	return changes
+	return changes, cooldowns
 }
 
 // compareAll compares the models that are in memory. One that is reset meanwhile
@@ -171,15 +205,14 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 // its entry, unless the old one went because nothing in it was counted any more.
 func compare(model string, synced *syncedModel, w *window, cut int64, now time.Time) *change {
 	requests, tokens := w.requests.total(), w.tokens.total()
-	day := usageDay{start: w.dayBegin, count: int64(w.dayCount())}
+	day := dayOf(w)
 	var requestsFrom, tokensFrom int
 	forget := false
 	switch {
 	case synced == nil:
 	case synced.window != w:
 		forget = !lapsed(synced.window, cut, now)
-	case synced.requests == requests && synced.tokens == tokens &&
-		synced.day.start == day.start && synced.day.count == day.count:
+	case synced.requests == requests && synced.tokens == tokens && synced.day.same(day):
 		return nil
 	default:
 		requestsFrom, tokensFrom = synced.requests, synced.tokens
@@ -217,7 +250,7 @@ func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
 func lapsed(w *window, cut int64, now time.Time) bool {
 	return w != nil &&
 		w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
-		(w.dayCount() == 0 || now.UnixNano() >= w.dayEnd)
+		(dayOf(w).empty() || now.UnixNano() >= w.dayEnd)
 }
 
 // mergeDay works out the day to store from the one in memory and the one in the
@@ -228,41 +261,47 @@ func (c *change) mergeDay(file usageDay, now int64) usageDay {
 		written, known = c.synced.day, c.synced.file
 	}
 	if c.forget && file.generation == known.generation {
-		file.count -= known.count
+		file = file.plus(-known.count, -known.tokens)
 		file.generation++
 	}
-	// A day in memory that was written before has grown since, or its start went
-	// back with the wall clock. Any other is new to the database.
+	// A day in memory that was written before has grown since, or shrunk where a
+	// reservation was given back, or its start went back with the wall clock. Any
+	// other is new to the database.
 	mine := c.day
-	grown := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	same := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	count, tokens := mine.count-written.count, mine.tokens-written.tokens
 	switch {
 	case !file.current(now):
-		if grown && file.count == 0 && known.current(now) {
+		if same && file.empty() && known.current(now) {
 			// Somebody reset the model. What was written before stays forgotten.
-			mine.count = max(mine.count-written.count, 0)
+			mine.count, mine.tokens = max(count, 0), max(tokens, 0)
 		}
 		mine.generation = file.generation + 1
 		return mine
-	case !mine.current(now):
+	case !mine.lasts(now) || mine.empty() && !same:
 		return file
-	case grown:
-		file.count = max(addCounts(file.count, mine.count-written.count), 0)
+	case same:
+		if file.generation != known.generation {
+			// What was written before is not in this day, and cannot be taken back.
+			count, tokens = max(count, 0), max(tokens, 0)
+		}
+		file = file.plus(count, tokens)
 		if mine.start < written.start {
 			file.start = min(file.start, mine.start)
 		}
 	default:
-		file.count = addCounts(file.count, mine.count)
+		file = file.plus(mine.count, mine.tokens)
 		file.start = min(file.start, mine.start)
 	}
 	return file
 }
 
-// addCounts adds a count and what is to be added, which may be negative.
+// addCounts adds what is to be added, which may be negative, to a count.
 func addCounts(count, more int64) int64 {
-	if more > math.MaxInt64-count {
+	if more > 0 && count > math.MaxInt64-more {
 		return math.MaxInt64
 	}
-	return count + more
+	return max(count+more, 0)
 }
 
 // commit remembers what a transaction wrote.
@@ -298,7 +337,10 @@ func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 	if err := r.read(); err != nil {
 		return nil, nil, s.explain(err)
 	}
-	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen}
+	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen, cooldowns: make(map[string]int64)}
+	for model, until := range r.snapshot.cooldowns {
+		known.cooldowns[model] = until.UnixNano()
+	}
 	known.models = make(map[string]*syncedModel, len(r.snapshot.state))
 	for model, stats := range r.snapshot.state {
 		file := r.days[model]

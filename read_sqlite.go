@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,14 +23,14 @@ type rowReader struct {
 }
 
 func (r *rowReader) read() error {
-	r.snapshot = &snapshot{quotas: make(map[string]ModelQuota), state: make(map[string]*UsageStats)}
+	r.snapshot = newSnapshot()
 	r.days = make(map[string]usageDay)
 	for _, table := range sqliteTables {
 		if err := r.checkTypes(table); err != nil {
 			return err
 		}
 	}
-	for _, step := range []func() error{r.readQuotas, r.readRequests, r.readTokens, r.readDays} {
+	for _, step := range []func() error{r.readQuotas, r.readRequests, r.readTokens, r.readDays, r.readCooldowns} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -43,8 +44,9 @@ func (r *rowReader) read() error {
 // stores any value anywhere, and the driver would convert some of them silently.
 func (r *rowReader) checkTypes(t sqliteTable) error {
 	var wrong, field, value strings.Builder
-	for i, column := range t.columns {
-		condition := fmt.Sprintf("typeof(%s) <> '%s'", column, columnType(i))
+	columns := slices.Concat(t.columns, t.added)
+	for i, column := range columns {
+		condition := fmt.Sprintf("typeof(%s) <> '%s'", column, columnType(column))
 		if i > 0 {
 			wrong.WriteString(" OR ")
 		}
@@ -62,7 +64,7 @@ func (r *rowReader) checkTypes(t sqliteTable) error {
 	if err != nil {
 		return err
 	}
-	return damaged("%s of %q: %s is %q, want %s", t.name, clip(model), t.columns[i], clip(found), columnType(i))
+	return damaged("%s of %q: %s is %q, want %s", t.name, clip(model), columns[i], clip(found), columnType(columns[i]))
 }
 
 // each runs a query and visits its rows.
@@ -95,10 +97,11 @@ func (r *rowReader) stats(model []byte) *UsageStats {
 }
 
 func (r *rowReader) readQuotas() error {
-	return r.each("SELECT model, max_rpm, max_tpm, max_rpd FROM quotas", func(rows *sql.Rows) error {
+	return r.each("SELECT "+quotaColumns+" FROM quotas", func(rows *sql.Rows) error {
 		var model string
 		var q ModelQuota
-		if err := rows.Scan(&model, &q.MaxRPM, &q.MaxTPM, &q.MaxRPD); err != nil {
+		if err := rows.Scan(&model, &q.MaxRPM, &q.MaxTPM, &q.MaxRPD,
+			&q.MaxITPM, &q.MaxOTPM, &q.MaxTPD, &q.MaxInFlight, &q.DayZone); err != nil {
 			return damaged("quotas: %w", err)
 		}
 		if err := q.validate(model); err != nil {
@@ -123,36 +126,54 @@ func (r *rowReader) readRequests() error {
 }
 
 func (r *rowReader) readTokens() error {
-	return r.each("SELECT model, ts, count FROM tokens", func(rows *sql.Rows) error {
+	return r.each("SELECT model, ts, count, input FROM tokens", func(rows *sql.Rows) error {
 		var model sql.RawBytes
 		var ts int64
-		var count int
-		if err := rows.Scan(&model, &ts, &count); err != nil {
+		var count, input int
+		if err := rows.Scan(&model, &ts, &count, &input); err != nil {
 			return damaged("tokens: %w", err)
 		}
 		if count < 0 {
 			return damaged("tokens of %q: count is %d, want 0 or more", clip(string(model)), count)
 		}
+		if input < 0 || input > count {
+			return damaged("tokens of %q: input is %d, want between 0 and the count, %d", clip(string(model)), input, count)
+		}
 		stats := r.stats(model)
-		stats.Tokens = append(stats.Tokens, TokenEntry{Time: time.Unix(0, ts), Count: count})
+		stats.Tokens = append(stats.Tokens, TokenEntry{Time: time.Unix(0, ts), Count: count, Input: input})
 		return nil
 	})
 }
 
 func (r *rowReader) readDays() error {
-	return r.each("SELECT model, rowid, day_start, day_count FROM daily", func(rows *sql.Rows) error {
+	return r.each("SELECT model, rowid, day_start, day_count, day_tokens FROM daily", func(rows *sql.Rows) error {
 		var model string
 		var rowid, start int64
-		var count int
-		if err := rows.Scan(&model, &rowid, &start, &count); err != nil {
+		var count, tokens int
+		if err := rows.Scan(&model, &rowid, &start, &count, &tokens); err != nil {
 			return damaged("daily: %w", err)
 		}
 		if count < 0 {
 			return damaged("daily of %q: day_count is %d, want 0 or more", clip(model), count)
 		}
+		if tokens < 0 {
+			return damaged("daily of %q: day_tokens is %d, want 0 or more", clip(model), tokens)
+		}
 		stats := r.stats([]byte(model))
-		stats.DayStart, stats.DayCount = dayTime(start), count
-		r.days[model] = usageDay{start, int64(count), generationOf(rowid)}
+		stats.DayStart, stats.DayCount, stats.DayTokens = dayTime(start), count, tokens
+		r.days[model] = usageDay{start: start, count: int64(count), tokens: int64(tokens), generation: generationOf(rowid)}
+		return nil
+	})
+}
+
+func (r *rowReader) readCooldowns() error {
+	return r.each("SELECT model, until FROM cooldowns", func(rows *sql.Rows) error {
+		var model string
+		var until int64
+		if err := rows.Scan(&model, &until); err != nil {
+			return damaged("cooldowns: %w", err)
+		}
+		r.snapshot.cooldowns[model] = time.Unix(0, until)
 		return nil
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // rowsPerInsert is how many rows one statement inserts. More make a statement
@@ -26,6 +27,9 @@ type rowWriter struct {
 	requests, tokens *rowInserter
 	stmts            map[string]*sql.Stmt
 }
+
+// quotaColumns are those of the table quotas, in the order of ModelQuota.
+const quotaColumns = "model, max_rpm, max_tpm, max_rpd, max_itpm, max_otpm, max_tpd, max_in_flight, day_zone"
 
 // writeQuotas stores the quotas that differ from those that the database is
 // known to hold, and returns which it then holds. Of a model that it is not
@@ -47,8 +51,9 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 		if s, ok := supplied[model]; ok && s == quota && !exists {
 			verb = "IGNORE"
 		}
-		result, err := w.exec("INSERT OR "+verb+" INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES (?, ?, ?, ?)",
-			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD)
+		result, err := w.exec("INSERT OR "+verb+" INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD,
+			quota.MaxITPM, quota.MaxOTPM, quota.MaxTPD, quota.MaxInFlight, quota.DayZone)
 		if err != nil {
 			return nil, fmt.Errorf("write quotas: %w", err)
 		}
@@ -68,15 +73,52 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 	return written, nil
 }
 
+// dropCooldowns deletes the cooldowns that are over.
+func (w *rowWriter) dropCooldowns() error {
+	if _, err := w.tx.Exec("DELETE FROM cooldowns WHERE until <= ?", w.now); err != nil {
+		return fmt.Errorf("drop cooldowns: %w", err)
+	}
+	return nil
+}
+
+// writeCooldowns stores the cooldowns that differ from those that the database
+// is known to hold, and returns which are known then. Of two for a model the
+// later stays. One that is known and gone from memory was reset, as was one that
+// is earlier in memory; it goes, unless others have written a later one.
+func (w *rowWriter) writeCooldowns(known map[string]int64, cooldowns map[string]time.Time) (map[string]int64, error) {
+	for _, model := range slices.Sorted(maps.Keys(known)) {
+		if until, exists := cooldowns[model]; exists && unixNano(until) >= known[model] {
+			continue
+		}
+		if _, err := w.exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, known[model]); err != nil {
+			return nil, fmt.Errorf("write cooldowns: %w", err)
+		}
+	}
+	written := make(map[string]int64, len(cooldowns))
+	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
+		until := unixNano(cooldowns[model])
+		written[model] = until
+		if was, exists := known[model]; exists && was == until {
+			continue
+		}
+		if _, err := w.exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
+			ON CONFLICT (model) DO UPDATE SET until = max(until, excluded.until)`, model, until); err != nil {
+			return nil, fmt.Errorf("write cooldowns: %w", err)
+		}
+	}
+	return written, nil
+}
+
 // learnDays reads the days that others wrote since this limiter last looked: the
-// next Persist has to know what this one found there. A day without a count is
+// next Persist has to know what this one found there. A day without anything is
 // as one that was deleted, which does not show.
 func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 	if len(models) == 0 {
 		return nil
 	}
 	w.learned = make(map[*syncedModel]usageDay)
-	rows, err := w.tx.Query("SELECT model, rowid, day_start, day_count FROM daily WHERE rowid > ? AND day_count <> 0", w.seen.daily)
+	rows, err := w.tx.Query(`SELECT model, rowid, day_start, day_count, day_tokens FROM daily
+		WHERE rowid > ? AND (day_count <> 0 OR day_tokens <> 0)`, w.seen.daily)
 	if err != nil {
 		return fmt.Errorf("read days: %w", err)
 	}
@@ -85,7 +127,7 @@ func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 		var model string
 		var rowid int64
 		var file usageDay
-		if err := rows.Scan(&model, &rowid, &file.start, &file.count); err != nil {
+		if err := rows.Scan(&model, &rowid, &file.start, &file.count, &file.tokens); err != nil {
 			return damaged("daily: %w", err)
 		}
 		if synced := models[model]; synced != nil {
@@ -127,7 +169,7 @@ func (w *rowWriter) write(changes []*change) error {
 			}
 		}
 		for _, e := range c.tokens {
-			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count); err != nil {
+			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 				return fmt.Errorf("write tokens: %w", err)
 			}
 		}
@@ -158,7 +200,7 @@ func (w *rowWriter) begin() error {
 	w.next = rowids{max(last.requests+1, w.now), max(last.tokens+1, w.now), max(last.daily+1, w.now)}
 	w.next.daily += generations - w.next.daily%generations
 	w.requests = &rowInserter{tx: w.tx, head: "INSERT INTO requests (rowid, model, ts) VALUES ", columns: 3, next: &w.next.requests}
-	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count) VALUES ", columns: 4, next: &w.next.tokens}
+	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count, input) VALUES ", columns: 5, next: &w.next.tokens}
 	return nil
 }
 
@@ -208,13 +250,13 @@ func (w *rowWriter) forget(model string) error {
 
 // writeDay merges the day in memory with the one in the database.
 func (w *rowWriter) writeDay(c *change) error {
-	stmt, err := w.prepared("SELECT rowid, day_start, day_count FROM daily WHERE model = ?")
+	stmt, err := w.prepared("SELECT rowid, day_start, day_count, day_tokens FROM daily WHERE model = ?")
 	if err != nil {
 		return err
 	}
 	var rowid int64
 	var file usageDay
-	err = stmt.QueryRow(c.model).Scan(&rowid, &file.start, &file.count)
+	err = stmt.QueryRow(c.model).Scan(&rowid, &file.start, &file.count, &file.tokens)
 	exists := err == nil
 	switch {
 	case exists:
@@ -236,8 +278,8 @@ func (w *rowWriter) writeDay(c *change) error {
 		return nil
 	}
 	c.file.generation %= generations
-	_, err = w.exec("INSERT OR REPLACE INTO daily (rowid, model, day_start, day_count) VALUES (?, ?, ?, ?)",
-		w.next.daily+c.file.generation, c.model, c.file.start, c.file.count)
+	_, err = w.exec("INSERT OR REPLACE INTO daily (rowid, model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?, ?)",
+		w.next.daily+c.file.generation, c.model, c.file.start, c.file.count, c.file.tokens)
 	w.next.daily += generations
 	return err
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"time"
 )
@@ -17,6 +18,9 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	if zone, ok := zones.Load(name); ok {
 		return zone.(*time.Location), nil
+	}
+	if path.Clean(name) != name { // another way to write a name, of which there is no end
+		return nil, unknownZone(name, errors.New("not an IANA name"))
 	}
 	if name == "Local" { // not the name of a zone, and another one on another machine
 		return nil, unknownZone(name, errors.New("not an IANA name"))
