@@ -189,10 +189,15 @@ func (p *lineScanner) tokenEntry() (e TokenEntry, err error) {
 	if err := p.count("count", &e.Count); err != nil || p.indent != indent {
 		return e, err
 	}
+	line := p.number
 	if err := p.count("input", &e.Input); err != nil {
 		return e, err
 	}
-	return e, e.checkInput()
+	if err := e.checkInput(); err != nil {
+		p.number = line
+		return e, err
+	}
+	return e, nil
 }
 
 func (p *lineScanner) cooldown(s *snapshot, model string, indent int) error {

@@ -41,7 +41,7 @@ var sqliteOldSchemas = []struct {
 	{"with the columns in another order", []string{sqliteDocumented, `ALTER TABLE quotas ADD COLUMN day_zone TEXT NOT NULL DEFAULT ''`,
 		`ALTER TABLE quotas ADD COLUMN max_in_flight INTEGER NOT NULL DEFAULT 0`}, "0"},
 	{"with all of the columns", []string{sqliteDocumented, sqliteAdded}, "0"},
-	{"with tables of another program beside", []string{sqliteDocumented, `CREATE TABLE customers (name TEXT)`, `CREATE VIEW v AS SELECT * FROM quotas`,
+	{"with tables of another program beside", []string{sqliteDocumented, `CREATE TABLE customers (name TEXT)`, `CREATE VIEW v AS SELECT * FROM quotas`, `CREATE VIEW broken AS SELECT * FROM gone`,
 		`CREATE TRIGGER t AFTER INSERT ON customers BEGIN DELETE FROM customers; END`}, "0"},
 	{"with WAL", []string{`PRAGMA journal_mode=WAL`, sqliteDocumented}, "0"},
 }

@@ -210,7 +210,7 @@ func TestYAMLLargeFilesWithUnknownZones(t *testing.T) {
 	long := "state:\n  m:\n    requests:\n" + strings.Repeat("      - 2026-02-20T14:32:01.123456789Z\n", 40_000)
 	for text, want := range map[string]string{
 		"quotas:\n  m:\n    day_zone: Mars/Base\n":                                                    "line 40006: day_zone: invalid quota: unknown time zone \"Mars/Base\"",
-		"  n:\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 1\n        input: 2\n": "input: 2 is more than the count, 1",
+		"  n:\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 1\n        input: 2\n": "line 40008: input: 2 is more than the count, 1",
 	} {
 		if err := os.WriteFile(path, []byte(long+text), 0o600); err != nil {
 			t.Fatal(err)
