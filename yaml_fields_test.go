@@ -3,11 +3,13 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -306,6 +308,41 @@ func TestCooldownsOfFarYears(t *testing.T) {
 		}
 		if got := reader.cooldowns["m"].UTC(); got.Year() != year {
 			t.Errorf("%s: loaded %v", backend, got)
+		}
+	}
+}
+
+// Cooldowns come and go while others persist and load.
+func TestCooldownsDuringPersistAndLoad(t *testing.T) {
+	for _, backend := range fieldsBackends {
+		path := filepath.Join(t.TempDir(), "state")
+		rl := fieldsLimiter(t, backend, path)
+		until := time.Now().Add(time.Hour)
+		var other sync.WaitGroup
+		other.Go(func() {
+			for i := range 20_000 {
+				rl.mu.Lock()
+				if rl.cooldowns == nil {
+					rl.cooldowns = make(map[string]time.Time)
+				}
+				rl.cooldowns[fmt.Sprint("m", i%100)] = until.Add(time.Duration(i))
+				delete(rl.cooldowns, fmt.Sprint("m", (i+50)%100))
+				rl.mu.Unlock()
+			}
+		})
+		for range 5 {
+			if err := errors.Join(rl.Persist(), rl.Load()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other.Wait()
+		want := len(rl.cooldowns)
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		again := fieldsLimiter(t, backend, path)
+		if err := again.Load(); err != nil || len(again.cooldowns) != want {
+			t.Errorf("%s: %v, %d cooldowns stored, want %d", backend, err, len(again.cooldowns), want)
 		}
 	}
 }
