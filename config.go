@@ -131,7 +131,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rl.sqlite, err = openSQLite(dbPath); err != nil {
+	if rl.sqlite, err = openSQLite(dbPath, nil); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	return rl, nil

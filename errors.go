@@ -10,9 +10,10 @@ var (
 	// ErrInvalidTokens is returned by WaitForCapacity for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 
-	// ErrInvalidQuota is returned by a constructor for a negative limit, and by
-	// Load and MigrateYAMLToSQLite for one that is no integer of zero or more.
-	// The error names the model, the field and the value.
+	// ErrInvalidQuota is returned by a constructor for a negative limit or an
+	// unknown time zone, and by Load and MigrateYAMLToSQLite for a limit that is
+	// no integer of zero or more, or such a zone. The error names the model, the
+	// field and the value.
 	ErrInvalidQuota = errors.New("invalid quota")
 
 	// ErrNeverFits is what a LimitError unwraps to when the request can never

@@ -128,6 +128,34 @@ func (p *lineScanner) time(key string, into *time.Time) error {
 	return p.next()
 }
 
+// zone reads a time zone.
+func (p *lineScanner) zone(key string, into *string) error {
+	text, err := p.value(key)
+	if err != nil {
+		return err
+	}
+	name := string(text)
+	if !plainText(name) {
+		if name, err = unquote(name); err != nil {
+			return err
+		}
+	}
+	if _, err := loadZone(name); err != nil {
+		return invalidQuota(inField(key, err))
+	}
+	*into = name
+	return p.next()
+}
+
+// unquote reads a text in quotes as yamlName makes them.
+func unquote(quoted string) (string, error) {
+	text, err := strconv.Unquote(quoted)
+	if err != nil || strconv.QuoteToASCII(text) != quoted {
+		return "", errLayout
+	}
+	return text, nil
+}
+
 // value returns what follows "key: " in the line.
 func (p *lineScanner) value(key string) ([]byte, error) {
 	t, n := p.text, len(key)

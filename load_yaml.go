@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxForeignYAML is the largest state file, in bytes, that is read in a layout
@@ -66,6 +67,44 @@ func readYAML(f io.ReadSeeker) (*snapshot, error) {
 		return nil, fmt.Errorf("larger than %d bytes and not in the layout that Persist writes: %w", maxForeignYAML, lineErr)
 	}
 	return parseYAML(data)
+}
+
+func newSnapshot() *snapshot {
+	return &snapshot{
+		quotas:    make(map[string]ModelQuota),
+		state:     make(map[string]*UsageStats),
+		cooldowns: make(map[string]time.Time),
+	}
+}
+
+// limit returns the limit of that key in a file; nil where there is none.
+func (q *ModelQuota) limit(key string) *int {
+	switch key {
+	case "max_rpm":
+		return &q.MaxRPM
+	case "max_tpm":
+		return &q.MaxTPM
+	case "max_rpd":
+		return &q.MaxRPD
+	case "max_itpm":
+		return &q.MaxITPM
+	case "max_otpm":
+		return &q.MaxOTPM
+	case "max_tpd":
+		return &q.MaxTPD
+	case "max_in_flight":
+		return &q.MaxInFlight
+	}
+	return nil
+}
+
+// checkInput refuses more input tokens than there are tokens: like a negative
+// count, no version ever wrote that.
+func (e TokenEntry) checkInput() error {
+	if e.Input > e.Count {
+		return inField("input", fmt.Errorf("%d is more than the count, %d", e.Input, e.Count))
+	}
+	return nil
 }
 
 // corruptError is a state file that cannot be read for one. Its text is short

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// MigrateYAMLToSQLite writes the quotas and the usage of a YAML state file into
-// a SQLite database, which then holds that and nothing else; it is created where
+// MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML
+// state file into a SQLite database, which then holds that and nothing else; it is created where
 // it is missing. Running it again gives the same database.
 //
 // A missing or unreadable YAML file is an error (ErrCorruptState for the
@@ -47,13 +47,9 @@ func replaceDatabase(path string, s *snapshot) error {
 }
 
 func fillDatabase(path string, s *snapshot) error {
-	store, err := openSQLite(path)
+	store, err := openSQLite(path, s.writeTo)
 	if err != nil {
 		return err
-	}
-	if err := inTransaction(store.db, s.writeTo); err != nil {
-		store.close()
-		return store.explain(err)
 	}
 	return store.close()
 }
@@ -70,12 +66,15 @@ func (s *snapshot) writeTo(tx *sql.Tx) error {
 	if _, err := w.writeQuotas(nil, s.quotas, nil); err != nil {
 		return err
 	}
+	if _, err := w.writeCooldowns(nil, s.cooldowns); err != nil {
+		return err
+	}
 	var changes []*change
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {
 		stats := s.state[model]
 		changes = append(changes, &change{
 			model: model, requests: stats.Requests, tokens: stats.Tokens,
-			day: usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount)},
+			day: usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
 		})
 	}
 	return w.write(changes)

@@ -22,6 +22,11 @@ const migrateYAML = `quotas:
         max_rpm: 10
         max_tpm: 1000
         max_rpd: 100
+        max_itpm: 11
+        max_otpm: 12
+        max_tpd: 13
+        max_in_flight: 14
+        day_zone: Asia/Tokyo
     "odd \x00 name":
         max_rpm: 1
         max_tpm: 0
@@ -34,15 +39,22 @@ state:
         tokens:
             - time: 2026-02-20T14:32:01.123456789Z
               count: 1500
+              input: 700
             - time: 2026-02-20T14:32:02Z
               count: 0
         day_start: 2026-02-20T00:00:00Z
         day_count: 42
+        day_tokens: 4200
     "never used":
         requests: []
         tokens: []
         day_start: 0001-01-01T00:00:00Z
         day_count: 0
+cooldowns:
+    m:
+        until: 2126-02-20T14:32:01.123456789Z
+    "over":
+        until: 2026-02-20T14:32:01.123456789Z
 `
 
 // migrateContent is all that a database holds.
@@ -52,6 +64,7 @@ func migrateContent(t *testing.T, path string) string {
 	for _, query := range []string{
 		`SELECT * FROM quotas ORDER BY 1`, `SELECT * FROM requests ORDER BY 1, 2`,
 		`SELECT * FROM tokens ORDER BY 1, 2, 3`, `SELECT * FROM daily ORDER BY 1`,
+		`SELECT * FROM cooldowns ORDER BY 1`,
 	} {
 		all = append(all, sqliteQuery(t, path, query)...)
 	}
@@ -62,10 +75,11 @@ func migrateWantContent(t *testing.T, path string) {
 	t.Helper()
 	start := time.Date(2026, 2, 20, 14, 32, 1, 123456789, time.UTC).UnixNano()
 	next := time.Date(2026, 2, 20, 14, 32, 2, 0, time.UTC).UnixNano()
-	want := fmt.Sprint("m 10 1000 100\nodd \x00 name 1 0 0\n",
+	want := fmt.Sprint("m 10 1000 100 11 12 13 14 Asia/Tokyo\nodd \x00 name 1 0 0 0 0 0 0 \n",
 		"m ", start, "\nm ", next, "\n",
-		"m ", start, " 1500\nm ", next, " 0\n",
-		"m ", time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC).UnixNano(), " 42\nnever used -9223372036854775808 0")
+		"m ", start, " 1500 700\nm ", next, " 0 0\n",
+		"m ", time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC).UnixNano(), " 42 4200\nnever used -9223372036854775808 0 0\n",
+		"m ", start+int64(36524*24*time.Hour), "\nover ", start)
 	if got := migrateContent(t, path); got != want {
 		t.Errorf("the database holds\n%s\nwant\n%s", got, want)
 	}
@@ -201,7 +215,7 @@ func TestMigrateFails(t *testing.T) {
 		{"source is missing, and target", nothing, nothing, []error{fs.ErrNotExist}},
 		{"source is a folder", folder, valid, nil},
 		{"source is no YAML", write("\x00\x01"), valid, []error{ratelimit.ErrCorruptState}},
-		{"source is cut off", write(migrateYAML[:400]), valid, []error{ratelimit.ErrCorruptState}},
+		{"source is cut off", write(migrateYAML[:strings.Index(migrateYAML, "count: 1500")-20]), valid, []error{ratelimit.ErrCorruptState}},
 		{"source has a negative limit", write(strings.Replace(migrateYAML, "max_rpm: 10", "max_rpm: -10", 1)), valid,
 			[]error{ratelimit.ErrCorruptState, ratelimit.ErrInvalidQuota}},
 		{"source has a negative count", write(strings.Replace(migrateYAML, "count: 1500", "count: -1", 1)), valid, []error{ratelimit.ErrCorruptState}},

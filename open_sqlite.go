@@ -18,63 +18,13 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// sqliteFormat is the newest format of the database that this version knows, as
-// its user_version. 0 is a file without one, of the same tables.
-const sqliteFormat = 1
-
-const sqliteCreate = `
-CREATE TABLE IF NOT EXISTS quotas (
-	model TEXT PRIMARY KEY,
-	max_rpm INTEGER NOT NULL DEFAULT 0,
-	max_tpm INTEGER NOT NULL DEFAULT 0,
-	max_rpd INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS requests (
-	model TEXT NOT NULL,
-	ts INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS tokens (
-	model TEXT NOT NULL,
-	ts INTEGER NOT NULL,
-	count INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS daily (
-	model TEXT PRIMARY KEY,
-	day_start INTEGER NOT NULL,
-	day_count INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX IF NOT EXISTS idx_requests_model_ts ON requests(model, ts);
-CREATE INDEX IF NOT EXISTS idx_tokens_model_ts ON tokens(model, ts);
-`
-
-// sqliteTables is what sqliteCreate makes. The first column of each is the
-// model, a text; all others are integers.
-var sqliteTables = []sqliteTable{
-	{"quotas", []string{"model", "max_rpm", "max_tpm", "max_rpd"}, true},
-	{"requests", []string{"model", "ts"}, false},
-	{"tokens", []string{"model", "ts", "count"}, false},
-	{"daily", []string{"model", "day_start", "day_count"}, true},
-}
-
-type sqliteTable struct {
-	name    string
-	columns []string
-	keyed   bool // the model is the primary key
-}
-
-// columnType is the type of the i-th column of a table, and of all its values.
-func columnType(i int) string {
-	if i == 0 {
-		return "text"
-	}
-	return "integer"
-}
-
 // busyFor is how long opening keeps trying while other processes hold the file.
 const busyFor = 10 * time.Second
 
-// openSQLite opens the database at path, and creates it where it is missing.
-func openSQLite(path string) (*sqliteStore, error) {
+// openSQLite opens the database at path, and creates it where it is missing. What
+// fill writes, if anything, is stored together with the tables and columns that
+// were missing, or nothing is.
+func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("open database: path is %q", path)
 	}
@@ -84,7 +34,7 @@ func openSQLite(path string) (*sqliteStore, error) {
 	}
 	s := &sqliteStore{path: path}
 	for started := time.Now(); ; {
-		s.db, err = connect(path)
+		s.db, err = connect(path, fill)
 		if err == nil {
 			return s, nil
 		}
@@ -157,7 +107,7 @@ func dsn(path string, params url.Values) string {
 //
 // A file that is not ours must stay as it is, and already the change to WAL
 // writes to it. So the first connection reads only.
-func connect(path string) (*sql.DB, error) {
+func connect(path string, fill func(*sql.Tx) error) (*sql.DB, error) {
 	if info, err := os.Lstat(path); err == nil && info.Size() == 1 {
 		return nil, damaged("a file of one byte, which SQLite would take for an empty one")
 	}
@@ -175,7 +125,13 @@ func connect(path string) (*sql.DB, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	if err := inTransaction(db, ensureSchema); err != nil {
+	err = inTransaction(db, func(tx *sql.Tx) error {
+		if err := ensureSchema(tx); err != nil || fill == nil {
+			return err
+		}
+		return fill(tx)
+	})
+	if err != nil {
 		db.Close()
 		return nil, err
 	}
@@ -208,104 +164,6 @@ func inspect(path string, params url.Values) error {
 	}
 	_, err = checkSchema(tx)
 	return err
-}
-
-// ensureSchema creates what is missing in an empty database, and refuses one
-// that is not ours.
-func ensureSchema(tx *sql.Tx) error {
-	empty, err := checkSchema(tx)
-	if err != nil {
-		return err
-	}
-	if _, err := tx.Exec(sqliteCreate); err != nil {
-		return err
-	}
-	if !empty {
-		return nil
-	}
-	_, err = tx.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, sqliteFormat))
-	return err
-}
-
-// checkSchema makes sure that a database is empty or has our tables, with
-// nothing that runs code on them. Some of ours without any of another program's
-// are those of a process that died while it made them.
-func checkSchema(tx *sql.Tx) (empty bool, err error) {
-	var version int
-	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
-		return false, err
-	}
-	if version < 0 || version > sqliteFormat {
-		return false, damaged("format %d, this version knows up to %d", version, sqliteFormat)
-	}
-	var ours, others int
-	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master
-		WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`).Scan(&others); err != nil {
-		return false, err
-	}
-	for _, table := range sqliteTables {
-		exists, err := table.check(tx)
-		if err != nil {
-			return false, err
-		}
-		if exists {
-			ours++
-			others--
-		}
-	}
-	if others > 0 && ours < len(sqliteTables) {
-		return false, damaged("a database of another program")
-	}
-	return ours == 0, nil
-}
-
-// check makes sure that a table, if it exists, is an ordinary one with the
-// columns that we use and no others. It asks by PRAGMA statements, because the
-// functions of the same purpose can be hidden by a table of their name.
-func (t sqliteTable) check(tx *sql.Tx) (exists bool, err error) {
-	var kind, strict string
-	var columns, withoutRowid int
-	err = tx.QueryRow(`PRAGMA main.table_list(`+t.name+`)`).
-		Scan(new(string), new(string), &kind, &columns, &withoutRowid, &strict)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if kind != "table" || withoutRowid != 0 || columns != len(t.columns) {
-		return false, damaged("the table %s is not ours: a %s of %d columns", t.name, kind, columns)
-	}
-	var triggers int
-	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE`,
-		t.name).Scan(&triggers); err != nil {
-		return false, err
-	}
-	if triggers > 0 {
-		return false, damaged("the table %s has a trigger", t.name)
-	}
-	return true, t.checkColumns(tx)
-}
-
-func (t sqliteTable) checkColumns(tx *sql.Tx) error {
-	rows, err := tx.Query(`PRAGMA main.table_xinfo(` + t.name + `)`)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for i := 0; rows.Next(); i++ {
-		var name, kind string
-		var key, hidden int
-		if err := rows.Scan(new(int), &name, &kind, new(int), new(any), &key, &hidden); err != nil {
-			return err
-		}
-		isKey := t.keyed && i == 0
-		if i >= len(t.columns) || !strings.EqualFold(name, t.columns[i]) || !strings.EqualFold(kind, columnType(i)) ||
-			hidden != 0 || isKey != (key != 0) {
-			return damaged("the table %s is not ours: its column %q", t.name, clip(name))
-		}
-	}
-	return rows.Err()
 }
 
 // damage is a finding in the content of a database.

@@ -29,7 +29,7 @@ func parseYAML(data []byte) (*snapshot, error) {
 	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("a second document")
 	}
-	s := &snapshot{quotas: make(map[string]ModelQuota), state: make(map[string]*UsageStats)}
+	s := newSnapshot()
 	if doc.Kind == 0 {
 		return s, nil
 	}
@@ -43,6 +43,8 @@ func parseYAML(data []byte) (*snapshot, error) {
 			return eachField(value, s.addQuota)
 		case "state":
 			return eachField(value, s.addStats)
+		case "cooldowns":
+			return eachField(value, s.addCooldown)
 		}
 		return nil
 	})
@@ -169,13 +171,10 @@ func eachItem(n *yaml.Node, visit func(*yaml.Node) error) error {
 func (s *snapshot) addQuota(model string, n *yaml.Node) error {
 	var q ModelQuota
 	err := eachField(n, func(key string, value *yaml.Node) (err error) {
-		switch key {
-		case "max_rpm":
-			q.MaxRPM, err = countOf(value)
-		case "max_tpm":
-			q.MaxTPM, err = countOf(value)
-		case "max_rpd":
-			q.MaxRPD, err = countOf(value)
+		if limit := q.limit(key); limit != nil {
+			*limit, err = countOf(value)
+		} else if key == "day_zone" {
+			q.DayZone, err = zoneOf(value)
 		}
 		return err
 	})
@@ -204,9 +203,23 @@ func (s *snapshot) addStats(model string, n *yaml.Node) error {
 			stats.DayStart, err = timeOf(value)
 		case "day_count":
 			stats.DayCount, err = countOf(value)
+		case "day_tokens":
+			stats.DayTokens, err = countOf(value)
 		}
 		return err
 	})
+}
+
+func (s *snapshot) addCooldown(model string, n *yaml.Node) error {
+	var until time.Time
+	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+		if key == "until" {
+			until, err = timeOf(value)
+		}
+		return err
+	})
+	s.cooldowns[model] = until
+	return err
 }
 
 func tokenEntryOf(n *yaml.Node) (e TokenEntry, err error) {
@@ -219,10 +232,15 @@ func tokenEntryOf(n *yaml.Node) (e TokenEntry, err error) {
 			e.Time, err = timeOf(value)
 		case "count":
 			e.Count, err = countOf(value)
+		case "input":
+			e.Input, err = countOf(value)
 		}
 		return err
 	})
-	return e, err
+	if err != nil {
+		return e, err
+	}
+	return e, e.checkInput()
 }
 
 // countOf reads a decimal integer of zero or more. YAML 1.1 would read 010 as 8;
@@ -253,6 +271,15 @@ func timeOf(n *yaml.Node) (time.Time, error) {
 		}
 	}
 	return time.Time{}, wrongType(n, "a time of RFC 3339")
+}
+
+// zoneOf reads the name of a time zone.
+func zoneOf(n *yaml.Node) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return "", wrongType(n, "a text")
+	}
+	_, err := loadZone(n.Value)
+	return n.Value, err
 }
 
 func wrongType(n *yaml.Node, want string) error {

@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// snapshot is quotas and usage as they are stored, apart from any limiter.
+// snapshot is quotas, usage and cooldowns as they are stored, apart from any
+// limiter.
 type snapshot struct {
 	quotas    map[string]ModelQuota
 	state     map[string]*UsageStats
 	cooldowns map[string]time.Time
 }
 
-// Persist writes quotas and usage to the state file. It holds up other calls
-// only while it notes what there is, never while it writes, and with very many
-// models lets them in between. Concurrent calls take turns.
-// A quota with a negative limit is left out, because no Load would accept it.
+// Persist writes quotas, usage and cooldowns to the state file. It holds up
+// other calls only while it notes what there is, never while it writes, and with
+// very many models lets them in between. Concurrent calls take turns.
+// A quota with a negative limit or an unknown zone is left out, because no Load
+// would accept it, and so is a cooldown that is over.
 //
 // With YAML the file is replaced as a whole: a crash leaves the old or the new
 // one. What another process wrote there is overwritten. A file that Load could
 // not read is first moved aside, to its name followed by ".corrupt-" and the time.
 //
 // With SQLite only what is new is written, and what other processes wrote since
-// this limiter's last Load or Persist is kept, day counts included. On a closed
-// limiter it returns ErrClosed.
+// this limiter's last Load or Persist is kept, day counts included; of two
+// cooldowns of a model the later stays. On a closed limiter it returns ErrClosed.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
@@ -46,13 +48,15 @@ func (rl *RateLimiter) Persist() error {
 // Load reads the state file. The usage in memory is replaced by the file's, so
 // that charges which were not persisted are gone. For quotas, what the program
 // said itself (Config.Quotas, SetQuota) wins over the file, and the file over
-// default profiles. A missing file changes nothing and is no error. Whoever waits
-// in WaitForCapacity looks again at once.
+// default profiles. Of a model's cooldowns in memory and in the file, the later
+// wins. A missing file changes nothing and is no error. Whoever waits in
+// WaitForCapacity looks again at once.
 //
 // A file that cannot be read for what it should be is an error that wraps
 // ErrCorruptState and names the field and its value, and for a limit that is no
-// integer of zero or more also ErrInvalidQuota; limiter and file stay as they were. With SQLite, on a
-// closed limiter, it returns ErrClosed.
+// integer of zero or more, or a zone that is not known, also ErrInvalidQuota;
+// limiter and file stay as they were. With SQLite, on a closed limiter, it
+// returns ErrClosed.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
@@ -70,7 +74,7 @@ func (rl *RateLimiter) load() error {
 		if err != nil {
 			return err
 		}
-		rl.replace(loaded)
+		rl.replace(loaded, true)
 		rl.sqlite.remember(loaded, synced)
 		return nil
 	}
@@ -79,13 +83,14 @@ func (rl *RateLimiter) load() error {
 	if err != nil || loaded == nil {
 		return err
 	}
-	rl.replace(loaded)
+	rl.replace(loaded, false)
 	return nil
 }
 
 // replace takes over what was loaded. The windows are made before the lock is
-// taken, so that no other call waits for that.
-func (rl *RateLimiter) replace(loaded *snapshot) {
+// taken, so that no other call waits for that. What comes from a database is
+// stored there.
+func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.mergeFile(loaded.quotas)
 	zones := rl.zonesOf(loaded.state)
 	rl.mu.Lock()
@@ -93,8 +98,15 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 	now := rl.clock.at(instant)
 	rl.mu.Unlock()
 	for model, stats := range loaded.state {
-		rl.newWindow(stats, zones[model], instant, now)
+		w := rl.newWindow(stats, zones[model], instant, now)
+		if stored && !w.ahead {
+			// The database still has times from the future, which would count anew
+			// at every load: the next Persist replaces them.
+			w.requests.allStored()
+			w.tokens.allStored()
+		}
 	}
+	rl.mergeCooldowns(loaded.cooldowns, now)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
@@ -122,6 +134,24 @@ func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
 	return zones
 }
 
+// mergeCooldowns takes over the cooldowns of a file that are not over, where
+// memory has none that is later: a program may persist and load in turns to see
+// what others did, and must not lose one by that.
+func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.Time) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	turn := rl.takeTurnLocked()
+	for model, until := range cooldowns {
+		if until.After(now) && until.After(rl.cooldowns[model]) {
+			if rl.cooldowns == nil {
+				rl.cooldowns = make(map[string]time.Time)
+			}
+			rl.cooldowns[model] = until
+		}
+		turn.nextLocked()
+	}
+}
+
 // snapshot notes what is to be stored. It copies no entries: until done is
 // called their storage is left alone, and other calls wait for a copy of the
 // slices' ends alone. Room for those is made before the lock is taken.
@@ -144,20 +174,27 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 			stats.window.pin(reading)
 		}
 		entries = append(entries, entry{model, UsageStats{
-			Requests: stats.Requests,
-			Tokens:   stats.Tokens,
-			DayStart: stats.DayStart,
-			DayCount: stats.DayCount,
+			Requests:  stats.Requests,
+			Tokens:    stats.Tokens,
+			DayStart:  stats.DayStart,
+			DayCount:  stats.DayCount,
+			DayTokens: stats.DayTokens,
 		}})
 	}
+	cooldowns := rl.liveCooldowns()
 	rl.walk(note)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
 	if rl.resetsSince(resets) {
 		entries = entries[:0]
+		cooldowns = rl.liveCooldowns()
 		rl.walk(note)
 	}
-	s = &snapshot{quotas: rl.validQuotas(), state: make(map[string]*UsageStats, len(entries))}
+	s = &snapshot{
+		quotas:    rl.validQuotas(),
+		state:     make(map[string]*UsageStats, len(entries)),
+		cooldowns: cooldowns,
+	}
 	for i := range entries {
 		s.state[entries[i].model] = &entries[i].stats
 	}
@@ -179,4 +216,14 @@ func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
 		return quota.validate(model) != nil
 	})
 	return quotas
+}
+
+// liveCooldowns copies the cooldowns that are not over.
+func (rl *RateLimiter) liveCooldowns() map[string]time.Time {
+	rl.mu.RLock()
+	cooldowns := maps.Clone(rl.cooldowns)
+	rl.mu.RUnlock()
+	now := time.Now()
+	maps.DeleteFunc(cooldowns, func(_ string, until time.Time) bool { return !until.After(now) })
+	return cooldowns
 }

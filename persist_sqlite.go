@@ -28,9 +28,10 @@ type sqliteStore struct {
 // knowledge is what a limiter knows of the database, as of its last Load or
 // Persist.
 type knowledge struct {
-	quotas map[string]ModelQuota
-	models map[string]*syncedModel
-	seen   rowids
+	quotas    map[string]ModelQuota
+	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written
+	models    map[string]*syncedModel
+	seen      rowids
 }
 
 // rowids are one of each table: the largest that there were, or the next.
@@ -40,10 +41,9 @@ type rowids struct{ requests, tokens, daily int64 }
 
 // syncedModel is what the database holds of a model.
 type syncedModel struct {
-	window           *window // whose entries it holds, up to these totals
-	requests, tokens int
-	day              usageDay // the day in memory, whose count is in there
-	file             usageDay // the day in there, with the counts of others
+	window *window  // whose entries it holds, up to these totals
+	day    usageDay // the day in memory, whose counts are in there
+	file   usageDay // the day in there, with the counts of others
 
 	loaded *UsageStats // while a Load is under way, what will have the window
 	round  int         // the last call of changes that met the model in memory
@@ -51,15 +51,52 @@ type syncedModel struct {
 
 // usageDay is a day as the database stores it, in UnixNano.
 type usageDay struct {
-	start, count int64
+	start         int64
+	count, tokens int64 // of requests, and what these used
 
 	// generation tells a day in the database from one that took its place: the
 	// next day, or what a reset left of it.
 	generation int64
 }
 
-// current reports whether there is something in the day, and it is not over.
-func (d usageDay) current(now int64) bool { return d.count > 0 && d.start > now-day }
+// usageDayOf returns the day in memory.
+func usageDayOf(w *window) usageDay {
+	return usageDay{start: w.dayBegin, count: int64(w.dayCount()), tokens: int64(w.dayTokens())}
+}
+
+// same reports whether two days are the same, whatever their generation.
+func (d usageDay) same(other usageDay) bool {
+	return d.start == other.start && d.count == other.count && d.tokens == other.tokens
+}
+
+// empty reports whether there is nothing in the day.
+func (d usageDay) empty() bool { return d.count <= 0 && d.tokens <= 0 }
+
+// longestDay is more than any day lasts: a zone that crosses the date line has
+// one of 48 hours.
+const longestDay = 2 * day
+
+// lastsIn reports whether the day is not over, which is so until midnight of a
+// zone, or for 24 hours without one.
+func (d usageDay) lastsIn(zone *time.Location, now int64) bool {
+	if zone == nil {
+		return d.start > now-day
+	}
+	_, end := dayOf(time.Unix(0, d.start), zone)
+	return unixNano(end) > now
+}
+
+// currentIn reports whether there is something in the day, and it is not over.
+func (d usageDay) currentIn(zone *time.Location, now int64) bool {
+	return !d.empty() && d.lastsIn(zone, now)
+}
+
+// plus returns the day with what was counted more, or less. A count never falls
+// below zero.
+func (d usageDay) plus(count, tokens int64) usageDay {
+	d.count, d.tokens = addCounts(d.count, count), addCounts(d.tokens, tokens)
+	return d
+}
 
 // change is what one Persist has to do for one model.
 type change struct {
@@ -68,12 +105,14 @@ type change struct {
 	forget bool         // what is known of the model is no longer true
 	gone   bool         // not in memory any more
 
-	window                     *window
-	requests                   []time.Time // new ones,
-	tokens                     []TokenEntry
-	requestsTotal, tokensTotal int      // up to here
-	day                        usageDay // the one in memory
-	file                       usageDay // the one that was written
+	window       *window
+	requests     []time.Time // new ones
+	tokens       []TokenEntry
+	requestFixes []correction[time.Time] // of those that were written earlier
+	tokenFixes   []correction[TokenEntry]
+	day          usageDay       // the one in memory
+	file         usageDay       // the one that was written
+	zone         *time.Location // whose midnight ends them
 }
 
 // persist writes what is new in memory since the last load or persist.
@@ -86,12 +125,19 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	reading := new(atomic.Bool)
 	reading.Store(true)
 	defer reading.Store(false)
-	changes := s.changes(rl, reading)
+	changes, cooldowns := s.changes(rl, reading)
 	now := time.Now().UnixNano()
 	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}
+	var cooled map[string]int64
 	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
 		w.tx = tx
 		if quotas, err = w.writeQuotas(s.quotas, quotas, supplied); err != nil {
+			return err
+		}
+		if err := w.dropCooldowns(); err != nil {
+			return err
+		}
+		if cooled, err = w.writeCooldowns(s.cooldowns, cooldowns); err != nil {
 			return err
 		}
 		if err := w.learnDays(s.models); err != nil {
@@ -99,10 +145,11 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 		}
 		return w.write(changes)
 	})
+	rl.endStoring(changes, err == nil)
 	if err != nil {
 		return s.explain(err)
 	}
-	s.quotas, s.seen = quotas, w.seen
+	s.quotas, s.cooldowns, s.seen = quotas, cooled, w.seen
 	for synced, file := range w.learned {
 		synced.file = file
 	}
@@ -120,16 +167,19 @@ func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 }
 
 // changes compares memory with what the database is known to hold, and notes
-// what differs, by model. It copies no entries: their storage is left alone as
-// long as reading says so.
-func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
+// what differs, by model, and all cooldowns. It copies no entries: their storage
+// is left alone as long as reading says so.
+func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) ([]*change, map[string]time.Time) {
 	rl.mu.RLock()
 	resets := rl.resets
 	rl.mu.RUnlock()
+	cooldowns := rl.liveCooldowns()
 	found := s.compareAll(rl, reading)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
 	if rl.resetsSince(resets) {
+		rl.endStoring(slices.Collect(maps.Values(found)), false)
+		cooldowns = rl.liveCooldowns()
 		found = s.compareAll(rl, reading)
 	}
 	s.addGone(rl, found)
@@ -137,7 +187,7 @@ func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) []*change {
 	for _, model := range slices.Sorted(maps.Keys(found)) {
 		changes = append(changes, found[model])
 	}
-	return changes
+	return changes, cooldowns
 }
 
 // compareAll compares the models that are in memory. One that is reset meanwhile
@@ -158,7 +208,7 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 		if synced != nil {
 			synced.round = s.round
 		}
-		if c := compare(model, synced, w, instant-rl.span(), now); c != nil {
+		if c := compare(model, synced, w, instant, now); c != nil {
 			w.pin(reading)
 			found[model] = c
 		}
@@ -170,26 +220,38 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 // other than the one that was written is all new. What was written of the old
 // one is then no longer true, because the program reset the model or replaced
 // its entry, unless the old one went because nothing in it was counted any more.
-func compare(model string, synced *syncedModel, w *window, cut int64, now time.Time) *change {
-	requests, tokens := w.requests.total(), w.tokens.total()
-	day := usageDay{start: w.dayBegin, count: int64(w.dayCount())}
-	var requestsFrom, tokensFrom int
+func compare(model string, synced *syncedModel, w *window, instant int64, now time.Time) *change {
+	day := usageDayOf(w)
 	forget := false
 	switch {
 	case synced == nil:
 	case synced.window != w:
-		forget = !lapsed(synced.window, cut, now)
-	case synced.requests == requests && synced.tokens == tokens &&
-		synced.day.start == day.start && synced.day.count == day.count:
+		forget = !lapsed(synced.window, instant, now)
+	case w.requests.isStored() && w.tokens.isStored() && synced.day.same(day):
 		return nil
-	default:
-		requestsFrom, tokensFrom = synced.requests, synced.tokens
 	}
 	return &change{
 		model: model, synced: synced, forget: forget, window: w,
-		requests: w.requests.since(requestsFrom), requestsTotal: requests,
-		tokens: w.tokens.since(tokensFrom), tokensTotal: tokens,
-		day: day,
+		requests: w.requests.since(w.requests.stored), requestFixes: w.requests.startStoring(),
+		tokens: w.tokens.since(w.tokens.stored), tokenFixes: w.tokens.startStoring(),
+		day: day, zone: w.location,
+	}
+}
+
+// endStoring tells the windows whether the database has what they had to store.
+func (rl *RateLimiter) endStoring(changes []*change, ok bool) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	turn := rl.takeTurnLocked()
+	for _, c := range changes {
+		if c.window != nil && !c.gone {
+			c.window.requests.endStoring(ok, c.requestFixes)
+			c.window.tokens.endStoring(ok, c.tokenFixes)
+			if ok && c.window.requests.isStored() && c.window.tokens.isStored() && usageDayOf(c.window).same(c.day) {
+				c.window.owes = 0
+			}
+		}
+		turn.nextLocked()
 	}
 }
 
@@ -204,8 +266,8 @@ func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
 			continue
 		}
 		c := &change{model: model, synced: synced, gone: true}
-		if lapsed(synced.window, instant-rl.span(), now) {
-			c.window, c.day = synced.window, synced.day
+		if lapsed(synced.window, instant, now) {
+			c.window, c.day, c.zone = synced.window, synced.day, synced.window.location
 		} else {
 			c.forget = true
 		}
@@ -213,12 +275,15 @@ func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
 	}
 }
 
-// lapsed reports whether nothing in w is counted any more, with entries charged
-// before the instant cut, or days that are over.
-func lapsed(w *window, cut int64, now time.Time) bool {
-	return w != nil &&
-		w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
-		(w.dayCount() == 0 || now.UnixNano() >= w.dayEnd)
+// lapsed reports whether nothing in w is counted any more: entries that have left
+// and days that are over, in memory and in the database.
+func lapsed(w *window, instant int64, now time.Time) bool {
+	if w == nil || instant < w.owes {
+		return false
+	}
+	cut := instant - w.home.span()
+	return w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
+		(usageDayOf(w).empty() || now.UnixNano() >= w.dayEnd)
 }
 
 // mergeDay works out the day to store from the one in memory and the one in the
@@ -229,41 +294,47 @@ func (c *change) mergeDay(file usageDay, now int64) usageDay {
 		written, known = c.synced.day, c.synced.file
 	}
 	if c.forget && file.generation == known.generation {
-		file.count -= known.count
+		file = file.plus(-known.count, -known.tokens)
 		file.generation++
 	}
-	// A day in memory that was written before has grown since, or its start went
-	// back with the wall clock. Any other is new to the database.
+	// A day in memory that was written before has grown since, or shrunk where a
+	// reservation was given back, or its start went back with the wall clock. Any
+	// other is new to the database.
 	mine := c.day
-	grown := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	same := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	count, tokens := mine.count-written.count, mine.tokens-written.tokens
 	switch {
-	case !file.current(now):
-		if grown && file.count == 0 && known.current(now) {
+	case !file.currentIn(c.zone, now):
+		if same && file.empty() && known.currentIn(c.zone, now) {
 			// Somebody reset the model. What was written before stays forgotten.
-			mine.count = max(mine.count-written.count, 0)
+			mine.count, mine.tokens = max(count, 0), max(tokens, 0)
 		}
 		mine.generation = file.generation + 1
 		return mine
-	case !mine.current(now):
+	case !mine.lastsIn(c.zone, now) || mine.empty() && !same:
 		return file
-	case grown:
-		file.count = max(addCounts(file.count, mine.count-written.count), 0)
+	case same:
+		if file.generation != known.generation {
+			// What was written before is not in this day, and cannot be taken back.
+			count, tokens = max(count, 0), max(tokens, 0)
+		}
+		file = file.plus(count, tokens)
 		if mine.start < written.start {
 			file.start = min(file.start, mine.start)
 		}
 	default:
-		file.count = addCounts(file.count, mine.count)
+		file = file.plus(mine.count, mine.tokens)
 		file.start = min(file.start, mine.start)
 	}
 	return file
 }
 
-// addCounts adds a count and what is to be added, which may be negative.
+// addCounts adds what is to be added, which may be negative, to a count.
 func addCounts(count, more int64) int64 {
-	if more > math.MaxInt64-count {
+	if more > 0 && count > math.MaxInt64-more {
 		return math.MaxInt64
 	}
-	return count + more
+	return max(count+more, 0)
 }
 
 // commit remembers what a transaction wrote.
@@ -281,7 +352,6 @@ func (s *sqliteStore) commit(c *change) {
 		s.models[c.model] = synced
 	}
 	synced.window = c.window
-	synced.requests, synced.tokens = c.requestsTotal, c.tokensTotal
 	synced.day, synced.file = c.day, c.file
 }
 
@@ -299,13 +369,15 @@ func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 	if err := r.read(); err != nil {
 		return nil, nil, s.explain(err)
 	}
-	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen}
+	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen, cooldowns: make(map[string]int64)}
+	for model, until := range r.snapshot.cooldowns {
+		known.cooldowns[model] = until.UnixNano()
+	}
 	known.models = make(map[string]*syncedModel, len(r.snapshot.state))
 	for model, stats := range r.snapshot.state {
 		file := r.days[model]
 		file.start = unixNano(stats.DayStart)
 		known.models[model] = &syncedModel{
-			requests: len(stats.Requests), tokens: len(stats.Tokens),
 			day: file, file: file, loaded: stats,
 		}
 	}
@@ -316,9 +388,6 @@ func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 // Other calls are at work on what was loaded by then, so it must not be read.
 func (s *sqliteStore) remember(_ *snapshot, known *knowledge) {
 	for _, synced := range known.models {
-		// The database still has the times from the future, which would count
-		// anew at every load: as with another window, the next Persist replaces
-		// them.
 		if w := synced.loaded.window; !w.ahead {
 			synced.window = w
 		}

@@ -40,6 +40,14 @@ func writeYAML(to io.Writer, s *snapshot, now time.Time) error {
 		w.field("max_rpm", q.MaxRPM)
 		w.field("max_tpm", q.MaxTPM)
 		w.field("max_rpd", q.MaxRPD)
+		w.optional("max_itpm", q.MaxITPM)
+		w.optional("max_otpm", q.MaxOTPM)
+		w.optional("max_tpd", q.MaxTPD)
+		w.optional("max_in_flight", q.MaxInFlight)
+		if q.DayZone != "" {
+			w.buf = append(append(w.buf, "        day_zone: "...), yamlName(q.DayZone)...)
+			w.endLine()
+		}
 	}
 	w.section("state", len(s.state))
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {
@@ -57,12 +65,41 @@ func writeYAML(to io.Writer, s *snapshot, now time.Time) error {
 			w.buf = append(w.buf, "              count: "...)
 			w.buf = strconv.AppendInt(w.buf, int64(max(e.Count, 0)), 10)
 			w.endLine()
+			if input := min(e.Input, e.Count); input > 0 {
+				w.buf = append(w.buf, "              input: "...)
+				w.buf = strconv.AppendInt(w.buf, int64(input), 10)
+				w.endLine()
+			}
 		}
 		w.buf = append(w.buf, "        day_start: "...)
 		w.time(stats.DayStart)
 		w.field("day_count", max(stats.DayCount, 0))
+		w.optional("day_tokens", max(stats.DayTokens, 0))
 	}
+	w.cooldowns(s.cooldowns)
 	return w.out.Flush()
+}
+
+// cooldowns writes the section of that name. A file without one is as it was
+// before there were cooldowns.
+func (w *yamlWriter) cooldowns(cooldowns map[string]time.Time) {
+	if len(cooldowns) == 0 {
+		return
+	}
+	w.section("cooldowns", len(cooldowns))
+	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
+		w.model(model)
+		w.buf = append(w.buf, "        until: "...)
+		w.instant(inFourDigits(cooldowns[model]))
+	}
+}
+
+// inFourDigits returns t, or the last instant that RFC 3339 can express.
+func inFourDigits(t time.Time) time.Time {
+	if t.UTC().Year() > 9999 {
+		return time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	}
+	return t
 }
 
 // yamlWriter writes line by line. A failed write shows at the last Flush.
@@ -114,13 +151,25 @@ func (w *yamlWriter) field(key string, value int) {
 	w.endLine()
 }
 
-// time writes t like time.RFC3339Nano does in UTC. Neighbours are mostly of the
-// same second, so the text of the second is kept. A time that the format cannot
-// express is long over, and becomes the zero time.
+// optional writes a field that is left out when it is zero.
+func (w *yamlWriter) optional(key string, value int) {
+	if value != 0 {
+		w.field(key, value)
+	}
+}
+
+// time writes when something happened. A time from the future counts as of now.
 func (w *yamlWriter) time(t time.Time) {
 	if t.After(w.now) {
 		t = w.now
 	}
+	w.instant(t)
+}
+
+// instant writes t like time.RFC3339Nano does in UTC. Neighbours are mostly of
+// the same second, so the text of the second is kept. A time that the format
+// cannot express is long over, and becomes the zero time.
+func (w *yamlWriter) instant(t time.Time) {
 	if second := t.Unix(); second != w.second || w.prefix == nil {
 		if year := t.UTC().Year(); year < 0 || year > 9999 {
 			t = time.Time{}
@@ -149,17 +198,23 @@ const (
 	maxShortKey = 1000
 )
 
-// yamlName writes a model's name as a YAML key: plain where every YAML reader
+// yamlName writes the name of a model or a zone: plain where every YAML reader
 // sees a string in it, quoted elsewhere, and in base64 where it is no UTF-8. It
 // quotes in ASCII, because what else is printable changes with each Unicode.
 func yamlName(name string) string {
 	switch {
 	case !utf8.ValidString(name):
 		return binaryTag + strconv.Quote(base64.StdEncoding.EncodeToString([]byte(name)))
-	case plainName(name) && name[0] > '9' && !yamlWords[strings.ToLower(name)]:
+	case plainText(name):
 		return name
 	}
 	return strconv.QuoteToASCII(name)
+}
+
+// plainText reports whether every YAML reader sees a string in a name that is
+// written as it is.
+func plainText(name string) bool {
+	return plainName(name) && name[0] > '9' && !yamlWords[strings.ToLower(name)]
 }
 
 // yamlWords are the plain words that some YAML version reads as something else

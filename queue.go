@@ -126,6 +126,12 @@ func (q *timedQueue[T]) startStoring() (corrections []correction[T]) {
 	return corrections
 }
 
+// allStored notes that the database has what the queue was filled with.
+func (q *timedQueue[T]) allStored() { q.stored, q.storing = q.found, q.found }
+
+// isStored reports whether the database has the entries as they are.
+func (q *timedQueue[T]) isStored() bool { return q.stored == q.total() && len(q.corrections) == 0 }
+
 // endStoring notes whether the database has what startStoring began to write. If
 // not, the corrections are still to be made, and those of entries that it does
 // not have are void.

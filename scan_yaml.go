@@ -4,8 +4,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
+	"time"
 )
 
 // scanYAML reads the layout that Persist and yaml.Marshal write: block style,
@@ -16,7 +16,7 @@ import (
 // alike, unless that finds it too large or too dense.
 func scanYAML(r io.Reader) (*snapshot, error) {
 	p := newLineScanner(r)
-	s := &snapshot{quotas: make(map[string]ModelQuota), state: make(map[string]*UsageStats)}
+	s := newSnapshot()
 	if err := p.document(s); err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.number, err)
 	}
@@ -30,7 +30,7 @@ func (p *lineScanner) document(s *snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state bool
+	var quotas, state, cooldowns bool
 	for !p.done {
 		if p.indent != 0 {
 			return errLayout
@@ -43,6 +43,9 @@ func (p *lineScanner) document(s *snapshot) error {
 		case !state && (text == "state:" || text == "state: {}"):
 			state = true
 			err = p.models(text, func(model string, indent int) error { return p.stats(s, model, indent) })
+		case !cooldowns && (text == "cooldowns:" || text == "cooldowns: {}"):
+			cooldowns = true
+			err = p.models(text, func(model string, indent int) error { return p.cooldown(s, model, indent) })
 		default:
 			err = errLayout
 		}
@@ -109,12 +112,9 @@ func (p *lineScanner) name() (string, error) {
 		return text, nil
 	}
 	quoted, binary := strings.CutPrefix(text, binaryTag)
-	if len(quoted) < 2 || quoted[0] != '"' {
-		return "", errLayout
-	}
-	name, err := strconv.Unquote(quoted)
-	if err != nil || strconv.QuoteToASCII(name) != quoted {
-		return "", errLayout
+	name, err := unquote(quoted)
+	if err != nil {
+		return "", err
 	}
 	if binary {
 		raw, err := base64.StdEncoding.DecodeString(name)
@@ -132,13 +132,11 @@ func (p *lineScanner) quota(s *snapshot, model string, indent int) error {
 	}
 	var q ModelQuota
 	err := p.fields(indent, func(key string) error {
-		switch key {
-		case "max_rpm":
-			return p.count(key, &q.MaxRPM)
-		case "max_tpm":
-			return p.count(key, &q.MaxTPM)
-		case "max_rpd":
-			return p.count(key, &q.MaxRPD)
+		if limit := q.limit(key); limit != nil {
+			return p.count(key, limit)
+		}
+		if key == "day_zone" {
+			return p.zone(key, &q.DayZone)
 		}
 		return errLayout
 	})
@@ -173,6 +171,8 @@ func (p *lineScanner) stats(s *snapshot, model string, indent int) error {
 			return p.time(key, &stats.DayStart)
 		case "day_count":
 			return p.count(key, &stats.DayCount)
+		case "day_tokens":
+			return p.count(key, &stats.DayTokens)
 		}
 		return errLayout
 	})
@@ -186,5 +186,31 @@ func (p *lineScanner) tokenEntry() (e TokenEntry, err error) {
 	if p.indent != indent {
 		return e, errLayout
 	}
-	return e, p.count("count", &e.Count)
+	if err := p.count("count", &e.Count); err != nil || p.indent != indent {
+		return e, err
+	}
+	line := p.number
+	if err := p.count("input", &e.Input); err != nil {
+		return e, err
+	}
+	if err := e.checkInput(); err != nil {
+		p.number = line
+		return e, err
+	}
+	return e, nil
+}
+
+func (p *lineScanner) cooldown(s *snapshot, model string, indent int) error {
+	if _, exists := s.cooldowns[model]; exists {
+		return inField("cooldowns", inField(model, errDuplicate))
+	}
+	var until time.Time
+	err := p.fields(indent, func(key string) error {
+		if key == "until" {
+			return p.time(key, &until)
+		}
+		return errLayout
+	})
+	s.cooldowns[model] = until
+	return err
 }

@@ -63,6 +63,13 @@ func sqliteWantCorrupt(t *testing.T, err error, mentions ...string) {
 	}
 }
 
+// sqliteQuotasWith is the original's table of quotas with other columns behind
+// its own.
+func sqliteQuotasWith(columns string) string {
+	return `CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER NOT NULL DEFAULT 0, max_tpm INTEGER NOT NULL DEFAULT 0,
+		max_rpd INTEGER NOT NULL DEFAULT 0, ` + columns + `)`
+}
+
 func TestSQLiteRefusesDamagedFiles(t *testing.T) {
 	change := func(edit func(data []byte) []byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
@@ -130,6 +137,21 @@ func TestSQLiteRefusesDamagedFiles(t *testing.T) {
 		{"a table without rowid", without("daily", `CREATE TABLE daily (model TEXT PRIMARY KEY, day_start INTEGER NOT NULL, day_count INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID`), "daily"},
 		{"a table without a column", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL)`), "tokens"},
 		{"a table with one more column", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER NOT NULL, more TEXT NOT NULL)`), "requests"},
+		{"a column that is ours, of another type", without("daily",
+			`CREATE TABLE daily (model TEXT PRIMARY KEY, day_start INTEGER NOT NULL, day_count INTEGER NOT NULL, day_tokens TEXT NOT NULL)`), `"day_tokens"`},
+		{"a zone that is no text", without("quotas", sqliteQuotasWith(`day_zone INTEGER`)), `"day_zone"`},
+		{"one of our columns and one that is not", without("quotas", sqliteQuotasWith(`max_itpm INTEGER NOT NULL DEFAULT 0, max_xtpm INTEGER NOT NULL DEFAULT 0`)), `"max_xtpm"`},
+		{"a column of another table of ours", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL, day_tokens INTEGER NOT NULL DEFAULT 0)`), `"day_tokens"`},
+		{"one of our columns before the original's", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, input INTEGER NOT NULL DEFAULT 0, count INTEGER NOT NULL)`), `"input"`},
+		{"one of our columns, generated", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL, input INTEGER AS (1) STORED)`), `"input"`},
+		{"one of our columns, hidden", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL, input INTEGER AS (1))`), `"input"`},
+		{"one of our columns and too many", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL, input INTEGER NOT NULL, more TEXT)`), "5 columns"},
+		{"one of our columns as the key", without("tokens", `CREATE TABLE tokens (model TEXT NOT NULL, ts INTEGER NOT NULL, count INTEGER NOT NULL, input INTEGER PRIMARY KEY)`), `"input"`},
+		{"cooldowns of another program", without("cooldowns", `CREATE TABLE cooldowns (id INTEGER PRIMARY KEY, ends TEXT)`), "cooldowns"},
+		{"cooldowns without a key", without("cooldowns", `CREATE TABLE cooldowns (model TEXT, until INTEGER NOT NULL)`), `"model"`},
+		{"a view in place of the cooldowns", without("cooldowns", `CREATE VIEW cooldowns AS SELECT 'm' AS model, 1 AS until`), "cooldowns"},
+		{"a trigger on the cooldowns", run(`CREATE TRIGGER evil AFTER INSERT ON cooldowns BEGIN DELETE FROM quotas; END`), "cooldowns"},
+		{"of another program, with a table just like our cooldowns", fresh(`CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL)`, `CREATE TABLE customers (name TEXT)`), "another program"},
 		{"a column of another name", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, at INTEGER NOT NULL)`), `"at"`},
 		{"a column of another type", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, ts TEXT NOT NULL)`), `"ts"`},
 		{"a column called rowid", without("requests", `CREATE TABLE requests (model TEXT NOT NULL, rowid INTEGER NOT NULL)`), `"rowid"`},
@@ -218,6 +240,8 @@ func TestSQLiteLoadRefusesBadValues(t *testing.T) {
 		req   = `INSERT INTO requests (model, ts) VALUES `
 		tok   = `INSERT INTO tokens (model, ts, count) VALUES `
 		daily = `INSERT INTO daily (model, day_start, day_count) VALUES `
+
+		quotaAdded = `INSERT INTO quotas (model, max_itpm, max_otpm, max_tpd, max_in_flight, day_zone) VALUES `
 	)
 	tests := []struct {
 		statement, mentions string
@@ -246,6 +270,23 @@ func TestSQLiteLoadRefusesBadValues(t *testing.T) {
 		{daily + `('bad', 1, -5)`, "day_count -5", false},
 		{daily + `('bad', 1, x'00')`, "day_count blob", false},
 		{daily + `(NULL, 1, 1)`, "model null", false},
+		{quotaAdded + `('bad', -4, 0, 0, 0, '')`, "max_itpm -4", true},
+		{quotaAdded + `('bad', 0, -5, 0, 0, '')`, "max_otpm -5", true},
+		{quotaAdded + `('bad', 0, 0, -6, 0, '')`, "max_tpd -6", true},
+		{quotaAdded + `('bad', 0, 0, 0, -7, '')`, "max_in_flight -7", true},
+		{quotaAdded + `('bad', 0, 0, 0, 0.5, '')`, "max_in_flight real", false},
+		{quotaAdded + `('bad', 0, 0, 0, 0, 'Mars/Base')`, "DayZone day_zone Mars/Base time/tzdata", true},
+		{quotaAdded + `('bad', 0, 0, 0, 0, '../../etc/passwd')`, "day_zone etc/passwd", true},
+		{quotaAdded + `('bad', 0, 0, 0, 0, x'5554')`, "day_zone blob text", false},
+		{quotaAdded + `('bad', 0, 0, 0, 0, '` + strings.Repeat("\x01", 100_000) + `')`, "day_zone", true},
+		{`INSERT INTO tokens (model, ts, count, input) VALUES ('bad', 1, 5, 7)`, "input 7 5", false},
+		{`INSERT INTO tokens (model, ts, count, input) VALUES ('bad', 1, 5, -1)`, "input -1", false},
+		{`INSERT INTO tokens (model, ts, count, input) VALUES ('bad', 1, 5, 'some')`, "input some", false},
+		{`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES ('bad', 1, 1, -8)`, "day_tokens -8", false},
+		{`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES ('bad', 1, 1, x'00')`, "day_tokens blob", false},
+		{`INSERT INTO cooldowns VALUES ('bad', 'soon')`, "until soon", false},
+		{`INSERT INTO cooldowns VALUES (x'626164', 1)`, "model blob", false},
+		{`INSERT INTO cooldowns VALUES (NULL, 1)`, "model null", false},
 		{tok + `(zeroblob(100000), 1, 1)`, "model blob", false},
 		{tok + `('` + strings.Repeat("bad", 40_000) + `', 1, -1)`, "count -1", false},
 		{tok + `('bad', 1, '` + strings.Repeat(`\`, 100_000) + `')`, "count text", false},
@@ -292,6 +333,7 @@ func TestSQLitePersistOverBadValues(t *testing.T) {
 	for _, statement := range []string{
 		`UPDATE daily SET day_count = 'x'`,
 		`UPDATE daily SET day_start = x'00'`,
+		`UPDATE daily SET day_tokens = 'x'`,
 		`INSERT INTO requests (rowid, model, ts) VALUES (9223372036854775807, 'm', 1)`,
 	} {
 		path := sqlitePath(t)

@@ -105,7 +105,8 @@ func FuzzLoadSQLite(f *testing.F) {
 	})
 }
 
-// FuzzSQLiteRows inserts a row of any types into one of the tables.
+// FuzzSQLiteRows inserts a row of any types into one of the tables, into some of
+// its columns.
 func FuzzSQLiteRows(f *testing.F) {
 	sample, err := os.ReadFile(sqliteSample(f))
 	if err != nil {
@@ -117,13 +118,18 @@ func FuzzSQLiteRows(f *testing.F) {
 	}{
 		{"quotas", []string{"model", "max_rpm", "max_tpm", "max_rpd"}},
 		{"requests", []string{"model", "ts"}},
-		{"tokens", []string{"model", "ts", "count"}},
-		{"daily", []string{"model", "day_start", "day_count"}},
+		{"tokens", []string{"model", "ts", "count", "input"}},
+		{"daily", []string{"model", "day_start", "day_count", "day_tokens"}},
+		{"cooldowns", []string{"model", "until"}},
+		{"quotas", []string{"model", "max_itpm", "max_otpm", "day_zone"}},
+		{"quotas", []string{"model", "max_tpd", "max_in_flight"}},
 	}
 	for i := range tables {
 		f.Add(byte(i), byte(0b00000000), "m", int64(1), int64(2), int64(3), int64(4), "")
 		f.Add(byte(i), byte(0b00000001), "new", int64(1), int64(2), int64(3), int64(4), "x")
 		f.Add(byte(i), byte(0b00000110), "", int64(math.MinInt64), int64(math.MaxInt64), int64(-1), int64(math.MaxInt64), "\xff")
+		f.Add(byte(i), byte(0b01000000), "new", int64(1), int64(2), int64(3), int64(4), "Asia/Tokyo")
+		f.Add(byte(i), byte(0b01000000), "new", int64(1), int64(2), int64(3), int64(4), "Mars/Base\n\u202e")
 		f.Add(byte(i), byte(0b11000000), "\x00", int64(math.MaxInt64), int64(math.MaxInt64), int64(0), int64(-5), strings.Repeat("x", 2000))
 	}
 	path := sqliteFuzzPath(f)

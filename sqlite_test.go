@@ -133,22 +133,23 @@ CREATE INDEX idx_requests_model_ts ON requests(model, ts);
 CREATE INDEX idx_tokens_model_ts ON tokens(model, ts);
 `
 
+// sqliteAdded is what this version adds to that.
+const sqliteAdded = `
+ALTER TABLE quotas ADD COLUMN max_itpm INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quotas ADD COLUMN max_otpm INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quotas ADD COLUMN max_tpd INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quotas ADD COLUMN max_in_flight INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE quotas ADD COLUMN day_zone TEXT NOT NULL DEFAULT '';
+ALTER TABLE tokens ADD COLUMN input INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE daily ADD COLUMN day_tokens INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
+`
+
 func TestSQLiteSchemaIsTheDocumented(t *testing.T) {
-	original, ours := sqlitePath(t), sqlitePath(t)
-	sqliteExec(t, original, sqliteDocumented)
+	documented, ours := sqlitePath(t), sqlitePath(t)
+	sqliteExec(t, documented, sqliteDocumented, sqliteAdded)
 	sqliteLimiter(t, ours)
-	for _, query := range []string{
-		`SELECT m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk
-			FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1, 2`,
-		`SELECT m.name, m.tbl_name, c.seqno, c.name
-			FROM sqlite_master m, pragma_index_info(m.name) c WHERE m.type = 'index' ORDER BY 1, 3`,
-		`SELECT count(*) FROM sqlite_master`,
-	} {
-		want, got := sqliteQuery(t, original, query), sqliteQuery(t, ours, query)
-		if len(want) == 0 || !slices.Equal(got, want) {
-			t.Errorf("%s\ngot  %q\nwant %q", query, got, want)
-		}
-	}
+	sqliteWantSchema(t, ours, documented)
 	if got := sqliteQuery(t, ours, `PRAGMA journal_mode`); !slices.Equal(got, []string{"wal"}) {
 		t.Errorf("journal_mode = %q", got)
 	}
@@ -157,11 +158,28 @@ func TestSQLiteSchemaIsTheDocumented(t *testing.T) {
 	}
 }
 
+// sqliteWantSchema compares the tables and indexes of two databases.
+func sqliteWantSchema(t *testing.T, path, like string) {
+	t.Helper()
+	for _, query := range []string{
+		`SELECT m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk
+			FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' ORDER BY 1, 2`,
+		`SELECT m.name, m.tbl_name, c.seqno, c.name
+			FROM sqlite_master m, pragma_index_info(m.name) c WHERE m.type = 'index' ORDER BY 1, 3`,
+		`SELECT count(*) FROM sqlite_master`,
+	} {
+		want, got := sqliteQuery(t, like, query), sqliteQuery(t, path, query)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s\ngot  %q\nwant %q", query, got, want)
+		}
+	}
+}
+
 func TestSQLiteStoresUnixNano(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := sqlitePath(t)
 		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
-			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3}, "free": {},
+			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo"}, "free": {},
 		}})
 		time.Sleep(123_456_789)
 		first := time.Now().UnixNano()
@@ -170,10 +188,11 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 		rl.RecordUsage("a b", 0, 0)
 		sqlitePersist(t, rl)
 		for query, want := range map[string][]string{
-			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3", "free 0 0 0"},
+			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3 4 5 6 7 Asia/Tokyo", "free 0 0 0 0 0 0 0 "},
 			`SELECT * FROM requests ORDER BY ts`:  {fmt.Sprint("a b ", first), fmt.Sprint("a b ", first+1)},
-			`SELECT * FROM tokens ORDER BY ts`:    {fmt.Sprint("a b ", first, " 42"), fmt.Sprint("a b ", first+1, " 0")},
-			`SELECT * FROM daily`:                 {fmt.Sprint("a b ", first, " 2")},
+			`SELECT * FROM daily`:                 {fmt.Sprint("a b ", first, " 2 0")},
+
+			`SELECT model, ts, count FROM tokens ORDER BY ts`: {fmt.Sprint("a b ", first, " 42"), fmt.Sprint("a b ", first+1, " 0")},
 		} {
 			if got := sqliteQuery(t, path, query); !slices.Equal(got, want) {
 				t.Errorf("%s: %q, want %q", query, got, want)
@@ -274,10 +293,12 @@ func TestSQLiteRoundTrip(t *testing.T) {
 
 func sqliteWantStats(t *testing.T, model string, got, want *ratelimit.UsageStats) {
 	t.Helper()
-	sameEntry := func(a, b ratelimit.TokenEntry) bool { return a.Count == b.Count && a.Time.Equal(b.Time) }
+	sameEntry := func(a, b ratelimit.TokenEntry) bool {
+		return a.Count == b.Count && a.Input == b.Input && a.Time.Equal(b.Time)
+	}
 	if got == nil || !slices.EqualFunc(got.Requests, want.Requests, time.Time.Equal) ||
 		!slices.EqualFunc(got.Tokens, want.Tokens, sameEntry) ||
-		!got.DayStart.Equal(want.DayStart) || got.DayCount != want.DayCount {
+		!got.DayStart.Equal(want.DayStart) || got.DayCount != want.DayCount || got.DayTokens != want.DayTokens {
 		t.Errorf("%q is %+v, want %+v", model, got, want)
 	}
 }

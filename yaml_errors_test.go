@@ -57,6 +57,30 @@ var yamlRefusals = []struct{ name, content, text string }{
 	{"a negative count of tokens", "state: {m: {tokens: [{count: -7}]}}", `state.m.tokens[0].count: -7 is negative`},
 	{"a negative count of the day", "state:\n  m:\n    day_count: -42\n", `state.m.day_count: -42 is negative`},
 
+	{"a negative limit of input tokens", "quotas: {m: {max_itpm: -1}}", `quotas.m.max_itpm: invalid quota: -1 is negative`},
+	{"a negative limit of output tokens", "quotas: {m: {max_otpm: -2}}", `quotas.m.max_otpm: invalid quota: -2 is negative`},
+	{"a negative limit of tokens a day", "quotas: {m: {max_tpd: -3}}", `quotas.m.max_tpd: invalid quota: -3 is negative`},
+	{"a negative limit of calls at once", "quotas:\n  m:\n    max_in_flight: -4\n", `quotas.m.max_in_flight: invalid quota: -4 is negative`},
+	{"negative input tokens", "state: {m: {tokens: [{count: 1, input: -1}]}}", `state.m.tokens[0].input: -1 is negative`},
+	{"more input than tokens", "state:\n  m:\n    tokens:\n    - time: 2026-01-01T00:00:00Z\n      count: 5\n      input: 7\n", `state.m.tokens[0].input: 7 is more than the count, 5`},
+	{"input without a count", "state: {m: {tokens: [{}, {input: 1}]}}", `state.m.tokens[1].input: 1 is more than the count, 0`},
+	{"a negative count of the day's tokens", "state:\n  m:\n    day_tokens: -42\n", `state.m.day_tokens: -42 is negative`},
+
+	// Zones and cooldowns.
+	{"a number for a zone", "quotas: {m: {day_zone: 5}}", `quotas.m.day_zone: invalid quota: "5" is not a text`},
+	{"null for a zone", "quotas:\n  m:\n    day_zone:\n", `quotas.m.day_zone: invalid quota: "" is not a text`},
+	{"a list for a zone", "quotas: {m: {day_zone: [UTC]}}", `quotas.m.day_zone: invalid quota: a list is not a text`},
+	{"a zone that is not known", "quotas:\n  m:\n    day_zone: Mars/Base\n", `quotas.m.day_zone: invalid quota: unknown time zone "Mars/Base", ` +
+		`want an IANA name such as "America/Los_Angeles"; without a time zone database on the machine, import _ "time/tzdata": unknown time zone Mars/Base`},
+	{"a zone of the machine", "quotas: {m: {day_zone: Local}}", `quotas.m.day_zone: invalid quota: unknown time zone "Local", ` +
+		`want an IANA name such as "America/Los_Angeles"; without a time zone database on the machine, import _ "time/tzdata": not an IANA name`},
+	{"a zone in other words", "quotas: {m: {day_zone: ./UTC}}", `quotas.m.day_zone: invalid quota: unknown time zone "./UTC", ` +
+		`want an IANA name such as "America/Los_Angeles"; without a time zone database on the machine, import _ "time/tzdata": not an IANA name`},
+	{"a time for a cooldown", "cooldowns: {m: 2026-01-01T00:00:00Z}", `cooldowns.m: "2026-01-01T00:00:00Z" is not a map`},
+	{"a duration for a cooldown", "cooldowns:\n  m:\n    until: 5m\n", `cooldowns.m.until: "5m" is not a time of RFC 3339`},
+	{"a list for the cooldowns", "cooldowns: [m]", `cooldowns: a list is not a map`},
+	{"a cooldown twice", "cooldowns:\n  m:\n    until: 2026-01-01T00:00:00Z\n  m:\n    until: 2026-01-01T00:00:00Z\n", `cooldowns.m: a duplicate key`},
+
 	// Twice.
 	{"a section twice", "quotas:\nstate:\nquotas:\n", `quotas: a duplicate key`},
 	{"a model twice", "quotas:\n  m:\n    max_rpm: 1\n  m:\n    max_rpm: 2\n", `quotas.m: a duplicate key`},

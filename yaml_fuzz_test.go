@@ -27,6 +27,14 @@ var yamlSeeds = []string{
 	"unknown: |\n  text\n\n  more\nquotas: ~\n", "state: {m: {requests: [2026-01-01, 2026-1-1 0:0:0, \"2026-01-01T00:00:00Z\"]}}\n", "\ufeffquotas:\n", "quotas:\u2028  m: {}\n",
 	"quotas:\n\n  # a\n  m: # b\n    # c\n    max_rpm: 1 # d\n# e\n", "'a': 'b''c'\n\"d\": \"\\u0041\\x41\"\n", "a: >-\n  b\n  c\n", "quotas:\n  m:\n    max_rpm: 1\n   # odd\n  n: {}\n",
 	"#\rquotas:\nstate:\n", "quotas:\n  2026-01-01T00:00:00Z:\n    max_rpm: 0\n  1:2:3:\n    max_rpm: 0\n",
+	"quotas:\n  m:\n    max_rpm: 1\n    max_itpm: 2\n    max_otpm: 3\n    max_tpd: 4\n    max_in_flight: 5\n    day_zone: America/Los_Angeles\n" +
+		"state:\n  m:\n    requests: []\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n" +
+		"      - time: 2026-02-20T14:32:01Z\n        count: 9\n    day_count: 1\n    day_tokens: 9\ncooldowns:\n  m:\n    until: 9999-12-31T23:59:59.5Z\n",
+	"quotas:\n  m:\n    day_zone: \"UTC\"\n  n:\n    day_zone: \"\"\n  o:\n    day_zone: Etc/GMT+5\ncooldowns: {}\n",
+	"quotas: {m: {day_zone: 'Asia/Kolkata', max_itpm: 1}}\ncooldowns: {m: {until: \"9999-12-31T23:59:59-05:00\", why: 429}, n: {}, o: ~}\n",
+	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
+	"state:\n  m:\n    tokens:\n    - time: 2026-02-20T14:32:01Z\n      count: 1\n      input: 2\n", "state: {m: {tokens: [{input: 1}]}}",
+	"cooldowns:\n  m:\n    until: 9999-01-01T00:00:00Z\n    until: 9999-01-01T00:00:00Z\n", "cooldowns:\n  m:\n    until: soon\n", "cooldowns:\ncooldowns:\n",
 }
 
 // FuzzLoadYAML loads arbitrary files: either the error is short and wraps
@@ -93,11 +101,16 @@ func (s *snapshot) differs(other *snapshot) string {
 			return "a model is missing"
 		case !slices.EqualFunc(a.Requests, b.Requests, same):
 			return "requests differ"
-		case !slices.EqualFunc(a.Tokens, b.Tokens, func(a, b TokenEntry) bool { return same(a.Time, b.Time) && a.Count == b.Count }):
+		case !slices.EqualFunc(a.Tokens, b.Tokens, func(a, b TokenEntry) bool {
+			return same(a.Time, b.Time) && a.Count == b.Count && a.Input == b.Input
+		}):
 			return "tokens differ"
-		case !same(a.DayStart, b.DayStart) || a.DayCount != b.DayCount:
+		case !same(a.DayStart, b.DayStart) || a.DayCount != b.DayCount || a.DayTokens != b.DayTokens:
 			return "days differ"
 		}
+	}
+	if !maps.EqualFunc(s.cooldowns, other.cooldowns, func(a, b time.Time) bool { return inFourDigits(a).Equal(inFourDigits(b)) }) {
+		return "cooldowns differ"
 	}
 	return ""
 }
@@ -142,6 +155,8 @@ func FuzzModelName(f *testing.F) {
 		s := &snapshot{
 			quotas: map[string]ModelQuota{name: {MaxRPM: 1}, name + "2": {}},
 			state:  map[string]*UsageStats{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
+
+			cooldowns: map[string]time.Time{name: time.Now().Add(time.Hour), name + "3": time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
 		}
 		var file bytes.Buffer
 		if err := writeYAML(&file, s, time.Now()); err != nil {

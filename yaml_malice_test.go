@@ -51,6 +51,12 @@ func malice() []maliceTest {
 		{"many models", "quotas:\n" + fill(func(i int) string { return fmt.Sprintf(" %x:\n  max_rpm: 1\n", i) }), true},
 		{"many models that were used", "state:\n" + fill(func(i int) string { return fmt.Sprintf(" a%x:\n  day_count: 1\n", i) }), true},
 		{"many models, wrong at the end", "state:\n" + fill(func(i int) string { return fmt.Sprintf(" a%x:\n  day_count: 12345678\n", i) }) + "-", false},
+		{"many cooldowns", "cooldowns:\n" + fill(func(i int) string { return fmt.Sprintf(" a%x:\n  until: 9999-12-31T23:59:59Z\n", i) }), true},
+		{"many zones", "quotas:\n" + fill(func(i int) string { return fmt.Sprintf(" a%x:\n  day_zone: Etc/GMT-%d\n", i, i%14) }), true},
+		{"ways to write a zone", "quotas:\n" + fill(func(i int) string {
+			return fmt.Sprintf(" a%x:\n  day_zone: Asia/%sTokyo\n", i, strings.Repeat("./", i))
+		}), false},
+		{"a long zone", "quotas: {m: {day_zone: " + strings.Repeat("A", mebi-64) + "}}\n", false},
 		{"deep lists", strings.Repeat("[", mebi), false},
 		{"deep maps", strings.Repeat("{a: ", mebi/4), false},
 		{"deep maps of long keys", strings.Repeat("{"+strings.Repeat("k", 98)+": ", 9_900/yamlRaceFactor) + "{b: 1, b: 2}" + strings.Repeat("}", 9_900/yamlRaceFactor), false},

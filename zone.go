@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,9 @@ func loadZone(name string) (*time.Location, error) {
 		return nil, found.(error)
 	}
 	zone, err := time.LoadLocation(name)
-	if name == "Local" { // not the name of a zone, and another one on another machine
+	if name == "Local" || path.Clean(name) != name {
+		// Local is another zone on another machine. Of other ways to write a name
+		// there is no end.
 		err = errors.New("not an IANA name")
 	}
 	if err == nil {

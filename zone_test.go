@@ -7,7 +7,7 @@ import (
 	_ "time/tzdata"
 )
 
-func zoneOf(t testing.TB, name string) *time.Location {
+func mustZone(t testing.TB, name string) *time.Location {
 	t.Helper()
 	zone, err := loadZone(name)
 	if err != nil || zone == nil {
@@ -113,7 +113,7 @@ func TestZoneDays(t *testing.T) {
 		{"America/New_York", "9996-12-31T12:00:00", "9996-12-31T05:00:00", "9997-01-01T05:00:00"},
 	} {
 		at, begin, end := utc(t, tt.at), utc(t, tt.begin), utc(t, tt.end)
-		zone := zoneOf(t, tt.zone)
+		zone := mustZone(t, tt.zone)
 		gotBegin, gotEnd := dayOf(at, zone)
 		if !gotBegin.Equal(begin) || !gotEnd.Equal(end) {
 			t.Errorf("%s at %v: from %v to %v, want from %v to %v",
@@ -132,7 +132,7 @@ func utc(t testing.TB, text string) time.Time {
 }
 
 func TestZoneDayIsInTheZoneAndOnTheWallClock(t *testing.T) {
-	zone := zoneOf(t, "Asia/Tokyo")
+	zone := mustZone(t, "Asia/Tokyo")
 	for _, at := range []time.Time{time.Now(), time.Now().UTC(), time.Now().Round(0)} {
 		begin, end := dayOf(at, zone)
 		for _, b := range []time.Time{begin, end} {
@@ -145,7 +145,7 @@ func TestZoneDayIsInTheZoneAndOnTheWallClock(t *testing.T) {
 
 func TestZoneDayFarAway(t *testing.T) {
 	for _, name := range []string{"UTC", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Casablanca"} {
-		zone := zoneOf(t, name)
+		zone := mustZone(t, name)
 		for _, sec := range []int64{
 			-1 << 63, -1<<63 + 1, 1<<63 - 1, 1<<63 - 86400, // the last are in the year 292277026596
 			1<<63 - 62135596801 - 2*86400, // where package time saturates
@@ -177,7 +177,7 @@ func TestZoneDaysAgainstClocks(t *testing.T) {
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			zone := zoneOf(t, name)
+			zone := mustZone(t, name)
 			for _, near := range changes(zone, 1970, 2045) {
 				checkZoneDays(t, zone, near)
 			}
@@ -243,7 +243,7 @@ func checkZoneDays(t *testing.T, zone *time.Location, near time.Time) {
 func BenchmarkDayOf(b *testing.B) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, name := range []string{"UTC", "America/Los_Angeles", "Asia/Kolkata"} {
-		zone := zoneOf(b, name)
+		zone := mustZone(b, name)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

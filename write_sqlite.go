@@ -28,6 +28,9 @@ type rowWriter struct {
 	stmts            map[string]*sql.Stmt
 }
 
+// quotaColumns are those of the table quotas, in the order of ModelQuota.
+const quotaColumns = "model, max_rpm, max_tpm, max_rpd, max_itpm, max_otpm, max_tpd, max_in_flight, day_zone"
+
 // writeQuotas stores the quotas that differ from those that the database is
 // known to hold, and returns which it then holds. Of a model that it is not
 // known to have a quota for, one that the program did not say itself is stored
@@ -48,8 +51,9 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 		if s, ok := supplied[model]; ok && s == quota && !exists {
 			verb = "IGNORE"
 		}
-		result, err := w.exec("INSERT OR "+verb+" INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES (?, ?, ?, ?)",
-			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD)
+		result, err := w.exec("INSERT OR "+verb+" INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD,
+			quota.MaxITPM, quota.MaxOTPM, quota.MaxTPD, quota.MaxInFlight, quota.DayZone)
 		if err != nil {
 			return nil, fmt.Errorf("write quotas: %w", err)
 		}
@@ -69,15 +73,52 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 	return written, nil
 }
 
+// dropCooldowns deletes the cooldowns that are over.
+func (w *rowWriter) dropCooldowns() error {
+	if _, err := w.tx.Exec("DELETE FROM cooldowns WHERE until <= ?", w.now); err != nil {
+		return fmt.Errorf("drop cooldowns: %w", err)
+	}
+	return nil
+}
+
+// writeCooldowns stores the cooldowns that differ from those that the database
+// is known to hold, and returns which are known then. Of two for a model the
+// later stays. One that is known and gone from memory was reset, as was one that
+// is earlier in memory; it goes, unless others have written a later one.
+func (w *rowWriter) writeCooldowns(known map[string]int64, cooldowns map[string]time.Time) (map[string]int64, error) {
+	for _, model := range slices.Sorted(maps.Keys(known)) {
+		if until, exists := cooldowns[model]; exists && unixNano(until) >= known[model] {
+			continue
+		}
+		if _, err := w.exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, known[model]); err != nil {
+			return nil, fmt.Errorf("write cooldowns: %w", err)
+		}
+	}
+	written := make(map[string]int64, len(cooldowns))
+	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
+		until := unixNano(cooldowns[model])
+		written[model] = until
+		if was, exists := known[model]; exists && was == until {
+			continue
+		}
+		if _, err := w.exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
+			ON CONFLICT (model) DO UPDATE SET until = max(until, excluded.until)`, model, until); err != nil {
+			return nil, fmt.Errorf("write cooldowns: %w", err)
+		}
+	}
+	return written, nil
+}
+
 // learnDays reads the days that others wrote since this limiter last looked: the
-// next Persist has to know what this one found there. A day without a count is
+// next Persist has to know what this one found there. A day without anything is
 // as one that was deleted, which does not show.
 func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 	if len(models) == 0 {
 		return nil
 	}
 	w.learned = make(map[*syncedModel]usageDay)
-	rows, err := w.tx.Query("SELECT model, rowid, day_start, day_count FROM daily WHERE rowid > ? AND day_count <> 0", w.seen.daily)
+	rows, err := w.tx.Query(`SELECT model, rowid, day_start, day_count, day_tokens FROM daily
+		WHERE rowid > ? AND (day_count <> 0 OR day_tokens <> 0)`, w.seen.daily)
 	if err != nil {
 		return fmt.Errorf("read days: %w", err)
 	}
@@ -86,7 +127,7 @@ func (w *rowWriter) learnDays(models map[string]*syncedModel) error {
 		var model string
 		var rowid int64
 		var file usageDay
-		if err := rows.Scan(&model, &rowid, &file.start, &file.count); err != nil {
+		if err := rows.Scan(&model, &rowid, &file.start, &file.count, &file.tokens); err != nil {
 			return damaged("daily: %w", err)
 		}
 		if synced := models[model]; synced != nil {
@@ -122,13 +163,16 @@ func (w *rowWriter) write(changes []*change) error {
 		if err := w.writeDay(c); err != nil {
 			return fmt.Errorf("write day: %w", err)
 		}
+		if err := w.writeFixes(c); err != nil {
+			return fmt.Errorf("correct: %w", err)
+		}
 		for _, t := range c.requests {
 			if err := w.requests.add(c.model, unixNano(t)); err != nil {
 				return fmt.Errorf("write requests: %w", err)
 			}
 		}
 		for _, e := range c.tokens {
-			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count); err != nil {
+			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 				return fmt.Errorf("write tokens: %w", err)
 			}
 		}
@@ -159,7 +203,7 @@ func (w *rowWriter) begin() error {
 	w.next = rowids{max(last.requests+1, w.now), max(last.tokens+1, w.now), max(last.daily+1, w.now)}
 	w.next.daily += generations - w.next.daily%generations
 	w.requests = &rowInserter{tx: w.tx, head: "INSERT INTO requests (rowid, model, ts) VALUES ", columns: 3, next: &w.next.requests}
-	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count) VALUES ", columns: 4, next: &w.next.tokens}
+	w.tokens = &rowInserter{tx: w.tx, head: "INSERT INTO tokens (rowid, model, ts, count, input) VALUES ", columns: 5, next: &w.next.tokens}
 	return nil
 }
 
@@ -168,6 +212,42 @@ func lastRows(tx *sql.Tx) (last rowids, err error) {
 	err = tx.QueryRow(`SELECT (SELECT ifnull(max(rowid), 0) FROM requests), (SELECT ifnull(max(rowid), 0) FROM tokens),
 		(SELECT ifnull(max(rowid), 0) FROM daily)`).Scan(&last.requests, &last.tokens, &last.daily)
 	return last, err
+}
+
+// writeFixes changes rows that were written earlier. They are found by what is in
+// them: rows of the same content are alike, whoever wrote them.
+func (w *rowWriter) writeFixes(c *change) error {
+	for _, fix := range c.requestFixes {
+		ts := unixNano(fix.val)
+		if !fix.comes {
+			if _, err := w.exec(`DELETE FROM requests WHERE rowid =
+				(SELECT rowid FROM requests WHERE model = ? AND ts = ? LIMIT 1)`, c.model, ts); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := w.exec("INSERT INTO requests (rowid, model, ts) VALUES (?, ?, ?)", w.next.requests, c.model, ts); err != nil {
+			return err
+		}
+		w.next.requests++
+	}
+	for _, fix := range c.tokenFixes {
+		ts, count, input := unixNano(fix.val.Time), fix.val.Count, fix.val.Input
+		if !fix.comes {
+			if _, err := w.exec(`DELETE FROM tokens WHERE rowid =
+				(SELECT rowid FROM tokens WHERE model = ? AND ts = ? AND count = ? AND input = ? LIMIT 1)`,
+				c.model, ts, count, input); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := w.exec("INSERT INTO tokens (rowid, model, ts, count, input) VALUES (?, ?, ?, ?, ?)",
+			w.next.tokens, c.model, ts, count, input); err != nil {
+			return err
+		}
+		w.next.tokens++
+	}
+	return nil
 }
 
 // sweep deletes what is long over. It looks at the oldest rows, and at twice as
@@ -188,7 +268,7 @@ func (w *rowWriter) sweep(changes []*change) error {
 	}{
 		{"requests", "ts", w.cutoff, requests},
 		{"tokens", "ts", w.cutoff, tokens},
-		{"daily", "day_start", w.cutoff - day, least + 2*len(changes)},
+		{"daily", "day_start", w.cutoff - longestDay, least + 2*len(changes)},
 	} {
 		if _, err := w.tx.Exec("DELETE FROM "+t.name+" WHERE rowid IN (SELECT rowid FROM "+t.name+" WHERE "+t.column+
 			" <= ? ORDER BY rowid LIMIT ?) AND "+t.column+" < ?", w.now, t.most, t.cutoff); err != nil {
@@ -209,13 +289,13 @@ func (w *rowWriter) forget(model string) error {
 
 // writeDay merges the day in memory with the one in the database.
 func (w *rowWriter) writeDay(c *change) error {
-	stmt, err := w.prepared("SELECT rowid, day_start, day_count FROM daily WHERE model = ?")
+	stmt, err := w.prepared("SELECT rowid, day_start, day_count, day_tokens FROM daily WHERE model = ?")
 	if err != nil {
 		return err
 	}
 	var rowid int64
 	var file usageDay
-	err = stmt.QueryRow(c.model).Scan(&rowid, &file.start, &file.count)
+	err = stmt.QueryRow(c.model).Scan(&rowid, &file.start, &file.count, &file.tokens)
 	exists := err == nil
 	switch {
 	case exists:
@@ -229,7 +309,7 @@ func (w *rowWriter) writeDay(c *change) error {
 		return err
 	}
 	c.file = c.mergeDay(file, w.now)
-	if c.gone && !c.file.current(w.now) {
+	if c.gone && !c.file.currentIn(c.zone, w.now) {
 		_, err := w.exec("DELETE FROM daily WHERE model = ?", c.model)
 		return err
 	}
@@ -237,8 +317,8 @@ func (w *rowWriter) writeDay(c *change) error {
 		return nil
 	}
 	c.file.generation %= generations
-	_, err = w.exec("INSERT OR REPLACE INTO daily (rowid, model, day_start, day_count) VALUES (?, ?, ?, ?)",
-		w.next.daily+c.file.generation, c.model, c.file.start, c.file.count)
+	_, err = w.exec("INSERT OR REPLACE INTO daily (rowid, model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?, ?)",
+		w.next.daily+c.file.generation, c.model, c.file.start, c.file.count, c.file.tokens)
 	w.next.daily += generations
 	return err
 }
@@ -307,161 +387,4 @@ func (in *rowInserter) flush() error {
 	_, err := in.tx.Exec(in.query(len(in.args)/in.columns), in.args...)
 	in.args = in.args[:0]
 	return err
-}
-
-// maxRows is how many rows of one table are read. A file with more is not a
-// minute of calls.
-const maxRows = 20_000_000
-
-// rowReader reads everything in one transaction.
-type rowReader struct {
-	tx       *sql.Tx
-	snapshot *snapshot
-	days     map[string]usageDay
-	seen     rowids // of what was read
-}
-
-func (r *rowReader) read() error {
-	r.snapshot = &snapshot{quotas: make(map[string]ModelQuota), state: make(map[string]*UsageStats)}
-	r.days = make(map[string]usageDay)
-	for _, table := range sqliteTables {
-		if err := r.checkTypes(table); err != nil {
-			return err
-		}
-	}
-	for _, step := range []func() error{r.readQuotas, r.readRequests, r.readTokens, r.readDays} {
-		if err := step(); err != nil {
-			return err
-		}
-	}
-	var err error
-	r.seen, err = lastRows(r.tx)
-	return err
-}
-
-// checkTypes refuses values that are of another type than their column. SQLite
-// stores any value anywhere, and the driver would convert some of them silently.
-func (r *rowReader) checkTypes(t sqliteTable) error {
-	var wrong, field, value strings.Builder
-	for i, column := range t.columns {
-		condition := fmt.Sprintf("typeof(%s) <> '%s'", column, columnType(i))
-		if i > 0 {
-			wrong.WriteString(" OR ")
-		}
-		wrong.WriteString(condition)
-		fmt.Fprintf(&field, " WHEN %s THEN %d", condition, i)
-		fmt.Fprintf(&value, " WHEN %s THEN typeof(%s) || ' ' || substr(CAST(ifnull(%[2]s, '') AS TEXT), 1, 100)", condition, column)
-	}
-	var model, found string
-	var i int
-	err := r.tx.QueryRow("SELECT substr(CAST(ifnull(model, '') AS TEXT), 1, 200), CASE"+field.String()+" END, CASE"+value.String()+
-		" END FROM "+t.name+" WHERE "+wrong.String()+" LIMIT 1").Scan(&model, &i, &found)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return damaged("%s of %q: %s is %q, want %s", t.name, clip(model), t.columns[i], clip(found), columnType(i))
-}
-
-// each runs a query and visits its rows.
-func (r *rowReader) each(query string, visit func(rows *sql.Rows) error) error {
-	rows, err := r.tx.Query(query)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for n := 0; rows.Next(); n++ {
-		if n == maxRows {
-			return damaged("more than %d rows", maxRows)
-		}
-		if err := visit(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// stats returns a model's entry, without a string for its name where it has one
-// already.
-func (r *rowReader) stats(model []byte) *UsageStats {
-	stats := r.snapshot.state[string(model)]
-	if stats == nil {
-		stats = &UsageStats{}
-		r.snapshot.state[string(model)] = stats
-	}
-	return stats
-}
-
-func (r *rowReader) readQuotas() error {
-	return r.each("SELECT model, max_rpm, max_tpm, max_rpd FROM quotas", func(rows *sql.Rows) error {
-		var model string
-		var q ModelQuota
-		if err := rows.Scan(&model, &q.MaxRPM, &q.MaxTPM, &q.MaxRPD); err != nil {
-			return damaged("quotas: %w", err)
-		}
-		if err := q.validate(model); err != nil {
-			return damaged("quotas: %w", err)
-		}
-		r.snapshot.quotas[model] = q
-		return nil
-	})
-}
-
-func (r *rowReader) readRequests() error {
-	return r.each("SELECT model, ts FROM requests", func(rows *sql.Rows) error {
-		var model sql.RawBytes
-		var ts int64
-		if err := rows.Scan(&model, &ts); err != nil {
-			return damaged("requests: %w", err)
-		}
-		stats := r.stats(model)
-		stats.Requests = append(stats.Requests, time.Unix(0, ts))
-		return nil
-	})
-}
-
-func (r *rowReader) readTokens() error {
-	return r.each("SELECT model, ts, count FROM tokens", func(rows *sql.Rows) error {
-		var model sql.RawBytes
-		var ts int64
-		var count int
-		if err := rows.Scan(&model, &ts, &count); err != nil {
-			return damaged("tokens: %w", err)
-		}
-		if count < 0 {
-			return damaged("tokens of %q: count is %d, want 0 or more", clip(string(model)), count)
-		}
-		stats := r.stats(model)
-		stats.Tokens = append(stats.Tokens, TokenEntry{Time: time.Unix(0, ts), Count: count})
-		return nil
-	})
-}
-
-func (r *rowReader) readDays() error {
-	return r.each("SELECT model, rowid, day_start, day_count FROM daily", func(rows *sql.Rows) error {
-		var model string
-		var rowid, start int64
-		var count int
-		if err := rows.Scan(&model, &rowid, &start, &count); err != nil {
-			return damaged("daily: %w", err)
-		}
-		if count < 0 {
-			return damaged("daily of %q: day_count is %d, want 0 or more", clip(model), count)
-		}
-		stats := r.stats([]byte(model))
-		stats.DayStart, stats.DayCount = dayTime(start), count
-		r.days[model] = usageDay{start, int64(count), generationOf(rowid)}
-		return nil
-	})
-}
-
-// dayTime is the reverse of unixNano, which stores the zero time, where a model
-// was never used, as the first instant that there is.
-func dayTime(nanos int64) time.Time {
-	if nanos == math.MinInt64 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanos)
 }

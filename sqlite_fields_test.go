@@ -1,0 +1,329 @@
+package ratelimit
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A script is what limiters called A, B and C do on one file, a word each: A=5
+// begins a cooldown of model m that ends 5 hours after midnight, A.m is a Reset
+// of it, A.save, A.load and 10m are what they say. Then the file says until when
+// the cooldown lasts.
+func TestSQLiteCooldownsMerge(t *testing.T) {
+	tests := []struct {
+		name, script, want string
+	}{
+		{"one", "A=5 A.save", "5"},
+		{"unsaved", "A=5", ""},
+		{"it grows", "A=5 A.save A=6 A.save", "6"},
+		{"the later wins", "A=5 B=6 A.save B.save", "6"},
+		{"also when it comes first", "A=5 B=6 B.save A.save", "6"},
+		{"also when it was loaded between", "A=5 A.save B=6 B.load B.save A.save", "6"},
+		{"Reset", "A=5 A.save A.m A.save", ""},
+		{"Reset of what was loaded", "A=5 A.save B.load B.m B.save", ""},
+		{"Reset before anything was saved", "A=5 A.m A.save", ""},
+		{"Reset of what was not known", "A=5 A.save B=4 B.m B.save", "5"},
+		{"Reset does not delete a later one", "A=5 A.save B=6 B.save A.m A.save", "6"},
+		{"nor one that it once overwrote", "A=5 B=6 B.save A.save A.m A.save", "6"},
+		{"Reset, and a shorter one", "A=5 A.save A.m A=3 A.save", "3"},
+		{"a shorter one without Reset", "A=5 A.save A=3 A.save", "3"},
+		{"a shorter one does not shorten another's", "A=5 A.save B=6 B.save A.m A=3 A.save", "6"},
+		{"a Reset of another is not undone", "A=5 A.save B.load B.m B.save A.save", ""},
+		{"but by a cooldown that is new", "A=5 A.save B.load B.m B.save A=6 A.save", "6"},
+		{"a cooldown survives saving and loading in turns", "A=5 B.save A.load A.save B.load B.save A.load A.save", "5"},
+		{"what is over goes", "A=5 A.save 5h A.save", ""},
+		{"what is over goes, by another", "A=5 A.save 6h B.save", ""},
+		{"what lasts stays", "A=5 A.save 299m B.save A.save", "5"},
+		{"what was over is known no more", "A=2 A.save 3h A.save B=9 B.save A.save", "9"},
+		{"what is over is not stored", "A=1 2h A.save", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path, midnight := filepath.Join(t.TempDir(), "state.db"), time.Now()
+				limiters := make(map[string]*RateLimiter)
+				for _, word := range strings.Fields(tt.script) {
+					if pause, err := time.ParseDuration(word); err == nil {
+						time.Sleep(pause)
+						continue
+					}
+					rl := limiters[word[:1]]
+					if rl == nil {
+						rl = fieldsLimiter(t, "sqlite", path)
+						limiters[word[:1]] = rl
+					}
+					fieldsStep(t, rl, word[1:], midnight)
+				}
+				got := fieldsQuery(t, path, `SELECT model || ' ' || until FROM cooldowns`)
+				var want []string
+				if tt.want != "" {
+					hours, err := time.ParseDuration(tt.want + "h")
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = []string{fmt.Sprint("m ", midnight.Add(hours).UnixNano())}
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s\nstored %q, want %q", tt.script, got, want)
+				}
+			})
+		})
+	}
+}
+
+func fieldsStep(t *testing.T, rl *RateLimiter, what string, midnight time.Time) {
+	t.Helper()
+	var err error
+	switch what {
+	case ".save":
+		err = rl.Persist()
+	case ".load":
+		err = rl.Load()
+	case ".m":
+		delete(rl.cooldowns, "m")
+	default:
+		var hours int
+		_, err = fmt.Sscanf(what, "=%d", &hours)
+		if rl.cooldowns == nil {
+			rl.cooldowns = make(map[string]time.Time)
+		}
+		rl.cooldowns["m"] = midnight.Add(time.Duration(hours) * time.Hour)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// fieldsQuery returns the first column of the rows of a query.
+func fieldsQuery(t *testing.T, path, query string) (found []string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A Persist that fails knows no more of cooldowns than before.
+func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	rl := fieldsLimiter(t, "sqlite", path)
+	until := time.Now().Add(time.Hour)
+	rl.cooldowns = map[string]time.Time{"m": until, "n": until}
+	if err := rl.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`ALTER TABLE daily RENAME TO gone`); err != nil {
+		t.Fatal(err)
+	}
+	delete(rl.cooldowns, "m")
+	rl.cooldowns["o"] = until
+	rl.RecordUsage("m", 1, 1)
+	if err := rl.Persist(); !errors.Is(err, ErrCorruptState) {
+		t.Fatalf("Persist = %v", err)
+	}
+	if _, err := db.Exec(`ALTER TABLE gone RENAME TO daily`); err != nil {
+		t.Fatal(err)
+	}
+	if got := fieldsQuery(t, path, `SELECT model FROM cooldowns ORDER BY 1`); !slices.Equal(got, []string{"m", "n"}) {
+		t.Errorf("a failed Persist left %q", got)
+	}
+	if err := rl.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fieldsQuery(t, path, `SELECT model FROM cooldowns ORDER BY 1`); !slices.Equal(got, []string{"n", "o"}) {
+		t.Errorf("the next one left %q", got)
+	}
+}
+
+// What a day in memory adds to, or takes back from, the day in the file.
+func TestMergeDay(t *testing.T) {
+	now := time.Now().UnixNano()
+	const hour = int64(time.Hour)
+	at := func(hours, count, tokens, generation int64) usageDay {
+		return usageDay{start: now - hours*hour, count: count, tokens: tokens, generation: generation}
+	}
+	w := &window{}
+	known := func(day, file usageDay) *syncedModel { return &syncedModel{window: w, day: day, file: file} }
+	tests := []struct {
+		name   string
+		change change
+		file   usageDay
+		want   usageDay
+	}{
+		{"a new day", change{day: at(1, 2, 30, 0)}, usageDay{generation: 4}, at(1, 2, 30, 5)},
+		{"beside another's", change{day: at(1, 2, 30, 0)}, at(2, 3, 40, 4), at(2, 5, 70, 4)},
+		{"of an earlier start", change{day: at(2, 2, 30, 0)}, at(1, 3, 40, 4), at(2, 5, 70, 4)},
+		{"tokens without a request", change{day: at(1, 0, 30, 0)}, at(1, 0, 40, 4), at(1, 0, 70, 4)},
+		{"after one that is over", change{day: at(1, 2, 30, 0)}, at(24, 3, 40, 4), at(1, 2, 30, 5)},
+		{"that is over", change{day: at(24, 2, 30, 0)}, at(1, 3, 40, 4), at(1, 3, 40, 4)},
+		{"that grew", change{day: at(1, 3, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 8, 110, 4)},
+		{"whose tokens alone grew", change{day: at(1, 2, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 7, 110, 4)},
+		{"that shrunk", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 6, 70, 4)},
+		{"whose tokens shrunk", change{day: at(1, 3, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 8, 70, 4)},
+		{"that shrunk to nothing", change{day: at(1, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 5, 60, 4)},
+		{"that shrunk to nothing, alone", change{day: at(1, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 2, 30, 4), at(1, 0, 0, 4)},
+		{"that shrunk by more than there is", change{day: at(1, 1, 1, 0), synced: known(at(1, 5, 50, 0), at(1, 5, 50, 4))}, at(1, 2, 30, 4), at(1, 0, 0, 4)},
+		{"that shrunk, but another took its place", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 5), at(1, 7, 90, 5)},
+		{"that grew, and another took its place", change{day: at(1, 3, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 5), at(1, 8, 90, 5)},
+		{"that somebody reset", change{day: at(1, 3, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 0, 0, 5), at(1, 1, 20, 6)},
+		{"that somebody reset, and shrunk", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 0, 0, 5), at(1, 0, 0, 6)},
+		{"that is not one any more", change{day: at(0, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 2, 30, 4), at(1, 2, 30, 4)},
+		{"that is reset", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 6, 90, 4), at(1, 1, 20, 5)},
+		{"that is reset and had shrunk", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 4, 80, 4), at(1, 0, 10, 5)},
+		{"that is reset, but another took its place", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 6, 90, 5), at(1, 6, 90, 5)},
+		{"of the largest counts", change{day: at(1, math.MaxInt64, math.MaxInt64, 0)}, at(1, 1, math.MaxInt64, 4), at(1, math.MaxInt64, math.MaxInt64, 4)},
+		{"of damaged counts", change{day: at(1, 2, 30, 0)}, at(1, math.MinInt64, 40, 4), at(1, 0, 70, 4)},
+	}
+	for _, tt := range tests {
+		tt.change.window = w
+		if got := tt.change.mergeDay(tt.file, now); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Limiters that add to and take from one day, in random order, add up.
+func TestSQLiteDayTokensAddUp(t *testing.T) {
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			path := filepath.Join(t.TempDir(), "state.db")
+			var limiters []*RateLimiter
+			for range 3 {
+				rl := fieldsLimiter(t, "sqlite", path)
+				rl.State["m"] = &UsageStats{DayStart: time.Now().Round(0), DayCount: 1, DayTokens: 10_000}
+				if err := rl.Persist(); err != nil {
+					t.Fatal(err)
+				}
+				limiters = append(limiters, rl)
+			}
+			count, tokens := 3, 30_000
+			for range 40 {
+				time.Sleep(time.Second)
+				rl := limiters[rnd.IntN(3)]
+				switch rnd.IntN(4) {
+				case 0:
+					if err := rl.Persist(); err != nil {
+						t.Fatal(err)
+					}
+				case 1:
+					if err := errors.Join(rl.Persist(), rl.Load()); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					stats := rl.State["m"]
+					more, used := rnd.IntN(3), rnd.IntN(200)-100
+					stats.DayCount, stats.DayTokens = stats.DayCount+more, stats.DayTokens+used
+					count, tokens = count+more, tokens+used
+				}
+			}
+			for _, rl := range limiters {
+				if err := rl.Persist(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := []string{fmt.Sprint(count, " ", tokens)}
+			if got := fieldsQuery(t, path, `SELECT day_count || ' ' || day_tokens FROM daily`); !slices.Equal(got, want) {
+				t.Errorf("seed %d: stored %q, want %q", seed, got, want)
+			}
+		})
+	}
+}
+
+// Tokens of the day that change alone are stored, and are reset with it.
+func TestSQLiteDayTokensAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	rl, reader := fieldsLimiter(t, "sqlite", path), fieldsLimiter(t, "sqlite", path)
+	start := time.Now().Round(0)
+	rl.State["m"] = &UsageStats{DayStart: start, DayCount: 1, DayTokens: 5}
+	for _, step := range []struct {
+		do   func()
+		want int
+	}{
+		{func() {}, 5},
+		{func() { rl.State["m"].DayTokens = 7 }, 7},
+		{func() { rl.State["m"].DayTokens = 4 }, 4},
+		{func() { rl.State["m"].DayTokens = -4 }, 0},
+		{func() { rl.State["m"].DayTokens = math.MaxInt }, math.MaxInt},
+		{func() { rl.Reset("m"); rl.State["m"] = &UsageStats{DayStart: start, DayCount: 1, DayTokens: 3} }, 3},
+	} {
+		step.do()
+		if err := errors.Join(rl.Persist(), reader.Load()); err != nil {
+			t.Fatal(err)
+		}
+		if got := reader.State["m"]; got.DayTokens != step.want || got.DayCount != 1 {
+			t.Errorf("stored %d requests of %d tokens, want %d", got.DayCount, got.DayTokens, step.want)
+		}
+	}
+}
+
+// What a program filled in by hand is stored as Load accepts it.
+func TestSQLiteWritesWhatItReads(t *testing.T) {
+	now := time.Now()
+	path := filepath.Join(t.TempDir(), "state.db")
+	rl := fieldsLimiter(t, "sqlite", path)
+	rl.SetQuota("bad", ModelQuota{DayZone: "Mars/Base"})
+	rl.State["m"] = &UsageStats{Tokens: []TokenEntry{
+		{Time: now, Count: 5, Input: 7}, {Time: now, Count: 5, Input: -7}, {Time: now, Count: -5, Input: 7}, {Time: now, Count: -5, Input: -7},
+	}}
+	again := fieldsLimiter(t, "sqlite", path)
+	if err := errors.Join(rl.Persist(), again.Load()); err != nil {
+		t.Fatal(err)
+	}
+	inputs := map[int]int{}
+	for _, e := range again.State["m"].Tokens {
+		inputs[e.Input]++
+	}
+	if want := map[int]int{5: 1, 0: 3}; !maps.Equal(inputs, want) || len(again.Quotas) != 0 {
+		t.Errorf("input tokens %v, want %v; quotas %v", inputs, want, again.Quotas)
+	}
+}
+
+// A migration carries every field.
+func TestMigrateEveryField(t *testing.T) {
+	dir := t.TempDir()
+	from := fieldsLimiter(t, "yaml", filepath.Join(dir, "state.yaml"))
+	from.take(fieldsSample(time.Now()))
+	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.filePath, filepath.Join(dir, "state.db"))); err != nil {
+		t.Fatal(err)
+	}
+	to := fieldsLimiter(t, "sqlite", filepath.Join(dir, "state.db"))
+	if err := to.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := from.content().differs(to.content()); diff != "" {
+		t.Error(diff)
+	}
+}
