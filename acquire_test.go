@@ -254,6 +254,7 @@ func TestAcquireDeadlineInTheQueue(t *testing.T) {
 			return nil
 		})
 		q.wg.Wait()
+		synctest.Wait()
 		wantUsed(t, rl, "m", "1/1+0/2/2/1")
 	})
 }

@@ -132,6 +132,9 @@ func (q *timedQueue[T]) allStored() { q.stored, q.storing = q.found, q.found }
 // isStored reports whether the database has the entries as they are.
 func (q *timedQueue[T]) isStored() bool { return q.stored == q.total() && len(q.corrections) == 0 }
 
+// isKnown reports whether the database has, or had, anything of the queue.
+func (q *timedQueue[T]) isKnown() bool { return q.storing > 0 || len(q.corrections) > 0 }
+
 // endStoring notes whether the database has what startStoring began to write. If
 // not, the corrections are still to be made, and those of entries that it does
 // not have are void.

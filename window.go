@@ -171,7 +171,7 @@ func (w *window) insertCharge(instant int64, when time.Time, a amount) (request,
 // owe notes that a change has to get into the database, if there is one, before
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
-	if w.requests.storing > 0 || w.tokens.storing > 0 {
+	if w.requests.isKnown() || w.tokens.isKnown() {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
 	}
 }
