@@ -125,7 +125,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 func (b *batch) queueLocked() (queued bool) {
 	for i := range b.demands {
 		dem := &b.demands[i]
-		if dem.reading.waiting() == 0 {
+		if dem.reading.gate.waiting() == 0 {
 			continue
 		}
 		if b.queue(); !b.Never {
@@ -142,8 +142,8 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	for i, req := range reqs {
 		dem := &b.demands[b.of[i]]
-		rs[i] = &Reservation{model: req.Model, amount: amount{req.PromptTokens, req.OutputTokens}}
-		rl.chargeLocked(rs[i], dem.name, &dem.quota, dem.known, &dem.reading)
+		rs[i] = &Reservation{amount: amount{req.PromptTokens, req.OutputTokens}}
+		rl.chargeLocked(rs[i], req.Model, dem.name, &dem.quota, dem.known, &dem.reading)
 	}
 	return rs
 }

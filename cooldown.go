@@ -18,7 +18,7 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.clock.at(rl.clock.sync())
-	name, _ := rl.findRLocked(model, new(ModelQuota))
+	name := rl.nameRLocked(model)
 	was, exists := rl.cooldowns[name]
 	if !until.After(now) || !until.After(was) {
 		return

@@ -95,20 +95,6 @@ type reading struct {
 // unused is the window of a model that was never used. It is never changed.
 var unused = &window{stats: &UsageStats{}, leaveAt: never}
 
-func (r *reading) inFlight() int {
-	if r.gate == nil {
-		return 0
-	}
-	return r.gate.inFlight
-}
-
-func (r *reading) waiting() int {
-	if r.gate == nil {
-		return 0
-	}
-	return r.gate.line.Len()
-}
-
 // modelStats fills in s, which is large enough for copies of it to show.
 func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
@@ -120,7 +106,7 @@ func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 
 // present fills in what is not of the window.
 func (r *reading) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.inFlight(), r.waiting()
+	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -134,16 +120,20 @@ func fits(used, more, limit int) bool {
 }
 
 // admits is the decision of a quota without its explanation.
-func (r *reading) admits(q *ModelQuota, a *ask) bool {
-	w := r.window
+func (w *window) admits(q *ModelQuota, g *gate, a *ask) bool {
 	return fits(w.dayCount(), a.requests, q.MaxRPD) &&
 		fits(w.requests.len(), a.requests, q.MaxRPM) &&
 		(q.MaxTPM == 0 || fits(w.amounts.total.total(), a.total(), q.MaxTPM)) &&
-		fits(w.amounts.total.input, a.input, q.MaxITPM) &&
+		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, a)) &&
+		!w.badZone
+}
+
+// admitsRest looks at the limits that few models have.
+func (w *window) admitsRest(q *ModelQuota, g *gate, a *ask) bool {
+	return fits(w.amounts.total.input, a.input, q.MaxITPM) &&
 		fits(w.amounts.total.output, a.output, q.MaxOTPM) &&
-		(q.MaxTPD == 0 || fits(w.dayTokens(), a.total(), q.MaxTPD)) &&
-		(q.MaxInFlight == 0 || fits(r.inFlight(), a.requests, q.MaxInFlight)) &&
-		!r.badZone && !r.full
+		fits(w.dayTokens(), a.total(), q.MaxTPD) &&
+		fits(g.calls(), a.requests, q.MaxInFlight)
 }
 
 // decide is the whole decision: from a quota, what is used of it and a request,
@@ -163,7 +153,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait ti
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, a):
+	case r.admits(q, r.gate, a) && !r.badZone && !r.full:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -230,7 +220,7 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		until(time.Duration(r.dayEnd - r.wall))
 	}
 	slots := true
-	if q.MaxInFlight > 0 && !fits(r.inFlight(), a.requests, q.MaxInFlight) {
+	if q.MaxInFlight > 0 && !fits(r.gate.calls(), a.requests, q.MaxInFlight) {
 		by(DecisionInFlightLimit, "as many calls are in flight as may be", a.requests, q.MaxInFlight,
 			"more requests at once than may be in flight")
 		slots = false
@@ -306,15 +296,18 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
-	var q ModelQuota
 	var r reading
 	rl.mu.RLock()
-	name, known := rl.findRLocked(model, &q)
-	ok := rl.readRLocked(name, &q, &r)
+	name := model
+	q, known := rl.Quotas[name]
+	if !known || rl.aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
+	ok := rl.readRLocked(name, q.DayZone, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, a)
-		if r.waiting() > 0 {
+		if r.gate.waiting() > 0 {
 			d.queue()
 		}
 	}
@@ -341,7 +334,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, a *ask) {
 		r.modelStats(&d.Stats, &q)
 	}
 	decide(d, &q, known, &r, a)
-	if r.waiting() > 0 {
+	if r.gate.waiting() > 0 {
 		d.queue()
 	}
 }

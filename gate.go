@@ -19,6 +19,22 @@ type gate struct {
 	bare     bool        // the model has no state
 }
 
+// calls and waiting are how many calls are in flight, and how many wait. A nil gate
+// has none.
+func (g *gate) calls() int {
+	if g == nil {
+		return 0
+	}
+	return g.inFlight
+}
+
+func (g *gate) waiting() int {
+	if g == nil {
+		return 0
+	}
+	return g.line.Len()
+}
+
 // gateLocked returns the gate of a model.
 func (rl *RateLimiter) gateLocked(name string) *gate {
 	g := rl.gates[name]

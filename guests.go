@@ -117,7 +117,7 @@ func (rl *RateLimiter) countGuestsLocked(instant int64) {
 // as only an event can end it.
 func (rl *RateLimiter) idleAtLocked(name string, stats *UsageStats, instant int64) (at int64) {
 	q := rl.Quotas[everyModel]
-	w := rl.windowLocked(name, stats, q.DayZone, instant)
+	w := rl.windowLocked(name, stats, instant)
 	if g := rl.gates[name]; g != nil && (g.inFlight > 0 || g.line.Len() > 0) {
 		return never
 	}

@@ -12,15 +12,11 @@ const lockSlice = int64(250 * time.Microsecond)
 
 // windowLocked returns the window of stats in order: made anew where stats was
 // changed from outside, without what is no longer counted, in the right day.
-func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, zone string, instant int64) *window {
+func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, zone, instant, rl.clock.at(instant))
+		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
 		rl.joinLocked(name, w)
-	}
-	if w.zone != zone {
-		w.setZone(zone)
-		w.settleDay(rl.clock.at(instant))
 	}
 	w.prune(instant, rl.span())
 	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
@@ -31,9 +27,9 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, zone string,
 
 // pruneLocked brings one entry of State in order, and removes it when nothing
 // in it is counted any more.
-func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, zone string, instant int64) (removed bool) {
+func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
-		w := rl.windowLocked(name, stats, zone, instant)
+		w := rl.windowLocked(name, stats, instant)
 		if !w.empty() || instant < w.owes {
 			return false
 		}
@@ -139,7 +135,7 @@ func (rl *RateLimiter) indexAll() {
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
-		rl.pruneLocked(model, stats, rl.zoneRLocked(model), instant)
+		rl.pruneLocked(model, stats, instant)
 	})
 }
 

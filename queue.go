@@ -184,13 +184,13 @@ func (q *timedQueue[T]) shift(place, by int) {
 }
 
 // find returns which entry of the given instant matches; -1 when none does. At
-// home it may be the one that was pushed to the given place in the history, or has
-// moved since; elsewhere it is one of those that the queue was filled with.
+// home it may be the one that was pushed to the given place in the history (its
+// last bits), or has moved since; elsewhere it is one of those that the queue was filled with.
 // Entries that match are alike.
-func (q *timedQueue[T]) find(atHome bool, place int, at int64, matches func(*T) bool) int {
+func (q *timedQueue[T]) find(atHome bool, place uint32, at int64, matches func(*T) bool) int {
 	end := q.len()
 	if atHome {
-		if i := place - q.dropped; i >= 0 && i < end && q.when(i) == at && matches(&q.vals[q.head+i]) {
+		if i := int(int32(place - uint32(q.dropped))); i >= 0 && i < end && q.when(i) == at && matches(&q.vals[q.head+i]) {
 			return i
 		}
 	} else {

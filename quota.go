@@ -36,6 +36,9 @@ func (q *ModelQuota) unlimited() bool {
 // invalid returns the first limit that is negative, by its name in Go, its name
 // in files, and its value.
 func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
+	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
+		return "", "", 0, false
+	}
 	for _, limit := range []struct {
 		field, key string
 		value      int
@@ -170,13 +173,18 @@ func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, kn
 	return rl.resolveRLocked(model, q)
 }
 
-func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
-	name = model
+// nameRLocked is the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string {
 	if rl.matchVersions {
-		name, _ = rl.matchRLocked(model)
+		model, _ = rl.matchRLocked(model)
 	} else if alias, ok := rl.aliases[model]; ok {
-		name = alias
+		model = alias
 	}
+	return model
+}
+
+func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
+	name = rl.nameRLocked(model)
 	if *q, known = rl.Quotas[name]; !known {
 		*q, known = rl.Quotas[everyModel]
 	}

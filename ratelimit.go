@@ -129,18 +129,22 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
-	var q ModelQuota
-	var r reading
 	rl.mu.RLock()
-	name, known := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name]
+	if !known || rl.aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
 		rl.mu.RUnlock()
 		return true
 	}
-	if known && rl.readRLocked(name, &q, &r) {
-		allowed := r.admits(&q, &ask{1, amount{input: estimatedTokens}}) && r.waiting() == 0
-		rl.mu.RUnlock()
-		return allowed
+	if known {
+		if w, _ := rl.lookRLocked(name, q.DayZone); w != nil {
+			allowed := w.admits(&q, w.gate, &ask{1, amount{input: estimatedTokens}}) && w.gate.waiting() == 0
+			rl.mu.RUnlock()
+			return allowed
+		}
 	}
 	rl.mu.RUnlock()
 	return rl.Decide(model, estimatedTokens).Allowed
@@ -153,13 +157,12 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
-	var q ModelQuota
 	rl.mu.Lock()
-	name, _ := rl.findRLocked(model, &q)
+	name := rl.nameRLocked(model)
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
-		rl.windowLocked(name, stats, q.DayZone, instant).charge(instant, now, used, rl.span())
+		rl.windowLocked(name, stats, instant).charge(instant, now, used, rl.span())
 	}
 	rl.mu.Unlock()
 }
@@ -193,7 +196,7 @@ func (rl *RateLimiter) Reset(model string) {
 	defer rl.mu.Unlock()
 	rl.guests.fullUntil = 0
 	if model != "" {
-		name, _ := rl.findRLocked(model, new(ModelQuota))
+		name := rl.nameRLocked(model)
 		delete(rl.cooldowns, name)
 		rl.forgetLocked(name)
 		rl.serveAllLocked()

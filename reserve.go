@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"container/list"
 	"runtime"
+	"strings"
 	"time"
 	"weak"
 )
@@ -14,18 +15,31 @@ import (
 // A nil Reservation is one that was denied: its methods do nothing. All methods
 // are safe for concurrent use.
 type Reservation struct {
-	gate      *gate   // nil when nothing was counted, because there was no place to
+	gate      *gate   // nil when nothing was counted, because there was no place
 	window    *window // where the charge went,
-	requestAt int     // as the entries that these were, of all ever pushed
-	tokenAt   int
+	requestAt uint32  // as the entries that these were of all ever pushed, in their last bits
+	tokenAt   uint32
 	instant   int64 // when it counts
-	delay     int64 // how much later that is than the admission
 	amount    amount
-	model     string
-	hold      *list.Element // in holds, with Config.HoldTTL
-	days      int32         // which of the window's days it is in
+	extra     *extra // what few reservations have
+	days      int32  // which of the window's days it is in
 	settled   bool
 	limited   bool // the model limits the calls in flight
+}
+
+// extra is kept apart from Reservation, one of which is allocated for each call.
+type extra struct {
+	model string        // where it is not the name under which the model is counted
+	delay int64         // how much later the charge counts than it was admitted
+	hold  *list.Element // in holds, with Config.HoldTTL
+}
+
+// more returns what few reservations have, to be changed.
+func (r *Reservation) more() *extra {
+	if r.extra == nil {
+		r.extra = new(extra)
+	}
+	return r.extra
 }
 
 // Reserve checks all limits of model and charges them, in one step: one request,
@@ -36,31 +50,33 @@ type Reservation struct {
 //
 // While others wait for the model in Acquire it is denied with DecisionQueued.
 // Reserve is safe for concurrent use.
-func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (*Reservation, Decision) {
-	var d Decision
-	r := rl.reserve(&d, model, &ask{1, amount{promptTokens, outputTokens}})
+func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
+	r = rl.reserve(&d, model, &ask{1, amount{promptTokens, outputTokens}})
 	return r, d
 }
 
 func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
-	var q ModelQuota
 	var r reading
 	d.Model = model
 	rl.mu.Lock()
-	name, known := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name]
+	if !known || rl.aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
 	r.instant = rl.clock.sync()
 	rl.readToChargeLocked(name, &q, known, &r)
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, a)
-	if r.waiting() > 0 {
+	if r.gate.waiting() > 0 {
 		d.queue()
 	}
 	if !d.Allowed {
 		rl.mu.Unlock()
 		return nil
 	}
-	made := Reservation{model: model, amount: a.amount}
-	rl.chargeLocked(&made, name, &q, known, &r)
+	made := Reservation{amount: a.amount}
+	rl.chargeLocked(&made, model, name, &q, known, &r)
 	rl.mu.Unlock()
 
 	reservation := new(Reservation) // without the lock, which others want
@@ -71,15 +87,16 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 
 // chargeLocked charges a reservation that was decided upon, as of the instant of
 // a reading.
-func (rl *RateLimiter) chargeLocked(made *Reservation, name string, q *ModelQuota, known bool, r *reading) {
+func (rl *RateLimiter) chargeLocked(made *Reservation, model, name string, q *ModelQuota, known bool, r *reading) {
 	now := rl.clock.at(r.instant)
 	w := r.window
 	if w == unused {
 		stats := rl.stateLocked(name, known, r.instant, now)
 		if stats == nil {
+			made.more().model = strings.Clone(model)
 			return
 		}
-		w = rl.windowLocked(name, stats, q.DayZone, r.instant)
+		w = rl.windowLocked(name, stats, r.instant)
 		r.window = w
 	}
 	if w.gate == nil {
@@ -87,6 +104,9 @@ func (rl *RateLimiter) chargeLocked(made *Reservation, name string, q *ModelQuot
 	}
 	w.gate.inFlight++
 	w.charge(r.instant, now, made.amount, r.span)
+	if model != w.gate.name {
+		made.more().model = model
+	}
 	made.gate, made.days, made.limited = w.gate, w.days, q.MaxInFlight > 0
 	made.placeLocked(w, r.instant, w.requests.len()-1, w.tokens.len()-1)
 }
@@ -95,7 +115,7 @@ func (rl *RateLimiter) chargeLocked(made *Reservation, name string, q *ModelQuot
 // the token-th oldest of the tokens.
 func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
 	r.window, r.instant = w, instant
-	r.requestAt, r.tokenAt = w.requests.dropped+request, w.tokens.dropped+token
+	r.requestAt, r.tokenAt = uint32(w.requests.dropped+request), uint32(w.tokens.dropped+token)
 }
 
 // Commit settles the reservation: what was really used takes the place of the
@@ -117,10 +137,19 @@ func (r *Reservation) Cancel() { r.settle(amount{}, true) }
 // Model returns the model that the reservation was made for, by the name that
 // the caller used.
 func (r *Reservation) Model() string {
-	if r == nil {
+	switch {
+	case r == nil:
 		return ""
+	case r.gate == nil:
+		return r.extra.model
 	}
-	return r.model
+	rl := r.gate.home
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	if r.extra != nil && r.extra.model != "" {
+		return r.extra.model
+	}
+	return r.gate.name
 }
 
 // ReservedAt returns when the reservation was admitted; the zero time when it is
@@ -132,7 +161,11 @@ func (r *Reservation) ReservedAt() time.Time {
 	rl := r.gate.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return rl.clock.at(r.instant - r.delay)
+	admitted := r.instant
+	if r.extra != nil {
+		admitted -= r.extra.delay
+	}
+	return rl.clock.at(admitted)
 }
 
 // settle replaces the estimate by what was used, or takes the whole charge back.
@@ -167,12 +200,13 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used amount, refund bool) {
 // releaseLocked gives the slot of a reservation back.
 func (rl *RateLimiter) releaseLocked(r *Reservation) {
 	r.settled = true
-	if r.hold != nil {
-		rl.holds.Remove(r.hold)
-		r.hold = nil
+	if r.extra != nil && r.extra.hold != nil {
+		rl.holds.Remove(r.extra.hold)
+		r.extra.hold = nil
 	}
-	r.gate.inFlight--
-	r.gate.closeLocked()
+	g := r.gate
+	g.inFlight--
+	g.closeLocked()
 	rl.guests.fullUntil = 0
 }
 
@@ -218,7 +252,7 @@ func (rl *RateLimiter) orderLocked(name string, instant int64) *window {
 	if stats == nil {
 		return nil
 	}
-	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant)
+	return rl.windowLocked(name, stats, instant)
 }
 
 // newChargeLocked returns the window of a model in order, made where it has no
@@ -228,7 +262,7 @@ func (rl *RateLimiter) newChargeLocked(name string, instant int64, now time.Time
 	if stats == nil {
 		return nil
 	}
-	return rl.windowLocked(name, stats, rl.zoneRLocked(name), instant)
+	return rl.windowLocked(name, stats, instant)
 }
 
 // inDay reports whether a charge belongs to the day that lasts.
@@ -334,7 +368,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		request, token = w.insertCharge(arrived, rl.clock.at(arrived), r.amount)
 	}
 	w.owe(r.instant)
-	r.delay += arrived - r.instant
+	r.more().delay += arrived - r.instant
 	r.placeLocked(w, arrived, request, token)
 	if !sameDay && arrived+rl.clock.wall >= w.dayBegin {
 		w.chargeDay(now, 1, r.amount.total())
@@ -362,7 +396,7 @@ func (rl *RateLimiter) watch(r *Reservation) {
 	if r.settled {
 		return
 	}
-	r.hold = rl.holds.PushBack(hold{weak.Make(r), r.instant})
+	r.more().hold = rl.holds.PushBack(hold{weak.Make(r), r.instant})
 	if rl.holds.Len() == 1 {
 		rl.settleHeldLocked()
 	}

@@ -28,11 +28,14 @@ func (s *ModelStats) limits(q *ModelQuota) {
 // Stats returns what model has used, after forgetting what is no longer
 // counted. For an unknown model it is zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
-	var q ModelQuota
 	var r reading
 	rl.mu.RLock()
-	name, _ := rl.findRLocked(model, &q)
-	ok := rl.readRLocked(name, &q, &r)
+	name := model
+	q, known := rl.Quotas[name]
+	if !known || rl.aliases != nil {
+		name, _ = rl.resolveRLocked(model, &q)
+	}
+	ok := rl.readRLocked(name, q.DayZone, &r)
 	if ok {
 		r.modelStats(&stats, &q)
 	}
@@ -67,30 +70,42 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 	return all
 }
 
-// readRLocked reads what a model has used, when that takes no change of
-// anything: its window is in order and holds something, none of its entries is
-// due to leave, its day lasts, there is no cooldown, and the clocks were compared
-// lately. That is so at nearly every call, and it lets readers run beside each
-// other.
-func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+// lookRLocked returns a model's window and the present instant, when nothing has
+// to be changed for that: the window is in order and holds something, none of its
+// entries is due to leave, its day lasts, there is no cooldown, and the clocks
+// were compared lately. That is so at nearly every call, and it lets readers run
+// beside each other. It returns unused where there is no state, and nil where
+// something has to be done first.
+func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64) {
 	if len(rl.cooldowns) > 0 {
 		if _, cools := rl.cooldowns[name]; cools {
-			return false
+			return nil, 0
 		}
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
-		r.window = unused
-		return !exists && (len(rl.gates) == 0 || rl.gates[name] == nil) && len(rl.State) < rl.mostModels() && q.DayZone == ""
+		if exists || len(rl.State) >= rl.mostModels() || zone != "" || len(rl.gates) > 0 && rl.gates[name] != nil {
+			return nil, 0
+		}
+		return unused, 0
 	}
-	r.instant = rl.clock.now()
-	r.wall = r.instant + rl.clock.wall
-	w := stats.window
-	if r.instant >= rl.clock.next || !w.mirrors(stats, rl) || r.instant > w.leaveAt ||
-		r.wall < w.dayBegin || r.wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() {
+	instant = rl.clock.now()
+	wall := instant + rl.clock.wall
+	w = stats.window
+	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
+		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != zone || w.empty() {
+		return nil, 0
+	}
+	return w, instant
+}
+
+// readRLocked reads what a model has used as lookRLocked does.
+func (rl *RateLimiter) readRLocked(name, zone string, r *reading) (ok bool) {
+	w, instant := rl.lookRLocked(name, zone)
+	if w == nil {
 		return false
 	}
-	r.span = rl.span()
+	r.instant, r.wall, r.span = instant, instant+rl.clock.wall, rl.span()
 	r.take(w)
 	return true
 }
@@ -99,7 +114,10 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
 	stats, exists := rl.State[name]
 	rl.readNowLocked(name, r)
-	if exists && !rl.pruneLocked(name, stats, q.DayZone, r.instant) {
+	if stats != nil && stats.window != nil && stats.window.zone != q.DayZone {
+		stats.window.rezone(q.DayZone, rl.clock.at(r.instant))
+	}
+	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
 		return
 	}
@@ -122,7 +140,10 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 		return
 	}
 	rl.readNowLocked(name, r)
-	r.take(rl.windowLocked(name, stats, q.DayZone, r.instant))
+	if stats.window != nil && stats.window.zone != q.DayZone {
+		stats.window.rezone(q.DayZone, rl.clock.at(r.instant))
+	}
+	r.take(rl.windowLocked(name, stats, r.instant))
 }
 
 // take makes a window the one that is read.

@@ -125,7 +125,7 @@ func (rl *RateLimiter) leave(w *waiter) {
 	select {
 	case <-w.done:
 		for _, r := range w.reservations {
-			if r.gate != nil {
+			if r.window != nil {
 				rl.settleLocked(r, amount{}, true)
 			}
 		}
