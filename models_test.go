@@ -1,0 +1,272 @@
+package ratelimit_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+func TestQuotaFor(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{
+			"gpt-4o": {MaxRPM: 1}, "gpt-4o-2024-08-06": {MaxRPM: 2}, "claude-opus-4": {MaxRPM: 3}, "shared": {MaxRPM: 4},
+		},
+		Aliases: map[string]string{"fast": "gpt-4o", "my-team": "shared", "dated": "gpt-4o-2099-01-01", "nowhere": "nothing"},
+	})
+	tests := []struct{ model, want string }{
+		{"gpt-4o", "gpt-4o"},
+		{"gpt-4o-2024-08-06", "gpt-4o-2024-08-06"},
+		{"gpt-4o-2024-11-20", "gpt-4o"},
+		{"gpt-4o-mini", ""},
+		{"openai/gpt-4o", "gpt-4o"},
+		{"claude-opus-4-20250514", "claude-opus-4"},
+		{"claude-opus-4-1", ""},
+		{"claude-opus-4@20250514", "claude-opus-4"},
+		{"fast", "gpt-4o"},
+		{"fast-2024-11-20", "gpt-4o"},
+		{"my-team", "shared"},
+		{"dated", "gpt-4o"},
+		{"nowhere", ""},
+		{"", ""},
+	}
+	for _, wildcard := range []bool{false, true} {
+		if wildcard {
+			rl.SetQuota("*", ratelimit.ModelQuota{MaxRPM: 9})
+		}
+		for _, tt := range tests {
+			want := tt.want
+			if wildcard && want == "" {
+				want = "*"
+			}
+			name, quota, ok := rl.QuotaFor(tt.model)
+			if name != want || ok != (want != "") || quota != rl.Quotas[want] {
+				t.Errorf("QuotaFor(%q) = %q, %+v, %v, want %q", tt.model, name, quota, ok, want)
+			}
+		}
+	}
+}
+
+func TestNamesThatShareABucket(t *testing.T) {
+	tests := []struct {
+		name   string
+		config ratelimit.Config
+		other  string
+		shared bool
+	}{
+		{"a dated name is another by default", ratelimit.Config{}, "m-2024-08-06", false},
+		{"a dated name", ratelimit.Config{MatchVersions: true}, "m-2024-08-06", true},
+		{"a provider's", ratelimit.Config{MatchVersions: true}, "openai/m", true},
+		{"another model", ratelimit.Config{MatchVersions: true}, "m-1", false},
+		{"an alias", ratelimit.Config{Aliases: map[string]string{"other": "m"}}, "other", true},
+		{"a dated alias", ratelimit.Config{Aliases: map[string]string{"other": "m"}}, "other-latest", false},
+		{"a dated alias, matched", ratelimit.Config{Aliases: map[string]string{"other": "m"}, MatchVersions: true}, "other-latest", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tt.config.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxRPM: 3}}
+				rl := newLimiterWith(t, tt.config)
+				rl.RecordUsage(tt.other, 1, 1)
+				reserve(t, rl, tt.other, 1, 1)
+				if err := rl.WaitForCapacity(t.Context(), tt.other, 1); err != nil {
+					t.Error(err)
+				}
+				rl.Cooldown(tt.other, time.Now().Add(time.Hour))
+				if got := rl.Stats("m").RPM == 2; got != tt.shared {
+					t.Errorf("m has used %+v", rl.Stats("m"))
+				}
+				if d := rl.Decide("m", 1); (d.Code == ratelimit.DecisionCooldown) != tt.shared || d.Model != "m" {
+					t.Errorf("%+v", d)
+				}
+				if rl.CanSend(tt.other, 1) || rl.Decide(tt.other, 1).Model != tt.other {
+					t.Errorf("%+v", rl.Decide(tt.other, 1))
+				}
+				rl.Reset(tt.other)
+				if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != map[bool]int{true: 1}[tt.shared] {
+					t.Errorf("%+v after a Reset", s)
+				}
+				if tt.shared && len(rl.AllStats()) != 1 {
+					t.Errorf("models %v", slices.Collect(rl.Models()))
+				}
+			})
+		})
+	}
+}
+
+func TestQuotaOfEveryModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"own": {MaxRPM: 5}, "*": {MaxRPM: 1, MaxRPD: 2}}})
+		for _, model := range []string{"a", "b"} {
+			if d := rl.Decide(model, 1); !d.Allowed || d.Code != ratelimit.DecisionAllowed || d.Stats.MaxRPM != 1 {
+				t.Errorf("%s: %+v", model, d)
+			}
+			reserve(t, rl, model, 1, 1)
+			if d := rl.Decide(model, 1); d.Code != ratelimit.DecisionRPMLimit {
+				t.Errorf("%s: %+v", model, d)
+			}
+		}
+		reserve(t, rl, "own", 1, 1)
+		reserve(t, rl, "own", 1, 1)
+		if got := slices.Collect(rl.Models()); !slices.Equal(got, []string{"a", "b", "own"}) {
+			t.Errorf("models are %q", got)
+		}
+	})
+}
+
+func TestMaxModels(t *testing.T) {
+	const most = 3
+	tests := []struct {
+		name  string
+		every *ratelimit.ModelQuota // nil: no quota at all
+		after func(rl *ratelimit.RateLimiter, held []*ratelimit.Reservation)
+		place bool // for another model
+	}{
+		{"all are in use", &ratelimit.ModelQuota{MaxRPM: 5}, nil, false},
+		{"all are in use, without a quota", nil, nil, false},
+		{"one is cancelled", &ratelimit.ModelQuota{MaxRPM: 5}, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) { held[1].Cancel() }, true},
+		{"one is reset", &ratelimit.ModelQuota{MaxRPM: 5}, func(rl *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
+			held[1].Commit(1, 1)
+			rl.Reset("b")
+		}, true},
+		{"one is in flight, the rest settled, a minute later", &ratelimit.ModelQuota{MaxRPM: 5}, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
+			held[0].Commit(1, 1)
+			held[1].Commit(1, 1)
+			time.Sleep(time.Minute + 1)
+		}, true},
+		{"all are in flight, a minute later", &ratelimit.ModelQuota{MaxRPM: 5}, func(*ratelimit.RateLimiter, []*ratelimit.Reservation) { time.Sleep(time.Hour) }, false},
+		{"settled, but the day is limited", &ratelimit.ModelQuota{MaxRPD: 5}, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
+			settleAll(held)
+			time.Sleep(time.Hour)
+		}, false},
+		{"settled, and the day is over", &ratelimit.ModelQuota{MaxTPD: 500}, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
+			settleAll(held)
+			time.Sleep(24 * time.Hour)
+		}, true},
+		{"settled, a moment too early", nil, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
+			settleAll(held)
+			time.Sleep(time.Minute - most)
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				quotas := map[string]ratelimit.ModelQuota{"own": {MaxRPM: 5}, "other": {}}
+				if tt.every != nil {
+					quotas["*"] = *tt.every
+				}
+				rl := newLimiterWith(t, ratelimit.Config{Quotas: quotas, MaxModels: most})
+				var held []*ratelimit.Reservation
+				for _, model := range []string{"a", "b", "c"} {
+					held = append(held, reserve(t, rl, model, 1, 1))
+					time.Sleep(1 * time.Nanosecond)
+				}
+				if tt.after != nil {
+					tt.after(rl, held)
+				}
+				reserve(t, rl, "own", 1, 1) // which have a quota of their own always have a place
+				reserve(t, rl, "other", 1, 1)
+				denied := !tt.place && tt.every != nil
+				if d := rl.Decide("new", 1); d.Allowed == denied || denied && d.Code != ratelimit.DecisionTooManyModels {
+					t.Errorf("%+v", d)
+				}
+				r, d := rl.Reserve("new", 7, 7)
+				if d.Allowed == denied || (r == nil) != denied {
+					t.Errorf("%+v", d)
+				}
+				if got := rl.Stats("new").RPM == 1; got != tt.place {
+					t.Errorf("the new one: %+v", rl.Stats("new"))
+				}
+				if !denied && r.Model() != "new" {
+					t.Errorf("model %q", r.Model())
+				}
+				rl.RecordUsage("newer", 1, 1)
+				r.Arrived(time.Now())
+				r.Commit(1, 1)
+				if n := len(rl.State); n > most+2 {
+					t.Errorf("%d models hold state", n)
+				}
+				for _, r := range held {
+					r.Cancel()
+				}
+				r.Cancel()
+			})
+		})
+	}
+}
+
+func settleAll(held []*ratelimit.Reservation) {
+	for _, r := range held {
+		r.Commit(1, 1)
+	}
+}
+
+func TestMaxModelsForgetsTheOneUsedLeastRecently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}, MaxModels: 3})
+		for _, model := range []string{"a", "b", "c", "a"} {
+			rl.RecordUsage(model, 1, 1)
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		for _, step := range []struct{ uses, goes string }{{"d", "b"}, {"e", "c"}, {"a", ""}, {"f", ""}} {
+			_, had := rl.State[step.goes]
+			rl.RecordUsage(step.uses, 1, 1)
+			if _, has := rl.State[step.goes]; has || !had && step.goes != "" {
+				t.Errorf("%q was to go for %q, there are %v", step.goes, step.uses, rl.State)
+			}
+		}
+		if _, counted := rl.State["f"]; counted || len(rl.State) != 3 {
+			t.Errorf("there are %v", rl.State)
+		}
+	})
+}
+
+func TestAcquireWaitsForAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}, MaxModels: 1})
+		held := reserve(t, rl, "a", 1, 1)
+		if d := rl.Decide("b", 1); d.RetryAfter != 0 || d.Never {
+			t.Errorf("a place that an event frees: %+v", d)
+		}
+		time.AfterFunc(30*time.Second, func() { held.Commit(1, 1) })
+		started := time.Now()
+		time.AfterFunc(45*time.Second, func() {
+			if d := rl.Decide("c", 1); d.Code != ratelimit.DecisionTooManyModels || d.RetryAfter != 15*time.Second+1 {
+				t.Errorf("%+v", d)
+			}
+		})
+		if _, err := rl.Acquire(t.Context(), "b", 1, 1); err != nil || time.Since(started) != time.Minute+1 {
+			t.Errorf("%v after %v", err, time.Since(started))
+		}
+	})
+}
+
+// A program that takes names from its users must not grow by them.
+func TestManyNames(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {}}, MaxModels: 100})
+	for i := range 10_000 {
+		name := fmt.Sprint("name", i)
+		rl.RecordUsage(name, 1, 1)
+		rl.CanSend(name, 1)
+		rl.Cooldown(name, time.Now().Add(time.Hour))
+		if r, d := rl.Reserve(name, 1, 1); r == nil && d.Code != ratelimit.DecisionCooldown {
+			t.Fatalf("%+v", d)
+		}
+	}
+	if n := len(rl.State); n != 100 {
+		t.Errorf("%d models hold state", n)
+	}
+	cooled := 0
+	for i := range 10_000 {
+		if !rl.CanSend(fmt.Sprint("name", i), 1) {
+			cooled++
+		}
+	}
+	if cooled != 100 {
+		t.Errorf("%d models have a cooldown", cooled)
+	}
+}
