@@ -41,6 +41,7 @@ func (rl *RateLimiter) watchAll(rs Reservations) {
 type batch struct {
 	Decision
 	wait    time.Duration // how long the limits deny that end with time
+	event   bool          // some of them are denied until a call in flight ends
 	demands []demand
 	of      []int // which of the demands each request belongs to
 }
@@ -102,13 +103,14 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 // merge takes the decision on one demand into the one on all. The first that
 // denies names it, or the first that will never pass; the longest wait counts.
 func (b *batch) merge(d *Decision, wait time.Duration) {
-	b.wait = max(b.wait, wait)
-	retry := max(b.RetryAfter, d.RetryAfter)
-	switch {
-	case b.Never:
+	if b.Never {
 		return
+	}
+	b.wait = max(b.wait, wait)
+	b.event = b.event || d.Code == DecisionInFlightLimit
+	switch {
 	case d.Never:
-		retry, b.wait = 0, 0
+		b.wait = 0
 		b.Decision = *d
 	case b.Allowed && !d.Allowed:
 		b.Decision = *d
@@ -116,8 +118,8 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		b.Decision = *d
 		b.Model = ""
 	}
-	if b.Code != DecisionInFlightLimit {
-		b.RetryAfter = retry
+	if b.RetryAfter = b.wait; b.event {
+		b.RetryAfter = 0
 	}
 }
 
@@ -129,7 +131,7 @@ func (b *batch) queueLocked() (queued bool) {
 			continue
 		}
 		if b.queue(); !b.Never {
-			b.Model = dem.model
+			b.Model, b.Stats = dem.model, ModelStats{}
 			dem.reading.modelStats(&b.Stats, &dem.quota)
 		}
 		return true

@@ -133,14 +133,7 @@ func ExampleDefaultProfiles() {
 
 // exampleLimiter has one model, "gpt-4o", of the given quota.
 func exampleLimiter(quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-		FilePath: filepath.Join(tempDir(), "ratelimits.yaml"),
-		Quotas:   map[string]ratelimit.ModelQuota{"gpt-4o": quota},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	return rl
+	return limiterFor("gpt-4o", quota)
 }
 
 func ExampleRateLimiter_CanSend() {

@@ -370,12 +370,16 @@ func (r *Reservation) Arrived(at time.Time) {
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
 	r.placeLocked(w, arrived, request, token)
-	if !sameDay && arrived+rl.clock.wall >= w.dayBegin {
-		w.chargeDay(now, 1, r.amount.total())
-		sameDay = true
-	}
-	if r.days = w.days; !sameDay {
-		r.days-- // a day that is over
+	wall := arrived + rl.clock.wall
+	switch {
+	case sameDay:
+		r.days = w.days
+	case wall >= w.lastEnd && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
+		w.chargeDay(rl.clock.at(arrived), 1, r.amount.total())
+		r.days = w.days
+		w.rollDay(now) // the day that this began may be over, too
+	default:
+		r.days = w.days - 1 // a day that is over
 	}
 }
 

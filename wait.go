@@ -9,6 +9,7 @@ import (
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
 type waiter struct {
+	ctx      context.Context
 	op       string // for errors
 	requests []Request
 	charges  bool      // makes reservations
@@ -29,6 +30,7 @@ type place struct {
 // wait serves a waiter when its turn comes, and returns its error when it is
 // refused or its context ends.
 func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error) {
+	w.ctx = ctx
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
 	rl.enter(w)
@@ -150,8 +152,11 @@ func (rl *RateLimiter) serveLocked(g *gate) {
 			if !w.first() {
 				break // its turn comes when it is the first in its other lines, too
 			}
-			b := rl.weighLocked(w.requests)
-			if !rl.concludeLocked(w, b) {
+			if err := w.ctx.Err(); err != nil {
+				// It is about to leave. What it would get for a moment could keep
+				// others out.
+				rl.refuseLocked(w, err)
+			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
 				w.sleepLocked(b.wait)
 				break
 			}

@@ -32,7 +32,8 @@ type window struct {
 	zone             string         // whose midnight ends the day
 	location         *time.Location // the same; nil for a day of 24 hours
 	badZone          bool           // there is no such zone
-	days             int32          // how many days began
+	days             int32          // how often the count of the day began anew
+	lastEnd          int64          // when the day before ended, in UnixNano; 0 when none did
 	dayWas           int            // the count of the day when the limiter last changed it
 	dayStart         time.Time      // as in stats
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
@@ -179,6 +180,7 @@ func (w *window) owe(instant int64) {
 // chargeDay adds requests and tokens to the day, or begins one.
 func (w *window) chargeDay(now time.Time, requests, tokens int) {
 	if w.dayCount() == 0 && w.dayTokens() == 0 {
+		w.days++
 		w.startDay(now)
 	}
 	w.setDay(addSaturated(w.dayCount(), requests), addSaturated(w.dayTokens(), tokens))
@@ -206,6 +208,8 @@ func (w *window) rollDay(now time.Time) {
 		w.startDay(now)
 	case wall >= w.dayEnd:
 		w.setDay(0, 0)
+		w.days++
+		w.lastEnd = w.dayEnd
 		w.startDay(now)
 	}
 }
@@ -226,7 +230,6 @@ func (w *window) rezone(zone string, now time.Time) {
 
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
-	w.days++
 	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
 	switch {
 	case w.dayBegin > now.UnixNano():
@@ -242,7 +245,6 @@ func (w *window) settleDay(now time.Time) {
 // startDay begins a day at now, or at the midnight before it, without a
 // monotonic reading: a day follows the wall clock.
 func (w *window) startDay(now time.Time) {
-	w.days++
 	begin, end := now.Round(0), now.Add(time.Duration(day))
 	if w.location != nil {
 		begin, end = dayOf(begin, w.location)
