@@ -1,25 +1,31 @@
 // Package ratelimit keeps a program's calls to large language models inside the
-// provider's quotas: requests per minute, tokens per minute and requests per
-// day, for each model apart.
+// provider's quotas, for each model apart: requests, input, output and all tokens
+// per minute, requests and tokens per day, and calls at once.
 //
-// Ask before a call and tell after it:
+// Wait for room, call, and say what was used:
 //
 //	rl, err := ratelimit.New()
 //	…
-//	if rl.CanSend("gemini-2.5-pro", 1500) {
-//		reply := call(…)
-//		rl.RecordUsage("gemini-2.5-pro", reply.PromptTokens, reply.OutputTokens)
-//	}
+//	reservation, err := rl.Acquire(ctx, "gemini-2.5-pro", 1500, 800)
+//	…
+//	reply, err := call(…)
+//	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
-// [RateLimiter.Decide] answers like CanSend and says why, and how long to wait.
+// [RateLimiter.Acquire] waits its turn among all goroutines that share the
+// limiter. [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] does all
+// three steps.
+//
+// Where one goroutine does everything, it may as well ask before a call and tell
+// after it, with [RateLimiter.CanSend] and [RateLimiter.RecordUsage].
+// [RateLimiter.Decide] answers like CanSend and says why, and how long to wait;
 // [RateLimiter.WaitForCapacity] waits that long.
 //
 // # How it counts
 //
-// A charge counts for one minute from the moment it was recorded: an exact
-// sliding window, not a bucket and not a calendar minute. The day is 24 hours
-// from its first request. A limit of zero is unlimited, and a model without a
-// quota is always allowed.
+// A charge counts for one minute from the moment it was made: an exact sliding
+// window, not a bucket and not a calendar minute. The day is 24 hours from its
+// first request, or ends at midnight of ModelQuota.DayZone. A limit of zero is
+// unlimited, and a model without a quota is always allowed.
 //
 // # How it remembers
 //
@@ -29,10 +35,9 @@
 //
 // # Concurrency
 //
-// All methods of [RateLimiter] are safe for concurrent use. A check and the
-// record after it are two steps, though: goroutines that check together pass
-// together. Where that matters, let one at a time do both, WaitForCapacity and
-// RecordUsage of the estimate.
+// All methods of [RateLimiter] are safe for concurrent use. A check with CanSend
+// and the record after it are two steps, though: goroutines that check together
+// pass together. Reserve and Acquire check and charge in one.
 package ratelimit
 
 import (
