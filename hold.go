@@ -1,0 +1,88 @@
+package ratelimit
+
+import (
+	"runtime"
+	"time"
+	"weak"
+)
+
+// watch makes sure that a reservation which is never settled gives its slot
+// back: when it is garbage, and with Config.HoldTTL when that time is over. To
+// watch costs more than the rest of Reserve, so it is done only where slots are
+// limited.
+func (rl *RateLimiter) watch(r *Reservation) {
+	if r.gate == nil || !r.limited && rl.holdTTL == 0 {
+		return
+	}
+	runtime.SetFinalizer(r, (*Reservation).abandon)
+	if rl.holdTTL == 0 {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if r.settled {
+		return
+	}
+	r.more().hold = rl.holds.PushBack(hold{weak.Make(r), r.instant})
+	if rl.holds.Len() == 1 {
+		rl.settleHeldLocked()
+	}
+}
+
+// hold is a reservation that is settled when its time is over. It does not keep
+// the reservation from being garbage.
+type hold struct {
+	reservation weak.Pointer[Reservation]
+	since       int64 // instant
+}
+
+// settleHeldLocked settles the reservations whose time is over, and sleeps until
+// that of the next one is.
+func (rl *RateLimiter) settleHeldLocked() {
+	instant := rl.clock.sync()
+	for {
+		oldest := rl.holds.Front()
+		if oldest == nil {
+			return
+		}
+		h := oldest.Value.(hold)
+		if left := h.since + int64(rl.holdTTL) - instant; left > 0 {
+			if rl.holdTimer == nil {
+				rl.holdTimer = time.AfterFunc(time.Duration(left), rl.settleHeld)
+			} else {
+				rl.holdTimer.Reset(time.Duration(left))
+			}
+			return
+		}
+		if r := h.reservation.Value(); r != nil {
+			rl.settleLocked(r, r.amount, false)
+		} else {
+			rl.holds.Remove(oldest) // abandon is about to settle it
+		}
+	}
+}
+
+func (rl *RateLimiter) settleHeld() {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.settleHeldLocked()
+}
+
+// abandon settles a reservation that is garbage at its estimate.
+//
+// It runs outside of a bubble of testing/synctest, also for a reservation that
+// was made in one. There it must not touch what belongs to the bubble: the clock,
+// timers and channels. It knows by the limiter's clock, which has no monotonic
+// reading in a bubble, and leaves those who wait to the next call.
+func (r *Reservation) abandon() {
+	rl := r.gate.home
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	switch {
+	case r.settled:
+	case rl.clock.ref == rl.clock.ref.Round(0):
+		rl.releaseLocked(r)
+	default:
+		rl.settleLocked(r, r.amount, false)
+	}
+}
