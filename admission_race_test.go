@@ -23,7 +23,7 @@ func hammer(f func(goroutine int)) {
 	done.Wait()
 }
 
-func TestReserveAdmitsExactlyTheQuota(t *testing.T) {
+func TestHammeredReserveAdmitsExactlyTheQuota(t *testing.T) {
 	tests := []struct {
 		name  string
 		quota ratelimit.ModelQuota
@@ -79,7 +79,7 @@ func TestReserveAdmitsExactlyTheQuota(t *testing.T) {
 	}
 }
 
-func TestSlotsAreNeverOversubscribed(t *testing.T) {
+func TestHammeredSlotsAreNeverOversubscribed(t *testing.T) {
 	const slots, rounds = 5, 300
 	for _, name := range []string{"reserve", "acquire", "both"} {
 		t.Run(name, func(t *testing.T) {
