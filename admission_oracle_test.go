@@ -643,7 +643,7 @@ func (s *traffic) arrive() {
 	age := s.now.Sub(b.at)
 	at := choose(s, s.now, s.now.Add(-1), s.now.Add(time.Second), s.now.Add(-time.Second), b.at, b.at.Add(-1),
 		b.at.Add(age/2), b.admitted.Add(-time.Hour), s.now.Add(-30*time.Second), b.at.Add(b.book.span), s.now.Add(-b.book.span), s.now.Add(-b.book.span-1))
-	if b.book.day.over(s.now) {
+	if l := b.book; l.day.over(s.now) || l.quota.DayZone == "" && !b.inDay(s.now) {
 		at = s.now // oracle_findings_test.go
 	}
 	s.note("arrived %s of %v: %v", b.model, b.admitted, at)
