@@ -144,8 +144,7 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	for i, req := range reqs {
 		dem := &b.demands[b.of[i]]
-		rs[i] = &Reservation{amount: amount{req.PromptTokens, req.OutputTokens}}
-		rl.chargeLocked(rs[i], req.Model, dem.name, &dem.quota, dem.known, &dem.reading)
+		rs[i] = rl.chargeLocked(req.Model, dem.name, &dem.quota, dem.known, &dem.reading, amount{req.PromptTokens, req.OutputTokens})
 	}
 	return rs
 }

@@ -40,6 +40,11 @@ func (c *clock) sync() int64 {
 	if now := c.now(); now < c.next {
 		return now
 	}
+	return c.compare()
+}
+
+// compare reads both clocks, and returns the present instant.
+func (c *clock) compare() int64 {
 	t := time.Now()
 	if c.ref.IsZero() {
 		c.ref, c.base, c.wall = t, 0, t.UnixNano()

@@ -18,7 +18,9 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
 		rl.joinLocked(name, w)
 	}
-	w.prune(instant, rl.span())
+	if instant > w.leaveAt {
+		w.prune(instant, rl.span())
+	}
 	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
 		w.rollDay(rl.clock.at(instant))
 	}

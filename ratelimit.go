@@ -103,6 +103,7 @@ type RateLimiter struct {
 	maxModels     int // models without a quota of their own that hold state
 	guests        guests
 
+	fresh     []Reservation // that were not handed out yet
 	holdTTL   time.Duration
 	holds     list.List // of hold, in the order of their admission
 	holdTimer *time.Timer
@@ -163,7 +164,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
 	rl.mu.Lock()
-	name := rl.nameRLocked(model)
+	name := model
+	if rl.aliases != nil || rl.matchVersions {
+		name = rl.nameRLocked(model)
+	}
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
@@ -175,14 +179,17 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 // stateLocked returns the state of a model, made where it has none; nil when
 // there is no place for it and it need not be.
 func (rl *RateLimiter) stateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
-	stats := rl.State[name]
-	if stats != nil {
+	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
+	return rl.newStateLocked(name, must, instant, now)
+}
+
+func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
 	if !rl.makePlaceLocked(name, instant) && !must {
 		return nil
 	}
-	stats = &UsageStats{DayStart: now.Round(0)}
+	stats := &UsageStats{DayStart: now.Round(0)}
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
 	}

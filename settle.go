@@ -208,7 +208,7 @@ func (r *Reservation) Arrived(at time.Time) {
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= w.lastEnd && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
+	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
 		w.chargeDay(rl.clock.at(arrived), 1, r.amount.total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too

@@ -33,7 +33,6 @@ type window struct {
 	location         *time.Location // the same; nil for a day of 24 hours
 	badZone          bool           // there is no such zone
 	days             int32          // how often the count of the day began anew
-	lastEnd          int64          // when the day before ended, in UnixNano; 0 when none did
 	dayWas           int            // the count of the day when the limiter last changed it
 	dayStart         time.Time      // as in stats
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
@@ -108,9 +107,6 @@ func (w *window) mirror(span int64) {
 
 // prune drops what was charged more than span before instant.
 func (w *window) prune(instant, span int64) {
-	if instant <= w.leaveAt {
-		return
-	}
 	w.requests.drop(w.requests.before(instant - span))
 	n := w.tokens.before(instant - span)
 	w.tokens.drop(n)
@@ -126,7 +122,11 @@ func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
 	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
-	w.chargeDay(now, 1, a.total())
+	if w.stats.DayCount <= 0 {
+		w.chargeDay(now, 1, a.total())
+		return
+	}
+	w.setDay(addSaturated(w.stats.DayCount, 1), addSaturated(w.dayTokens(), a.total()))
 }
 
 // chargeTokens adds tokens without a request.
@@ -139,9 +139,7 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 
 // setTokens changes the i-th oldest tokens.
 func (w *window) setTokens(i int, a amount) {
-	e := w.tokens.vals[w.tokens.head+i]
-	e.Count, e.Input = a.total(), a.input
-	w.tokens.set(i, e)
+	w.tokens.set(i, func(e *TokenEntry) { e.Count, e.Input = a.total(), a.input })
 	w.amounts.set(i, a)
 	w.stats.Tokens = w.tokens.live()
 }
@@ -172,7 +170,7 @@ func (w *window) insertCharge(instant int64, when time.Time, a amount) (request,
 // owe notes that a change has to get into the database, if there is one, before
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
-	if w.requests.isKnown() || w.tokens.isKnown() {
+	if w.tokens.isKnown() || w.requests.isKnown() {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
 	}
 }
@@ -209,7 +207,9 @@ func (w *window) rollDay(now time.Time) {
 	case wall >= w.dayEnd:
 		w.setDay(0, 0)
 		w.days++
-		w.lastEnd = w.dayEnd
+		if w.gate != nil {
+			w.gate.dayEnded = w.dayEnd
+		}
 		w.startDay(now)
 	}
 }
