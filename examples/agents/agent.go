@@ -170,6 +170,7 @@ func (a *agents) send(ctx context.Context, p prompt, room *ratelimit.Reservation
 func (a *agents) settle(p prompt, room *ratelimit.Reservation) {
 	if a.unsafe {
 		a.limiter.RecordUsage(a.account, p.estimate, p.maxTokens)
+		a.tally.look(a.limiter.Stats(a.account))
 		return
 	}
 	room.Commit(p.estimate, p.maxTokens)

@@ -318,7 +318,7 @@ func TestUnsafeRunIsRefused(t *testing.T) {
 		if err := a.run(t.Context(), 20, openEmbedded(t).prompts()); err != nil {
 			t.Fatal(err)
 		}
-		if c := a.tally.counts(); c.refused == 0 || c.answered+c.failed < 300 || c.calls != c.answered+c.refused {
+		if c := a.tally.counts(); c.refused == 0 || c.answered+c.failed < 300 || c.calls != c.answered+c.refused || c.peakRPM <= 200 {
 			t.Errorf("counts %+v", c)
 		}
 	})

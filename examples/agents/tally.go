@@ -82,6 +82,13 @@ func (t *tally) call(p prompt, window ratelimit.ModelStats) {
 	t.update(func(c *counts) {
 		c.calls++
 		c.tokens += p.estimate + p.maxTokens
+	})
+	t.look(window)
+}
+
+// look notes what the window holds, for the fullest minute.
+func (t *tally) look(window ratelimit.ModelStats) {
+	t.update(func(c *counts) {
 		c.peakRPM = max(c.peakRPM, window.RPM)
 		c.peakTPM = max(c.peakTPM, window.TPM)
 	})
