@@ -414,6 +414,51 @@ func TestCancelEndsAWait(t *testing.T) {
 	})
 }
 
+// TestChargeMovesToArrival has a provider that may have counted a call as late as
+// its answer came.
+func TestChargeMovesToArrival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProvider(1, 0)
+		p.latency = func() time.Duration { return 10 * time.Second }
+		a := newAgents(t, p, 1, 0)
+		started := time.Now()
+		if err := a.run(t.Context(), 2, openFile(t, line("a", hello)+"\n"+line("b", hello)).prompts()); err != nil {
+			t.Fatal(err)
+		}
+		if took, want := time.Since(started), 10*time.Second+time.Minute+margin+1+10*time.Second; took != want {
+			t.Errorf("took %v, want %v", took, want)
+		}
+	})
+}
+
+// TestTallyOfWaits has two calls that wait at the same time.
+func TestTallyOfWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tally := newTally(ratelimit.ModelStats{})
+		expect := func(waiting int, next string) {
+			t.Helper()
+			if c := tally.counts(); c.waiting != waiting || c.next.id != next {
+				t.Errorf("%d wait, %q comes next, want %d, %q", c.waiting, c.next.id, waiting, next)
+			}
+		}
+		endFirst := tally.startWait(ratelimit.Decision{}, prompt{id: "first"})
+		time.Sleep(2 * time.Second)
+		endSecond := tally.startWait(ratelimit.Decision{Code: ratelimit.DecisionQueued}, prompt{id: "second"})
+		tally.startWait(ratelimit.Decision{Never: true}, prompt{id: "too large"})()
+		expect(2, "first")
+		time.Sleep(3 * time.Second)
+		endFirst()
+		expect(1, "second")
+		time.Sleep(4 * time.Second)
+		endSecond()
+		time.Sleep(time.Second)
+		expect(0, "")
+		if c := tally.counts(); c.waits != 2 || c.longest != 7*time.Second || c.waited != 9*time.Second {
+			t.Errorf("counts %+v", c)
+		}
+	})
+}
+
 // TestRunGoesOn is a run that is interrupted and started again, over HTTP.
 func TestRunGoesOn(t *testing.T) {
 	const key = "sk-test-0123456789"
@@ -652,8 +697,8 @@ func TestWindowsIn(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	cfg, err := parseFlags([]string{"-db", "x.db", "-rpm", "5"}, io.Discard)
-	if err != nil || cfg != (config{db: "x.db", rpm: 5, tpm: 60_000, workers: 20}) {
+	cfg, err := parseFlags([]string{"-db", "x.db", "-rpm", "5", "-unsafe"}, io.Discard)
+	if err != nil || cfg != (config{db: "x.db", rpm: 5, tpm: 60_000, workers: 20, unsafe: true}) {
 		t.Errorf("%+v, %v", cfg, err)
 	}
 	for _, args := range [][]string{{"-rpm", "-1"}, {"-tpm", "-1"}, {"-workers", "0"}, {"extra"}, {"-none"}} {
