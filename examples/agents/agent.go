@@ -28,7 +28,7 @@ type agents struct {
 	tally   *tally
 	note    func(format string, args ...any) // tells the user
 
-	gate     chan struct{} // room for one: who is between the check of the quota and the record
+	unsafe   bool // -unsafe
 	failures atomic.Int32
 }
 
@@ -101,11 +101,15 @@ func (a *agents) handle(ctx context.Context, p prompt) error {
 // provider may count those that it refuses.
 func (a *agents) answer(ctx context.Context, p prompt) error {
 	for try := 1; ; try++ {
-		if err := a.acquire(ctx, p); err != nil {
+		room, err := a.acquire(ctx, p)
+		if err != nil {
 			return err
 		}
-		a.tally.call()
-		used, err := a.client.chat(ctx, p.body)
+		if err := ctx.Err(); err != nil {
+			room.Cancel() // nobody will ever hear of this call
+			return err
+		}
+		used, err := a.send(ctx, p, room)
 		if err == nil {
 			a.tally.use(used)
 			return nil
@@ -128,32 +132,48 @@ func (a *agents) answer(ctx context.Context, p prompt) error {
 	}
 }
 
-// acquire waits until the prompt fits the quota and charges it.
-//
-// The check and the record are two calls, and agents that check together would
-// pass together, into one free place. So only one at a time is between the two,
-// also while it waits: a small prompt may have to wait behind a large one. The
-// mutex is a channel because whoever queues for it must leave when ctx ends.
-func (a *agents) acquire(ctx context.Context, p prompt) error {
-	select {
-	case a.gate <- struct{}{}:
-		defer func() { <-a.gate }()
-	case <-ctx.Done():
-		return ctx.Err()
+// acquire waits until the prompt fits the quota and charges it, in one step. The
+// reservation is nil with -unsafe, and does nothing then.
+func (a *agents) acquire(ctx context.Context, p prompt) (*ratelimit.Reservation, error) {
+	if a.unsafe {
+		return nil, a.check(ctx, p)
 	}
+	// Acquire alone would do. Reserve tells whether there is a wait to show.
+	room, d := a.limiter.Reserve(a.account, p.estimate, p.maxTokens)
+	if d.Allowed {
+		return room, nil
+	}
+	defer a.tally.startWait(d, p)()
+	return a.limiter.Acquire(ctx, a.account, p.estimate, p.maxTokens)
+}
+
+// check is how not to do it: it waits until the prompt fits the quota, and charges
+// nothing. Until the calls before it are recorded, every agent that checks passes.
+func (a *agents) check(ctx context.Context, p prompt) error {
 	tokens := p.estimate + p.maxTokens
-	if d := a.limiter.Decide(a.account, tokens); d.RetryAfter > 0 && ctx.Err() == nil {
-		a.tally.startWait(d)
-		defer a.tally.endWait()
+	if d := a.limiter.Decide(a.account, tokens); !d.Allowed {
+		defer a.tally.startWait(d, p)()
 	}
-	if err := a.limiter.WaitForCapacity(ctx, a.account, tokens); err != nil {
-		return err
+	return a.limiter.WaitForCapacity(ctx, a.account, tokens)
+}
+
+// send sends a prompt that there is room for.
+func (a *agents) send(ctx context.Context, p prompt, room *ratelimit.Reservation) (usage, error) {
+	defer a.settle(p, room)
+	a.tally.call(p, a.limiter.Stats(a.account))
+	return a.client.chat(ctx, p.body, room.Arrived)
+}
+
+// settle ends a call that was sent. Its estimate stays, also when it was refused
+// or failed: the provider charges it on arrival, from its size and max_tokens, and
+// gives nothing back when the answer is shorter.
+func (a *agents) settle(p prompt, room *ratelimit.Reservation) {
+	if a.unsafe {
+		a.limiter.RecordUsage(a.account, p.estimate, p.maxTokens)
+		a.tally.look(a.limiter.Stats(a.account))
+		return
 	}
-	// The estimate stays: the provider charges a call when it arrives, from its
-	// size and max_tokens, and gives nothing back when the answer is shorter.
-	a.limiter.RecordUsage(a.account, p.estimate, p.maxTokens)
-	a.tally.charge(tokens, a.limiter.Stats(a.account))
-	return nil
+	room.Commit(p.estimate, p.maxTokens)
 }
 
 // sleep waits for d, or for the end of ctx.

@@ -88,8 +88,10 @@ func (c *client) host() string { return c.url.Host }
 // close closes the connections that are kept open for more calls.
 func (c *client) close() { c.http.CloseIdleConnections() }
 
-// chat sends one chat completion. An answer of 429 is a *refusedError.
-func (c *client) chat(ctx context.Context, body []byte) (usage, error) {
+// chat sends one chat completion. An answer of 429 is a *refusedError. It calls
+// arrived when the head of the answer is there: the provider has counted the call
+// by then.
+func (c *client) chat(ctx context.Context, body []byte, arrived func(time.Time)) (usage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url.String(), bytes.NewReader(body))
 	if err != nil {
 		return usage{}, fmt.Errorf("chat completion: %w", err)
@@ -103,6 +105,7 @@ func (c *client) chat(ctx context.Context, body []byte) (usage, error) {
 		return usage{}, fmt.Errorf("chat completion: %w", err)
 	}
 	defer resp.Body.Close()
+	arrived(time.Now())
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return usage{}, fmt.Errorf("chat completion: read answer: %w", err)

@@ -14,6 +14,15 @@
 // file beside it. So a run that was interrupted with Ctrl-C goes on where it was
 // when it is started again, and stays inside the quota.
 //
+// Each agent calls Acquire, which waits for room and charges the call in one step.
+// With -unsafe it takes them two: they check the quota before a call, and record
+// the call when it is over:
+//
+//	go run ./examples/agents -unsafe
+//
+// Agents that check together then pass together, into room for one of them, and
+// the server has to refuse the others.
+//
 // With -base-url it sends the prompts to any other OpenAI-compatible endpoint,
 // with the key from the environment variable OPENAI_API_KEY:
 //
@@ -45,6 +54,7 @@ type config struct {
 	rpm     int
 	tpm     int
 	workers int
+	unsafe  bool
 	live    bool // the output is a terminal
 }
 
@@ -90,6 +100,7 @@ func parseFlags(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.rpm, "rpm", 200, "requests per minute, 0 for no limit")
 	flags.IntVar(&cfg.tpm, "tpm", 60_000, "tokens per minute, 0 for no limit")
 	flags.IntVar(&cfg.workers, "workers", 20, "agents that work at the same time")
+	flags.BoolVar(&cfg.unsafe, "unsafe", false, "check the quota before a call and record the call after it, in place of\nboth in one step, to see why that does not do")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}

@@ -24,14 +24,14 @@ func report(out io.Writer, took time.Duration, c counts, quota ratelimit.ModelSt
 		group(c.tokens), group(c.reported.PromptTokens+c.reported.CompletionTokens),
 		group(c.reported.PromptTokens), group(c.reported.CompletionTokens))
 	row("time", "%.1fs, of which %.1fs waiting for the quota", took.Seconds(), c.waited.Seconds())
-	row("waits", "%d for requests, %d for tokens, the longest %.1fs", c.waitsRPM, c.waitsTPM, c.longest.Seconds())
+	row("waits", "%s, the longest %.1fs", count(c.waits, "call"), c.longest.Seconds())
 	row("fullest minute", "%s requests, %s tokens", part(c.peakRPM, quota.MaxRPM), part(c.peakTPM, quota.MaxTPM))
 	if c.before.RPM > 0 {
 		row("carried over", "%s requests, %s tokens of an earlier run", group(c.before.RPM), group(c.before.TPM))
 	}
 	windows := windowsIn(took)
 	row("quota used", "%s requests, %s tokens",
-		part(c.requests, quota.MaxRPM*windows), part(c.tokens, quota.MaxTPM*windows))
+		part(c.calls, quota.MaxRPM*windows), part(c.tokens, quota.MaxTPM*windows))
 	row("", "(the most this time allows: a full minute's share at the start, and again each %.2fs)", (time.Minute + margin).Seconds())
 	table.Flush()
 }

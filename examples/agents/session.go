@@ -133,6 +133,9 @@ func (s *session) introduce(out io.Writer) {
 	}
 	fmt.Fprintf(out, "%s with %s for %s at %s: %s requests, %s tokens a minute\n",
 		count(s.cfg.workers, "agent"), count(s.left, "prompt"), s.model, where, limitText(s.cfg.rpm), limitText(s.cfg.tpm))
+	if s.cfg.unsafe {
+		fmt.Fprintln(out, "unsafe: they check the quota before a call and record the call after it")
+	}
 	if answered := s.total - s.left; answered > 0 {
 		fmt.Fprintf(out, "%s answered in an earlier run\n", count(answered, "prompt"))
 	}
@@ -143,11 +146,13 @@ func (s *session) work(ctx context.Context, out io.Writer) error {
 	started := time.Now()
 	tally := newTally(s.limiter.Stats(s.account))
 	screen := newProgress(out, s.cfg.live, func() string {
-		return progressLine(time.Since(started), s.total-s.left, s.total, tally.counts(), s.limiter.Stats(s.account))
+		c := tally.counts()
+		d := s.limiter.Decide(s.account, c.next.estimate+c.next.maxTokens)
+		return progressLine(time.Since(started), s.total-s.left, s.total, c, d)
 	})
 	agents := &agents{
 		limiter: s.limiter, account: s.account, client: s.client,
-		done: s.done, tally: tally, note: screen.note, gate: make(chan struct{}, 1),
+		done: s.done, tally: tally, note: screen.note, unsafe: s.cfg.unsafe,
 	}
 	stopSaving := every(saveEvery, func() {
 		if err := s.limiter.Persist(); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -10,29 +11,37 @@ import (
 // counts is what the agents did up to one moment.
 type counts struct {
 	calls    int // sent, also those that were refused or failed
+	tokens   int // their estimates, charged to the quota here
 	answered int // prompts
 	failed   int // prompts
 	refused  int // calls answered with 429
 	cut      int // calls that the end of the run cut off
 
-	requests, tokens int   // charged to the quota here, by estimate
-	reported         usage // what the provider says was used
+	reported usage // what the provider says was used
 
-	before         ratelimit.ModelStats // what an earlier run had left in the window
-	peakRPM        int                  // the fullest minute
-	peakTPM        int
-	waitsRPM       int // waits for requests, and for tokens
-	waitsTPM       int
-	waited         time.Duration // all of them together
-	longest        time.Duration
-	waiting        bool
-	since, freesAt time.Time // of the present wait
+	before  ratelimit.ModelStats // what an earlier run had left in the window
+	peakRPM int                  // the fullest minute
+	peakTPM int
+
+	waits   int           // calls that had to wait
+	longest time.Duration // of one of them
+	waited  time.Duration // in which at least one of them did
+	waiting int           // at present,
+	next    prompt        // and the one of them that has waited longest
 }
 
 // tally counts what the agents do. All its methods are safe for concurrent use.
 type tally struct {
-	mu sync.Mutex
-	c  counts
+	mu    sync.Mutex
+	c     counts
+	line  []*wait   // at present, the first to come in front
+	since time.Time // when the line began
+}
+
+// wait is one call that waits.
+type wait struct {
+	prompt prompt
+	since  time.Time
 }
 
 func newTally(before ratelimit.ModelStats) *tally {
@@ -42,7 +51,11 @@ func newTally(before ratelimit.ModelStats) *tally {
 func (t *tally) counts() counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.c
+	c := t.c
+	if c.waiting = len(t.line); c.waiting > 0 {
+		c.next = t.line[0].prompt
+	}
+	return c
 }
 
 func (t *tally) update(change func(*counts)) {
@@ -51,7 +64,6 @@ func (t *tally) update(change func(*counts)) {
 	change(&t.c)
 }
 
-func (t *tally) call()   { t.update(func(c *counts) { c.calls++ }) }
 func (t *tally) answer() { t.update(func(c *counts) { c.answered++ }) }
 func (t *tally) fail()   { t.update(func(c *counts) { c.failed++ }) }
 func (t *tally) refuse() { t.update(func(c *counts) { c.refused++ }) }
@@ -65,34 +77,47 @@ func (t *tally) use(u usage) {
 	})
 }
 
-// charge adds what was recorded, with what the window then held.
-func (t *tally) charge(tokens int, window ratelimit.ModelStats) {
+// call counts a call that is about to be sent, with what the window then holds.
+func (t *tally) call(p prompt, window ratelimit.ModelStats) {
 	t.update(func(c *counts) {
-		c.requests++
-		c.tokens += tokens
+		c.calls++
+		c.tokens += p.estimate + p.maxTokens
+	})
+	t.look(window)
+}
+
+// look notes what the window holds, for the fullest minute.
+func (t *tally) look(window ratelimit.ModelStats) {
+	t.update(func(c *counts) {
 		c.peakRPM = max(c.peakRPM, window.RPM)
 		c.peakTPM = max(c.peakTPM, window.TPM)
 	})
 }
 
-// startWait begins a wait for the room that d denies.
-func (t *tally) startWait(d ratelimit.Decision) {
-	now := time.Now()
-	t.update(func(c *counts) {
-		if d.Code == ratelimit.DecisionRPMLimit {
-			c.waitsRPM++
-		} else {
-			c.waitsTPM++
-		}
-		c.waiting, c.since, c.freesAt = true, now, now.Add(d.RetryAfter)
-	})
+// startWait begins the wait of a call that d denies, and returns what ends it. A
+// call that can never pass does not wait.
+func (t *tally) startWait(d ratelimit.Decision, p prompt) (end func()) {
+	if d.Never {
+		return func() {}
+	}
+	w := &wait{p, time.Now()}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.line) == 0 {
+		t.since = w.since
+	}
+	t.line = append(t.line, w)
+	t.c.waits++
+	return func() { t.endWait(w) }
 }
 
-func (t *tally) endWait() {
-	t.update(func(c *counts) {
-		wait := time.Since(c.since)
-		c.waited += wait
-		c.longest = max(c.longest, wait)
-		c.waiting = false
-	})
+func (t *tally) endWait(w *wait) {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.c.longest = max(t.c.longest, now.Sub(w.since))
+	t.line = slices.DeleteFunc(t.line, func(other *wait) bool { return other == w })
+	if len(t.line) == 0 {
+		t.c.waited += now.Sub(t.since)
+	}
 }
