@@ -110,6 +110,7 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
+	rl.era++
 	rl.guests = guests{}
 	for name, g := range rl.gates {
 		if stats := rl.State[name]; stats != nil {

@@ -42,6 +42,9 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
+	if stats := rl.State[name]; stats != nil && stats.window != nil {
+		stats.window.gone = true
+	}
 	delete(rl.State, name)
 	if g := rl.gates[name]; g != nil {
 		g.leftLocked()

@@ -114,6 +114,7 @@ type RateLimiter struct {
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
 	resets   int // of all models
+	era      int // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite
@@ -217,6 +218,7 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns = nil
 	rl.resets++
+	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()
 	}

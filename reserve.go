@@ -87,7 +87,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 		return new(Reservation)
 	}
 	if len(rl.fresh) == 0 {
-		rl.fresh = make([]Reservation, 8)
+		rl.fresh = make([]Reservation, 16)
 	}
 	r := &rl.fresh[0]
 	rl.fresh = rl.fresh[1:]
@@ -113,9 +113,10 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 	if w.gate == nil {
 		rl.gateLocked(name)
 	}
+	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, a, r.span)
-	if model != w.gate.name {
+	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}
 	made.gate, made.days, made.limited = w.gate, w.days, q.MaxInFlight > 0

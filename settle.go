@@ -48,6 +48,9 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 // when there is none. It is another one than that of the charge after Reset, after
 // Load, and when a program put another entry into State.
 func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
+	if w := r.window; !w.gone && w.era == rl.era && w.stats.window == w && w.mirrors(w.stats, rl) {
+		return w
+	}
 	stats := rl.State[r.gate.name]
 	if stats == nil {
 		return nil

@@ -1,10 +1,17 @@
 package ratelimit
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 const (
-	fanBits = 5
+	fanBits = 4
 	fan     = 1 << fanBits
+
+	// The sum of as many small amounts as a small queue holds does not overflow.
+	smallBits  = bits.UintSize - 24 // of each share of a small amount
+	smallQueue = 1 << 22
 )
 
 // amount is tokens, prompt and output apart. Neither is negative. All sums of
@@ -28,6 +35,9 @@ func (a amount) over(b amount) amount {
 }
 
 func (a amount) total() int { return addSaturated(a.input, a.output) }
+
+// small reports whether sums of amounts like a need no care.
+func (a amount) small() bool { return (a.input|a.output)>>smallBits == 0 }
 
 // saturated reports whether a may stand for more than it says.
 func (a amount) saturated() bool { return a.input == math.MaxInt || a.output == math.MaxInt }
@@ -65,6 +75,7 @@ type sums struct {
 	levels [][]amount // levels[0] are the amounts; the last level has at most fan nodes
 	head   int        // levels[0][head:] are live; nodes above may still hold dropped amounts
 	total  amount     // the sum of the live amounts
+	large  bool       // some sum may have saturated; else none did
 }
 
 // fill takes amounts over as the only ones.
@@ -84,12 +95,18 @@ func (s *sums) push(a amount) {
 	}
 	i := len(s.levels[0])
 	s.levels[0] = append(s.levels[0], a)
+	s.large = s.large || !a.small() || i >= smallQueue
 	for k := 1; k < len(s.levels); k++ {
 		i >>= fanBits
-		if level := s.levels[k]; i < len(level) {
-			level[i] = level[i].plus(a)
-		} else {
+		level := s.levels[k]
+		switch {
+		case i == len(level):
 			s.levels[k] = append(level, a)
+		case s.large:
+			level[i] = level[i].plus(a)
+		default:
+			level[i].input += a.input
+			level[i].output += a.output
 		}
 	}
 	if len(s.levels[len(s.levels)-1]) > fan {
@@ -144,6 +161,10 @@ func (s *sums) resize(room int) {
 func (s *sums) rebuild(amounts []amount) {
 	s.levels = append(s.levels[:0], amounts)
 	s.head = 0
+	s.large = len(amounts) > smallQueue
+	for _, a := range amounts {
+		s.large = s.large || !a.small()
+	}
 	s.raise()
 }
 
@@ -174,12 +195,18 @@ func (s *sums) set(i int, a amount) {
 	at := s.head + i
 	was := s.levels[0][at]
 	s.levels[0][at] = a
+	s.large = s.large || !a.small()
 	for k := 1; k < len(s.levels); k++ {
 		at >>= fanBits
 		node := &s.levels[k][at]
-		if below := s.levels[k-1]; node.saturated() {
+		switch {
+		case !s.large:
+			node.input += a.input - was.input
+			node.output += a.output - was.output
+		case node.saturated():
+			below := s.levels[k-1]
 			*node = sumOf(below[at<<fanBits : min((at+1)<<fanBits, len(below))])
-		} else {
+		default:
 			*node = node.replace(was, a)
 		}
 	}
@@ -267,8 +294,13 @@ func (s *sums) lastOver(of share, budget int) int {
 				budget -= level[i].output
 			}
 		default:
-			for ; level[i].input <= budget && level[i].output <= budget-level[i].input; i-- {
-				budget -= level[i].input + level[i].output
+			for left := uint64(budget); ; i-- { // which holds the sum of any two ints
+				n := uint64(level[i].input) + uint64(level[i].output)
+				if n > left {
+					budget = int(left)
+					break
+				}
+				left -= n
 			}
 		}
 	}
