@@ -101,7 +101,9 @@ func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
 	s.TPM, s.ITPM, s.OTPM = r.amounts.total.total(), r.amounts.total.input, r.amounts.total.output
 	s.DayStart = r.stats.DayStart
-	r.present(s)
+	if r.gate != nil || r.cool > r.wall {
+		r.present(s)
+	}
 }
 
 // present fills in what is not of the window.

@@ -111,16 +111,11 @@ func (q *timedQueue[T]) correct(place int, val T, comes bool) {
 }
 
 // set changes the i-th oldest entry.
-func (q *timedQueue[T]) set(i int, change func(*T)) {
+func (q *timedQueue[T]) set(i int, v T) {
 	q.own()
-	v := &q.vals[q.head+i]
-	if place := q.dropped + i; place < q.storing {
-		q.correct(place, *v, false)
-		change(v)
-		q.correct(place, *v, true)
-		return
-	}
-	change(v)
+	q.correct(q.dropped+i, q.vals[q.head+i], false)
+	q.correct(q.dropped+i, v, true)
+	q.vals[q.head+i] = v
 }
 
 // startStoring begins to write the entries since stored into the database, and

@@ -136,7 +136,7 @@ func TestTimedQueueCorrectsWhatIsStored(t *testing.T) {
 				want = want[n:]
 			case op < 13 && len(want) > 0:
 				i, v := random.IntN(len(want)), value()
-				q.set(i, func(x *int) { *x = v })
+				q.set(i, v)
 				want[i] = v
 			case op < 15 && len(want) > 0:
 				i := random.IntN(len(want))

@@ -75,7 +75,9 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 	}
 	made := rl.chargeLocked(model, name, &q, known, &r, a.amount)
 	rl.mu.Unlock()
-	rl.watch(made)
+	if q.MaxInFlight > 0 || rl.holdTTL > 0 {
+		rl.watch(made)
+	}
 	return made
 }
 

@@ -24,9 +24,10 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used amount, refund bool) {
 	}
 	rl.releaseLocked(r)
 	switch {
+	case rl.waiting == 0:
 	case rl.crowdedLocked():
 		rl.serveAllLocked()
-	case r.gate.line.Len() > 0:
+	default:
 		rl.serveLocked(r.gate)
 	}
 }
@@ -66,6 +67,11 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 // made from can be, those of a file, say: later ones are of others. Entries of the
 // same instant and the same amount are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
+	q := &w.tokens
+	if i := int(int32(r.tokenAt - uint32(q.dropped))); w == r.window && i >= 0 && i < q.len() &&
+		q.when(i) == r.instant && q.vals[q.head+i].amount() == r.amount {
+		return i // where it was put: nearly always
+	}
 	return w.tokens.find(w == r.window, r.tokenAt, r.instant, func(e *TokenEntry) bool { return e.amount() == r.amount })
 }
 

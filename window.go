@@ -141,8 +141,15 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 
 // setTokens changes the i-th oldest tokens.
 func (w *window) setTokens(i int, a amount) {
-	w.tokens.set(i, func(e *TokenEntry) { e.Count, e.Input = a.total(), a.input })
 	w.amounts.set(i, a)
+	q := &w.tokens
+	q.own()
+	e := &q.vals[q.head+i]
+	if q.dropped+i >= q.storing {
+		e.Count, e.Input = a.total(), a.input
+	} else {
+		q.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
+	}
 	w.stats.Tokens = w.tokens.live()
 }
 
