@@ -61,8 +61,10 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 	if !known || rl.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	r.instant = rl.clock.sync()
-	rl.readToChargeLocked(name, &q, known, &r)
+	if !rl.readRLocked(name, q.DayZone, &r) || r.window == unused {
+		r.instant = rl.clock.sync()
+		rl.readToChargeLocked(name, &q, known, &r)
+	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, a)
