@@ -404,11 +404,9 @@ type traffic struct {
 	now      time.Time
 	retryAt  time.Time // what the last denial said
 	last     ratelimit.Request
-	crowd    bool      // some wait in line
-	mostWait int       // MaxQueue
-	guests   []*guest  // those who wait, in the order of their arrival
-	tied     []*ledger // of those whose context ended at tiedAt
-	tiedAt   time.Time
+	crowd    bool     // some wait in line
+	mostWait int      // MaxQueue
+	guests   []*guest // those who wait, in the order of their arrival
 	mu       sync.Mutex
 	returned []*guest // those whose call has returned, since the last look
 	tight    bool     // nothing but Reserve charges, and Commit never exceeds
@@ -644,7 +642,7 @@ func (s *traffic) arrive() {
 	at := choose(s, s.now, s.now.Add(-1), s.now.Add(time.Second), s.now.Add(-time.Second), b.at, b.at.Add(-1),
 		b.at.Add(age/2), b.admitted.Add(-time.Hour), s.now.Add(-30*time.Second), b.at.Add(b.book.span), s.now.Add(-b.book.span), s.now.Add(-b.book.span-1))
 	if l := b.book; l.day.over(s.now) || l.quota.DayZone == "" && !b.inDay(s.now) {
-		at = s.now // oracle_findings_test.go
+		at = s.now // which day else would begin when is the matter of admission_edges_test.go
 	}
 	s.note("arrived %s of %v: %v", b.model, b.admitted, at)
 	b.real.Arrived(at)
@@ -720,7 +718,7 @@ func (s *traffic) reserveAll() {
 		reqs[i] = s.drawRequest()
 		reqs[i].PromptTokens /= 2
 	}
-	all, who, called, mixed := s.judgeAll(reqs, s.now)
+	all, who, called := s.judgeAll(reqs, s.now)
 	if !all.never {
 		for _, l := range s.booksOf(reqs) {
 			if l.waiting > 0 {
@@ -735,15 +733,12 @@ func (s *traffic) reserveAll() {
 	if d.Allowed != all.allowed || d.Code != all.code || d.Never != all.never || d.Reason == "" {
 		s.fail("%+v:\n%+v, oracle\n%+v", reqs, d, all)
 	}
-	if d.RetryAfter != all.retry && !mixed { // oracle_findings_test.go
+	if d.RetryAfter != all.retry {
 		s.fail("%+v:\n%+v, oracle\n%+v", reqs, d, all)
 	}
 	if !all.allowed {
 		if rs != nil {
 			s.fail("denied, and yet %d reservations", len(rs))
-		}
-		if all.code == ratelimit.DecisionQueued {
-			d.Stats.CooldownUntil = who.stats(s.now).CooldownUntil // oracle_findings_test.go
 		}
 		if diff := who.difference(d.Stats, s.now); diff != "" || d.Model != called[who] {
 			s.fail("%q denied, oracle %q: %s", d.Model, called[who], diff)
@@ -776,9 +771,9 @@ func (s *traffic) booksOf(reqs []ratelimit.Request) (order []*ledger) {
 }
 
 // judgeAll is the verdict on requests that are to pass together, who denies, and
-// how the first request calls each ledger. mixed says that a model waits for a
-// slot and that another one gives the denial its code.
-func (s *traffic) judgeAll(reqs []ratelimit.Request, now time.Time) (all verdict, who *ledger, called map[*ledger]string, mixed bool) {
+// how the first request calls each ledger. As long as one of the models waits for a
+// slot, no time says when they pass.
+func (s *traffic) judgeAll(reqs []ratelimit.Request, now time.Time) (all verdict, who *ledger, called map[*ledger]string) {
 	var order []*ledger
 	sums := make(map[*ledger]*demand)
 	called = make(map[*ledger]string)
@@ -816,11 +811,11 @@ func (s *traffic) judgeAll(reqs []ratelimit.Request, now time.Time) (all verdict
 			all.retry = retry
 		}
 	}
-	if all.code == ratelimit.DecisionInFlightLimit {
+	if slots {
 		all.retry = 0
 	}
 	all.wait = wait
-	return all, who, called, slots && all.code != ratelimit.DecisionInFlightLimit
+	return all, who, called
 }
 
 func (s *traffic) sleep() {
@@ -919,7 +914,7 @@ func randomScript(seed, stream uint64, n int) []byte {
 }
 
 func TestAdmissionAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range uint64(100) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { playTraffic(t, append([]byte{0}, randomScript(seed, 11, 2000)...)) }) {
 			return
 		}

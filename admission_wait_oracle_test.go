@@ -105,7 +105,7 @@ func (g *guest) String() string {
 // enter holds what happens at once against the oracle.
 func (s *traffic) enter(g *guest) {
 	negative := slices.ContainsFunc(g.reqs, func(req ratelimit.Request) bool { return min(req.PromptTokens, req.OutputTokens) < 0 })
-	all, _, _, _ := s.judgeAll(g.reqs, s.now)
+	all, _, _ := s.judgeAll(g.reqs, s.now)
 	queued := slices.ContainsFunc(g.books, func(l *ledger) bool { return l.waiting > 0 })
 	full := slices.ContainsFunc(g.books, func(l *ledger) bool { return s.mostWait > 0 && l.waiting >= s.mostWait })
 	switch {
@@ -228,7 +228,6 @@ func (s *traffic) serve(at time.Time) {
 			}
 		}
 	}
-	s.tied = nil
 	for s.serveOne(at) {
 	}
 	s.mu.Lock()
@@ -248,7 +247,7 @@ func (s *traffic) serve(at time.Time) {
 // serveOne finds one who has to go at an instant.
 func (s *traffic) serveOne(at time.Time) bool {
 	for i, g := range s.guests {
-		all, _, _, _ := s.judgeAll(g.reqs, at)
+		all, _, _ := s.judgeAll(g.reqs, at)
 		var limited *ratelimit.LimitError
 		s.mu.Lock()
 		back := g.at.Equal(at) && slices.Contains(s.returned, g)
@@ -260,7 +259,6 @@ func (s *traffic) serveOne(at time.Time) bool {
 		switch {
 		case ended && back && (errors.Is(g.err, context.Canceled) || errors.Is(g.err, context.DeadlineExceeded)):
 			// its context's end and its turn may come in the same instant
-			s.tied, s.tiedAt = append(s.tied, g.books...), at
 		case all.never:
 			if !back {
 				s.fail("%v waits in vain", g)
@@ -268,9 +266,6 @@ func (s *traffic) serveOne(at time.Time) bool {
 			s.checkRefusal(g, ratelimit.ErrNeverFits, true)
 		case back && errors.As(g.err, &limited) && errors.Is(g.err, context.DeadlineExceeded) && first && g.hopeless(all, at):
 			s.checkRefusal(g, context.DeadlineExceeded, true)
-		case first && back && s.tiedAt.Equal(at) && errors.As(g.err, &limited) && errors.Is(g.err, context.DeadlineExceeded) &&
-			slices.ContainsFunc(s.tied, func(l *ledger) bool { return slices.Contains(g.books, l) }):
-			// who stood before it was served, and gave that back in the same instant: oracle_findings_test.go
 		case first && all.allowed:
 			s.standDown(g)
 			s.admit(g, at)
@@ -340,7 +335,7 @@ func (s *traffic) closeDoors() {
 }
 
 func TestAcquireAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(500) {
+	for seed := range uint64(100) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { playTraffic(t, append([]byte{1}, randomScript(seed, 13, 2000)...)) }) {
 			return
 		}

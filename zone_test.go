@@ -172,13 +172,10 @@ func TestZoneDaysAgainstClocks(t *testing.T) {
 		"America/Los_Angeles", "America/Havana", "America/Sao_Paulo", "Asia/Gaza", "Africa/Casablanca",
 		"Antarctica/Troll", "Asia/Pyongyang",
 	}
-	if testing.Short() {
-		names = names[:6]
-	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			zone := mustZone(t, name)
-			for _, near := range changes(zone, 1970, 2045) {
+			for _, near := range changes(zone, 1990, 2030) {
 				checkZoneDays(t, zone, near)
 			}
 		})

@@ -9,13 +9,10 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// What the oracle of admission_oracle_test.go found. Where a test here fails, the
-// oracle passes over what it shows.
-
 // "Arrived(at) says when the provider counted the call at the latest …: the charge
 // moves there …, and is charged anew if it had left the window." The day that at
 // lies in has to count it, whether or not somebody looked at the model before.
-func TestFindingArrivedInANewDayCountsToIt(t *testing.T) {
+func TestArrivedInANewDayCountsToIt(t *testing.T) {
 	for _, zone := range []string{"", "UTC"} {
 		for _, ago := range []time.Duration{0, 1, time.Second, 2 * time.Minute} {
 			for _, looked := range []bool{false, true} {
@@ -42,7 +39,7 @@ func TestFindingArrivedInANewDayCountsToIt(t *testing.T) {
 // "An in-flight denial has RetryAfter 0 …: it ends with an event." And Decision:
 // the request passes after exactly RetryAfter; zero when it waits for a call in
 // flight. That must not depend on the order of the requests.
-func TestFindingReserveAllThatWaitsForASlotHasNoRetryAfter(t *testing.T) {
+func TestReserveAllThatWaitsForASlotHasNoRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
 		rl.SetQuota("slots", ratelimit.ModelQuota{MaxInFlight: 1})
@@ -63,7 +60,7 @@ func TestFindingReserveAllThatWaitsForASlotHasNoRetryAfter(t *testing.T) {
 }
 
 // Decision.Stats is what the model had used: of the one that Decision.Model names.
-func TestFindingStatsOfAQueuedReserveAllAreOfOneModel(t *testing.T) {
+func TestStatsOfAQueuedReserveAllAreOfOneModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
 		rl.Reserve("m", 1, 0)
@@ -89,7 +86,7 @@ func TestFindingStatsOfAQueuedReserveAllAreOfOneModel(t *testing.T) {
 // instant." Here the two first in line end in the same instant, and the third,
 // who fits, is told that it cannot pass before its deadline: it was looked at
 // while the second was served, whose context had ended.
-func TestFindingWaiterWhoseContextEndedRefusesTheOneBehind(t *testing.T) {
+func TestWaiterWhoseContextEndedRefusesTheOneBehind(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 10, MaxInFlight: 2})
@@ -130,7 +127,7 @@ func TestFindingWaiterWhoseContextEndedRefusesTheOneBehind(t *testing.T) {
 
 // "Cancel gives everything back": also when SetQuota named another zone for the
 // day meanwhile, and the day's count went on.
-func TestFindingCancelGivesTheDayBackAfterAnotherZone(t *testing.T) {
+func TestCancelGivesTheDayBackAfterAnotherZone(t *testing.T) {
 	for _, zones := range [][2]string{{"", "UTC"}, {"UTC", ""}, {"UTC", "America/New_York"}, {"UTC", "UTC"}} {
 		t.Run(zones[0]+" to "+zones[1], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,7 +147,7 @@ func TestFindingCancelGivesTheDayBackAfterAnotherZone(t *testing.T) {
 
 // A call that arrived in the day in which it was admitted belongs to that day,
 // which is over, whether or not the limiter has forgotten the model's state since.
-func TestFindingArrivedInTheOldDayDoesNotCountToTheNewOne(t *testing.T) {
+func TestArrivedInTheOldDayDoesNotCountToTheNewOne(t *testing.T) {
 	for _, zone := range []string{"", "UTC"} {
 		for _, looked := range []bool{false, true} {
 			t.Run(zone, func(t *testing.T) {
@@ -173,7 +170,7 @@ func TestFindingArrivedInTheOldDayDoesNotCountToTheNewOne(t *testing.T) {
 
 // The same where the new day has tokens already: what a Commit charged that
 // exceeded its estimate. (Not so at f17957d; main at 07bde74 fails.)
-func TestFindingArrivedInTheOldDayDoesNotCountBesideTokensOfTheNewOne(t *testing.T) {
+func TestArrivedInTheOldDayDoesNotCountBesideTokensOfTheNewOne(t *testing.T) {
 	for _, zone := range []string{"", "UTC"} {
 		t.Run(zone, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
