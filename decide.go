@@ -298,13 +298,10 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
+	var q ModelQuota
 	var r reading
 	rl.mu.RLock()
-	name := model
-	q, known := rl.Quotas[name]
-	if !known || rl.aliases != nil {
-		name, known = rl.resolveRLocked(model, &q)
-	}
+	name, known := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, q.DayZone, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)

@@ -165,10 +165,8 @@ const everyModel = "*"
 // findRLocked resolves the name that a caller uses for a model: to the name
 // under which it is counted, and its quota.
 func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
-	if rl.aliases == nil {
-		if *q, known = rl.Quotas[model]; known {
-			return model, true
-		}
+	if *q, known = rl.Quotas[model]; known && rl.aliases == nil {
+		return model, true
 	}
 	return rl.resolveRLocked(model, q)
 }

@@ -28,13 +28,10 @@ func (s *ModelStats) limits(q *ModelQuota) {
 // Stats returns what model has used, after forgetting what is no longer
 // counted. For an unknown model it is zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
+	var q ModelQuota
 	var r reading
 	rl.mu.RLock()
-	name := model
-	q, known := rl.Quotas[name]
-	if !known || rl.aliases != nil {
-		name, _ = rl.resolveRLocked(model, &q)
-	}
+	name, _ := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, q.DayZone, &r)
 	if ok {
 		r.modelStats(&stats, &q)
@@ -114,9 +111,7 @@ func (rl *RateLimiter) readRLocked(name, zone string, r *reading) (ok bool) {
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
 	stats, exists := rl.State[name]
 	rl.readNowLocked(name, r)
-	if stats != nil && stats.window != nil && stats.window.zone != q.DayZone {
-		stats.window.rezone(q.DayZone, rl.clock.at(r.instant))
-	}
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
 		return
@@ -140,10 +135,16 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 		return
 	}
 	rl.readNowLocked(name, r)
-	if stats.window != nil && stats.window.zone != q.DayZone {
-		stats.window.rezone(q.DayZone, rl.clock.at(r.instant))
-	}
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	r.take(rl.windowLocked(name, stats, r.instant))
+}
+
+// rezoneLocked follows a quota whose day ends at the midnight of another zone now.
+func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
+	if stats != nil && stats.window != nil && stats.window.zone != zone {
+		stats.window.setZone(zone)
+		stats.window.settleDay(rl.clock.at(instant))
+	}
 }
 
 // take makes a window the one that is read.

@@ -231,12 +231,6 @@ func (w *window) setZone(zone string) {
 	w.badZone = err != nil
 }
 
-// rezone ends the day at the midnight of another zone.
-func (w *window) rezone(zone string, now time.Time) {
-	w.setZone(zone)
-	w.settleDay(now)
-}
-
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
 	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
