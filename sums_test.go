@@ -121,3 +121,34 @@ func TestSumsLastOverAtTheEdges(t *testing.T) {
 		})
 	}
 }
+
+func TestSumsOfManyAmounts(t *testing.T) {
+	const n = 200_000
+	random := rand.New(rand.NewPCG(1, 6))
+	var s sums
+	var naive naiveSums
+	for range n {
+		a := randomAmount(random, false)
+		s.push(a)
+		naive = append(naive, a)
+	}
+	s.drop(n / 3)
+	naive = naive[n/3:]
+	for range 2000 {
+		i, a := random.IntN(len(naive)), randomAmount(random, false)
+		s.set(i, a)
+		naive[i] = a
+	}
+	for range 300 {
+		of := share(random.IntN(3))
+		budget := random.IntN(naive.sum().of(of))
+		want, left := len(naive)-1, budget
+		for naive[want].of(of) <= left {
+			left -= naive[want].of(of)
+			want--
+		}
+		if got := s.lastOver(of, budget); got != want {
+			t.Fatalf("lastOver(%d, %d) = %d, want %d", of, budget, got, want)
+		}
+	}
+}
