@@ -17,7 +17,9 @@ import (
 // pass, also when SetQuota makes it so while it waits, to
 // context.DeadlineExceeded when it could not even alone pass before the deadline
 // of ctx, or to ErrQueueFull when Config.MaxQueue wait already, all at once;
-// ErrClosed when the limiter is closed. With an error nothing is charged.
+// ErrClosed when the limiter is closed and it would have to wait. With an error
+// nothing is charged. What waits before it is not taken into account for the
+// deadline.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
@@ -41,6 +43,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 // AcquireAll is Acquire for several requests, which may name a model more than
 // once. It waits until all of them pass together, in the lines of all their
 // models, and holds nothing while it waits. Model in a *LimitError is who denied.
+// Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {

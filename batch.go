@@ -4,7 +4,7 @@ import "time"
 
 // ReserveAll is Reserve for several requests, which may name a model more than
 // once: all of them are charged, or none. In a denial Model is who denied, and
-// RetryAfter is when all pass.
+// RetryAfter is when all pass. Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
@@ -20,10 +20,12 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	return reservations, b.Decision
 }
 
-// Reservations are those that were made together.
+// Reservations are those that were made together, in the order of the requests; nil
+// when they were denied.
 type Reservations []*Reservation
 
-// Cancel cancels all of them, but those that are settled already.
+// Cancel cancels all of them, but those that are settled already. It is safe for
+// concurrent use.
 func (rs Reservations) Cancel() {
 	for _, r := range rs {
 		r.Cancel()

@@ -34,11 +34,11 @@ type Config struct {
 	Margin time.Duration
 
 	// HoldTTL settles a reservation at its estimate that long after it was
-	// admitted, if nobody has by then, and frees its slot. It must be longer than
-	// the longest call. Zero, the default, is never; it must not be negative.
+	// admitted, if nobody has by then, and frees its slot; a Commit after that does
+	// nothing. It must be longer than the longest call. Zero, the default, is never; it must not be negative.
 	HoldTTL time.Duration
-	// MaxQueue is how many may wait for one model; who comes then is refused with
-	// ErrQueueFull. Zero, the default, is no cap; it must not be negative.
+	// MaxQueue is how many may wait for one model, in Acquire, AcquireAll and
+	// WaitForCapacity together; who comes then is refused with ErrQueueFull. Zero, the default, is no cap; it must not be negative.
 	MaxQueue int
 	// MatchVersions makes all methods but SetQuota take a model for the one whose
 	// quota it is a version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two then
@@ -47,7 +47,7 @@ type Config struct {
 	// not limited.
 	MatchVersions bool
 	// Aliases map names of models onto the name that they are counted under, which
-	// several may share.
+	// several may share. An alias of an alias is not followed.
 	Aliases map[string]string
 	// MaxModels is how many models without a quota of their own may hold state:
 	// those that only the quota "*" covers, and those without any. When there are
@@ -145,9 +145,9 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		name  string
 		value int64
 	}{
-		{"hold TTL", int64(cfg.HoldTTL)},
-		{"max queue", int64(cfg.MaxQueue)},
-		{"max models", int64(cfg.MaxModels)},
+		{"HoldTTL", int64(cfg.HoldTTL)},
+		{"MaxQueue", int64(cfg.MaxQueue)},
+		{"MaxModels", int64(cfg.MaxModels)},
 	} {
 		if field.value < 0 {
 			return nil, fmt.Errorf("new limiter: %s is %d, want 0 or more", field.name, field.value)

@@ -53,7 +53,8 @@ type Decision struct {
 	// minute, input, output and all tokens per minute. Whoever would come before
 	// others that wait is told so in place of that.
 	Code DecisionCode
-	// Reason says the same for people.
+	// Reason says the same for people. With Never it says what can never fit, which
+	// may be another limit than the first that denies.
 	Reason string
 	// RetryAfter is how long to wait before the same request passes, if nothing
 	// else is charged or given back meanwhile and nobody waits before it: it does
@@ -280,17 +281,18 @@ func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
 	return d
 }
 
-// Request is a call that is to be made, by its estimate.
+// Request is a call that is to be made, by its estimate. Zero tokens are none;
+// negative ones are refused.
 type Request struct {
-	Model        string
-	PromptTokens int
-	OutputTokens int
+	Model        string // as in Reserve
+	PromptTokens int    // input tokens
+	OutputTokens int    // the most that the answer may take, or what is expected
 }
 
 func (req *Request) ask() ask { return ask{1, amount{req.PromptTokens, req.OutputTokens}} }
 
 // DecideRequest is Decide with prompt and output tokens apart, for models that
-// limit them apart.
+// limit them apart. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	a := req.ask()
 	rl.decide(&d, req.Model, &a)

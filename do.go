@@ -5,9 +5,10 @@ import (
 	"errors"
 )
 
-// Usage is what a call really used.
+// Usage is what a call really used. The zero value is one that is not known. A
+// negative count is zero.
 type Usage struct {
-	PromptTokens int
+	PromptTokens int // input tokens
 	OutputTokens int
 }
 
@@ -19,7 +20,7 @@ type Usage struct {
 // on.
 //
 // Do returns the error of Acquire, and then call was not called, or that of call
-// as it is. It is safe for concurrent use.
+// as it is. call must not be nil. It is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.Acquire(ctx, req.Model, req.PromptTokens, req.OutputTokens)
 	if err != nil {

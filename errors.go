@@ -7,7 +7,8 @@ import (
 
 // The errors that callers match with errors.Is. Each says when it is returned.
 var (
-	// ErrInvalidTokens is returned by WaitForCapacity for a negative estimate.
+	// ErrInvalidTokens is returned by Acquire, AcquireAll, Do and WaitForCapacity
+	// for a negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 
 	// ErrInvalidQuota is returned by a constructor for a negative limit or an
@@ -36,8 +37,8 @@ var (
 	// Persist to YAML keeps the old file aside.
 	ErrCorruptState = errors.New("corrupt state")
 
-	// ErrClosed is returned by WaitForCapacity when the limiter is closed while
-	// it waits or before it would have to, and by Persist and Load on a closed
+	// ErrClosed is returned by Acquire, AcquireAll, Do and WaitForCapacity when the
+	// limiter is closed while they wait or before they would have to, and by Persist and Load on a closed
 	// limiter of the SQLite backend.
 	ErrClosed = errors.New("limiter is closed")
 
@@ -45,10 +46,10 @@ var (
 	errNoFile         = errors.New("the limiter has no state file: make it with a constructor")
 )
 
-// LimitError is a refusal to wait. It unwraps to ErrNeverFits or to
-// context.DeadlineExceeded.
+// LimitError is a refusal to wait. It unwraps to ErrNeverFits, to
+// context.DeadlineExceeded or to ErrQueueFull.
 type LimitError struct {
-	// Model is the model that was asked for.
+	// Model is the model that was asked for; of several, who denied.
 	Model string
 	// Decision is the denial: which limit, and when it would have passed.
 	Decision Decision
@@ -66,5 +67,5 @@ func (e *LimitError) Error() string {
 		e.op, e.Model, e.Decision.Reason, e.Decision.RetryAfter, e.cause)
 }
 
-// Unwrap returns ErrNeverFits or context.DeadlineExceeded.
+// Unwrap returns ErrNeverFits, context.DeadlineExceeded or ErrQueueFull.
 func (e *LimitError) Unwrap() error { return e.cause }

@@ -19,7 +19,7 @@ const (
 // ProviderProfile is a provider with the quotas of its models.
 type ProviderProfile struct {
 	Provider Provider
-	Models   map[string]ModelQuota
+	Models   map[string]ModelQuota // by the name of the model
 }
 
 // DefaultProfiles returns the built-in profiles, a fresh map at each call, which

@@ -91,8 +91,8 @@ func clip(name string) string {
 }
 
 // SetQuota sets the quota of one model, now and over whatever a file or a
-// profile says. The zero quota makes it unlimited. With a negative limit
-// nothing is admitted for the model, and Decide says so with
+// profile says. The zero quota makes it unlimited. With a negative limit, or a zone
+// that is not known, nothing is admitted for the model, and Decide says so with
 // DecisionInvalidQuota.
 //
 // Whoever waits is served by the new quota at once, or refused if the request does
@@ -115,7 +115,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 // then on they are those of a profile: the next Load may replace them by the
 // file's. An unknown provider changes nothing.
 //
-// Whoever waits in WaitForCapacity is served by the new quotas at once.
+// Whoever waits is served by the new quotas at once.
 // AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
 	profile, ok := DefaultProfiles()[provider]
