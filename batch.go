@@ -10,7 +10,7 @@ import "time"
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	rl.mu.Lock()
 	b := rl.weighLocked(reqs)
-	b.queueLocked()
+	b.queuedLocked()
 	var reservations Reservations
 	if b.Allowed {
 		reservations = rl.chargeAllLocked(reqs, b)
@@ -76,6 +76,20 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 		wait := decide(&d, &dem.quota, dem.known, &dem.reading, &dem.ask)
 		b.merge(&d, wait)
 	}
+	newcomers := 0
+	for i := range b.demands {
+		if dem := &b.demands[i]; dem.known && dem.reading.window == unused {
+			if _, own := rl.Quotas[dem.name]; !own {
+				newcomers++
+			}
+		}
+	}
+	if newcomers > 1 && b.Allowed && !rl.roomLocked(newcomers, b.demands, instant) {
+		b.Decision = Decision{
+			Code: DecisionTooManyModels, Reason: "too many models without a quota of their own are in use",
+			Never: newcomers > rl.mostModels(), Model: b.demands[0].model,
+		}
+	}
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
 	}
@@ -125,8 +139,8 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 	}
 }
 
-// queueLocked denies the requests where others wait.
-func (b *batch) queueLocked() (queued bool) {
+// queuedLocked denies the requests where others wait.
+func (b *batch) queuedLocked() (queued bool) {
 	for i := range b.demands {
 		dem := &b.demands[i]
 		if dem.reading.gate.waiting() == 0 {
@@ -144,9 +158,20 @@ func (b *batch) queueLocked() (queued bool) {
 // chargeAllLocked makes the reservations of requests that pass.
 func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
-	for i, req := range reqs {
-		dem := &b.demands[b.of[i]]
+	charge := func(i int) {
+		dem, req := &b.demands[b.of[i]], &reqs[i]
 		rs[i] = rl.chargeLocked(req.Model, dem.name, &dem.quota, dem.known, &dem.reading, amount{req.PromptTokens, req.OutputTokens})
+	}
+	// Those with state first, so that it is not idle when another needs a place.
+	for i := range reqs {
+		if b.demands[b.of[i]].reading.window != unused {
+			charge(i)
+		}
+	}
+	for i := range reqs {
+		if rs[i] == nil {
+			charge(i)
+		}
 	}
 	return rs
 }

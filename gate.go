@@ -68,7 +68,7 @@ func (g *gate) leftLocked() {
 
 // closeLocked removes the gate when nobody is there.
 func (g *gate) closeLocked() {
-	if g.bare && g.inFlight == 0 && g.line.Len() == 0 {
+	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.gates[g.name] == g {
 		delete(g.home.gates, g.name)
 	}
 }

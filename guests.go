@@ -53,17 +53,40 @@ func (rl *RateLimiter) makePlaceLocked(name string, instant int64) (ok bool) {
 	if full, _ := rl.fullLocked(name, instant); full {
 		return false
 	}
-	if _, own := rl.Quotas[name]; own || len(rl.State) < rl.mostModels() {
+	if _, own := rl.Quotas[name]; own {
 		return true
 	}
-	if rl.guests.spare > 0 {
-		rl.guests.spare--
+	rl.guests.fullUntil = 0
+	if len(rl.State) < rl.mostModels() || rl.guests.spare > 0 {
+		rl.guests.spare = max(rl.guests.spare-1, 0)
 		return true
 	}
 	i := rl.idlestLocked(instant)
-	rl.forgetLocked(rl.guests.idle[i].name)
+	idle := rl.guests.idle[i].name
 	rl.guests.idle = rl.guests.idle[:i]
+	rl.forgetLocked(idle)
+	// Calls in flight that nobody limits do not keep the gate, for some are never
+	// settled.
+	delete(rl.gates, idle)
 	return true
+}
+
+// roomLocked reports whether there is place for the state of as many models more,
+// beside those of the given names.
+func (rl *RateLimiter) roomLocked(more int, beside []demand, instant int64) bool {
+	if len(rl.State)+more <= rl.mostModels() {
+		return true
+	}
+	busy := 0
+	for name, stats := range rl.State {
+		if _, own := rl.Quotas[name]; own || stats == nil {
+			continue
+		}
+		if slices.ContainsFunc(beside, func(d demand) bool { return d.name == name }) || rl.idleAtLocked(name, stats, instant) > instant {
+			busy++
+		}
+	}
+	return busy+more <= rl.mostModels()
 }
 
 // idlestLocked returns which of the idle guests has not been used for longest,
@@ -118,7 +141,7 @@ func (rl *RateLimiter) countGuestsLocked(instant int64) {
 func (rl *RateLimiter) idleAtLocked(name string, stats *UsageStats, instant int64) (at int64) {
 	q := rl.Quotas[everyModel]
 	w := rl.windowLocked(name, stats, instant)
-	if g := rl.gates[name]; g != nil && (g.inFlight > 0 || g.line.Len() > 0) {
+	if g := rl.gates[name]; g != nil && (g.inFlight > 0 && q.MaxInFlight != 0 || g.line.Len() > 0) {
 		return never
 	}
 	at = math.MinInt64

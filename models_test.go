@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -137,7 +138,9 @@ func TestMaxModels(t *testing.T) {
 			held[1].Commit(1, 1)
 			time.Sleep(time.Minute + 1)
 		}, true},
-		{"all are in flight, a minute later", &ratelimit.ModelQuota{MaxRPM: 5}, func(*ratelimit.RateLimiter, []*ratelimit.Reservation) { time.Sleep(time.Hour) }, false},
+		{"all are in flight, which nobody limits, a minute later", &ratelimit.ModelQuota{MaxRPM: 5},
+			func(*ratelimit.RateLimiter, []*ratelimit.Reservation) { time.Sleep(time.Hour) }, true},
+		{"all hold slots, a minute later", &ratelimit.ModelQuota{MaxInFlight: 5}, func(*ratelimit.RateLimiter, []*ratelimit.Reservation) { time.Sleep(time.Hour) }, false},
 		{"settled, but the day is limited", &ratelimit.ModelQuota{MaxRPD: 5}, func(_ *ratelimit.RateLimiter, held []*ratelimit.Reservation) {
 			settleAll(held)
 			time.Sleep(time.Hour)
@@ -227,7 +230,7 @@ func TestMaxModelsForgetsTheOneUsedLeastRecently(t *testing.T) {
 
 func TestAcquireWaitsForAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}, MaxModels: 1})
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 1}}, MaxModels: 1})
 		held := reserve(t, rl, "a", 1, 1)
 		if d := rl.Decide("b", 1); d.RetryAfter != 0 || d.Never {
 			t.Errorf("a place that an event frees: %+v", d)
@@ -269,4 +272,126 @@ func TestManyNames(t *testing.T) {
 	if cooled != 100 {
 		t.Errorf("%d models have a cooldown", cooled)
 	}
+}
+
+// bubbleWith runs a test in a bubble with a limiter under the quota "*".
+func bubbleWith(t *testing.T, most int, every ratelimit.ModelQuota, test func(t *testing.T, rl *ratelimit.RateLimiter)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": every}, MaxModels: most}))
+	})
+}
+
+// wantServed acquires while something happens, and wants to be served after
+// exactly that long.
+func wantServed(t *testing.T, rl *ratelimit.RateLimiter, model string, want time.Duration, meanwhile func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+	defer cancel()
+	started := time.Now()
+	done := make(chan error)
+	go func() {
+		_, err := rl.Acquire(ctx, model, 1, 1)
+		done <- err
+	}()
+	synctest.Wait()
+	meanwhile()
+	if err := <-done; err != nil || time.Since(started) != want {
+		t.Errorf("%s: %v after %v, want %v", model, err, time.Since(started), want)
+	}
+}
+
+func TestPlaceIsNoticed(t *testing.T) {
+	rpm := ratelimit.ModelQuota{MaxRPM: 1}
+	tests := []struct {
+		name string
+		most int
+		test func(t *testing.T, rl *ratelimit.RateLimiter)
+	}{
+		{"when a waiter leaves", 1, func(t *testing.T, rl *ratelimit.RateLimiter) {
+			reserve(t, rl, "a", 1, 1).Commit(1, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			go rl.Acquire(ctx, "a", 1, 1)
+			synctest.Wait()
+			wantServed(t, rl, "b", time.Minute+1, func() { time.Sleep(10 * time.Second); cancel() })
+		}},
+		{"when a waiter that charges nothing was served", 1, func(t *testing.T, rl *ratelimit.RateLimiter) {
+			rl.RecordUsage("a", 1, 1)
+			go rl.WaitForCapacity(t.Context(), "a", 1)
+			synctest.Wait()
+			wantServed(t, rl, "b", time.Minute+1, func() {})
+		}},
+		{"of a model that came later", 2, func(t *testing.T, rl *ratelimit.RateLimiter) {
+			rl.SetQuota("*", ratelimit.ModelQuota{MaxInFlight: 1})
+			held := reserve(t, rl, "y", 1, 1)
+			rl.RecordUsage("x", 1, 1)
+			time.Sleep(2 * time.Minute)
+			rl.RecordUsage("z", 1, 1) // in place of x
+			time.Sleep(2 * time.Minute)
+			wantServed(t, rl, "w", 0, func() {})
+			held.Cancel()
+		}},
+		{"of a model that gets a quota of its own", 1, func(t *testing.T, rl *ratelimit.RateLimiter) {
+			reserve(t, rl, "a", 1, 1)
+			wantServed(t, rl, "b", 0, func() { rl.SetQuota("a", rpm) })
+		}},
+		{"of reservations that nobody settles", 2, func(t *testing.T, rl *ratelimit.RateLimiter) {
+			reserve(t, rl, "a", 1, 1)
+			late := reserve(t, rl, "b", 1, 1)
+			time.Sleep(48 * time.Hour)
+			wantServed(t, rl, "c", 0, func() {})
+			wantServed(t, rl, "d", 0, func() {})
+			late.Commit(2, 2)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { bubbleWith(t, tt.most, rpm, tt.test) })
+	}
+}
+
+func TestReserveAllOfNewModels(t *testing.T) {
+	bubbleWith(t, 2, ratelimit.ModelQuota{MaxRPM: 1}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+		type req = ratelimit.Request
+		if rs, d := rl.ReserveAll(req{Model: "a"}, req{Model: "b"}, req{Model: "c"}); rs != nil || d.Code != ratelimit.DecisionTooManyModels || !d.Never {
+			t.Errorf("%+v", d)
+		}
+		rl.RecordUsage("c", 1, 1)
+		time.Sleep(time.Second)
+		reserve(t, rl, "d", 1, 1).Commit(1, 1)
+		time.Sleep(2 * time.Minute)
+		// One of the two has to go, and it must not be the one that is asked for.
+		rs, d := rl.ReserveAll(req{Model: "new"}, req{Model: "c"})
+		if !d.Allowed || rl.Stats("c").RPM != 1 || rl.Stats("new").RPM != 1 || len(rl.State) != 2 {
+			t.Errorf("%+v, %v", d, rl.State)
+		}
+		if _, d := rl.ReserveAll(req{Model: "e"}, req{Model: "f"}); d.Allowed || d.Never {
+			t.Errorf("%+v", d)
+		}
+		rs.Cancel()
+		if _, d := rl.ReserveAll(req{Model: "e"}, req{Model: "f"}); !d.Allowed || len(rl.State) != 2 {
+			t.Errorf("%+v, %v", d, rl.State)
+		}
+	})
+}
+
+// A name may come to stand for another model while somebody waits under it.
+func TestNamesChangeWhileSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slots := ratelimit.ModelQuota{MaxInFlight: 1}
+		rl := newLimiterWith(t, ratelimit.Config{MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{"*": slots}})
+		dated, plain := reserve(t, rl, "m-2024-08-06", 1, 1), reserve(t, rl, "m", 1, 1)
+		rl.Cooldown("n-latest", time.Now().Add(time.Hour))
+		wantServed(t, rl, "m-2024-08-06", time.Minute, func() {
+			rl.SetQuota("m", slots)
+			rl.SetQuota("n", slots)
+			if d := rl.Decide("m", 1); d.Code != ratelimit.DecisionQueued {
+				t.Errorf("%+v", d)
+			}
+			if d := rl.Decide("n-latest", 1); d.Code != ratelimit.DecisionCooldown || rl.CanSend("n", 1) {
+				t.Errorf("%+v", d)
+			}
+			time.AfterFunc(time.Minute, plain.Cancel)
+		})
+		dated.Cancel()
+	})
 }

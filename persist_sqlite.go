@@ -301,7 +301,8 @@ func (c *change) mergeDay(file usageDay, now int64) usageDay {
 	// reservation was given back, or its start went back with the wall clock. Any
 	// other is new to the database.
 	mine := c.day
-	same := c.synced != nil && c.synced.window == c.window && !c.forget && mine.start <= written.start
+	same := c.synced != nil && c.synced.window == c.window && !c.forget &&
+		(mine.start <= written.start || !mine.empty() && written.lastsIn(c.zone, now))
 	count, tokens := mine.count-written.count, mine.tokens-written.tokens
 	switch {
 	case !file.currentIn(c.zone, now):
@@ -319,8 +320,11 @@ func (c *change) mergeDay(file usageDay, now int64) usageDay {
 			count, tokens = max(count, 0), max(tokens, 0)
 		}
 		file = file.plus(count, tokens)
-		if mine.start < written.start {
+		switch {
+		case mine.start < written.start:
 			file.start = min(file.start, mine.start)
+		case file.count == mine.count && file.tokens == mine.tokens:
+			file.start = mine.start // after all of it was given back, it began anew
 		}
 	default:
 		file = file.plus(mine.count, mine.tokens)

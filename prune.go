@@ -16,7 +16,12 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	w := stats.window
 	if !w.mirrors(stats, rl) {
 		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+		w.quotaEra = rl.quotaEra
 		rl.joinLocked(name, w)
+	}
+	if w.quotaEra != rl.quotaEra {
+		w.quotaEra = rl.quotaEra
+		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
 	}
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
@@ -42,6 +47,7 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
+	rl.guests.fullUntil = 0
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}

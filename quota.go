@@ -106,6 +106,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 		rl.Quotas = make(map[string]ModelQuota)
 	}
 	rl.Quotas[model] = quota
+	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
 	delete(rl.supplied, model)
 	rl.requoteLocked()
 }
@@ -137,8 +138,10 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.supplied == nil {
 		rl.supplied = make(map[string]ModelQuota, len(quotas))
 	}
-	maps.Copy(rl.Quotas, quotas)
-	maps.Copy(rl.supplied, quotas)
+	for model, quota := range quotas {
+		rl.Quotas[model], rl.supplied[model] = quota, quota
+		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
+	}
 }
 
 // mergeFile takes over the quotas of a file, except for models whose

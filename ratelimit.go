@@ -94,8 +94,9 @@ type RateLimiter struct {
 
 	cooldowns map[string]time.Time // nothing is admitted for a model until then
 
-	gates   map[string]*gate // who is at each model
-	waiting int              // places in all lines
+	gates    map[string]*gate // who is at each model
+	waiting  int              // places in all lines
+	arrivals int              // how many ever had to wait
 
 	aliases       map[string]string
 	matchVersions bool
@@ -114,6 +115,7 @@ type RateLimiter struct {
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
 	resets   int // of all models
+	quotaEra int // how often quotas changed
 	era      int // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu

@@ -99,7 +99,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 // reading.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, a amount) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0)
-	made.amount = a
+	made.amount = a.held()
 	now := rl.clock.at(r.instant)
 	w := r.window
 	if w == unused {

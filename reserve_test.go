@@ -180,6 +180,14 @@ func TestReservationSettles(t *testing.T) {
 			stats.Tokens = append([]ratelimit.TokenEntry{{Time: time.Now(), Count: 5}}, stats.Tokens...)
 			r.Commit(1, 1)
 		}, "1/1+6/1/2/0"},
+		{"of more than can be, cancelled", func(rl *ratelimit.RateLimiter, r res) {
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 10})
+			reserve(t, rl, "m", math.MaxInt, 1).Cancel()
+		}, "1/20+30/1/50/1"},
+		{"of more than can be, committed", func(rl *ratelimit.RateLimiter, r res) {
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 10})
+			reserve(t, rl, "m", 1, math.MaxInt).Commit(1, 2)
+		}, "2/21+32/2/53/1"},
 		{"arrived later", func(rl *ratelimit.RateLimiter, r res) {
 			time.Sleep(50 * time.Second)
 			r.Arrived(time.Now())

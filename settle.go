@@ -1,6 +1,9 @@
 package ratelimit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // settle replaces the estimate by what was used, or takes the whole charge back.
 func (r *Reservation) settle(used amount, refund bool) {
@@ -117,6 +120,18 @@ func (w *window) inDay(r *Reservation) bool {
 	return w.dayBegin <= wall && wall < w.dayEnd
 }
 
+// dayTokensWithout returns the tokens of the day without those of a reservation, of
+// which some are in the minute now. A saturated count says nothing of the rest, which
+// then is at least what else is in the minute.
+func (w *window) dayTokensWithout(r *Reservation, now amount) int {
+	tokens := w.dayTokens()
+	rest := max(tokens-r.amount.total(), 0)
+	if tokens == math.MaxInt {
+		rest = max(rest, w.amounts.total.total()-now.total())
+	}
+	return rest
+}
+
 // refundLocked takes the charge of a reservation back.
 func (rl *RateLimiter) refundLocked(r *Reservation) {
 	w, request, token := rl.findLocked(r)
@@ -126,7 +141,7 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 	sameDay := w.inDay(r)
 	w.removeCharge(request, token)
 	if sameDay {
-		w.setDay(max(w.dayCount()-1, 0), max(w.dayTokens()-r.amount.total(), 0))
+		w.setDay(max(w.dayCount()-1, 0), w.dayTokensWithout(r, amount{}))
 	}
 	w.owe(r.instant)
 }
@@ -166,7 +181,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 	}
 	switch {
 	case known && w.inDay(r):
-		w.setDay(w.dayCount(), addSaturated(max(w.dayTokens()-r.amount.total(), 0), used.total()))
+		w.setDay(w.dayCount(), addSaturated(w.dayTokensWithout(r, used), used.total()))
 	case exceeds:
 		w.chargeDay(now, 0, excess.total())
 	}

@@ -37,6 +37,14 @@ func TestSQLiteCorrectsWhatWasWritten(t *testing.T) {
 			reserve(t, rl, "m", 1, 2).Cancel()
 			rl.RecordUsage("m", 5, 5)
 		}, []string{"10 10 5", "day 1 10"}},
+		{"Cancel of all, and one more", func(rl *ratelimit.RateLimiter, r res) {
+			rl.Reset("m")
+			a := reserve(t, rl, "m", 1, 0)
+			sqlitePersist(t, rl)
+			a.Cancel()
+			time.Sleep(time.Second)
+			rl.RecordUsage("m", 5, 5)
+		}, []string{"11 10 5", "day 1 10"}},
 		{"Persist and Load between", func(rl *ratelimit.RateLimiter, r res) {
 			sqlitePersist(t, rl)
 			sqliteLoad(t, rl)

@@ -140,10 +140,19 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 }
 
 // rezoneLocked follows a quota whose day ends at the midnight of another zone now.
+// What was used in the day that lasts counts to the one that lasts there: when it
+// was used, nobody knows any more.
 func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
-	if stats != nil && stats.window != nil && stats.window.zone != zone {
-		stats.window.setZone(zone)
-		stats.window.settleDay(rl.clock.at(instant))
+	if stats == nil || stats.window == nil || stats.window.zone == zone {
+		return
+	}
+	w, now := stats.window, rl.clock.at(instant)
+	w.rollDay(now)
+	w.setZone(zone)
+	if w.location != nil {
+		w.startDay(now)
+	} else {
+		w.settleDay(now)
 	}
 }
 

@@ -29,6 +29,9 @@ func (a amount) plus(b amount) amount {
 	return amount{addSaturated(a.input, b.input), addSaturated(a.output, b.output)}
 }
 
+// held is a with a total that does not saturate.
+func (a amount) held() amount { return amount{a.input, min(a.output, math.MaxInt-a.input)} }
+
 // over is how far a exceeds b, each share apart.
 func (a amount) over(b amount) amount {
 	return amount{max(a.input-b.input, 0), max(a.output-b.output, 0)}

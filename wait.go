@@ -1,16 +1,19 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
 type waiter struct {
-	ctx      context.Context
-	op       string // for errors
+	op       string          // for errors
+	seq      int             // who came first
+	ended    <-chan struct{} // closed when its context ends
 	requests []Request
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
@@ -30,7 +33,7 @@ type place struct {
 // wait serves a waiter when its turn comes, and returns its error when it is
 // refused or its context ends.
 func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error) {
-	w.ctx = ctx
+	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
 	rl.enter(w)
@@ -52,7 +55,7 @@ func (rl *RateLimiter) enter(w *waiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	b := rl.weighLocked(w.requests)
-	queued := b.queueLocked()
+	queued := b.queuedLocked()
 	if rl.concludeLocked(w, b) {
 		return
 	}
@@ -64,13 +67,20 @@ func (rl *RateLimiter) enter(w *waiter) {
 			return
 		}
 	}
+	rl.arrivals++
+	w.seq = rl.arrivals
+	rl.queueLocked(w, b)
+	if !queued {
+		w.sleepLocked(b.wait)
+	}
+}
+
+// queueLocked puts a waiter at the end of all its lines.
+func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 	for i := range b.demands {
 		g := rl.gateLocked(b.demands[i].name)
 		w.places = append(w.places, place{g, g.line.PushBack(w)})
 		rl.waiting++
-	}
-	if !queued {
-		w.sleepLocked(b.wait)
 	}
 }
 
@@ -117,6 +127,8 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 		}
 		p.gate.closeLocked()
 	}
+	w.places = nil
+	rl.guests.fullUntil = 0
 }
 
 // leave ends the wait of one whose context has ended. If it was served in the
@@ -132,15 +144,27 @@ func (rl *RateLimiter) leave(w *waiter) {
 			}
 		}
 	default:
+		places := w.places
 		rl.standDownLocked(w)
-		for _, p := range w.places {
+		for _, p := range places {
 			rl.serveLocked(p.gate)
+		}
+		if rl.crowdedLocked() {
+			rl.serveAllLocked()
 		}
 	}
 }
 
 // serveLocked serves those at the head of a line, as far as there is room.
 func (rl *RateLimiter) serveLocked(g *gate) {
+	if rl.serveLineLocked(g) && rl.crowdedLocked() {
+		rl.serveAllLocked() // who has left may have made a place for another model
+	}
+}
+
+// serveLineLocked serves a line, and those that this moves on. It reports whether
+// anybody has left.
+func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -149,23 +173,37 @@ func (rl *RateLimiter) serveLocked(g *gate) {
 				break
 			}
 			w := front.Value.(*waiter)
+			places := w.places
 			if !w.first() {
 				break // its turn comes when it is the first in its other lines, too
 			}
-			if err := w.ctx.Err(); err != nil {
+			if w.hasEnded() {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.refuseLocked(w, err)
+				rl.refuseLocked(w, context.Canceled)
 			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
 				w.sleepLocked(b.wait)
 				break
 			}
-			for _, p := range w.places {
+			moved = true
+			for _, p := range places {
 				if p.gate != g {
 					pending = append(pending, p.gate)
 				}
 			}
 		}
+	}
+	return moved
+}
+
+// hasEnded reports whether the context of w has ended, without a call of the
+// context's methods, which may be the caller's.
+func (w *waiter) hasEnded() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -208,17 +246,23 @@ func (g *gate) wake() {
 // serveAllLocked serves all lines, after something that can make room in any of
 // them.
 func (rl *RateLimiter) serveAllLocked() {
-	if rl.waiting == 0 {
-		return
-	}
-	for _, g := range rl.gates {
-		rl.serveLocked(g)
+	for moved := rl.waiting > 0; moved; moved = moved && rl.crowdedLocked() {
+		moved = false
+		for _, g := range rl.gates {
+			moved = rl.serveLineLocked(g) || moved
+		}
 	}
 }
 
-// requoteLocked serves all lines after quotas have changed. Who does not fit any
-// more is refused wherever in its line it stands.
+// requoteLocked follows a change of quotas: names may stand for others now, days
+// may end at other times, and all lines are served. Who does not fit any more is
+// refused wherever in its line it stands.
 func (rl *RateLimiter) requoteLocked() {
+	rl.quotaEra++
+	rl.guests.fullUntil = 0
+	if rl.matchVersions {
+		rl.renameLocked()
+	}
 	if rl.waiting == 0 {
 		return
 	}
@@ -233,4 +277,32 @@ func (rl *RateLimiter) requoteLocked() {
 		}
 	}
 	rl.serveAllLocked()
+}
+
+// renameLocked moves cooldowns, and those who wait, to the names that theirs stand
+// for now. Of two in a new line the one comes first that came first.
+func (rl *RateLimiter) renameLocked() {
+	for name, until := range rl.cooldowns {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.cooldowns, name)
+			if until.After(rl.cooldowns[now]) {
+				rl.cooldowns[now] = until
+			}
+		}
+	}
+	var waiters []*waiter
+	for _, g := range rl.gates {
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*waiter); w.places[0].element == e {
+				waiters = append(waiters, w)
+			}
+		}
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	for _, w := range waiters {
+		rl.standDownLocked(w)
+	}
+	for _, w := range waiters {
+		rl.queueLocked(w, rl.weighLocked(w.requests))
+	}
 }

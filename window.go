@@ -32,6 +32,7 @@ type window struct {
 	ahead    bool  // an entry was from the future when the window was made
 
 	zone             string         // whose midnight ends the day
+	quotaEra         int            // when that was looked up
 	location         *time.Location // the same; nil for a day of 24 hours
 	badZone          bool           // there is no such zone
 	days             int32          // how often the count of the day began anew
@@ -118,6 +119,7 @@ func (w *window) prune(instant, span int64) {
 
 // charge adds one request and its tokens.
 func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
+	a = a.held()
 	w.requests.push(instant, now)
 	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
 	w.amounts.push(a)
@@ -133,6 +135,7 @@ func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
 
 // chargeTokens adds tokens without a request.
 func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
+	a = a.held()
 	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
 	w.amounts.push(a)
 	w.usedAt = instant
@@ -141,6 +144,7 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 
 // setTokens changes the i-th oldest tokens.
 func (w *window) setTokens(i int, a amount) {
+	a = a.held()
 	w.amounts.set(i, a)
 	q := &w.tokens
 	q.own()
