@@ -63,7 +63,7 @@ func (rl *RateLimiter) enter(w *waiter) {
 		if g := b.demands[i].reading.gate; g != nil && rl.maxQueue > 0 && g.line.Len() >= rl.maxQueue {
 			b.queue()
 			b.Model = b.demands[i].model
-			rl.refuseLocked(w, w.limited(b, ErrQueueFull))
+			rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
 			return
 		}
 	}
@@ -92,13 +92,13 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 		if w.charges {
 			w.reservations = rl.chargeAllLocked(w.requests, b)
 		}
-		rl.refuseLocked(w, nil)
+		rl.endWaitLocked(w, nil)
 	case b.Never:
-		rl.refuseLocked(w, w.limited(b, ErrNeverFits))
+		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
-		rl.refuseLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
+		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
 	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait:
-		rl.refuseLocked(w, w.limited(b, context.DeadlineExceeded))
+		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
 	default:
 		return false
 	}
@@ -110,8 +110,8 @@ func (w *waiter) limited(b *batch, cause error) error {
 	return &LimitError{Model: b.Model, Decision: b.Decision, op: w.op, cause: cause}
 }
 
-// refuseLocked ends the wait, with an error or without.
-func (rl *RateLimiter) refuseLocked(w *waiter, err error) {
+// endWaitLocked ends the wait, with an error or without.
+func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 	rl.standDownLocked(w)
 	w.err = err
 	close(w.done)
@@ -180,7 +180,7 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			if w.hasEnded() {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.refuseLocked(w, context.Canceled)
+				rl.endWaitLocked(w, context.Canceled)
 			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
 				w.sleepLocked(b.wait)
 				break
