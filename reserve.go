@@ -54,10 +54,13 @@ func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r 
 }
 
 func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
-	var q ModelQuota
 	var r reading
 	rl.mu.Lock()
-	name, known := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
+	if !known || rl.aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
 	if !rl.readRLocked(name, q.DayZone, &r) || r.window == unused {
 		r.instant = rl.clock.sync()
 		rl.readToChargeLocked(name, &q, known, &r)
