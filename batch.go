@@ -76,24 +76,29 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 		wait := decide(&d, &dem.quota, dem.known, &dem.reading, &dem.ask)
 		b.merge(&d, wait)
 	}
-	newcomers := 0
-	for i := range b.demands {
-		if dem := &b.demands[i]; dem.known && dem.reading.window == unused {
-			if _, own := rl.Quotas[dem.name]; !own {
-				newcomers++
-			}
-		}
-	}
-	if newcomers > 1 && b.Allowed && !rl.roomLocked(newcomers, b.demands, instant) {
+	if n := rl.newcomersRLocked(b); n > 1 && b.Allowed && !rl.roomLocked(n, b.demands, instant) {
 		b.Decision = Decision{
-			Code: DecisionTooManyModels, Reason: "too many models without a quota of their own are in use",
-			Never: newcomers > rl.mostModels(), Model: b.demands[0].model,
+			Code: DecisionTooManyModels, Reason: tooManyModels,
+			Never: n > rl.mostModels(), Model: b.demands[0].model,
 		}
 	}
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
 	}
 	return b
+}
+
+// newcomersRLocked counts the models that need a place for their state. Each was
+// weighed as if it were the only one.
+func (rl *RateLimiter) newcomersRLocked(b *batch) (n int) {
+	for i := range b.demands {
+		if dem := &b.demands[i]; dem.known && dem.reading.window == unused {
+			if _, own := rl.Quotas[dem.name]; !own {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // add counts a request to the demand on its model.

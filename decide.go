@@ -127,8 +127,7 @@ func (w *window) admits(q *ModelQuota, g *gate, a *ask) bool {
 	return fits(w.dayCount(), a.requests, q.MaxRPD) &&
 		fits(w.requests.len(), a.requests, q.MaxRPM) &&
 		(q.MaxTPM == 0 || fits(w.amounts.total.total(), a.total(), q.MaxTPM)) &&
-		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, a)) &&
-		!w.badZone
+		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, a))
 }
 
 // admitsRest looks at the limits that few models have.
@@ -229,7 +228,7 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		slots = false
 	}
 	if r.full {
-		d.Code, d.Reason = DecisionTooManyModels, "too many models without a quota of their own are in use"
+		d.Code, d.Reason = DecisionTooManyModels, tooManyModels
 		if r.freeAt == never {
 			slots = false
 		} else {
@@ -250,6 +249,8 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 	}
 	return wait
 }
+
+const tooManyModels = "too many models without a quota of their own are in use"
 
 var invalidQuotaReasons = map[string]string{
 	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",

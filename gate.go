@@ -14,7 +14,7 @@ type gate struct {
 	home     *RateLimiter
 	name     string
 	inFlight int
-	line     list.List   // of *place, the first to come in front
+	line     list.List   // of *waiter, the first to come in front
 	timer    *time.Timer // wakes the line; nil until somebody had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state

@@ -11,7 +11,7 @@ import (
 // watch costs more than the rest of Reserve, so it is done only where slots are
 // limited.
 func (rl *RateLimiter) watch(r *Reservation) {
-	if r.gate == nil || !r.limited && rl.holdTTL == 0 {
+	if r.gate == nil || !r.watched {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)

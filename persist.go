@@ -49,8 +49,8 @@ func (rl *RateLimiter) Persist() error {
 // that charges which were not persisted are gone. For quotas, what the program
 // said itself (Config.Quotas, SetQuota) wins over the file, and the file over
 // default profiles. Of a model's cooldowns in memory and in the file, the later
-// wins. A missing file changes nothing and is no error. Whoever waits in
-// WaitForCapacity looks again at once.
+// wins. A missing file changes nothing and is no error. Whoever waits is served at
+// once.
 //
 // A file that cannot be read for what it should be is an error that wraps
 // ErrCorruptState and names the field and its value, and for a limit that is no
@@ -127,9 +127,14 @@ func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
 	zones := make(map[string]string)
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
+	n := 0
 	for model := range state {
 		if zone := rl.zoneRLocked(model); zone != "" {
 			zones[model] = zone
+		}
+		if n++; n%1024 == 0 { // let writers in, as names does
+			rl.mu.RUnlock()
+			rl.mu.RLock()
 		}
 	}
 	return zones
@@ -162,7 +167,7 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 		stats UsageStats
 	}
 	rl.mu.RLock()
-	room, resets := len(rl.State), rl.resets
+	room, era := len(rl.State), rl.era
 	rl.mu.RUnlock()
 	entries := moved[entry](nil, room+room/8)
 	reading := new(atomic.Bool)
@@ -186,7 +191,7 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	rl.walk(note)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
-	if rl.resetsSince(resets) {
+	if rl.resetSince(era) {
 		entries = entries[:0]
 		cooldowns = rl.liveCooldowns()
 		rl.walk(note)
@@ -202,10 +207,12 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	return s, func() { reading.Store(false) }
 }
 
-func (rl *RateLimiter) resetsSince(resets int) bool {
+// resetSince reports whether all models were reset since an era. While ioMu is held,
+// no Load can have begun another one.
+func (rl *RateLimiter) resetSince(era int) bool {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return rl.resets != resets
+	return rl.era != era
 }
 
 // validQuotas copies the quotas that a file may hold.

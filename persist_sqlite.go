@@ -171,13 +171,13 @@ func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 // is left alone as long as reading says so.
 func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) ([]*change, map[string]time.Time) {
 	rl.mu.RLock()
-	resets := rl.resets
+	era := rl.era
 	rl.mu.RUnlock()
 	cooldowns := rl.liveCooldowns()
 	found := s.compareAll(rl, reading)
 	// With very many models a Reset of all may come in the middle. The file must
 	// have all of what was before or nothing.
-	if rl.resetsSince(resets) {
+	if rl.resetSince(era) {
 		rl.endStoring(slices.Collect(maps.Values(found)), false)
 		cooldowns = rl.liveCooldowns()
 		found = s.compareAll(rl, reading)

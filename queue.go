@@ -183,17 +183,21 @@ func (q *timedQueue[T]) shift(place, by int) {
 	}
 }
 
-// find returns which entry of the given instant matches; -1 when none does. At
-// home it may be the one that was pushed to the given place in the history (its
-// last bits), or has moved since; elsewhere it is one of those that the queue was filled with.
-// Entries that match are alike.
-func (q *timedQueue[T]) find(atHome bool, place uint32, at int64, matches func(*T) bool) int {
+// placed returns which entry was pushed to a place in the history (its last bits),
+// if one of the given instant is still there, as it nearly always is; else -1.
+func (q *timedQueue[T]) placed(place uint32, at int64) int {
+	if i := int(int32(place - uint32(q.dropped))); i >= 0 && i < q.len() && q.when(i) == at {
+		return i
+	}
+	return -1
+}
+
+// find returns which entry of the given instant matches; -1 when none does. Away
+// from home it can only be one of those that the queue was filled with. Entries
+// that match are alike.
+func (q *timedQueue[T]) find(atHome bool, at int64, matches func(*T) bool) int {
 	end := q.len()
-	if atHome {
-		if i := int(int32(place - uint32(q.dropped))); i >= 0 && i < end && q.when(i) == at && matches(&q.vals[q.head+i]) {
-			return i
-		}
-	} else {
+	if !atHome {
 		end = max(q.found-q.dropped, 0)
 	}
 	for i := q.before(at); i < end && q.when(i) == at; i++ {

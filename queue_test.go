@@ -149,7 +149,7 @@ func TestTimedQueueCorrectsWhatIsStored(t *testing.T) {
 				}
 				i := q.insert(when, v)
 				want = slices.Insert(want, i, v)
-				if found := q.find(true, 0, when, func(x *int) bool { return *x == v }); found != i {
+				if found := q.find(true, when, func(x *int) bool { return *x == v }); found != i {
 					t.Fatalf("seed %d: find says %d, want %d", seed, found, i)
 				}
 			case op < 20 && !reading.Load():

@@ -96,8 +96,7 @@ func clip(name string) string {
 // DecisionInvalidQuota.
 //
 // Whoever waits is served by the new quota at once, or refused if the request does
-// not fit it. SetQuota
-// is safe for concurrent use.
+// not fit it. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	rl.mu.Lock()
@@ -138,9 +137,10 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.supplied == nil {
 		rl.supplied = make(map[string]ModelQuota, len(quotas))
 	}
+	instant := rl.clock.sync()
 	for model, quota := range quotas {
 		rl.Quotas[model], rl.supplied[model] = quota, quota
-		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
+		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}
 }
 

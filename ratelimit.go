@@ -114,7 +114,6 @@ type RateLimiter struct {
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
-	resets   int // of all models
 	quotaEra int // how often quotas changed
 	era      int // how often Reset or Load put another map into State
 
@@ -150,7 +149,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	if known {
 		if w, _ := rl.lookRLocked(name, q.DayZone); w != nil {
-			allowed := w.admits(&q, w.gate, &ask{1, amount{input: estimatedTokens}}) && w.gate.waiting() == 0
+			allowed := w.admits(&q, w.gate, &ask{1, amount{input: estimatedTokens}}) && !w.badZone && w.gate.waiting() == 0
 			rl.mu.RUnlock()
 			return allowed
 		}
@@ -219,7 +218,6 @@ func (rl *RateLimiter) Reset(model string) {
 	}
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns = nil
-	rl.resets++
 	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()

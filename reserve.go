@@ -22,7 +22,7 @@ type Reservation struct {
 	extra     *extra // what few reservations have
 	days      int32  // which of the window's days it is in
 	settled   bool
-	limited   bool // the model limits the calls in flight
+	watched   bool // somebody looks after it if nobody settles it
 }
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
@@ -68,7 +68,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, a)
-	if r.gate != nil && r.gate.line.Len() > 0 {
+	if r.gate.waiting() > 0 {
 		d.queue()
 	}
 	if !d.Allowed {
@@ -77,7 +77,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 	}
 	made := rl.chargeLocked(model, name, &q, known, &r, a.amount)
 	rl.mu.Unlock()
-	if q.MaxInFlight > 0 || rl.holdTTL > 0 {
+	if made.watched {
 		rl.watch(made)
 	}
 	return made
@@ -88,7 +88,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 // fifth of the time of Reserve.
 func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 	if watched {
-		return new(Reservation)
+		return &Reservation{watched: true}
 	}
 	if len(rl.fresh) == 0 {
 		rl.fresh = make([]Reservation, 16)
@@ -123,7 +123,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}
-	made.gate, made.days, made.limited = w.gate, w.days, q.MaxInFlight > 0
+	made.gate, made.days = w.gate, w.days
 	made.placeLocked(w, r.instant, w.requests.len()-1, w.tokens.len()-1)
 	return made
 }

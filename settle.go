@@ -71,16 +71,18 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 // same instant and the same amount are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
 	q := &w.tokens
-	if i := int(int32(r.tokenAt - uint32(q.dropped))); w == r.window && i >= 0 && i < q.len() &&
-		q.when(i) == r.instant && q.vals[q.head+i].amount() == r.amount {
-		return i // where it was put: nearly always
+	if i := q.placed(r.tokenAt, r.instant); w == r.window && i >= 0 && q.vals[q.head+i].amount() == r.amount {
+		return i
 	}
-	return w.tokens.find(w == r.window, r.tokenAt, r.instant, func(e *TokenEntry) bool { return e.amount() == r.amount })
+	return q.find(w == r.window, r.instant, func(e *TokenEntry) bool { return e.amount() == r.amount })
 }
 
 // requestOf is tokensOf for the request.
 func (w *window) requestOf(r *Reservation) int {
-	return w.requests.find(w == r.window, r.requestAt, r.instant, func(*time.Time) bool { return true })
+	if i := w.requests.placed(r.requestAt, r.instant); w == r.window && i >= 0 {
+		return i
+	}
+	return w.requests.find(w == r.window, r.instant, func(*time.Time) bool { return true })
 }
 
 // findLocked returns the window of the reservation's model, and where in it the

@@ -1,10 +1,8 @@
 package ratelimit_test
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -153,35 +151,16 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 // Processes that open an old file at once add each column once.
 func TestSQLiteManyProcessesOpenAnOldFile(t *testing.T) {
 	t.Parallel()
-	const processes = 6
-	var ins []io.Writer
-	var outs []*bufio.Scanner
-	for range processes {
-		_, in, out := sqliteChild(t, "open")
-		ins, outs = append(ins, in), append(outs, out)
-	}
 	rounds := 5
 	if sqliteLong() {
 		rounds = 100
 	}
 	dir := t.TempDir()
-	for round := range rounds {
+	sqliteOpenTogether(t, 6, rounds, func(round int) string {
 		path := filepath.Join(dir, fmt.Sprint(round, ".db"))
 		sqliteExec(t, path, sqliteOldSchemas[round%len(sqliteOldSchemas)].schema...)
-		for _, in := range ins {
-			fmt.Fprintln(in, path)
-		}
-		for i, out := range outs {
-			if !out.Scan() || out.Text() != "done <nil>" {
-				t.Errorf("round %d, process %d: %s %v", round, i, out.Text(), out.Err())
-			}
-		}
-		reader := sqliteLimiter(t, path)
-		sqliteLoad(t, reader)
-		if s := reader.Stats("m"); s.RPM != processes || s.TPM != processes || s.RPD != processes {
-			t.Errorf("round %d: %d processes stored %+v", round, processes, s)
-		}
-	}
+		return path
+	})
 }
 
 // A limiter of the columns as they were has the file open while another adds

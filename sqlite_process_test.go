@@ -105,20 +105,28 @@ func sqliteChildOpens(in io.Reader, _ []string) error {
 
 func TestSQLiteTenProcessesOpenAFreshFile(t *testing.T) {
 	t.Parallel()
-	const processes = 10
 	rounds := 5
 	if sqliteLong() {
 		rounds = 200
 	}
+	dir := t.TempDir()
+	sqliteOpenTogether(t, 10, rounds, func(round int) string {
+		return filepath.Join(dir, fmt.Sprint("folder", round), "state.db")
+	})
+}
+
+// sqliteOpenTogether lets processes open, charge and persist one file at once, and
+// then another, and wants all charges in each.
+func sqliteOpenTogether(t *testing.T, processes, rounds int, file func(round int) (path string)) {
+	t.Helper()
 	var ins []io.Writer
 	var outs []*bufio.Scanner
 	for range processes {
 		_, in, out := sqliteChild(t, "open")
 		ins, outs = append(ins, in), append(outs, out)
 	}
-	dir := t.TempDir()
 	for round := range rounds {
-		path := filepath.Join(dir, fmt.Sprint("folder", round), "state.db")
+		path := file(round)
 		for _, in := range ins {
 			fmt.Fprintln(in, path)
 		}

@@ -117,10 +117,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 		return
 	}
 	r.window = unused
-	if len(rl.gates) > 0 {
-		r.gate = rl.gates[name]
-	}
-	r.badZone = badZone(q.DayZone)
+	r.gate, r.badZone = rl.gates[name], badZone(q.DayZone)
 	if known {
 		r.full, r.freeAt = rl.fullLocked(name, r.instant)
 	}

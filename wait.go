@@ -139,7 +139,7 @@ func (rl *RateLimiter) leave(w *waiter) {
 	select {
 	case <-w.done:
 		for _, r := range w.reservations {
-			if r.window != nil {
+			if r.gate != nil {
 				rl.settleLocked(r, amount{}, true)
 			}
 		}

@@ -48,9 +48,7 @@ type window struct {
 // from the future count as of now, counts are held in their range.
 func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, now time.Time) *window {
 	if old := stats.window; old != nil {
-		if stats.DayCount != old.dayWas && stats.DayCount <= 0 {
-			stats.DayTokens = 0
-		}
+		noticeDay(stats, old.dayWas)
 	}
 	w := &window{home: rl, stats: stats, usedAt: instant, dayWas: stats.DayCount}
 	instantOf := func(t *time.Time) int64 {
@@ -126,11 +124,7 @@ func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
 	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
-	if w.stats.DayCount <= 0 {
-		w.chargeDay(now, 1, a.total())
-		return
-	}
-	w.setDay(addSaturated(w.stats.DayCount, 1), addSaturated(w.dayTokens(), a.total()))
+	w.chargeDay(now, 1, a.total())
 }
 
 // chargeTokens adds tokens without a request.
@@ -146,14 +140,8 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 func (w *window) setTokens(i int, a amount) {
 	a = a.held()
 	w.amounts.set(i, a)
-	q := &w.tokens
-	q.own()
-	e := &q.vals[q.head+i]
-	if q.dropped+i >= q.storing {
-		e.Count, e.Input = a.total(), a.input
-	} else {
-		q.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
-	}
+	e := w.tokens.vals[w.tokens.head+i]
+	w.tokens.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
 	w.stats.Tokens = w.tokens.live()
 }
 
@@ -202,18 +190,18 @@ func (w *window) setDay(requests, tokens int) {
 }
 
 // noticeDay notices that a program has forgotten the requests of the day by
-// hand: it means the tokens, too.
-func (w *window) noticeDay() {
-	if w.stats.DayCount != w.dayWas && w.stats.DayCount <= 0 {
-		w.stats.DayTokens = 0
+// hand, of which there were some: it means the tokens, too.
+func noticeDay(stats *UsageStats, were int) {
+	if stats.DayCount != were && stats.DayCount <= 0 {
+		stats.DayTokens = 0
 	}
-	w.dayWas = w.stats.DayCount
 }
 
 // rollDay ends a day that is over. A day that lies in the future, because the
 // wall clock stepped back, begins now.
 func (w *window) rollDay(now time.Time) {
-	w.noticeDay()
+	noticeDay(w.stats, w.dayWas)
+	w.dayWas = w.stats.DayCount
 	switch wall := now.UnixNano(); {
 	case wall < w.dayBegin:
 		w.startDay(now)
