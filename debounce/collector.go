@@ -1,0 +1,157 @@
+package debounce
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// collector gathers items in a batch, and has one batch flushed at a time. It is
+// what a Coalescer and a Batcher have in common.
+type collector[B any] struct {
+	runner[B]
+	delay, maxWait time.Duration
+	maxSize        int // of a batch; 0 is no limit
+
+	batch   B
+	size    int // of batch
+	first   int64
+	last    int64 // when its first and last item came
+	due     bool  // it is time to flush it, once it can be
+	merging bool  // somebody is merging into it, without the lock
+	alarm   alarm // set from its first item until it is due
+	room    sync.Cond
+}
+
+func (c *collector[B]) init(operation string, flush func(B), delay, maxWait time.Duration, maxSize int, onPanic func(any)) {
+	checkDurations(operation, delay, maxWait)
+	if maxSize < 0 {
+		panic(fmt.Sprintf("%s: MaxSize is %d, want 0 or more", operation, maxSize))
+	}
+	c.delay, c.maxWait, c.maxSize = delay, maxWait, maxSize
+	c.runner.init(flush, onPanic, c.takeDueLocked)
+	c.alarm.ring = c.expire
+	c.room.L = &c.mu
+}
+
+// fullLocked reports whether the batch can take no more.
+func (c *collector[B]) fullLocked() bool { return c.maxSize > 0 && c.size >= c.maxSize }
+
+// enterLocked waits until the batch can take an item. It reports false after Stop.
+func (c *collector[B]) enterLocked() bool {
+	for !c.stopped && (c.fullLocked() || c.merging) {
+		c.room.Wait()
+	}
+	return !c.stopped
+}
+
+// leave lets the next one in. Only who leaves wakes another, so that a place for
+// one does not wake all.
+func (c *collector[B]) leave() {
+	c.room.Signal()
+	c.mu.Unlock()
+}
+
+// addedLocked notes that an item was added, and how large that has made the batch.
+func (c *collector[B]) addedLocked(size int) {
+	now := c.now()
+	if c.size == 0 {
+		c.first = now
+	}
+	c.size, c.last = size, now
+	switch {
+	case c.fullLocked():
+		c.flushLocked()
+	case !c.due && !c.alarm.set:
+		c.alarm.start(now, c.delay)
+	}
+}
+
+// expire is called when the alarm rings. Items do not move the alarm; it is set
+// again here, for what is left.
+func (c *collector[B]) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	if !c.alarm.rang(now) {
+		return
+	}
+	left := c.delay - time.Duration(now-c.last)
+	if c.maxWait > 0 {
+		left = min(left, c.maxWait-time.Duration(now-c.first))
+	}
+	if left > 0 {
+		c.alarm.start(now, left)
+		return
+	}
+	c.flushLocked()
+}
+
+// flushLocked flushes the batch as soon as it can be.
+func (c *collector[B]) flushLocked() {
+	c.alarm.stop()
+	c.due = c.size > 0
+	if c.running {
+		return
+	}
+	if batch, ok := c.takeDueLocked(); ok {
+		c.startLocked(batch)
+	}
+}
+
+// takeDueLocked is what the runner asks at the end of a flush.
+func (c *collector[B]) takeDueLocked() (batch B, ok bool) {
+	if !c.due || c.merging {
+		return batch, false
+	}
+	batch, c.batch = c.batch, batch
+	c.size, c.due = 0, false
+	c.room.Signal()
+	return batch, true
+}
+
+// beginMergeLocked keeps the batch where it is, and gives up the lock.
+func (c *collector[B]) beginMergeLocked() {
+	c.merging = true
+	c.work++
+	c.mu.Unlock()
+}
+
+func (c *collector[B]) endMergeLocked() {
+	c.merging = false
+	if c.due {
+		c.flushLocked()
+	}
+	c.doneLocked()
+}
+
+// Flush flushes what was added, if anything, and returns when that is done. While
+// a flush is running it returns at once, and what was added is flushed right
+// after.
+func (c *collector[B]) Flush() {
+	c.mu.Lock()
+	for c.merging {
+		c.room.Wait()
+	}
+	c.room.Signal() // in place of the one that was meant for somebody who adds
+	c.flushLocked()
+	c.workLocked(c.due)
+}
+
+// Stop flushes what was added, and lets nothing more in: whoever waits in Add
+// gets false. It returns nil when the last flush has ended; after that none runs.
+// It returns the error of ctx when that ends before, and then the last flushes may
+// still run.
+//
+// Stop may be called again, to wait again. Within a flush it can only wait for
+// ctx.
+func (c *collector[B]) Stop(ctx context.Context) error {
+	c.mu.Lock()
+	if !c.stopped {
+		c.stopped = true
+		c.room.Broadcast()
+		c.flushLocked()
+	}
+	return c.waitLocked(ctx)
+}

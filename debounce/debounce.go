@@ -1,0 +1,259 @@
+// Package debounce turns many events into few actions: once a burst of events is
+// over, at most once per interval, or in batches.
+//
+//   - A [Debouncer] runs an action with the last value of a burst, when nothing
+//     came for a while: search as you type, reload a configuration.
+//   - A throttle, a Debouncer made with [NewThrottle], runs it at most once per
+//     interval while values keep coming: redraw, report progress.
+//   - A [Coalescer] collects values by key, and a [Batcher] in a list, and both
+//     hand them on together: invalidate caches, write rows.
+//
+// All of them keep no goroutine while there is nothing to do, run one action at
+// a time and never under a lock, and end with Stop, after which no action runs.
+// Time is that of the monotonic clock.
+package debounce
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Options say when a [Debouncer] runs its action. The zero value runs it on the
+// trailing edge, without delay.
+type Options struct {
+	// Delay is how long no value must come for a burst to be over.
+	Delay time.Duration
+	// MaxWait is how long a burst may put the action off: while values keep coming
+	// it runs that long after its last run, or after the value that opened the
+	// burst. Zero is for ever; else it must not be below Delay.
+	MaxWait time.Duration
+	// Leading runs the action with the first value of a burst, at once.
+	Leading bool
+	// Trailing runs the action with the last value of a burst, when it is over or
+	// MaxWait is. With Leading, too, that is only done if more than one value came. With
+	// neither set, Trailing is.
+	Trailing bool
+	// DropOnStop makes Stop forget the value that waits. Else Stop has it run.
+	DropOnStop bool
+	// OnPanic is called with what the action panicked with, on its goroutine and
+	// before another run begins; debug.Stack tells where it was. Nil lets the panic
+	// end the program, or reach the caller of Flush.
+	OnPanic func(recovered any)
+}
+
+// Debouncer runs an action with the last value of each burst of values. Make one
+// with [New] or [NewThrottle]; a Debouncer must not be copied.
+//
+// Runs never overlap and keep the order of their values. If it is time for one
+// while another is under way, it comes right after that, and if it is time again
+// by then, only the last value is used. A value is forgotten once it was used.
+//
+// All methods are safe for concurrent use, also from within the action.
+type Debouncer[T any] struct {
+	runner[T]
+	delay, maxWait    time.Duration
+	leading, trailing bool
+	drop              bool // what waits, in Stop
+
+	value    T // the last of the burst, while it waits for the trailing edge
+	hasValue bool
+	due      T // whose edge came while an action was running
+	hasDue   bool
+
+	alarm       alarm // set as long as a burst lasts
+	triggered   bool  // there is a last trigger
+	lastTrigger int64 // when that was
+	lastRun     int64 // when the last run began, or the burst
+}
+
+// New returns a Debouncer that runs action as opts say. It follows debounce of
+// lodash 4 to the instant, but that a run which another one delays counts from
+// when it begins.
+//
+// It panics when a duration is negative, when MaxWait is below Delay, and when
+// action is nil.
+func New[T any](opts Options, action func(T)) *Debouncer[T] {
+	checkDurations("debounce.New", opts.Delay, opts.MaxWait)
+	if action == nil {
+		panic("debounce.New: action is nil")
+	}
+	d := &Debouncer[T]{
+		delay:    opts.Delay,
+		maxWait:  opts.MaxWait,
+		leading:  opts.Leading,
+		trailing: opts.Trailing || !opts.Leading,
+		drop:     opts.DropOnStop,
+	}
+	d.init(action, opts.OnPanic, d.takeDueLocked)
+	d.alarm.ring = d.expire
+	return d
+}
+
+func checkDurations(operation string, delay, maxWait time.Duration) {
+	switch {
+	case delay < 0:
+		panic(fmt.Sprintf("%s: Delay is %v, want 0 or more", operation, delay))
+	case maxWait < 0:
+		panic(fmt.Sprintf("%s: MaxWait is %v, want 0 or more", operation, maxWait))
+	case maxWait > 0 && maxWait < delay:
+		panic(fmt.Sprintf("%s: MaxWait is %v, want 0 or at least Delay, which is %v", operation, maxWait, delay))
+	}
+}
+
+// Trigger brings a value. It never blocks: actions run on goroutines of their own.
+// After Stop it does nothing.
+func (d *Debouncer[T]) Trigger(v T) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return
+	}
+	now := d.now()
+	over := d.overLocked(now)
+	d.triggered, d.lastTrigger = true, now
+	switch {
+	case over && !d.alarm.set: // v opens a burst
+		d.lastRun = now
+		d.alarm.start(now, d.delay)
+		if d.leading {
+			d.runLocked(v)
+			return
+		}
+	case over && d.maxWait > 0: // MaxWait is over, and the alarm has not noticed
+		d.alarm.start(now, d.delay)
+		d.dropValueLocked()
+		d.lastRun = now
+		d.runLocked(v)
+		return
+	case !d.alarm.set: // the burst was flushed, and goes on
+		d.alarm.start(now, d.delay)
+	}
+	if d.trailing {
+		d.value, d.hasValue = v, true
+	}
+}
+
+// overLocked reports whether a burst is over, by its last trigger or by MaxWait.
+func (d *Debouncer[T]) overLocked(now int64) bool {
+	return !d.triggered || now-d.lastTrigger >= int64(d.delay) ||
+		d.maxWait > 0 && now-d.lastRun >= int64(d.maxWait)
+}
+
+// leftLocked returns how long it takes at least until the burst is over.
+func (d *Debouncer[T]) leftLocked(now int64) time.Duration {
+	left := d.delay - time.Duration(now-d.lastTrigger)
+	if d.maxWait > 0 {
+		left = min(left, d.maxWait-time.Duration(now-d.lastRun))
+	}
+	return left
+}
+
+// expire is called when the alarm rings. Triggers do not move the alarm, which
+// would cost more than all the rest of them; it is set again here, for what is
+// left.
+func (d *Debouncer[T]) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.now()
+	switch {
+	case !d.alarm.rang(now):
+	case d.overLocked(now):
+		d.endBurstLocked(now)
+	default:
+		d.alarm.start(now, d.leftLocked(now))
+	}
+}
+
+// endBurstLocked runs the action with the value that waits, if there is one.
+func (d *Debouncer[T]) endBurstLocked(now int64) {
+	d.alarm.stop()
+	if d.hasValue {
+		d.lastRun = now
+		d.runLocked(d.dropValueLocked())
+	}
+}
+
+// runLocked runs the action with v as soon as it can.
+func (d *Debouncer[T]) runLocked(v T) {
+	if d.running {
+		d.due, d.hasDue = v, true
+		return
+	}
+	d.startLocked(v)
+}
+
+// takeDueLocked is what the runner asks at the end of a run.
+func (d *Debouncer[T]) takeDueLocked() (v T, ok bool) {
+	if !d.hasDue {
+		return v, false
+	}
+	d.lastRun = d.now()
+	return d.dropDueLocked(), true
+}
+
+func (d *Debouncer[T]) dropValueLocked() (v T) {
+	v, d.value = d.value, v
+	d.hasValue = false
+	return v
+}
+
+func (d *Debouncer[T]) dropDueLocked() (v T) {
+	v, d.due = d.due, v
+	d.hasDue = false
+	return v
+}
+
+// Flush runs the action with the value that waits, if any, and returns when that
+// is done. While an action is running it returns at once, and the value follows
+// right after. The burst goes on: what comes within Delay of its last value does
+// not count as the first of another.
+func (d *Debouncer[T]) Flush() {
+	d.mu.Lock()
+	if d.alarm.set {
+		d.endBurstLocked(d.now())
+	}
+	d.workLocked(d.hasDue)
+}
+
+// Cancel forgets the value that waits, and the burst. It does not end an action
+// that is running.
+func (d *Debouncer[T]) Cancel() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cancelLocked()
+}
+
+func (d *Debouncer[T]) cancelLocked() {
+	d.alarm.stop()
+	d.dropValueLocked()
+	d.dropDueLocked()
+	d.triggered = false
+}
+
+// Pending reports whether a value waits for its run to begin.
+func (d *Debouncer[T]) Pending() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hasValue || d.hasDue
+}
+
+// Stop ends the Debouncer: the value that waits is run now, or forgotten with
+// DropOnStop, and later ones do nothing. Stop returns nil when the last action has
+// ended; after that none runs. It returns the error of ctx when that ends
+// before, and then the last actions may still run.
+//
+// Stop may be called again, to wait again. Within the action it can only wait for
+// ctx.
+func (d *Debouncer[T]) Stop(ctx context.Context) error {
+	d.mu.Lock()
+	if !d.stopped {
+		d.stopped = true
+		if d.drop {
+			d.cancelLocked()
+		} else {
+			d.endBurstLocked(d.now())
+		}
+	}
+	return d.waitLocked(ctx)
+}

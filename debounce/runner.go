@@ -1,0 +1,146 @@
+package debounce
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// runner runs an action for one item at a time. Whoever embeds it shares its
+// lock, under which no action is called.
+type runner[T any] struct {
+	mu      sync.Mutex
+	action  func(T)
+	onPanic func(any)
+	next    func() (T, bool) // takes what is to be run when a run has ended; called with mu held
+	began   time.Time        // from which instants count, in nanoseconds
+
+	running  bool   // an action is running, or about to
+	handed   T      // with what, until it begins
+	isHanded bool   // there is such an item
+	begin    func() // runHanded, bound once
+
+	work    int           // running, and what else Stop has to wait for
+	idle    chan struct{} // closed when there is no work; nil until Stop waits
+	stopped bool
+}
+
+func (r *runner[T]) init(action func(T), onPanic func(any), next func() (T, bool)) {
+	r.action, r.onPanic, r.next = action, onPanic, next
+	r.began = time.Now()
+	r.begin = r.runHanded
+}
+
+// now returns the present instant.
+func (r *runner[T]) now() int64 { return int64(time.Since(r.began)) }
+
+// startLocked runs the action for an item on a goroutine of its own. None may be
+// running.
+func (r *runner[T]) startLocked(item T) {
+	r.running = true
+	r.work++
+	r.handed, r.isHanded = item, true
+	go r.begin()
+}
+
+// runHanded is that goroutine.
+func (r *runner[T]) runHanded() {
+	r.mu.Lock()
+	if !r.isHanded { // somebody who flushes was faster
+		r.mu.Unlock()
+		return
+	}
+	r.run(r.takeHandedLocked(), 0)
+}
+
+func (r *runner[T]) takeHandedLocked() (item T) {
+	item, r.handed = r.handed, item
+	r.isHanded = false
+	return item
+}
+
+// workLocked runs the action that is about to begin, if one is, on the caller's
+// goroutine, and then what is due, if something is now. It gives up the lock.
+func (r *runner[T]) workLocked(due bool) {
+	if !r.isHanded {
+		r.mu.Unlock()
+		return
+	}
+	more := 0
+	if due {
+		more = 1
+	}
+	r.run(r.takeHandedLocked(), more)
+}
+
+// run runs the action for an item and for some more, as far as there are. It
+// gives up the lock. However it ends, and be it by a panic, what is still to be run
+// then has a goroutine of its own.
+func (r *runner[T]) run(item T, more int) {
+	r.mu.Unlock()
+	defer r.end()
+	r.call(item)
+	for range more {
+		r.mu.Lock()
+		item, ok := r.next()
+		r.mu.Unlock()
+		if !ok {
+			return
+		}
+		r.call(item)
+	}
+}
+
+func (r *runner[T]) call(item T) {
+	if r.onPanic != nil {
+		defer func() {
+			if p := recover(); p != nil {
+				r.onPanic(p)
+			}
+		}()
+	}
+	r.action(item)
+}
+
+func (r *runner[T]) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = false
+	if item, ok := r.next(); ok {
+		r.startLocked(item)
+	}
+	r.doneLocked()
+}
+
+// doneLocked says that a piece of work is done.
+func (r *runner[T]) doneLocked() {
+	if r.work--; r.work == 0 && r.idle != nil {
+		close(r.idle)
+		r.idle = nil
+	}
+}
+
+// waitLocked waits until there is no work, or for the context. It gives up the
+// lock.
+func (r *runner[T]) waitLocked(ctx context.Context) error {
+	if r.work == 0 {
+		r.mu.Unlock()
+		return nil
+	}
+	if r.idle == nil {
+		r.idle = make(chan struct{})
+	}
+	idle := r.idle
+	r.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-idle: // both at once
+		return nil
+	default:
+		return ctx.Err()
+	}
+}
