@@ -33,6 +33,17 @@ type Config struct {
 	// negative nor over 24 hours.
 	Margin time.Duration
 
+	// AutoPersist writes the state file after changes, so that nobody has to call
+	// Persist. With it the constructor loads the file, too, and fails as Load does;
+	// and Close writes what is left. The zero value is off: the program calls Load
+	// and Persist.
+	AutoPersist AutoPersist
+	// OnError is called when AutoPersist could not write, which it goes on to try.
+	// It is called without locks, on a goroutine of its own, once at a time and at
+	// most once a second for each kind of error, and may call the limiter. After
+	// Close no other call begins. Nil is for programs that do not want to know.
+	OnError func(error)
+
 	// HoldTTL settles a reservation at its estimate that long after it was
 	// admitted, if nobody has by then, and frees its slot; a Commit after that does
 	// nothing. It must be longer than the longest call. Zero, the default, is never; it must not be negative.
@@ -107,6 +118,9 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if os.MkdirAll(filepath.Dir(rl.filePath), 0o700) == nil {
 		sweepTemps(rl.filePath)
 	}
+	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
+	}
 	return rl, nil
 }
 
@@ -134,6 +148,10 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if rl.sqlite, err = openSQLite(dbPath, nil); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
+	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+		rl.sqlite.close()
+		return nil, fmt.Errorf("new limiter: %w", err)
+	}
 	return rl, nil
 }
 
@@ -152,6 +170,9 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		if field.value < 0 {
 			return nil, fmt.Errorf("new limiter: %s is %d, want 0 or more", field.name, field.value)
 		}
+	}
+	if err := cfg.AutoPersist.validate(); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if err := validateQuotas(cfg.Quotas); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)

@@ -33,6 +33,7 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 		rl.cooldowns = make(map[string]time.Time)
 	}
 	rl.cooldowns[strings.Clone(name)] = until // see stateLocked
+	rl.changedNowLocked()
 }
 
 // thawLocked drops the cooldowns that are over.

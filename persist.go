@@ -33,12 +33,18 @@ type snapshot struct {
 func (rl *RateLimiter) Persist() error {
 	rl.ioMu.Lock()
 	defer rl.ioMu.Unlock()
-	var err error
+	return rl.save()
+}
+
+// save is Persist; ioMu must be held.
+func (rl *RateLimiter) save() (err error) {
+	rl.saver.begin()
 	if rl.sqlite != nil {
 		err = rl.sqlite.persist(rl)
 	} else {
 		err = rl.persistYAML()
 	}
+	rl.saver.end(err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}

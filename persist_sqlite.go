@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -407,7 +406,7 @@ func (s *sqliteStore) close() error {
 	db := s.db
 	s.db = nil
 	if err := db.Close(); err != nil {
-		return fmt.Errorf("close: %w", s.explain(err))
+		return s.explain(err)
 	}
 	return nil
 }

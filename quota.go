@@ -107,6 +107,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	rl.Quotas[model] = quota
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
 	delete(rl.supplied, model)
+	rl.changedNowLocked()
 	rl.requoteLocked()
 }
 
@@ -125,6 +126,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.supplyLocked(profile.Models)
+	rl.changedNowLocked()
 	rl.requoteLocked()
 }
 

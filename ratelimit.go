@@ -42,6 +42,8 @@ package ratelimit
 
 import (
 	"container/list"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -114,8 +116,10 @@ type RateLimiter struct {
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
-	quotaEra int // how often quotas changed
-	era      int // how often Reset or Load put another map into State
+	saver    *saver // nil without Config.AutoPersist
+	tellAt   int64  // from this instant on the saver is told of changes
+	quotaEra int    // how often quotas changed
+	era      int    // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite
@@ -174,6 +178,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	now := rl.clock.at(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
 		rl.windowLocked(name, stats, instant).charge(instant, now, used, rl.span())
+		rl.changedLocked(instant)
 	}
 	rl.mu.Unlock()
 }
@@ -209,6 +214,7 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.guests.fullUntil = 0
+	rl.changedNowLocked()
 	if model != "" {
 		name := rl.nameRLocked(model)
 		delete(rl.cooldowns, name)
@@ -240,12 +246,16 @@ func (rl *RateLimiter) Close() error {
 	}
 	rl.mu.Unlock()
 
+	err := rl.saver.stop()
 	rl.ioMu.Lock()
 	defer rl.ioMu.Unlock()
-	if rl.sqlite == nil {
-		return nil
+	if rl.sqlite != nil {
+		err = errors.Join(err, rl.sqlite.close())
 	}
-	return rl.sqlite.close()
+	if err != nil {
+		return fmt.Errorf("close: %w", err)
+	}
+	return nil
 }
 
 // closingLocked returns the channel that Close closes.

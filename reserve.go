@@ -120,6 +120,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, a, r.span)
+	rl.changedLocked(r.instant)
 	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}

@@ -22,8 +22,10 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used amount, refund bool) {
 	}
 	if refund {
 		rl.refundLocked(r)
+		rl.changedNowLocked()
 	} else if used != r.amount {
 		rl.correctLocked(r, used)
+		rl.changedNowLocked()
 	}
 	rl.releaseLocked(r)
 	switch {
@@ -212,6 +214,7 @@ func (r *Reservation) Arrived(at time.Time) {
 	if arrived <= r.instant {
 		return
 	}
+	rl.changedLocked(instant)
 	rl.orderLocked(r.gate.name, instant)
 	w, request, token := rl.findLocked(r)
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {

@@ -1,0 +1,215 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/debounce"
+)
+
+// AutoPersist says when the limiter writes its state file by itself. The zero
+// value is never.
+type AutoPersist struct {
+	// Delay is how long after the last change it is written. Zero is never; it
+	// must not be negative.
+	Delay time.Duration
+	// MaxWait is how long after the first change that is not in the file it is
+	// written at the latest, while changes keep coming. Zero is ten times Delay;
+	// else it must not be below Delay.
+	MaxWait time.Duration
+}
+
+// validate returns an error that names the field that is out of range.
+func (a AutoPersist) validate() error {
+	switch {
+	case a.Delay < 0:
+		return fmt.Errorf("AutoPersist.Delay is %v, want 0 or more", a.Delay)
+	case a.MaxWait < 0:
+		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or more", a.MaxWait)
+	case a.MaxWait > 0 && a.MaxWait < a.Delay:
+		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or at least Delay, which is %v", a.MaxWait, a.Delay)
+	}
+	return nil
+}
+
+// maxWait returns MaxWait, or what its zero stands for.
+func (a AutoPersist) maxWait() time.Duration {
+	switch {
+	case a.MaxWait > 0:
+		return a.MaxWait
+	case a.Delay > math.MaxInt64/10:
+		return math.MaxInt64
+	}
+	return 10 * a.Delay
+}
+
+const (
+	// mostGrain is how far apart changes are, at most, that the saver takes for
+	// one. To tell it of each would cost half as much as RecordUsage.
+	mostGrain = time.Millisecond
+
+	// The pause after a failure, which doubles from the first to the last. None is
+	// shorter than Delay.
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 10 * time.Second
+)
+
+// saver writes the state file when something has changed. The debouncer says
+// when, and runs one write at a time.
+type saver struct {
+	rl       *RateLimiter
+	writer   *debounce.Debouncer[struct{}]
+	reporter *reporter
+	grain    int64 // see mostGrain
+
+	firstPause, lastPause time.Duration // after failures
+
+	unsaved bool // something changed since the last write began; guarded by rl.mu
+
+	// What follows is guarded by rl.ioMu.
+	pause   time.Duration // before the next retry; 0 when the last write succeeded
+	retries *time.Timer   // ends the pause
+	paused  bool          // the writer leaves the next write to the retry
+	stopped bool
+}
+
+// startSaver loads the state, and has changes saved from now on.
+func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
+	if when.Delay == 0 {
+		return nil
+	}
+	if err := rl.Load(); err != nil {
+		return err
+	}
+	s := &saver{
+		rl:         rl,
+		reporter:   newReporter(onError),
+		grain:      int64(min(mostGrain, when.Delay/16)),
+		firstPause: max(firstRetry, when.Delay),
+		lastPause:  max(lastRetry, when.Delay),
+	}
+	s.writer = debounce.New(debounce.Options{
+		Delay: when.Delay, MaxWait: when.maxWait(), DropOnStop: true,
+	}, s.write)
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.saver, rl.tellAt = s, math.MinInt64
+	return nil
+}
+
+// changedLocked notes a change that is to be saved, as of an instant.
+func (rl *RateLimiter) changedLocked(instant int64) {
+	if instant >= rl.tellAt {
+		rl.tellSaverLocked(instant)
+	}
+}
+
+// tellSaverLocked tells the saver of a change. It is a call apart so that
+// changedLocked costs a comparison and no call.
+func (rl *RateLimiter) tellSaverLocked(instant int64) {
+	s := rl.saver
+	if s == nil {
+		rl.tellAt = never
+		return
+	}
+	s.unsaved = true
+	rl.tellAt = instant + s.grain
+	s.writer.Trigger(struct{}{})
+}
+
+// changedNowLocked is changedLocked where the clock was not read.
+func (rl *RateLimiter) changedNowLocked() {
+	if rl.saver != nil {
+		rl.changedLocked(rl.clock.sync())
+	}
+}
+
+// write is the action of the debouncer.
+func (s *saver) write(struct{}) {
+	s.rl.ioMu.Lock()
+	var err error
+	if !s.paused && s.hasUnsaved() {
+		err = s.rl.save()
+	}
+	s.rl.ioMu.Unlock()
+	if err != nil {
+		s.reporter.report(fmt.Errorf("autosave: %w", err))
+	}
+}
+
+// begin takes all changes so far for saved. ioMu must be held, and the caller is
+// about to note what there is: what changes before it does will be in the file and
+// make for one more write, what changes after it only for the latter.
+func (s *saver) begin() {
+	if s == nil {
+		return
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	s.unsaved = false
+	s.rl.tellAt = math.MinInt64
+	s.writer.Cancel()
+}
+
+// end notes how the write ended that began. ioMu must be held.
+func (s *saver) end(err error) {
+	if s == nil {
+		return
+	}
+	if err == nil {
+		s.pause, s.paused = 0, false
+		if s.retries != nil {
+			s.retries.Stop()
+		}
+		return
+	}
+	s.rl.mu.Lock()
+	s.unsaved = true
+	s.rl.mu.Unlock()
+	if s.stopped {
+		return
+	}
+	s.pause = max(min(2*s.pause, s.lastPause), s.firstPause)
+	s.paused = true
+	if s.retries == nil {
+		s.retries = time.AfterFunc(s.pause, s.retry)
+	} else {
+		s.retries.Reset(s.pause)
+	}
+}
+
+// retry ends the pause after a failure.
+func (s *saver) retry() {
+	s.rl.ioMu.Lock()
+	s.paused = false
+	s.rl.ioMu.Unlock()
+	s.writer.Trigger(struct{}{})
+	s.writer.Flush() // the writer finds out whether there is still something to save
+}
+
+// stop ends the saving, and saves what is left.
+func (s *saver) stop() error {
+	if s == nil {
+		return nil
+	}
+	s.writer.Stop(context.Background()) // which cannot fail; what it drops is saved below
+	s.rl.ioMu.Lock()
+	defer s.rl.ioMu.Unlock()
+	s.stopped = true
+	if s.retries != nil {
+		s.retries.Stop()
+	}
+	s.reporter.stop()
+	if !s.hasUnsaved() || s.rl.sqlite != nil && s.rl.sqlite.db == nil {
+		return nil
+	}
+	return s.rl.save()
+}
+
+func (s *saver) hasUnsaved() bool {
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.unsaved
+}
