@@ -650,7 +650,7 @@ func TestAutoPersistInACrowd(t *testing.T) {
 				var wg sync.WaitGroup
 				for g := range 8 {
 					wg.Go(func() {
-						for i := range 200 {
+						for i := range 100 {
 							rl.RecordUsage(fmt.Sprint("m", g%3), 1, 1)
 							if i%10 == g {
 								time.Sleep(time.Duration(g) * 700 * time.Microsecond)
@@ -669,8 +669,8 @@ func TestAutoPersistInACrowd(t *testing.T) {
 				for _, stats := range inFile(t, backend, path).AllStats() {
 					total += stats.RPD
 				}
-				if total != 1600 {
-					t.Errorf("the file holds %d requests, want 1600", total)
+				if total != 800 {
+					t.Errorf("the file holds %d requests, want 800", total)
 				}
 			})
 		})
