@@ -113,13 +113,13 @@ type RateLimiter struct {
 
 	clock    clock
 	margin   time.Duration
+	tellAt   int64                 // from this instant on the saver is told of changes
+	saver    *saver                // nil without Config.AutoPersist
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
-	saver    *saver // nil without Config.AutoPersist
-	tellAt   int64  // from this instant on the saver is told of changes
-	quotaEra int    // how often quotas changed
-	era      int    // how often Reset or Load put another map into State
+	quotaEra int // how often quotas changed
+	era      int // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	dappco.re/go/core/go-ratelimit v0.0.0
+	github.com/bep/debounce v1.2.1
 	golang.org/x/time v0.14.0
 )
 

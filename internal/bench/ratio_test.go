@@ -43,13 +43,17 @@ func filled(tb testing.TB, n int, quota ratelimit.ModelQuota) *ratelimit.RateLim
 	return rl
 }
 
-// compare runs op and the yardstick, rate.Limiter.Allow, in turns of a few
-// thousand calls, and reports the ratio of the medians. The turns alternate so
-// that both see the same weather on a machine that is not ours alone.
+// compare compares op with rate.Limiter.Allow.
 func compare(b *testing.B, op func()) {
-	const turn = 2000
 	lim := rate.NewLimiter(rate.Limit(1e12), 1<<30)
-	yard := func() { lim.Allow() }
+	compareWith(b, "allow", func() { lim.Allow() }, op)
+}
+
+// compareWith runs op and the yardstick in turns of a few thousand calls, and
+// reports the ratio of the medians. The turns alternate so that both see the same
+// weather on a machine that is not ours alone.
+func compareWith(b *testing.B, name string, yard, op func()) {
+	const turn = 2000
 	measure := func(f func()) float64 {
 		start := time.Now()
 		for range turn {
@@ -67,11 +71,11 @@ func compare(b *testing.B, op func()) {
 	}
 	slices.Sort(ours)
 	slices.Sort(theirs)
-	mine, allow := ours[len(ours)/2], theirs[len(theirs)/2]
+	mine, yours := ours[len(ours)/2], theirs[len(theirs)/2]
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(mine, "ours-ns")
-	b.ReportMetric(allow, "allow-ns")
-	b.ReportMetric(mine/allow, "x-allow")
+	b.ReportMetric(yours, name+"-ns")
+	b.ReportMetric(mine/yours, "x-"+name)
 }
 
 func BenchmarkCanSend(b *testing.B) {
