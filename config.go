@@ -82,12 +82,13 @@ const (
 // fails when no home folder is known.
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 
-// NewWithConfig returns a limiter made as cfg says. It does not load the state
-// file: see [RateLimiter.Load].
+// NewWithConfig returns a limiter made as cfg says. It loads the state file only
+// with Config.AutoPersist: see [RateLimiter.Load].
 //
 // It fails when cfg has an unknown backend, a field out of range, or a quota with
-// a negative limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home
-// folder is known; and, with SQLite, as [NewWithSQLiteConfig] does.
+// a negative limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and
+// no home folder is known; with AutoPersist when the file cannot be loaded; and,
+// with SQLite, as [NewWithSQLiteConfig] does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	backend := strings.ToLower(strings.TrimSpace(cfg.Backend))
 	switch backend {
@@ -134,8 +135,8 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite
 // database at dbPath, which it creates where it is missing, readable only for
 // its owner. Backend and FilePath of cfg are ignored. dbPath is a path, never a
-// connection string. The state is not loaded: see [RateLimiter.Load]. Close the
-// limiter when it is no longer needed.
+// connection string. The state is loaded only with Config.AutoPersist: see
+// [RateLimiter.Load]. Close the limiter when it is no longer needed.
 //
 // It fails like [NewWithConfig], when the database cannot be opened, and with
 // ErrCorruptState when the file is damaged, of another program, or of a newer

@@ -29,9 +29,10 @@
 //
 // # How it remembers
 //
-// [RateLimiter.Persist] writes quotas and usage to a file and
-// [RateLimiter.Load] reads them back, so that a restart does not forget what
-// was used: YAML by default, SQLite with [NewWithSQLite].
+// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that
+// a restart does not forget what was used: YAML by default, SQLite with
+// [NewWithSQLiteConfig]. A program may also say when, with [RateLimiter.Persist]
+// and [RateLimiter.Load].
 //
 // # Concurrency
 //
@@ -232,11 +233,14 @@ func (rl *RateLimiter) Reset(model string) {
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and whoever
-// waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With SQLite it closes the database,
-// without saving: call Persist first. Decisions and records go on in memory,
-// and with YAML so do Persist and Load.
+// waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With
+// Config.AutoPersist it writes what is not saved yet, and returns the error if
+// that fails; without it, it saves nothing: call Persist first. With SQLite it then
+// closes the database. Decisions and records go on in memory, unsaved, and with
+// YAML so do Persist and Load.
 //
-// Close may be called more than once. It is safe for concurrent use.
+// Close may be called more than once, and with YAML the next call writes what the
+// last one could not. It is safe for concurrent use, also from Config.OnError.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {

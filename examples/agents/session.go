@@ -16,7 +16,7 @@ const (
 	// minute later, and still none is refused.
 	margin = 250 * time.Millisecond
 	// saveEvery is how much usage a crash may lose. Ctrl-C loses none.
-	saveEvery = 2 * time.Second
+	saveEvery = time.Second
 )
 
 // session is one run of the program: what is to be done, where, and within which
@@ -32,6 +32,7 @@ type session struct {
 	client  *client
 	done    *doneFile
 	limiter *ratelimit.RateLimiter
+	screen  *progress // nil until something is done
 }
 
 // openSession opens all that a run needs, or nothing.
@@ -81,17 +82,17 @@ func (s *session) connect() (err error) {
 	return nil
 }
 
-// openLimiter opens the database and loads the usage of earlier runs.
+// openLimiter opens the database with the usage of earlier runs. From now on it
+// saves by itself.
 func (s *session) openLimiter() (err error) {
 	quota := ratelimit.ModelQuota{MaxRPM: s.cfg.rpm, MaxTPM: s.cfg.tpm}
 	s.limiter, err = ratelimit.NewWithSQLiteConfig(s.cfg.db, ratelimit.Config{
-		Quotas: map[string]ratelimit.ModelQuota{s.account: quota},
-		Margin: margin,
+		Quotas:      map[string]ratelimit.ModelQuota{s.account: quota},
+		Margin:      margin,
+		AutoPersist: ratelimit.AutoPersist{Delay: saveEvery / 4, MaxWait: saveEvery},
+		OnError:     func(err error) { s.screen.note("%v", err) },
 	})
-	if err != nil {
-		return err
-	}
-	return s.limiter.Load()
+	return err
 }
 
 // openDone finds out which of the prompts are left.
@@ -145,26 +146,20 @@ func (s *session) introduce(out io.Writer) {
 func (s *session) work(ctx context.Context, out io.Writer) error {
 	started := time.Now()
 	tally := newTally(s.limiter.Stats(s.account))
-	screen := newProgress(out, s.cfg.live, func() string {
+	s.screen = newProgress(out, s.cfg.live, func() string {
 		c := tally.counts()
 		d := s.limiter.Decide(s.account, c.next.estimate+c.next.maxTokens)
 		return progressLine(time.Since(started), s.total-s.left, s.total, c, d)
 	})
 	agents := &agents{
 		limiter: s.limiter, account: s.account, client: s.client,
-		done: s.done, tally: tally, note: screen.note, unsafe: s.cfg.unsafe,
+		done: s.done, tally: tally, note: s.screen.note, unsafe: s.cfg.unsafe,
 	}
-	stopSaving := every(saveEvery, func() {
-		if err := s.limiter.Persist(); err != nil {
-			screen.note("%v", err)
-		}
-	})
-	stopShowing := every(screen.interval(), screen.show)
+	stopShowing := every(s.screen.interval(), s.screen.show)
 	err := agents.run(ctx, s.cfg.workers, s.in.prompts())
 	took := time.Since(started)
 	stopShowing()
-	stopSaving()
-	screen.finish()
+	s.screen.finish()
 
 	counts := tally.counts()
 	settled := s.settle(ctx, counts)
