@@ -76,6 +76,12 @@ func sortNotes(notes []note) []note {
 	return notes
 }
 
+// settle has everything happen in a bubble that still does.
+func settle() {
+	time.Sleep(2 * time.Hour)
+	synctest.Wait()
+}
+
 // noTime is how long an action takes that takes none.
 func noTime(int) time.Duration { return 0 }
 
@@ -137,8 +143,7 @@ func playScript(t *testing.T, takes func(int) time.Duration, script []step, make
 			}
 			synctest.Wait()
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		settle()
 	})
 	return sortNotes(notes)
 }
