@@ -20,8 +20,10 @@ func TestMethodsWithinTheAction(t *testing.T) {
 	}{
 		{"trigger: trailing", trailing, func(d *debounce.Debouncer[int]) { d.Trigger(2) },
 			"100 run 1, 200 run 2"},
-		{"trigger: leading, without delay", debounce.Options{Leading: true}, func(d *debounce.Debouncer[int]) { d.Trigger(2) },
-			"0 run 1, 50 run 2"},
+		{"trigger: leading drops it within Delay", leading, func(d *debounce.Debouncer[int]) { d.Trigger(2) },
+			"0 run 1"},
+		{"trigger: both", both, func(d *debounce.Debouncer[int]) { d.Trigger(2) },
+			"0 run 1, 100 run 2"},
 		{"trigger: many, the last is served", debounce.Options{}, func(d *debounce.Debouncer[int]) {
 			for v := range 100 {
 				d.Trigger(2 + v)
