@@ -3,11 +3,8 @@ package debounce_test
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,59 +179,6 @@ func TestGoexitInTheAction(t *testing.T) {
 			})
 		})
 	}
-}
-
-const crashVariable = "DEBOUNCE_TEST_CRASH"
-
-// TestPanicCrashesTheProgram runs itself again in another process, which must not
-// come to its end.
-func TestPanicCrashesTheProgram(t *testing.T) {
-	if os.Getenv(crashVariable) != "" {
-		crash(os.Getenv(crashVariable))
-		os.Exit(0)
-	}
-	for _, how := range []string{"leading", "trailing", "after a run", "stop", "in OnPanic"} {
-		t.Run(how, func(t *testing.T) {
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPanicCrashesTheProgram$")
-			cmd.Env = append(os.Environ(), crashVariable+"="+how)
-			out, err := cmd.CombinedOutput()
-			if cmd.ProcessState == nil {
-				t.Fatal(err)
-			}
-			if code := cmd.ProcessState.ExitCode(); code != 2 {
-				t.Errorf("exit code %d, want 2", code)
-			}
-			if !strings.Contains(string(out), "panic: boom "+how) {
-				t.Errorf("the output does not name the panic:\n%s", out)
-			}
-		})
-	}
-}
-
-// crash panics in the action, and goes on for long enough to let that happen.
-func crash(how string) {
-	boom := func() { panic("boom " + how) }
-	opts := debounce.Options{Leading: how == "leading", Trailing: true}
-	if how == "in OnPanic" {
-		opts.OnPanic = func(any) { boom() }
-	}
-	var d *debounce.Debouncer[int]
-	d = debounce.New(opts, func(value int) {
-		if how == "after a run" && value == 1 {
-			d.Trigger(2)
-			return
-		}
-		boom()
-	})
-	d.Trigger(1)
-	if how == "stop" {
-		d.Stop(context.Background())
-	}
-	<-time.After(time.Minute)
 }
 
 func TestOptionsThatAreMistakes(t *testing.T) {
