@@ -2,6 +2,7 @@ package debounce_test
 
 import (
 	"bytes"
+	"math"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -208,6 +209,29 @@ func TestDebouncerSlowAction(t *testing.T) {
 		{"both without delay", debounce.Options{Leading: true, Trailing: true}, 20,
 			"0 trigger 1, trigger 2, 5 trigger 3", "0 run 1, 20 run 3"},
 	})
+}
+
+// The longest durations do not overflow.
+func TestDebouncerWaitsForEver(t *testing.T) {
+	for _, opts := range []debounce.Options{{Delay: math.MaxInt64}, {Delay: math.MaxInt64, MaxWait: math.MaxInt64}} {
+		synctest.Test(t, func(t *testing.T) {
+			var ran []int
+			time.Sleep(time.Hour) // so that now is not zero
+			d := debounce.New(opts, func(value int) { ran = append(ran, value) })
+			for value := range 3 {
+				time.Sleep(time.Hour)
+				d.Trigger(value)
+			}
+			settle()
+			if ran != nil || !d.Pending() {
+				t.Errorf("ran %v, pending %t", ran, d.Pending())
+			}
+			d.Flush()
+			if !slices.Equal(ran, []int{2}) {
+				t.Errorf("Flush ran %v, want [2]", ran)
+			}
+		})
+	}
 }
 
 // With an action that is about to begin and a value that waits, Flush has both

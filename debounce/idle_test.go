@@ -125,9 +125,9 @@ type payload struct {
 	_ [1000]byte
 }
 
-// collected reports whether the garbage collector takes everything. Goroutines of
+// uncollected returns how many of them the garbage collector leaves. Goroutines of
 // actions may still have to end, which takes no longer than to schedule them.
-func collected(values []weak.Pointer[payload]) (left int) {
+func uncollected[T any](values []weak.Pointer[T]) (left int) {
 	for range 200 {
 		runtime.GC()
 		left = 0
@@ -206,7 +206,7 @@ func TestNoValueIsKept(t *testing.T) {
 				values = append(values, weak.Make(p))
 				return p
 			})
-			if left := collected(values); left > 0 {
+			if left := uncollected(values); left > 0 {
 				t.Errorf("%d of %d values are kept", left, len(values))
 			}
 			runtime.KeepAlive(d)
@@ -254,7 +254,7 @@ func TestNoValueIsKeptBehindARunningAction(t *testing.T) {
 				close(release)
 				d.Stop(t.Context())
 			}
-			if left := collected(values); left > 0 {
+			if left := uncollected(values); left > 0 {
 				t.Errorf("%d of %d values are kept", left, len(values))
 			}
 			if drop != "served" {
@@ -262,6 +262,32 @@ func TestNoValueIsKeptBehindARunningAction(t *testing.T) {
 			}
 			d.Stop(t.Context())
 			runtime.KeepAlive(d)
+		})
+	}
+}
+
+// A timer that is not needed does not keep its Debouncer until it would ring.
+func TestNoDebouncerIsKept(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(d *debounce.Debouncer[int])
+	}{
+		{"cancelled", (*debounce.Debouncer[int]).Cancel},
+		{"flushed", (*debounce.Debouncer[int]).Flush},
+		{"stopped", func(d *debounce.Debouncer[int]) { d.Stop(t.Context()) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var all []weak.Pointer[debounce.Debouncer[int]]
+			for range 10 {
+				d := debounce.New(debounce.Options{Delay: time.Hour}, func(int) {})
+				d.Trigger(1)
+				tt.do(d)
+				all = append(all, weak.Make(d))
+			}
+			if left := uncollected(all); left > 0 {
+				t.Errorf("%d of %d are kept", left, len(all))
+			}
 		})
 	}
 }
