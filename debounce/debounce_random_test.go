@@ -53,7 +53,6 @@ func drawCase(data []byte) (c debouncerCase) {
 	for i := 1; len(data) > 0 && i <= 200; i++ {
 		s := step{op: opTrigger, value: i}
 		what := next()
-		// The seldom ones come in the order in which they end a script less.
 		switch {
 		case what >= 249:
 			s.op, s.value = opStop, next()%13

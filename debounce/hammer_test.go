@@ -129,8 +129,7 @@ func TestHammer(t *testing.T) {
 	}
 }
 
-// Stop in the midst of it all: what is taken before it is served, and nothing
-// after it.
+// Stop in the midst of it all: nothing runs once it has returned nil.
 func TestHammerWithStopInTheMiddle(t *testing.T) {
 	rounds := 40
 	if testing.Short() {

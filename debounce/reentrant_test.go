@@ -53,7 +53,6 @@ func TestMethodsWithinTheAction(t *testing.T) {
 					if value > 1 {
 						return
 					}
-					// What the action does at first is not late because of what it does then.
 					tt.within(d)
 					if took := time.Since(start) - notes[0].at; took > 0 {
 						t.Errorf("blocked for %v", took)

@@ -82,8 +82,8 @@ func TestStopAgainstFiringTimers(t *testing.T) {
 				i := base + j
 				r := newStopRace(i)
 				races[j] = r
-				// Half of them sleep before the timer is set, and half after: what is
-				// due at one instant comes in any order.
+				// Half of the timers are set before the goroutine sleeps, and half maybe
+				// after, so that which comes first is not always the same.
 				if i%4 < 2 {
 					r.d.Trigger(i)
 				}
