@@ -1,23 +1,18 @@
 package debounce
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // alarm is one timer that is set over and over. What it rings has the lock that
 // guards it.
 type alarm struct {
 	ring  func()
 	timer *time.Timer // nil until it is first set
-	at    int64       // when it rings, as long as it is set
 	set   bool
 }
 
-// start has the alarm ring a while after now, and not when it would have else.
-func (a *alarm) start(now int64, after time.Duration) {
+// start has the alarm ring after a while, and not when it would have else.
+func (a *alarm) start(after time.Duration) {
 	a.set = true
-	a.at = now + min(int64(after), math.MaxInt64-now)
 	if a.timer == nil {
 		a.timer = time.AfterFunc(after, a.ring)
 	} else {
@@ -33,12 +28,11 @@ func (a *alarm) stop() {
 	}
 }
 
-// rang reports whether a ring is the one that the alarm was set for. A timer that
-// is stopped or set again may have begun to call already.
-func (a *alarm) rang(now int64) bool {
-	if !a.set || now < a.at {
-		return false
-	}
+// rang is called first when it rings, and reports whether it was to. A timer that is
+// stopped may have begun to call already. So may one that is started again, and then
+// this is too early: whoever is called looks at the time.
+func (a *alarm) rang() bool {
+	was := a.set
 	a.set = false
-	return true
+	return was
 }

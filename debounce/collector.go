@@ -64,7 +64,7 @@ func (c *collector[B]) addedLocked(size int) {
 	case c.fullLocked():
 		c.flushLocked()
 	case !c.due && !c.alarm.set:
-		c.alarm.start(now, c.delay)
+		c.alarm.start(c.delay)
 	}
 }
 
@@ -73,16 +73,16 @@ func (c *collector[B]) addedLocked(size int) {
 func (c *collector[B]) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := c.now()
-	if !c.alarm.rang(now) {
+	if !c.alarm.rang() {
 		return
 	}
+	now := c.now()
 	left := c.delay - time.Duration(now-c.last)
 	if c.maxWait > 0 {
 		left = min(left, c.maxWait-time.Duration(now-c.first))
 	}
 	if left > 0 {
-		c.alarm.start(now, left)
+		c.alarm.start(left)
 		return
 	}
 	c.flushLocked()
@@ -90,14 +90,24 @@ func (c *collector[B]) expire() {
 
 // flushLocked flushes the batch as soon as it can be.
 func (c *collector[B]) flushLocked() {
+	if c.handOrWaitLocked() {
+		go c.begin()
+	}
+}
+
+// handOrWaitLocked hands the batch to the runner, or has it wait for the flush that
+// is running.
+func (c *collector[B]) handOrWaitLocked() (handed bool) {
 	c.alarm.stop()
 	c.due = c.size > 0
 	if c.running {
-		return
+		return false
 	}
-	if batch, ok := c.takeDueLocked(); ok {
-		c.startLocked(batch)
+	batch, ok := c.takeDueLocked()
+	if ok {
+		c.handLocked(batch)
 	}
+	return ok
 }
 
 // takeDueLocked is what the runner asks at the end of a flush.
@@ -135,7 +145,7 @@ func (c *collector[B]) Flush() {
 		c.room.Wait()
 	}
 	c.room.Signal() // in place of the one that was meant for somebody who adds
-	c.flushLocked()
+	c.handOrWaitLocked()
 	c.workLocked(c.due)
 }
 
@@ -148,10 +158,8 @@ func (c *collector[B]) Flush() {
 // ctx.
 func (c *collector[B]) Stop(ctx context.Context) error {
 	c.mu.Lock()
-	if !c.stopped {
-		c.stopped = true
-		c.room.Broadcast()
-		c.flushLocked()
-	}
+	c.stopped = true
+	c.room.Broadcast()
+	c.flushLocked()
 	return c.waitLocked(ctx)
 }

@@ -25,8 +25,9 @@ type Options struct {
 	// Delay is how long no value must come for a burst to be over.
 	Delay time.Duration
 	// MaxWait is how long a burst may put the action off: while values keep coming
-	// it runs that long after its last run, or after the value that opened the
-	// burst. Zero is for ever; else it must not be below Delay.
+	// it runs that long after its last run, but not before Delay has passed since
+	// the next value; or that long after the value that opened the burst. Zero is
+	// for ever; else it must not be below Delay.
 	MaxWait time.Duration
 	// Leading runs the action with the first value of a burst, at once.
 	Leading bool
@@ -112,24 +113,21 @@ func (d *Debouncer[T]) Trigger(v T) {
 	now := d.now()
 	over := d.overLocked(now)
 	d.triggered, d.lastTrigger = true, now
-	switch {
-	case over && !d.alarm.set: // v opens a burst
-		d.lastRun = now
-		d.alarm.start(now, d.delay)
-		if d.leading {
-			d.runLocked(v)
-			return
-		}
-	case over && d.maxWait > 0: // MaxWait is over, and the alarm has not noticed
-		d.alarm.start(now, d.delay)
-		d.dropValueLocked()
-		d.lastRun = now
-		d.runLocked(v)
-		return
-	case !d.alarm.set: // the burst was flushed, and goes on
-		d.alarm.start(now, d.delay)
+	first := over && !d.alarm.set
+	if first {
+		d.lastRun = now // from which MaxWait counts, also if v is not run now
 	}
-	if d.trailing {
+	if !d.alarm.set {
+		d.alarm.start(d.delay)
+	}
+	switch {
+	case first && d.leading:
+		d.runLocked(v)
+	case over && !first && d.maxWait > 0: // MaxWait is over, and the alarm has not noticed
+		d.lastRun = now
+		d.dropValueLocked()
+		d.runLocked(v)
+	case d.trailing:
 		d.value, d.hasValue = v, true
 	}
 }
@@ -157,30 +155,42 @@ func (d *Debouncer[T]) expire() {
 	defer d.mu.Unlock()
 	now := d.now()
 	switch {
-	case !d.alarm.rang(now):
+	case !d.alarm.rang():
 	case d.overLocked(now):
-		d.endBurstLocked(now)
+		if v, ok := d.endBurstLocked(now); ok {
+			d.runLocked(v)
+		}
 	default:
-		d.alarm.start(now, d.leftLocked(now))
+		d.alarm.start(d.leftLocked(now))
 	}
 }
 
-// endBurstLocked runs the action with the value that waits, if there is one.
-func (d *Debouncer[T]) endBurstLocked(now int64) {
+// endBurstLocked returns the value that is to be run now, if there is one.
+func (d *Debouncer[T]) endBurstLocked(now int64) (v T, ok bool) {
 	d.alarm.stop()
-	if d.hasValue {
-		d.lastRun = now
-		d.runLocked(d.dropValueLocked())
+	if !d.hasValue {
+		return v, false
 	}
+	d.lastRun = now
+	return d.dropValueLocked(), true
 }
 
 // runLocked runs the action with v as soon as it can.
 func (d *Debouncer[T]) runLocked(v T) {
+	if d.handOrWaitLocked(v) {
+		go d.begin()
+	}
+}
+
+// handOrWaitLocked hands v to the runner, or has it wait for the action that is
+// running.
+func (d *Debouncer[T]) handOrWaitLocked(v T) (handed bool) {
 	if d.running {
 		d.due, d.hasDue = v, true
-		return
+		return false
 	}
-	d.startLocked(v)
+	d.handLocked(v)
+	return true
 }
 
 // takeDueLocked is what the runner asks at the end of a run.
@@ -210,14 +220,14 @@ func (d *Debouncer[T]) dropDueLocked() (v T) {
 // not count as the first of another.
 func (d *Debouncer[T]) Flush() {
 	d.mu.Lock()
-	if d.alarm.set {
-		d.endBurstLocked(d.now())
+	if v, ok := d.endBurstLocked(d.now()); ok {
+		d.handOrWaitLocked(v)
 	}
 	d.workLocked(d.hasDue)
 }
 
-// Cancel forgets the value that waits, and the burst. It does not end an action
-// that is running.
+// Cancel forgets the value that waits, also for another run to end, and the burst.
+// It does not end an action that is running or about to.
 func (d *Debouncer[T]) Cancel() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +241,7 @@ func (d *Debouncer[T]) cancelLocked() {
 	d.triggered = false
 }
 
-// Pending reports whether a value waits for its run to begin.
+// Pending reports whether a value waits, for its time or for another run to end.
 func (d *Debouncer[T]) Pending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,13 +257,11 @@ func (d *Debouncer[T]) Pending() bool {
 // ctx.
 func (d *Debouncer[T]) Stop(ctx context.Context) error {
 	d.mu.Lock()
-	if !d.stopped {
-		d.stopped = true
-		if d.drop {
-			d.cancelLocked()
-		} else {
-			d.endBurstLocked(d.now())
-		}
+	d.stopped = true
+	if d.drop {
+		d.cancelLocked()
+	} else if v, ok := d.endBurstLocked(d.now()); ok {
+		d.runLocked(v)
 	}
 	return d.waitLocked(ctx)
 }

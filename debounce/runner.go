@@ -34,23 +34,30 @@ func (r *runner[T]) init(action func(T), onPanic func(any), next func() (T, bool
 // now returns the present instant.
 func (r *runner[T]) now() int64 { return int64(time.Since(r.began)) }
 
-// startLocked runs the action for an item on a goroutine of its own. None may be
-// running.
-func (r *runner[T]) startLocked(item T) {
+// handLocked makes an item the one that the action is about to run for. None may be
+// running. Begin has to follow, on a goroutine of its own, or workLocked.
+func (r *runner[T]) handLocked(item T) {
 	r.running = true
 	r.work++
 	r.handed, r.isHanded = item, true
-	go r.begin()
 }
 
-// runHanded is that goroutine.
+// runHanded runs the action for what was handed, on a goroutine for that alone.
 func (r *runner[T]) runHanded() {
 	r.mu.Lock()
 	if !r.isHanded { // somebody who flushes was faster
 		r.mu.Unlock()
 		return
 	}
-	r.run(r.takeHandedLocked(), 0)
+	item := r.takeHandedLocked()
+	r.mu.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			panic(p) // which ends the program; until then nobody must think that the run is over
+		}
+		r.end() // also after runtime.Goexit
+	}()
+	r.call(item)
 }
 
 func (r *runner[T]) takeHandedLocked() (item T) {
@@ -66,27 +73,17 @@ func (r *runner[T]) workLocked(due bool) {
 		r.mu.Unlock()
 		return
 	}
-	more := 0
-	if due {
-		more = 1
-	}
-	r.run(r.takeHandedLocked(), more)
-}
-
-// run runs the action for an item and for some more, as far as there are. It
-// gives up the lock. However it ends, and be it by a panic, what is still to be run
-// then has a goroutine of its own.
-func (r *runner[T]) run(item T, more int) {
+	item := r.takeHandedLocked()
 	r.mu.Unlock()
-	defer r.end()
+	defer r.end() // also after a panic, which the caller may recover
 	r.call(item)
-	for range more {
-		r.mu.Lock()
-		item, ok := r.next()
-		r.mu.Unlock()
-		if !ok {
-			return
-		}
+	if !due {
+		return
+	}
+	r.mu.Lock()
+	item, due = r.next()
+	r.mu.Unlock()
+	if due {
 		r.call(item)
 	}
 }
@@ -102,12 +99,14 @@ func (r *runner[T]) call(item T) {
 	r.action(item)
 }
 
+// end ends a run. What is to follow it has a goroutine of its own.
 func (r *runner[T]) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.running = false
 	if item, ok := r.next(); ok {
-		r.startLocked(item)
+		r.handLocked(item)
+		go r.begin()
 	}
 	r.doneLocked()
 }
