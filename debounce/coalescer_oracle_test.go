@@ -1,7 +1,6 @@
 package debounce_test
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"testing/synctest"
@@ -56,10 +55,7 @@ func playBatches(t *testing.T, s batchScript) (r batchResult) {
 				t.Errorf("flush %d began during flush %d", n+1, n)
 			}
 		}
-		var c interface {
-			Flush()
-			Stop(context.Context) error
-		}
+		var c batchFlusher
 		var add func(i int) bool
 		if s.kind == batchList {
 			b := debounce.NewBatcher(debounce.BatcherOptions{
