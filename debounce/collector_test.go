@@ -81,6 +81,13 @@ func (l *batchLog) is(t *testing.T, want ...string) {
 	l.lines = nil
 }
 
+// sort is for when two things happen together.
+func (l *batchLog) sort() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.lines)
+}
+
 // slowly logs both ends of a flush that takes a second.
 func (l *batchLog) slowly(values []int) {
 	l.add("flush " + batchValues(values))
