@@ -17,11 +17,12 @@ type collector[B any] struct {
 	batch   B
 	size    int // of batch
 	first   int64
-	last    int64 // when its first and last item came
-	due     bool  // it is time to flush it, once it can be
-	merging bool  // somebody is merging into it, without the lock
-	alarm   alarm // set from its first item until it is due
-	room    sync.Cond
+	last    int64     // when its first and last item came
+	due     bool      // it is time to flush it, once it can be
+	merging bool      // somebody is merging into it, without the lock
+	alarm   alarm     // set from its first item until it is due
+	room    sync.Cond // where Adds wait, each for the one before it to leave
+	merged  sync.Cond // where Flushes wait, which room may not wake: who cannot add wakes nobody
 }
 
 func (c *collector[B]) init(operation string, flush func(B), delay, maxWait time.Duration, maxSize int, onPanic func(any)) {
@@ -33,6 +34,7 @@ func (c *collector[B]) init(operation string, flush func(B), delay, maxWait time
 	c.runner.init(flush, onPanic, c.takeDueLocked)
 	c.alarm.ring = c.expire
 	c.room.L = &c.mu
+	c.merged.L = &c.mu
 }
 
 // fullLocked reports whether the batch can take no more.
@@ -130,6 +132,7 @@ func (c *collector[B]) beginMergeLocked() {
 
 func (c *collector[B]) endMergeLocked() {
 	c.merging = false
+	c.merged.Broadcast()
 	if c.due {
 		c.flushLocked()
 	}
@@ -142,9 +145,8 @@ func (c *collector[B]) endMergeLocked() {
 func (c *collector[B]) Flush() {
 	c.mu.Lock()
 	for c.merging {
-		c.room.Wait()
+		c.merged.Wait()
 	}
-	c.room.Signal() // in place of the one that was meant for somebody who adds
 	c.handOrWaitLocked()
 	c.workLocked(c.due)
 }
