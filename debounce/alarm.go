@@ -2,15 +2,15 @@ package debounce
 
 import "time"
 
-// alarm is one timer that is set over and over. What it rings has the lock that
-// guards it.
+// alarm is one timer that is set over and over. The lock of its owner guards it, and
+// ring takes that.
 type alarm struct {
 	ring  func()
 	timer *time.Timer // nil until it is first set
 	set   bool
 }
 
-// start has the alarm ring after a while, and not when it would have else.
+// start sets the alarm, anew if it was set.
 func (a *alarm) start(after time.Duration) {
 	a.set = true
 	if a.timer == nil {
@@ -20,7 +20,7 @@ func (a *alarm) start(after time.Duration) {
 	}
 }
 
-// stop has it not ring.
+// stop turns it off.
 func (a *alarm) stop() {
 	if a.set {
 		a.set = false
@@ -28,9 +28,9 @@ func (a *alarm) stop() {
 	}
 }
 
-// rang is called first when it rings, and reports whether it was to. A timer that is
-// stopped may have begun to call already. So may one that is started again, and then
-// this is too early: whoever is called looks at the time.
+// rang is what ring asks first: whether the alarm is still set. A timer that is
+// turned off may have begun to call already. So may one that is set anew, and then it
+// is too early: ring has to look at the time.
 func (a *alarm) rang() bool {
 	was := a.set
 	a.set = false

@@ -1,31 +1,38 @@
 package debounce
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // BatcherOptions say when a [Batcher] flushes. The zero value flushes without
 // delay.
 type BatcherOptions struct {
-	// Delay is how long nothing must be added for a batch to be flushed.
+	// Delay is the quiet after which a batch is flushed: nothing has been added for
+	// that long. Zero flushes as soon as the timer rings.
 	Delay time.Duration
-	// MaxWait is how long after its first value a batch is flushed, if not before.
-	// Zero is no limit; else it must not be below Delay.
+	// MaxWait is how long after its first value a batch is flushed, if not before,
+	// or as soon as a running flush has ended. Zero is no limit; otherwise it must be
+	// at least Delay.
 	MaxWait time.Duration
-	// MaxSize is how many values a batch may have. The one that reaches it has it
+	// MaxSize is how many values a batch may have. A batch that has them is
 	// flushed at once. Zero is no limit.
 	MaxSize int
 	// OnPanic is called with what flush panicked with, on its goroutine and before
 	// another flush begins; debug.Stack tells where it was. The batch is not flushed again.
-	// Nil lets the panic end the program, or reach the caller of Flush.
+	// Nil lets the panic end the program, or reach the caller of Flush. So does a panic
+	// in OnPanic.
 	OnPanic func(recovered any)
 }
 
 // Batcher collects values in the order in which they are added, and flushes them
-// together. Make one with [NewBatcher]; a Batcher must not be copied.
+// together. Make one with [NewBatcher]; the zero value is of no use, and a Batcher must not
+// be copied.
 //
-// Flushes never overlap, and run on goroutines of their own. What Add took is
-// flushed exactly once. All methods are safe for concurrent use.
+// Flushes never overlap, and run on goroutines of their own but in Flush. What Add
+// took is flushed exactly once. All methods are safe for concurrent use.
 type Batcher[V any] struct {
-	collector[[]V]
+	batches collector[[]V]
 }
 
 // NewBatcher returns a Batcher that hands its batches to flush, which may keep and
@@ -38,21 +45,36 @@ func NewBatcher[V any](opts BatcherOptions, flush func([]V)) *Batcher[V] {
 		panic("debounce.NewBatcher: flush is nil")
 	}
 	b := new(Batcher[V])
-	b.init("debounce.NewBatcher", flush, opts.Delay, opts.MaxWait, opts.MaxSize, opts.OnPanic)
+	b.batches.init("debounce.NewBatcher", opts, flush)
 	return b
 }
 
 // Add adds a value. It reports whether it was taken, which it is not after Stop.
 //
-// It waits while a batch with MaxSize values waits for a running flush. So whoever
-// adds from within a flush must not add more than MaxSize values there.
+// It waits while a batch with MaxSize values waits for a running flush. There is
+// no context to end that, but Stop does. Whoever adds from within a flush must not add more than MaxSize values there.
 func (b *Batcher[V]) Add(value V) bool {
-	b.mu.Lock()
-	defer b.leave()
-	if !b.enterLocked() {
+	c := &b.batches
+	c.mu.Lock()
+	defer c.leave()
+	if !c.enterLocked() {
 		return false
 	}
-	b.batch = append(b.batch, value)
-	b.addedLocked(len(b.batch))
+	c.batch = append(c.batch, value)
+	c.addedLocked(len(c.batch))
 	return true
 }
+
+// Flush flushes what was added, if anything, and returns when that is done. But
+// while a flush is running it returns at once, and what was added is flushed right
+// after; Stop waits for that.
+func (b *Batcher[V]) Flush() { b.batches.flushNow() }
+
+// Stop flushes what was added and accepts no more: Add returns false, also to those
+// who wait in it. Stop returns nil when the last flush has ended; after that none
+// runs. If ctx ends before, Stop returns the error of ctx, and the last flushes may
+// still run.
+//
+// Stop may be called again, to wait again. Within a flush it can only wait for
+// ctx.
+func (b *Batcher[V]) Stop(ctx context.Context) error { return b.batches.stop(ctx) }

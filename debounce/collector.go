@@ -15,23 +15,23 @@ type collector[B any] struct {
 	maxSize        int // of a batch; 0 is no limit
 
 	batch   B
-	size    int // of batch
-	first   int64
-	last    int64     // when its first and last item came
+	size    int       // of batch
+	first   int64     // when its first item came
+	last    int64     // when its last item came
 	due     bool      // it is time to flush it, once it can be
 	merging bool      // somebody is merging into it, without the lock
 	alarm   alarm     // set from its first item until it is due
 	room    sync.Cond // where Adds wait, each for the one before it to leave
-	merged  sync.Cond // where Flushes wait, which room may not wake: who cannot add wakes nobody
+	merged  sync.Cond // where Flush waits: an Add on room that finds none would swallow its signal
 }
 
-func (c *collector[B]) init(operation string, flush func(B), delay, maxWait time.Duration, maxSize int, onPanic func(any)) {
-	checkDurations(operation, delay, maxWait)
-	if maxSize < 0 {
-		panic(fmt.Sprintf("%s: MaxSize is %d, want 0 or more", operation, maxSize))
+func (c *collector[B]) init(operation string, opts BatcherOptions, flush func(B)) {
+	checkDurations(operation, opts.Delay, opts.MaxWait)
+	if opts.MaxSize < 0 {
+		panic(fmt.Sprintf("%s: MaxSize is %d, want 0 or more", operation, opts.MaxSize))
 	}
-	c.delay, c.maxWait, c.maxSize = delay, maxWait, maxSize
-	c.runner.init(flush, onPanic, c.takeDueLocked)
+	c.delay, c.maxWait, c.maxSize = opts.Delay, opts.MaxWait, opts.MaxSize
+	c.runner.init(flush, opts.OnPanic, c.takeDueLocked)
 	c.alarm.ring = c.expire
 	c.room.L = &c.mu
 	c.merged.L = &c.mu
@@ -48,10 +48,13 @@ func (c *collector[B]) enterLocked() bool {
 	return !c.stopped
 }
 
-// leave lets the next one in. Only who leaves wakes another, so that a place for
-// one does not wake all.
+// leave lets the next one in, if there is room. Only who leaves wakes another, so that
+// a place for one does not wake all, and nobody is woken only to go to the end of the
+// line.
 func (c *collector[B]) leave() {
-	c.room.Signal()
+	if !c.fullLocked() && !c.merging {
+		c.room.Signal()
+	}
 	c.mu.Unlock()
 }
 
@@ -139,10 +142,8 @@ func (c *collector[B]) endMergeLocked() {
 	c.doneLocked()
 }
 
-// Flush flushes what was added, if anything, and returns when that is done. While
-// a flush is running it returns at once, and what was added is flushed right
-// after.
-func (c *collector[B]) Flush() {
+// flushNow is Flush.
+func (c *collector[B]) flushNow() {
 	c.mu.Lock()
 	for c.merging {
 		c.merged.Wait()
@@ -151,14 +152,8 @@ func (c *collector[B]) Flush() {
 	c.workLocked(c.due)
 }
 
-// Stop flushes what was added, and lets nothing more in: whoever waits in Add
-// gets false. It returns nil when the last flush has ended; after that none runs.
-// It returns the error of ctx when that ends before, and then the last flushes may
-// still run.
-//
-// Stop may be called again, to wait again. Within a flush it can only wait for
-// ctx.
-func (c *collector[B]) Stop(ctx context.Context) error {
+// stop is Stop.
+func (c *collector[B]) stop(ctx context.Context) error {
 	c.mu.Lock()
 	c.stopped = true
 	c.room.Broadcast()

@@ -8,9 +8,9 @@
 //   - A [Coalescer] collects values by key, and a [Batcher] in a list, and both
 //     hand them on together: invalidate caches, write rows.
 //
-// All of them keep no goroutine while there is nothing to do, run one action at
-// a time and never under a lock, and end with Stop, after which no action runs.
-// Time is that of the monotonic clock.
+// All of them keep no goroutine while there is nothing to do, and run one action
+// at a time and never under a lock. They end with Stop: once it has returned nil, no
+// action runs. Time is that of the monotonic clock.
 package debounce
 
 import (
@@ -22,37 +22,40 @@ import (
 // Options say when a [Debouncer] runs its action. The zero value runs it on the
 // trailing edge, without delay.
 type Options struct {
-	// Delay is how long no value must come for a burst to be over.
+	// Delay ends a burst: it is over when no value has come for that long. Zero ends
+	// it as soon as the timer rings.
 	Delay time.Duration
-	// MaxWait is how long a burst may put the action off: while values keep coming
-	// it runs that long after its last run, but not before Delay has passed since
-	// the next value; or that long after the value that opened the burst. Zero is
-	// for ever; else it must not be below Delay.
+	// MaxWait is the longest that a burst may put the action off, counted from its
+	// first value and then from the last run. As in lodash, the run after that comes
+	// no sooner than Delay after the value that follows. Zero is no limit; otherwise
+	// it must be at least Delay.
 	MaxWait time.Duration
 	// Leading runs the action with the first value of a burst, at once.
 	Leading bool
-	// Trailing runs the action with the last value of a burst, when it is over or
-	// MaxWait is. With Leading, too, that is only done if more than one value came. With
+	// Trailing runs the action with the last value of a burst, when the burst or
+	// MaxWait is over; together with Leading only if more than one value came. With
 	// neither set, Trailing is.
 	Trailing bool
-	// DropOnStop makes Stop forget the value that waits. Else Stop has it run.
+	// DropOnStop makes Stop forget the value that waits. Otherwise Stop runs it.
 	DropOnStop bool
 	// OnPanic is called with what the action panicked with, on its goroutine and
 	// before another run begins; debug.Stack tells where it was. Nil lets the panic
-	// end the program, or reach the caller of Flush.
+	// end the program, or reach the caller of Flush. So does a panic in OnPanic.
 	OnPanic func(recovered any)
 }
 
 // Debouncer runs an action with the last value of each burst of values. Make one
-// with [New] or [NewThrottle]; a Debouncer must not be copied.
+// with [New] or [NewThrottle]: the zero value is of no use, and a Debouncer must not
+// be copied. Without a value to hand on, use Debouncer[struct{}].
 //
-// Runs never overlap and keep the order of their values. If it is time for one
-// while another is under way, it comes right after that, and if it is time again
-// by then, only the last value is used. A value is forgotten once it was used.
+// Runs never overlap and keep the order of their values, on goroutines of their own
+// but in Flush. If it is time for one while another is under way, it comes right
+// after that, and if it is time again by then, only the last value is used. No
+// reference to a value is kept after its run.
 //
 // All methods are safe for concurrent use, also from within the action.
 type Debouncer[T any] struct {
-	runner[T]
+	runner            runner[T]
 	delay, maxWait    time.Duration
 	leading, trailing bool
 	drop              bool // what waits, in Stop
@@ -86,7 +89,7 @@ func New[T any](opts Options, action func(T)) *Debouncer[T] {
 		trailing: opts.Trailing || !opts.Leading,
 		drop:     opts.DropOnStop,
 	}
-	d.init(action, opts.OnPanic, d.takeDueLocked)
+	d.runner.init(action, opts.OnPanic, d.takeDueLocked)
 	d.alarm.ring = d.expire
 	return d
 }
@@ -102,15 +105,15 @@ func checkDurations(operation string, delay, maxWait time.Duration) {
 	}
 }
 
-// Trigger brings a value. It never blocks: actions run on goroutines of their own.
+// Trigger brings a value, which takes the place of one that waits. It never blocks.
 // After Stop it does nothing.
 func (d *Debouncer[T]) Trigger(v T) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopped {
+	d.runner.mu.Lock()
+	defer d.runner.mu.Unlock()
+	if d.runner.stopped {
 		return
 	}
-	now := d.now()
+	now := d.runner.now()
 	over := d.overLocked(now)
 	d.triggered, d.lastTrigger = true, now
 	first := over && !d.alarm.set
@@ -132,13 +135,12 @@ func (d *Debouncer[T]) Trigger(v T) {
 	}
 }
 
-// overLocked reports whether a burst is over, by its last trigger or by MaxWait.
+// overLocked reports whether the burst is over, by its last trigger or by MaxWait.
 func (d *Debouncer[T]) overLocked(now int64) bool {
-	return !d.triggered || now-d.lastTrigger >= int64(d.delay) ||
-		d.maxWait > 0 && now-d.lastRun >= int64(d.maxWait)
+	return !d.triggered || d.leftLocked(now) <= 0
 }
 
-// leftLocked returns how long it takes at least until the burst is over.
+// leftLocked returns how long the burst lasts if nothing more is triggered.
 func (d *Debouncer[T]) leftLocked(now int64) time.Duration {
 	left := d.delay - time.Duration(now-d.lastTrigger)
 	if d.maxWait > 0 {
@@ -151,9 +153,9 @@ func (d *Debouncer[T]) leftLocked(now int64) time.Duration {
 // would cost more than all the rest of them; it is set again here, for what is
 // left.
 func (d *Debouncer[T]) expire() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.now()
+	d.runner.mu.Lock()
+	defer d.runner.mu.Unlock()
+	now := d.runner.now()
 	switch {
 	case !d.alarm.rang():
 	case d.overLocked(now):
@@ -178,18 +180,18 @@ func (d *Debouncer[T]) endBurstLocked(now int64) (v T, ok bool) {
 // runLocked runs the action with v as soon as it can.
 func (d *Debouncer[T]) runLocked(v T) {
 	if d.handOrWaitLocked(v) {
-		go d.begin()
+		go d.runner.begin()
 	}
 }
 
 // handOrWaitLocked hands v to the runner, or has it wait for the action that is
 // running.
 func (d *Debouncer[T]) handOrWaitLocked(v T) (handed bool) {
-	if d.running {
+	if d.runner.running {
 		d.due, d.hasDue = v, true
 		return false
 	}
-	d.handLocked(v)
+	d.runner.handLocked(v)
 	return true
 }
 
@@ -198,7 +200,7 @@ func (d *Debouncer[T]) takeDueLocked() (v T, ok bool) {
 	if !d.hasDue {
 		return v, false
 	}
-	d.lastRun = d.now()
+	d.lastRun = d.runner.now()
 	return d.dropDueLocked(), true
 }
 
@@ -219,18 +221,18 @@ func (d *Debouncer[T]) dropDueLocked() (v T) {
 // right after. The burst goes on: what comes within Delay of its last value does
 // not count as the first of another.
 func (d *Debouncer[T]) Flush() {
-	d.mu.Lock()
-	if v, ok := d.endBurstLocked(d.now()); ok {
+	d.runner.mu.Lock()
+	if v, ok := d.endBurstLocked(d.runner.now()); ok {
 		d.handOrWaitLocked(v)
 	}
-	d.workLocked(d.hasDue)
+	d.runner.workLocked(d.hasDue)
 }
 
 // Cancel forgets the value that waits, also for another run to end, and the burst.
-// It does not end an action that is running or about to.
+// It does not end an action that is running or has been started.
 func (d *Debouncer[T]) Cancel() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.runner.mu.Lock()
+	defer d.runner.mu.Unlock()
 	d.cancelLocked()
 }
 
@@ -243,25 +245,25 @@ func (d *Debouncer[T]) cancelLocked() {
 
 // Pending reports whether a value waits, for its time or for another run to end.
 func (d *Debouncer[T]) Pending() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	d.runner.mu.Lock()
+	defer d.runner.mu.Unlock()
 	return d.hasValue || d.hasDue
 }
 
 // Stop ends the Debouncer: the value that waits is run now, or forgotten with
 // DropOnStop, and later ones do nothing. Stop returns nil when the last action has
-// ended; after that none runs. It returns the error of ctx when that ends
-// before, and then the last actions may still run.
+// ended; after that none runs. If ctx ends before, Stop returns the error of ctx, and
+// the last actions may still run.
 //
 // Stop may be called again, to wait again. Within the action it can only wait for
 // ctx.
 func (d *Debouncer[T]) Stop(ctx context.Context) error {
-	d.mu.Lock()
-	d.stopped = true
+	d.runner.mu.Lock()
+	d.runner.stopped = true
 	if d.drop {
 		d.cancelLocked()
-	} else if v, ok := d.endBurstLocked(d.now()); ok {
+	} else if v, ok := d.endBurstLocked(d.runner.now()); ok {
 		d.runLocked(v)
 	}
-	return d.waitLocked(ctx)
+	return d.runner.waitLocked(ctx)
 }

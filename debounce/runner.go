@@ -15,12 +15,12 @@ type runner[T any] struct {
 	next    func() (T, bool) // takes what is to be run when a run has ended; called with mu held
 	began   time.Time        // from which instants count, in nanoseconds
 
-	running  bool   // an action is running, or about to
-	handed   T      // with what, until it begins
-	isHanded bool   // there is such an item
-	begin    func() // runHanded, bound once
+	running   bool   // an action is running, or about to
+	handed    T      // with what, until it begins
+	hasHanded bool   // there is such an item
+	begin     func() // runHanded, bound once
 
-	work    int           // running, and what else Stop has to wait for
+	work    int           // how many things Stop has to wait for, a run among them
 	idle    chan struct{} // closed when there is no work; nil until Stop waits
 	stopped bool
 }
@@ -35,17 +35,17 @@ func (r *runner[T]) init(action func(T), onPanic func(any), next func() (T, bool
 func (r *runner[T]) now() int64 { return int64(time.Since(r.began)) }
 
 // handLocked makes an item the one that the action is about to run for. None may be
-// running. Begin has to follow, on a goroutine of its own, or workLocked.
+// running. The caller must then have a goroutine call begin, or call workLocked.
 func (r *runner[T]) handLocked(item T) {
 	r.running = true
 	r.work++
-	r.handed, r.isHanded = item, true
+	r.handed, r.hasHanded = item, true
 }
 
 // runHanded runs the action for what was handed, on a goroutine for that alone.
 func (r *runner[T]) runHanded() {
 	r.mu.Lock()
-	if !r.isHanded { // somebody who flushes was faster
+	if !r.hasHanded { // somebody who flushes was faster
 		r.mu.Unlock()
 		return
 	}
@@ -53,7 +53,7 @@ func (r *runner[T]) runHanded() {
 	r.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
-			panic(p) // which ends the program; until then nobody must think that the run is over
+			panic(p) // the program ends, and nobody must think before that the run is over
 		}
 		r.end() // also after runtime.Goexit
 	}()
@@ -62,14 +62,14 @@ func (r *runner[T]) runHanded() {
 
 func (r *runner[T]) takeHandedLocked() (item T) {
 	item, r.handed = r.handed, item
-	r.isHanded = false
+	r.hasHanded = false
 	return item
 }
 
 // workLocked runs the action that is about to begin, if one is, on the caller's
 // goroutine, and then what is due, if something is now. It gives up the lock.
 func (r *runner[T]) workLocked(due bool) {
-	if !r.isHanded {
+	if !r.hasHanded {
 		r.mu.Unlock()
 		return
 	}

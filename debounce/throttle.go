@@ -6,15 +6,15 @@ import (
 )
 
 // NewThrottle returns a [Debouncer] that runs action at most once per interval
-// while values come: with the first at once, and then, each time the interval is
-// over, with the last that came in it. Delay and MaxWait of opts are not used; with
-// Leading only, values within the interval are dropped, with Trailing only, the
-// first waits for the end of the interval. With neither set, both are.
+// while values keep coming: with the first at once, and then, each time the interval
+// is over, with the last that came in it. With Leading only, what comes within the
+// interval is dropped; with Trailing only, the first value waits for the end of the
+// interval; with neither set, both are. Delay and MaxWait of opts are not used.
 //
-// It follows throttle of lodash 4. There, as here, Flush runs what waits
-// before its time, and a value that comes when none did for an interval
-// opens another burst and runs at once, even if the trailing run of the last burst
-// was less than an interval ago.
+// Two runs are closer together in three cases, as with throttle of lodash 4, which it
+// follows to the instant: after Flush; after Cancel; and when no value has come for an
+// interval, so that the next one opens another burst and runs at once, while the last
+// burst ended with a run on its trailing edge, less than an interval ago.
 //
 // It panics when interval is negative and when action is nil.
 func NewThrottle[T any](interval time.Duration, opts Options, action func(T)) *Debouncer[T] {
