@@ -89,7 +89,11 @@ type batchModel struct {
 // and else what the model makes of the script as far as it got.
 func batchModelled(s batchScript, seen batchResult) (ok, tie bool, want batchResult) {
 	var picks, outOf []int
-	for {
+	// Many that wait at a time have too many orders to try.
+	for tries := 0; ; tries++ {
+		if tries == 20_000 {
+			return false, true, want
+		}
 		depth := 0
 		m := batchModel{batchScript: s, seen: seen, flusher: -1, merger: -1}
 		m.pick = func(n int) int {

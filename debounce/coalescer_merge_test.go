@@ -181,6 +181,7 @@ func TestCoalescerMergeStuck(t *testing.T) {
 		log.is(t, "add c 3: false")
 
 		close(free)
+		log.sort()
 		log.is(t, "add b 2: true", "flush b=3")
 		if err := c.Stop(t.Context()); err != nil {
 			t.Error(err)

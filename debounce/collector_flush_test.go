@@ -40,7 +40,8 @@ func TestCollectorFlush(t *testing.T) {
 		c.Add(5) // into the batch that is to follow
 		log.is(t, "returned", "returned")
 		time.Sleep(time.Second)
-		log.is(t, "flushed 3", "returned", "flush 4 5")
+		log.sort()
+		log.is(t, "flush 4 5", "flushed 3", "returned")
 		time.Sleep(time.Second)
 		log.is(t, "flushed 4 5")
 

@@ -83,6 +83,7 @@ func (l *batchLog) is(t *testing.T, want ...string) {
 
 // sort is for when two things happen together.
 func (l *batchLog) sort() {
+	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	slices.Sort(l.lines)

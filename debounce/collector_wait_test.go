@@ -96,7 +96,6 @@ func TestCollectorRoomForOneAtATime(t *testing.T) {
 		log.is(t, "flush")
 		for range 5 {
 			time.Sleep(time.Second)
-			synctest.Wait()
 			log.sort()
 			log.is(t, "added", "flush")
 		}
