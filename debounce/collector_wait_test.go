@@ -2,6 +2,7 @@ package debounce_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,4 +105,30 @@ func TestCollectorRoomForOneAtATime(t *testing.T) {
 		}
 		log.is(t, "flush")
 	})
+}
+
+// Who waits in Add is let in by turn.
+func TestCollectorAddsByTurn(t *testing.T) {
+	for _, size := range []int{1, 2, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			var got []int
+			b := debounce.NewBatcher(debounce.BatcherOptions{Delay: time.Hour, MaxSize: size}, func(batch []int) {
+				got = append(got, batch...)
+				time.Sleep(time.Second)
+			})
+			var want []int
+			for v := range 30 {
+				want = append(want, v)
+				go b.Add(v)
+				synctest.Wait()
+			}
+			time.Sleep(time.Minute)
+			if err := b.Stop(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("MaxSize %d: got %v, want them in order", size, got)
+			}
+		})
+	}
 }
