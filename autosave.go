@@ -10,14 +10,13 @@ import (
 )
 
 // AutoPersist says when the limiter writes its state file by itself. The zero
-// value is never.
+// value is off.
 type AutoPersist struct {
-	// Delay is how long after the last change it is written. Zero is never; it
-	// must not be negative.
+	// Delay is how long after the last change the file is written. Zero turns it off,
+	// whatever MaxWait is; it must not be negative.
 	Delay time.Duration
-	// MaxWait is how long after the first change that is not in the file it is
-	// written at the latest, while changes keep coming. Zero is ten times Delay;
-	// else it must not be below Delay.
+	// MaxWait is the longest that a change may stay unwritten while more keep
+	// coming. Zero is ten times Delay; otherwise it must be at least Delay.
 	MaxWait time.Duration
 }
 
@@ -46,9 +45,9 @@ func (a AutoPersist) maxWait() time.Duration {
 }
 
 const (
-	// mostGrain is how far apart changes are, at most, that the saver takes for
+	// maxGrain is how far apart changes are, at most, that the saver takes for
 	// one. To tell it of each would cost half as much as RecordUsage.
-	mostGrain = time.Millisecond
+	maxGrain = time.Millisecond
 
 	// The pause after a failure, which doubles from the first to the last. None is
 	// shorter than Delay.
@@ -62,7 +61,7 @@ type saver struct {
 	rl       *RateLimiter
 	writer   *debounce.Debouncer[struct{}]
 	reporter *reporter
-	grain    int64 // see mostGrain
+	grain    int64 // see maxGrain
 
 	firstPause, lastPause time.Duration // after failures
 
@@ -73,6 +72,7 @@ type saver struct {
 	retries *time.Timer   // ends the pause
 	paused  bool          // the writer leaves the next write to the retry
 	stopped bool
+	lost    error // why what was left could not be saved before the database was closed
 }
 
 // startSaver loads the state, and has changes saved from now on.
@@ -86,7 +86,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	s := &saver{
 		rl:         rl,
 		reporter:   newReporter(onError),
-		grain:      int64(min(mostGrain, when.Delay/16)),
+		grain:      int64(min(maxGrain, when.Delay/16)),
 		firstPause: max(firstRetry, when.Delay),
 		lastPause:  max(lastRetry, when.Delay),
 	}
@@ -106,8 +106,8 @@ func (rl *RateLimiter) changedLocked(instant int64) {
 	}
 }
 
-// tellSaverLocked tells the saver of a change. It is a call apart so that
-// changedLocked costs a comparison and no call.
+// tellSaverLocked tells the saver of a change. It is kept apart so that changedLocked
+// can be inlined.
 func (rl *RateLimiter) tellSaverLocked(instant int64) {
 	s := rl.saver
 	if s == nil {
@@ -153,7 +153,7 @@ func (s *saver) begin() {
 	s.writer.Cancel()
 }
 
-// end notes how the write ended that began. ioMu must be held.
+// end notes how the write ended that begin announced. ioMu must be held.
 func (s *saver) end(err error) {
 	if s == nil {
 		return
@@ -185,8 +185,9 @@ func (s *saver) retry() {
 	s.rl.ioMu.Lock()
 	s.paused = false
 	s.rl.ioMu.Unlock()
+	// By way of the debouncer, so that it stays one write at a time.
 	s.writer.Trigger(struct{}{})
-	s.writer.Flush() // the writer finds out whether there is still something to save
+	s.writer.Flush()
 }
 
 // stop ends the saving, and saves what is left.
@@ -202,10 +203,13 @@ func (s *saver) stop() error {
 		s.retries.Stop()
 	}
 	s.reporter.stop()
-	if !s.hasUnsaved() || s.rl.sqlite != nil && s.rl.sqlite.db == nil {
-		return nil
+	if s.rl.sqlite != nil && s.rl.sqlite.db == nil {
+		return s.lost
 	}
-	return s.rl.save()
+	if s.hasUnsaved() {
+		s.lost = s.rl.save()
+	}
+	return s.lost
 }
 
 func (s *saver) hasUnsaved() bool {

@@ -527,6 +527,23 @@ func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 	})
 }
 
+// What a closed database could not take is lost, and Close goes on to say so.
+func TestCloseOfSQLiteSaysWhatIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.db")
+		rl := autosaved(t, "sqlite", path, ratelimit.AutoPersist{Delay: time.Second}, nil)
+		sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
+		rl.RecordUsage("m", 1, 1)
+		first := rl.Close()
+		if first == nil || !strings.HasPrefix(first.Error(), "close: persist: ") {
+			t.Errorf("Close returned %v", first)
+		}
+		if again := rl.Close(); fmt.Sprint(again) != fmt.Sprint(first) {
+			t.Errorf("then it returned %v, want %v again", again, first)
+		}
+	})
+}
+
 // OnError may close the limiter, and may block for ever, without keeping others
 // from saving and closing.
 func TestOnErrorIsOnItsOwn(t *testing.T) {

@@ -38,10 +38,13 @@ type Config struct {
 	// and Close writes what is left. The zero value is off: the program calls Load
 	// and Persist.
 	AutoPersist AutoPersist
-	// OnError is called when AutoPersist could not write, which it goes on to try.
-	// It is called without locks, on a goroutine of its own, once at a time and at
-	// most once a second for each kind of error, and may call the limiter. After
-	// Close no other call begins. Nil is for programs that do not want to know.
+	// OnError is called when AutoPersist could not write, which it goes on to try;
+	// it is not told when that succeeds. It is called without locks, on a goroutine
+	// of its own, one call at a time, and for errors of the same number (of the
+	// system or the database) or type at most once a second; those between are
+	// dropped. It may call the limiter, also Close, which does not wait for it: a
+	// call that was under way then may still end later. The error of the last write,
+	// in Close, is returned there only. Nil is for programs that do not want to know.
 	OnError func(error)
 
 	// HoldTTL settles a reservation at its estimate that long after it was

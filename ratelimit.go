@@ -236,11 +236,13 @@ func (rl *RateLimiter) Reset(model string) {
 // waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With
 // Config.AutoPersist it writes what is not saved yet, and returns the error if
 // that fails; without it, it saves nothing: call Persist first. With SQLite it then
-// closes the database. Decisions and records go on in memory, unsaved, and with
-// YAML so do Persist and Load.
+// closes the database, and what could not be written is lost. Decisions and records
+// go on in memory, unsaved, and with YAML so do Persist and Load.
 //
-// Close may be called more than once, and with YAML the next call writes what the
-// last one could not. It is safe for concurrent use, also from Config.OnError.
+// Close waits for a write that is under way; SQLite waits up to five seconds for the
+// lock of another program, each time. It may be called more than once. With YAML the
+// next call writes what came since, and what the last one could not. It is safe for
+// concurrent use, also from Config.OnError.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {

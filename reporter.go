@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"modernc.org/sqlite"
 )
 
 // reportEvery is how long no other error of a kind is reported after one.
@@ -54,8 +55,8 @@ func (r *reporter) deliver(errs map[any]error) {
 	}
 }
 
-// stop lets no other call begin. It does not wait for one that is running, which
-// may be what calls it.
+// stop has no other error delivered. It does not wait for a call that is running, which
+// may be what calls it: the context for that has ended.
 func (r *reporter) stop() {
 	if r == nil {
 		return
@@ -70,14 +71,14 @@ func (r *reporter) stop() {
 // system or the database gives them, or else the type of their innermost cause.
 func kindOf(err error) any {
 	var errno syscall.Errno
-	var numbered interface{ Code() int }
+	var refusal *sqlite.Error
 	switch {
 	case errors.Is(err, ErrCorruptState):
 		return ErrCorruptState
 	case errors.As(err, &errno):
 		return errno
-	case errors.As(err, &numbered):
-		return numbered.Code()
+	case errors.As(err, &refusal):
+		return refusal.Code()
 	}
 	for {
 		cause := errors.Unwrap(err)
