@@ -58,12 +58,11 @@ const (
 // saver writes the state file when something has changed. The debouncer says
 // when, and runs one write at a time.
 type saver struct {
-	rl       *RateLimiter
-	writer   *debounce.Debouncer[struct{}]
-	reporter *reporter
-	grain    int64 // see maxGrain
-
-	firstPause, lastPause time.Duration // after failures
+	rl         *RateLimiter
+	writer     *debounce.Debouncer[struct{}]
+	reporter   *reporter
+	grain      int64         // see maxGrain
+	firstPause time.Duration // after a failure
 
 	unsaved bool // something changed since the last write began; guarded by rl.mu
 
@@ -88,7 +87,6 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 		reporter:   newReporter(onError),
 		grain:      int64(min(maxGrain, when.Delay/16)),
 		firstPause: max(firstRetry, when.Delay),
-		lastPause:  max(lastRetry, when.Delay),
 	}
 	s.writer = debounce.New(debounce.Options{
 		Delay: when.Delay, MaxWait: when.maxWait(), DropOnStop: true,
@@ -171,7 +169,7 @@ func (s *saver) end(err error) {
 	if s.stopped {
 		return
 	}
-	s.pause = max(min(2*s.pause, s.lastPause), s.firstPause)
+	s.pause = max(min(2*s.pause, lastRetry), s.firstPause)
 	s.paused = true
 	if s.retries == nil {
 		s.retries = time.AfterFunc(s.pause, s.retry)

@@ -334,6 +334,29 @@ func TestPersistIsAheadOfAutoPersist(t *testing.T) {
 	})
 }
 
+// What changes in the same instant as a save, but after it began, is saved, too.
+func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
+	for _, backend := range []string{"yaml", "sqlite"} {
+		t.Run(backend, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "state")
+				rl := autosaved(t, backend, path, ratelimit.AutoPersist{Delay: time.Second}, nil)
+				rl.RecordUsage("m", 1, 1)
+				if err := rl.Persist(); err != nil {
+					t.Fatal(err)
+				}
+				rl.RecordUsage("m", 1, 1)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if got := inFile(t, backend, path).Stats("m").RPD; got != 2 {
+					t.Errorf("the file holds %d requests, want 2", got)
+				}
+				closeLimiter(t, rl)
+			})
+		})
+	}
+}
+
 func TestCloseSavesWhatIsLeft(t *testing.T) {
 	for _, backend := range []string{"yaml", "sqlite"} {
 		t.Run(backend, func(t *testing.T) {
@@ -479,8 +502,10 @@ func TestPersistAndRetries(t *testing.T) {
 		}
 		s := watchSaves(path)
 		s.pass(time.Minute)
-		if s.at != nil {
-			t.Errorf("saved again at %v ms", s.at)
+		rl.RecordUsage("m", 1, 1)
+		s.pass(2 * time.Minute)
+		if want := []int{61_000}; !slices.Equal(s.at, want) {
+			t.Errorf("saved at %v ms, want %v: again only after the next change", s.at, want)
 		}
 
 		if err := os.Remove(path); err != nil {
