@@ -279,6 +279,26 @@ func TestAutoPersistNeedsASoundFile(t *testing.T) {
 	}
 }
 
+// A database that opens and does not load is closed again: one left open would keep
+// the bubble from ending.
+func TestAutoPersistClosesWhatDoesNotLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.db")
+		cfg := ratelimit.Config{AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}
+		rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
+			t.Fatal(err)
+		}
+		sqliteExec(t, path, "UPDATE quotas SET max_rpm = -1")
+		if _, err := ratelimit.NewWithSQLiteConfig(path, cfg); !errors.Is(err, ratelimit.ErrInvalidQuota) {
+			t.Errorf("got %v, want ErrInvalidQuota", err)
+		}
+	})
+}
+
 func TestAutoPersistRefusesOddDurations(t *testing.T) {
 	tests := []struct {
 		when ratelimit.AutoPersist
