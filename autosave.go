@@ -188,14 +188,19 @@ func (s *saver) retry() {
 	s.writer.Flush()
 }
 
-// stop ends the saving, and saves what is left.
-func (s *saver) stop() error {
+// stop has nothing more saved in the background.
+func (s *saver) stop() {
+	if s != nil {
+		s.writer.Stop(context.Background()) // without an end of that there is no error
+	}
+}
+
+// finish saves what is left when the saver has been stopped. ioMu must be held, and with
+// SQLite until the database is closed.
+func (s *saver) finish() error {
 	if s == nil {
 		return nil
 	}
-	s.writer.Stop(context.Background()) // which cannot fail; what it drops is saved below
-	s.rl.ioMu.Lock()
-	defer s.rl.ioMu.Unlock()
 	s.stopped = true
 	if s.retries != nil {
 		s.retries.Stop()

@@ -35,8 +35,9 @@ type Config struct {
 
 	// AutoPersist writes the state file after changes, so that nobody has to call
 	// Persist. With it the constructor loads the file, too, and fails as Load does;
-	// and Close writes what is left. The zero value is off: the program calls Load
-	// and Persist.
+	// and Close writes what is left. From the first call that changes something, the
+	// program must not change the maps Quotas and State any more: they are read in
+	// the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist
 	// OnError is called when AutoPersist could not write, which it goes on to try;
 	// it is not told when that succeeds. It is called without locks, on a goroutine

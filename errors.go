@@ -31,7 +31,7 @@ var (
 	ErrNotSent = errors.New("call was not sent")
 
 	// ErrCorruptState is returned by Load, by the constructors of the SQLite
-	// backend and by MigrateYAMLToSQLite for a state file that cannot be read as
+	// backend and those with Config.AutoPersist, and by MigrateYAMLToSQLite for a state file that cannot be read as
 	// one: unreadable, damaged, of a newer version of this library, hostile, or,
 	// with SQLite, of another program. Nothing is overwritten by that; a later
 	// Persist to YAML keeps the old file aside.
@@ -42,6 +42,7 @@ var (
 	// limiter of the SQLite backend.
 	ErrClosed = errors.New("limiter is closed")
 
+	errReplaced       = errors.New("another file is in its place")
 	errUnknownBackend = errors.New("unknown backend")
 	errNoFile         = errors.New("the limiter has no state file: make it with a constructor")
 )

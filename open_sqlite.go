@@ -36,6 +36,10 @@ func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
 	for started := time.Now(); ; {
 		s.db, err = connect(path, fill)
 		if err == nil {
+			if s.file, err = os.Stat(path); err != nil {
+				s.db.Close()
+				return nil, fmt.Errorf("open database: %w", err)
+			}
 			return s, nil
 		}
 		if !isBusy(err) || time.Since(started) > busyFor {

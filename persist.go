@@ -178,11 +178,12 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	entries := moved[entry](nil, room+room/8)
 	reading := new(atomic.Bool)
 	reading.Store(true)
-	note := func(model string, stats *UsageStats, _ int64, _ time.Time) {
+	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {
 		if stats == nil {
 			return
 		}
 		if stats.window.mirrors(stats, rl) {
+			rl.followQuotaLocked(model, stats, instant)
 			stats.window.pin(reading)
 		}
 		entries = append(entries, entry{model, UsageStats{

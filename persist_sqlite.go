@@ -3,8 +3,10 @@ package ratelimit
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"maps"
 	"math"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,8 @@ const keepRows = time.Minute
 // guards it.
 type sqliteStore struct {
 	path string
-	db   *sql.DB // nil when closed
+	file os.FileInfo // what was opened
+	db   *sql.DB     // nil when closed
 
 	knowledge
 	round int // counts calls of changes
@@ -119,6 +122,9 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
+	if err := s.inPlace(); err != nil {
+		return err
+	}
 	quotas, supplied := rl.copyQuotas()
 	rl.indexAll()
 	reading := new(atomic.Bool)
@@ -154,6 +160,19 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	}
 	for _, c := range changes {
 		s.commit(c)
+	}
+	return nil
+}
+
+// inPlace returns an error if the path does not lead to the open file any more. SQLite
+// would not notice, and write to where nobody will look.
+func (s *sqliteStore) inPlace() error {
+	info, err := os.Stat(s.path)
+	if err == nil && !os.SameFile(info, s.file) {
+		err = errReplaced
+	}
+	if err != nil {
+		return fmt.Errorf("database was moved or deleted while it was open: %w", err)
 	}
 	return nil
 }
@@ -203,6 +222,7 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 			w = rl.newWindow(stats, rl.zoneRLocked(model), instant, now)
 			rl.joinLocked(model, w)
 		}
+		rl.followQuotaLocked(model, stats, instant)
 		synced := s.models[model]
 		if synced != nil {
 			synced.round = s.round

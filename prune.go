@@ -19,10 +19,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 		w.quotaEra = rl.quotaEra
 		rl.joinLocked(name, w)
 	}
-	if w.quotaEra != rl.quotaEra {
-		w.quotaEra = rl.quotaEra
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
-	}
+	rl.followQuotaLocked(name, stats, instant)
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
@@ -30,6 +27,15 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 		w.rollDay(rl.clock.at(instant))
 	}
 	return w
+}
+
+// followQuotaLocked has the day of a model end where its quota says, after a change of
+// quotas that may have concerned it.
+func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
+	if w := stats.window; w.quotaEra != rl.quotaEra {
+		w.quotaEra = rl.quotaEra
+		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+	}
 }
 
 // pruneLocked brings one entry of State in order, and removes it when nothing

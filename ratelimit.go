@@ -83,7 +83,8 @@ type TokenEntry struct {
 //
 // Quotas and State are the limiter's truth, and a program may fill or replace
 // them before it shares the limiter among goroutines; afterwards it must use
-// the methods. The limiter takes entries in any order, nil entries, and times
+// the methods. With Config.AutoPersist the limiter has a goroutine of its own from the
+// first method that changes something. The limiter takes entries in any order, nil entries, and times
 // from the future (they count as of now). It notices another map, another
 // entry, another slice, or another day at its next call, but not an element
 // changed in place.
@@ -252,9 +253,10 @@ func (rl *RateLimiter) Close() error {
 	}
 	rl.mu.Unlock()
 
-	err := rl.saver.stop()
+	rl.saver.stop()
 	rl.ioMu.Lock()
 	defer rl.ioMu.Unlock()
+	err := rl.saver.finish()
 	if rl.sqlite != nil {
 		err = errors.Join(err, rl.sqlite.close())
 	}

@@ -44,9 +44,9 @@ func (r *reporter) report(err error) {
 
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *reporter) deliver(errs map[any]error) {
-	now := time.Now()
-	maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= reportEvery })
 	for kind, err := range errs {
+		now := time.Now() // onError may have taken long
+		maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= reportEvery })
 		if _, recently := r.last[kind]; recently || r.stopped.Load() {
 			continue
 		}

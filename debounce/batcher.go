@@ -52,7 +52,8 @@ func NewBatcher[V any](opts BatcherOptions, flush func([]V)) *Batcher[V] {
 // Add adds a value. It reports whether it was taken, which it is not after Stop.
 //
 // It waits while a batch with MaxSize values waits for a running flush. There is
-// no context to end that, but Stop does. Whoever adds from within a flush must not add more than MaxSize values there.
+// no context to end that, but Stop does. With MaxSize, do not add from within a flush:
+// if the next batch is full by then, the flush waits for itself.
 func (b *Batcher[V]) Add(value V) bool {
 	c := &b.batches
 	c.mu.Lock()

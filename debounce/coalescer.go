@@ -62,7 +62,8 @@ func NewCoalescer[K comparable, V any](opts CoalescerOptions[V], flush func(map[
 // no batch.
 //
 // It waits while a batch with MaxSize keys waits for a running flush. There is
-// no context to end that, but Stop does. Whoever adds from within a flush must not add more than MaxSize keys there.
+// no context to end that, but Stop does. With MaxSize, do not add from within a flush:
+// if the next batch is full by then, the flush waits for itself.
 func (c *Coalescer[K, V]) Add(key K, value V) bool {
 	b := &c.batches
 	b.mu.Lock()
