@@ -137,9 +137,9 @@ func (s *saver) write(struct{}) {
 	}
 }
 
-// begin takes all changes so far for saved. ioMu must be held, and the caller is
-// about to note what there is: what changes before it does will be in the file and
-// make for one more write, what changes after it only for the latter.
+// begin takes all changes so far for saved, because the caller is about to note what
+// there is. A change that comes in between is noted and causes another write; one that
+// comes later only causes that. ioMu must be held.
 func (s *saver) begin() {
 	if s == nil {
 		return
@@ -191,7 +191,7 @@ func (s *saver) retry() {
 // stop has nothing more saved in the background.
 func (s *saver) stop() {
 	if s != nil {
-		s.writer.Stop(context.Background()) // without an end of that there is no error
+		s.writer.Stop(context.Background()) // cannot fail, because this context never ends
 	}
 }
 
