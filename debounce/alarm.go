@@ -3,7 +3,8 @@ package debounce
 import "time"
 
 // alarm is one timer that is set over and over. The lock of its owner guards it, and
-// ring takes that.
+// ring takes that. A timer may have begun to call ring when it is turned off, and when
+// it is set anew: ring has to look whether it is still set, and at the time.
 type alarm struct {
 	ring  func()
 	timer *time.Timer // nil until it is first set
@@ -26,13 +27,4 @@ func (a *alarm) stop() {
 		a.set = false
 		a.timer.Stop()
 	}
-}
-
-// rang is what ring asks first: whether the alarm is still set. A timer that is
-// turned off may have begun to call already. So may one that is set anew, and then it
-// is too early: ring has to look at the time.
-func (a *alarm) rang() bool {
-	was := a.set
-	a.set = false
-	return was
 }

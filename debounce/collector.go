@@ -78,7 +78,7 @@ func (c *collector[B]) addedLocked(size int) {
 func (c *collector[B]) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.alarm.rang() {
+	if !c.alarm.set {
 		return
 	}
 	now := c.now()

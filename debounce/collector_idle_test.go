@@ -159,22 +159,3 @@ func TestCollectorKeepsNothing(t *testing.T) {
 		}
 	}
 }
-
-// A timer that still runs would keep what has been stopped for as long as Delay.
-func TestCollectorStoppedIsForgotten(t *testing.T) {
-	stopped := func() weak.Pointer[debounce.Batcher[int]] {
-		b := debounce.NewBatcher(debounce.BatcherOptions{Delay: time.Hour}, func([]int) {})
-		b.Add(1)
-		if err := b.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
-		return weak.Make(b)
-	}()
-	for tries := 0; stopped.Value() != nil && tries < 100; tries++ {
-		runtime.Gosched()
-		runtime.GC()
-	}
-	if stopped.Value() != nil {
-		t.Error("still there")
-	}
-}

@@ -157,7 +157,7 @@ func (d *Debouncer[T]) expire() {
 	defer d.runner.mu.Unlock()
 	now := d.runner.now()
 	switch {
-	case !d.alarm.rang():
+	case !d.alarm.set:
 	case d.overLocked(now):
 		if v, ok := d.endBurstLocked(now); ok {
 			d.runLocked(v)
