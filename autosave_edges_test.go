@@ -55,23 +55,16 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 			at   time.Time
 		}
 		var calls []call
-		var slow bool
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: 10 * time.Millisecond},
-			OnError: func(err error) {
-				kind := "not regular"
-				if errors.Is(err, syscall.ENOTDIR) {
-					kind = "not a folder"
-				}
-				calls = append(calls, call{kind, time.Now()})
-				if slow && kind == "not a folder" {
-					time.Sleep(3 * time.Second) // an e-mail, say
-				}
-			},
+		rl := reporting(t, "yaml", path, 10*time.Millisecond, func(err error) {
+			kind := "not regular"
+			if errors.Is(err, syscall.ENOTDIR) {
+				kind = "not a folder"
+			}
+			calls = append(calls, call{kind, time.Now()})
+			if kind == "not a folder" {
+				time.Sleep(3 * time.Second) // an e-mail, say
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		sub := filepath.Join(dir, "sub")
 		asFolder := func() {
 			os.RemoveAll(sub)
@@ -81,7 +74,6 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 			os.RemoveAll(sub)
 			os.WriteFile(sub, nil, 0o600)
 		}
-		slow = true
 		end := time.Now().Add(5 * time.Minute)
 		// A failing disk with two kinds of errors in turn. Persist by hand after a repair
 		// is only there to begin the back-off anew.
@@ -124,13 +116,8 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.db")
-			rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-				Backend: "sqlite", FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
+			rl := reporting(t, "sqlite", path, time.Second, nil)
+			refuseInserts(t, path)
 			rl.RecordUsage("m", 1, 1)
 			errs := make(chan error, 2)
 			for range 2 {
@@ -153,13 +140,7 @@ func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			Backend: "sqlite", FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(error) { reports++ },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rl := reporting(t, "sqlite", path, time.Second, func(error) { reports++ })
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(2 * time.Second)
 

@@ -20,15 +20,34 @@ import (
 // autosaved returns a limiter that saves by itself, and Close is left to the test.
 func autosaved(t testing.TB, backend, path string, when ratelimit.AutoPersist, quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
 	t.Helper()
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+	return autosavedBy(t, ratelimit.Config{
 		Backend: backend, FilePath: path, AutoPersist: when, Quotas: quotas,
-		Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
-		OnError:   func(err error) { t.Error(err) },
+		OnError: func(err error) { t.Error(err) },
 	})
+}
+
+// reporting returns a limiter that saves by itself, where that may fail.
+func reporting(t testing.TB, backend, path string, delay time.Duration, onError func(error)) *ratelimit.RateLimiter {
+	t.Helper()
+	return autosavedBy(t, ratelimit.Config{
+		Backend: backend, FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: delay}, OnError: onError,
+	})
+}
+
+func autosavedBy(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
+	rl, err := ratelimit.NewWithConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rl
+}
+
+// refuseInserts has a database refuse what is recorded, until the trigger is dropped.
+func refuseInserts(t testing.TB, path string) {
+	t.Helper()
+	sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
 }
 
 // inFile returns what another limiter finds in a file.
@@ -425,23 +444,17 @@ func TestAutoPersistRetries(t *testing.T) {
 		var reports []time.Duration
 		start := time.Now()
 		var rl *ratelimit.RateLimiter
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: 250 * time.Millisecond},
-			OnError: func(err error) {
-				reports = append(reports, time.Since(start))
-				if !strings.HasPrefix(err.Error(), "autosave: persist: ") {
-					t.Errorf("reported %q", err)
-				}
-				rl.RecordUsage("reports", 1, 0)
-				rl.Stats("m")
-				if rl.Persist() == nil { // which is not reported
-					t.Error("Persist succeeded")
-				}
-			},
+		rl = reporting(t, "yaml", path, 250*time.Millisecond, func(err error) {
+			reports = append(reports, time.Since(start))
+			if !strings.HasPrefix(err.Error(), "autosave: persist: ") {
+				t.Errorf("reported %q", err)
+			}
+			rl.RecordUsage("reports", 1, 0)
+			rl.Stats("m")
+			if rl.Persist() == nil { // which is not reported
+				t.Error("Persist succeeded")
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		remove := obstacle(t, path)
 		for range 400 { // changes go on
 			rl.RecordUsage("m", 1, 1)
@@ -472,13 +485,7 @@ func TestAutoPersistBacksOff(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		var reports []int
 		start := time.Now()
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(error) { reports = append(reports, int(time.Since(start).Seconds())) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rl := reporting(t, "yaml", path, time.Second, func(error) { reports = append(reports, int(time.Since(start).Seconds())) })
 		remove := obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(40 * time.Second)
@@ -507,12 +514,7 @@ func TestAutoPersistBacksOff(t *testing.T) {
 func TestPersistAndRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rl := reporting(t, "yaml", path, time.Second, nil)
 		remove := obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(1500 * time.Millisecond)
@@ -548,13 +550,7 @@ func TestPersistAndRetries(t *testing.T) {
 func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(err error) { t.Errorf("reported what Close returns: %v", err) },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rl := reporting(t, "yaml", path, time.Second, func(err error) { t.Errorf("reported what Close returns: %v", err) })
 		remove := obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		if err := rl.Close(); err == nil || !strings.HasPrefix(err.Error(), "close: persist: ") {
@@ -577,7 +573,7 @@ func TestCloseOfSQLiteSaysWhatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		rl := autosaved(t, "sqlite", path, ratelimit.AutoPersist{Delay: time.Second}, nil)
-		sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
+		refuseInserts(t, path)
 		rl.RecordUsage("m", 1, 1)
 		first := rl.Close()
 		if first == nil || !strings.HasPrefix(first.Error(), "close: persist: ") {
@@ -596,13 +592,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		stuck := make(chan struct{})
 		calls := 0
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(error) { calls++; <-stuck },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rl := reporting(t, "yaml", path, time.Second, func(error) { calls++; <-stuck })
 		remove := obstacle(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(10 * time.Second)
@@ -622,13 +612,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 		path = filepath.Join(t.TempDir(), "state.yaml")
 		var closer *ratelimit.RateLimiter
 		closed := false
-		closer, err = ratelimit.NewWithConfig(ratelimit.Config{
-			FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(error) { closed = closer.Close() != nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		closer = reporting(t, "yaml", path, time.Second, func(error) { closed = closer.Close() != nil })
 		obstacle(t, path)
 		closer.RecordUsage("m", 1, 1)
 		time.Sleep(time.Minute)
@@ -644,14 +628,8 @@ func TestAutoPersistToSQLiteRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-			Backend: "sqlite", FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: time.Second},
-			OnError: func(error) { reports++ },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
+		rl := reporting(t, "sqlite", path, time.Second, func(error) { reports++ })
+		refuseInserts(t, path)
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(5 * time.Second)
 		synctest.Wait()

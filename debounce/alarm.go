@@ -28,3 +28,13 @@ func (a *alarm) stop() {
 		a.timer.Stop()
 	}
 }
+
+// timeLeft returns how long it is until delay has passed since the last event, or
+// maxWait, if there is one, since the first.
+func timeLeft(now int64, delay time.Duration, last int64, maxWait time.Duration, first int64) time.Duration {
+	left := delay - time.Duration(now-last)
+	if maxWait > 0 {
+		left = min(left, maxWait-time.Duration(now-first))
+	}
+	return left
+}

@@ -49,7 +49,7 @@ func NewBatcher[V any](opts BatcherOptions, flush func([]V)) *Batcher[V] {
 	return b
 }
 
-// Add adds a value. It reports whether it was taken, which it is not after Stop.
+// Add adds a value. It returns false after Stop, and then the value is in no batch.
 //
 // It waits while a batch with MaxSize values waits for a running flush. There is
 // no context to end that, but Stop does. With MaxSize, do not add from within a flush:

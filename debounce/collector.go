@@ -81,12 +81,7 @@ func (c *collector[B]) expire() {
 	if !c.alarm.set {
 		return
 	}
-	now := c.now()
-	left := c.delay - time.Duration(now-c.last)
-	if c.maxWait > 0 {
-		left = min(left, c.maxWait-time.Duration(now-c.first))
-	}
-	if left > 0 {
+	if left := timeLeft(c.now(), c.delay, c.last, c.maxWait, c.first); left > 0 {
 		c.alarm.start(left)
 		return
 	}

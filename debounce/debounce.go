@@ -142,11 +142,7 @@ func (d *Debouncer[T]) overLocked(now int64) bool {
 
 // leftLocked returns how long the burst lasts if nothing more is triggered.
 func (d *Debouncer[T]) leftLocked(now int64) time.Duration {
-	left := d.delay - time.Duration(now-d.lastTrigger)
-	if d.maxWait > 0 {
-		left = min(left, d.maxWait-time.Duration(now-d.lastRun))
-	}
-	return left
+	return timeLeft(now, d.delay, d.lastTrigger, d.maxWait, d.lastRun)
 }
 
 // expire is called when the alarm rings. Triggers do not move the alarm, which
