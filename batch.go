@@ -8,14 +8,15 @@ import "time"
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
-	rl.mu.Lock()
-	b := rl.weighLocked(reqs)
-	b.queuedLocked()
+	var b *batch
 	var reservations Reservations
-	if b.Allowed {
-		reservations = rl.chargeAllLocked(reqs, b)
-	}
-	rl.mu.Unlock()
+	rl.change(background, func() {
+		b = rl.weighLocked(reqs)
+		b.queuedLocked()
+		if b.Allowed {
+			reservations = rl.chargeAllLocked(reqs, b)
+		}
+	})
 	rl.watchAll(reservations)
 	return reservations, b.Decision
 }
@@ -61,11 +62,8 @@ type demand struct {
 // weighLocked decides on requests that are to pass together, as of now and as if
 // nobody waited.
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
-	b := &batch{of: make([]int, len(reqs))}
+	b := rl.demandsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
-	for i := range reqs {
-		b.of[i] = b.add(rl, &reqs[i])
-	}
 	instant := rl.clock.sync()
 	for i := range b.demands {
 		dem := &b.demands[i]
@@ -84,6 +82,20 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	}
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
+	}
+	if rl.ledger != nil {
+		if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
+			b.wait, b.event = 0, true
+		}
+	}
+	return b
+}
+
+// demandsRLocked works out what requests ask for of each model.
+func (rl *RateLimiter) demandsRLocked(reqs []Request) *batch {
+	b := &batch{of: make([]int, len(reqs))}
+	for i := range reqs {
+		b.of[i] = b.add(rl, &reqs[i])
 	}
 	return b
 }

@@ -48,6 +48,34 @@ type Config struct {
 	// in Close, is returned there only. Nil is for programs that do not want to know.
 	OnError func(error)
 
+	// Shared makes the database of the SQLite backend one quota for all limiters, in all
+	// processes of the machine, that open it with Shared. Every admission, settlement,
+	// cooldown, reset and change of a quota is written there before the call returns, and
+	// seen by the others. State is then a cache that must only be read, and AutoPersist
+	// does nothing, because there is nothing left to write. The constructor loads the
+	// file. What it says of quotas wins over default profiles; Quotas are written there,
+	// and win until another process says otherwise.
+	//
+	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p
+	// and the like). False, the default, keeps a private copy: see [RateLimiter.Persist].
+	Shared bool
+	// Durability says what a change that was written survives, with Shared: "process",
+	// the default, the death of the process; "power" also that of the machine, at the
+	// price of waiting for the disk at every change.
+	Durability string
+	// LeaseTTL is, with Shared, how long a process of which the system cannot tell whether
+	// it died is believed to live without giving notice, before others get its slots.
+	// Zero, the default, means 10 seconds; it must not be negative.
+	LeaseTTL time.Duration
+	// FailClosed denies everything with DecisionStoreError while the shared database
+	// cannot be used. False, the default, goes on with what this process knows: see
+	// [RateLimiter.Err].
+	FailClosed bool
+	// FreshStart lets a shared database that takes the place of a damaged one begin
+	// unused. False, the default, takes the minute for used, until it has passed,
+	// because nobody knows what was.
+	FreshStart bool
+
 	// HoldTTL settles a reservation at its estimate that long after it was
 	// admitted, if nobody has by then, and frees its slot; a Commit after that does
 	// nothing. It must be longer than the longest call. Zero, the default, is never; it must not be negative.
@@ -113,6 +141,9 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if backend == backendSQLite {
 		return NewWithSQLiteConfig(path, cfg)
 	}
+	if cfg.Shared {
+		return nil, fmt.Errorf("new limiter: Shared is true, want the backend %q", backendSQLite)
+	}
 	rl, err := newLimiter(cfg)
 	if err != nil {
 		return nil, err
@@ -150,6 +181,12 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Shared {
+		if err := openLedger(rl, dbPath, cfg); err != nil {
+			return nil, fmt.Errorf("new limiter: %w", err)
+		}
+		return rl, nil
+	}
 	if rl.sqlite, err = openSQLite(dbPath, nil); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
@@ -171,10 +208,16 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		{"HoldTTL", int64(cfg.HoldTTL)},
 		{"MaxQueue", int64(cfg.MaxQueue)},
 		{"MaxModels", int64(cfg.MaxModels)},
+		{"LeaseTTL", int64(cfg.LeaseTTL)},
 	} {
 		if field.value < 0 {
 			return nil, fmt.Errorf("new limiter: %s is %d, want 0 or more", field.name, field.value)
 		}
+	}
+	switch cfg.Durability {
+	case "", durableProcess, durablePower:
+	default:
+		return nil, fmt.Errorf("new limiter: Durability is %q, want %q or %q", cfg.Durability, durableProcess, durablePower)
 	}
 	if err := cfg.AutoPersist.validate(); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)

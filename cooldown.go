@@ -15,8 +15,10 @@ import (
 // Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	until = until.Round(0)
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+	rl.change(background, func() { rl.coolLocked(model, until) })
+}
+
+func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	now := rl.clock.at(rl.clock.sync())
 	name := rl.nameRLocked(model)
 	was, exists := rl.cooldowns[name]
@@ -34,6 +36,9 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	}
 	rl.cooldowns[strings.Clone(name)] = until // see stateLocked
 	rl.changedNowLocked()
+	if rl.ledger != nil {
+		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: unixNano(until)}, nil)
+	}
 }
 
 // thawLocked drops the cooldowns that are over.

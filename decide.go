@@ -41,6 +41,12 @@ const (
 	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
 	// DecisionTPMLimit: denied by the tokens per minute.
 	DecisionTPMLimit DecisionCode = "tpm_exceeded"
+	// DecisionStoreError: denied with Config.FailClosed, because the shared database
+	// cannot be used at present. It ends when that can be used again, so RetryAfter is
+	// zero.
+	DecisionStoreError DecisionCode = "store_error"
+	// DecisionClosed: denied, because a limiter of a shared database was closed.
+	DecisionClosed DecisionCode = "closed"
 )
 
 // Decision answers whether a request may be sent. A denial is a value, not an
@@ -90,6 +96,7 @@ type reading struct {
 	cool    int64 // in UnixNano: nothing is admitted before
 	full    bool  // there is no place for the state of another model
 	freeAt  int64 // with full: when there will be, as far as is known
+	used    int64 // until this instant all minutes count as used
 	badZone bool  // the quota's zone is not known
 }
 
@@ -155,7 +162,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait ti
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.gate, a) && !r.badZone && !r.full:
+	case r.admits(q, r.gate, a) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -210,6 +217,10 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		by(DecisionRPMLimit, "requests per minute are used up", a.requests, q.MaxRPM,
 			"more requests at once than there are in a minute") {
 		until(r.leavesIn(r.requests.when(requests - 1 - (q.MaxRPM - a.requests))))
+	}
+	if r.used != 0 && q.limitsMinute() {
+		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
+		until(time.Duration(r.used - r.instant))
 	}
 	if q.MaxTPD > 0 && !fits(r.dayTokens(), tokens, q.MaxTPD) &&
 		by(DecisionTPDLimit, "tokens per day are used up", tokens, q.MaxTPD,
@@ -303,6 +314,9 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
 	var q ModelQuota
 	var r reading
+	if rl.ledger != nil {
+		rl.ledger.fresh()
+	}
 	rl.mu.RLock()
 	name, known := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, q.DayZone, &r)
@@ -316,6 +330,9 @@ func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
 	rl.mu.RUnlock()
 	if !ok {
 		rl.decideSlowly(d, model, a)
+	}
+	if rl.ledger != nil {
+		rl.ledger.overrule(d)
 	}
 	d.Model = model
 }

@@ -11,7 +11,7 @@ import (
 // watch costs more than the rest of Reserve, so it is done only where slots are
 // limited.
 func (rl *RateLimiter) watch(r *Reservation) {
-	if r.gate == nil || !r.watched {
+	if r == nil || r.gate == nil || !r.watched {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)
@@ -25,7 +25,16 @@ func (rl *RateLimiter) watch(r *Reservation) {
 	}
 	r.more().hold = rl.holds.PushBack(hold{weak.Make(r), r.instant})
 	if rl.holds.Len() == 1 {
-		rl.settleHeldLocked()
+		rl.sleepHeldLocked(r.instant + int64(rl.holdTTL) - rl.clock.sync())
+	}
+}
+
+// sleepHeldLocked looks after the holds when so many nanoseconds are over.
+func (rl *RateLimiter) sleepHeldLocked(left int64) {
+	if rl.holdTimer == nil {
+		rl.holdTimer = time.AfterFunc(time.Duration(left), rl.settleHeld)
+	} else {
+		rl.holdTimer.Reset(time.Duration(left))
 	}
 }
 
@@ -47,11 +56,7 @@ func (rl *RateLimiter) settleHeldLocked() {
 		}
 		h := oldest.Value.(hold)
 		if left := h.since + int64(rl.holdTTL) - instant; left > 0 {
-			if rl.holdTimer == nil {
-				rl.holdTimer = time.AfterFunc(time.Duration(left), rl.settleHeld)
-			} else {
-				rl.holdTimer.Reset(time.Duration(left))
-			}
+			rl.sleepHeldLocked(left)
 			return
 		}
 		if r := h.reservation.Value(); r != nil {
@@ -62,11 +67,7 @@ func (rl *RateLimiter) settleHeldLocked() {
 	}
 }
 
-func (rl *RateLimiter) settleHeld() {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.settleHeldLocked()
-}
+func (rl *RateLimiter) settleHeld() { rl.change(background, rl.settleHeldLocked) }
 
 // abandon settles a reservation that is garbage at its estimate.
 //
@@ -80,6 +81,8 @@ func (r *Reservation) abandon() {
 	defer rl.mu.Unlock()
 	switch {
 	case r.settled:
+	case rl.ledger != nil:
+		rl.ledger.abandonLocked(r)
 	case rl.clock.ref == rl.clock.ref.Round(0):
 		rl.releaseLocked(r)
 	default:

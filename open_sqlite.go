@@ -25,8 +25,8 @@ const busyFor = 10 * time.Second
 // fill writes, if anything, is stored together with the tables and columns that
 // were missing, or nothing is.
 func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
-	if path == "" || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("open database: path is %q", path)
+	if err := checkPath(path); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
 	}
 	path, err := prepareFile(absolute(path))
 	if err != nil {
@@ -47,6 +47,13 @@ func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+func checkPath(path string) error {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return fmt.Errorf("path is %q", path)
+	}
+	return nil
 }
 
 // creating makes creating a file and closing it again one step for the whole
@@ -79,6 +86,15 @@ func prepareFile(path string) (target string, err error) {
 	return target, f.Close()
 }
 
+// basicPragmas are those of every connection.
+var basicPragmas = []string{
+	"trusted_schema(OFF)",
+	"cell_size_check(ON)",
+	"mmap_size(0)",
+	"temp_store(MEMORY)", // what takes a statement back, a file in /tmp otherwise
+	"journal_size_limit(8388608)",
+}
+
 // dsn builds a connection string. The path is escaped, so that nothing in it is
 // taken for a parameter. The driver sets the busy timeout first: without it,
 // processes that open a fresh file together fail on the change to WAL.
@@ -93,13 +109,7 @@ func dsn(path string, params url.Values) string {
 		"_defensive":    {"1"},
 		"_dqs":          {"0"},
 		"_error_rc":     {"1"},
-		"_pragma": {
-			"trusted_schema(OFF)",
-			"cell_size_check(ON)",
-			"mmap_size(0)",
-			"temp_store(MEMORY)", // what takes a statement back, a file in /tmp otherwise
-			"journal_size_limit(8388608)",
-		},
+		"_pragma":       basicPragmas,
 	}
 	for key, values := range params {
 		all[key] = values
@@ -112,16 +122,7 @@ func dsn(path string, params url.Values) string {
 // A file that is not ours must stay as it is, and already the change to WAL
 // writes to it. So the first connection reads only.
 func connect(path string, fill func(*sql.Tx) error) (*sql.DB, error) {
-	if info, err := os.Lstat(path); err == nil && info.Size() == 1 {
-		return nil, damaged("a file of one byte, which SQLite would take for an empty one")
-	}
-	err := inspect(path, url.Values{"mode": {"ro"}})
-	if sqliteCode(err) == sqlite3.SQLITE_READONLY {
-		// A process died while it wrote the very first page, before WAL. To read
-		// the file is to take that back, which is writing.
-		err = inspect(path, nil)
-	}
-	if err != nil {
+	if err := inspect(path, sqliteFormat); err != nil {
 		return nil, err
 	}
 	db, err := sql.Open("sqlite", dsn(path, url.Values{"_journal_mode": {"WAL"}}))
@@ -130,7 +131,7 @@ func connect(path string, fill func(*sql.Tx) error) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(1)
 	err = inTransaction(db, func(tx *sql.Tx) error {
-		if err := ensureSchema(tx); err != nil || fill == nil {
+		if err := ensureSchema(tx, sqliteFormat); err != nil || fill == nil {
 			return err
 		}
 		return fill(tx)
@@ -148,7 +149,20 @@ func connect(path string, fill func(*sql.Tx) error) (*sql.DB, error) {
 // (50 ms for 100,000 charges): with an index that differs from its table, a
 // Persist of some later day would fail, or its count be wrong. A changed value
 // without an index neither can find, for SQLite has no checksums.
-func inspect(path string, params url.Values) error {
+func inspect(path string, newest int) error {
+	if info, err := os.Lstat(path); err == nil && info.Size() == 1 {
+		return foreign("a file of one byte, which SQLite would take for an empty one")
+	}
+	err := inspectWith(path, newest, url.Values{"mode": {"ro"}})
+	if sqliteCode(err) == sqlite3.SQLITE_READONLY {
+		// A process died while it wrote the very first page, before WAL. To read
+		// the file is to take that back, which is writing.
+		err = inspectWith(path, newest, nil)
+	}
+	return err
+}
+
+func inspectWith(path string, newest int, params url.Values) error {
 	db, err := sql.Open("sqlite", dsn(path, params))
 	if err != nil {
 		return err
@@ -164,9 +178,9 @@ func inspect(path string, params url.Values) error {
 		return err
 	}
 	if result != "ok" {
-		return damaged("%s", strings.TrimPrefix(result, "*** in database main ***\n"))
+		return damaged("%w: %s", errIntegrity, strings.TrimPrefix(result, "*** in database main ***\n"))
 	}
-	_, err = checkSchema(tx)
+	_, err = checkSchema(tx, newest)
 	return err
 }
 
@@ -176,6 +190,16 @@ type damage struct{ error }
 func (d damage) Unwrap() error { return d.error }
 
 func damaged(format string, args ...any) error { return damage{fmt.Errorf(format, args...)} }
+
+// errIntegrity is in the damage that SQLite finds.
+var errIntegrity = errors.New("integrity check")
+
+// errForeign is in the damage of a database that may be whole, but is not ours.
+var errForeign = errors.New("not a database of this library")
+
+func foreign(format string, args ...any) error {
+	return damage{fmt.Errorf("%w: "+format, append([]any{errForeign}, args...)...)}
+}
 
 // explain names the file in an error, and gives those that mean a damaged file
 // the name that callers match.

@@ -38,6 +38,12 @@ func (rl *RateLimiter) Persist() error {
 
 // save is Persist; ioMu must be held.
 func (rl *RateLimiter) save() (err error) {
+	if rl.ledger != nil {
+		if err := rl.ledger.flush(); err != nil {
+			return fmt.Errorf("persist: %w", err)
+		}
+		return nil
+	}
 	rl.saver.begin()
 	if rl.sqlite != nil {
 		err = rl.sqlite.persist(rl)
@@ -75,6 +81,9 @@ func (rl *RateLimiter) Load() error {
 }
 
 func (rl *RateLimiter) load() error {
+	if rl.ledger != nil {
+		return rl.ledger.flush()
+	}
 	if rl.sqlite != nil {
 		loaded, synced, err := rl.sqlite.load()
 		if err != nil {

@@ -136,6 +136,9 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	var cooled map[string]int64
 	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
 		w.tx = tx
+		if err := checkFormat(tx, sqliteFormat); err != nil {
+			return err
+		}
 		if quotas, err = w.writeQuotas(s.quotas, quotas, supplied); err != nil {
 			return err
 		}
@@ -166,9 +169,11 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 
 // inPlace returns an error if the path does not lead to the open file any more. SQLite
 // would not notice, and write to where nobody will look.
-func (s *sqliteStore) inPlace() error {
-	info, err := os.Stat(s.path)
-	if err == nil && !os.SameFile(info, s.file) {
+func (s *sqliteStore) inPlace() error { return stillAt(s.path, s.file) }
+
+func stillAt(path string, file os.FileInfo) error {
+	info, err := os.Stat(path)
+	if err == nil && !os.SameFile(info, file) {
 		err = errReplaced
 	}
 	if err != nil {
@@ -389,6 +394,9 @@ func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 	}
 	defer tx.Rollback()
 	r := &rowReader{tx: tx}
+	if err := checkFormat(tx, sqliteFormat); err != nil {
+		return nil, nil, s.explain(err)
+	}
 	if err := r.read(); err != nil {
 		return nil, nil, s.explain(err)
 	}

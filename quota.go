@@ -33,6 +33,22 @@ func (q *ModelQuota) unlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0
 }
 
+// limitsMinute reports whether anything in a minute is limited.
+func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 }
+
+// minuteCode is the code of the first limit of the minute.
+func (q *ModelQuota) minuteCode() DecisionCode {
+	switch {
+	case q.MaxRPM != 0:
+		return DecisionRPMLimit
+	case q.MaxITPM != 0:
+		return DecisionITPMLimit
+	case q.MaxOTPM != 0:
+		return DecisionOTPMLimit
+	}
+	return DecisionTPMLimit
+}
+
 // invalid returns the first limit that is negative, by its name in Go, its name
 // in files, and its value.
 func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
@@ -99,16 +115,19 @@ func clip(name string) string {
 // not fit it. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	if rl.Quotas == nil {
-		rl.Quotas = make(map[string]ModelQuota)
-	}
-	rl.Quotas[model] = quota
-	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
-	delete(rl.supplied, model)
-	rl.changedNowLocked()
-	rl.requoteLocked()
+	rl.change(background, func() {
+		if rl.Quotas == nil {
+			rl.Quotas = make(map[string]ModelQuota)
+		}
+		rl.Quotas[model] = quota
+		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
+		delete(rl.supplied, model)
+		rl.changedNowLocked()
+		if rl.ledger != nil {
+			rl.ledger.noteQuotaLocked(model, quota)
+		}
+		rl.requoteLocked()
+	})
 }
 
 // AddProvider adds the quotas of a provider's default profile to those already
@@ -123,11 +142,14 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	if !ok {
 		return
 	}
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.supplyLocked(profile.Models)
-	rl.changedNowLocked()
-	rl.requoteLocked()
+	rl.change(background, func() {
+		if rl.ledger != nil {
+			maps.DeleteFunc(profile.Models, rl.ledger.hasQuotaLocked)
+		}
+		rl.supplyLocked(profile.Models)
+		rl.changedNowLocked()
+		rl.requoteLocked()
+	})
 }
 
 // supplyLocked sets quotas that the program did not say itself: they come from

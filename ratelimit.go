@@ -120,8 +120,9 @@ type RateLimiter struct {
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
-	quotaEra int // how often quotas changed
-	era      int // how often Reset or Load put another map into State
+	ledger   *ledger // with Config.Shared
+	quotaEra int     // how often quotas changed
+	era      int     // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite
@@ -142,6 +143,9 @@ func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
+	}
+	if rl.ledger != nil {
+		return rl.Decide(model, estimatedTokens).Allowed
 	}
 	rl.mu.RLock()
 	name := model
@@ -171,7 +175,16 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
+	if rl.ledger != nil {
+		rl.ledger.do(background, func() { rl.recordLocked(model, used) })
+		return
+	}
 	rl.mu.Lock()
+	rl.recordLocked(model, used)
+	rl.mu.Unlock()
+}
+
+func (rl *RateLimiter) recordLocked(model string, used amount) {
 	name := model
 	if rl.aliases != nil || rl.matchVersions {
 		name = rl.nameRLocked(model)
@@ -179,10 +192,13 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	instant := rl.clock.sync()
 	now := rl.clock.at(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
-		rl.windowLocked(name, stats, instant).charge(instant, now, used, rl.span())
+		w := rl.windowLocked(name, stats, instant)
+		w.charge(instant, now, used, rl.span())
 		rl.changedLocked(instant)
+		if rl.ledger != nil {
+			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, amount: used.held()}, w)
+		}
 	}
-	rl.mu.Unlock()
 }
 
 // stateLocked returns the state of a model, made where it has none; nil when
@@ -213,15 +229,27 @@ func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+	rl.change(background, func() {
+		name := model
+		if model != "" {
+			name = rl.nameRLocked(model)
+		}
+		rl.forgetUsageLocked(name)
+		rl.changedNowLocked()
+		if rl.ledger != nil {
+			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
+		}
+		rl.serveAllLocked()
+	})
+}
+
+// forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
+// is empty.
+func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.guests.fullUntil = 0
-	rl.changedNowLocked()
-	if model != "" {
-		name := rl.nameRLocked(model)
+	if name != "" {
 		delete(rl.cooldowns, name)
 		rl.forgetLocked(name)
-		rl.serveAllLocked()
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
@@ -230,7 +258,6 @@ func (rl *RateLimiter) Reset(model string) {
 	for _, g := range rl.gates {
 		g.leftLocked()
 	}
-	rl.serveAllLocked()
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and whoever
@@ -249,7 +276,9 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		rl.serveAllLocked()
+		if rl.ledger == nil {
+			rl.serveAllLocked()
+		}
 	}
 	rl.mu.Unlock()
 
@@ -257,6 +286,9 @@ func (rl *RateLimiter) Close() error {
 	rl.ioMu.Lock()
 	defer rl.ioMu.Unlock()
 	err := rl.saver.finish()
+	if rl.ledger != nil {
+		err = errors.Join(err, rl.ledger.close())
+	}
 	if rl.sqlite != nil {
 		err = errors.Join(err, rl.sqlite.close())
 	}

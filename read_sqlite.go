@@ -14,9 +14,15 @@ import (
 // minute of calls.
 const maxRows = 20_000_000
 
+// querier is a transaction.
+type querier interface {
+	Query(query string, args ...any) (*sql.Rows, error)
+	QueryRow(query string, args ...any) *sql.Row
+}
+
 // rowReader reads everything in one transaction.
 type rowReader struct {
-	tx       *sql.Tx
+	tx       querier
 	snapshot *snapshot
 	days     map[string]usageDay
 	seen     rowids // of what was read

@@ -30,6 +30,10 @@ type extra struct {
 	model string        // where it is not the name under which the model is counted
 	delay int64         // how much later the charge counts than it was admitted
 	hold  *list.Element // in holds, with Config.HoldTTL
+
+	// With Config.Shared:
+	entry    int64 // which of the limiter's events made it
+	slotless bool  // its slot was given to others, who took this process for dead
 }
 
 // more returns what few reservations have, to be changed.
@@ -53,9 +57,22 @@ func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r 
 	return r, d
 }
 
-func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
-	var r reading
+func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) (made *Reservation) {
+	if rl.ledger != nil {
+		made, _ = rl.ledger.reserve(background, d, model, a)
+		return made
+	}
 	rl.mu.Lock()
+	made = rl.reserveLocked(d, model, a)
+	rl.mu.Unlock()
+	if made != nil && made.watched {
+		rl.watch(made)
+	}
+	return made
+}
+
+func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reservation {
+	var r reading
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
 	if !known || rl.aliases != nil {
@@ -71,16 +88,13 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) *Reservation {
 	if r.gate.waiting() > 0 {
 		d.queue()
 	}
+	if rl.ledger != nil {
+		rl.ledger.overrule(d)
+	}
 	if !d.Allowed {
-		rl.mu.Unlock()
 		return nil
 	}
-	made := rl.chargeLocked(model, name, &q, known, &r, a.amount)
-	rl.mu.Unlock()
-	if made.watched {
-		rl.watch(made)
-	}
-	return made
+	return rl.chargeLocked(model, name, &q, known, &r, a.amount)
 }
 
 // newLocked returns a fresh reservation. Where nobody watches whether it becomes
@@ -101,7 +115,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, a amount) *Reservation {
-	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0)
+	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
 	made.amount = a.held()
 	now := rl.clock.at(r.instant)
 	w := r.window
@@ -126,6 +140,9 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 	}
 	made.gate, made.days = w.gate, w.days
 	made.placeLocked(w, r.instant, w.requests.len()-1, w.tokens.len()-1)
+	if rl.ledger != nil {
+		rl.ledger.noteReservationLocked(made)
+	}
 	return made
 }
 

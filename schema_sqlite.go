@@ -70,7 +70,8 @@ type sqliteTable struct {
 
 // columnType is the type of a column and of all its values.
 func columnType(column string) string {
-	if column == "model" || column == "day_zone" {
+	switch column {
+	case "model", "day_zone", "text", "name", "value":
 		return "text"
 	}
 	return "integer"
@@ -85,9 +86,9 @@ func columnDefinition(column string) string {
 }
 
 // ensureSchema creates what is missing in an empty database or in one of an
-// older version, and refuses one that is not ours.
-func ensureSchema(tx *sql.Tx) error {
-	found, err := checkSchema(tx)
+// older version, and refuses one that is not ours or newer than newest.
+func ensureSchema(tx *sql.Tx, newest int) error {
+	found, err := checkSchema(tx, newest)
 	if err != nil {
 		return err
 	}
@@ -126,13 +127,9 @@ func (t sqliteTable) addColumns(tx *sql.Tx, columns []string) error {
 // nothing that runs code on them, and returns the columns of those that it has.
 // Some of ours without any of another program's are those of a process that died
 // while it made them.
-func checkSchema(tx *sql.Tx) (found map[string][]string, err error) {
-	var version int
-	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+func checkSchema(tx *sql.Tx, newest int) (found map[string][]string, err error) {
+	if err := checkFormat(tx, newest); err != nil {
 		return nil, err
-	}
-	if version < 0 || version > sqliteFormat {
-		return nil, damaged("format %d, this version knows up to %d", version, sqliteFormat)
 	}
 	var others int
 	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master
@@ -153,9 +150,24 @@ func checkSchema(tx *sql.Tx) (found map[string][]string, err error) {
 		}
 	}
 	if others > len(found) && !complete {
-		return nil, damaged("a database of another program")
+		return nil, foreign("a database of another program")
 	}
 	return found, nil
+}
+
+// checkFormat refuses a database of a newer format than the given one.
+func checkFormat(tx *sql.Tx, newest int) error {
+	var version int
+	if err := tx.QueryRow(`PRAGMA user_version`).Scan(&version); err != nil {
+		return err
+	}
+	switch {
+	case version == sharedFormat && newest < sharedFormat:
+		return errShared
+	case version < 0 || version > sqliteFormat && version != newest:
+		return foreign("format %d, this version knows up to %d and %d", version, sqliteFormat, sharedFormat)
+	}
+	return nil
 }
 
 // check makes sure that a table, if it exists, is an ordinary one with the
@@ -174,7 +186,7 @@ func (t sqliteTable) check(tx *sql.Tx) (columns []string, err error) {
 		return nil, err
 	}
 	if kind != "table" || withoutRowid != 0 || n < len(t.columns) || n > len(t.columns)+len(t.added) {
-		return nil, damaged("the table %s is not ours: a %s of %d columns", t.name, kind, n)
+		return nil, foreign("the table %s is not ours: a %s of %d columns", t.name, kind, n)
 	}
 	var triggers int
 	if err := tx.QueryRow(`SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE`,
@@ -182,7 +194,7 @@ func (t sqliteTable) check(tx *sql.Tx) (columns []string, err error) {
 		return nil, err
 	}
 	if triggers > 0 {
-		return nil, damaged("the table %s has a trigger", t.name)
+		return nil, foreign("the table %s has a trigger", t.name)
 	}
 	return t.checkColumns(tx)
 }
@@ -202,7 +214,7 @@ func (t sqliteTable) checkColumns(tx *sql.Tx) (columns []string, err error) {
 		column := t.column(i, name)
 		isKey := t.keyed && i == 0
 		if column == "" || !strings.EqualFold(kind, columnType(column)) || hidden != 0 || isKey != (key != 0) {
-			return nil, damaged("the table %s is not ours: its column %q", t.name, clip(name))
+			return nil, foreign("the table %s is not ours: its column %q", t.name, clip(name))
 		}
 		columns = append(columns, column)
 	}

@@ -11,6 +11,10 @@ func (r *Reservation) settle(used amount, refund bool) {
 		return
 	}
 	rl := r.gate.home
+	if rl.ledger != nil {
+		rl.ledger.do(background, func() { rl.settleLocked(r, used, refund) })
+		return
+	}
 	rl.mu.Lock()
 	rl.settleLocked(r, used, refund)
 	rl.mu.Unlock()
@@ -26,6 +30,9 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used amount, refund bool) {
 	} else if used != r.amount {
 		rl.correctLocked(r, used)
 		rl.changedNowLocked()
+	}
+	if rl.ledger != nil {
+		rl.ledger.noteSettledLocked(r, used, refund)
 	}
 	rl.releaseLocked(r)
 	switch {
@@ -45,7 +52,9 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 		r.extra.hold = nil
 	}
 	g := r.gate
-	g.inFlight--
+	if r.extra == nil || !r.extra.slotless {
+		g.inFlight--
+	}
 	g.closeLocked()
 	rl.guests.fullUntil = 0
 }
@@ -182,6 +191,9 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
+		if rl.ledger != nil {
+			rl.ledger.noteLocked(&event{kind: eventUse, model: r.gate.name, at: instant, amount: excess.held()}, nil)
+		}
 	}
 	switch {
 	case known && w.inDay(r):
@@ -202,8 +214,10 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.gate.home
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+	rl.change(background, func() { rl.arriveLocked(r, at) })
+}
+
+func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	if r.settled {
 		return
 	}
@@ -243,5 +257,8 @@ func (r *Reservation) Arrived(at time.Time) {
 		w.rollDay(now) // the day that this began may be over, too
 	default:
 		r.days = w.days - 1 // a day that is over
+	}
+	if rl.ledger != nil {
+		rl.ledger.noteMovedLocked(r, w)
 	}
 }

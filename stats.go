@@ -30,6 +30,9 @@ func (s *ModelStats) limits(q *ModelQuota) {
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var q ModelQuota
 	var r reading
+	if rl.ledger != nil {
+		rl.ledger.fresh()
+	}
 	rl.mu.RLock()
 	name, _ := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, q.DayZone, &r)
@@ -78,6 +81,9 @@ func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64)
 		if _, cools := rl.cooldowns[name]; cools {
 			return nil, 0
 		}
+	}
+	if rl.ledger != nil && rl.ledger.usedUntil != 0 {
+		return nil, 0
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
@@ -159,6 +165,9 @@ func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.b
 // readNowLocked reads what is not of the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = r.instant+rl.clock.wall, rl.span()
+	if rl.ledger != nil {
+		r.used = rl.ledger.usedAtLocked(r.instant)
+	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {
 			if r.cool = unixNano(until); r.cool <= r.wall {

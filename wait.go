@@ -18,6 +18,11 @@ type waiter struct {
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
 
+	// With Config.Shared:
+	process int64 // who waits, where it is another process
+	ticket  int64 // the event that says that it waits; 0 if there is none
+	passed  int64 // where that is in the file, when it is kept only because it is in force
+
 	places       []place
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
@@ -36,7 +41,9 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
-	rl.enter(w)
+	if err := rl.change(ctx, func() { rl.enterLocked(w) }); err != nil {
+		return nil, err
+	}
 	select {
 	case <-w.done:
 	case <-ctx.Done():
@@ -49,11 +56,9 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 	return w.reservations, w.err
 }
 
-// enter serves or refuses a waiter at once, or puts it into all its lines in one
+// enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
 // step: so of two who stand in the same lines one is before the other in all.
-func (rl *RateLimiter) enter(w *waiter) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+func (rl *RateLimiter) enterLocked(w *waiter) {
 	b := rl.weighLocked(w.requests)
 	queued := b.queuedLocked()
 	if rl.concludeLocked(w, b) {
@@ -70,6 +75,9 @@ func (rl *RateLimiter) enter(w *waiter) {
 	rl.arrivals++
 	w.seq = rl.arrivals
 	rl.queueLocked(w, b)
+	if rl.ledger != nil {
+		rl.ledger.noteWaitLocked(w, b)
+	}
 	if !queued {
 		w.sleepLocked(b.wait)
 	}
@@ -93,7 +101,7 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 			w.reservations = rl.chargeAllLocked(w.requests, b)
 		}
 		rl.endWaitLocked(w, nil)
-	case b.Never:
+	case b.Never && b.Code != DecisionClosed:
 		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
 		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
@@ -114,6 +122,11 @@ func (w *waiter) limited(b *batch, cause error) error {
 func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 	rl.standDownLocked(w)
 	w.err = err
+	if rl.ledger != nil {
+		rl.ledger.noteLeftLocked(w)
+		rl.ledger.told = append(rl.ledger.told, w)
+		return
+	}
 	close(w.done)
 }
 
@@ -133,9 +146,9 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 
 // leave ends the wait of one whose context has ended. If it was served in the
 // same moment it gives that back. Who stood behind it moves up at once.
-func (rl *RateLimiter) leave(w *waiter) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leaveLocked(w) }) }
+
+func (rl *RateLimiter) leaveLocked(w *waiter) {
 	select {
 	case <-w.done:
 		for _, r := range w.reservations {
@@ -146,6 +159,9 @@ func (rl *RateLimiter) leave(w *waiter) {
 	default:
 		places := w.places
 		rl.standDownLocked(w)
+		if rl.ledger != nil {
+			rl.ledger.noteLeftLocked(w)
+		}
 		for _, p := range places {
 			rl.serveLocked(p.gate)
 		}
@@ -174,8 +190,8 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			}
 			w := front.Value.(*waiter)
 			places := w.places
-			if !w.first() {
-				break // its turn comes when it is the first in its other lines, too
+			if w.process != 0 || !w.first() {
+				break // its own process serves it; or it is not the first in its other lines
 			}
 			if w.hasEnded() {
 				// It is about to leave. What it would get for a moment could keep
@@ -238,9 +254,7 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 
 // wake serves the line when its timer fires.
 func (g *gate) wake() {
-	g.home.mu.Lock()
-	defer g.home.mu.Unlock()
-	g.home.serveLocked(g)
+	g.home.change(background, func() { g.home.serveLocked(g) })
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
@@ -271,6 +285,9 @@ func (rl *RateLimiter) requoteLocked() {
 		for e := g.line.Front(); e != nil; e = next {
 			next = e.Next()
 			w := e.Value.(*waiter)
+			if w.process != 0 {
+				continue
+			}
 			if b := rl.weighLocked(w.requests); b.Never {
 				rl.concludeLocked(w, b)
 			}
@@ -303,6 +320,6 @@ func (rl *RateLimiter) renameLocked() {
 		rl.standDownLocked(w)
 	}
 	for _, w := range waiters {
-		rl.queueLocked(w, rl.weighLocked(w.requests))
+		rl.queueLocked(w, rl.demandsRLocked(w.requests))
 	}
 }

@@ -208,7 +208,7 @@ func (w *rowWriter) begin() error {
 }
 
 // lastRows returns the largest rowids.
-func lastRows(tx *sql.Tx) (last rowids, err error) {
+func lastRows(tx querier) (last rowids, err error) {
 	err = tx.QueryRow(`SELECT (SELECT ifnull(max(rowid), 0) FROM requests), (SELECT ifnull(max(rowid), 0) FROM tokens),
 		(SELECT ifnull(max(rowid), 0) FROM daily)`).Scan(&last.requests, &last.tokens, &last.daily)
 	return last, err

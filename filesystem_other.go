@@ -1,0 +1,6 @@
+//go:build !(linux || darwin || windows)
+
+package ratelimit
+
+// checkLocalFileSystem checks nothing here.
+func checkLocalFileSystem(string) error { return nil }

@@ -1,0 +1,31 @@
+package ratelimit
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"golang.org/x/sys/windows"
+)
+
+// checkLocalFileSystem returns an error if dir is on another machine's disk.
+func checkLocalFileSystem(dir string) error {
+	full, err := filepath.Abs(dir)
+	if err == nil {
+		full, err = filepath.EvalSymlinks(full)
+	}
+	if err != nil {
+		return fmt.Errorf("check file system: %w", err)
+	}
+	volume := filepath.VolumeName(full)
+	if isUNC(volume) {
+		return fmt.Errorf("folder %s is on a network share: %w", dir, errRemoteFileSystem)
+	}
+	root, err := windows.UTF16PtrFromString(volume + `\`)
+	if err != nil {
+		return fmt.Errorf("check file system of %s: %w", dir, err)
+	}
+	if windows.GetDriveType(root) == windows.DRIVE_REMOTE {
+		return fmt.Errorf("folder %s is on a network drive: %w", dir, errRemoteFileSystem)
+	}
+	return nil
+}

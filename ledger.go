@@ -1,0 +1,584 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+)
+
+// ledger makes one quota of all limiters that share a database. The file holds what
+// happened, as a list of events; each limiter holds what follows from them, in its own
+// memory, which is where it decides. So a call reads what is new, and never a window.
+//
+// A change is one step of all processes: it takes the turn, reads what others have
+// written, decides and charges in memory, writes that down, and gives the turn up. The
+// turn is a lock in the process and one on a file beside the database, because SQLite
+// itself lets those wait longest who have waited longest.
+//
+// When the file fails, steps go on in memory alone, and what they would have written is
+// kept in the outbox until it is back.
+type ledger struct {
+	rl       *RateLimiter
+	reporter *reporter
+	path     string
+	options  ledgerOptions
+	id       int64 // this limiter among those that share the file
+	machine  machineClock
+
+	turn chan struct{} // empty while somebody has the turn
+	lock *turnLock     // guarded by the turn
+	life *lifeLock
+	file *ledgerFile // nil when it is closed; changed only by who has the turn, and reading
+
+	reading sync.Mutex // one reader at a time; after the turn, before RateLimiter.mu
+	version int64      // of the file when it was last read; guarded by reading
+	checkAt int64      // the instant from which the stamp is not relied on; guarded by reading
+
+	down   atomic.Bool // the file failed
+	closed atomic.Bool
+
+	recovery   // guarded by the turn
+	goroutines sync.WaitGroup
+
+	// The rest is guarded by RateLimiter.mu.
+	err       error // why the file is down
+	seen      int64 // events up to here were applied,
+	seenAt    int64 // as of this instant
+	lastN     int64 // of this limiter's own events
+	outbox    []*event
+	peers     map[int64]*peer // everybody who holds something; this limiter, too
+	trail     trail
+	dropable  []int64 // events off the trail that are in force no more
+	file0     string  // which file this memory follows
+	told      []*waiter
+	usedUntil int64 // all minutes count as used until this instant; 0 for none
+	keep      int64 // how long an event is kept for the minute, in nanoseconds
+	stirred   bool  // others made a change since the lines were last served,
+	requoted  bool  // and one of a quota
+	adopting  *belongings
+	abandoned []*Reservation // that are garbage, and not settled
+	sweepAt   int64
+	watching  bool // a goroutine looks for changes, because somebody waits
+	renewAt   int64
+	renewing  *time.Timer
+	leased    bool            // the timer runs
+	quotas    map[string]bool // the models of which the file has one
+	peersAt   int64           // when peers are to be looked after again
+}
+
+// ledgerOptions are those fields of Config that are the ledger's.
+type ledgerOptions struct {
+	durability string
+	ttl        time.Duration
+	failClosed bool
+	freshStart bool
+}
+
+// The values of Config.Durability.
+const (
+	durableProcess = "process"
+	durablePower   = "power"
+)
+
+const defaultLeaseTTL = 10 * time.Second
+
+// peer is what one process holds.
+type peer struct {
+	open  map[int64]*held
+	waits map[int64]*waiter
+}
+
+// held is a reservation that is not settled.
+type held struct {
+	other  *Reservation              // of another process, or
+	own    weak.Pointer[Reservation] // of this one
+	seq    int64                     // where the event is in the file
+	passed bool                      // it is kept there only because it is open
+}
+
+func (h *held) reservation() *Reservation {
+	if h.other != nil {
+		return h.other
+	}
+	return h.own.Value()
+}
+
+func (s *ledger) peerLocked(process int64) *peer {
+	p := s.peers[process]
+	if p == nil {
+		p = &peer{open: make(map[int64]*held), waits: make(map[int64]*waiter)}
+		s.peers[process] = p
+	}
+	return p
+}
+
+// openLedger opens the database for a limiter that shares it, and takes over what it
+// holds.
+func openLedger(rl *RateLimiter, path string, cfg Config) error {
+	s := &ledger{
+		rl: rl,
+		options: ledgerOptions{
+			durability: cfg.Durability, ttl: cfg.LeaseTTL,
+			failClosed: cfg.FailClosed, freshStart: cfg.FreshStart,
+		},
+		id:       rand.Int64N(1<<62) + 1,
+		machine:  readMachineClock(&rl.clock),
+		turn:     make(chan struct{}, 1),
+		reporter: newReporter(cfg.OnError),
+		peers:    make(map[int64]*peer),
+		quotas:   make(map[string]bool),
+		keep:     rl.span(),
+	}
+	if s.options.ttl == 0 {
+		s.options.ttl = defaultLeaseTTL
+	}
+	if err := s.open(path, cfg.Quotas); err != nil {
+		s.reporter.stop()
+		return fmt.Errorf("open shared database: %w", err)
+	}
+	rl.ledger = s
+	return nil
+}
+
+func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
+	if err := checkPath(path); err != nil {
+		return err
+	}
+	if s.path, err = resolveTarget(absolute(path)); err != nil {
+		return err
+	}
+	folder := filepath.Dir(s.path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	if err := checkLocalFileSystem(folder); err != nil {
+		return err
+	}
+	if s.lock, err = openTurnLock(s.path + ".lock"); err != nil {
+		return err
+	}
+	if err = s.lock.lock(busyFor); err != nil {
+		s.lock.close()
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	defer func() {
+		if err != nil {
+			s.file.close()
+			s.lock.unlock()
+			s.lock.close()
+			s.life.release()
+		}
+	}()
+	if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
+		return err
+	}
+	if err := s.openFile(busyFor); err != nil {
+		return err
+	}
+	if err := s.join(func() { s.declareLocked(quotas) }); err != nil {
+		return explainFile(s.path, err)
+	}
+	if err := s.lock.unlock(); err != nil {
+		return err
+	}
+	s.turn <- struct{}{}
+	return nil
+}
+
+// declareLocked writes the quotas that the program said itself.
+func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
+	for model, q := range quotas {
+		current, ok := s.rl.Quotas[model]
+		if supplied, isSupplied := s.rl.supplied[model]; ok && isSupplied && current == supplied && current == q {
+			continue // the file says the same
+		}
+		s.rl.Quotas[model] = q
+		delete(s.rl.supplied, model)
+		s.noteQuotaLocked(model, q)
+	}
+}
+
+// lifePath is the file that a limiter keeps locked as long as it lives.
+func (s *ledger) lifePath(process int64) string {
+	return fmt.Sprintf("%s.%016x.life", s.path, process)
+}
+
+// do makes a change: work is called with RateLimiter.mu held, once, when memory knows all
+// that others have done, and nobody else makes a change meanwhile. It returns when the
+// change is in the file, or in the outbox because the file failed. It fails only where
+// ctx ends before the turn comes, and work was not called then.
+func (s *ledger) do(ctx context.Context, work func()) error {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.turn <- struct{}{} }()
+	return s.step(ctx, work)
+}
+
+// step is do for who has the turn in this process.
+func (s *ledger) step(ctx context.Context, work func()) error {
+	if s.file == nil || s.down.Load() {
+		s.inMemory(work)
+		return nil
+	}
+	worked := false
+	err := s.begin(ctx)
+	if err == nil {
+		worked, err = s.inFile(work)
+		if unlockErr := s.lock.unlock(); err == nil {
+			err = unlockErr
+		}
+	}
+	if err != nil && !worked && ctx.Err() != nil {
+		return ctx.Err() // the file may be all right
+	}
+	if err != nil {
+		s.fail(err)
+		if !worked {
+			s.inMemory(work)
+			return nil
+		}
+	}
+	s.tell()
+	return nil
+}
+
+// inMemory makes a change while the file is down.
+func (s *ledger) inMemory(work func()) {
+	s.rl.mu.Lock()
+	s.settleAbandonedLocked()
+	work()
+	s.rl.mu.Unlock()
+	s.tell()
+}
+
+// tell lets those go on whose wait has ended. It comes after the change was written,
+// because what they got must be in the file by then.
+func (s *ledger) tell() {
+	s.rl.mu.Lock()
+	told := s.told
+	s.told = nil
+	s.rl.mu.Unlock()
+	for _, w := range told {
+		close(w.done)
+	}
+}
+
+// begin takes the turn of all processes, and begins a transaction.
+func (s *ledger) begin(ctx context.Context) error {
+	most := lockedFor
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, max(time.Until(deadline), 0))
+	}
+	if err := s.lock.lock(most); err != nil {
+		return err
+	}
+	err := s.lock.inPlace()
+	if err == nil {
+		err = s.file.inPlace()
+	}
+	if err == nil {
+		err = s.file.begin(most)
+	}
+	if err != nil {
+		s.lock.unlock()
+	}
+	return err
+}
+
+// inFile makes a change within a transaction, and ends that. Once work was called the
+// change is in memory and in the outbox, whatever else fails.
+func (s *ledger) inFile(work func()) (worked bool, err error) {
+	s.rl.mu.RLock()
+	seen := s.seen
+	s.rl.mu.RUnlock()
+	var news []*event
+	if err := s.file.writer.eventsAfter(seen, func(e *event) { news = append(news, e) }); err != nil {
+		s.file.rollback()
+		return false, err
+	}
+	s.rl.mu.Lock()
+	s.applyNewsLocked(news)
+	s.serveLocked()
+	s.settleAbandonedLocked()
+	work()
+	b := s.batchLocked()
+	s.rl.mu.Unlock()
+	if len(b.events) == 0 && !b.renew {
+		s.file.rollback()
+		return true, nil
+	}
+	if err := b.write(s); err != nil {
+		s.file.rollback()
+		return true, err
+	}
+	if err := s.file.commit(); err != nil {
+		return true, err
+	}
+	s.lock.stamp(b.last())
+	s.rl.mu.Lock()
+	for i, e := range b.events {
+		s.confirmLocked(e.key(), b.first+int64(i))
+	}
+	s.rl.mu.Unlock()
+	return true, nil
+}
+
+// serveLocked serves those who wait after others have made changes.
+func (s *ledger) serveLocked() {
+	switch {
+	case s.requoted:
+		s.rl.requoteLocked()
+	case s.stirred:
+		s.rl.serveAllLocked()
+	}
+	s.requoted, s.stirred = false, false
+}
+
+// ledgerBatch is what one transaction writes.
+type ledgerBatch struct {
+	events []*event
+	first  int64      // the place of the first of them
+	drops  [][2]int64 // from and to which place events are to be deleted
+	now    int64      // in UnixNano
+	sweep  bool
+	renew  bool
+	mono   int64
+}
+
+// batchLocked notes what is to be written. Only a transaction that adds an event deletes
+// any, so that the last place in the file is never given twice.
+func (s *ledger) batchLocked() ledgerBatch {
+	instant := s.rl.clock.sync()
+	b := ledgerBatch{
+		events: s.outbox, first: s.seen + 1,
+		now: instant + s.rl.clock.wall, mono: s.machine.of(instant),
+		renew: instant >= s.renewAt && s.holdsLocked(),
+	}
+	if len(b.events) > 0 {
+		b.drops = s.trail.expired(s, instant)
+		if instant >= s.sweepAt {
+			b.sweep, s.sweepAt = true, instant+minute
+		}
+	}
+	if b.renew {
+		s.renewAt = instant + int64(s.options.ttl)/3
+	}
+	return b
+}
+
+// last is the last place in the file when the batch is written.
+func (b *ledgerBatch) last() int64 { return b.first + int64(len(b.events)) - 1 }
+
+func (b *ledgerBatch) write(s *ledger) error {
+	w := s.file.writer
+	for i, e := range b.events {
+		if err := w.write(e, b.first+int64(i)); err != nil {
+			return err
+		}
+	}
+	for _, d := range b.drops {
+		if err := w.drop(d[0], d[1]); err != nil {
+			return fmt.Errorf("drop events: %w", err)
+		}
+	}
+	if b.sweep {
+		if err := w.sweep(b.now); err != nil {
+			return fmt.Errorf("sweep: %w", err)
+		}
+	}
+	if b.renew {
+		if err := w.renew(s.id, b.now, b.mono, s.options.ttl); err != nil {
+			return fmt.Errorf("renew lease: %w", err)
+		}
+	}
+	return nil
+}
+
+// confirmLocked notes that an own event is in the file.
+func (s *ledger) confirmLocked(key eventKey, seq int64) {
+	for i, e := range s.outbox {
+		if e.key() != key {
+			continue
+		}
+		if i == 0 {
+			s.outbox = s.outbox[1:]
+		} else {
+			s.outbox = append(append([]*event(nil), s.outbox[:i]...), s.outbox[i+1:]...)
+		}
+		e.seq = seq
+		s.trail.push(e)
+		if p := s.peers[e.process]; p != nil && e.kind == eventReserve {
+			if h := p.open[e.n]; h != nil {
+				h.seq = seq
+			}
+		}
+		break
+	}
+	s.seen = max(s.seen, seq)
+}
+
+// applyNewsLocked applies what others have written.
+func (s *ledger) applyNewsLocked(news []*event) {
+	instant := s.rl.clock.sync()
+	for _, e := range news {
+		if e.seq <= s.seen {
+			continue // by somebody who read it meanwhile
+		}
+		if e.process == s.id {
+			s.confirmLocked(e.key(), e.seq)
+			continue
+		}
+		s.dateLocked(e, instant, s.seenAt)
+		s.applyLocked(e, instant)
+		s.trail.push(e)
+		s.seen = e.seq
+		s.stirred = true
+	}
+	s.seenAt = instant
+}
+
+// fresh brings memory up to date with the file, as far as that has changed.
+func (s *ledger) fresh() {
+	if s.down.Load() || s.closed.Load() {
+		return
+	}
+	err := s.catchUp()
+	if err == nil {
+		s.lookAfterPeers()
+		return
+	}
+	if !isBusy(err) {
+		s.do(background, func() {}) // finds out what is wrong
+	}
+}
+
+// checkEvery is how long the stamp is relied on.
+const checkEvery = int64(10 * time.Millisecond)
+
+// catchUp reads what is new. The stamp in the lock file tells nearly always that nothing
+// is, in a tenth of the time of the question to SQLite; but it may be missing where a
+// process was killed after it wrote, and it does not tell that the file is gone.
+func (s *ledger) catchUp() error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.file == nil {
+		return nil
+	}
+	s.rl.mu.RLock()
+	seen, instant := s.seen, s.rl.clock.now()
+	s.rl.mu.RUnlock()
+	if instant < s.checkAt && s.lock.stamped(seen) {
+		return nil
+	}
+	s.checkAt = instant + checkEvery
+	if err := s.file.inPlace(); err != nil {
+		return err
+	}
+	version, err := s.file.reader.number("PRAGMA data_version")
+	if err != nil || version == s.version {
+		return err
+	}
+	var news []*event
+	if err := s.file.reader.eventsAfter(seen, func(e *event) { news = append(news, e) }); err != nil {
+		return err
+	}
+	s.version = version
+	if len(news) > 0 {
+		s.rl.mu.Lock()
+		s.applyNewsLocked(news)
+		s.rl.mu.Unlock()
+	}
+	return nil
+}
+
+// overrule denies what the state of the ledger does not permit.
+func (s *ledger) overrule(d *Decision) {
+	if d.Code == DecisionInvalidTokens {
+		return
+	}
+	if s.closed.Load() {
+		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
+	} else if s.refuses() {
+		d.Allowed, d.Never, d.RetryAfter = false, false, 0
+		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
+	}
+}
+
+// refuses reports whether nothing is admitted because the file is down.
+func (s *ledger) refuses() bool { return s.options.failClosed && s.down.Load() }
+
+// Err returns why the shared database cannot be used at present; nil while it can, and
+// without Config.Shared. As long as it cannot, decisions are made on what this process
+// last knew and what it charged itself, or denied with Config.FailClosed, and what it
+// charges is written when the database is back. It is safe for concurrent use.
+func (rl *RateLimiter) Err() error {
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	if rl.ledger == nil {
+		return nil
+	}
+	return rl.ledger.err
+}
+
+// explainFile names the file in an error, and gives those that mean a damaged file the
+// name that callers match.
+func explainFile(path string, err error) error { return (&sqliteStore{path: path}).explain(err) }
+
+// change makes a change, as one step of all processes where the limiter shares a
+// database. It fails only where ctx ends before it comes to that.
+func (rl *RateLimiter) change(ctx context.Context, work func()) error {
+	if rl.ledger != nil {
+		return rl.ledger.do(ctx, work)
+	}
+	rl.mu.Lock()
+	work()
+	rl.mu.Unlock()
+	return nil
+}
+
+// close gives up what this limiter holds, and closes the file. What could not be written
+// is lost, and named in the error.
+func (s *ledger) close() error {
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	if s.closed.Load() {
+		return nil
+	}
+	if s.down.Load() {
+		s.recover()
+	}
+	s.step(background, func() {
+		s.endLinesLocked()
+		s.noteNowLocked(&event{kind: eventGone, ref: s.id}, nil)
+		s.closed.Store(true)
+	})
+	s.stopRecovery()
+	s.rl.mu.Lock()
+	lost, cause := len(s.outbox), s.err
+	if s.renewing != nil {
+		s.renewing.Stop()
+	}
+	s.rl.mu.Unlock()
+
+	s.reading.Lock()
+	err := s.file.close()
+	s.file = nil
+	s.reading.Unlock()
+	err = errors.Join(err, s.life.release(), s.lock.close())
+	s.reporter.stop()
+	if lost > 0 {
+		err = errors.Join(fmt.Errorf("%d changes could not be written: %w", lost, cause), err)
+	}
+	return err
+}

@@ -1,0 +1,170 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"weak"
+)
+
+// noteLocked puts an event that this limiter has just done in memory into the outbox. A
+// window is the one whose day it may have changed.
+func (s *ledger) noteLocked(e *event, w *window) {
+	if s.closed.Load() {
+		return
+	}
+	e.process = s.id
+	if e.n == 0 {
+		s.lastN++
+		e.n = s.lastN
+	}
+	if e.kind != eventCooldown {
+		e.wall = e.at + s.rl.clock.wall
+	}
+	e.mono = s.machine.of(e.at)
+	if w != nil {
+		e.day, e.hasDay = usageDayOf(w), true
+	}
+	s.outbox = append(s.outbox, e)
+}
+
+// noteNowLocked notes an event of this moment.
+func (s *ledger) noteNowLocked(e *event, w *window) {
+	e.at = s.rl.clock.sync()
+	s.noteLocked(e, w)
+}
+
+// noteReservationLocked notes that a reservation was made.
+func (s *ledger) noteReservationLocked(r *Reservation) {
+	e := &event{kind: eventReserve, model: r.gate.name, at: r.instant, requests: 1, amount: r.amount}
+	s.noteLocked(e, r.window)
+	r.more().entry = e.n
+	s.peerLocked(s.id).open[e.n] = &held{own: weak.Make(r)}
+	s.keepLeaseLocked()
+}
+
+// noteSettledLocked notes how a reservation is settled, whose window was changed.
+func (s *ledger) noteSettledLocked(r *Reservation, used amount, refund bool) {
+	if r.extra == nil || r.extra.entry == 0 {
+		return
+	}
+	e := &event{kind: eventRelease, ref: r.extra.entry, model: r.gate.name}
+	var w *window
+	if stats := s.rl.State[r.gate.name]; stats != nil && (refund || used != r.amount) {
+		w = stats.window
+	}
+	switch {
+	case refund:
+		e.kind = eventCancel
+	case used != r.amount:
+		// Where the charge has left the window nothing is found to be amended, and what
+		// came on top is an event of its own.
+		e.kind, e.amount = eventAmend, used.held()
+	}
+	s.noteNowLocked(e, w)
+	s.closeHeldLocked(s.id, r.extra.entry)
+}
+
+// noteMovedLocked notes that the charge of a reservation counts at another time now.
+func (s *ledger) noteMovedLocked(r *Reservation, w *window) {
+	if r.extra == nil || r.extra.entry == 0 {
+		return
+	}
+	s.noteLocked(&event{
+		kind: eventMove, ref: r.extra.entry, model: r.gate.name, at: r.instant, requests: 1, amount: r.amount,
+	}, w)
+}
+
+// noteQuotaLocked notes a quota. One that is out of range stays with this limiter: the
+// others could not read it.
+func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
+	if q.validate(model) != nil {
+		return
+	}
+	s.noteNowLocked(&event{kind: eventQuota, model: model, text: quotaText(q)}, nil)
+	s.quotas[model] = true
+}
+
+// hasQuotaLocked reports whether the file has a quota of a model.
+func (s *ledger) hasQuotaLocked(model string, _ ModelQuota) bool { return s.quotas[model] }
+
+// noteWaitLocked notes that somebody stands in line.
+func (s *ledger) noteWaitLocked(w *waiter, b *batch) {
+	requests := make([]Request, len(w.requests))
+	for i, req := range w.requests {
+		req.Model = b.demands[b.of[i]].name
+		requests[i] = req
+	}
+	e := &event{kind: eventWait, text: requestsText(requests)}
+	s.noteNowLocked(e, nil)
+	w.ticket, w.passed = e.n, 0
+	s.peerLocked(s.id).waits[e.n] = w
+	s.keepLeaseLocked()
+	s.watchLocked()
+}
+
+// noteLeftLocked notes that somebody does not wait any more.
+func (s *ledger) noteLeftLocked(w *waiter) {
+	if w.ticket == 0 {
+		return
+	}
+	s.noteNowLocked(&event{kind: eventLeave, ref: w.ticket}, nil)
+	s.closeWaitLocked(s.id, w.ticket)
+	w.ticket = 0
+}
+
+// abandonLocked has a reservation settled that is garbage, at its estimate. It is called
+// from a finalizer, which may wait for nothing, nor touch what belongs to a bubble of
+// testing/synctest: there the next change settles it.
+func (s *ledger) abandonLocked(r *Reservation) {
+	s.abandoned = append(s.abandoned, r)
+	if c := &s.rl.clock; c.ref != c.ref.Round(0) {
+		go s.do(background, func() {})
+	}
+}
+
+func (s *ledger) settleAbandonedLocked() {
+	abandoned := s.abandoned
+	s.abandoned = nil
+	for _, r := range abandoned {
+		s.rl.settleLocked(r, r.amount, false)
+	}
+}
+
+// reserve is RateLimiter.reserve. Where calls in flight deny, it makes sure that they
+// are calls of processes that live.
+func (s *ledger) reserve(ctx context.Context, d *Decision, model string, a *ask) (made *Reservation, err error) {
+	for {
+		err = s.do(ctx, func() { made = s.rl.reserveLocked(d, model, a) })
+		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
+			break
+		}
+		*d = Decision{}
+	}
+	s.rl.watch(made)
+	return made, err
+}
+
+// endLinesLocked refuses all who wait, because the limiter is closed.
+func (s *ledger) endLinesLocked() {
+	p := s.peers[s.id]
+	if p == nil {
+		return
+	}
+	for _, w := range p.waits {
+		s.rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
+	}
+}
+
+// flush brings memory and file together now, and returns why that is not possible.
+func (s *ledger) flush() error {
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	if s.closed.Load() {
+		return ErrClosed
+	}
+	if s.down.Load() {
+		return s.recover()
+	}
+	s.step(background, func() {})
+	return s.rl.Err()
+}

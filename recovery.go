@@ -1,0 +1,441 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+const (
+	// The pauses between two attempts to use the file again grow from the first to the
+	// last.
+	firstRecovery = 100 * time.Millisecond
+	lastRecovery  = time.Second
+
+	// recreateAfter is how long a file must be missing before it is made anew: somebody
+	// may be about to put it back.
+	recreateAfter = time.Second
+)
+
+// recovery is how a ledger gets back to its file. Whoever has the turn guards it.
+type recovery struct {
+	timer   *time.Timer
+	pause   time.Duration
+	ended   bool
+	suspect bool      // the file may be damaged
+	missing time.Time // since when it is; zero when it is there
+	started bool      // a new file is to begin as if all were used
+}
+
+// fail notes that the file cannot be used. From then on memory alone decides.
+func (s *ledger) fail(err error) {
+	err = explainFile(s.path, err)
+	s.suspect = s.suspect || isDamage(err)
+	s.rl.mu.Lock()
+	s.err = err
+	if !s.down.Swap(true) {
+		// The others cannot be heard, so nobody waits for them.
+		for process, p := range s.peers {
+			for n, w := range p.waits {
+				if w.process != 0 {
+					s.closeWaitLocked(process, n)
+					s.rl.standDownLocked(w)
+				}
+			}
+		}
+		s.rl.serveAllLocked()
+	}
+	s.rl.mu.Unlock()
+	s.reporter.report(err)
+	if s.ended {
+		return
+	}
+	s.pause = min(max(2*s.pause, firstRecovery), lastRecovery)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(s.pause, s.tryRecovery)
+	} else {
+		s.timer.Reset(s.pause)
+	}
+}
+
+// isDamage reports whether an error means that the content of the file is damaged, and
+// not that it is of somebody else.
+func isDamage(err error) bool {
+	switch sqliteCode(err) {
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
+		return true
+	}
+	return errors.Is(err, errIntegrity)
+}
+
+func (s *ledger) tryRecovery() {
+	<-s.turn
+	defer func() { s.turn <- struct{}{} }()
+	s.recover()
+}
+
+func (s *ledger) stopRecovery() {
+	s.ended = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// recover uses the file again if that is possible. The turn must be held.
+func (s *ledger) recover() error {
+	if !s.down.Load() || s.ended {
+		return nil
+	}
+	if err := s.rejoin(); err != nil {
+		s.fail(err)
+		return err
+	}
+	s.pause = 0
+	s.rl.mu.Lock()
+	s.err = nil
+	s.down.Store(false)
+	s.rl.mu.Unlock()
+	return s.step(background, func() {}) // serves those who wait
+}
+
+// rejoin opens what has to be opened again, and brings memory and file together.
+func (s *ledger) rejoin() error {
+	if err := s.lock.inPlace(); err != nil {
+		if err := s.relock(); err != nil {
+			return err
+		}
+	}
+	if err := s.lock.lock(lockedFor); err != nil {
+		return err
+	}
+	defer s.lock.unlock()
+	same := s.file != nil && !s.suspect && s.file.inPlace() == nil
+	if same {
+		// To bring memory and file together costs more than to find out whether that can
+		// be written.
+		if err := s.probe(); err != nil {
+			return err
+		}
+	} else if err := s.reopen(); err != nil {
+		return err
+	}
+	s.missing = time.Time{}
+	if lifeOf(s.lifePath(s.id)) == lifeUnknown {
+		s.life.release()
+		var err error
+		if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
+			return err
+		}
+	}
+	return s.join(nil)
+}
+
+// probe writes a little to the file.
+func (s *ledger) probe() error {
+	if err := s.file.begin(lockedFor); err != nil {
+		return err
+	}
+	s.rl.mu.Lock()
+	instant := s.rl.clock.sync()
+	wall := s.rl.clock.wall
+	s.rl.mu.Unlock()
+	if err := s.file.writer.renew(s.id, instant+wall, s.machine.of(instant), s.options.ttl); err != nil {
+		s.file.rollback()
+		return err
+	}
+	return s.file.commit()
+}
+
+// relock opens the lock again, where its file was moved or deleted.
+func (s *ledger) relock() error {
+	if _, err := os.Stat(filepath.Dir(s.path)); errors.Is(err, fs.ErrNotExist) {
+		if err := s.waitForFile(err); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(filepath.Dir(s.path), 0o700); err != nil {
+			return err
+		}
+	}
+	lock, err := openTurnLock(s.path + ".lock")
+	if err != nil {
+		return err
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	s.lock.close()
+	s.lock = lock
+	return nil
+}
+
+// waitForFile returns the error that a file is missing until it is time to do something.
+func (s *ledger) waitForFile(err error) error {
+	if s.missing.IsZero() {
+		s.missing = time.Now()
+	}
+	if time.Since(s.missing) < recreateAfter {
+		return err
+	}
+	return nil
+}
+
+// reopen opens the file that is at the path now, or a new one.
+func (s *ledger) reopen() error {
+	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+		if err := s.waitForFile(err); err != nil {
+			return err
+		}
+	}
+	if s.file != nil {
+		s.reading.Lock()
+		s.file.close()
+		wal := s.file.wal
+		replaced := s.file.inPlace() != nil
+		s.file = nil
+		s.reading.Unlock()
+		// A log that belongs to the file which was there before would be written into
+		// the one which took its place.
+		if info, err := os.Stat(s.path + "-wal"); replaced && err == nil && wal != nil && os.SameFile(info, wal) {
+			stamp := asideStamp()
+			os.Rename(s.path+"-wal", s.path+".stale-"+stamp+"-wal")
+			os.Remove(s.path + "-shm")
+		}
+	}
+	return s.openFile(lockedFor)
+}
+
+// openFile opens the file. One that is damaged is set aside, and a new one takes its
+// place. The turn must be held in all processes.
+func (s *ledger) openFile(most time.Duration) error {
+	for began, aside := time.Now(), false; ; {
+		f, err := openLedgerFile(s.path, s.options.synchronous())
+		if err == nil {
+			s.reading.Lock()
+			s.file, s.version = f, -1
+			s.reading.Unlock()
+			s.suspect = false
+			return nil
+		}
+		switch {
+		case isBusy(err) && time.Since(began) < most:
+			time.Sleep(20 * time.Millisecond)
+		case isDamage(err) && !aside:
+			name, asideErr := setAside(s.path)
+			if asideErr != nil {
+				return errors.Join(explainFile(s.path, err), asideErr)
+			}
+			s.reporter.report(fmt.Errorf("shared database was damaged and is now %s: %w", name, explainFile(s.path, err)))
+			aside, s.started = true, !s.options.freshStart
+		default:
+			return explainFile(s.path, err)
+		}
+	}
+}
+
+// synchronous is the setting of SQLite that Config.Durability asks for.
+func (o *ledgerOptions) synchronous() string {
+	if o.durability == durablePower {
+		return "FULL"
+	}
+	return "NORMAL"
+}
+
+func asideStamp() string { return time.Now().UTC().Format("20060102T150405.000000000Z") }
+
+// setAside gives a damaged database another name, with the files that belong to it.
+func setAside(path string) (name string, err error) {
+	name = path + ".corrupt-" + asideStamp()
+	// The log goes last: without its database it is not used, and deleted by SQLite.
+	for _, suffix := range []string{"", "-shm", "-wal"} {
+		if err := os.Rename(path+suffix, name+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
+			return name, fmt.Errorf("set aside: %w", err)
+		}
+	}
+	return name, nil
+}
+
+// join makes memory and file agree, in a transaction of its own: memory becomes what the
+// file says, and what the file does not have is written. The turn must be held in all
+// processes.
+func (s *ledger) join(declare func()) error {
+	if err := s.file.begin(lockedFor); err != nil {
+		return err
+	}
+	w := s.file.writer
+	err := s.joinWithin(w, declare)
+	if err != nil {
+		s.file.rollback()
+		return err
+	}
+	return nil
+}
+
+func (s *ledger) joinWithin(w *statements, declare func()) error {
+	img, err := w.readAll()
+	if err != nil {
+		return err
+	}
+	dead := s.deadIn(img)
+	if err := s.settleFacts(w, img); err != nil {
+		return err
+	}
+	s.rl.mu.Lock()
+	instant := s.rl.clock.sync()
+	for _, e := range img.events {
+		s.dateLocked(e, instant, math.MinInt64)
+	}
+	s.usedUntil = s.usedUntilLocked(img.facts, instant)
+	s.adoptLocked(img)
+	for _, id := range dead {
+		s.buryLocked(id)
+		s.noteNowLocked(&event{kind: eventGone, ref: id}, nil)
+	}
+	if declare != nil {
+		declare()
+	}
+	s.renewAt = math.MinInt64
+	b := s.batchLocked()
+	b.renew = true
+	s.rl.mu.Unlock()
+	if err := b.write(s); err != nil {
+		return err
+	}
+	if err := s.file.commit(); err != nil {
+		return err
+	}
+	s.lock.stamp(b.last())
+	s.rl.mu.Lock()
+	for i, e := range b.events {
+		s.confirmLocked(e.key(), b.first+int64(i))
+	}
+	s.rl.mu.Unlock()
+	for _, id := range dead {
+		buryLife(s.lifePath(id))
+	}
+	return nil
+}
+
+// deadIn returns the processes in the file that do not live any more.
+func (s *ledger) deadIn(img *image) (dead []int64) {
+	s.rl.mu.Lock()
+	instant := s.rl.clock.sync()
+	wall := instant + s.rl.clock.wall
+	s.rl.mu.Unlock()
+	mono := s.machine.of(instant)
+	if img.facts[factBoot] != s.machine.boot {
+		mono = 0
+	}
+	for _, l := range img.leases {
+		if l.process == s.id {
+			continue
+		}
+		switch lifeOf(s.lifePath(l.process)) {
+		case lifeDead:
+			dead = append(dead, l.process)
+		case lifeUnknown:
+			if !l.holds(wall, mono) {
+				dead = append(dead, l.process)
+			}
+		}
+	}
+	return dead
+}
+
+// settleFacts brings the facts up to date.
+func (s *ledger) settleFacts(w *statements, img *image) error {
+	set := func(name, value string) error {
+		img.facts[name] = value
+		return w.setFact(name, value)
+	}
+	if img.facts[factFile] == "" {
+		if err := set(factFile, strconv.FormatInt(rand.Int64(), 36)); err != nil {
+			return err
+		}
+	}
+	if err := s.settleBoot(w, img, set); err != nil {
+		return err
+	}
+	s.keep = max(s.rl.span(), factInt(img.facts, factSpan))
+	if s.keep > factInt(img.facts, factSpan) {
+		if err := set(factSpan, strconv.FormatInt(s.keep, 10)); err != nil {
+			return err
+		}
+	}
+	if !s.started {
+		return nil
+	}
+	s.rl.mu.Lock()
+	instant := s.rl.clock.sync()
+	wall := instant + s.rl.clock.wall
+	s.rl.mu.Unlock()
+	if err := set(factUsedWall, strconv.FormatInt(wall, 10)); err != nil {
+		return err
+	}
+	if err := set(factUsedMono, strconv.FormatInt(s.machine.of(instant), 10)); err != nil {
+		return err
+	}
+	s.started = false
+	return nil
+}
+
+// settleBoot makes the times of the machine in the file those since its present start.
+// While others use it that count from another start, in a container say, this limiter
+// goes by the wall clock.
+func (s *ledger) settleBoot(w *statements, img *image, set func(name, value string) error) error {
+	was := img.facts[factBoot]
+	if s.machine.boot == "" || was == s.machine.boot {
+		return nil
+	}
+	if was != "" {
+		for _, l := range img.leases {
+			if l.process != s.id && l.mono > 0 && lifeOf(s.lifePath(l.process)) == lifeAlive {
+				s.machine = machineClock{}
+				return nil
+			}
+		}
+	}
+	for _, statement := range []string{
+		"UPDATE ledger SET mono = 0 WHERE mono <> 0",
+		"UPDATE processes SET lease_mono = 0",
+	} {
+		if _, err := w.exec(statement); err != nil {
+			return err
+		}
+	}
+	for _, e := range img.events {
+		e.mono = 0
+	}
+	if err := set(factUsedMono, "0"); err != nil {
+		return err
+	}
+	return set(factBoot, s.machine.boot)
+}
+
+// usedUntilLocked returns until when the minutes count as used because a file was lost;
+// 0 when they do not.
+func (s *ledger) usedUntilLocked(facts map[string]string, instant int64) int64 {
+	e := event{wall: factInt(facts, factUsedWall), mono: factInt(facts, factUsedMono)}
+	if e.wall == 0 {
+		return 0
+	}
+	s.dateLocked(&e, instant, math.MinInt64)
+	if until := e.at + s.rl.span() + 1; until > instant {
+		return until
+	}
+	return 0
+}
+
+// usedAtLocked is usedUntil, as long as it lasts.
+func (s *ledger) usedAtLocked(instant int64) int64 {
+	if instant >= s.usedUntil {
+		s.usedUntil = 0
+	}
+	return s.usedUntil
+}

@@ -1,0 +1,372 @@
+package ratelimit
+
+import (
+	"maps"
+	"time"
+	"weak"
+)
+
+// dayChange is what an event adds to a model's day.
+type dayChange struct {
+	window           *window
+	requests, tokens int
+}
+
+// applyLocked does in memory what an event of another process says.
+func (s *ledger) applyLocked(e *event, instant int64) {
+	s.effectLocked(e, instant)
+	if e.hasDay {
+		s.setDayLocked(e.model, e.day, instant)
+	}
+}
+
+// mergeLocked is applyLocked for an event that others do not know yet: what it adds to
+// the day comes on top of what they have counted meanwhile.
+func (s *ledger) mergeLocked(e *event, instant int64) {
+	change := s.effectLocked(e, instant)
+	if w := change.window; w != nil {
+		if change.requests > 0 {
+			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
+		} else {
+			w.setDay(max(w.dayCount()+change.requests, 0), max(addSaturated(w.dayTokens(), change.tokens), 0))
+		}
+		e.day, e.hasDay = usageDayOf(w), true
+	}
+}
+
+// effectLocked does what an event says, but for the day. It returns what that is to
+// change by it.
+func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
+	switch e.kind {
+	case eventUse, eventReserve:
+		w, request, token := s.insertLocked(e, instant)
+		if e.kind == eventReserve {
+			s.holdLocked(e, e.n, w, request, token)
+		}
+		return dayChange{w, e.requests, e.total()}
+	case eventMove:
+		s.moveLocked(e, instant)
+	case eventAmend, eventRelease, eventCancel:
+		return s.settleOtherLocked(e)
+	case eventReset:
+		s.rl.forgetUsageLocked(e.model)
+	case eventCooldown:
+		until := time.Unix(0, e.wall)
+		if until.After(s.rl.clock.at(instant)) && until.After(s.rl.cooldowns[e.model]) {
+			if s.rl.cooldowns == nil {
+				s.rl.cooldowns = make(map[string]time.Time)
+			}
+			s.rl.cooldowns[e.model] = until
+		}
+	case eventQuota:
+		if q, err := quotaOf(e.text); err == nil {
+			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
+			s.quotas[e.model] = true
+			s.rl.quotaEra++
+			s.requoted = true
+		}
+	case eventWait:
+		s.standInLocked(e)
+	case eventLeave:
+		if w := s.peerLocked(e.process).waits[e.ref]; w != nil {
+			s.closeWaitLocked(e.process, e.ref)
+			s.rl.standDownLocked(w)
+		}
+	case eventGone:
+		s.buryLocked(e.ref)
+	case eventEvict:
+		s.evictLocked(e.ref)
+	}
+	return dayChange{}
+}
+
+// windowLocked returns the window that an event of a model goes to.
+func (s *ledger) windowLocked(model string, instant int64) *window {
+	rl := s.rl
+	stats := rl.stateLocked(model, true, instant, rl.clock.at(instant))
+	w := rl.windowLocked(model, stats, instant)
+	if w.gate == nil {
+		rl.gateLocked(model)
+	}
+	w.era = rl.era
+	return w
+}
+
+// insertLocked puts the charge of an event into its window, unless it counts no more.
+func (s *ledger) insertLocked(e *event, instant int64) (w *window, request, token int) {
+	w, request, token = s.windowLocked(e.model, instant), -1, -1
+	if instant-e.at > s.rl.span() {
+		return w, request, token
+	}
+	when := s.rl.clock.at(e.at)
+	if e.requests > 0 {
+		request = w.requests.insert(e.at, when)
+	}
+	token = w.tokens.insert(e.at, TokenEntry{Time: when, Count: e.total(), Input: e.input})
+	w.amounts.insert(token, e.amount)
+	w.usedAt = max(w.usedAt, e.at)
+	w.mirror(s.rl.span())
+	return w, request, token
+}
+
+// holdLocked notes that the charge is that of a reservation which is open.
+func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
+	r := &Reservation{gate: w.gate, amount: e.amount, days: w.days}
+	r.placeLocked(w, e.at, request, token)
+	w.gate.inFlight++
+	s.peerLocked(e.process).open[n] = &held{other: r, seq: e.seq}
+}
+
+// moveLocked moves the charge of a reservation. Where that is not known any more, its
+// event has been deleted: it counted no more when it was moved.
+func (s *ledger) moveLocked(e *event, instant int64) {
+	h := s.peerLocked(e.process).open[e.ref]
+	if h == nil || h.reservation() == nil {
+		w, request, token := s.insertLocked(e, instant)
+		s.holdLocked(e, e.ref, w, request, token)
+		return
+	}
+	r := h.reservation()
+	if w, request, token := s.rl.findLocked(r); w != nil {
+		w.removeCharge(request, token)
+	}
+	w, request, token := s.insertLocked(e, instant)
+	r.placeLocked(w, e.at, request, token)
+	r.days = w.days
+}
+
+// settleOtherLocked settles the reservation of another process as that has done.
+func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
+	h := s.peerLocked(e.process).open[e.ref]
+	if h == nil {
+		return change
+	}
+	s.closeHeldLocked(e.process, e.ref)
+	r := h.reservation()
+	if r == nil || r.settled {
+		return change
+	}
+	w, request, token := s.rl.findLocked(r)
+	if w != nil {
+		switch e.kind {
+		case eventAmend:
+			if token >= 0 {
+				w.setTokens(token, e.amount)
+			}
+			change = dayChange{w, 0, e.total() - r.amount.total()}
+		case eventCancel:
+			w.removeCharge(request, token)
+			change = dayChange{w, -1, -r.amount.total()}
+		}
+	}
+	s.rl.releaseLocked(r)
+	return change
+}
+
+// setDayLocked makes the day of a model the one that the file says.
+func (s *ledger) setDayLocked(model string, d usageDay, instant int64) {
+	w := s.windowLocked(model, instant)
+	if d.start != w.dayBegin {
+		if d.start >= w.dayEnd {
+			w.days++
+		}
+		w.stats.DayStart = dayTime(d.start)
+		w.settleDay(s.rl.clock.at(instant))
+	}
+	w.setDay(saturatedInt(d.count), saturatedInt(d.tokens))
+}
+
+// buryLocked ends what a process held.
+func (s *ledger) buryLocked(process int64) {
+	s.evictLocked(process)
+	p := s.peers[process]
+	if p == nil {
+		return
+	}
+	for n, h := range p.open {
+		s.closeHeldLocked(process, n)
+		r := h.reservation()
+		switch {
+		case r == nil || r.settled:
+		case process == s.id:
+			// The others took this process for dead. Its calls go on, without their
+			// slots.
+			r.more().slotless = true
+			r.gate.inFlight--
+		default:
+			s.rl.releaseLocked(r)
+		}
+	}
+	if process == s.id {
+		s.renewAt = 0
+		return
+	}
+	delete(s.peers, process)
+}
+
+// adoptLocked makes memory what the file says, and what this limiter knows beyond that:
+// what is in the outbox, and, when the file is another one than before, all of the trail
+// that it does not have. It leaves in the outbox what has to be written.
+func (s *ledger) adoptLocked(img *image) {
+	rl := s.rl
+	instant := rl.clock.sync()
+	inFile := make(map[eventKey]bool, len(img.events))
+	for _, e := range img.events {
+		inFile[e.key()] = true
+	}
+	var missing []*event
+	var days map[string]usageDay // that a file which took the place of another may have lost
+	if s.file0 != "" && s.file0 != img.facts[factFile] {
+		days = s.daysLocked()
+		for _, e := range s.trail.live() {
+			if !inFile[e.key()] && e.process != 0 {
+				missing = append(missing, e)
+			}
+		}
+	}
+	for _, e := range s.outbox {
+		if !inFile[e.key()] {
+			missing = append(missing, e)
+		}
+	}
+	own := s.takeDownLocked()
+
+	s.adoptQuotasLocked(img.quotas)
+	rl.State = make(map[string]*UsageStats)
+	rl.era++
+	rl.guests = guests{}
+	rl.cooldowns = nil
+	now := rl.clock.at(instant)
+	for model, until := range img.cooldowns {
+		if until.After(now) {
+			s.effectLocked(&event{kind: eventCooldown, model: model, wall: unixNano(until)}, instant)
+		}
+	}
+	s.peers = make(map[int64]*peer)
+	s.trail = trail{}
+	s.dropable = nil
+	s.seen = 0
+	s.adopting = own
+	for _, e := range img.events {
+		if e.kind != eventQuota && e.kind != eventCooldown { // the tables have those
+			s.effectLocked(e, instant)
+		}
+		s.trail.push(e)
+		s.seen = e.seq
+	}
+	for model, stats := range img.state {
+		s.setDayLocked(model, usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)}, instant)
+	}
+	s.outbox = nil
+	for _, e := range missing {
+		e.seq = 0
+		s.mergeLocked(e, instant)
+		s.outbox = append(s.outbox, e)
+	}
+	s.raiseDaysLocked(days, instant)
+	s.putBackLocked(own)
+	s.adopting = nil
+	s.file0 = img.facts[factFile]
+	s.seenAt = instant
+	s.requoted, s.stirred = true, true
+}
+
+// belongings are what this limiter itself has under way while memory is made anew.
+type belongings struct {
+	reservations map[int64]*Reservation
+	waits        map[int64]*waiter
+}
+
+// takeDownLocked empties all lines and slots.
+func (s *ledger) takeDownLocked() *belongings {
+	own := &belongings{make(map[int64]*Reservation), make(map[int64]*waiter)}
+	for process, p := range s.peers {
+		if process == s.id {
+			for n, h := range p.open {
+				if r := h.reservation(); r != nil {
+					own.reservations[n] = r
+				}
+			}
+			maps.Copy(own.waits, p.waits)
+		}
+		for _, w := range p.waits {
+			s.rl.standDownLocked(w)
+		}
+	}
+	for _, g := range s.rl.gates {
+		g.inFlight, g.bare = 0, true
+	}
+	return own
+}
+
+// putBackLocked gives the reservations of this limiter the places that their charges
+// have now, and removes gates where nobody is.
+func (s *ledger) putBackLocked(own *belongings) {
+	p := s.peerLocked(s.id)
+	for n, r := range own.reservations {
+		h := p.open[n]
+		switch {
+		case r.settled:
+			continue // what settled it is in the outbox
+		case h != nil:
+			was := h.other
+			r.gate, r.days = was.gate, was.days
+			r.window, r.instant, r.requestAt, r.tokenAt = was.window, was.instant, was.requestAt, was.tokenAt
+			h.other, h.own = nil, weak.Make(r)
+		default:
+			g := s.rl.gateLocked(r.gate.name)
+			g.inFlight++
+			r.gate = g
+			p.open[n] = &held{own: weak.Make(r)}
+		}
+	}
+	for n, w := range own.waits {
+		if p.waits[n] == nil { // the file has lost it
+			s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
+			p.waits[n] = w
+		}
+	}
+	for _, g := range s.rl.gates {
+		g.closeLocked()
+	}
+}
+
+// daysLocked returns the days as they are known.
+func (s *ledger) daysLocked() map[string]usageDay {
+	days := make(map[string]usageDay, len(s.rl.State))
+	for model, stats := range s.rl.State {
+		if w := stats.window; w != nil {
+			days[model] = usageDayOf(w)
+		}
+	}
+	return days
+}
+
+// raiseDaysLocked makes days no less than they were.
+func (s *ledger) raiseDaysLocked(days map[string]usageDay, instant int64) {
+	now := instant + s.rl.clock.wall
+	for model, was := range days {
+		w := s.windowLocked(model, instant)
+		is := usageDayOf(w)
+		if !was.currentIn(w.location, now) || is.count >= was.count && is.tokens >= was.tokens {
+			continue
+		}
+		if is.empty() {
+			is.start = was.start
+		}
+		is.start = min(is.start, was.start)
+		is.count, is.tokens = max(is.count, was.count), max(is.tokens, was.tokens)
+		s.setDayLocked(model, is, instant)
+		s.noteLocked(&event{kind: eventUse, model: model, at: instant}, w)
+	}
+}
+
+// adoptQuotasLocked takes over the quotas of the file. They win over those of profiles,
+// and over what was said before, because that was written there.
+func (s *ledger) adoptQuotasLocked(quotas map[string]ModelQuota) {
+	s.rl.supplyLocked(quotas)
+	clear(s.quotas)
+	for model := range quotas {
+		s.quotas[model] = true
+	}
+}

@@ -1,0 +1,116 @@
+package ratelimit
+
+// trail is the events that are in the file, as far as this limiter knows, in the order
+// of the file. It tells what may be deleted there, and what is missing when another file
+// takes the place of this one.
+type trail struct {
+	events []*event
+	head   int
+}
+
+func (t *trail) push(e *event) {
+	if t.head > 64 && t.head > len(t.events)/2 {
+		n := copy(t.events, t.events[t.head:])
+		clear(t.events[n:])
+		t.events, t.head = t.events[:n], 0
+	}
+	t.events = append(t.events, e)
+}
+
+func (t *trail) live() []*event { return t.events[t.head:] }
+
+const (
+	// trailSlack is how much longer than it counts an event is kept: another process
+	// may have a clock that is behind.
+	trailSlack = minute
+	// sweepFrom and sweepMost are how many events are deleted at a time. One by one
+	// would cost each change another page to be written.
+	sweepFrom = 32
+	sweepMost = 512
+)
+
+// expired takes those events off the trail that count no more, and returns where they
+// are in the file. Those that are still in force stay there, until closeHeld.
+func (t *trail) expired(s *ledger, instant int64) (ranges [][2]int64) {
+	n := 0
+	cut := instant - s.keep - trailSlack
+	for n < sweepMost && n < len(t.live()) && t.live()[n].at < cut {
+		n++
+	}
+	if n < sweepFrom {
+		n = 0
+	}
+	from, to := int64(0), int64(0)
+	for i, e := range t.live()[:n] {
+		t.events[t.head+i] = nil
+		switch {
+		case s.inForceLocked(e):
+			continue
+		case from != 0 && e.seq == to+1:
+		case from != 0:
+			ranges = append(ranges, [2]int64{from, to})
+			from = e.seq
+		default:
+			from = e.seq
+		}
+		to = e.seq
+	}
+	if from != 0 {
+		ranges = append(ranges, [2]int64{from, to})
+	}
+	t.head += n
+	for _, seq := range s.dropable {
+		ranges = append(ranges, [2]int64{seq, seq})
+	}
+	s.dropable = nil
+	return ranges
+}
+
+// inForceLocked reports whether nothing has ended yet what an event began, and notes
+// that the event is off the trail.
+func (s *ledger) inForceLocked(e *event) bool {
+	p := s.peers[e.process]
+	if p == nil || !e.opens() {
+		return false
+	}
+	if e.kind == eventWait {
+		w := p.waits[e.n]
+		if w != nil {
+			w.passed = e.seq
+		}
+		return w != nil
+	}
+	h := p.open[e.n]
+	if h != nil {
+		h.seq, h.passed = e.seq, true
+	}
+	return h != nil
+}
+
+// closeHeldLocked notes that a reservation holds no slot any more.
+func (s *ledger) closeHeldLocked(process, n int64) {
+	p := s.peers[process]
+	if p == nil {
+		return
+	}
+	if h := p.open[n]; h != nil {
+		if h.passed {
+			s.dropable = append(s.dropable, h.seq)
+		}
+		delete(p.open, n)
+	}
+}
+
+// closeWaitLocked notes that somebody does not wait any more.
+func (s *ledger) closeWaitLocked(process, n int64) {
+	p := s.peers[process]
+	if p == nil {
+		return
+	}
+	if w := p.waits[n]; w != nil {
+		if w.passed != 0 {
+			s.dropable = append(s.dropable, w.passed)
+		}
+		delete(p.waits, n)
+	}
+}
