@@ -28,7 +28,12 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 		return nil, err
 	}
 	var d Decision
-	if r := rl.reserve(&d, model, &ask{1, amount{promptTokens, outputTokens}}); r != nil {
+	a := &ask{1, amount{promptTokens, outputTokens}}
+	if rl.ledger != nil {
+		if r, err := rl.ledger.reserve(ctx, &d, model, a); r != nil || err != nil {
+			return r, err
+		}
+	} else if r := rl.reserve(&d, model, a); r != nil {
 		return r, nil
 	}
 	reservations, err := rl.wait(ctx, &waiter{

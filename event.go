@@ -39,6 +39,8 @@ const (
 	eventGone eventKind = 12
 	// eventEvict takes a process that does not answer out of all lines.
 	eventEvict eventKind = 13
+	// eventDay says how the day of a model is, where no charge has changed it.
+	eventDay eventKind = 14
 )
 
 // event is one row of the ledger: a change that some process made, in the order in which
@@ -53,8 +55,9 @@ type event struct {
 	model   string // the name under which it is counted
 
 	at       int64 // when it counts, as an instant of this limiter's time line
-	wall     int64 // the same, or when it ends, in UnixNano
+	wall     int64 // when it was made, or when it ends, in UnixNano
 	mono     int64 // the same in the time of the machine since it was started; 0 if unknown
+	age      int64 // how long before that it counts, in nanoseconds
 	requests int
 	amount
 

@@ -10,11 +10,11 @@ import (
 // checkLocalFileSystem returns an error if dir is on another machine's disk.
 func checkLocalFileSystem(dir string) error {
 	full, err := filepath.Abs(dir)
-	if err == nil {
-		full, err = filepath.EvalSymlinks(full)
-	}
 	if err != nil {
-		return fmt.Errorf("check file system: %w", err)
+		return fmt.Errorf("check file system of %s: %w", dir, err)
+	}
+	if target, err := filepath.EvalSymlinks(full); err == nil { // not possible on all volumes
+		full = target
 	}
 	volume := filepath.VolumeName(full)
 	if isUNC(volume) {

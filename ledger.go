@@ -173,7 +173,9 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 			s.file.close()
 			s.lock.unlock()
 			s.lock.close()
-			s.life.release()
+			if s.life != nil {
+				s.life.release()
+			}
 		}
 	}()
 	if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
@@ -238,8 +240,8 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 			err = unlockErr
 		}
 	}
-	if err != nil && !worked && ctx.Err() != nil {
-		return ctx.Err() // the file may be all right
+	if errors.Is(err, errNoTimeLeft) {
+		return context.DeadlineExceeded // the file may be all right
 	}
 	if err != nil {
 		s.fail(err)
@@ -273,16 +275,23 @@ func (s *ledger) tell() {
 	}
 }
 
+// errNoTimeLeft says that a caller's time was over before the turn came.
+var errNoTimeLeft = errors.New("no time left to wait for the turn")
+
 // begin takes the turn of all processes, and begins a transaction.
 func (s *ledger) begin(ctx context.Context) error {
 	most := lockedFor
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, max(time.Until(deadline), 0))
 	}
-	if err := s.lock.lock(most); err != nil {
+	err := s.lock.lock(most)
+	if errors.Is(err, errLockTimeout) && most < lockedFor {
+		return errNoTimeLeft
+	}
+	if err != nil {
 		return err
 	}
-	err := s.lock.inPlace()
+	err = s.lock.inPlace()
 	if err == nil {
 		err = s.file.inPlace()
 	}
@@ -565,7 +574,7 @@ func (s *ledger) close() error {
 	})
 	s.stopRecovery()
 	s.rl.mu.Lock()
-	lost, cause := len(s.outbox), s.err
+	lost, cause := s.unwrittenLocked(), s.err
 	if s.renewing != nil {
 		s.renewing.Stop()
 	}
@@ -577,7 +586,7 @@ func (s *ledger) close() error {
 	s.reading.Unlock()
 	err = errors.Join(err, s.life.release(), s.lock.close())
 	s.reporter.stop()
-	if lost > 0 {
+	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("%d changes could not be written: %w", lost, cause), err)
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const ledgerColumns = `process, n, kind, ref, model, wall, mono, requests, input, output,
+const ledgerColumns = `process, n, kind, ref, model, wall, mono, age, requests, input, output,
 	has_day, day_start, day_count, day_tokens, text`
 
 // eventsAfter reads the events behind a place of the ledger, in order.
@@ -16,7 +16,7 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 	return s.each(func(rows *sql.Rows) error {
 		var e event
 		var requests, input, output int64
-		if err := rows.Scan(&e.seq, &e.process, &e.n, &e.kind, &e.ref, &e.model, &e.wall, &e.mono, &requests, &input, &output,
+		if err := rows.Scan(&e.seq, &e.process, &e.n, &e.kind, &e.ref, &e.model, &e.wall, &e.mono, &e.age, &requests, &input, &output,
 			&e.hasDay, &e.day.start, &e.day.count, &e.day.tokens, &e.text); err != nil {
 			if sqliteCode(err) == 0 {
 				err = damaged("ledger: %w", err)
@@ -33,8 +33,8 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 
 // write stores an event, with what it changes in the other tables.
 func (s *statements) write(e *event, seq int64) error {
-	if _, err := s.exec("INSERT INTO ledger (seq, "+ledgerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		seq, e.process, e.n, int64(e.kind), e.ref, e.model, e.wall, e.mono, e.requests, e.input, e.output,
+	if _, err := s.exec("INSERT INTO ledger (seq, "+ledgerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		seq, e.process, e.n, int64(e.kind), e.ref, e.model, e.wall, e.mono, e.age, e.requests, e.input, e.output,
 		e.hasDay, e.day.start, e.day.count, e.day.tokens, e.text); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}

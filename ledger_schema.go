@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS ledger (
 	model TEXT NOT NULL,
 	wall INTEGER NOT NULL,
 	mono INTEGER NOT NULL,
+	age INTEGER NOT NULL,
 	requests INTEGER NOT NULL,
 	input INTEGER NOT NULL,
 	output INTEGER NOT NULL,
@@ -48,7 +49,7 @@ CREATE TABLE IF NOT EXISTS facts (
 // ledgerTables is what ledgerCreate makes.
 var ledgerTables = []sqliteTable{
 	{name: "ledger", columns: []string{
-		"seq", "process", "n", "kind", "ref", "model", "wall", "mono", "requests", "input", "output",
+		"seq", "process", "n", "kind", "ref", "model", "wall", "mono", "age", "requests", "input", "output",
 		"has_day", "day_start", "day_count", "day_tokens", "text",
 	}, keyed: true, later: true},
 	{name: "processes", columns: []string{"id", "lease", "lease_mono", "ttl"}, keyed: true, later: true},
@@ -85,11 +86,11 @@ func ensureLedger(tx *sql.Tx) error {
 		return nil
 	}
 	// Requests and tokens need not be brought together again: nobody settles them.
-	const charge = `INSERT INTO ledger (process, n, kind, ref, model, wall, mono, requests, input, output,
+	const charge = `INSERT INTO ledger (process, n, kind, ref, model, wall, mono, age, requests, input, output,
 			has_day, day_start, day_count, day_tokens, text) `
 	for _, statement := range []string{
-		charge + `SELECT 0, rowid, 1, 0, model, ts, 0, 1, 0, 0, 0, 0, 0, 0, '' FROM requests ORDER BY rowid`,
-		charge + `SELECT 0, -rowid, 1, 0, model, ts, 0, 0, min(max(input, 0), count), count - min(max(input, 0), count),
+		charge + `SELECT 0, rowid, 1, 0, model, ts, 0, 0, 1, 0, 0, 0, 0, 0, 0, '' FROM requests ORDER BY rowid`,
+		charge + `SELECT 0, -rowid, 1, 0, model, ts, 0, 0, 0, min(max(input, 0), count), count - min(max(input, 0), count),
 			0, 0, 0, 0, '' FROM tokens WHERE count > 0 ORDER BY rowid`,
 		`DELETE FROM requests`,
 		`DELETE FROM tokens`,

@@ -71,5 +71,5 @@ func (s *ledger) dateLocked(e *event, instant, floor int64) {
 	case e.at < floor:
 		e.at = floor
 	}
-	e.at = min(e.at, instant)
+	e.at = min(e.at, instant) - max(e.age, 0)
 }

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"weak"
 )
 
@@ -18,9 +20,9 @@ func (s *ledger) noteLocked(e *event, w *window) {
 		e.n = s.lastN
 	}
 	if e.kind != eventCooldown {
-		e.wall = e.at + s.rl.clock.wall
+		e.wall = e.at + e.age + s.rl.clock.wall
 	}
-	e.mono = s.machine.of(e.at)
+	e.mono = s.machine.of(e.at + e.age)
 	if w != nil {
 		e.day, e.hasDay = usageDayOf(w), true
 	}
@@ -44,10 +46,10 @@ func (s *ledger) noteReservationLocked(r *Reservation) {
 
 // noteSettledLocked notes how a reservation is settled, whose window was changed.
 func (s *ledger) noteSettledLocked(r *Reservation, used amount, refund bool) {
-	if r.extra == nil || r.extra.entry == 0 {
+	if r.entry() == 0 {
 		return
 	}
-	e := &event{kind: eventRelease, ref: r.extra.entry, model: r.gate.name}
+	e := &event{kind: eventRelease, ref: r.entry(), model: r.gate.name}
 	var w *window
 	if stats := s.rl.State[r.gate.name]; stats != nil && (refund || used != r.amount) {
 		w = stats.window
@@ -61,16 +63,17 @@ func (s *ledger) noteSettledLocked(r *Reservation, used amount, refund bool) {
 		e.kind, e.amount = eventAmend, used.held()
 	}
 	s.noteNowLocked(e, w)
-	s.closeHeldLocked(s.id, r.extra.entry)
+	s.closeHeldLocked(s.id, r.entry())
 }
 
 // noteMovedLocked notes that the charge of a reservation counts at another time now.
 func (s *ledger) noteMovedLocked(r *Reservation, w *window) {
-	if r.extra == nil || r.extra.entry == 0 {
+	if r.entry() == 0 {
 		return
 	}
 	s.noteLocked(&event{
-		kind: eventMove, ref: r.extra.entry, model: r.gate.name, at: r.instant, requests: 1, amount: r.amount,
+		kind: eventMove, ref: r.entry(), model: r.gate.name, requests: 1, amount: r.amount,
+		at: r.instant, age: max(s.rl.clock.sync()-r.instant, 0),
 	}, w)
 }
 
@@ -82,6 +85,16 @@ func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
 	}
 	s.noteNowLocked(&event{kind: eventQuota, model: model, text: quotaText(q)}, nil)
 	s.quotas[model] = true
+	for name, stats := range s.rl.State {
+		if _, own := s.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
+			continue
+		}
+		// Its day may end elsewhere now, and who opens the file later could not tell.
+		instant := s.rl.clock.sync()
+		w := s.rl.windowLocked(name, stats, instant)
+		s.rl.rezoneLocked(stats, s.rl.zoneRLocked(name), instant)
+		s.noteLocked(&event{kind: eventDay, model: name, at: instant}, w)
+	}
 }
 
 // hasQuotaLocked reports whether the file has a quota of a model.
@@ -144,13 +157,26 @@ func (s *ledger) reserve(ctx context.Context, d *Decision, model string, a *ask)
 	return made, err
 }
 
+// unwrittenLocked counts the changes in the outbox that outlast this limiter.
+func (s *ledger) unwrittenLocked() (n int) {
+	for _, e := range s.outbox {
+		switch e.kind {
+		case eventWait, eventLeave, eventGone, eventEvict:
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // endLinesLocked refuses all who wait, because the limiter is closed.
 func (s *ledger) endLinesLocked() {
 	p := s.peers[s.id]
 	if p == nil {
 		return
 	}
-	for _, w := range p.waits {
+	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
+		w := p.waits[n]
 		s.rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
 	}
 }

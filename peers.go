@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 const (
 	// peersEvery is how long nobody looks after the other processes again.
@@ -39,10 +43,10 @@ func (s *ledger) evictLocked(process int64) {
 	if p == nil {
 		return
 	}
-	for n, w := range p.waits {
-		s.closeWaitLocked(process, n)
+	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
+		w := s.closeWaitLocked(process, n)
 		s.rl.standDownLocked(w)
-		if process == s.id && w.process == 0 {
+		if w.process == 0 {
 			b := s.rl.demandsRLocked(w.requests)
 			s.rl.queueLocked(w, b)
 			s.noteWaitLocked(w, b)

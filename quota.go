@@ -267,6 +267,9 @@ func (rl *RateLimiter) zoneRLocked(name string) string {
 // without it they take an alias, the exact name, or "*". QuotaFor is safe for
 // concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	if rl.ledger != nil {
+		rl.ledger.fresh()
+	}
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	name, _ = rl.matchRLocked(model)

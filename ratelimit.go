@@ -288,6 +288,7 @@ func (rl *RateLimiter) Close() error {
 	err := rl.saver.finish()
 	if rl.ledger != nil {
 		err = errors.Join(err, rl.ledger.close())
+		rl.ledger.goroutines.Wait()
 	}
 	if rl.sqlite != nil {
 		err = errors.Join(err, rl.sqlite.close())

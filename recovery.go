@@ -54,6 +54,7 @@ func (s *ledger) fail(err error) {
 		s.rl.serveAllLocked()
 	}
 	s.rl.mu.Unlock()
+	s.tell()
 	s.reporter.report(err)
 	if s.ended {
 		return
@@ -310,6 +311,7 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	if err := s.file.commit(); err != nil {
 		return err
 	}
+	s.started = false
 	s.lock.stamp(b.last())
 	s.rl.mu.Lock()
 	for i, e := range b.events {
@@ -381,7 +383,6 @@ func (s *ledger) settleFacts(w *statements, img *image) error {
 	if err := set(factUsedMono, strconv.FormatInt(s.machine.of(instant), 10)); err != nil {
 		return err
 	}
-	s.started = false
 	return nil
 }
 
@@ -396,7 +397,9 @@ func (s *ledger) settleBoot(w *statements, img *image, set func(name, value stri
 	if was != "" {
 		for _, l := range img.leases {
 			if l.process != s.id && l.mono > 0 && lifeOf(s.lifePath(l.process)) == lifeAlive {
+				s.rl.mu.Lock()
 				s.machine = machineClock{}
+				s.rl.mu.Unlock()
 				return nil
 			}
 		}

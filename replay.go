@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"maps"
+	"math"
+	"slices"
 	"time"
 	"weak"
 )
@@ -43,6 +45,9 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		if e.kind == eventReserve {
 			s.holdLocked(e, e.n, w, request, token)
 		}
+		if e.ref != 0 {
+			return change // what settled the reservation counts to the day
+		}
 		return dayChange{w, e.requests, e.total()}
 	case eventMove:
 		s.moveLocked(e, instant)
@@ -68,8 +73,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 	case eventWait:
 		s.standInLocked(e)
 	case eventLeave:
-		if w := s.peerLocked(e.process).waits[e.ref]; w != nil {
-			s.closeWaitLocked(e.process, e.ref)
+		if w := s.closeWaitLocked(e.process, e.ref); w != nil {
 			s.rl.standDownLocked(w)
 		}
 	case eventGone:
@@ -120,7 +124,7 @@ func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
 // moveLocked moves the charge of a reservation. Where that is not known any more, its
 // event has been deleted: it counted no more when it was moved.
 func (s *ledger) moveLocked(e *event, instant int64) {
-	h := s.peerLocked(e.process).open[e.ref]
+	h := s.heldLocked(e.process, e.ref)
 	if h == nil || h.reservation() == nil {
 		w, request, token := s.insertLocked(e, instant)
 		s.holdLocked(e, e.ref, w, request, token)
@@ -137,11 +141,10 @@ func (s *ledger) moveLocked(e *event, instant int64) {
 
 // settleOtherLocked settles the reservation of another process as that has done.
 func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
-	h := s.peerLocked(e.process).open[e.ref]
+	h := s.closeHeldLocked(e.process, e.ref)
 	if h == nil {
 		return change
 	}
-	s.closeHeldLocked(e.process, e.ref)
 	r := h.reservation()
 	if r == nil || r.settled {
 		return change
@@ -179,13 +182,15 @@ func (s *ledger) setDayLocked(model string, d usageDay, instant int64) {
 // buryLocked ends what a process held.
 func (s *ledger) buryLocked(process int64) {
 	s.evictLocked(process)
+	if process == s.id {
+		s.renewAt = math.MinInt64 // it lives, and says so
+	}
 	p := s.peers[process]
 	if p == nil {
 		return
 	}
-	for n, h := range p.open {
-		s.closeHeldLocked(process, n)
-		r := h.reservation()
+	for _, n := range slices.Collect(maps.Keys(p.open)) {
+		r := s.closeHeldLocked(process, n).reservation()
 		switch {
 		case r == nil || r.settled:
 		case process == s.id:
@@ -197,11 +202,6 @@ func (s *ledger) buryLocked(process int64) {
 			s.rl.releaseLocked(r)
 		}
 	}
-	if process == s.id {
-		s.renewAt = 0
-		return
-	}
-	delete(s.peers, process)
 }
 
 // adoptLocked makes memory what the file says, and what this limiter knows beyond that:
@@ -236,12 +236,6 @@ func (s *ledger) adoptLocked(img *image) {
 	rl.era++
 	rl.guests = guests{}
 	rl.cooldowns = nil
-	now := rl.clock.at(instant)
-	for model, until := range img.cooldowns {
-		if until.After(now) {
-			s.effectLocked(&event{kind: eventCooldown, model: model, wall: unixNano(until)}, instant)
-		}
-	}
 	s.peers = make(map[int64]*peer)
 	s.trail = trail{}
 	s.dropable = nil
@@ -253,6 +247,9 @@ func (s *ledger) adoptLocked(img *image) {
 		}
 		s.trail.push(e)
 		s.seen = e.seq
+	}
+	for model, until := range img.cooldowns {
+		s.effectLocked(&event{kind: eventCooldown, model: model, wall: unixNano(until)}, instant)
 	}
 	for model, stats := range img.state {
 		s.setDayLocked(model, usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)}, instant)
@@ -357,7 +354,7 @@ func (s *ledger) raiseDaysLocked(days map[string]usageDay, instant int64) {
 		is.start = min(is.start, was.start)
 		is.count, is.tokens = max(is.count, was.count), max(is.tokens, was.tokens)
 		s.setDayLocked(model, is, instant)
-		s.noteLocked(&event{kind: eventUse, model: model, at: instant}, w)
+		s.noteLocked(&event{kind: eventDay, model: model, at: instant}, w)
 	}
 }
 

@@ -36,6 +36,14 @@ type extra struct {
 	slotless bool  // its slot was given to others, who took this process for dead
 }
 
+// entry returns which event made the reservation, with Config.Shared.
+func (r *Reservation) entry() int64 {
+	if r.extra == nil {
+		return 0
+	}
+	return r.extra.entry
+}
+
 // more returns what few reservations have, to be changed.
 func (r *Reservation) more() *extra {
 	if r.extra == nil {

@@ -192,7 +192,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 		}
 		w.chargeTokens(instant, now, excess)
 		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, model: r.gate.name, at: instant, amount: excess.held()}, nil)
+			rl.ledger.noteLocked(&event{kind: eventUse, ref: r.entry(), model: r.gate.name, at: instant, amount: excess.held()}, nil)
 		}
 	}
 	switch {

@@ -70,47 +70,63 @@ func (t *trail) expired(s *ledger, instant int64) (ranges [][2]int64) {
 // that the event is off the trail.
 func (s *ledger) inForceLocked(e *event) bool {
 	p := s.peers[e.process]
-	if p == nil || !e.opens() {
+	if p == nil {
 		return false
 	}
-	if e.kind == eventWait {
-		w := p.waits[e.n]
-		if w != nil {
+	switch e.kind {
+	case eventReserve:
+		if h := p.open[e.n]; h != nil {
+			h.seq, h.passed = e.seq, true
+			return true
+		}
+	case eventWait:
+		if w := p.waits[e.n]; w != nil {
 			w.passed = e.seq
+			return true
 		}
-		return w != nil
 	}
-	h := p.open[e.n]
-	if h != nil {
-		h.seq, h.passed = e.seq, true
-	}
-	return h != nil
+	return false
 }
 
-// closeHeldLocked notes that a reservation holds no slot any more.
-func (s *ledger) closeHeldLocked(process, n int64) {
-	p := s.peers[process]
-	if p == nil {
-		return
+func (s *ledger) heldLocked(process, n int64) *held {
+	if p := s.peers[process]; p != nil {
+		return p.open[n]
 	}
-	if h := p.open[n]; h != nil {
-		if h.passed {
-			s.dropable = append(s.dropable, h.seq)
-		}
-		delete(p.open, n)
-	}
+	return nil
 }
 
-// closeWaitLocked notes that somebody does not wait any more.
-func (s *ledger) closeWaitLocked(process, n int64) {
-	p := s.peers[process]
-	if p == nil {
-		return
+// closeHeldLocked notes that a reservation is not open any more, and returns it.
+func (s *ledger) closeHeldLocked(process, n int64) *held {
+	h := s.heldLocked(process, n)
+	if h == nil {
+		return nil
 	}
-	if w := p.waits[n]; w != nil {
-		if w.passed != 0 {
-			s.dropable = append(s.dropable, w.passed)
-		}
-		delete(p.waits, n)
+	if h.passed {
+		s.dropable = append(s.dropable, h.seq)
+	}
+	delete(s.peers[process].open, n)
+	s.dismissLocked(process)
+	return h
+}
+
+// closeWaitLocked notes that somebody does not wait any more, and returns them.
+func (s *ledger) closeWaitLocked(process, n int64) *waiter {
+	p := s.peers[process]
+	if p == nil || p.waits[n] == nil {
+		return nil
+	}
+	w := p.waits[n]
+	if w.passed != 0 {
+		s.dropable = append(s.dropable, w.passed)
+	}
+	delete(p.waits, n)
+	s.dismissLocked(process)
+	return w
+}
+
+// dismissLocked forgets a process that holds nothing.
+func (s *ledger) dismissLocked(process int64) {
+	if p := s.peers[process]; len(p.open)+len(p.waits) == 0 {
+		delete(s.peers, process)
 	}
 }

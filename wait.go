@@ -26,6 +26,7 @@ type waiter struct {
 	places       []place
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
+	over         bool          // it was either
 	done         chan struct{} // closed when it was served or refused
 }
 
@@ -121,7 +122,7 @@ func (w *waiter) limited(b *batch, cause error) error {
 // endWaitLocked ends the wait, with an error or without.
 func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 	rl.standDownLocked(w)
-	w.err = err
+	w.err, w.over = err, true
 	if rl.ledger != nil {
 		rl.ledger.noteLeftLocked(w)
 		rl.ledger.told = append(rl.ledger.told, w)
@@ -149,25 +150,24 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leaveLocked(w) }) }
 
 func (rl *RateLimiter) leaveLocked(w *waiter) {
-	select {
-	case <-w.done:
+	if w.over {
 		for _, r := range w.reservations {
 			if r.gate != nil {
 				rl.settleLocked(r, amount{}, true)
 			}
 		}
-	default:
-		places := w.places
-		rl.standDownLocked(w)
-		if rl.ledger != nil {
-			rl.ledger.noteLeftLocked(w)
-		}
-		for _, p := range places {
-			rl.serveLocked(p.gate)
-		}
-		if rl.crowdedLocked() {
-			rl.serveAllLocked()
-		}
+		return
+	}
+	places := w.places
+	rl.standDownLocked(w)
+	if rl.ledger != nil {
+		rl.ledger.noteLeftLocked(w)
+	}
+	for _, p := range places {
+		rl.serveLocked(p.gate)
+	}
+	if rl.crowdedLocked() {
+		rl.serveAllLocked()
 	}
 }
 
