@@ -40,6 +40,15 @@ func openStatements(db *sql.DB) (*statements, error) {
 	return &statements{conn: conn, all: make(map[string]*sql.Stmt)}, nil
 }
 
+// close closes the statements, which the connection would not do, and that.
+func (s *statements) close() error {
+	var errs []error
+	for _, stmt := range s.all {
+		errs = append(errs, stmt.Close())
+	}
+	return errors.Join(append(errs, s.conn.Close())...)
+}
+
 func (s *statements) prepared(query string) (*sql.Stmt, error) {
 	if stmt := s.all[query]; stmt != nil {
 		return stmt, nil
@@ -110,10 +119,14 @@ func openLedgerFile(path, synchronous string) (f *ledgerFile, err error) {
 	if path, err = prepareFile(path); err != nil {
 		return nil, err
 	}
+	found, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
 	if err := inspect(path, sharedFormat); err != nil {
 		return nil, err
 	}
-	f = &ledgerFile{path: path}
+	f = &ledgerFile{path: path, opened: found}
 	defer func() {
 		if err != nil {
 			f.close()
@@ -147,7 +160,7 @@ func openLedgerFile(path, synchronous string) (f *ledgerFile, err error) {
 	if f.reader, err = openStatements(f.reading); err != nil {
 		return nil, err
 	}
-	if f.opened, err = os.Stat(path); err != nil {
+	if err := f.inPlace(); err != nil { // or another one may have been opened
 		return nil, err
 	}
 	f.wal, _ = os.Stat(path + "-wal")
@@ -203,7 +216,7 @@ func (f *ledgerFile) close() error {
 		db         *sql.DB
 	}{{f.reader, f.reading}, {f.writer, f.writing}} {
 		if part.statements != nil {
-			errs = append(errs, part.statements.conn.Close())
+			errs = append(errs, part.statements.close())
 		}
 		if part.db != nil {
 			errs = append(errs, part.db.Close())

@@ -27,10 +27,10 @@ func (s *ledger) applyLocked(e *event, instant int64) {
 func (s *ledger) mergeLocked(e *event, instant int64) {
 	change := s.effectLocked(e, instant)
 	if w := change.window; w != nil {
-		if change.requests > 0 {
+		if change.requests+change.tokens > 0 {
 			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
 		} else {
-			w.setDay(max(w.dayCount()+change.requests, 0), max(addSaturated(w.dayTokens(), change.tokens), 0))
+			w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
 		}
 		e.day, e.hasDay = usageDayOf(w), true
 	}
