@@ -21,10 +21,12 @@ const (
 //
 // The zero value is a clock that has to be synced before use.
 type clock struct {
-	ref  time.Time // a reading of both clocks
-	base int64     // ref on the time line
-	wall int64     // what to add to an instant of the time line to get UnixNano
-	next int64     // when the clocks have to be compared again
+	ref   time.Time // a reading of both clocks
+	shown time.Time // the same for everybody else: tests have limiters with other wall clocks
+	base  int64     // ref on the time line
+	wall  int64     // what to add to an instant of the time line to get UnixNano
+	next  int64     // when the clocks have to be compared again
+	skew  time.Duration
 }
 
 // now returns the present instant on the time line.
@@ -32,7 +34,7 @@ func (c *clock) now() int64 { return c.base + int64(time.Since(c.ref)) }
 
 // at returns an instant of the time line as a time with both readings.
 func (c *clock) at(instant int64) time.Time {
-	return c.ref.Add(time.Duration(instant - c.base))
+	return c.shown.Add(time.Duration(instant - c.base))
 }
 
 // sync returns the present instant and compares the clocks when that is due.
@@ -46,12 +48,13 @@ func (c *clock) sync() int64 {
 // compare reads both clocks, and returns the present instant.
 func (c *clock) compare() int64 {
 	t := time.Now()
+	shown := t.Add(c.skew)
 	if c.ref.IsZero() {
-		c.ref, c.base, c.wall = t, 0, t.UnixNano()
+		c.ref, c.shown, c.base, c.wall = t, shown, 0, shown.UnixNano()
 	}
 	now := c.base + int64(t.Sub(c.ref))
-	if moved := t.UnixNano() - now - c.wall; moved > clockStep || moved < -clockStep {
-		c.ref, c.base, c.wall = t, now, c.wall+moved
+	if moved := shown.UnixNano() - now - c.wall; moved > clockStep || moved < -clockStep {
+		c.ref, c.shown, c.base, c.wall = t, shown, now, c.wall+moved
 	}
 	c.next = now + clockCheck
 	return now

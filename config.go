@@ -92,6 +92,8 @@ type Config struct {
 	// Aliases map names of models onto the name that they are counted under, which
 	// several may share. An alias of an alias is not followed.
 	Aliases map[string]string
+	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
+
 	// MaxModels is how many models without a quota of their own may hold state:
 	// those that only the quota "*" covers, and those without any. When there are
 	// that many, the one used least recently goes of those with nothing that
@@ -236,6 +238,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		maxModels:     cfg.MaxModels,
 		holdTTL:       cfg.HoldTTL,
 	}
+	rl.clock.skew = cfg.clockSkew
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}

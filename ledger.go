@@ -310,13 +310,21 @@ func (s *ledger) inFile(work func()) (worked bool, err error) {
 	s.rl.mu.RLock()
 	seen := s.seen
 	s.rl.mu.RUnlock()
-	var news []*event
-	if err := s.file.writer.eventsAfter(seen, func(e *event) { news = append(news, e) }); err != nil {
+	news, complete, err := s.file.writer.newsSince(seen)
+	var img *image
+	if err == nil && !complete {
+		img, err = s.file.writer.readAll()
+	}
+	if err != nil {
 		s.file.rollback()
 		return false, err
 	}
 	s.rl.mu.Lock()
-	s.applyNewsLocked(news)
+	if img != nil {
+		s.adoptLocked(img)
+	} else {
+		s.applyNewsLocked(news)
+	}
 	s.serveLocked()
 	s.settleAbandonedLocked()
 	work()
@@ -467,12 +475,16 @@ func (s *ledger) fresh() {
 		return
 	}
 	if !isBusy(err) {
-		s.do(background, func() {}) // finds out what is wrong
+		s.do(background, func() {}) // puts that right, or finds out what is wrong
 	}
 }
 
 // checkEvery is how long the stamp is relied on.
-const checkEvery = int64(10 * time.Millisecond)
+const checkEvery = int64(25 * time.Millisecond)
+
+// errIncomplete says that events were deleted before this limiter read them, which did
+// not look for minutes. The next change reads the whole file.
+var errIncomplete = errors.New("events are missing")
 
 // catchUp reads what is new. The stamp in the lock file tells nearly always that nothing
 // is, in a tenth of the time of the question to SQLite; but it may be missing where a
@@ -497,8 +509,11 @@ func (s *ledger) catchUp() error {
 	if err != nil || version == s.version {
 		return err
 	}
-	var news []*event
-	if err := s.file.reader.eventsAfter(seen, func(e *event) { news = append(news, e) }); err != nil {
+	news, complete, err := s.file.reader.newsSince(seen)
+	if err == nil && !complete {
+		err = errIncomplete
+	}
+	if err != nil {
 		return err
 	}
 	s.version = version

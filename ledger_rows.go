@@ -31,6 +31,19 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 	}, "SELECT seq, "+ledgerColumns+" FROM ledger WHERE seq > ? ORDER BY seq", seq)
 }
 
+// newsSince reads the events behind a place of the ledger, in order. They are complete
+// unless some of them have been deleted: each has the place that follows that of the one
+// before it.
+func (s *statements) newsSince(seq int64) (news []*event, complete bool, err error) {
+	complete = true
+	err = s.eventsAfter(seq, func(e *event) {
+		seq++
+		complete = complete && e.seq == seq
+		news = append(news, e)
+	})
+	return news, complete, err
+}
+
 // write stores an event, with what it changes in the other tables.
 func (s *statements) write(e *event, seq int64) error {
 	if _, err := s.exec("INSERT INTO ledger (seq, "+ledgerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -53,8 +53,9 @@ func (m *machineClock) of(instant int64) int64 {
 const clocksAgree = int64(5 * time.Millisecond)
 
 // dateLocked works out when an event counts, on the limiter's own time line. It is never
-// in the future. Where only the wall clock tells, which may have been set, it is not
-// before floor: when the file was last read the event was not there.
+// in the future. Where only the wall clock tells, and says that it was before floor, the
+// two clocks differ: when the file was last read, at floor, the event was not there. It
+// then counts from now on, because how far they differ nobody knows.
 func (s *ledger) dateLocked(e *event, instant, floor int64) {
 	c := &s.rl.clock
 	if e.kind == eventCooldown {
@@ -68,6 +69,8 @@ func (s *ledger) dateLocked(e *event, instant, floor int64) {
 		if off := e.at - machine; off > clocksAgree || off < -clocksAgree {
 			e.at = machine
 		}
+	case e.at < floor-clocksAgree:
+		e.at = instant
 	case e.at < floor:
 		e.at = floor
 	}

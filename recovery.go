@@ -289,9 +289,6 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	}
 	s.rl.mu.Lock()
 	instant := s.rl.clock.sync()
-	for _, e := range img.events {
-		s.dateLocked(e, instant, math.MinInt64)
-	}
 	s.usedUntil = s.usedUntilLocked(img.facts, instant)
 	s.adoptLocked(img)
 	for _, id := range dead {

@@ -212,6 +212,7 @@ func (s *ledger) adoptLocked(img *image) {
 	instant := rl.clock.sync()
 	inFile := make(map[eventKey]bool, len(img.events))
 	for _, e := range img.events {
+		s.dateLocked(e, instant, math.MinInt64)
 		inFile[e.key()] = true
 	}
 	var missing []*event

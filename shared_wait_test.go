@@ -1,0 +1,208 @@
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// sharedHandOver is how long it takes at most until a limiter learns that another one has
+// made room.
+const sharedHandOver = 50 * time.Millisecond
+
+// Those who wait in several limiters of one file, for one model or for two, are all
+// served, within the quota, and nothing of them stays.
+func TestSharedWaiters(t *testing.T) {
+	seeds := 6
+	if sqliteLong() {
+		seeds = 500
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "state.db")
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(uint64(seed), 9))
+				var limiters []*ratelimit.RateLimiter
+				for range 3 {
+					limiters = append(limiters, openShared(t, path, func(cfg *ratelimit.Config) {
+						cfg.LeaseTTL = time.Hour
+						cfg.Quotas = map[string]ratelimit.ModelQuota{
+							"a": {MaxRPM: 5, MaxTPM: 100}, "b": {MaxInFlight: 2, MaxTPM: 100},
+						}
+					}))
+				}
+				var mu sync.Mutex
+				served := 0
+				var admitted []time.Time
+				var all sync.WaitGroup
+				for i := range 40 {
+					rl := limiters[random.IntN(3)]
+					tokens := 1 + random.IntN(100)
+					both := random.IntN(4) == 0
+					takes := time.Duration(random.Int64N(int64(20 * time.Second)))
+					all.Go(func() {
+						reqs := []ratelimit.Request{{Model: "a", PromptTokens: tokens}, {Model: "b", OutputTokens: tokens}}
+						if !both {
+							reqs = reqs[i%2 : i%2+1]
+						}
+						rs, err := rl.AcquireAll(t.Context(), reqs...)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						mu.Lock()
+						if served++; reqs[0].Model == "a" {
+							admitted = append(admitted, rs[0].ReservedAt())
+						}
+						mu.Unlock()
+						time.Sleep(takes)
+						for _, r := range rs {
+							r.Commit(tokens, 0)
+						}
+					})
+					time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+				}
+				all.Wait()
+				if served != 40 {
+					t.Fatalf("%d were served", served)
+				}
+				slices.SortFunc(admitted, time.Time.Compare)
+				for i := range admitted {
+					if j := i + 5; j < len(admitted) && admitted[j].Sub(admitted[i]) <= time.Minute {
+						t.Errorf("6 admissions within %v", admitted[j].Sub(admitted[i]))
+					}
+				}
+				for _, rl := range limiters {
+					if stats := rl.Stats("b"); stats.InFlight != 0 || stats.Waiting != 0 {
+						t.Errorf("in the end it is %+v", stats)
+					}
+					rl.Close()
+				}
+			})
+		})
+	}
+}
+
+// Of one model, first come is first served, and at once.
+func TestSharedFirstComeFirstServed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	synctest.Test(t, func(t *testing.T) {
+		slots := func(cfg *ratelimit.Config) {
+			cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}
+		}
+		limiters := []*ratelimit.RateLimiter{openShared(t, path, slots), openShared(t, path, slots), openShared(t, path, slots)}
+		first, _ := limiters[0].Reserve("m", 1, 1)
+		const n = 12
+		type turn struct {
+			i  int
+			at time.Time
+		}
+		turns := make(chan turn, n)
+		var freed time.Time
+		for i := range n {
+			go func() {
+				r, err := limiters[i%3].Acquire(t.Context(), "m", 1, 1)
+				if err != nil {
+					t.Error(err)
+				}
+				turns <- turn{i, time.Now()}
+				time.Sleep(time.Second)
+				freed = time.Now()
+				r.Commit(1, 1)
+			}()
+			synctest.Wait()
+		}
+		for _, rl := range limiters {
+			if d := rl.Decide("m", 1); d.Stats.Waiting != n || d.Code != ratelimit.DecisionQueued && d.Code != ratelimit.DecisionInFlightLimit {
+				t.Errorf("while %d wait the decision is %+v", n, d)
+			}
+		}
+		freed = time.Now()
+		first.Cancel()
+		for i := range n {
+			got := <-turns
+			if got.i != i {
+				t.Errorf("number %d was served as number %d", got.i, i)
+			}
+			if late := got.at.Sub(freed); late > sharedHandOver {
+				t.Errorf("number %d was served %v late", i, late)
+			}
+		}
+		time.Sleep(2 * time.Second)
+		for _, rl := range limiters {
+			rl.Close()
+		}
+	})
+}
+
+// Who gives up waiting does not hold up those behind, wherever they wait.
+func TestSharedWaiterLeaves(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	synctest.Test(t, func(t *testing.T) {
+		tokens := func(cfg *ratelimit.Config) {
+			cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxTPM: 100}}
+		}
+		a, b := openShared(t, path, tokens), openShared(t, path, tokens)
+		a.RecordUsage("m", 50, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		large := make(chan error, 1)
+		go func() { _, err := a.Acquire(ctx, "m", 90, 0); large <- err }()
+		synctest.Wait()
+		small := make(chan error, 1)
+		var r *ratelimit.Reservation
+		go func() {
+			var err error
+			r, err = b.Acquire(t.Context(), "m", 10, 0)
+			small <- err
+		}()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		if d := b.Decide("m", 1); d.Code != ratelimit.DecisionQueued {
+			t.Errorf("behind a large request the decision is %+v", d)
+		}
+		cancel()
+		left := time.Now()
+		if err := <-large; err != context.Canceled {
+			t.Errorf("the large request ends with %v", err)
+		}
+		if err := <-small; err != nil {
+			t.Error(err)
+		}
+		if late := time.Since(left); late > sharedHandOver {
+			t.Errorf("the small one was served %v later", late)
+		}
+		runtime.KeepAlive(r)
+		a.Close()
+		b.Close()
+	})
+}
+
+// All files are for their owner alone, whatever the umask.
+func TestSharedFilesArePrivate(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no such modes")
+	}
+	path := filepath.Join(t.TempDir(), "folder", "state.db")
+	rl := openShared(t, path)
+	rl.RecordUsage("m", 1, 1)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) < 5 {
+		t.Fatal(entries, err)
+	}
+	for _, entry := range entries {
+		if info, err := entry.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s is %v, %v", entry.Name(), info.Mode(), err)
+		}
+	}
+}
