@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// tell prints a line with the time.
+func (s *session) tell(format string, args ...any) {
+	s.toldAt = time.Now()
+	fmt.Fprintf(s.out, "%s  %s\n", s.clock(s.toldAt), fmt.Sprintf(format, args...))
+}
+
+func (s *session) clock(t time.Time) string { return fmt.Sprintf("%5.1fs", t.Sub(s.started).Seconds()) }
+
+// tellAdmitted shows an admission, and what the minute before it held.
+func (s *session) tellAdmitted(e event) {
+	requests, tokens := s.audit.lastMinute()
+	s.tell("worker %d  #%-4d %7s requests  %15s tokens  %s slots", e.Worker, len(s.audit.calls),
+		part(requests, s.cfg.rpm), part(tokens, s.cfg.tpm), part(s.audit.atOnce(), s.cfg.slots))
+}
+
+// tellIdle says what everybody waits for, when nothing has happened for long.
+func (s *session) tellIdle() {
+	if time.Since(s.toldAt) < idleEvery*9/10 || s.ending {
+		return
+	}
+	d := s.limiter.Decide(model, promptEstimate+outputEstimate)
+	s.tell("%d wait: %s requests in the last minute, room in %.1fs",
+		d.Stats.Waiting, part(d.Stats.RPM, d.Stats.MaxRPM), d.RetryAfter.Seconds())
+}
+
+// report writes the final table.
+func (s *session) report() {
+	table := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintln(s.out)
+	for worker := 1; worker <= s.cfg.workers; worker++ {
+		calls, tokens := s.sum(worker)
+		row(fmt.Sprintf("worker %d", worker), "%s, %s tokens%s", count(calls, "call"), group(tokens), s.fate(worker))
+	}
+	requests, tokens := s.audit.fullest()
+	row("fullest minute", "%s requests, %s tokens", part(requests, s.cfg.rpm), part(tokens, s.cfg.tpm))
+	row("most at once", "%s slots", part(s.audit.most, s.cfg.slots))
+	table.Flush()
+}
+
+// sum is what a worker did.
+func (s *session) sum(worker int) (calls, tokens int) {
+	for _, c := range s.audit.calls {
+		if c.worker == worker {
+			calls++
+			tokens += c.tokens
+		}
+	}
+	return calls, tokens
+}
+
+// fate says what happened to a worker beside its work.
+func (s *session) fate(worker int) string {
+	if s.loss.worker != worker {
+		return ""
+	}
+	text := fmt.Sprintf(", killed at %.1fs", s.loss.at.Sub(s.started).Seconds())
+	if s.loss.refilled > 0 {
+		text += fmt.Sprintf(", all slots used again %.2fs later", s.loss.refilled.Seconds())
+	}
+	if !s.loss.again.IsZero() {
+		text += fmt.Sprintf(", started again at %.1fs", s.loss.again.Sub(s.started).Seconds())
+	}
+	return text
+}
+
+// count is a number of things in words.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return group(n) + " " + thing + "s"
+}
+
+// part is what was used of a limit.
+func part(used, limit int) string {
+	if limit == 0 {
+		return group(used)
+	}
+	return group(used) + "/" + group(limit)
+}
+
+// limitText is a limit in words.
+func limitText(limit int) string {
+	if limit == 0 {
+		return "unlimited"
+	}
+	return group(limit)
+}
+
+// group writes a number with commas between the thousands.
+func group(n int) string {
+	digits := strconv.Itoa(n)
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+const (
+	// model is whose quota the workers share.
+	model = "example-model"
+	// margin is how much longer than a minute a charge counts. A call may take that
+	// much longer to the provider than the one that takes its place a minute later.
+	margin = 250 * time.Millisecond
+
+	// What a worker asks for, because nobody knows before a call how long its answer
+	// will be. It never uses more.
+	promptEstimate = 1200
+	outputEstimate = 800
+)
+
+// worker makes calls, one after the other, inside a quota that it shares with
+// others it knows nothing of.
+type worker struct {
+	job     job
+	limiter *ratelimit.RateLimiter
+	out     io.Writer // to the parent
+}
+
+// workerStatus runs a worker and returns its exit status.
+func workerStatus(args []string) int {
+	j, err := parseJob(args)
+	if err == nil {
+		err = work(j, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		complain(j, err)
+		return 1
+	}
+	return 0
+}
+
+func complain(j job, err error) { fmt.Fprintf(os.Stderr, "worker %d: %v\n", j.worker, err) }
+
+// work makes calls until in ends: the parent closes it, or has died.
+func work(j job, in io.Reader, out io.Writer) (err error) {
+	// Ctrl-C goes to the workers, too. It is the parent that ends them.
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		io.Copy(io.Discard, in)
+		stop()
+	}()
+
+	// The quota is in the database: the parent has written it.
+	limiter, err := ratelimit.NewWithSQLiteConfig(j.db, ratelimit.Config{
+		Shared:  true,
+		Margin:  margin,
+		OnError: func(err error) { complain(j, err) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, limiter.Close()) }()
+	w := &worker{j, limiter, out}
+	for ctx.Err() == nil {
+		if err := w.callOnce(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// callOnce waits for room, makes a call and settles it.
+func (w *worker) callOnce(ctx context.Context) error {
+	asked := time.Now()
+	room, err := w.limiter.Acquire(ctx, model, promptEstimate, outputEstimate)
+	if ctx.Err() != nil {
+		room.Cancel() // if there is any: no call will be made
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	at := room.ReservedAt()
+	if at.Before(asked) || at.After(time.Now()) {
+		return fmt.Errorf("admitted at %v, which is not between question and answer", at)
+	}
+	if err := w.tell(event{At: at, Tokens: promptEstimate + outputEstimate}); err != nil {
+		return err
+	}
+	prompt, output := w.call(ctx)
+	// Told before the slot is given back, so that whoever gets it tells that later.
+	if err := w.tell(event{Done: true, At: at, Tokens: prompt + output}); err != nil {
+		return err
+	}
+	room.Commit(prompt, output)
+	return nil
+}
+
+// call stands for a call to a provider, which says what it used.
+func (w *worker) call(ctx context.Context) (prompt, output int) {
+	timer := time.NewTimer(w.job.call/2 + rand.N(w.job.call))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return 700 + rand.IntN(300), 100 + rand.IntN(300)
+}
+
+func (w *worker) tell(e event) error {
+	e.Worker, e.PID = w.job.worker, os.Getpid()
+	return e.write(w.out)
+}
