@@ -91,7 +91,7 @@ type Config struct {
 	MatchVersions bool
 	// Aliases map names of models onto the name that they are counted under, which
 	// several may share. An alias of an alias is not followed.
-	Aliases map[string]string
+	Aliases   map[string]string
 	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
 
 	// MaxModels is how many models without a quota of their own may hold state:
