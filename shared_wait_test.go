@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,20 +106,20 @@ func TestSharedFirstComeFirstServed(t *testing.T) {
 		first, _ := limiters[0].Reserve("m", 1, 1)
 		const n = 12
 		type turn struct {
-			i  int
-			at time.Time
+			i    int
+			late time.Duration
 		}
 		turns := make(chan turn, n)
-		var freed time.Time
+		var freed atomic.Int64 // when the slot was given back last
 		for i := range n {
 			go func() {
 				r, err := limiters[i%3].Acquire(t.Context(), "m", 1, 1)
 				if err != nil {
 					t.Error(err)
 				}
-				turns <- turn{i, time.Now()}
+				turns <- turn{i, time.Since(time.Unix(0, freed.Load()))}
 				time.Sleep(time.Second)
-				freed = time.Now()
+				freed.Store(time.Now().UnixNano())
 				r.Commit(1, 1)
 			}()
 			synctest.Wait()
@@ -128,15 +129,15 @@ func TestSharedFirstComeFirstServed(t *testing.T) {
 				t.Errorf("while %d wait the decision is %+v", n, d)
 			}
 		}
-		freed = time.Now()
+		freed.Store(time.Now().UnixNano())
 		first.Cancel()
 		for i := range n {
 			got := <-turns
 			if got.i != i {
 				t.Errorf("number %d was served as number %d", got.i, i)
 			}
-			if late := got.at.Sub(freed); late > sharedHandOver {
-				t.Errorf("number %d was served %v late", i, late)
+			if got.late > sharedHandOver {
+				t.Errorf("number %d was served %v late", i, got.late)
 			}
 		}
 		time.Sleep(2 * time.Second)
