@@ -69,7 +69,7 @@ func (s *ledger) dateLocked(e *event, instant, floor int64) {
 		if off := e.at - machine; off > clocksAgree || off < -clocksAgree {
 			e.at = machine
 		}
-	case e.at < floor-clocksAgree:
+	case e.at+clocksAgree < floor:
 		e.at = instant
 	case e.at < floor:
 		e.at = floor
