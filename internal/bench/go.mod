@@ -6,6 +6,7 @@ require (
 	dappco.re/go/core/go-ratelimit v0.0.0
 	github.com/bep/debounce v1.2.1
 	golang.org/x/time v0.14.0
+	modernc.org/sqlite v1.60.1
 )
 
 require (
@@ -19,7 +20,6 @@ require (
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
-	modernc.org/sqlite v1.60.1 // indirect
 )
 
 replace dappco.re/go/core/go-ratelimit => ../..
