@@ -310,10 +310,14 @@ func (s *ledger) inFile(work func()) (worked bool, err error) {
 	s.rl.mu.RLock()
 	seen := s.seen
 	s.rl.mu.RUnlock()
-	news, complete, err := s.file.writer.newsSince(seen)
+	var news []*event
 	var img *image
-	if err == nil && !complete {
-		img, err = s.file.writer.readAll()
+	if !s.lock.stamped(seen) {
+		var complete bool
+		news, complete, err = s.file.writer.newsSince(seen)
+		if err == nil && !complete {
+			img, err = s.file.writer.readAll()
+		}
 	}
 	if err != nil {
 		s.file.rollback()
@@ -338,16 +342,26 @@ func (s *ledger) inFile(work func()) (worked bool, err error) {
 		s.file.rollback()
 		return true, err
 	}
-	if err := s.file.commit(); err != nil {
+	if err := s.commit(b.last()); err != nil {
 		return true, err
 	}
-	s.lock.stamp(b.last())
 	s.rl.mu.Lock()
 	for i, e := range b.events {
 		s.confirmLocked(e.key(), b.first+int64(i))
 	}
 	s.rl.mu.Unlock()
 	return true, nil
+}
+
+// commit ends a transaction after which a place is the last one in the file. The stamp
+// comes first: one that is killed in between leaves a stamp that nobody has seen the
+// event of, and all ask SQLite, until the next change.
+func (s *ledger) commit(last int64) error {
+	if err := s.lock.stamp(last); err != nil {
+		s.file.rollback()
+		return err
+	}
+	return s.file.commit()
 }
 
 // serveLocked serves those who wait after others have made changes.
@@ -487,8 +501,8 @@ const checkEvery = int64(25 * time.Millisecond)
 var errIncomplete = errors.New("events are missing")
 
 // catchUp reads what is new. The stamp in the lock file tells nearly always that nothing
-// is, in a tenth of the time of the question to SQLite; but it may be missing where a
-// process was killed after it wrote, and it does not tell that the file is gone.
+// is, in a tenth of the time of the question to SQLite; but it does not tell that the file
+// is gone.
 func (s *ledger) catchUp() error {
 	s.reading.Lock()
 	defer s.reading.Unlock()

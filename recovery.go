@@ -305,11 +305,10 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	if err := b.write(s); err != nil {
 		return err
 	}
-	if err := s.file.commit(); err != nil {
+	if err := s.commit(b.last()); err != nil {
 		return err
 	}
 	s.started = false
-	s.lock.stamp(b.last())
 	s.rl.mu.Lock()
 	for i, e := range b.events {
 		s.confirmLocked(e.key(), b.first+int64(i))
