@@ -379,6 +379,7 @@ func (s *ledger) serveLocked() {
 type ledgerBatch struct {
 	events []*event
 	first  int64      // the place of the first of them
+	passed []*event   // which count no more
 	drops  [][2]int64 // from and to which place events are to be deleted
 	now    int64      // in UnixNano
 	sweep  bool
@@ -396,7 +397,7 @@ func (s *ledger) batchLocked() ledgerBatch {
 		renew: instant >= s.renewAt && s.holdsLocked(),
 	}
 	if len(b.events) > 0 {
-		b.drops = s.trail.expired(s, instant)
+		b.passed, b.drops = s.trail.expired(s, instant)
 		if instant >= s.sweepAt {
 			b.sweep, s.sweepAt = true, instant+minute
 		}
@@ -416,6 +417,9 @@ func (b *ledgerBatch) write(s *ledger) error {
 		if err := w.write(e, b.first+int64(i)); err != nil {
 			return err
 		}
+	}
+	if err := w.fold(b.passed); err != nil {
+		return fmt.Errorf("fold events: %w", err)
 	}
 	for _, d := range b.drops {
 		if err := w.drop(d[0], d[1]); err != nil {

@@ -67,13 +67,69 @@ func (s *statements) write(e *event, seq int64) error {
 	case eventGone:
 		_, err = s.exec("DELETE FROM processes WHERE id = ?", e.ref)
 	}
-	if err == nil && e.hasDay {
-		err = s.writeDay(e.model, e.day)
-	}
 	if err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}
 	return nil
+}
+
+// fold brings the table daily up to the last of the events that count no more. An event
+// says what the day is after it, so the table need not be written with each of them,
+// which would be a page more every time: it is for when the events are deleted. Those
+// that another process has folded are left alone, because what came after them may have
+// been deleted.
+func (s *statements) fold(passed []*event) error {
+	if len(passed) == 0 {
+		return nil
+	}
+	folded, err := s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
+	if err != nil {
+		return err
+	}
+	last := make(map[string]*event)
+	for _, e := range passed {
+		switch {
+		case e.seq <= folded:
+		case e.kind == eventReset:
+			if e.model == "" {
+				clear(last)
+			} else {
+				delete(last, e.model)
+			}
+			if err := s.forgetIn("daily", e.model); err != nil {
+				return err
+			}
+		case e.hasDay:
+			last[e.model] = e
+		}
+	}
+	for model, e := range last {
+		if err := s.writeDay(model, e.day); err != nil {
+			return err
+		}
+	}
+	if to := passed[len(passed)-1].seq; to > folded {
+		return s.setFact(factFolded, strconv.FormatInt(to, 10))
+	}
+	return nil
+}
+
+// foldDays brings the days that were read from the table daily up to the last event.
+func (img *image) foldDays() {
+	folded := factInt(img.facts, factFolded)
+	for _, e := range img.events {
+		switch {
+		case e.seq <= folded: // it is there only because it is still in force
+		case e.kind == eventReset && e.model == "":
+			clear(img.state)
+		case e.kind == eventReset:
+			delete(img.state, e.model)
+		case e.hasDay:
+			img.state[e.model] = &UsageStats{
+				DayStart: dayTime(e.day.start), DayCount: saturatedInt(e.day.count), DayTokens: saturatedInt(e.day.tokens),
+			}
+		}
+	}
 }
 
 func (s *statements) writeDay(model string, d usageDay) error {
@@ -85,18 +141,20 @@ func (s *statements) writeDay(model string, d usageDay) error {
 }
 
 // forget deletes what is known of a model beside the ledger; of all where it is empty.
-func (s *statements) forget(model string) (err error) {
-	for _, table := range []string{"daily", "cooldowns"} {
-		if model == "" {
-			_, err = s.exec("DELETE FROM " + table)
-		} else {
-			_, err = s.exec("DELETE FROM "+table+" WHERE model = ?", model)
-		}
-		if err != nil {
-			return err
-		}
+func (s *statements) forget(model string) error {
+	if err := s.forgetIn("daily", model); err != nil {
+		return err
 	}
-	return nil
+	return s.forgetIn("cooldowns", model)
+}
+
+func (s *statements) forgetIn(table, model string) (err error) {
+	if model == "" {
+		_, err = s.exec("DELETE FROM " + table)
+	} else {
+		_, err = s.exec("DELETE FROM "+table+" WHERE model = ?", model)
+	}
+	return err
 }
 
 // drop deletes the events from one place of the ledger to another.
@@ -205,5 +263,6 @@ func (s *statements) readAll() (*image, error) {
 	if len(img.events) > maxRows {
 		return nil, damaged("more than %d rows", maxRows)
 	}
+	img.foldDays()
 	return img, err
 }

@@ -63,6 +63,7 @@ const (
 	factUsedWall = "used"     // until then, in UnixNano, all minutes count as used,
 	factUsedMono = "usedmono" // and in the time of the machine
 	factSpan     = "span"     // how long a row must be kept for the minute, in nanoseconds
+	factFolded   = "folded"   // up to which place of the ledger the table daily is
 )
 
 // ensureLedger makes a database one that is shared, with the usage that it holds.

@@ -1,5 +1,7 @@
 package ratelimit
 
+import "slices"
+
 // trail is the events that are in the file, as far as this limiter knows, in the order
 // of the file. It tells what may be deleted there, and what is missing when another file
 // takes the place of this one.
@@ -29,9 +31,10 @@ const (
 	sweepMost = 512
 )
 
-// expired takes those events off the trail that count no more, and returns where they
-// are in the file. Those that are still in force stay there, until closeHeld.
-func (t *trail) expired(s *ledger, instant int64) (ranges [][2]int64) {
+// expired takes those events off the trail that count no more, and returns them, and which
+// places in the file are to be deleted. Those that are still in force stay there, until
+// closeHeld.
+func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]int64) {
 	n := 0
 	cut := instant - s.keep - trailSlack
 	for n < sweepMost && n < len(t.live()) && t.live()[n].at < cut {
@@ -40,9 +43,10 @@ func (t *trail) expired(s *ledger, instant int64) (ranges [][2]int64) {
 	if n < sweepFrom {
 		n = 0
 	}
+	passed = slices.Clone(t.live()[:n])
+	clear(t.live()[:n])
 	from, to := int64(0), int64(0)
-	for i, e := range t.live()[:n] {
-		t.events[t.head+i] = nil
+	for _, e := range passed {
 		switch {
 		case s.inForceLocked(e):
 			continue
@@ -63,7 +67,7 @@ func (t *trail) expired(s *ledger, instant int64) (ranges [][2]int64) {
 		ranges = append(ranges, [2]int64{seq, seq})
 	}
 	s.dropable = nil
-	return ranges
+	return passed, ranges
 }
 
 // inForceLocked reports whether nothing has ended yet what an event began, and notes
