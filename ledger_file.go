@@ -18,7 +18,7 @@ const lockedFor = 3 * time.Second
 type ledgerFile struct {
 	path   string
 	opened os.FileInfo
-	wal    os.FileInfo // nil when there was none
+	wal    os.FileInfo
 
 	writing, reading *sql.DB
 	writer, reader   *statements
@@ -160,10 +160,13 @@ func openLedgerFile(path, synchronous string) (f *ledgerFile, err error) {
 	if f.reader, err = openStatements(f.reading); err != nil {
 		return nil, err
 	}
-	if err := f.inPlace(); err != nil { // or another one may have been opened
+	if f.wal, err = os.Stat(path + "-wal"); err != nil {
 		return nil, err
 	}
-	f.wal, _ = os.Stat(path + "-wal")
+	if err := f.inPlace(); err != nil { // or another one may have been opened
+		f.setLogAside()
+		return nil, err
+	}
 	return f, nil
 }
 
@@ -180,8 +183,26 @@ func (f *ledgerFile) checkJournal() error {
 	return nil
 }
 
-// inPlace returns an error if the path does not lead to the open file any more.
-func (f *ledgerFile) inPlace() error { return stillAt(f.path, f.opened) }
+// inPlace returns an error if the paths do not lead to the open files any more: the
+// database, and its log, which another process sets aside where it belonged to another
+// database.
+func (f *ledgerFile) inPlace() error {
+	if err := stillAt(f.path, f.opened); err != nil {
+		return err
+	}
+	return stillAt(f.path+"-wal", f.wal)
+}
+
+// setLogAside gives the log another name if it is the one of this file and another file
+// is at the path: SQLite would write the one into the other.
+func (f *ledgerFile) setLogAside() {
+	info, err := os.Stat(f.path + "-wal")
+	if f.wal == nil || err != nil || !os.SameFile(info, f.wal) || stillAt(f.path, f.opened) == nil {
+		return
+	}
+	os.Rename(f.path+"-wal", f.path+".stale-"+asideStamp()+"-wal")
+	os.Remove(f.path + "-shm")
+}
 
 // begin begins a transaction that writes. It waits at most that long for a program that
 // does not know of turns.

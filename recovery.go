@@ -197,17 +197,9 @@ func (s *ledger) reopen() error {
 	if s.file != nil {
 		s.reading.Lock()
 		s.file.close()
-		wal := s.file.wal
-		replaced := s.file.inPlace() != nil
+		s.file.setLogAside()
 		s.file = nil
 		s.reading.Unlock()
-		// A log that belongs to the file which was there before would be written into
-		// the one which took its place.
-		if info, err := os.Stat(s.path + "-wal"); replaced && err == nil && wal != nil && os.SameFile(info, wal) {
-			stamp := asideStamp()
-			os.Rename(s.path+"-wal", s.path+".stale-"+stamp+"-wal")
-			os.Remove(s.path + "-shm")
-		}
 	}
 	return s.openFile(lockedFor)
 }

@@ -175,8 +175,11 @@ func TestSharedFileFails(t *testing.T) {
 
 			repair()
 			a.Persist() // which fails as long as the file does
-			sharedEventually(t, "a is back", func() bool { return a.Err() == nil })
-			sharedEventually(t, "b is back", func() bool { b.Decide("m", 1); return b.Err() == nil })
+			sharedEventually(t, "both are back", func() bool {
+				a.Decide("m", 1)
+				b.Decide("m", 1)
+				return a.Err() == nil && b.Err() == nil
+			})
 			c := openShared(t, path)
 			for name, rl := range map[string]*ratelimit.RateLimiter{"a": a, "b": b, "c": c} {
 				want := fmt.Sprintf("%s counts RPM 9, RPD 9, TPM and TPD %d, 7 in flight", name, wantTPM)
