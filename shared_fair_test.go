@@ -32,7 +32,14 @@ func sharedChildTakesTurns(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bufi
 		all.Go(func() {
 			for ctx.Err() == nil {
 				asked := time.Now().UnixNano()
-				r, err := rl.Acquire(ctx, plan.Model, plan.PromptTokens, 0)
+				requests := []ratelimit.Request{{Model: plan.Model, PromptTokens: plan.PromptTokens}}
+				if plan.Also != "" {
+					requests = append(requests, ratelimit.Request{Model: plan.Also, PromptTokens: plan.PromptTokens})
+					if g%2 == 1 {
+						slices.Reverse(requests)
+					}
+				}
+				r, err := rl.AcquireAll(ctx, requests...)
 				if err != nil {
 					if ctx.Err() == nil {
 						errs[g] = err
@@ -44,7 +51,9 @@ func sharedChildTakesTurns(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bufi
 				if plan.PromptTokens > 0 {
 					r.Cancel()
 				} else {
-					r.Commit(0, 0)
+					for _, r := range r {
+						r.Commit(0, 0)
+					}
 				}
 			}
 		})
@@ -106,10 +115,12 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 		scarce string
 		quota  ratelimit.ModelQuota
 		tokens int
+		also   string
 	}{
-		{"one slot", ratelimit.ModelQuota{MaxInFlight: 1}, 0},
-		{"three slots", ratelimit.ModelQuota{MaxInFlight: 3}, 0},
-		{"tokens", ratelimit.ModelQuota{MaxTPM: 25}, 10},
+		{"one slot", ratelimit.ModelQuota{MaxInFlight: 1}, 0, ""},
+		{"three slots", ratelimit.ModelQuota{MaxInFlight: 3}, 0, ""},
+		{"tokens", ratelimit.ModelQuota{MaxTPM: 25}, 10, ""},
+		{"slots of two models, in either order", ratelimit.ModelQuota{MaxInFlight: 2}, 0, "n"},
 	} {
 		t.Run(test.scarce, func(t *testing.T) {
 			const processes, goroutines = 4, 4
@@ -119,8 +130,8 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 				most = 1000 * each
 			}
 			children := sharedStarted(t, processes, "turns", sharedPlan{
-				Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": test.quota},
-				Goroutines: goroutines, Model: "m", PromptTokens: test.tokens,
+				Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": test.quota, "n": test.quota},
+				Goroutines: goroutines, Model: "m", Also: test.also, PromptTokens: test.tokens,
 			})
 			turns := sharedTurns(t, children, goroutines, func(n int) bool { return n >= most })
 			slices.SortFunc(turns, func(a, b sharedTurn) int { return int(a.admitted - b.admitted) })

@@ -31,9 +31,10 @@ type sharedPlan struct {
 	Durability string
 	LeaseTTL   time.Duration
 	Margin     time.Duration
+	MayFail    bool // the file may be out of reach for a while
 
 	Goroutines           int
-	Model                string
+	Model, Also          string
 	PromptTokens, Output int
 	Calls                time.Duration // how long a call takes
 }
@@ -62,19 +63,30 @@ func init() {
 		"meter":  sharedChildIsMetered,
 		"hammer": sharedChildHammers,
 		"turns":  sharedChildTakesTurns,
+		"mixed":  sharedChildDoesAnything,
 	} {
 		sqliteChildren["shared "+what] = func(in io.Reader, args []string) error {
 			var plan sharedPlan
 			if err := json.Unmarshal([]byte(args[0]), &plan); err != nil {
 				return err
 			}
-			rl, err := ratelimit.NewWithSQLiteConfig(plan.Path, plan.config())
+			cfg := plan.config()
+			var failed atomic.Pointer[error] // the file, at least once
+			cfg.OnError = func(err error) {
+				if !plan.MayFail {
+					failed.Store(&err)
+				}
+			}
+			rl, err := ratelimit.NewWithSQLiteConfig(plan.Path, cfg)
 			if err != nil {
 				return err
 			}
 			fmt.Println("ready")
-			err = does(rl, &plan, bufio.NewScanner(in))
-			return errors.Join(err, rl.Err(), rl.Close())
+			err = errors.Join(does(rl, &plan, bufio.NewScanner(in)), rl.Err(), rl.Close())
+			if was := failed.Load(); was != nil {
+				err = errors.Join(err, fmt.Errorf("the file failed meanwhile: %w", *was))
+			}
+			return err
 		}
 	}
 }
@@ -638,7 +650,7 @@ func TestSharedProcessesKeepEveryMinuteWithinTheQuotaWhileTheyDie(t *testing.T) 
 	quota := ratelimit.ModelQuota{MaxRPM: 600, MaxTPM: 9000, MaxInFlight: 16}
 	plan := sharedPlan{
 		Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": quota},
-		Goroutines: 8, Model: "m", Calls: 5 * time.Millisecond,
+		Goroutines: 8, Model: "m", Calls: time.Second, // so that most are killed in the middle of calls
 	}
 	var meter sharedMeter
 	var readers sync.WaitGroup
@@ -813,4 +825,178 @@ func TestSharedProcessesOpenAFreshFile(t *testing.T) {
 			c.end()
 		}
 	}
+}
+
+// sharedMixed are the models of sharedChildDoesAnything.
+var sharedMixed = []string{"minute", "day", "slots", "unlimited", "unknown"}
+
+// sharedChildDoesAnything makes all sorts of changes, until it is told that it is enough.
+// Then it settles what it holds, and each time it is asked says what it knows.
+func sharedChildDoesAnything(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bufio.Scanner) error {
+	in.Scan() // go
+	var stop atomic.Bool
+	var all sync.WaitGroup
+	for range plan.Goroutines {
+		all.Go(func() {
+			var held []*ratelimit.Reservation
+			settle := func(i int) {
+				if tokens := rand.IntN(20); rand.IntN(3) == 0 {
+					held[i].Cancel()
+				} else {
+					held[i].Commit(tokens, rand.IntN(5))
+				}
+				held = slices.Delete(held, i, i+1)
+			}
+			any := func() string { return sharedMixed[rand.IntN(len(sharedMixed))] }
+			for n := 0; !stop.Load(); n++ {
+				model := any()
+				switch what := rand.IntN(100); {
+				case what < 40:
+					if r, _ := rl.Reserve(model, rand.IntN(10), rand.IntN(10)); r != nil {
+						held = append(held, r)
+					}
+				case what < 80 && len(held) > 0:
+					settle(rand.IntN(len(held)))
+				case what < 85:
+					rl.RecordUsage(model, rand.IntN(10), rand.IntN(10))
+				case what < 88:
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(5))*time.Millisecond)
+					if r, err := rl.Acquire(ctx, model, rand.IntN(10), 1); err == nil {
+						held = append(held, r)
+					}
+					cancel()
+				case what < 91:
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(rand.IntN(5))*time.Millisecond)
+					if both, err := rl.AcquireAll(ctx, ratelimit.Request{Model: model, PromptTokens: 1}, ratelimit.Request{Model: any(), PromptTokens: 2}); err == nil {
+						held = append(held, both...)
+					}
+					cancel()
+				case what < 92:
+					rl.Reset(model)
+				case what < 93:
+					rl.Cooldown(model, time.Now().Add(time.Duration(rand.IntN(10))*time.Millisecond))
+				case what < 95:
+					rl.SetQuota("slots", ratelimit.ModelQuota{MaxInFlight: 5 + rand.IntN(10), MaxTPM: 1000})
+				default:
+					rl.Stats(model)
+				}
+			}
+			for len(held) > 0 {
+				settle(0)
+			}
+		})
+	}
+	in.Scan() // enough
+	stop.Store(true)
+	all.Wait()
+	fmt.Println("settled")
+	for in.Scan() {
+		known := make(map[string]ratelimit.ModelStats)
+		for _, model := range sharedMixed {
+			known[model] = rl.Stats(model)
+		}
+		text, err := json.Marshal(known)
+		if err != nil {
+			return err
+		}
+		fmt.Println(string(text))
+	}
+	return nil
+}
+
+// Whatever processes do, and when they are killed, all that are left come to the same,
+// and so does one that reads the file then.
+func TestSharedProcessesComeToTheSame(t *testing.T) {
+	t.Parallel()
+	rounds, lasts := 2, 300*time.Millisecond
+	if sqliteLong() {
+		rounds = 50
+	}
+	for range rounds {
+		plan := sharedPlan{
+			Path: sqlitePath(t), Margin: time.Hour, Goroutines: 3,
+			Quotas: map[string]ratelimit.ModelQuota{
+				"minute": {MaxRPM: 50, MaxTPM: 2000}, "day": {MaxRPD: 100, MaxTPD: 2000}, "slots": {MaxInFlight: 7}, "unlimited": {},
+			},
+		}
+		children := sharedStarted(t, 4, "mixed", plan)
+		for _, c := range children {
+			c.tell("go")
+		}
+		time.Sleep(lasts) // how long they go on
+		children[0].kill()
+		children = children[1:]
+		for _, c := range children {
+			c.tell("enough")
+		}
+		for _, c := range children {
+			c.expect("settled")
+		}
+		// What the one that was killed held is given up when somebody looks.
+		inFlight := func(known map[string]ratelimit.ModelStats) (sum int) {
+			for _, s := range known {
+				sum += s.InFlight
+			}
+			return sum
+		}
+		know := func(c *sharedChild) (known map[string]ratelimit.ModelStats) {
+			c.tell("say")
+			line, _ := c.line()
+			if err := json.Unmarshal([]byte(line), &known); err != nil {
+				t.Fatalf("a process said %q", line)
+			}
+			return known
+		}
+		for began := time.Now(); inFlight(know(children[0])) > 0 && time.Since(began) < sharedSafety; {
+			runtime.Gosched()
+		}
+		// One that was told nothing yet asks the file at the latest after some milliseconds,
+		// and a cooldown that is over is as good as none.
+		want := sharedKnown(t, plan)
+		for i, c := range children {
+			var got string
+			for began := time.Now(); time.Since(began) < 10*time.Second; {
+				if got = sharedKnownText(t, know(c)); got == want {
+					break
+				}
+			}
+			if got != want {
+				t.Errorf("process %d knows\n%s\nand the file says\n%s", i+1, got, want)
+			}
+			c.end()
+		}
+		if got := sharedKnown(t, plan); got != want {
+			t.Errorf("when all have gone, the file says\n%s\nand before\n%s", got, want)
+		}
+	}
+}
+
+// sharedKnown is what a limiter knows that opens the file now.
+func sharedKnown(t *testing.T, plan sharedPlan) string {
+	t.Helper()
+	plan.Quotas = nil
+	rl, err := ratelimit.NewWithSQLiteConfig(plan.Path, plan.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]ratelimit.ModelStats)
+	for _, model := range sharedMixed {
+		known[model] = rl.Stats(model)
+	}
+	if err := errors.Join(rl.Err(), rl.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return sharedKnownText(t, known)
+}
+
+func sharedKnownText(t *testing.T, known map[string]ratelimit.ModelStats) string {
+	t.Helper()
+	var text strings.Builder
+	for _, model := range sharedMixed {
+		s := known[model]
+		s.CooldownUntil = time.Time{}
+		s.DayStart = s.DayStart.UTC()
+		fmt.Fprintf(&text, "%s: %s\n", model, jsonOf(t, s))
+	}
+	return text.String()
 }
