@@ -24,11 +24,13 @@ func (s *ledger) applyLocked(e *event, instant int64) {
 // the day comes on top of what they have counted meanwhile.
 func (s *ledger) mergeLocked(e *event, instant int64) {
 	change := s.effectLocked(e, instant)
+	e.day, e.hasDay = usageDay{}, false // that was the day as this limiter alone knew it
 	if w := change.window; w != nil {
 		if change.requests > 0 {
 			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
 		} else {
-			w.setDay(max(w.dayCount()+change.requests, 0), max(addSaturated(w.dayTokens(), change.tokens), 0))
+			tokens := w.dayTokens() + min(change.tokens, 0)
+			w.setDay(max(w.dayCount()+change.requests, 0), max(addSaturated(tokens, max(change.tokens, 0)), 0))
 		}
 		e.day, e.hasDay = usageDayOf(w), true
 	}
@@ -146,17 +148,23 @@ func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
 	if r == nil || r.settled {
 		return change
 	}
-	w, request, token := s.rl.findLocked(r)
-	if w != nil {
+	// What a reset has forgotten does not come off what was charged since, and what was
+	// charged yesterday not off today, as in refundLocked and correctLocked.
+	if w, request, token := s.rl.findLocked(r); w != nil {
+		inDay := w.inDay(r)
 		switch e.kind {
 		case eventAmend:
 			if token >= 0 {
 				w.setTokens(token, e.amount)
 			}
-			change = dayChange{w, 0, e.total() - r.amount.total()}
+			if inDay && (w == r.window || token >= 0) {
+				change = dayChange{w, 0, e.total() - r.amount.total()}
+			}
 		case eventCancel:
 			w.removeCharge(request, token)
-			change = dayChange{w, -1, -r.amount.total()}
+			if inDay && (w == r.window || request >= 0 || token >= 0) {
+				change = dayChange{w, -1, -r.amount.total()}
+			}
 		}
 	}
 	s.rl.releaseLocked(r)
