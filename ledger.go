@@ -238,8 +238,8 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 			err = unlockErr
 		}
 	}
-	if err != nil && !worked && ctx.Err() != nil {
-		return ctx.Err() // the file may be all right
+	if ended := endOf(ctx); err != nil && !worked && ended != nil {
+		return ended // the file may be all right
 	}
 	if err != nil {
 		s.fail(err)
@@ -250,6 +250,15 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 	}
 	s.tell()
 	return nil
+}
+
+// endOf is the error of ctx once its deadline has passed, also before ctx notices: begin
+// waits until that moment, by another timer.
+func endOf(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 // inMemory makes a change while the file is down.
