@@ -28,6 +28,9 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 	if w := change.window; w != nil {
 		if change.requests > 0 {
 			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
+			if h := s.peerLocked(e.process).open[e.n]; h != nil && h.other != nil {
+				h.other.days = w.days // which it may have begun
+			}
 		} else {
 			tokens := w.dayTokens() + min(change.tokens, 0)
 			w.setDay(max(w.dayCount()+change.requests, 0), max(addSaturated(tokens, max(change.tokens, 0)), 0))
