@@ -308,7 +308,7 @@ func TestSharedProcessThatIsStopped(t *testing.T) {
 	stats := sharedOrder{Do: "stats", Model: "m"}
 	start := func(t *testing.T) (stopped, other, third *sharedChild) {
 		agents := sharedStarted(t, 3, "agent", sharedPlan{
-			Path: sqlitePath(t), LeaseTTL: time.Second, Margin: time.Hour,
+			Path: sqlitePath(t), LeaseTTL: time.Second, Margin: time.Hour, MayFail: true,
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}},
 		})
 		return agents[0], agents[1], agents[2]
@@ -370,7 +370,7 @@ func TestSharedProcessThatIsStoppedInItsTurn(t *testing.T) {
 	}
 	t.Parallel()
 	plan := sharedPlan{
-		Path: sqlitePath(t), Goroutines: 4, Model: "of the stopped ", Margin: time.Hour,
+		Path: sqlitePath(t), Goroutines: 4, Model: "of the stopped ", Margin: time.Hour, MayFail: true,
 		Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000}},
 	}
 	other := sharedStarted(t, 1, "agent", plan)[0]
@@ -389,7 +389,7 @@ func TestSharedProcessThatIsStoppedInItsTurn(t *testing.T) {
 			told[g] = sharedHammered{n, what == "committed"}
 		}
 	})
-	reserve := sharedOrder{Do: "reserve", Model: "m", PromptTokens: 1}
+	reserve := sharedOrder{Do: "reserve", Model: "m", PromptTokens: 10}
 	failed := ""
 	for tries := 1; failed == ""; tries++ {
 		if err := sharedStop(stopped.cmd.Process); err != nil {
@@ -413,13 +413,18 @@ func TestSharedProcessThatIsStoppedInItsTurn(t *testing.T) {
 			t.Fatalf("it was answered %q", a.Code)
 		}
 	}
+	for _, o := range []sharedOrder{{Do: "commit", PromptTokens: 3}, {Do: "commit", PromptTokens: 30}, {Do: "cancel"}} {
+		other.order(o)
+		other.answer()
+	}
+	const requests, tokens = 1 + more - 1, 3 + 30 + 10*(1+more-3)
 	sharedContinue(stopped.cmd.Process)
 	backAtTheFile(other)
 	stopped.cmd.Process.Kill()
 	reader.Wait()
 	late := sharedLimiter(t, plan)
-	if s := late.Stats("m"); s.RPM != 1+more || s.RPD != 1+more {
-		t.Errorf("%d requests are counted, want %d", s.RPM, 1+more)
+	if s := late.Stats("m"); s.RPM != requests || s.RPD != requests || s.TPM != tokens || s.TPD != tokens {
+		t.Errorf("%+v, want %d requests of %d tokens", s, requests, tokens)
 	}
 	for g, h := range told {
 		s := late.Stats(fmt.Sprint(plan.Model, g))
