@@ -15,6 +15,6 @@ func holdLife(string) (*lifeLock, error) {
 
 func (*lifeLock) release() error { return nil }
 
-func lifeOf(string) liveness { return unknown }
+func lifeOf(string) liveness { return lifeUnknown }
 
 func buryLife(string) {}
