@@ -26,9 +26,13 @@ func (s *ledger) applyLocked(e *event, instant int64) {
 // the day comes on top of what they have counted meanwhile.
 func (s *ledger) mergeLocked(e *event, instant int64) {
 	change := s.effectLocked(e, instant)
+	e.day, e.hasDay = usageDay{}, false // that was the day as this limiter alone knew it
 	if w := change.window; w != nil {
-		if change.requests+change.tokens > 0 {
+		if change.requests > 0 || change.tokens > 0 {
 			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
+			if h := s.heldLocked(e.process, e.n); h != nil && h.other != nil {
+				h.other.days = w.days // which it may have begun
+			}
 		} else {
 			w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
 		}
@@ -80,6 +84,8 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		s.buryLocked(e.ref)
 	case eventEvict:
 		s.evictLocked(e.ref)
+	case eventDay:
+		return dayChange{window: s.windowLocked(e.model, instant)}
 	}
 	return dayChange{}
 }
@@ -149,17 +155,23 @@ func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
 	if r == nil || r.settled {
 		return change
 	}
-	w, request, token := s.rl.findLocked(r)
-	if w != nil {
+	// What a reset has forgotten does not come off what was charged since, and what was
+	// charged yesterday not off today, as in refundLocked and correctLocked.
+	if w, request, token := s.rl.findLocked(r); w != nil {
+		inDay := w.inDay(r)
 		switch e.kind {
 		case eventAmend:
 			if token >= 0 {
 				w.setTokens(token, e.amount)
 			}
-			change = dayChange{w, 0, e.total() - r.amount.total()}
+			if inDay && (w == r.window || token >= 0) {
+				change = dayChange{w, 0, e.total() - r.amount.total()}
+			}
 		case eventCancel:
 			w.removeCharge(request, token)
-			change = dayChange{w, -1, -r.amount.total()}
+			if inDay && (w == r.window || request >= 0 || token >= 0) {
+				change = dayChange{w, -1, -r.amount.total()}
+			}
 		}
 	}
 	s.rl.releaseLocked(r)
