@@ -182,6 +182,13 @@ func (s *statements) renew(process, wall, mono int64, ttl time.Duration) error {
 	return err
 }
 
+// vouch is renew for another process, unless it has said something itself.
+func (s *statements) vouch(process, wall, mono int64, ttl time.Duration) error {
+	_, err := s.exec("INSERT OR IGNORE INTO processes (id, lease, lease_mono, ttl) VALUES (?, ?, ?, ?)",
+		process, wall, mono, int64(ttl))
+	return err
+}
+
 // lease is what a process said last of itself.
 type lease struct {
 	process    int64

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -282,6 +284,7 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	s.rl.mu.Lock()
 	instant := s.rl.clock.sync()
 	s.usedUntil = s.usedUntilLocked(img.facts, instant)
+	moved := s.file0 != "" && s.file0 != img.facts[factFile]
 	s.adoptLocked(img)
 	for _, id := range dead {
 		s.buryLocked(id)
@@ -293,9 +296,19 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	s.renewAt = math.MinInt64
 	b := s.batchLocked()
 	b.renew = true
+	var others []int64
+	if moved {
+		others = slices.Collect(maps.Keys(s.peers))
+	}
 	s.rl.mu.Unlock()
 	if err := b.write(s); err != nil {
 		return err
+	}
+	for _, id := range others {
+		// Its own lease went with the old file. It has time to come and say that it lives.
+		if err := w.vouch(id, b.now, b.mono, s.options.ttl); err != nil {
+			return fmt.Errorf("vouch for process: %w", err)
+		}
 	}
 	if err := s.commit(b.last()); err != nil {
 		return err
