@@ -72,14 +72,6 @@ type eventKey struct{ process, n int64 }
 
 func (e *event) key() eventKey { return eventKey{e.process, e.n} }
 
-// charges reports whether the event counts at a time of its own.
-func (e *event) charges() bool {
-	return e.kind == eventUse || e.kind == eventReserve || e.kind == eventMove
-}
-
-// opens reports whether the event is in force until another one refers to it.
-func (e *event) opens() bool { return e.kind == eventReserve || e.kind == eventWait }
-
 // quotaText and quotaOf are the text of an eventQuota.
 func quotaText(q ModelQuota) string { return jsonText(q) }
 

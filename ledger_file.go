@@ -115,23 +115,26 @@ func (s *statements) number(query string, args ...any) (n int64, err error) {
 
 // openLedgerFile opens a database that is shared, and makes it one where it is not. The
 // turn must be held in all processes.
-func openLedgerFile(path, synchronous string) (f *ledgerFile, err error) {
-	if path, err = prepareFile(path); err != nil {
-		return nil, err
-	}
-	found, err := os.Stat(path)
+func openLedgerFile(path, synchronous string) (*ledgerFile, error) {
+	path, err := prepareFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if err := inspect(path, sharedFormat); err != nil {
 		return nil, err
 	}
-	f = &ledgerFile{path: path, opened: found}
-	defer func() {
-		if err != nil {
-			f.close()
-		}
-	}()
+	f := &ledgerFile{path: path}
+	if err := f.open(synchronous); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *ledgerFile) open(synchronous string) (err error) {
+	if f.opened, err = os.Stat(f.path); err != nil {
+		return err
+	}
 	// The turn keeps other limiters out, so whoever is in the way is another program.
 	// The wait for it is in small pieces because SQLite's own knows no deadline.
 	pragmas := func(more ...string) url.Values {
@@ -142,32 +145,32 @@ func openLedgerFile(path, synchronous string) (f *ledgerFile, err error) {
 	}
 	write := pragmas("synchronous(" + synchronous + ")")
 	write.Set("_journal_mode", "WAL")
-	if f.writing, err = sql.Open("sqlite", dsn(path, write)); err != nil {
-		return nil, err
+	if f.writing, err = sql.Open("sqlite", dsn(f.path, write)); err != nil {
+		return err
 	}
 	if err := inTransaction(f.writing, ensureLedger); err != nil {
-		return nil, err
+		return err
 	}
 	if f.writer, err = openStatements(f.writing); err != nil {
-		return nil, err
+		return err
 	}
 	if err := f.checkJournal(); err != nil {
-		return nil, err
+		return err
 	}
-	if f.reading, err = sql.Open("sqlite", dsn(path, pragmas("query_only(ON)"))); err != nil {
-		return nil, err
+	if f.reading, err = sql.Open("sqlite", dsn(f.path, pragmas("query_only(ON)"))); err != nil {
+		return err
 	}
 	if f.reader, err = openStatements(f.reading); err != nil {
-		return nil, err
+		return err
 	}
-	if f.wal, err = os.Stat(path + "-wal"); err != nil {
-		return nil, err
+	if f.wal, err = os.Stat(f.path + "-wal"); err != nil {
+		return err
 	}
-	if err := f.inPlace(); err != nil { // or another one may have been opened
+	if err := f.inPlace(); err != nil { // or another file may have been opened
 		f.setLogAside()
-		return nil, err
+		return err
 	}
-	return f, nil
+	return nil
 }
 
 // checkJournal makes sure that the file has a write-ahead log: SQLite falls back to
