@@ -39,13 +39,13 @@ type Config struct {
 	// program must not change the maps Quotas and State any more: they are read in
 	// the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist
-	// OnError is called when AutoPersist could not write, which it goes on to try;
-	// it is not told when that succeeds. It is called without locks, on a goroutine
+	// OnError is called when AutoPersist could not write, or a shared database could not
+	// be used, which is tried again; it is not told when that succeeds. It is called without locks, on a goroutine
 	// of its own, one call at a time, and for errors of the same number (of the
 	// system or the database) or type at most once a second; those between are
 	// dropped. It may call the limiter, also Close, which does not wait for it: a
-	// call that was under way then may still end later. The error of the last write,
-	// in Close, is returned there only. Nil is for programs that do not want to know.
+	// call that was under way then may still end later. The error of the last write of
+	// AutoPersist, in Close, is returned there only. Nil is for programs that do not want to know.
 	OnError func(error)
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
@@ -81,7 +81,7 @@ type Config struct {
 	// nothing. It must be longer than the longest call. Zero, the default, is never; it must not be negative.
 	HoldTTL time.Duration
 	// MaxQueue is how many may wait for one model, in Acquire, AcquireAll and
-	// WaitForCapacity together; who comes then is refused with ErrQueueFull. Zero, the default, is no cap; it must not be negative.
+	// WaitForCapacity together, with Shared in all processes; who comes then is refused with ErrQueueFull. Zero, the default, is no cap; it must not be negative.
 	MaxQueue int
 	// MatchVersions makes all methods but SetQuota take a model for the one whose
 	// quota it is a version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two then
@@ -91,9 +91,7 @@ type Config struct {
 	MatchVersions bool
 	// Aliases map names of models onto the name that they are counted under, which
 	// several may share. An alias of an alias is not followed.
-	Aliases   map[string]string
-	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
-
+	Aliases map[string]string
 	// MaxModels is how many models without a quota of their own may hold state:
 	// those that only the quota "*" covers, and those without any. When there are
 	// that many, the one used least recently goes of those with nothing that
@@ -101,6 +99,8 @@ type Config struct {
 	// (DecisionTooManyModels), and is allowed and not counted without any quota.
 	// Zero, the default, means 10,000; it must not be negative.
 	MaxModels int
+
+	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
 }
 
 // defaultMaxModels is Config.MaxModels where nothing is said.

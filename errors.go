@@ -34,12 +34,14 @@ var (
 	// backend and those with Config.AutoPersist, and by MigrateYAMLToSQLite for a state file that cannot be read as
 	// one: unreadable, damaged, of a newer version of this library, hostile, or,
 	// with SQLite, of another program. Nothing is overwritten by that; a later
-	// Persist to YAML keeps the old file aside.
+	// Persist to YAML keeps the old file aside. With Config.Shared, OnError is told of a
+	// damaged file, which gets another name, and the constructor goes on with a new one.
 	ErrCorruptState = errors.New("corrupt state")
 
 	// ErrClosed is returned by Acquire, AcquireAll, Do and WaitForCapacity when the
 	// limiter is closed while they wait or before they would have to, and by Persist and Load on a closed
-	// limiter of the SQLite backend.
+	// limiter of the SQLite backend. With Config.Shared it is returned by all of them
+	// once the limiter is closed.
 	ErrClosed = errors.New("limiter is closed")
 
 	errReplaced       = errors.New("another file is in its place")

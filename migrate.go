@@ -17,7 +17,8 @@ import (
 // it is missing. Running it again gives the same database.
 //
 // A missing or unreadable YAML file is an error (ErrCorruptState for the
-// latter), and so is a database that cannot be opened. A failure leaves the
+// latter), and so is a database that cannot be opened, or that is shared (Config.Shared).
+// A failure leaves the
 // database as it was. The YAML file is not changed.
 func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
 	s, err := loadYAML(yamlPath)

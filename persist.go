@@ -29,6 +29,9 @@ type snapshot struct {
 // this limiter's last Load or Persist is kept, day counts included; of two
 // cooldowns of a model the later stays. On a closed limiter it returns ErrClosed.
 //
+// With Config.Shared everything is in the file already. Persist then only makes sure of
+// that, and returns why it is not; so does Load.
+//
 // It is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
 	rl.ioMu.Lock()
@@ -68,7 +71,7 @@ func (rl *RateLimiter) save() (err error) {
 // ErrCorruptState and names the field and its value, and for a limit that is no
 // integer of zero or more, or a zone that is not known, also ErrInvalidQuota;
 // limiter and file stay as they were. With SQLite, on a closed limiter, it
-// returns ErrClosed.
+// returns ErrClosed. With Config.Shared it is as Persist.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Load() error {

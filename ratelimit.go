@@ -34,6 +34,10 @@
 // [NewWithSQLiteConfig]. A program may also say when, with [RateLimiter.Persist]
 // and [RateLimiter.Load].
 //
+// With Config.Shared one SQLite file is one quota of all processes on a machine: each
+// call is a short transaction on it, and nothing that was admitted is forgotten when a
+// process dies.
+//
 // # Concurrency
 //
 // All methods of [RateLimiter] are safe for concurrent use. A check with CanSend
@@ -84,7 +88,9 @@ type TokenEntry struct {
 // Quotas and State are the limiter's truth, and a program may fill or replace
 // them before it shares the limiter among goroutines; afterwards it must use
 // the methods. With Config.AutoPersist the limiter has a goroutine of its own from the
-// first method that changes something. The limiter takes entries in any order, nil entries, and times
+// first method that changes something. With Config.Shared, State is a copy of what the
+// database says, which must only be read, and Quotas are changed by SetQuota alone.
+// The limiter takes entries in any order, nil entries, and times
 // from the future (they count as of now). It notices another map, another
 // entry, another slice, or another day at its next call, but not an element
 // changed in place.
@@ -266,6 +272,11 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 // that fails; without it, it saves nothing: call Persist first. With SQLite it then
 // closes the database, and what could not be written is lost. Decisions and records
 // go on in memory, unsaved, and with YAML so do Persist and Load.
+//
+// With Config.Shared, Close gives up what this limiter holds: its slots go to others,
+// and what it charged stays charged. It tries once more to write what could not be
+// written, and says so if it cannot. Afterwards decisions are denied with
+// DecisionClosed, and records are forgotten.
 //
 // Close waits for a write that is under way; SQLite waits up to five seconds for the
 // lock of another program, each time. It may be called more than once. With YAML the
