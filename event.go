@@ -41,6 +41,8 @@ const (
 	eventEvict eventKind = 13
 	// eventDay says how the day of a model is, where no charge has changed it.
 	eventDay eventKind = 14
+	// eventTally is what several charges, which count no more, add to the day.
+	eventTally eventKind = 15
 )
 
 // event is one row of the ledger: a change that some process made, in the order in which

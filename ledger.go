@@ -53,6 +53,8 @@ type ledger struct {
 	seenAt    int64 // as of this instant
 	lastN     int64 // of this limiter's own events
 	outbox    []*event
+	packAt    int             // how long the outbox must be to be packed
+	triedN    int64           // own events up to here may be in the file already
 	peers     map[int64]*peer // everybody who holds something; this limiter, too
 	trail     trail
 	dropable  []int64 // events off the trail that are in force no more
@@ -135,6 +137,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 		peers:    make(map[int64]*peer),
 		quotas:   make(map[string]bool),
 		keep:     rl.span(),
+		packAt:   packFrom,
 	}
 	if s.options.ttl == 0 {
 		s.options.ttl = defaultLeaseTTL
@@ -397,6 +400,7 @@ func (s *ledger) batchLocked() ledgerBatch {
 		renew: instant >= s.renewAt && s.holdsLocked(),
 	}
 	if len(b.events) > 0 {
+		s.triedN = s.lastN
 		b.passed, b.drops = s.trail.expired(s, instant)
 		if instant >= s.sweepAt {
 			b.sweep, s.sweepAt = true, instant+minute

@@ -27,6 +27,9 @@ func (s *ledger) noteLocked(e *event, w *window) {
 		e.day, e.hasDay = usageDayOf(w), true
 	}
 	s.outbox = append(s.outbox, e)
+	if len(s.outbox) >= s.packAt && s.down.Load() {
+		s.packLocked()
+	}
 }
 
 // noteNowLocked notes an event of this moment.

@@ -28,12 +28,15 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 	change := s.effectLocked(e, instant)
 	e.day, e.hasDay = usageDay{}, false // that was the day as this limiter alone knew it
 	if w := change.window; w != nil {
-		if change.requests > 0 || change.tokens > 0 {
+		over := e.at+s.rl.clock.wall < w.dayBegin && w.dayCount() > 0 // the day of a charge
+		switch {
+		case change.requests > 0 && over:
+		case change.requests > 0 || change.tokens > 0:
 			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
 			if h := s.heldLocked(e.process, e.n); h != nil && h.other != nil {
 				h.other.days = w.days // which it may have begun
 			}
-		} else {
+		default:
 			w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
 		}
 		e.day, e.hasDay = usageDayOf(w), true
@@ -84,6 +87,8 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		s.buryLocked(e.ref)
 	case eventEvict:
 		s.evictLocked(e.ref)
+	case eventTally:
+		return dayChange{s.windowLocked(e.model, instant), e.requests, e.total()}
 	case eventDay:
 		return dayChange{window: s.windowLocked(e.model, instant)}
 	}
