@@ -236,9 +236,9 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 		return nil
 	}
 	worked := false
-	err := s.begin(ctx)
+	news, err := s.begin(ctx)
 	if err == nil {
-		worked, err = s.inFile(work)
+		worked, err = s.inFile(work, news)
 		if unlockErr := s.lock.unlock(); err == nil {
 			err = unlockErr
 		}
@@ -281,22 +281,26 @@ func (s *ledger) tell() {
 // errNoTimeLeft says that a caller's time was over before the turn came.
 var errNoTimeLeft = errors.New("no time left to wait for the turn")
 
-// begin takes the turn of all processes, and begins a transaction.
-func (s *ledger) begin(ctx context.Context) error {
+// begin takes the turn of all processes, and begins a transaction. It tells whether there
+// may be news from others.
+func (s *ledger) begin(ctx context.Context) (news bool, err error) {
 	most := lockedFor
 	if deadline, ok := ctx.Deadline(); ok {
 		most = min(most, max(time.Until(deadline), 0))
 	}
-	err := s.lock.lock(most)
+	err = s.lock.lock(most)
 	if errors.Is(err, errLockTimeout) && most < lockedFor {
-		return errNoTimeLeft
+		return false, errNoTimeLeft
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
-	err = s.lock.inPlace()
-	if err == nil {
-		err = s.file.inPlace()
+	s.rl.mu.RLock()
+	seen := s.seen
+	s.rl.mu.RUnlock()
+	news = !s.lock.stamped(seen)
+	if err = s.lock.inPlace(); err == nil {
+		err = s.file.inPlace(news)
 	}
 	if err == nil {
 		err = s.file.begin(most)
@@ -304,18 +308,18 @@ func (s *ledger) begin(ctx context.Context) error {
 	if err != nil {
 		s.lock.unlock()
 	}
-	return err
+	return news, err
 }
 
 // inFile makes a change within a transaction, and ends that. Once work was called the
 // change is in memory and in the outbox, whatever else fails.
-func (s *ledger) inFile(work func()) (worked bool, err error) {
+func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	s.rl.mu.RLock()
 	seen := s.seen
 	s.rl.mu.RUnlock()
 	var news []*event
 	var img *image
-	if !s.lock.stamped(seen) {
+	if mayBeNews {
 		var complete bool
 		news, complete, err = s.file.writer.newsSince(seen)
 		if err == nil && !complete {
@@ -524,7 +528,7 @@ func (s *ledger) catchUp() error {
 		return nil
 	}
 	s.checkAt = instant + checkEvery
-	if err := s.file.inPlace(); err != nil {
+	if err := s.file.inPlace(true); err != nil {
 		return err
 	}
 	version, err := s.file.reader.number("PRAGMA data_version")

@@ -120,7 +120,7 @@ func (s *ledger) rejoin() error {
 		return err
 	}
 	defer s.lock.unlock()
-	same := s.file != nil && !s.suspect && s.file.inPlace() == nil
+	same := s.file != nil && !s.suspect && s.file.inPlace(true) == nil
 	if same {
 		// To bring memory and file together costs more than to find out whether that can
 		// be written.
