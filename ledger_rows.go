@@ -23,6 +23,9 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 			}
 			return err
 		}
+		if err := e.check(); err != nil {
+			return err
+		}
 		e.requests = saturatedInt(requests)
 		e.amount = amount{saturatedInt(input), saturatedInt(output)}.held()
 		e.day.count, e.day.tokens = max(e.day.count, 0), max(e.day.tokens, 0)
@@ -270,6 +273,13 @@ func (s *statements) readAll() (*image, error) {
 	if len(img.events) > maxRows {
 		return nil, damaged("more than %d rows", maxRows)
 	}
+	if err != nil {
+		return nil, err
+	}
+	// The last event is never deleted, so that the places behind it are known.
+	if folded := factInt(img.facts, factFolded); folded > 0 && (len(img.events) == 0 || folded > img.events[len(img.events)-1].seq) {
+		return nil, damaged("facts: the days are those after event %d, which is not there yet", folded)
+	}
 	img.foldDays()
-	return img, err
+	return img, nil
 }
