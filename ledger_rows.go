@@ -85,7 +85,7 @@ func (s *statements) fold(passed []*event) error {
 	if len(passed) == 0 {
 		return nil
 	}
-	folded, err := s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
+	folded, err := s.folded()
 	if err != nil {
 		return err
 	}
@@ -115,6 +115,11 @@ func (s *statements) fold(passed []*event) error {
 		return s.setFact(factFolded, strconv.FormatInt(to, 10))
 	}
 	return nil
+}
+
+// folded is up to which place of the ledger the table daily is.
+func (s *statements) folded() (int64, error) {
+	return s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
 }
 
 // foldDays brings the days that were read from the table daily up to the last event.
