@@ -199,8 +199,11 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	return rl, nil
 }
 
+// longestSpan is the longest minute that a limiter may have, with the longest margin.
+const longestSpan = minute + day
+
 func newLimiter(cfg Config) (*RateLimiter, error) {
-	if cfg.Margin < 0 || cfg.Margin > 24*time.Hour {
+	if cfg.Margin < 0 || minute+int64(cfg.Margin) > longestSpan {
 		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
 	}
 	for _, field := range []struct {

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 )
 
@@ -69,6 +70,24 @@ type event struct {
 	text string
 }
 
+const (
+	maxSeq = int64(1) << 62 // so that there are places behind it
+	maxAge = int64(1) << 61 // so that no difference of times overflows; 73 years
+)
+
+// check refuses an event of the file that no limiter writes.
+func (e *event) check() error {
+	switch {
+	case e.seq <= 0 || e.seq > maxSeq:
+		return damaged("ledger: an event has the place %d", e.seq)
+	case e.process < 0 || e.process == 0 && e.kind != eventUse: // 0 is the time before the file was shared
+		return damaged("ledger: event %d is of process %d", e.seq, e.process)
+	case e.age < 0 || e.age > maxAge:
+		return damaged("ledger: event %d is %d ns older than its time", e.seq, e.age)
+	}
+	return nil
+}
+
 // key tells events apart, also those that are not in the file yet.
 type eventKey struct{ process, n int64 }
 
@@ -78,8 +97,13 @@ func (e *event) key() eventKey { return eventKey{e.process, e.n} }
 func quotaText(q ModelQuota) string { return jsonText(q) }
 
 func quotaOf(text string) (q ModelQuota, err error) {
-	err = json.Unmarshal([]byte(text), &q)
-	return q, err
+	if err = json.Unmarshal([]byte(text), &q); err != nil {
+		return ModelQuota{}, err
+	}
+	if _, key, value, bad := q.invalid(); bad {
+		return ModelQuota{}, fmt.Errorf("%s is %d", key, value)
+	}
+	return q, nil
 }
 
 // requestsText and requestsOf are the text of an eventWait.

@@ -315,16 +315,20 @@ func (s *ledger) begin(ctx context.Context) (news bool, err error) {
 // change is in memory and in the outbox, whatever else fails.
 func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	s.rl.mu.RLock()
-	seen := s.seen
+	seen, long := s.seen, s.trail.long(s, s.rl.clock.now())
 	s.rl.mu.RUnlock()
 	var news []*event
 	var img *image
+	var folded int64
 	if mayBeNews {
 		var complete bool
 		news, complete, err = s.file.writer.newsSince(seen)
 		if err == nil && !complete {
 			img, err = s.file.writer.readAll()
 		}
+	}
+	if err == nil && long {
+		folded, err = s.file.writer.folded()
 	}
 	if err != nil {
 		s.file.rollback()
@@ -335,6 +339,7 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 		s.adoptLocked(img)
 	} else {
 		s.applyNewsLocked(news)
+		s.trail.cut(s, s.rl.clock.now(), folded)
 	}
 	s.serveLocked()
 	s.settleAbandonedLocked()
@@ -523,6 +528,7 @@ func (s *ledger) catchUp() error {
 	}
 	s.rl.mu.RLock()
 	seen, instant := s.seen, s.rl.clock.now()
+	long := s.trail.long(s, instant)
 	s.rl.mu.RUnlock()
 	if instant < s.checkAt && s.lock.stamped(seen) {
 		return nil
@@ -542,10 +548,17 @@ func (s *ledger) catchUp() error {
 	if err != nil {
 		return err
 	}
+	var folded int64
+	if long {
+		if folded, err = s.file.reader.folded(); err != nil {
+			return err
+		}
+	}
 	s.version = version
 	if len(news) > 0 {
 		s.rl.mu.Lock()
 		s.applyNewsLocked(news)
+		s.trail.cut(s, instant, folded)
 		s.rl.mu.Unlock()
 	}
 	return nil

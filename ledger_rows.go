@@ -23,6 +23,9 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 			}
 			return err
 		}
+		if err := e.check(); err != nil {
+			return err
+		}
 		e.requests = saturatedInt(requests)
 		e.amount = amount{saturatedInt(input), saturatedInt(output)}.held()
 		e.day.count, e.day.tokens = max(e.day.count, 0), max(e.day.tokens, 0)
@@ -82,7 +85,7 @@ func (s *statements) fold(passed []*event) error {
 	if len(passed) == 0 {
 		return nil
 	}
-	folded, err := s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
+	folded, err := s.folded()
 	if err != nil {
 		return err
 	}
@@ -112,6 +115,11 @@ func (s *statements) fold(passed []*event) error {
 		return s.setFact(factFolded, strconv.FormatInt(to, 10))
 	}
 	return nil
+}
+
+// folded is up to which place of the ledger the table daily is.
+func (s *statements) folded() (int64, error) {
+	return s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
 }
 
 // foldDays brings the days that were read from the table daily up to the last event.
@@ -270,6 +278,13 @@ func (s *statements) readAll() (*image, error) {
 	if len(img.events) > maxRows {
 		return nil, damaged("more than %d rows", maxRows)
 	}
+	if err != nil {
+		return nil, err
+	}
+	// The last event is never deleted, so that the places behind it are known.
+	if folded := factInt(img.facts, factFolded); folded > 0 && (len(img.events) == 0 || folded > img.events[len(img.events)-1].seq) {
+		return nil, damaged("facts: the days are those after event %d, which is not there yet", folded)
+	}
 	img.foldDays()
-	return img, err
+	return img, nil
 }

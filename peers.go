@@ -19,7 +19,6 @@ const (
 // standInLocked puts somebody who waits in a line: of another process, or of this one
 // while memory is made anew.
 func (s *ledger) standInLocked(e *event) {
-	p := s.peerLocked(e.process)
 	w := &waiter{process: e.process}
 	if s.adopting != nil && e.process == s.id && s.adopting.waits[e.n] != nil {
 		w = s.adopting.waits[e.n]
@@ -33,7 +32,7 @@ func (s *ledger) standInLocked(e *event) {
 	s.rl.arrivals++
 	w.seq = s.rl.arrivals
 	s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
-	p.waits[e.n] = w
+	s.peerLocked(e.process).waits[e.n] = w
 }
 
 // evictLocked takes a process out of all lines. If it is this one, it goes to the end of
@@ -202,7 +201,7 @@ func (s *ledger) leases() (hold map[int64]bool, ok bool) {
 // holds reports whether a lease has not run out. Where the clock of the machine does not
 // tell, one from the future holds, too: a clock was set, and it will be renewed or not.
 func (l *lease) holds(wall, mono int64) bool {
-	age := wall - l.wall
+	age := wall - max(l.wall, 0) // no difference overflows
 	if l.mono > 0 && mono > 0 {
 		age = mono - l.mono
 	}

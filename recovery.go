@@ -37,9 +37,12 @@ type recovery struct {
 	started bool      // a new file is to begin as if all were used
 }
 
-// fail notes that the file cannot be used. From then on memory alone decides.
-func (s *ledger) fail(err error) {
-	err = explainFile(s.path, err)
+// fail notes that the file cannot be used. From then on memory alone decides. It returns
+// the error as callers are to see it.
+func (s *ledger) fail(err error) error {
+	if !errors.Is(err, ErrCorruptState) { // which says all there is to say
+		err = explainFile(s.path, err)
+	}
 	s.suspect = s.suspect || isDamage(err)
 	s.rl.mu.Lock()
 	s.err = err
@@ -59,7 +62,7 @@ func (s *ledger) fail(err error) {
 	s.tell()
 	s.reporter.report(err)
 	if s.ended {
-		return
+		return err
 	}
 	s.pause = min(max(2*s.pause, firstRecovery), lastRecovery)
 	if s.timer == nil {
@@ -67,6 +70,7 @@ func (s *ledger) fail(err error) {
 	} else {
 		s.timer.Reset(s.pause)
 	}
+	return err
 }
 
 // isDamage reports whether an error means that the content of the file is damaged, and
@@ -98,8 +102,7 @@ func (s *ledger) recover() error {
 		return nil
 	}
 	if err := s.rejoin(); err != nil {
-		s.fail(err)
-		return err
+		return s.fail(err)
 	}
 	s.pause = 0
 	s.rl.mu.Lock()
@@ -365,8 +368,12 @@ func (s *ledger) settleFacts(w *statements, img *image) error {
 	if err := s.settleBoot(w, img, set); err != nil {
 		return err
 	}
-	s.keep = max(s.rl.span(), factInt(img.facts, factSpan))
-	if s.keep > factInt(img.facts, factSpan) {
+	span := factInt(img.facts, factSpan)
+	if span < 0 || span > longestSpan {
+		return damaged("facts: the span is %d ns", span)
+	}
+	s.keep = max(s.rl.span(), span)
+	if s.keep > span {
 		if err := set(factSpan, strconv.FormatInt(s.keep, 10)); err != nil {
 			return err
 		}

@@ -64,12 +64,17 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		s.rl.forgetUsageLocked(e.model)
 	case eventCooldown:
 		until := time.Unix(0, e.wall)
-		if until.After(s.rl.clock.at(instant)) && until.After(s.rl.cooldowns[e.model]) {
-			if s.rl.cooldowns == nil {
-				s.rl.cooldowns = make(map[string]time.Time)
-			}
-			s.rl.cooldowns[e.model] = until
+		now := s.rl.clock.at(instant)
+		if !until.After(now) || !until.After(s.rl.cooldowns[e.model]) {
+			break
 		}
+		if len(s.rl.cooldowns) >= s.rl.mostModels() {
+			s.rl.thawLocked(now) // those whose models nobody asks for here
+		}
+		if s.rl.cooldowns == nil {
+			s.rl.cooldowns = make(map[string]time.Time)
+		}
+		s.rl.cooldowns[e.model] = until
 	case eventQuota:
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})

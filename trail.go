@@ -70,6 +70,27 @@ func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]
 	return passed, ranges
 }
 
+// long reports whether the trail has more events that count no more than this limiter
+// deletes at a time: it changes little, and others much.
+func (t *trail) long(s *ledger, instant int64) bool {
+	live := t.live()
+	return len(live) > sweepMost && live[sweepMost].at < instant-s.keep-trailSlack
+}
+
+// cut takes those events off a trail that count no more and that others have deleted, up
+// to the one that is folded. Without it the trail of a limiter that only reads would have
+// no end.
+func (t *trail) cut(s *ledger, instant, folded int64) {
+	live := t.live()
+	n := 0
+	for n < len(live) && live[n].seq <= folded && live[n].at < instant-s.keep-trailSlack {
+		s.inForceLocked(live[n])
+		n++
+	}
+	clear(live[:n])
+	t.head += n
+}
+
 // inForceLocked reports whether nothing has ended yet what an event began, and notes
 // that the event is off the trail.
 func (s *ledger) inForceLocked(e *event) bool {
