@@ -15,7 +15,7 @@ import (
 // Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	until = until.Round(0)
-	rl.change(background, func() { rl.coolLocked(model, until) })
+	rl.update(func() { rl.coolLocked(model, until) })
 }
 
 func (rl *RateLimiter) coolLocked(model string, until time.Time) {

@@ -1,12 +1,14 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,6 +183,10 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 			}
 		}
 	}()
+	if info, err := os.Stat(s.path); (err != nil || info.Size() == 0) && s.othersLive() {
+		// The file was deleted, and those who know what was in it have not noticed yet.
+		s.started = !s.options.freshStart
+	}
 	if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
 		return err
 	}
@@ -208,6 +214,18 @@ func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
 		delete(s.rl.supplied, model)
 		s.noteQuotaLocked(model, q)
 	}
+}
+
+// othersLive reports whether there are other limiters of the file.
+func (s *ledger) othersLive() bool {
+	entries, _ := os.ReadDir(filepath.Dir(s.path))
+	for _, entry := range entries {
+		name, ours := strings.CutPrefix(entry.Name(), filepath.Base(s.path)+".")
+		if ours && strings.HasSuffix(name, ".life") && lifeOf(filepath.Join(filepath.Dir(s.path), entry.Name())) == lifeAlive {
+			return true
+		}
+	}
+	return false
 }
 
 // lifePath is the file that a limiter keeps locked as long as it lives.
@@ -244,7 +262,8 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 		}
 	}
 	if errors.Is(err, errNoTimeLeft) {
-		return context.DeadlineExceeded // the file may be all right
+		// The caller's time is over, and the file may be all right.
+		return cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
 	if err != nil {
 		s.fail(err)
@@ -284,15 +303,7 @@ var errNoTimeLeft = errors.New("no time left to wait for the turn")
 // begin takes the turn of all processes, and begins a transaction. It tells whether there
 // may be news from others.
 func (s *ledger) begin(ctx context.Context) (news bool, err error) {
-	most := lockedFor
-	if deadline, ok := ctx.Deadline(); ok {
-		most = min(most, max(time.Until(deadline), 0))
-	}
-	err = s.lock.lock(most)
-	if errors.Is(err, errLockTimeout) && most < lockedFor {
-		return false, errNoTimeLeft
-	}
-	if err != nil {
+	if err := s.lockTurn(ctx); err != nil {
 		return false, err
 	}
 	s.rl.mu.RLock()
@@ -303,12 +314,43 @@ func (s *ledger) begin(ctx context.Context) (news bool, err error) {
 		err = s.file.inPlace(news)
 	}
 	if err == nil {
-		err = s.file.begin(most)
+		err = s.file.begin(ctx, lockedFor)
 	}
 	if err != nil {
 		s.lock.unlock()
 	}
 	return news, err
+}
+
+// lockTurn waits for the turn of this process, in small pieces: nothing else could end the
+// wait. Who stops waiting keeps the place in line for the next call.
+func (s *ledger) lockTurn(ctx context.Context) error {
+	for waited := time.Duration(0); ; {
+		piece, err := timeLeft(ctx, min(lockedFor-waited, waitPiece))
+		if err != nil {
+			return err
+		}
+		if err := s.lock.lock(piece); !errors.Is(err, errLockTimeout) {
+			return err
+		}
+		if waited += piece; waited >= lockedFor {
+			return fmt.Errorf("waited %v for the turn of another process: %w", lockedFor, errLockTimeout)
+		}
+	}
+}
+
+// waitPiece is how long a wait does not look whether its context has ended.
+const waitPiece = 50 * time.Millisecond
+
+// timeLeft returns how much of a time a context has left; errNoTimeLeft if none.
+func timeLeft(ctx context.Context, most time.Duration) (time.Duration, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		most = min(most, time.Until(deadline))
+	}
+	if ctx.Err() != nil || most <= 0 {
+		return 0, errNoTimeLeft
+	}
+	return most, nil
 }
 
 // inFile makes a change within a transaction, and ends that. Once work was called the
@@ -584,19 +626,28 @@ func (s *ledger) refuses() bool { return s.options.failClosed && s.down.Load() }
 // Err returns why the shared database cannot be used at present; nil while it can, and
 // without Config.Shared. As long as it cannot, decisions are made on what this process
 // last knew and what it charged itself, or denied with Config.FailClosed, and what it
-// charges is written when the database is back. It is safe for concurrent use.
+// charges is written when the database is back. Err looks whether the database is still
+// there, but does not write to it, which Persist tries. It is safe for concurrent use.
 func (rl *RateLimiter) Err() error {
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
 	if rl.ledger == nil {
 		return nil
 	}
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
 	return rl.ledger.err
 }
 
 // explainFile names the file in an error, and gives those that mean a damaged file the
 // name that callers match.
 func explainFile(path string, err error) error { return (&sqliteStore{path: path}).explain(err) }
+
+// update is change for what is forgotten once a shared limiter is closed.
+func (rl *RateLimiter) update(work func()) {
+	if rl.ledger == nil || !rl.ledger.closed.Load() {
+		rl.change(background, work)
+	}
+}
 
 // change makes a change, as one step of all processes where the limiter shares a
 // database. It fails only where ctx ends before it comes to that.
@@ -641,7 +692,7 @@ func (s *ledger) close() error {
 	err = errors.Join(err, s.life.release(), s.lock.close())
 	s.reporter.stop()
 	if lost > 0 && cause != nil {
-		err = errors.Join(fmt.Errorf("%d changes could not be written: %w", lost, cause), err)
+		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}
 	return err
 }

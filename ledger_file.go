@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"strconv"
@@ -15,7 +16,7 @@ import (
 const lockedFor = 3 * time.Second
 
 // busyTimeout is how long SQLite waits by itself.
-const busyTimeout = 250 * time.Millisecond
+const busyTimeout = waitPiece
 
 // ledgerFile is the open database of a ledger: a connection that writes, which belongs to
 // whoever has the turn, and one that only reads, guarded by ledger.reading.
@@ -120,6 +121,7 @@ func (s *statements) number(query string, args ...any) (n int64, err error) {
 // openLedgerFile opens a database that is shared, and makes it one where it is not. The
 // turn must be held in all processes.
 func openLedgerFile(path, synchronous string) (*ledgerFile, error) {
+	setOrphansAside(path)
 	path, err := prepareFile(path)
 	if err != nil {
 		return nil, err
@@ -200,6 +202,17 @@ func (f *ledgerFile) inPlace(log bool) error {
 	return stillAt(f.path+"-wal", f.wal)
 }
 
+// setOrphansAside gives a log without a database another name. Others may have both open
+// still, and what they have mapped of the log's index would not be that of the new one.
+func setOrphansAside(path string) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err := os.Rename(path+"-wal", path+".stale-"+asideStamp()+"-wal"); err == nil {
+		os.Remove(path + "-shm")
+	}
+}
+
 // setLogAside gives the log another name if it is the one of this file and another file
 // is at the path: SQLite would write the one into the other.
 func (f *ledgerFile) setLogAside() {
@@ -213,13 +226,19 @@ func (f *ledgerFile) setLogAside() {
 
 // begin begins a transaction that writes. It waits at most that long for a program that
 // does not know of turns.
-func (f *ledgerFile) begin(most time.Duration) error {
+func (f *ledgerFile) begin(ctx context.Context, most time.Duration) error {
 	// Not by the clock, which stands still in a bubble of testing/synctest while SQLite
 	// waits.
 	for waited := busyTimeout; ; waited += busyTimeout {
 		_, err := f.writer.exec("BEGIN IMMEDIATE")
-		if err == nil || !isBusy(err) || waited >= most {
+		if err == nil || !isBusy(err) {
 			return err
+		}
+		if _, err := timeLeft(ctx, most); err != nil {
+			return err
+		}
+		if waited >= most {
+			return fmt.Errorf("waited %v for another program: %w", waited, err)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (p *packing) takes(e *event) bool {
 // add adds to the day, unless it is over.
 func (p *packing) add(e *event, requests, tokens int) {
 	s := p.ledger
-	if w := s.windowLocked(e.model, p.instant); e.at+s.rl.clock.wall < w.dayBegin {
+	if s.dayIsOver(s.windowLocked(e.model, p.instant), e.at, p.instant) {
 		return
 	}
 	day := p.days[e.model]

@@ -115,7 +115,7 @@ func clip(name string) string {
 // not fit it. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	rl.change(background, func() {
+	rl.update(func() {
 		if rl.Quotas == nil {
 			rl.Quotas = make(map[string]ModelQuota)
 		}
@@ -142,7 +142,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	if !ok {
 		return
 	}
-	rl.change(background, func() {
+	rl.update(func() {
 		if rl.ledger != nil {
 			maps.DeleteFunc(profile.Models, rl.ledger.hasQuotaLocked)
 		}

@@ -182,7 +182,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.ledger.do(background, func() { rl.recordLocked(model, used) })
+		rl.update(func() { rl.recordLocked(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -235,7 +235,7 @@ func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	rl.change(background, func() {
+	rl.update(func() {
 		name := model
 		if model != "" {
 			name = rl.nameRLocked(model)

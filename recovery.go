@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -40,7 +41,7 @@ type recovery struct {
 // fail notes that the file cannot be used. From then on memory alone decides. It returns
 // the error as callers are to see it.
 func (s *ledger) fail(err error) error {
-	if !errors.Is(err, ErrCorruptState) { // which says all there is to say
+	if !errors.Is(err, ErrCorruptState) && !strings.HasPrefix(err.Error(), s.path) { // or it says all there is to say
 		err = explainFile(s.path, err)
 	}
 	s.suspect = s.suspect || isDamage(err)
@@ -119,8 +120,9 @@ func (s *ledger) rejoin() error {
 			return err
 		}
 	}
-	if err := s.lock.lock(lockedFor); err != nil {
-		return err
+	// Whoever wants to change something waits for this attempt, so it does not wait long.
+	if err := s.lock.lock(waitPiece); err != nil {
+		return fmt.Errorf("wait for the turn of another process: %w", err)
 	}
 	defer s.lock.unlock()
 	same := s.file != nil && !s.suspect && s.file.inPlace(true) == nil
@@ -146,7 +148,7 @@ func (s *ledger) rejoin() error {
 
 // probe writes a little to the file.
 func (s *ledger) probe() error {
-	if err := s.file.begin(lockedFor); err != nil {
+	if err := s.file.begin(background, busyTimeout); err != nil {
 		return err
 	}
 	s.rl.mu.Lock()
@@ -187,7 +189,7 @@ func (s *ledger) waitForFile(err error) error {
 		s.missing = time.Now()
 	}
 	if time.Since(s.missing) < recreateAfter {
-		return err
+		return fmt.Errorf("database was moved or deleted while it was open: %w", err)
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func (s *ledger) reopen() error {
 		s.file = nil
 		s.reading.Unlock()
 	}
-	return s.openFile(lockedFor)
+	return s.openFile(0)
 }
 
 // openFile opens the file. One that is damaged is set aside, and a new one takes its
@@ -263,7 +265,7 @@ func setAside(path string) (name string, err error) {
 // file says, and what the file does not have is written. The turn must be held in all
 // processes.
 func (s *ledger) join(declare func()) error {
-	if err := s.file.begin(lockedFor); err != nil {
+	if err := s.file.begin(background, lockedFor); err != nil {
 		return err
 	}
 	w := s.file.writer

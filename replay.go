@@ -28,11 +28,10 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 	change := s.effectLocked(e, instant)
 	e.day, e.hasDay = usageDay{}, false // that was the day as this limiter alone knew it
 	if w := change.window; w != nil {
-		over := e.at+s.rl.clock.wall < w.dayBegin && w.dayCount() > 0 // the day of a charge
 		switch {
-		case change.requests > 0 && over:
+		case change.requests > 0 && s.dayIsOver(w, e.at, instant):
 		case change.requests > 0 || change.tokens > 0:
-			w.chargeDay(s.rl.clock.at(instant), change.requests, change.tokens)
+			w.chargeDay(s.rl.clock.at(e.at), change.requests, change.tokens)
 			if h := s.heldLocked(e.process, e.n); h != nil && h.other != nil {
 				h.other.days = w.days // which it may have begun
 			}
@@ -41,6 +40,15 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 		}
 		e.day, e.hasDay = usageDayOf(w), true
 	}
+}
+
+// dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
+// the day may have begun with the charge, be it that others began one later.
+func (s *ledger) dayIsOver(w *window, at, instant int64) bool {
+	if w.location != nil {
+		return at+s.rl.clock.wall < w.dayBegin
+	}
+	return instant-at >= day
 }
 
 // effectLocked does what an event says, but for the day. It returns what that is to

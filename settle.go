@@ -12,7 +12,7 @@ func (r *Reservation) settle(used amount, refund bool) {
 	}
 	rl := r.gate.home
 	if rl.ledger != nil {
-		rl.ledger.do(background, func() { rl.settleLocked(r, used, refund) })
+		rl.update(func() { rl.settleLocked(r, used, refund) })
 		return
 	}
 	rl.mu.Lock()
@@ -214,7 +214,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.gate.home
-	rl.change(background, func() { rl.arriveLocked(r, at) })
+	rl.update(func() { rl.arriveLocked(r, at) })
 }
 
 func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
