@@ -11,6 +11,7 @@ import (
 // Limiters whose wall clocks differ: what they admit together in any minute is never over
 // the quota, and nobody waits for longer than a minute, nor for less than it should.
 func TestSharedClocksDiffer(t *testing.T) {
+	t.Parallel()
 	const limit = 10
 	for _, skew := range []time.Duration{
 		time.Second, time.Minute, time.Hour, 24 * time.Hour,

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -11,7 +12,12 @@ import (
 // The table daily is written only when the events that say more are deleted. Whoever
 // opens the file at any time must find the days that those know who were there all along.
 func TestSharedDaysFromEventsAndTable(t *testing.T) {
-	for seed := range uint64(4) {
+	t.Parallel()
+	seeds := uint64(2)
+	if os.Getenv("RATELIMIT_LONG") != "" {
+		seeds = 200
+	}
+	for seed := range seeds {
 		r := rand.New(rand.NewPCG(1, seed))
 		path := filepath.Join(t.TempDir(), "s.db")
 		open := func() *RateLimiter {

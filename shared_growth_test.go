@@ -40,7 +40,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 		"rows of daily": int64(4 * perDay / newNames), "rows of cooldowns": int64(3 * perDay / 10),
 		"state": models + names, "gates": models + names + openMost, "quotas": names + 1, "supplied": names + 1,
 		"cooldowns": models, "peers": 4, "trail": rowsMost + 2*sweepMost, "storage of the trail": 4096,
-		"outbox": 0, "dropable": 10, "abandoned": 0, "told": 0,
+		"outbox": 0, "dropable": 2 * sweepMost, "abandoned": 0, "told": 0,
 		"file": 3 << 20, "log": 5 << 20, "heap": 3 << 20,
 	}
 

@@ -14,7 +14,8 @@ import (
 // Whatever several limiters of one file do in turns, each of them says what one limiter
 // alone would say that had done all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
-	seeds := 30
+	t.Parallel()
+	seeds := 12
 	if sqliteLong() {
 		seeds = 1000
 	}

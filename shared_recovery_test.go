@@ -90,6 +90,7 @@ func (l *errorLog) config(cfg *ratelimit.Config) { cfg.OnError = l.add }
 
 // A file that fails: decisions go on, nothing of it is lost, and nothing is counted twice.
 func TestSharedFileFails(t *testing.T) {
+	t.Parallel()
 	remove := func(suffixes ...string) func(t *testing.T, path string) func() {
 		return func(t *testing.T, path string) func() {
 			for _, suffix := range suffixes {
@@ -214,6 +215,7 @@ func sharedShell(t *testing.T, command, path string) {
 
 // While the file is down a limiter alone admits no more than the quota.
 func TestSharedFileDownKeepsTheQuota(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	rl := openShared(t, path)
 	other := openShared(t, path)
@@ -261,6 +263,7 @@ func holdDatabase(t *testing.T, path string) (release func()) {
 }
 
 func TestSharedFailClosed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	rl := openShared(t, path, func(cfg *ratelimit.Config) { cfg.FailClosed = true })
 	r := reserves(t, rl, 1)[0]
@@ -302,6 +305,7 @@ func TestSharedFailClosed(t *testing.T) {
 
 // A damaged file is kept, once, and the new one begins as if all were used.
 func TestSharedDamagedFile(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		damage func(t *testing.T, path string)

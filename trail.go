@@ -113,6 +113,15 @@ func (s *ledger) inForceLocked(e *event) bool {
 	return false
 }
 
+// dropLaterLocked has an event deleted with the next change. A limiter that makes none
+// forgets about it: others do the same.
+func (s *ledger) dropLaterLocked(seq int64) {
+	if len(s.dropable) >= 2*sweepMost {
+		s.dropable = slices.Clone(s.dropable[sweepMost:])
+	}
+	s.dropable = append(s.dropable, seq)
+}
+
 func (s *ledger) heldLocked(process, n int64) *held {
 	if p := s.peers[process]; p != nil {
 		return p.open[n]
@@ -127,7 +136,7 @@ func (s *ledger) closeHeldLocked(process, n int64) *held {
 		return nil
 	}
 	if h.passed {
-		s.dropable = append(s.dropable, h.seq)
+		s.dropLaterLocked(h.seq)
 	}
 	delete(s.peers[process].open, n)
 	s.dismissLocked(process)
@@ -142,7 +151,7 @@ func (s *ledger) closeWaitLocked(process, n int64) *waiter {
 	}
 	w := p.waits[n]
 	if w.passed != 0 {
-		s.dropable = append(s.dropable, w.passed)
+		s.dropLaterLocked(w.passed)
 	}
 	delete(p.waits, n)
 	s.dismissLocked(process)
