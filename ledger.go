@@ -56,6 +56,7 @@ type ledger struct {
 	peers     map[int64]*peer // everybody who holds something; this limiter, too
 	trail     trail
 	dropable  []int64 // events off the trail that are in force no more
+	pushed    int     // events of others on the trail since forgetFolded looked last
 	file0     string  // which file this memory follows
 	told      []*waiter
 	usedUntil int64 // all minutes count as used until this instant; 0 for none
@@ -334,6 +335,9 @@ func (s *ledger) inFile(work func()) (worked bool, err error) {
 	work()
 	b := s.batchLocked()
 	s.rl.mu.Unlock()
+	if len(b.events) == 0 {
+		s.forgetFolded(s.file.writer)
+	}
 	if len(b.events) == 0 && !b.renew {
 		s.file.rollback()
 		return true, nil
@@ -478,8 +482,36 @@ func (s *ledger) applyNewsLocked(news []*event) {
 		s.trail.push(e)
 		s.seen = e.seq
 		s.stirred = true
+		s.pushed++
 	}
 	s.seenAt = instant
+}
+
+// forgetEvery is how many events of others come between two looks at what was deleted.
+const forgetEvery = 1024
+
+// forgetFolded takes those events off the trail, now and then, that others have deleted.
+// Who changes something does that itself; this is for who only asks, or is always denied,
+// and would remember all that ever was.
+func (s *ledger) forgetFolded(st *statements) {
+	s.rl.mu.Lock()
+	due, file := s.pushed >= forgetEvery, s.file0
+	if due {
+		s.pushed = 0
+	}
+	s.rl.mu.Unlock()
+	if !due {
+		return
+	}
+	folded, err := st.folded()
+	if err != nil {
+		return // the next call finds out why
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	if s.file0 == file && !s.down.Load() { // else that may have been of another file
+		s.trail.forget(s, folded)
+	}
 }
 
 // fresh brings memory up to date with the file, as far as that has changed.
@@ -539,6 +571,7 @@ func (s *ledger) catchUp() error {
 		s.rl.mu.Lock()
 		s.applyNewsLocked(news)
 		s.rl.mu.Unlock()
+		s.forgetFolded(s.file.reader)
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func (s *statements) fold(passed []*event) error {
 	if len(passed) == 0 {
 		return nil
 	}
-	folded, err := s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
+	folded, err := s.folded()
 	if err != nil {
 		return err
 	}
@@ -112,6 +112,11 @@ func (s *statements) fold(passed []*event) error {
 		return s.setFact(factFolded, strconv.FormatInt(to, 10))
 	}
 	return nil
+}
+
+// folded returns up to which place of the ledger the table daily is.
+func (s *statements) folded() (int64, error) {
+	return s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
 }
 
 // foldDays brings the days that were read from the table daily up to the last event.

@@ -70,6 +70,18 @@ func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]
 	return passed, ranges
 }
 
+// forget takes off the trail what another process has deleted, which is all up to a place
+// but what is still in force.
+func (t *trail) forget(s *ledger, folded int64) {
+	n := 0
+	for n < len(t.live()) && t.live()[n].seq <= folded {
+		s.inForceLocked(t.live()[n])
+		n++
+	}
+	clear(t.live()[:n])
+	t.head += n
+}
+
 // inForceLocked reports whether nothing has ended yet what an event began, and notes
 // that the event is off the trail.
 func (s *ledger) inForceLocked(e *event) bool {
