@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -298,6 +299,9 @@ func (s *ledger) takeDownLocked() *belongings {
 				}
 			}
 			maps.Copy(own.waits, p.waits)
+			for _, w := range own.waits {
+				w.passed = 0 // that was a place in what may be another file now
+			}
 		}
 		for _, w := range p.waits {
 			s.rl.standDownLocked(w)
@@ -330,10 +334,10 @@ func (s *ledger) putBackLocked(own *belongings) {
 			p.open[n] = &held{own: weak.Make(r)}
 		}
 	}
-	for n, w := range own.waits {
-		if p.waits[n] == nil { // the file has lost it
-			s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
-			p.waits[n] = w
+	lost := slices.SortedFunc(maps.Values(own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	for _, w := range lost {
+		if p.waits[w.ticket] == nil { // the file has lost it, or others have taken it out
+			s.standAgainLocked(w)
 		}
 	}
 	for _, g := range s.rl.gates {
