@@ -51,7 +51,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			s.holdLocked(e, e.n, w, request, token)
 		}
 		if e.ref != 0 {
-			return change // what settled the reservation counts to the day
+			return change // what settled the reservation counts to the day, or it was counted
 		}
 		return dayChange{w, e.requests, e.total()}
 	case eventMove:
@@ -229,9 +229,11 @@ func (s *ledger) adoptLocked(img *image) {
 		inFile[e.key()] = true
 	}
 	var missing []*event
-	var days map[string]usageDay // that a file which took the place of another may have lost
-	if s.file0 != "" && s.file0 != img.facts[factFile] {
-		days = s.daysLocked()
+	moved := s.file0 != "" && s.file0 != img.facts[factFile]
+	var days map[string]usageDay // that a file which took the place of another may have lost,
+	var old oldFacts             // and so much else that is older than the trail
+	if moved {
+		days, old = s.daysLocked(), s.oldFactsLocked()
 		for _, e := range s.trail.live() {
 			if !inFile[e.key()] && e.process != 0 {
 				missing = append(missing, e)
@@ -275,7 +277,8 @@ func (s *ledger) adoptLocked(img *image) {
 		s.outbox = append(s.outbox, e)
 	}
 	s.raiseDaysLocked(days, instant)
-	s.putBackLocked(own)
+	s.putBackLocked(own, moved)
+	s.restoreLocked(old, instant)
 	s.adopting = nil
 	s.file0 = img.facts[factFile]
 	s.seenAt = instant
@@ -314,8 +317,10 @@ func (s *ledger) takeDownLocked() *belongings {
 }
 
 // putBackLocked gives the reservations of this limiter the places that their charges
-// have now, and removes gates where nobody is.
-func (s *ledger) putBackLocked(own *belongings) {
+// have now, and removes gates where nobody is. Of what the file does not have, a file
+// that took the place of another is told; in the same file others have ended it, because
+// they took this process for dead.
+func (s *ledger) putBackLocked(own *belongings, moved bool) {
 	p := s.peerLocked(s.id)
 	for n, r := range own.reservations {
 		h := p.open[n]
@@ -327,11 +332,15 @@ func (s *ledger) putBackLocked(own *belongings) {
 			r.gate, r.days = was.gate, was.days
 			r.window, r.instant, r.requestAt, r.tokenAt = was.window, was.instant, was.requestAt, was.tokenAt
 			h.other, h.own = nil, weak.Make(r)
-		default:
+		case moved:
 			g := s.rl.gateLocked(r.gate.name)
 			g.inFlight++
 			r.gate = g
 			p.open[n] = &held{own: weak.Make(r)}
+			// It refers to itself: it is in the day already.
+			s.noteLocked(&event{kind: eventReserve, n: n, ref: n, model: g.name, at: r.instant, requests: 1, amount: r.amount}, nil)
+		default:
+			r.more().slotless = true
 		}
 	}
 	lost := slices.SortedFunc(maps.Values(own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
@@ -342,6 +351,37 @@ func (s *ledger) putBackLocked(own *belongings) {
 	}
 	for _, g := range s.rl.gates {
 		g.closeLocked()
+	}
+}
+
+// oldFacts is what counts for longer than events are remembered.
+type oldFacts struct {
+	cooldowns map[string]time.Time
+	quotas    map[string]ModelQuota // those of the file
+}
+
+func (s *ledger) oldFactsLocked() oldFacts {
+	old := oldFacts{cooldowns: s.rl.cooldowns, quotas: make(map[string]ModelQuota)}
+	for model := range s.quotas {
+		old.quotas[model] = s.rl.Quotas[model]
+	}
+	return old
+}
+
+// restoreLocked notes what a file that took the place of another does not have.
+func (s *ledger) restoreLocked(old oldFacts, instant int64) {
+	now := s.rl.clock.at(instant)
+	for model, until := range old.cooldowns {
+		if until.After(now) && until.After(s.rl.cooldowns[model]) {
+			e := &event{kind: eventCooldown, model: model, wall: unixNano(until)}
+			s.effectLocked(e, instant)
+			s.noteNowLocked(e, nil)
+		}
+	}
+	for model, q := range old.quotas {
+		if !s.quotas[model] {
+			s.noteQuotaLocked(model, q)
+		}
 	}
 }
 
