@@ -132,11 +132,12 @@ func (s *ledger) rejoin() error {
 	}
 	s.missing = time.Time{}
 	if lifeOf(s.lifePath(s.id)) == lifeUnknown {
-		s.life.release()
-		var err error
-		if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
+		life, err := holdLife(s.lifePath(s.id))
+		if err != nil {
 			return err
 		}
+		s.life.release()
+		s.life = life
 	}
 	return s.join(nil)
 }
