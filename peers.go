@@ -19,7 +19,10 @@ const (
 // standInLocked puts somebody who waits in a line: of another process, or of this one
 // while memory is made anew.
 func (s *ledger) standInLocked(e *event) {
-	p := s.peerLocked(e.process)
+	// Nobody is process 0, whose waiter would be taken for one of this limiter.
+	if p := s.peers[e.process]; e.process == 0 || p != nil && p.waits[e.n] != nil {
+		return
+	}
 	w := &waiter{process: e.process}
 	if s.adopting != nil && e.process == s.id && s.adopting.waits[e.n] != nil {
 		w = s.adopting.waits[e.n]
@@ -33,7 +36,7 @@ func (s *ledger) standInLocked(e *event) {
 	s.rl.arrivals++
 	w.seq = s.rl.arrivals
 	s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
-	p.waits[e.n] = w
+	s.peerLocked(e.process).waits[e.n] = w
 }
 
 // evictLocked takes a process out of all lines. If it is this one, it goes to the end of

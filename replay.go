@@ -122,6 +122,9 @@ func (s *ledger) insertLocked(e *event, instant int64) (w *window, request, toke
 
 // holdLocked notes that the charge is that of a reservation which is open.
 func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
+	if s.heldLocked(e.process, n) != nil {
+		return // a file that somebody else wrote; it would never be settled
+	}
 	r := &Reservation{gate: w.gate, amount: e.amount, days: w.days}
 	r.placeLocked(w, e.at, request, token)
 	w.gate.inFlight++
