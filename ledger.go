@@ -297,7 +297,9 @@ func (s *ledger) begin(ctx context.Context) error {
 		err = s.file.inPlace()
 	}
 	if err == nil {
-		err = s.file.begin(most)
+		if err = s.file.begin(most); isBusy(err) && most < lockedFor {
+			err = errNoTimeLeft
+		}
 	}
 	if err != nil {
 		s.lock.unlock()
@@ -631,7 +633,7 @@ func (s *ledger) close() error {
 		return nil
 	}
 	if s.down.Load() {
-		s.recover()
+		s.recover(lockedFor)
 	}
 	s.step(background, func() {
 		s.endLinesLocked()

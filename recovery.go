@@ -22,6 +22,10 @@ const (
 	firstRecovery = 100 * time.Millisecond
 	lastRecovery  = time.Second
 
+	// recoverFor is how long an attempt waits for others. All calls wait for it, which
+	// would go on in memory.
+	recoverFor = 500 * time.Millisecond
+
 	// recreateAfter is how long a file must be missing before it is made anew: somebody
 	// may be about to put it back.
 	recreateAfter = time.Second
@@ -82,7 +86,7 @@ func isDamage(err error) bool {
 func (s *ledger) tryRecovery() {
 	<-s.turn
 	defer func() { s.turn <- struct{}{} }()
-	s.recover()
+	s.recover(recoverFor)
 }
 
 func (s *ledger) stopRecovery() {
@@ -92,12 +96,13 @@ func (s *ledger) stopRecovery() {
 	}
 }
 
-// recover uses the file again if that is possible. The turn must be held.
-func (s *ledger) recover() error {
+// recover uses the file again if that is possible, and waits at most that long for others
+// who use it. The turn must be held.
+func (s *ledger) recover(most time.Duration) error {
 	if !s.down.Load() || s.ended {
 		return nil
 	}
-	if err := s.rejoin(); err != nil {
+	if err := s.rejoin(most); err != nil {
 		s.fail(err)
 		return err
 	}
@@ -110,13 +115,13 @@ func (s *ledger) recover() error {
 }
 
 // rejoin opens what has to be opened again, and brings memory and file together.
-func (s *ledger) rejoin() error {
+func (s *ledger) rejoin(most time.Duration) error {
 	if err := s.lock.inPlace(); err != nil {
 		if err := s.relock(); err != nil {
 			return err
 		}
 	}
-	if err := s.lock.lock(lockedFor); err != nil {
+	if err := s.lock.lock(most); err != nil {
 		return err
 	}
 	defer s.lock.unlock()
@@ -124,10 +129,10 @@ func (s *ledger) rejoin() error {
 	if same {
 		// To bring memory and file together costs more than to find out whether that can
 		// be written.
-		if err := s.probe(); err != nil {
+		if err := s.probe(most); err != nil {
 			return err
 		}
-	} else if err := s.reopen(); err != nil {
+	} else if err := s.reopen(most); err != nil {
 		return err
 	}
 	s.missing = time.Time{}
@@ -143,8 +148,8 @@ func (s *ledger) rejoin() error {
 }
 
 // probe writes a little to the file.
-func (s *ledger) probe() error {
-	if err := s.file.begin(lockedFor); err != nil {
+func (s *ledger) probe(most time.Duration) error {
+	if err := s.file.begin(most); err != nil {
 		return err
 	}
 	s.rl.mu.Lock()
@@ -191,7 +196,7 @@ func (s *ledger) waitForFile(err error) error {
 }
 
 // reopen opens the file that is at the path now, or a new one.
-func (s *ledger) reopen() error {
+func (s *ledger) reopen(most time.Duration) error {
 	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		if err := s.waitForFile(err); err != nil {
 			return err
@@ -204,7 +209,7 @@ func (s *ledger) reopen() error {
 		s.file = nil
 		s.reading.Unlock()
 	}
-	return s.openFile(lockedFor)
+	return s.openFile(most)
 }
 
 // openFile opens the file. One that is damaged is set aside, and a new one takes its

@@ -34,7 +34,7 @@ func TestSharedEvictedWhileDown(t *testing.T) {
 		b.ledger.evictLocked(a.ledger.id)
 		b.ledger.noteNowLocked(&event{kind: eventEvict, ref: a.ledger.id}, nil)
 	})
-	a.ledger.recover()
+	a.ledger.recover(lockedFor)
 	a.ledger.turn <- struct{}{}
 	if n := a.Stats("m").Waiting; n != 1 {
 		t.Errorf("%d wait, as the one knows that waits", n)

@@ -22,14 +22,14 @@ func TestSharedLifeCannotBeHeld(t *testing.T) {
 	<-a.ledger.turn
 	a.ledger.fail(errors.New("made up"))
 	for range 2 {
-		if err := a.ledger.recover(); err == nil {
+		if err := a.ledger.recover(lockedFor); err == nil {
 			t.Error("recovered")
 		}
 	}
 	if err := os.Remove(life); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.ledger.recover(); err != nil {
+	if err := a.ledger.recover(lockedFor); err != nil {
 		t.Error(err)
 	}
 	a.ledger.turn <- struct{}{}
