@@ -193,7 +193,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	if err := s.openFile(busyFor); err != nil {
 		return err
 	}
-	if err := s.join(func() { s.declareLocked(quotas) }); err != nil {
+	if err := s.join(busyFor, func() { s.declareLocked(quotas) }); err != nil {
 		return explainFile(s.path, err)
 	}
 	if err := s.lock.unlock(); err != nil {
@@ -388,6 +388,8 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	work()
 	b := s.batchLocked()
 	s.rl.mu.Unlock()
+	if len(b.events) == 0 {
+	}
 	if len(b.events) == 0 && !b.renew {
 		s.file.rollback()
 		return true, nil
@@ -670,7 +672,7 @@ func (s *ledger) close() error {
 		return nil
 	}
 	if s.down.Load() {
-		s.recover()
+		s.recover(lockedFor)
 	}
 	s.step(background, func() {
 		s.endLinesLocked()

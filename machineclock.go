@@ -74,5 +74,5 @@ func (s *ledger) dateLocked(e *event, instant, floor int64) {
 	case e.at < floor:
 		e.at = floor
 	}
-	e.at = min(e.at, instant) - max(e.age, 0)
+	e.at = min(e.at, instant) - min(max(e.age, 0), longestDay) // which is longer than any minute
 }

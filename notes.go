@@ -192,7 +192,7 @@ func (s *ledger) flush() error {
 		return ErrClosed
 	}
 	if s.down.Load() {
-		return s.recover()
+		return s.recover(lockedFor)
 	}
 	s.step(background, func() {})
 	return s.rl.Err()

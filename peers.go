@@ -19,6 +19,10 @@ const (
 // standInLocked puts somebody who waits in a line: of another process, or of this one
 // while memory is made anew.
 func (s *ledger) standInLocked(e *event) {
+	// Nobody is process 0, whose waiter would be taken for one of this limiter.
+	if p := s.peers[e.process]; e.process == 0 || p != nil && p.waits[e.n] != nil {
+		return
+	}
 	w := &waiter{process: e.process}
 	if s.adopting != nil && e.process == s.id && s.adopting.waits[e.n] != nil {
 		w = s.adopting.waits[e.n]
@@ -36,7 +40,8 @@ func (s *ledger) standInLocked(e *event) {
 }
 
 // evictLocked takes a process out of all lines. If it is this one, it goes to the end of
-// them: the others have not heard of it for long.
+// them: the others have not heard of it for long. While memory is made anew, putBackLocked
+// does that.
 func (s *ledger) evictLocked(process int64) {
 	p := s.peers[process]
 	if p == nil {
@@ -45,12 +50,19 @@ func (s *ledger) evictLocked(process int64) {
 	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
 		w := s.closeWaitLocked(process, n)
 		s.rl.standDownLocked(w)
-		if w.process == 0 {
-			b := s.rl.demandsRLocked(w.requests)
-			s.rl.queueLocked(w, b)
-			s.noteWaitLocked(w, b)
+		if w.process == 0 && s.adopting == nil {
+			s.standAgainLocked(w)
 		}
 	}
+}
+
+// standAgainLocked puts somebody who waits at the end of the lines, and says so.
+func (s *ledger) standAgainLocked(w *waiter) {
+	s.rl.arrivals++
+	w.seq = s.rl.arrivals
+	b := s.rl.demandsRLocked(w.requests)
+	s.rl.queueLocked(w, b)
+	s.noteWaitLocked(w, b)
 }
 
 // holdsLocked reports whether the others wait for anything that this limiter holds.

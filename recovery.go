@@ -23,6 +23,10 @@ const (
 	firstRecovery = 100 * time.Millisecond
 	lastRecovery  = time.Second
 
+	// recoverFor is how long an attempt waits for others. All calls wait for it, which
+	// would go on in memory.
+	recoverFor = 100 * time.Millisecond
+
 	// recreateAfter is how long a file must be missing before it is made anew: somebody
 	// may be about to put it back.
 	recreateAfter = time.Second
@@ -87,7 +91,7 @@ func isDamage(err error) bool {
 func (s *ledger) tryRecovery() {
 	<-s.turn
 	defer func() { s.turn <- struct{}{} }()
-	s.recover()
+	s.recover(recoverFor)
 }
 
 func (s *ledger) stopRecovery() {
@@ -97,12 +101,13 @@ func (s *ledger) stopRecovery() {
 	}
 }
 
-// recover uses the file again if that is possible. The turn must be held.
-func (s *ledger) recover() error {
+// recover uses the file again if that is possible, and waits at most that long for others
+// who use it. The turn must be held.
+func (s *ledger) recover(most time.Duration) error {
 	if !s.down.Load() || s.ended {
 		return nil
 	}
-	if err := s.rejoin(); err != nil {
+	if err := s.rejoin(most); err != nil {
 		return s.fail(err)
 	}
 	s.pause = 0
@@ -114,14 +119,13 @@ func (s *ledger) recover() error {
 }
 
 // rejoin opens what has to be opened again, and brings memory and file together.
-func (s *ledger) rejoin() error {
+func (s *ledger) rejoin(most time.Duration) error {
 	if err := s.lock.inPlace(); err != nil {
 		if err := s.relock(); err != nil {
 			return err
 		}
 	}
-	// Whoever wants to change something waits for this attempt, so it does not wait long.
-	if err := s.lock.lock(waitPiece); err != nil {
+	if err := s.lock.lock(most); err != nil {
 		return fmt.Errorf("wait for the turn of another process: %w", err)
 	}
 	defer s.lock.unlock()
@@ -129,26 +133,27 @@ func (s *ledger) rejoin() error {
 	if same {
 		// To bring memory and file together costs more than to find out whether that can
 		// be written.
-		if err := s.probe(); err != nil {
+		if err := s.probe(most); err != nil {
 			return err
 		}
-	} else if err := s.reopen(); err != nil {
+	} else if err := s.reopen(most); err != nil {
 		return err
 	}
 	s.missing = time.Time{}
 	if lifeOf(s.lifePath(s.id)) == lifeUnknown {
-		s.life.release()
-		var err error
-		if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
+		life, err := holdLife(s.lifePath(s.id))
+		if err != nil {
 			return err
 		}
+		s.life.release()
+		s.life = life
 	}
-	return s.join(nil)
+	return s.join(most, nil)
 }
 
 // probe writes a little to the file.
-func (s *ledger) probe() error {
-	if err := s.file.begin(background, busyTimeout); err != nil {
+func (s *ledger) probe(most time.Duration) error {
+	if err := s.file.begin(background, most); err != nil {
 		return err
 	}
 	s.rl.mu.Lock()
@@ -195,7 +200,7 @@ func (s *ledger) waitForFile(err error) error {
 }
 
 // reopen opens the file that is at the path now, or a new one.
-func (s *ledger) reopen() error {
+func (s *ledger) reopen(most time.Duration) error {
 	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		if err := s.waitForFile(err); err != nil {
 			return err
@@ -208,7 +213,7 @@ func (s *ledger) reopen() error {
 		s.file = nil
 		s.reading.Unlock()
 	}
-	return s.openFile(0)
+	return s.openFile(most)
 }
 
 // openFile opens the file. One that is damaged is set aside, and a new one takes its
@@ -264,8 +269,8 @@ func setAside(path string) (name string, err error) {
 // join makes memory and file agree, in a transaction of its own: memory becomes what the
 // file says, and what the file does not have is written. The turn must be held in all
 // processes.
-func (s *ledger) join(declare func()) error {
-	if err := s.file.begin(background, lockedFor); err != nil {
+func (s *ledger) join(most time.Duration, declare func()) error {
+	if err := s.file.begin(background, most); err != nil {
 		return err
 	}
 	w := s.file.writer

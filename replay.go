@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -61,7 +62,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			s.holdLocked(e, e.n, w, request, token)
 		}
 		if e.ref != 0 {
-			return change // what settled the reservation counts to the day
+			return change // what settled the reservation counts to the day, or it was counted
 		}
 		return dayChange{w, e.requests, e.total()}
 	case eventMove:
@@ -139,6 +140,9 @@ func (s *ledger) insertLocked(e *event, instant int64) (w *window, request, toke
 
 // holdLocked notes that the charge is that of a reservation which is open.
 func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
+	if s.heldLocked(e.process, n) != nil {
+		return // a file that somebody else wrote; it would never be settled
+	}
 	r := &Reservation{gate: w.gate, amount: e.amount, days: w.days}
 	r.placeLocked(w, e.at, request, token)
 	w.gate.inFlight++
@@ -246,9 +250,11 @@ func (s *ledger) adoptLocked(img *image) {
 		inFile[e.key()] = true
 	}
 	var missing []*event
-	var days map[string]usageDay // that a file which took the place of another may have lost
-	if s.file0 != "" && s.file0 != img.facts[factFile] {
-		days = s.daysLocked()
+	moved := s.file0 != "" && s.file0 != img.facts[factFile]
+	var days map[string]usageDay // that a file which took the place of another may have lost,
+	var old oldFacts             // and so much else that is older than the trail
+	if moved {
+		days, old = s.daysLocked(), s.oldFactsLocked()
 		for _, e := range s.trail.live() {
 			if !inFile[e.key()] && e.process != 0 {
 				missing = append(missing, e)
@@ -292,7 +298,8 @@ func (s *ledger) adoptLocked(img *image) {
 		s.outbox = append(s.outbox, e)
 	}
 	s.raiseDaysLocked(days, instant)
-	s.putBackLocked(own)
+	s.putBackLocked(own, moved)
+	s.restoreLocked(old, instant)
 	s.adopting = nil
 	s.file0 = img.facts[factFile]
 	s.seenAt = instant
@@ -316,6 +323,9 @@ func (s *ledger) takeDownLocked() *belongings {
 				}
 			}
 			maps.Copy(own.waits, p.waits)
+			for _, w := range own.waits {
+				w.passed = 0 // that was a place in what may be another file now
+			}
 		}
 		for _, w := range p.waits {
 			s.rl.standDownLocked(w)
@@ -328,8 +338,10 @@ func (s *ledger) takeDownLocked() *belongings {
 }
 
 // putBackLocked gives the reservations of this limiter the places that their charges
-// have now, and removes gates where nobody is.
-func (s *ledger) putBackLocked(own *belongings) {
+// have now, and removes gates where nobody is. Of what the file does not have, a file
+// that took the place of another is told; in the same file others have ended it, because
+// they took this process for dead.
+func (s *ledger) putBackLocked(own *belongings, moved bool) {
 	p := s.peerLocked(s.id)
 	for n, r := range own.reservations {
 		h := p.open[n]
@@ -341,21 +353,56 @@ func (s *ledger) putBackLocked(own *belongings) {
 			r.gate, r.days = was.gate, was.days
 			r.window, r.instant, r.requestAt, r.tokenAt = was.window, was.instant, was.requestAt, was.tokenAt
 			h.other, h.own = nil, weak.Make(r)
-		default:
+		case moved:
 			g := s.rl.gateLocked(r.gate.name)
 			g.inFlight++
 			r.gate = g
 			p.open[n] = &held{own: weak.Make(r)}
+			// It refers to itself: it is in the day already.
+			s.noteLocked(&event{kind: eventReserve, n: n, ref: n, model: g.name, at: r.instant, requests: 1, amount: r.amount}, nil)
+		default:
+			r.more().slotless = true
 		}
 	}
-	for n, w := range own.waits {
-		if p.waits[n] == nil { // the file has lost it
-			s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
-			p.waits[n] = w
+	lost := slices.SortedFunc(maps.Values(own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	for _, w := range lost {
+		if p.waits[w.ticket] == nil { // the file has lost it, or others have taken it out
+			s.standAgainLocked(w)
 		}
 	}
 	for _, g := range s.rl.gates {
 		g.closeLocked()
+	}
+}
+
+// oldFacts is what counts for longer than events are remembered.
+type oldFacts struct {
+	cooldowns map[string]time.Time
+	quotas    map[string]ModelQuota // those of the file
+}
+
+func (s *ledger) oldFactsLocked() oldFacts {
+	old := oldFacts{cooldowns: s.rl.cooldowns, quotas: make(map[string]ModelQuota)}
+	for model := range s.quotas {
+		old.quotas[model] = s.rl.Quotas[model]
+	}
+	return old
+}
+
+// restoreLocked notes what a file that took the place of another does not have.
+func (s *ledger) restoreLocked(old oldFacts, instant int64) {
+	now := s.rl.clock.at(instant)
+	for model, until := range old.cooldowns {
+		if until.After(now) && until.After(s.rl.cooldowns[model]) {
+			e := &event{kind: eventCooldown, model: model, wall: unixNano(until)}
+			s.effectLocked(e, instant)
+			s.noteNowLocked(e, nil)
+		}
+	}
+	for model, q := range old.quotas {
+		if !s.quotas[model] {
+			s.noteQuotaLocked(model, q)
+		}
 	}
 }
 

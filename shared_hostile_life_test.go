@@ -1,0 +1,41 @@
+package ratelimit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A limiter whose life file was deleted and cannot be made again fails, and does not
+// panic.
+func TestSharedLifeCannotBeHeld(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	a := openHostile(t, path)
+	life := a.ledger.lifePath(a.ledger.id)
+	if err := os.Remove(life); err != nil {
+		t.Skip(err)
+	}
+	if err := os.Mkdir(life, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	<-a.ledger.turn
+	a.ledger.fail(errors.New("made up"))
+	for range 2 {
+		if err := a.ledger.recover(lockedFor); err == nil {
+			t.Error("recovered")
+		}
+	}
+	if err := os.Remove(life); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.ledger.recover(lockedFor); err != nil {
+		t.Error(err)
+	}
+	a.ledger.turn <- struct{}{}
+	wantLife(t, life, lifeAlive)
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	wantLife(t, life, lifeUnknown)
+}
