@@ -117,7 +117,7 @@ const (
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 
 // NewWithConfig returns a limiter made as cfg says. It loads the state file only
-// with Config.AutoPersist: see [RateLimiter.Load].
+// with Config.AutoPersist or Config.Shared: see [RateLimiter.Load].
 //
 // It fails when cfg has an unknown backend, a field out of range, or a quota with
 // a negative limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and
@@ -172,12 +172,14 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite
 // database at dbPath, which it creates where it is missing, readable only for
 // its owner. Backend and FilePath of cfg are ignored. dbPath is a path, never a
-// connection string. The state is loaded only with Config.AutoPersist: see
-// [RateLimiter.Load]. Close the limiter when it is no longer needed.
+// connection string. The state is loaded only with Config.AutoPersist or
+// Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no longer needed.
 //
 // It fails like [NewWithConfig], when the database cannot be opened, and with
 // ErrCorruptState when the file is damaged, of another program, or of a newer
-// version of this one; such a file is left as it is.
+// version of this one; such a file is left as it is. With Config.Shared it fails, too,
+// where locks do not work or the file belongs to another user; a damaged file is given
+// another name, and OnError is told.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	rl, err := newLimiter(cfg)
 	if err != nil {

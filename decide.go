@@ -72,7 +72,7 @@ type Decision struct {
 	// the request itself charges.
 	Stats ModelStats
 	// Never reports that waiting does not help: the request is larger than a
-	// limit, its estimate is negative, or the quota is invalid.
+	// limit, its estimate is negative, the quota is invalid, or the limiter is closed.
 	Never bool
 	// Model is the model that was asked for. Of several it is the one that
 	// denied, and empty when all were allowed.

@@ -112,7 +112,7 @@ func clip(name string) string {
 // DecisionInvalidQuota.
 //
 // Whoever waits is served by the new quota at once, or refused if the request does
-// not fit it. SetQuota is safe for concurrent use.
+// not fit it. With Config.Shared it holds for all processes, unless it is invalid. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	rl.update(func() {
@@ -133,7 +133,8 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 // AddProvider adds the quotas of a provider's default profile to those already
 // there, and replaces those of the models that both name, whoever said them. From
 // then on they are those of a profile: the next Load may replace them by the
-// file's. An unknown provider changes nothing.
+// file's. With Config.Shared those that the file has stay, and the others hold for this
+// limiter alone. An unknown provider changes nothing.
 //
 // Whoever waits is served by the new quotas at once.
 // AddProvider is safe for concurrent use.

@@ -279,7 +279,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 // DecisionClosed, and records are forgotten.
 //
 // Close waits for a write that is under way; SQLite waits up to five seconds for the
-// lock of another program, each time. It may be called more than once. With YAML the
+// lock of another program, each time, and a shared database up to three. It may be called more than once. With YAML the
 // next call writes what came since, and what the last one could not. It is safe for
 // concurrent use, also from Config.OnError.
 func (rl *RateLimiter) Close() error {
