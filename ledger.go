@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +90,10 @@ const (
 	durablePower   = "power"
 )
 
-const defaultLeaseTTL = 10 * time.Second
+const (
+	defaultLeaseTTL = 10 * time.Second
+	leastLeaseTTL   = 100 * time.Millisecond // lest the file is written all the time
+)
 
 // peer is what one process holds.
 type peer struct {
@@ -140,6 +145,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	if s.options.ttl == 0 {
 		s.options.ttl = defaultLeaseTTL
 	}
+	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
 	if err := s.open(path, cfg.Quotas); err != nil {
 		s.reporter.stop()
 		return fmt.Errorf("open shared database: %w", err)
@@ -188,6 +194,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	if err := s.join(func() { s.declareLocked(quotas) }); err != nil {
 		return explainFile(s.path, err)
 	}
+	s.buryUnknown()
 	if err := s.lock.unlock(); err != nil {
 		return err
 	}
@@ -211,6 +218,33 @@ func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
 // lifePath is the file that a limiter keeps locked as long as it lives.
 func (s *ledger) lifePath(process int64) string {
 	return fmt.Sprintf("%s.%016x.life", s.path, process)
+}
+
+// buryUnknown removes the life files of the dead that the database does not know, or does
+// not know any more: of one that died while it opened it, or before it was replaced.
+func (s *ledger) buryUnknown() {
+	folder, base := filepath.Split(s.path)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		rest, isTemp := strings.CutPrefix(entry.Name(), "."+base+".")
+		if !isTemp {
+			rest, _ = strings.CutPrefix(entry.Name(), base+".")
+		}
+		if len(rest) < 16 || !entry.Type().IsRegular() {
+			continue
+		}
+		_, err := strconv.ParseUint(rest[:16], 16, 64)
+		switch path := filepath.Join(folder, entry.Name()); {
+		case err != nil:
+		case isTemp && strings.HasPrefix(rest[16:], ".life.tmp-"):
+			sweepTemp(path)
+		case !isTemp && rest[16:] == ".life":
+			buryLife(path)
+		}
+	}
 }
 
 // do makes a change: work is called with RateLimiter.mu held, once, when memory knows all
@@ -311,10 +345,19 @@ func (s *ledger) begin(ctx context.Context) error {
 // change is in memory and in the outbox, whatever else fails.
 func (s *ledger) inFile(work func()) (worked bool, err error) {
 	s.rl.mu.RLock()
-	seen := s.seen
+	seen, sweeps := s.seen, s.rl.clock.now() >= s.sweepAt
 	s.rl.mu.RUnlock()
 	var news []*event
 	var img *image
+	if sweeps {
+		// One that opened the file lately may count by a longer minute.
+		span, err := s.file.writer.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factSpan)
+		if err != nil {
+			s.file.rollback()
+			return false, err
+		}
+		s.keep = max(s.keep, span)
+	}
 	if !s.lock.stamped(seen) {
 		var complete bool
 		news, complete, err = s.file.writer.newsSince(seen)
