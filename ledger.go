@@ -116,6 +116,25 @@ func (h *held) reservation() *Reservation {
 	return h.own.Value()
 }
 
+// isSlotless reports whether the slot was taken from a process that was taken for dead.
+func (h *held) isSlotless() bool {
+	r := h.reservation()
+	return r != nil && r.isSlotless()
+}
+
+// holds reports whether others wait for anything that the process holds.
+func (p *peer) holds() bool {
+	if len(p.waits) > 0 {
+		return true
+	}
+	for _, h := range p.open {
+		if !h.isSlotless() {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *ledger) peerLocked(process int64) *peer {
 	p := s.peers[process]
 	if p == nil {
