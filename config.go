@@ -65,7 +65,8 @@ type Config struct {
 	Durability string
 	// LeaseTTL is, with Shared, how long a process of which the system cannot tell whether
 	// it died is believed to live without giving notice, before others get its slots.
-	// Zero, the default, means 10 seconds; it must not be negative.
+	// Zero, the default, means 10 seconds, and less than 100 ms means that; it must not be
+	// negative.
 	LeaseTTL time.Duration
 	// FailClosed denies everything with DecisionStoreError while the shared database
 	// cannot be used. False, the default, goes on with what this process knows: see

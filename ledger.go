@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,10 @@ const (
 	durablePower   = "power"
 )
 
-const defaultLeaseTTL = 10 * time.Second
+const (
+	defaultLeaseTTL = 10 * time.Second
+	leastLeaseTTL   = 100 * time.Millisecond // lest the file is written all the time
+)
 
 // peer is what one process holds.
 type peer struct {
@@ -112,6 +116,25 @@ func (h *held) reservation() *Reservation {
 		return h.other
 	}
 	return h.own.Value()
+}
+
+// isSlotless reports whether the slot was taken from a process that was taken for dead.
+func (h *held) isSlotless() bool {
+	r := h.reservation()
+	return r != nil && r.isSlotless()
+}
+
+// holds reports whether others wait for anything that the process holds.
+func (p *peer) holds() bool {
+	if len(p.waits) > 0 {
+		return true
+	}
+	for _, h := range p.open {
+		if !h.isSlotless() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *ledger) peerLocked(process int64) *peer {
@@ -144,6 +167,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	if s.options.ttl == 0 {
 		s.options.ttl = defaultLeaseTTL
 	}
+	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
 	if err := s.open(path, cfg.Quotas); err != nil {
 		s.reporter.stop()
 		return fmt.Errorf("open shared database: %w", err)
@@ -196,6 +220,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	if err := s.join(busyFor, func() { s.declareLocked(quotas) }); err != nil {
 		return explainFile(s.path, err)
 	}
+	s.buryUnknown()
 	if err := s.lock.unlock(); err != nil {
 		return err
 	}
@@ -231,6 +256,33 @@ func (s *ledger) othersLive() bool {
 // lifePath is the file that a limiter keeps locked as long as it lives.
 func (s *ledger) lifePath(process int64) string {
 	return fmt.Sprintf("%s.%016x.life", s.path, process)
+}
+
+// buryUnknown removes the life files of the dead that the database does not know, or does
+// not know any more: of one that died while it opened it, or before it was replaced.
+func (s *ledger) buryUnknown() {
+	folder, base := filepath.Split(s.path)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		rest, isTemp := strings.CutPrefix(entry.Name(), "."+base+".")
+		if !isTemp {
+			rest, _ = strings.CutPrefix(entry.Name(), base+".")
+		}
+		if len(rest) < 16 || !entry.Type().IsRegular() {
+			continue
+		}
+		_, err := strconv.ParseUint(rest[:16], 16, 64)
+		switch path := filepath.Join(folder, entry.Name()); {
+		case err != nil:
+		case isTemp && strings.HasPrefix(rest[16:], ".life.tmp-"):
+			sweepTemp(path)
+		case !isTemp && rest[16:] == ".life":
+			buryLife(path)
+		}
+	}
 }
 
 // do makes a change: work is called with RateLimiter.mu held, once, when memory knows all
@@ -357,12 +409,17 @@ func timeLeft(ctx context.Context, most time.Duration) (time.Duration, error) {
 // change is in memory and in the outbox, whatever else fails.
 func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	s.rl.mu.RLock()
-	seen, long := s.seen, s.trail.long(s, s.rl.clock.now())
+	seen, instant := s.seen, s.rl.clock.now()
+	long, sweeps := s.trail.long(s, instant), instant >= s.sweepAt
 	s.rl.mu.RUnlock()
 	var news []*event
 	var img *image
-	var folded int64
-	if mayBeNews {
+	var folded, span int64
+	if sweeps {
+		// One that opened the file lately may count by a longer minute.
+		span, err = s.file.writer.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factSpan)
+	}
+	if err == nil && mayBeNews {
 		var complete bool
 		news, complete, err = s.file.writer.newsSince(seen)
 		if err == nil && !complete {
@@ -377,6 +434,7 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 		return false, err
 	}
 	s.rl.mu.Lock()
+	s.keep = max(s.keep, span)
 	if img != nil {
 		s.adoptLocked(img)
 	} else {

@@ -178,7 +178,7 @@ func (s *ledger) dueToLookAt() (ids []int64) {
 		return nil
 	}
 	for id, p := range s.peers {
-		if id != s.id && len(p.open)+len(p.waits) > 0 {
+		if id != s.id && p.holds() {
 			ids = append(ids, id)
 		}
 	}

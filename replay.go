@@ -223,17 +223,19 @@ func (s *ledger) buryLocked(process int64) {
 	if p == nil {
 		return
 	}
+	// It may live, and have been taken for dead. Its calls go on then, without their slots,
+	// and what they use is settled as long as their charges count.
 	for _, n := range slices.Collect(maps.Keys(p.open)) {
-		r := s.closeHeldLocked(process, n).reservation()
-		switch {
-		case r == nil || r.settled:
-		case process == s.id:
-			// The others took this process for dead. Its calls go on, without their
-			// slots.
+		h := p.open[n]
+		r := h.reservation()
+		if r != nil && !r.settled && !r.isSlotless() {
 			r.more().slotless = true
 			r.gate.inFlight--
-		default:
-			s.rl.releaseLocked(r)
+			r.gate.closeLocked()
+			s.rl.guests.fullUntil = 0
+		}
+		if r == nil || r.settled || h.passed {
+			s.closeHeldLocked(process, n)
 		}
 	}
 }
@@ -353,11 +355,17 @@ func (s *ledger) putBackLocked(own *belongings, moved bool) {
 			r.gate, r.days = was.gate, was.days
 			r.window, r.instant, r.requestAt, r.tokenAt = was.window, was.instant, was.requestAt, was.tokenAt
 			h.other, h.own = nil, weak.Make(r)
+			if r.isSlotless() != was.isSlotless() {
+				r.more().slotless = was.isSlotless()
+			}
 		case moved:
 			g := s.rl.gateLocked(r.gate.name)
 			g.inFlight++
 			r.gate = g
 			p.open[n] = &held{own: weak.Make(r)}
+			if r.isSlotless() {
+				r.more().slotless = false
+			}
 			// It refers to itself: it is in the day already.
 			s.noteLocked(&event{kind: eventReserve, n: n, ref: n, model: g.name, at: r.instant, requests: 1, amount: r.amount}, nil)
 		default:

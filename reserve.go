@@ -44,6 +44,9 @@ func (r *Reservation) entry() int64 {
 	return r.extra.entry
 }
 
+// isSlotless reports whether the slot of the reservation was given to others.
+func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
+
 // more returns what few reservations have, to be changed.
 func (r *Reservation) more() *extra {
 	if r.extra == nil {

@@ -52,7 +52,7 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 		r.extra.hold = nil
 	}
 	g := r.gate
-	if r.extra == nil || !r.extra.slotless {
+	if !r.isSlotless() {
 		g.inFlight--
 	}
 	g.closeLocked()

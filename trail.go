@@ -100,7 +100,9 @@ func (s *ledger) inForceLocked(e *event) bool {
 	}
 	switch e.kind {
 	case eventReserve:
-		if h := p.open[e.n]; h != nil {
+		if h := p.open[e.n]; h != nil && h.isSlotless() {
+			s.closeHeldLocked(e.process, e.n)
+		} else if h != nil {
 			h.seq, h.passed = e.seq, true
 			return true
 		}
