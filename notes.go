@@ -195,5 +195,7 @@ func (s *ledger) flush() error {
 		return s.recover(lockedFor)
 	}
 	s.step(background, func() {})
-	return s.rl.Err()
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.err
 }
