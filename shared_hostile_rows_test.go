@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"math"
 	"path/filepath"
 	"testing"
 	"time"
@@ -29,8 +30,8 @@ func TestSharedHostileRows(t *testing.T) {
 		{kind: eventUse, process: 7, n: 1, model: "old", requests: 1, wall: -1 << 63, age: 1<<63 - 1},
 		{kind: eventUse, process: 7, n: 2, model: "old", requests: 1, wall: 1, age: 1<<63 - 1},
 		{kind: eventUse, process: 7, n: 3, model: "", requests: -1, wall: 1<<63 - 1, mono: 1<<63 - 1},
-		{kind: eventAmend, process: 7, n: 4, ref: 99, model: "x", amount: amount{-1, 1<<63 - 1}},
-		{kind: eventMove, process: 7, n: 5, ref: 98, model: "x", amount: amount{1 << 62, 1 << 62}, age: -1},
+		{kind: eventAmend, process: 7, n: 4, ref: 99, model: "x", amount: amount{-1, math.MaxInt}},
+		{kind: eventMove, process: 7, n: 5, ref: 98, model: "x", amount: amount{math.MaxInt, math.MaxInt}, age: -1},
 		{kind: 99, process: 7, n: 6},
 		{kind: -1, process: 7, n: 7, ref: -1 << 63},
 		{kind: eventDay, process: 7, n: 8, model: "d", hasDay: true, day: usageDay{start: -1 << 63, count: 1<<63 - 1, tokens: -1 << 63}},
