@@ -201,11 +201,11 @@ func (s *ledger) leases() (hold map[int64]bool, ok bool) {
 	}
 	s.rl.mu.Lock()
 	instant := s.rl.clock.sync()
-	wall := instant + s.rl.clock.wall
+	wall, mono := instant+s.rl.clock.wall, s.machine.of(instant)
 	s.rl.mu.Unlock()
 	hold = make(map[int64]bool)
 	for _, l := range leases {
-		hold[l.process] = l.holds(wall, s.machine.of(instant))
+		hold[l.process] = l.holds(wall, mono)
 	}
 	return hold, true
 }

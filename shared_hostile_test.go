@@ -38,7 +38,7 @@ func TestSharedWhoOnlyAsksForgets(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s.db")
 			synctest.Test(t, func(t *testing.T) {
 				busy, asks := openHostile(t, path), openHostile(t, path, withQuota("never", ModelQuota{MaxTPM: 1}))
-				for range 60 {
+				for range 45 {
 					for range 60 {
 						busy.RecordUsage("m", 1, 1)
 					}
