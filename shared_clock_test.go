@@ -25,7 +25,7 @@ func TestSharedClocksDiffer(t *testing.T) {
 				defer a.Close()
 				defer b.Close()
 				var admitted []time.Time
-				for step := range 400 {
+				for step := range 200 {
 					rl := a
 					if step%3 == 0 {
 						rl = b

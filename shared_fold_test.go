@@ -36,7 +36,7 @@ func TestSharedDaysFromEventsAndTable(t *testing.T) {
 		}
 		know := func(rl *RateLimiter) { rl.Stats("a") }
 		var held []*Reservation
-		for step := range 600 {
+		for step := range 400 {
 			rl, model := limiters[r.IntN(3)], models[r.IntN(3)]
 			switch n := r.IntN(240); {
 			case n < 10: // so that this one deletes them

@@ -205,7 +205,7 @@ func sharedFuzzUse(t *testing.T, rl *ratelimit.RateLimiter, ahead bool) {
 	}
 	use := func() {
 		t.Helper()
-		for _, model := range []string{"m", "n", "new"} {
+		for _, model := range []string{"m", "new"} {
 			r, d := rl.Reserve(model, 3, 2)
 			if d.Allowed != (r != nil) || d.RetryAfter < 0 {
 				t.Fatalf("Reserve: %v, %+v", r, d)

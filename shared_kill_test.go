@@ -68,10 +68,10 @@ func TestSharedSurvivesKill(t *testing.T) {
 		short      int // rounds
 		long       int
 	}{
-		{"process", 1, 10, 500},
-		{"process", 2, 4, 250},
-		{"power", 1, 10, 500},
-		{"power", 2, 4, 250},
+		{"process", 1, 8, 500},
+		{"process", 2, 3, 250},
+		{"power", 1, 8, 500},
+		{"power", 2, 3, 250},
 	} {
 		t.Run(fmt.Sprintf("%s, %d at once", test.durability, test.children), func(t *testing.T) {
 			rounds := test.short

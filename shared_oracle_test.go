@@ -15,7 +15,7 @@ import (
 // alone would say that had done all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	seeds := 12
+	seeds := 8
 	if sqliteLong() {
 		seeds = 1000
 	}

@@ -26,7 +26,8 @@ const sharedHandOver = 50 * time.Millisecond
 func TestSharedWaiters(t *testing.T) {
 	t.Parallel()
 	const perMinute = 10
-	seeds := 4
+	const waiters = 25
+	seeds := 3
 	if sqliteLong() {
 		seeds = 500
 	}
@@ -49,7 +50,7 @@ func TestSharedWaiters(t *testing.T) {
 				served := 0
 				var admitted []time.Time
 				var all sync.WaitGroup
-				for i := range 40 {
+				for i := range waiters {
 					rl := limiters[random.IntN(3)]
 					tokens := 1 + random.IntN(100)
 					both := random.IntN(4) == 0
@@ -77,7 +78,7 @@ func TestSharedWaiters(t *testing.T) {
 					time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
 				}
 				all.Wait()
-				if served != 40 {
+				if served != waiters {
 					t.Fatalf("%d were served", served)
 				}
 				slices.SortFunc(admitted, time.Time.Compare)
