@@ -363,7 +363,7 @@ func (s *ledger) begin(ctx context.Context) (news bool, err error) {
 	s.rl.mu.RUnlock()
 	news = !s.lock.stamped(seen)
 	if err = s.lock.inPlace(); err == nil {
-		err = s.file.inPlace(news)
+		err = s.file.inPlace()
 	}
 	if err == nil {
 		err = s.file.begin(ctx, lockedFor)
@@ -636,7 +636,7 @@ func (s *ledger) catchUp() error {
 		return nil
 	}
 	s.checkAt = instant + checkEvery
-	if err := s.file.inPlace(true); err != nil {
+	if err := s.file.inPlace(); err != nil {
 		return err
 	}
 	version, err := s.file.reader.number("PRAGMA data_version")

@@ -172,7 +172,7 @@ func (f *ledgerFile) open(synchronous string) (err error) {
 	if f.wal, err = os.Stat(f.path + "-wal"); err != nil {
 		return err
 	}
-	if err := f.inPlace(true); err != nil { // or another file may have been opened
+	if err := f.inPlace(); err != nil { // or another file may have been opened
 		f.setLogAside()
 		return err
 	}
@@ -193,10 +193,9 @@ func (f *ledgerFile) checkJournal() error {
 }
 
 // inPlace returns an error if the paths do not lead to the open files any more: the
-// database, and, where others may have been at work, its log, which they set aside if it
-// belonged to another database.
-func (f *ledgerFile) inPlace(log bool) error {
-	if err := stillAt(f.path, f.opened); err != nil || !log {
+// database, and its log, which others set aside if it belonged to another database.
+func (f *ledgerFile) inPlace() error {
+	if err := stillAt(f.path, f.opened); err != nil {
 		return err
 	}
 	return stillAt(f.path+"-wal", f.wal)

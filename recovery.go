@@ -129,7 +129,7 @@ func (s *ledger) rejoin(most time.Duration) error {
 		return fmt.Errorf("wait for the turn of another process: %w", err)
 	}
 	defer s.lock.unlock()
-	same := s.file != nil && !s.suspect && s.file.inPlace(true) == nil
+	same := s.file != nil && !s.suspect && s.file.inPlace() == nil
 	if same {
 		// To bring memory and file together costs more than to find out whether that can
 		// be written.
