@@ -44,6 +44,8 @@ const (
 	eventDay eventKind = 14
 	// eventTally is what several charges, which count no more, add to the day.
 	eventTally eventKind = 15
+	// eventReleaseAll is eventRelease for several reservations, whose numbers are its text.
+	eventReleaseAll eventKind = 16
 )
 
 // event is one row of the ledger: a change that some process made, in the order in which
@@ -112,6 +114,12 @@ func requestsText(requests []Request) string { return jsonText(requests) }
 func requestsOf(text string) (requests []Request, err error) {
 	err = json.Unmarshal([]byte(text), &requests)
 	return requests, err
+}
+
+// entriesOf is the text of an eventReleaseAll.
+func entriesOf(text string) (entries []int64, err error) {
+	err = json.Unmarshal([]byte(text), &entries)
+	return entries, err
 }
 
 // jsonText returns a value of ours, of strings and integers, as JSON.

@@ -68,7 +68,8 @@ type ledger struct {
 	stirred   bool  // others made a change since the lines were last served,
 	requoted  bool  // and one of a quota
 	adopting  *belongings
-	abandoned []*Reservation // that are garbage, and not settled
+	abandoned []*Reservation // that are garbage, and not settled,
+	wanted    bool           // and somebody may want their slots
 	sweepAt   int64
 	watching  bool // a goroutine looks for changes, because somebody waits
 	renewAt   int64

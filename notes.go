@@ -88,6 +88,7 @@ func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
 	}
 	s.noteNowLocked(&event{kind: eventQuota, model: model, text: quotaText(q)}, nil)
 	s.quotas[model] = true
+	s.wanted = true // slots may be limited now
 	for name, stats := range s.rl.State {
 		if _, own := s.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
 			continue
@@ -128,22 +129,48 @@ func (s *ledger) noteLeftLocked(w *waiter) {
 	w.ticket = 0
 }
 
+// abandonMost is how many reservations may be garbage before they are settled where nobody
+// waits for their slots: one event settles all of them.
+const abandonMost = 256
+
 // abandonLocked has a reservation settled that is garbage, at its estimate. It is called
 // from a finalizer, which may wait for nothing, nor touch what belongs to a bubble of
 // testing/synctest: there the next change settles it.
 func (s *ledger) abandonLocked(r *Reservation) {
 	s.abandoned = append(s.abandoned, r)
-	if c := &s.rl.clock; c.ref != c.ref.Round(0) {
+	q, own := s.rl.Quotas[r.gate.name]
+	if !own {
+		q = s.rl.Quotas[everyModel]
+	}
+	s.wanted = s.wanted || q.MaxInFlight != 0 || len(s.abandoned) >= abandonMost
+	if c := &s.rl.clock; s.wanted && c.ref != c.ref.Round(0) {
 		go s.do(background, func() {})
 	}
 }
 
+// settleAbandonedLocked settles those that are garbage, if somebody may want their slots.
 func (s *ledger) settleAbandonedLocked() {
+	if !s.wanted && !s.requoted {
+		return
+	}
+	s.wanted = false
 	abandoned := s.abandoned
 	s.abandoned = nil
+	var entries []int64
 	for _, r := range abandoned {
-		s.rl.settleLocked(r, r.amount, false)
+		if r.settled {
+			continue
+		}
+		if r.entry() != 0 {
+			entries = append(entries, r.entry())
+			s.closeHeldLocked(s.id, r.entry())
+		}
+		s.rl.releaseLocked(r)
 	}
+	if len(entries) > 0 {
+		s.noteNowLocked(&event{kind: eventReleaseAll, text: jsonText(entries)}, nil)
+	}
+	s.rl.serveAllLocked()
 }
 
 // reserve is RateLimiter.reserve. Where calls in flight deny, it makes sure that they

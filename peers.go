@@ -85,6 +85,8 @@ func (s *ledger) keepLeaseLocked() {
 
 func (s *ledger) renewLease() {
 	s.do(background, func() {
+		s.wanted = true
+		s.settleAbandonedLocked()
 		if s.leased = s.holdsLocked() && !s.closed.Load(); s.leased {
 			s.renewing.Reset(s.options.ttl / 3)
 		}

@@ -69,6 +69,11 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		s.moveLocked(e, instant)
 	case eventAmend, eventRelease, eventCancel:
 		return s.settleOtherLocked(e)
+	case eventReleaseAll:
+		entries, _ := entriesOf(e.text) // what is not a list releases nothing
+		for _, n := range entries {
+			s.settleOtherLocked(&event{kind: eventRelease, process: e.process, ref: n})
+		}
 	case eventReset:
 		s.rl.forgetUsageLocked(e.model)
 	case eventCooldown:
