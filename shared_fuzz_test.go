@@ -247,7 +247,7 @@ func FuzzSharedRows(f *testing.F) {
 	type columns = map[string]any
 	event := func(values columns) []byte { return sharedRow(f, "ledger", values) }
 	for kind := range 16 { // those that there are, and two that there are not
-		refer := event(columns{"kind": kind, "ref": 1, "has_day": 1, "input": math.MaxInt, "output": math.MaxInt64, "text": `{"MaxRPM":1}`})
+		refer := event(columns{"kind": kind, "ref": 1, "has_day": 1, "input": int64(math.MaxInt64), "output": int64(math.MaxInt64), "text": `{"MaxRPM":1}`})
 		seed(
 			event(columns{"kind": 2, "n": 1}), event(columns{"kind": 2, "n": 2, "model": "new"}),
 			event(columns{"kind": 10, "n": 1, "process": 6, "text": `[{"Model":"m","PromptTokens":1}]`}),
@@ -255,8 +255,8 @@ func FuzzSharedRows(f *testing.F) {
 		)
 	}
 	seed(event(columns{"kind": 10, "process": 0, "text": `[{"Model":"m"},{"Model":"m"},{"Model":"other","PromptTokens":-1}]`}))
-	seed(event(columns{"age": math.MaxInt64, "wall": time.Hour, "model": ""}))
-	seed(event(columns{"age": -1, "mono": math.MaxInt64}))
+	seed(event(columns{"age": int64(math.MaxInt64), "wall": time.Hour, "model": ""}))
+	seed(event(columns{"age": -1, "mono": int64(math.MaxInt64)}))
 	for _, extreme := range []int{math.MinInt, -1, math.MaxInt} {
 		for _, kind := range []int{2, 8} {
 			all := columns{"kind": kind, "has_day": 1}
