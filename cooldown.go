@@ -31,14 +31,18 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 			return
 		}
 	}
-	if rl.cooldowns == nil {
-		rl.cooldowns = make(map[string]time.Time)
-	}
-	rl.cooldowns[strings.Clone(name)] = until // see stateLocked
+	rl.setCooldownLocked(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
 	if rl.ledger != nil {
 		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: unixNano(until)}, nil)
 	}
+}
+
+func (rl *RateLimiter) setCooldownLocked(name string, until time.Time) {
+	if rl.cooldowns == nil {
+		rl.cooldowns = make(map[string]time.Time)
+	}
+	rl.cooldowns[name] = until
 }
 
 // thawLocked drops the cooldowns that are over.

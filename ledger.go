@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,7 +62,7 @@ type ledger struct {
 	peers     map[int64]*peer // everybody who holds something; this limiter, too
 	trail     trail
 	dropable  []int64 // events off the trail that are in force no more
-	file0     string  // which file this memory follows
+	follows   string  // which file this memory follows; empty for none
 	told      []*waiter
 	usedUntil int64 // all minutes count as used until this instant; 0 for none
 	keep      int64 // how long an event is kept for the minute, in nanoseconds
@@ -70,8 +71,9 @@ type ledger struct {
 	adopting  *belongings
 	abandoned []*Reservation // that are garbage, and not settled,
 	wanted    bool           // and somebody may want their slots
-	sweepAt   int64
-	watching  bool // a goroutine looks for changes, because somebody waits
+	sweepAt   int64          // when what is long over is to be looked for again
+	spanAt    int64          // when others are to be asked again how long their minute is
+	watching  bool           // a goroutine looks for changes, because somebody waits
 	renewAt   int64
 	renewing  *time.Timer
 	leased    bool            // the timer runs
@@ -210,7 +212,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	}()
 	if info, err := os.Stat(s.path); (err != nil || info.Size() == 0) && s.othersLive() {
 		// The file was deleted, and those who know what was in it have not noticed yet.
-		s.started = !s.options.freshStart
+		s.asUsed = !s.options.freshStart
 	}
 	if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
 		return err
@@ -232,8 +234,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 // declareLocked writes the quotas that the program said itself.
 func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
 	for model, q := range quotas {
-		current, ok := s.rl.Quotas[model]
-		if supplied, isSupplied := s.rl.supplied[model]; ok && isSupplied && current == supplied && current == q {
+		if s.quotas[model] && s.rl.Quotas[model] == q {
 			continue // the file says the same
 		}
 		s.rl.Quotas[model] = q
@@ -242,31 +243,16 @@ func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
 	}
 }
 
-// othersLive reports whether there are other limiters of the file.
-func (s *ledger) othersLive() bool {
-	entries, _ := os.ReadDir(filepath.Dir(s.path))
-	for _, entry := range entries {
-		name, ours := strings.CutPrefix(entry.Name(), filepath.Base(s.path)+".")
-		if ours && strings.HasSuffix(name, ".life") && lifeOf(filepath.Join(filepath.Dir(s.path), entry.Name())) == lifeAlive {
-			return true
-		}
-	}
-	return false
-}
-
 // lifePath is the file that a limiter keeps locked as long as it lives.
 func (s *ledger) lifePath(process int64) string {
 	return fmt.Sprintf("%s.%016x.life", s.path, process)
 }
 
-// buryUnknown removes the life files of the dead that the database does not know, or does
-// not know any more: of one that died while it opened it, or before it was replaced.
-func (s *ledger) buryUnknown() {
+// lives returns the life files of all limiters of the file, and the temporary ones that
+// became none.
+func (s *ledger) lives() (files, temps []string) {
 	folder, base := filepath.Split(s.path)
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return
-	}
+	entries, _ := os.ReadDir(folder) // without them nobody is known, and nothing removed
 	for _, entry := range entries {
 		rest, isTemp := strings.CutPrefix(entry.Name(), "."+base+".")
 		if !isTemp {
@@ -279,10 +265,29 @@ func (s *ledger) buryUnknown() {
 		switch path := filepath.Join(folder, entry.Name()); {
 		case err != nil:
 		case isTemp && strings.HasPrefix(rest[16:], ".life.tmp-"):
-			sweepTemp(path)
+			temps = append(temps, path)
 		case !isTemp && rest[16:] == ".life":
-			buryLife(path)
+			files = append(files, path)
 		}
+	}
+	return files, temps
+}
+
+// othersLive reports whether there are limiters of the file.
+func (s *ledger) othersLive() bool {
+	files, _ := s.lives()
+	return slices.ContainsFunc(files, func(path string) bool { return lifeOf(path) == lifeAlive })
+}
+
+// buryUnknown removes the life files of the dead that the database does not know, or does
+// not know any more: of one that died while it opened it, or before it was replaced.
+func (s *ledger) buryUnknown() {
+	files, temps := s.lives()
+	for _, path := range files {
+		buryLife(path)
+	}
+	for _, path := range temps {
+		sweepTemp(path)
 	}
 }
 
@@ -411,14 +416,14 @@ func timeLeft(ctx context.Context, most time.Duration) (time.Duration, error) {
 func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	s.rl.mu.RLock()
 	seen, instant := s.seen, s.rl.clock.now()
-	long, sweeps := s.trail.long(s, instant), instant >= s.sweepAt
+	long, asks := s.trail.long(s, instant), instant >= s.spanAt
 	s.rl.mu.RUnlock()
 	var news []*event
 	var img *image
 	var folded, span int64
-	if sweeps {
+	if asks {
 		// One that opened the file lately may count by a longer minute.
-		span, err = s.file.writer.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factSpan)
+		span, err = s.file.writer.fact(factSpan)
 	}
 	if err == nil && mayBeNews {
 		var complete bool
@@ -428,14 +433,16 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 		}
 	}
 	if err == nil && long {
-		folded, err = s.file.writer.folded()
+		folded, err = s.file.writer.fact(factFolded)
 	}
 	if err != nil {
 		s.file.rollback()
 		return false, err
 	}
 	s.rl.mu.Lock()
-	s.keep = max(s.keep, span)
+	if asks {
+		s.keep, s.spanAt = max(s.keep, span), instant+minute
+	}
 	if img != nil {
 		s.adoptLocked(img)
 	} else {
@@ -447,36 +454,34 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	work()
 	b := s.batchLocked()
 	s.rl.mu.Unlock()
-	if len(b.events) == 0 {
-	}
 	if len(b.events) == 0 && !b.renew {
 		s.file.rollback()
 		return true, nil
 	}
-	if err := b.write(s); err != nil {
-		s.file.rollback()
-		return true, err
-	}
-	if err := s.commit(b.last()); err != nil {
-		return true, err
-	}
-	s.rl.mu.Lock()
-	for i, e := range b.events {
-		s.confirmLocked(e.key(), b.first+int64(i))
-	}
-	s.rl.mu.Unlock()
-	return true, nil
+	return true, s.store(&b)
 }
 
-// commit ends a transaction after which a place is the last one in the file. The stamp
-// comes first: one that is killed in between leaves a stamp that nobody has seen the
-// event of, and all ask SQLite, until the next change.
-func (s *ledger) commit(last int64) error {
-	if err := s.lock.stamp(last); err != nil {
+// store ends a transaction by what there is to write. The stamp comes before the commit:
+// one that is killed in between leaves a stamp that nobody has seen the event of, and all
+// ask SQLite, until the next change.
+func (s *ledger) store(b *ledgerBatch) error {
+	err := b.write(s)
+	if err == nil {
+		err = s.lock.stamp(b.last())
+	}
+	if err != nil {
 		s.file.rollback()
 		return err
 	}
-	return s.file.commit()
+	if err := s.file.commit(); err != nil {
+		return err
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	for i, e := range b.events {
+		s.confirmLocked(e.key(), b.first+int64(i))
+	}
+	return nil
 }
 
 // serveLocked serves those who wait after others have made changes.
@@ -497,18 +502,19 @@ type ledgerBatch struct {
 	passed []*event   // which count no more
 	drops  [][2]int64 // from and to which place events are to be deleted
 	now    int64      // in UnixNano
+	mono   int64      // the same in the machine's time; 0 if unknown
 	sweep  bool
 	renew  bool
-	mono   int64
+	vouch  []int64 // processes whose lease went with another file
 }
 
 // batchLocked notes what is to be written. Only a transaction that adds an event deletes
 // any, so that the last place in the file is never given twice.
 func (s *ledger) batchLocked() ledgerBatch {
-	instant := s.rl.clock.sync()
+	instant, wall, mono := s.instantLocked()
 	b := ledgerBatch{
 		events: s.outbox, first: s.seen + 1,
-		now: instant + s.rl.clock.wall, mono: s.machine.of(instant),
+		now: wall, mono: mono,
 		renew: instant >= s.renewAt && s.holdsLocked(),
 	}
 	if len(b.events) > 0 {
@@ -550,6 +556,12 @@ func (b *ledgerBatch) write(s *ledger) error {
 	if b.renew {
 		if err := w.renew(s.id, b.now, b.mono, s.options.ttl); err != nil {
 			return fmt.Errorf("renew lease: %w", err)
+		}
+	}
+	for _, id := range b.vouch {
+		// It has time to come and say that it lives.
+		if err := w.vouch(id, b.now, b.mono, s.options.ttl); err != nil {
+			return fmt.Errorf("vouch for process: %w", err)
 		}
 	}
 	return nil
@@ -596,6 +608,20 @@ func (s *ledger) applyNewsLocked(news []*event) {
 		s.stirred = true
 	}
 	s.seenAt = instant
+}
+
+// instantLocked returns the present instant, and what the clocks say of it.
+func (s *ledger) instantLocked() (instant, wall, mono int64) {
+	instant = s.rl.clock.sync()
+	return instant, instant + s.rl.clock.wall, s.machine.of(instant)
+}
+
+// clocks returns what the wall clock and that of the machine say now.
+func (s *ledger) clocks() (wall, mono int64) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	_, wall, mono = s.instantLocked()
+	return wall, mono
 }
 
 // fresh brings memory up to date with the file, as far as that has changed.
@@ -653,7 +679,7 @@ func (s *ledger) catchUp() error {
 	}
 	var folded int64
 	if long {
-		if folded, err = s.file.reader.folded(); err != nil {
+		if folded, err = s.file.reader.fact(factFolded); err != nil {
 			return err
 		}
 	}
@@ -698,10 +724,6 @@ func (rl *RateLimiter) Err() error {
 	defer rl.mu.RUnlock()
 	return rl.ledger.err
 }
-
-// explainFile names the file in an error, and gives those that mean a damaged file the
-// name that callers match.
-func explainFile(path string, err error) error { return (&sqliteStore{path: path}).explain(err) }
 
 // update is change for what is forgotten once a shared limiter is closed.
 func (rl *RateLimiter) update(work func()) {

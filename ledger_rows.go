@@ -85,7 +85,7 @@ func (s *statements) fold(passed []*event) error {
 	if len(passed) == 0 {
 		return nil
 	}
-	folded, err := s.folded()
+	folded, err := s.fact(factFolded)
 	if err != nil {
 		return err
 	}
@@ -117,9 +117,9 @@ func (s *statements) fold(passed []*event) error {
 	return nil
 }
 
-// folded is up to which place of the ledger the table daily is.
-func (s *statements) folded() (int64, error) {
-	return s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", factFolded)
+// fact returns a fact that is an integer.
+func (s *statements) fact(name string) (int64, error) {
+	return s.number("SELECT CAST(value AS INTEGER) FROM facts WHERE name = ?", name)
 }
 
 // foldDays brings the days that were read from the table daily up to the last event.

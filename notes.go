@@ -138,10 +138,8 @@ const abandonMost = 256
 // testing/synctest: there the next change settles it.
 func (s *ledger) abandonLocked(r *Reservation) {
 	s.abandoned = append(s.abandoned, r)
-	q, own := s.rl.Quotas[r.gate.name]
-	if !own {
-		q = s.rl.Quotas[everyModel]
-	}
+	var q ModelQuota
+	s.rl.coverRLocked(r.gate.name, &q)
 	s.wanted = s.wanted || q.MaxInFlight != 0 || len(s.abandoned) >= abandonMost
 	if c := &s.rl.clock; s.wanted && c.ref != c.ref.Round(0) {
 		go s.do(background, func() {})
@@ -150,11 +148,14 @@ func (s *ledger) abandonLocked(r *Reservation) {
 
 // settleAbandonedLocked settles those that are garbage, if somebody may want their slots.
 func (s *ledger) settleAbandonedLocked() {
-	if !s.wanted && !s.requoted {
+	if !s.wanted {
 		return
 	}
 	s.wanted = false
 	abandoned := s.abandoned
+	if len(abandoned) == 0 {
+		return
+	}
 	s.abandoned = nil
 	var entries []int64
 	for _, r := range abandoned {

@@ -201,24 +201,30 @@ func foreign(format string, args ...any) error {
 	return damage{fmt.Errorf("%w: "+format, append([]any{errForeign}, args...)...)}
 }
 
-// explain names the file in an error, and gives those that mean a damaged file
+func (s *sqliteStore) explain(err error) error { return explainFile(s.path, err) }
+
+// explainFile names the file in an error, and gives those that mean a damaged file
 // the name that callers match.
-func (s *sqliteStore) explain(err error) error {
+func explainFile(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	found := errors.As(err, new(damage))
+	// The statements are always the same, so where SQLite takes one for an error it is the
+	// tables that are wrong.
+	if errors.As(err, new(damage)) || isDamage(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR {
+		return corrupt(path, printable{err})
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// isDamage reports whether SQLite finds the content of the file damaged, which is not so
+// of what is somebody else's.
+func isDamage(err error) bool {
 	switch sqliteCode(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		found = true
-	case sqlite3.SQLITE_ERROR:
-		// The statements are always the same, so it is the tables that are wrong.
-		found = true
+		return true
 	}
-	if found {
-		return corrupt(s.path, printable{err})
-	}
-	return fmt.Errorf("%s: %w", s.path, err)
+	return errors.Is(err, errIntegrity)
 }
 
 // printable is an error whose text may repeat names from a damaged file, of any

@@ -54,7 +54,7 @@ func newPacking(s *ledger) *packing {
 	for _, e := range s.outbox {
 		switch {
 		case e.n <= s.triedN || e.process != s.id:
-		case e.kind == eventReserve && p.passed(latest[e.n]) && s.heldLocked(s.id, e.n) == nil:
+		case e.kind == eventReserve && s.countsNoMore(latest[e.n], p.instant) && s.heldLocked(s.id, e.n) == nil:
 			p.charges[e.n] = e
 		case e.kind == eventWait && s.peerLocked(s.id).waits[e.n] == nil:
 			p.waits[e.n] = true
@@ -62,9 +62,6 @@ func newPacking(s *ledger) *packing {
 	}
 	return p
 }
-
-// passed reports whether a charge of an instant counts no more, for nobody.
-func (p *packing) passed(at int64) bool { return p.instant-at > p.ledger.keep+trailSlack }
 
 // takes puts an event to the others, if it can.
 func (p *packing) takes(e *event) bool {
@@ -78,7 +75,7 @@ func (p *packing) takes(e *event) bool {
 	case e.kind == eventReserve && p.charges[e.n] != nil:
 		p.add(e, e.requests, e.total())
 		return true
-	case e.kind == eventUse && p.passed(e.at):
+	case e.kind == eventUse && p.ledger.countsNoMore(e.at, p.instant):
 		if e.ref == 0 {
 			p.add(e, e.requests, e.total())
 		}

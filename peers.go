@@ -201,10 +201,7 @@ func (s *ledger) leases() (hold map[int64]bool, ok bool) {
 	if err != nil {
 		return nil, false
 	}
-	s.rl.mu.Lock()
-	instant := s.rl.clock.sync()
-	wall, mono := instant+s.rl.clock.wall, s.machine.of(instant)
-	s.rl.mu.Unlock()
+	wall, mono := s.clocks()
 	hold = make(map[int64]bool)
 	for _, l := range leases {
 		hold[l.process] = l.holds(wall, mono)

@@ -167,10 +167,7 @@ func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.T
 	turn := rl.takeTurnLocked()
 	for model, until := range cooldowns {
 		if until.After(now) && until.After(rl.cooldowns[model]) {
-			if rl.cooldowns == nil {
-				rl.cooldowns = make(map[string]time.Time)
-			}
-			rl.cooldowns[model] = until
+			rl.setCooldownLocked(model, until)
 		}
 		turn.nextLocked()
 	}

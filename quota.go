@@ -211,10 +211,15 @@ func (rl *RateLimiter) nameRLocked(model string) string {
 
 func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
 	name = rl.nameRLocked(model)
+	return name, rl.coverRLocked(name, q)
+}
+
+// coverRLocked looks up the quota of the models that are counted under a name.
+func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 	if *q, known = rl.Quotas[name]; !known {
 		*q, known = rl.Quotas[everyModel]
 	}
-	return name, known
+	return known
 }
 
 // matchRLocked returns the alias or the name of a quota that a model stands for,
@@ -250,10 +255,8 @@ func (rl *RateLimiter) matchQuotaRLocked(model string) string {
 
 // zoneRLocked returns the zone of a model's day.
 func (rl *RateLimiter) zoneRLocked(name string) string {
-	q, ok := rl.Quotas[name]
-	if !ok {
-		q = rl.Quotas[everyModel]
-	}
+	var q ModelQuota
+	rl.coverRLocked(name, &q)
 	return q.DayZone
 }
 

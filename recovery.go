@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	sqlite3 "modernc.org/sqlite/lib"
 )
 
 const (
@@ -39,7 +37,7 @@ type recovery struct {
 	ended   bool
 	suspect bool      // the file may be damaged
 	missing time.Time // since when it is; zero when it is there
-	started bool      // a new file is to begin as if all were used
+	asUsed  bool      // a new file is to begin as if the minute were used
 }
 
 // fail notes that the file cannot be used. From then on memory alone decides. It returns
@@ -76,16 +74,6 @@ func (s *ledger) fail(err error) error {
 		s.timer.Reset(s.pause)
 	}
 	return err
-}
-
-// isDamage reports whether an error means that the content of the file is damaged, and
-// not that it is of somebody else.
-func isDamage(err error) bool {
-	switch sqliteCode(err) {
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT:
-		return true
-	}
-	return errors.Is(err, errIntegrity)
 }
 
 func (s *ledger) tryRecovery() {
@@ -156,11 +144,8 @@ func (s *ledger) probe(most time.Duration) error {
 	if err := s.file.begin(background, most); err != nil {
 		return err
 	}
-	s.rl.mu.Lock()
-	instant := s.rl.clock.sync()
-	wall := s.rl.clock.wall
-	s.rl.mu.Unlock()
-	if err := s.file.writer.renew(s.id, instant+wall, s.machine.of(instant), s.options.ttl); err != nil {
+	wall, mono := s.clocks()
+	if err := s.file.writer.renew(s.id, wall, mono, s.options.ttl); err != nil {
 		s.file.rollback()
 		return err
 	}
@@ -237,7 +222,7 @@ func (s *ledger) openFile(most time.Duration) error {
 				return errors.Join(explainFile(s.path, err), asideErr)
 			}
 			s.reporter.report(fmt.Errorf("shared database was damaged and is now %s: %w", name, explainFile(s.path, err)))
-			aside, s.started = true, !s.options.freshStart
+			aside, s.asUsed = true, !s.options.freshStart
 		default:
 			return explainFile(s.path, err)
 		}
@@ -251,8 +236,6 @@ func (o *ledgerOptions) synchronous() string {
 	}
 	return "NORMAL"
 }
-
-func asideStamp() string { return time.Now().UTC().Format("20060102T150405.000000000Z") }
 
 // setAside gives a damaged database another name, with the files that belong to it.
 func setAside(path string) (name string, err error) {
@@ -273,16 +256,15 @@ func (s *ledger) join(most time.Duration, declare func()) error {
 	if err := s.file.begin(background, most); err != nil {
 		return err
 	}
-	w := s.file.writer
-	err := s.joinWithin(w, declare)
+	err := s.joinWithin(declare)
 	if err != nil {
 		s.file.rollback()
-		return err
 	}
-	return nil
+	return err
 }
 
-func (s *ledger) joinWithin(w *statements, declare func()) error {
+func (s *ledger) joinWithin(declare func()) error {
+	w := s.file.writer
 	img, err := w.readAll()
 	if err != nil {
 		return err
@@ -294,8 +276,7 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	s.rl.mu.Lock()
 	instant := s.rl.clock.sync()
 	s.usedUntil = s.usedUntilLocked(img.facts, instant)
-	moved := s.file0 != "" && s.file0 != img.facts[factFile]
-	s.adoptLocked(img)
+	moved := s.adoptLocked(img)
 	for _, id := range dead {
 		s.buryLocked(id)
 		s.noteNowLocked(&event{kind: eventGone, ref: id}, nil)
@@ -306,29 +287,14 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 	s.renewAt = math.MinInt64
 	b := s.batchLocked()
 	b.renew = true
-	var others []int64
 	if moved {
-		others = slices.Collect(maps.Keys(s.peers))
+		b.vouch = slices.Collect(maps.Keys(s.peers))
 	}
 	s.rl.mu.Unlock()
-	if err := b.write(s); err != nil {
+	if err := s.store(&b); err != nil {
 		return err
 	}
-	for _, id := range others {
-		// Its own lease went with the old file. It has time to come and say that it lives.
-		if err := w.vouch(id, b.now, b.mono, s.options.ttl); err != nil {
-			return fmt.Errorf("vouch for process: %w", err)
-		}
-	}
-	if err := s.commit(b.last()); err != nil {
-		return err
-	}
-	s.started = false
-	s.rl.mu.Lock()
-	for i, e := range b.events {
-		s.confirmLocked(e.key(), b.first+int64(i))
-	}
-	s.rl.mu.Unlock()
+	s.asUsed = false
 	for _, id := range dead {
 		buryLife(s.lifePath(id))
 	}
@@ -337,11 +303,7 @@ func (s *ledger) joinWithin(w *statements, declare func()) error {
 
 // deadIn returns the processes in the file that do not live any more.
 func (s *ledger) deadIn(img *image) (dead []int64) {
-	s.rl.mu.Lock()
-	instant := s.rl.clock.sync()
-	wall := instant + s.rl.clock.wall
-	s.rl.mu.Unlock()
-	mono := s.machine.of(instant)
+	wall, mono := s.clocks()
 	if img.facts[factBoot] != s.machine.boot {
 		mono = 0
 	}
@@ -385,20 +347,14 @@ func (s *ledger) settleFacts(w *statements, img *image) error {
 			return err
 		}
 	}
-	if !s.started {
+	if !s.asUsed {
 		return nil
 	}
-	s.rl.mu.Lock()
-	instant := s.rl.clock.sync()
-	wall := instant + s.rl.clock.wall
-	s.rl.mu.Unlock()
+	wall, mono := s.clocks()
 	if err := set(factUsedWall, strconv.FormatInt(wall, 10)); err != nil {
 		return err
 	}
-	if err := set(factUsedMono, strconv.FormatInt(s.machine.of(instant), 10)); err != nil {
-		return err
-	}
-	return nil
+	return set(factUsedMono, strconv.FormatInt(mono, 10))
 }
 
 // settleBoot makes the times of the machine in the file those since its present start.

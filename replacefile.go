@@ -150,11 +150,14 @@ func sweepTemps(path string) {
 	}
 }
 
+// asideStamp is the part of a name that tells when a file was set aside.
+func asideStamp() string { return time.Now().UTC().Format("20060102T150405.000000000Z") }
+
 // keepAside gives the file at target a second name, so that replacing it loses
 // nothing; where the file system has no hard links it renames it. Without a file
 // there is nothing to keep.
 func keepAside(target string) (undo func(), err error) {
-	stem := target + ".corrupt-" + time.Now().UTC().Format("20060102T150405.000000000Z")
+	stem := target + ".corrupt-" + asideStamp()
 	for i := range 100 {
 		kept := stem
 		if i > 0 {

@@ -85,10 +85,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		if len(s.rl.cooldowns) >= s.rl.mostModels() {
 			s.rl.thawLocked(now) // those whose models nobody asks for here
 		}
-		if s.rl.cooldowns == nil {
-			s.rl.cooldowns = make(map[string]time.Time)
-		}
-		s.rl.cooldowns[e.model] = until
+		s.rl.setCooldownLocked(e.model, until)
 	case eventQuota:
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
@@ -247,8 +244,9 @@ func (s *ledger) buryLocked(process int64) {
 
 // adoptLocked makes memory what the file says, and what this limiter knows beyond that:
 // what is in the outbox, and, when the file is another one than before, all of the trail
-// that it does not have. It leaves in the outbox what has to be written.
-func (s *ledger) adoptLocked(img *image) {
+// that it does not have. It leaves in the outbox what has to be written, and reports
+// whether the file is another one.
+func (s *ledger) adoptLocked(img *image) (moved bool) {
 	rl := s.rl
 	instant := rl.clock.sync()
 	inFile := make(map[eventKey]bool, len(img.events))
@@ -257,7 +255,7 @@ func (s *ledger) adoptLocked(img *image) {
 		inFile[e.key()] = true
 	}
 	var missing []*event
-	moved := s.file0 != "" && s.file0 != img.facts[factFile]
+	moved = s.follows != "" && s.follows != img.facts[factFile]
 	var days map[string]usageDay // that a file which took the place of another may have lost,
 	var old oldFacts             // and so much else that is older than the trail
 	if moved {
@@ -308,9 +306,10 @@ func (s *ledger) adoptLocked(img *image) {
 	s.putBackLocked(own, moved)
 	s.restoreLocked(old, instant)
 	s.adopting = nil
-	s.file0 = img.facts[factFile]
+	s.follows = img.facts[factFile]
 	s.seenAt = instant
 	s.requoted, s.stirred = true, true
+	return moved
 }
 
 // belongings are what this limiter itself has under way while memory is made anew.

@@ -31,13 +31,15 @@ const (
 	sweepMost = 512
 )
 
+// countsNoMore reports whether a charge of an instant counts no more, for nobody.
+func (s *ledger) countsNoMore(at, instant int64) bool { return instant-at > s.keep+trailSlack }
+
 // expired takes those events off the trail that count no more, and returns them, and which
 // places in the file are to be deleted. Those that are still in force stay there, until
 // closeHeld.
 func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]int64) {
 	n := 0
-	cut := instant - s.keep - trailSlack
-	for n < sweepMost && n < len(t.live()) && t.live()[n].at < cut {
+	for n < sweepMost && n < len(t.live()) && s.countsNoMore(t.live()[n].at, instant) {
 		n++
 	}
 	if n < sweepFrom {
@@ -74,7 +76,7 @@ func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]
 // deletes at a time: it changes little, and others much.
 func (t *trail) long(s *ledger, instant int64) bool {
 	live := t.live()
-	return len(live) > sweepMost && live[sweepMost].at < instant-s.keep-trailSlack
+	return len(live) > sweepMost && s.countsNoMore(live[sweepMost].at, instant)
 }
 
 // cut takes those events off a trail that count no more and that others have deleted, up
@@ -83,7 +85,7 @@ func (t *trail) long(s *ledger, instant int64) bool {
 func (t *trail) cut(s *ledger, instant, folded int64) {
 	live := t.live()
 	n := 0
-	for n < len(live) && live[n].seq <= folded && live[n].at < instant-s.keep-trailSlack {
+	for n < len(live) && live[n].seq <= folded && s.countsNoMore(live[n].at, instant) {
 		s.inForceLocked(live[n])
 		n++
 	}
