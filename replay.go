@@ -92,6 +92,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			s.quotas[e.model] = true
 			s.rl.quotaEra++
 			s.requoted = true
+			s.wanted = true // slots may be limited now
 		}
 	case eventWait:
 		s.standInLocked(e)
