@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -126,7 +125,7 @@ func zoneOr(name string, offset time.Duration) *time.Location {
 	if zone, err := time.LoadLocation(name); err == nil {
 		return zone
 	}
-	return time.FixedZone(strings.ToUpper(name), int(offset/time.Second))
+	return time.FixedZone(name, int(offset/time.Second))
 }
 
 // nextMidnight returns the end of the day of now in a zone whose clocks do not change at
