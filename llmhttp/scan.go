@@ -115,8 +115,7 @@ func (s *scanner) feed(p []byte) {
 			switch {
 			case c == '"':
 				s.key = true
-				s.token.begin()
-				i = s.readString(p, i+1)
+				i = s.beginString(p, i+1)
 			case s.want == wantFirstKey:
 				s.close(c)
 				i++
@@ -137,8 +136,7 @@ func (s *scanner) begin(p []byte, i int) int {
 	switch c := p[i]; c {
 	case '"':
 		s.key = false
-		s.token.begin()
-		return s.readString(p, i+1)
+		return s.beginString(p, i+1)
 	case '{':
 		s.open(Object, wantFirstKey)
 	case '[':
@@ -175,24 +173,35 @@ func (s *scanner) resume(p []byte) int {
 	return 0
 }
 
+func (s *scanner) beginString(p []byte, i int) int {
+	if end := special(p, i); end < len(p) && p[end] == '"' {
+		return s.endString(p, end+1, p[i:end:end], end-i, false)
+	}
+	s.token.begin()
+	return s.readString(p, i)
+}
+
 func (s *scanner) readString(p []byte, i int) int {
 	end, state := s.token.read(p, i)
-	switch {
-	case state == tokenBad:
+	switch state {
+	case tokenBad:
 		s.want = isBad
 		return end
-	case state == tokenOpen:
+	case tokenOpen:
 		s.want = inString
 		s.token.keep(p[i:])
 		return end
 	}
-	text := s.token.text(p[i : end-1])
-	s.strings += s.token.size
+	return s.endString(p, end, s.token.text(p[i:end-1]), s.token.size, s.token.escaped)
+}
+
+func (s *scanner) endString(p []byte, end int, text []byte, size int, escaped bool) int {
+	s.strings = sum(s.strings, size)
 	if !s.key {
-		s.value(String, text, s.token.size)
+		s.value(String, text, size)
 		return end
 	}
-	s.path.key(text, !s.token.escaped && s.token.size <= maxKey)
+	s.path.key(text, !escaped && size <= maxKey)
 	s.want = wantColon
 	if end < len(p) && p[end] == ':' {
 		s.want = wantValue

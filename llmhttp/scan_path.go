@@ -1,7 +1,5 @@
 package llmhttp
 
-import "bytes"
-
 // keyPath is the keys that lead to where a scanner is. Arrays have no part in it.
 type keyPath struct {
 	buf     [maxKeys*(maxKey+1) - 1]byte
@@ -50,13 +48,22 @@ func (k *keyPath) key(key []byte, fit bool) {
 	if k.unnamed != 0 {
 		return
 	}
-	if !fit || k.objects > maxKeys || bytes.IndexByte(key, '.') >= 0 {
+	if !fit || k.objects > maxKeys {
 		k.unnamed = k.objects
 		return
 	}
+	size := k.size
 	if k.objects > 1 {
-		k.buf[k.size] = '.'
-		k.size++
+		k.buf[size] = '.'
+		size++
 	}
-	k.size += copy(k.buf[k.size:], key)
+	buf := k.buf[size:]
+	for i, c := range key {
+		if c == '.' {
+			k.unnamed = k.objects
+			return
+		}
+		buf[i] = c
+	}
+	k.size = size + len(key)
 }

@@ -1,6 +1,10 @@
 package llmhttp
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+)
 
 // token is the string, number or word at hand: its beginning, if it lies in several
 // pieces, and what is to be known of a string.
@@ -49,9 +53,7 @@ func (t *token) text(p []byte) []byte {
 
 // read reads a string from p[i:], up to and with its closing quote.
 func (t *token) read(p []byte, i int) (end, state int) {
-	// Both are searched from behind the last quote that was found, so that a string
-	// full of escapes takes no longer than its length.
-	quote := i - 1
+	quote := -1 // the last that was found: behind n, there is none before it
 	for i < len(p) {
 		if t.escape > 0 {
 			if !t.unescape(p[i]) {
@@ -60,31 +62,34 @@ func (t *token) read(p []byte, i int) (end, state int) {
 			i++
 			continue
 		}
-		if quote < i {
-			if n := bytes.IndexByte(p[i:], '"'); n >= 0 {
-				quote = i + n
+		n := special(p, i)
+		if n == i+shortRun {
+			if quote < n {
+				if quote = bytes.IndexByte(p[n:], '"'); quote >= 0 {
+					quote += n
+				} else {
+					quote = len(p)
+				}
+			}
+			if slash := bytes.IndexByte(p[n:quote], '\\'); slash >= 0 {
+				n += slash
 			} else {
-				quote = len(p)
+				n = quote
 			}
 		}
-		run := bytes.IndexByte(p[i:quote], '\\')
-		plain := run
-		if run < 0 {
-			plain = quote - i
-		}
-		if plain > 0 {
-			t.size += plain
+		if n > i {
+			t.size = sum(t.size, n-i)
 			t.high = false
+			i = n
 		}
-		i += plain
-		if run < 0 {
+		if i == len(p) {
 			break
 		}
-		t.escape, t.escaped = 1, true
 		i++
-	}
-	if i < len(p) {
-		return i + 1, tokenDone
+		if p[i-1] == '"' {
+			return i, tokenDone
+		}
+		t.escape, t.escaped = 1, true
 	}
 	return i, tokenOpen
 }
@@ -125,4 +130,30 @@ func (t *token) unescape(c byte) bool {
 	}
 	t.high = t.code&0xFC00 == 0xD800
 	return true
+}
+
+// shortRun is how many bytes of a string are looked at before it is searched. Most
+// strings are so short that a call takes longer.
+const shortRun = 3 * 8
+
+// special returns where the first quote or backslash is in p from i on, or where it gave up:
+// after shortRun bytes or at the end.
+func special(p []byte, i int) int {
+	if len(p)-i < shortRun {
+		for i < len(p) && p[i] != '"' && p[i] != '\\' {
+			i++
+		}
+		return i
+	}
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for range shortRun / 8 {
+		word := binary.LittleEndian.Uint64(p[i:])
+		quotes, slashes := word^'"'*ones, word^'\\'*ones
+		// The high bit of the first byte that is zero; later ones may be wrong.
+		if zero := ((quotes-ones)&^quotes | (slashes-ones)&^slashes) & highs; zero != 0 {
+			return i + bits.TrailingZeros64(zero)/8
+		}
+		i += 8
+	}
+	return i
 }

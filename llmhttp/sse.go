@@ -36,6 +36,15 @@ func (l *lines) next() (line []byte, ended bool) {
 	return line, true
 }
 
+// skipBlank skips the next line if it is blank and ends with \n.
+func (l *lines) skipBlank() bool {
+	if l.i < len(l.p) && l.p[l.i] == '\n' {
+		l.i++
+		return true
+	}
+	return false
+}
+
 func (l *lines) find(c byte) int {
 	if n := bytes.IndexByte(l.p[l.i:], c); n >= 0 {
 		return l.i + n
@@ -58,6 +67,9 @@ func afterCR(cr *bool, p []byte) []byte {
 
 // dataOf returns the value of a line that is a field of data.
 func dataOf(line []byte) (value []byte, ok bool) {
+	if len(line) > 6 && string(line[:6]) == "data: " {
+		return line[6:], true
+	}
 	var f field
 	value = f.value(line)
 	return value, f.isData()

@@ -20,7 +20,7 @@ var (
 // one user at a time.
 type stream struct {
 	scanner *scanner
-	marks   [][]byte
+	marks   []pattern
 	needles needles
 
 	form    form
@@ -48,7 +48,7 @@ const (
 func newStream(marks []string, tell func(Value)) *stream {
 	s := &stream{scanner: newScanner(tell)}
 	for _, mark := range marks {
-		s.marks = append(s.marks, []byte(mark))
+		s.marks = append(s.marks, patternOf(mark))
 	}
 	return s
 }
@@ -131,7 +131,12 @@ func (s *stream) events(p []byte) {
 		case len(part) == 0:
 			s.dispatch()
 		default:
-			if value, ok := dataOf(part); ok {
+			value, ok := dataOf(part)
+			switch {
+			case !ok:
+			case !s.hasData && len(value) <= maxEvent && l.skipBlank():
+				s.event(value)
+			default:
 				s.add(value)
 			}
 		}
@@ -226,14 +231,15 @@ func (s *stream) event(data []byte) {
 
 // marked reports whether data has one of the marks, other than before null.
 func (s *stream) marked(data []byte) bool {
-	for _, mark := range s.marks {
+	for m := range s.marks {
+		mark := &s.marks[m]
 		for rest := data; ; {
-			i := bytes.Index(rest, mark)
+			i := mark.index(rest)
 			if i < 0 {
 				break
 			}
-			rest = rest[i+len(mark):]
-			if !nullFollows(rest) {
+			rest = rest[i+len(mark.text):]
+			if len(mark.text) == 0 || !nullFollows(rest) {
 				return true
 			}
 		}

@@ -3,16 +3,16 @@ package llmhttp
 import "bytes"
 
 // textKeys are the keys whose strings are the text that a model writes.
-var textKeys = [...][]byte{
-	[]byte(`"content":`),
-	[]byte(`"text":`),
-	[]byte(`"delta":`),
-	[]byte(`"partial_json":`),
-	[]byte(`"thinking":`),
-	[]byte(`"arguments":`),
-	[]byte(`"response":`),
-	[]byte(`"reasoning_content":`),
-	[]byte(`"reasoning":`),
+var textKeys = [...]pattern{
+	patternOf(`"content":`),
+	patternOf(`"text":`),
+	patternOf(`"delta":`),
+	patternOf(`"partial_json":`),
+	patternOf(`"thinking":`),
+	patternOf(`"arguments":`),
+	patternOf(`"response":`),
+	patternOf(`"reasoning_content":`),
+	patternOf(`"reasoning":`),
 }
 
 // needles counts the text in the events of a stream. It begins with the key that the event before
@@ -24,7 +24,7 @@ type needles struct {
 
 // count returns how many bytes the first string has that is text and not empty.
 func (n *needles) count(data []byte) int {
-	key := textKeys[n.last]
+	key := textKeys[n.last].text
 	if n.at < len(data) && bytes.HasPrefix(data[n.at:], key) {
 		if size := stringAfter(data[n.at+len(key):]); size > 0 {
 			return size
@@ -45,14 +45,14 @@ func (n *needles) count(data []byte) int {
 }
 
 func (n *needles) find(data []byte, i int) int {
-	key := textKeys[i]
-	for from := 0; ; from += len(key) {
-		at := bytes.Index(data[from:], key)
+	key := &textKeys[i]
+	for from := 0; ; from += len(key.text) {
+		at := key.index(data[from:])
 		if at < 0 {
 			return 0
 		}
 		from += at
-		if size := stringAfter(data[from+len(key):]); size > 0 {
+		if size := stringAfter(data[from+len(key.text):]); size > 0 {
 			n.last, n.at = i, from
 			return size
 		}
@@ -67,7 +67,10 @@ func stringAfter(p []byte) int {
 		return 0
 	}
 	p = p[1:]
-	for from := 0; ; {
+	if n := special(p, 0); n < len(p) && p[n] == '"' {
+		return n
+	}
+	for from := 0; ; from++ {
 		i := bytes.IndexByte(p[from:], '"')
 		if i < 0 {
 			return len(p)
@@ -80,6 +83,5 @@ func stringAfter(p []byte) int {
 		if slashes%2 == 0 {
 			return from
 		}
-		from++
 	}
 }
