@@ -129,6 +129,10 @@ func oracle(text []byte) (values []string, size int, ok bool) {
 		} else if err != nil {
 			return nil, 0, false
 		}
+		// It takes 00 for two numbers, which the scanner does not judge.
+		if end := int(dec.InputOffset()); ofNumber(raw[0]) && end < len(text) && ofNumber(text[end]) {
+			return nil, 0, false
+		}
 		size += walk(raw, &values)
 	}
 	return values, size, true

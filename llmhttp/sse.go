@@ -30,7 +30,7 @@ func (l *lines) next() (line []byte, ended bool) {
 		return line, false
 	}
 	l.i++
-	if end == l.cr && l.lf == l.i {
+	if end == l.cr && l.lf == l.i && l.i < len(l.p) {
 		l.i++
 	}
 	return line, true

@@ -34,7 +34,8 @@ type stream struct {
 	whole []byte // a part of the piece
 	carry []byte
 
-	written int // bytes of text in the events so far
+	// written is how many bytes of text the events so far have, or the string that the end of JSON cut off.
+	written int
 }
 
 type form byte
@@ -56,7 +57,7 @@ func newStream(marks []string, tell func(Value)) *stream {
 // text returns how many bytes of text the body has so far, about.
 func (s *stream) text() int {
 	if s.form == jsonForm {
-		return sum(s.scanner.strings, s.scanner.partial())
+		return sum(s.scanner.strings, sum(s.scanner.partial(), s.written))
 	}
 	return s.written
 }
@@ -84,6 +85,7 @@ func (s *stream) feed(p []byte) {
 // end tells that no more comes. An event that is cut off there counts.
 func (s *stream) end() {
 	if s.form == jsonForm {
+		s.written = s.scanner.partial()
 		s.scanner.end()
 		return
 	}
