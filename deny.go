@@ -53,34 +53,35 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		return more <= limit
 	}
 	until := func(leaves time.Duration) { wait = max(wait, leaves) }
+	held := r.held != nil
 	over := func(of dimension, used, more, limit int) {
-		if by(&denials[of], used, more, limit) {
+		if !r.fits(of, used, more, limit) && by(&denials[of], used, more, limit) {
 			until(r.fitsIn(of, limit-more))
 		}
 	}
 	tokens := a.total()
 
 	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.amounts.total.total(); !r.fits(ofTPM, used, tokens, q.MaxTPM) {
+	if used := r.amounts.total.total(); held || !fits(used, tokens, q.MaxTPM) {
 		over(ofTPM, used, tokens, q.MaxTPM)
 	}
-	if used := r.amounts.total.output; !r.fits(ofOTPM, used, a.output, q.MaxOTPM) {
+	if used := r.amounts.total.output; held || !fits(used, a.output, q.MaxOTPM) {
 		over(ofOTPM, used, a.output, q.MaxOTPM)
 	}
-	if used := r.amounts.total.input; !r.fits(ofITPM, used, a.input, q.MaxITPM) {
+	if used := r.amounts.total.input; held || !fits(used, a.input, q.MaxITPM) {
 		over(ofITPM, used, a.input, q.MaxITPM)
 	}
-	if used := r.requests.len(); !r.fits(ofRPM, used, a.requests, q.MaxRPM) {
+	if used := r.requests.len(); held || !fits(used, a.requests, q.MaxRPM) {
 		over(ofRPM, used, a.requests, q.MaxRPM)
 	}
 	if r.used != 0 && q.limitsMinute() {
 		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
 		until(time.Duration(r.used - r.instant))
 	}
-	if used := r.dayTokens(); !r.fits(ofTPD, used, tokens, q.MaxTPD) {
+	if used := r.dayTokens(); held || !fits(used, tokens, q.MaxTPD) {
 		over(ofTPD, used, tokens, q.MaxTPD)
 	}
-	if used := r.dayCount(); !r.fits(ofRPD, used, a.requests, q.MaxRPD) {
+	if used := r.dayCount(); held || !fits(used, a.requests, q.MaxRPD) {
 		over(ofRPD, used, a.requests, q.MaxRPD)
 	}
 	slots := true
