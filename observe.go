@@ -75,8 +75,8 @@ func (l *ProviderLimits) uncounted(d dimension) int {
 // others use the same limit, and what they use is held back: decisions count it beside
 // what was charged, until Reset is over if that is less than a minute (with
 // Config.Margin), else for a minute; of a day until the model's day ends or Reset is
-// over, and for 24 hours at most. Calls that the provider may not have counted yet, and
-// half of Rounding, are allowed for. Of two observations the one counts whose call was
+// over, and for 24 hours at most. Calls that the provider may not have counted yet
+// come off what is left, and half of Rounding is added to it. Of two observations the one counts whose call was
 // sent later; the other one can only add to it. They are taken for the same time within
 // 250 ms. RetryAfter is exact with what is held back, too. It is not part of
 // [ModelStats], is neither stored nor shared with other processes, and makes no request
