@@ -27,8 +27,8 @@ func NewNetwork() *Network {
 	return &Network{dialed: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// Serve serves a handler until stop is called, which closes all connections and
-// returns when no request is served any more.
+// Serve serves a handler until stop is called, which closes all connections. It does not
+// wait for the handlers.
 func (n *Network) Serve(handler http.Handler) (stop func()) {
 	server := &http.Server{Handler: handler}
 	done := make(chan struct{})

@@ -15,9 +15,9 @@ func (x *exchange) ollama(text string, done bool) json.RawMessage {
 	}
 	pairs = append(pairs, "done", done)
 	if done {
-		pairs = append(pairs, "done_reason", x.finish(), "total_duration", 4_883_583_458, "load_duration", 1_334_875,
+		pairs = append(pairs, "done_reason", x.finish(), "total_duration", int64(4_883_583_458), "load_duration", 1_334_875,
 			"prompt_eval_count", x.count(x.answer.Prompt), "prompt_eval_duration", 342_546_000,
-			"eval_count", x.count(x.answer.Output), "eval_duration", 4_535_599_000)
+			"eval_count", x.count(x.answer.Output), "eval_duration", int64(4_535_599_000))
 	}
 	return object(pairs...)
 }
