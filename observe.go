@@ -28,6 +28,10 @@ type ProviderLimits struct {
 	// SentAt is when the call was sent that was answered; zero, or a time that is still
 	// to come, is now.
 	SentAt time.Time
+	// Counted is what [RateLimiter.Stats] said when that call was sent, it included. An
+	// answer may tell what was left when its call came, which is long ago where the answer
+	// took long. Zero when not known; its limits do not matter.
+	Counted ModelStats
 	// UncountedRequests and Uncounted are what is charged here for calls that the
 	// provider may not have counted yet when it answered, because they were on their way.
 	// What is negative is zero, and what is more than was charged is that.
@@ -53,6 +57,12 @@ func (l *ProviderLimits) of(d dimension) *ProviderLimit {
 	}
 }
 
+// counted returns what was charged of a dimension when the call was sent.
+func (l *ProviderLimits) counted(d dimension) int {
+	s := &l.Counted
+	return [dimensions]int{ofRPM: s.RPM, ofTPM: s.TPM, ofITPM: s.ITPM, ofOTPM: s.OTPM, ofRPD: s.RPD, ofTPD: s.TPD}[d]
+}
+
 // uncounted returns what of a dimension the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d dimension) int {
 	input, output := max(l.Uncounted.PromptTokens, 0), max(l.Uncounted.OutputTokens, 0)
@@ -75,8 +85,9 @@ func (l *ProviderLimits) uncounted(d dimension) int {
 // others use the same limit, and what they use is held back: decisions count it beside
 // what was charged, until Reset is over if that is less than a minute (with
 // Config.Margin), else for a minute; of a day until the model's day ends or Reset is
-// over, and for 24 hours at most. Calls that the provider may not have counted yet
-// come off what is left, and half of Rounding is added to it. Of two observations the one counts whose call was
+// over, and for 24 hours at most. What was charged is
+// the larger of that of now, without calls that the provider may not have counted yet, and
+// that of when the call was sent. Half of Rounding is added to what is left. Of two observations the one counts whose call was
 // sent later; the other one can only add to it. They are taken for the same time within
 // 250 ms. RetryAfter is exact with what is held back, too. It is not part of
 // [ModelStats], is neither stored nor shared with other processes, and makes no request
@@ -163,7 +174,7 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 		}
 		left := addSaturated(said.Remaining, max(said.Rounding, 0)/2)
 		used := w.usedOf(of)
-		counted := used - min(limits.uncounted(of), used)
+		counted := max(used-min(limits.uncounted(of), used), limits.counted(of))
 		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
 		amount = max(amount-counted, 0)
 		if h == nil {

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A refusal is a case of the corpus in testdata/problems.
-type refusal struct {
+// A refusalCase is a case of the corpus in testdata/problems.
+type refusalCase struct {
 	name, want string
 	host       string
 	wire       string // the answer
@@ -28,7 +28,7 @@ type refusal struct {
 }
 
 // refusals returns the cases of the corpus.
-func refusals(t testing.TB) (all []refusal) {
+func refusals(t testing.TB) (all []refusalCase) {
 	files, err := filepath.Glob("testdata/problems/*.http")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no corpus: %v", err)
@@ -42,7 +42,7 @@ func refusals(t testing.TB) (all []refusal) {
 		for one := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n###\n") {
 			name, one, _ := strings.Cut(one, "\n")
 			want, wire, _ := strings.Cut(one, "\n")
-			r := refusal{name: filepath.Base(file) + ": " + name, want: want, wire: wire}
+			r := refusalCase{name: filepath.Base(file) + ": " + name, want: want, wire: wire}
 			if before, host, ok := strings.Cut(want, "; host="); ok {
 				r.want, r.host = before, host
 			}
@@ -58,7 +58,7 @@ func refusals(t testing.TB) (all []refusal) {
 }
 
 // response returns the answer as it comes from a client.
-func (r *refusal) response(t testing.TB) *http.Response {
+func (r *refusalCase) response(t testing.TB) *http.Response {
 	req := &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: r.host, Path: "/v1"}}
 	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(r.wire)), req)
 	if err != nil {

@@ -11,6 +11,7 @@ const maxEvent = 64 << 10
 var (
 	byteOrderMark = []byte("\uFEFF")
 	newline       = []byte("\n")
+	lastData      = []byte("[DONE]")
 )
 
 // stream watches the body of an answer go by and tells its values: of JSON texts
@@ -35,7 +36,8 @@ type stream struct {
 	carry []byte
 
 	// written is how many bytes of text the events so far have, or the string that the end of JSON cut off.
-	written int
+	written int  // bytes of text in the events so far
+	last    bool // an event said that no more come
 }
 
 type form byte
@@ -61,6 +63,10 @@ func (s *stream) text() int {
 	}
 	return s.written
 }
+
+// done reports that the stream said that no more comes, as those of OpenAI do: SDKs
+// then do not read on to the end.
+func (s *stream) done() bool { return s.last }
 
 // sum adds two sizes, and stays at the largest when there is no larger.
 func sum(a, b int) int {
@@ -223,6 +229,7 @@ func (s *stream) dispatch() {
 
 // event looks at the data of an event.
 func (s *stream) event(data []byte) {
+	s.last = s.last || bytes.Equal(trimSpace(data), lastData)
 	s.written = sum(s.written, s.needles.count(data))
 	if s.marked(data) {
 		s.scanner.reset()

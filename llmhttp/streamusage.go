@@ -95,14 +95,14 @@ func splice(body []byte, from, to int, text string) []byte {
 // hidingBody is the body of an answer without the chunk that tells the usage.
 type hidingBody struct {
 	io.ReadCloser
-	hider hider
+	hider *hider
 	piece []byte // as it came
 	ready []byte // for the caller
 	err   error
 }
 
 func newHidingBody(body io.ReadCloser) *hidingBody {
-	return &hidingBody{ReadCloser: body, hider: hider{drop: isUsageChunk}, piece: make([]byte, 4<<10)}
+	return &hidingBody{ReadCloser: body, hider: newHider(isUsageChunk), piece: make([]byte, 4<<10)}
 }
 
 func (b *hidingBody) Read(p []byte) (int, error) {
