@@ -58,7 +58,7 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 	case Exhausted:
 		return p
 	case RateLimited, DailyQuota:
-		if !said || delay == 0 {
+		if delay == 0 {
 			delay = resetOfSpent(limitsOf(b.headers, host, now))
 		}
 		if delay == 0 {
