@@ -52,7 +52,7 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 		delay, said = b.retryDelay, true
 	}
 	if !said {
-		delay, said = retryAfter(b.headers, now)
+		delay, _ = retryAfter(b.headers, now)
 	}
 	switch p.Kind {
 	case Exhausted:
