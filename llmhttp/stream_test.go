@@ -146,7 +146,7 @@ func TestStreamEmptyMark(t *testing.T) {
 // TestStreamMemory reads an event of 256 MiB, and others that are long.
 func TestStreamMemory(t *testing.T) {
 	for _, tt := range []struct{ name, begin, middle, end string }{
-		{"a string", `data: {"a":"`, `abcdefgh\n\u00e9\"x`, "\"}\n\n"},
+		{"a string", `data: {"a":"`, strings.Repeat("abcdefgh", 500) + `\n\u00e9\"x`, "\"}\n\n"},
 		{"lines of data", "data: [1", "\ndata: ,1", "]\n\n"},
 		{"another field", "id: ", "abcdefgh", "\n\n"},
 		{"a comment", ": ", "abcdefgh", "\n\n"},
