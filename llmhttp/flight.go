@@ -180,6 +180,7 @@ func (f *flight) answer(resp *http.Response) {
 	if f.status < 300 && !encoded(resp.Header) {
 		f.watch = newStream(f.adapter.Marks(), f.tell)
 	}
+	hides := f.hides && f.watch != nil && isEventStream(resp.Header)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		f.finish(true)
 		return
@@ -191,7 +192,7 @@ func (f *flight) answer(resp *http.Response) {
 	}
 	f.mu.Unlock()
 	resp.Body = &watchedBody{resp.Body, f}
-	if f.hides && f.watch != nil && isEventStream(resp.Header) {
+	if hides {
 		resp.Body = newHidingBody(resp.Body)
 	}
 }
