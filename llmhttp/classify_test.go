@@ -328,3 +328,11 @@ func BenchmarkClassify(b *testing.B) {
 		classify(r.status, r.header, r.body, r.host, answered)
 	}
 }
+
+// What Classify says of an answer that is no problem can be matched, too.
+func TestNoProblem(t *testing.T) {
+	none := Classify(&http.Response{StatusCode: 200, Body: http.NoBody})
+	if none != nil || errors.Is(none, ErrRateLimited) || none.Error() == "" {
+		t.Errorf("it is %v", none)
+	}
+}

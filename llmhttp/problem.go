@@ -97,6 +97,9 @@ type Problem struct {
 // Error says what the kind of the problem is, with its status and code, and how long it
 // lasts.
 func (p *Problem) Error() string {
+	if p == nil {
+		return "provider: no problem"
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "provider: %v (%d", p.Kind, p.Status)
 	for _, name := range []string{p.Code, p.Quota} {
@@ -114,8 +117,12 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the error of the problem's kind.
+// Is reports whether target is the error of the problem's kind. A nil Problem is none of
+// them.
 func (p *Problem) Is(target error) bool {
+	if p == nil {
+		return false
+	}
 	err := p.Kind.err()
 	return err != nil && err == target
 }

@@ -55,6 +55,9 @@ func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Sou
 	source = SourceReported
 	switch {
 	case seen.Known && !(seen.Partial && !whole):
+		if seen.Partial {
+			seen.Output = max(seen.Output, text) // the stream ended with an error
+		}
 		f.transport.models.learn(f.call.Model, seen.Output+seen.Thoughts)
 	case whole && text > 0:
 		source, seen.Output = SourceText, max(seen.Output, text)

@@ -75,7 +75,7 @@ type Transport struct {
 	// SDKs try again when there is an error.
 	RefuseWithError bool
 
-	// AddStreamUsage asks for the usage of chat completions that are streamed
+	// AddStreamUsage asks for the usage of OpenAI's completions that are streamed
 	// (stream_options.include_usage), where the caller did not, and takes the chunk that
 	// tells it out of the stream. Without it such a stream is counted by the text in it.
 	// Servers that do not know the option may refuse it.
@@ -221,7 +221,7 @@ func closeBody(req *http.Request) {
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, a Adapter) (*http.Response, error) {
 	hides := false
-	if t.AddStreamUsage && call.Operation == chatCompletions && call.Stream && !call.StreamUsage && !call.Partial {
+	if t.AddStreamUsage && (call.Operation == chatCompletions || call.Operation == completions) && call.Stream && !call.StreamUsage && !call.Partial {
 		if asking, ok := askUsage(send); ok {
 			send, hides = asking, true
 		}
