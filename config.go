@@ -93,6 +93,12 @@ type Config struct {
 	// Aliases map names of models onto the name that they are counted under, which
 	// several may share. An alias of an alias is not followed.
 	Aliases map[string]string
+	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers
+	// tell with their answers. What the program said itself, in Quotas, with SetQuota or
+	// in the map of the limiter, is never raised above that; the quotas of profiles and
+	// files are taken for guesses, and follow. A model without a quota gets one. False,
+	// the default, leaves quotas as they are.
+	LearnQuotas bool
 	// MaxModels is how many models without a quota of their own may hold state:
 	// those that only the quota "*" covers, and those without any. When there are
 	// that many, the one used least recently goes of those with nothing that
@@ -243,6 +249,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		maxQueue:      cfg.MaxQueue,
 		maxModels:     cfg.MaxModels,
 		holdTTL:       cfg.HoldTTL,
+		learns:        cfg.LearnQuotas,
 	}
 	rl.clock.skew = cfg.clockSkew
 	providers := cfg.Providers

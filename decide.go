@@ -98,6 +98,7 @@ type reading struct {
 	freeAt  int64 // with full: when there will be, as far as is known
 	used    int64 // until this instant all minutes count as used
 	badZone bool  // the quota's zone is not known
+	held    *heldBack
 }
 
 // unused is the window of a model that was never used. It is never changed.
@@ -162,7 +163,8 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait ti
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.gate, a) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()):
+	case r.admits(q, r.gate, a) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
+		(r.held == nil || r.leaves(q, a)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -176,113 +178,6 @@ func (d *Decision) queue() {
 	if !d.Never {
 		d.Allowed, d.Code, d.Reason = false, DecisionQueued, "others wait for the model and come first"
 	}
-}
-
-// deny fills in why and for how long. The reasons are constants because a
-// denial must not allocate: a busy agent asks often.
-func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
-	if field, _, _, bad := q.invalid(); bad || r.badZone {
-		d.Never = true
-		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
-		return 0
-	}
-	tooLarge := ""
-	by := func(code DecisionCode, reason string, more, limit int, neverReason string) bool {
-		d.Code, d.Reason = code, reason
-		if more > limit {
-			tooLarge = neverReason
-		}
-		return more <= limit
-	}
-	until := func(leaves time.Duration) { wait = max(wait, leaves) }
-	tokens := a.total()
-
-	// In the reverse of the order of checks, so that the first one names it.
-	if q.MaxTPM > 0 && !fits(r.amounts.total.total(), tokens, q.MaxTPM) &&
-		by(DecisionTPMLimit, "tokens per minute are used up", tokens, q.MaxTPM,
-			"the request alone is larger than the tokens per minute") {
-		until(r.tokensFitIn(allTokens, q.MaxTPM-tokens))
-	}
-	if q.MaxOTPM > 0 && !fits(r.amounts.total.output, a.output, q.MaxOTPM) &&
-		by(DecisionOTPMLimit, "output tokens per minute are used up", a.output, q.MaxOTPM,
-			"the request alone is larger than the output tokens per minute") {
-		until(r.tokensFitIn(outputTokens, q.MaxOTPM-a.output))
-	}
-	if q.MaxITPM > 0 && !fits(r.amounts.total.input, a.input, q.MaxITPM) &&
-		by(DecisionITPMLimit, "input tokens per minute are used up", a.input, q.MaxITPM,
-			"the request alone is larger than the input tokens per minute") {
-		until(r.tokensFitIn(inputTokens, q.MaxITPM-a.input))
-	}
-	if requests := r.requests.len(); q.MaxRPM > 0 && !fits(requests, a.requests, q.MaxRPM) &&
-		by(DecisionRPMLimit, "requests per minute are used up", a.requests, q.MaxRPM,
-			"more requests at once than there are in a minute") {
-		until(r.leavesIn(r.requests.when(requests - 1 - (q.MaxRPM - a.requests))))
-	}
-	if r.used != 0 && q.limitsMinute() {
-		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
-		until(time.Duration(r.used - r.instant))
-	}
-	if q.MaxTPD > 0 && !fits(r.dayTokens(), tokens, q.MaxTPD) &&
-		by(DecisionTPDLimit, "tokens per day are used up", tokens, q.MaxTPD,
-			"the request alone is larger than the tokens per day") {
-		until(time.Duration(r.dayEnd - r.wall))
-	}
-	if q.MaxRPD > 0 && !fits(r.dayCount(), a.requests, q.MaxRPD) &&
-		by(DecisionRPDLimit, "requests per day are used up", a.requests, q.MaxRPD,
-			"more requests at once than there are in a day") {
-		until(time.Duration(r.dayEnd - r.wall))
-	}
-	slots := true
-	if q.MaxInFlight > 0 && !fits(r.gate.calls(), a.requests, q.MaxInFlight) {
-		by(DecisionInFlightLimit, "as many calls are in flight as may be", a.requests, q.MaxInFlight,
-			"more requests at once than may be in flight")
-		slots = false
-	}
-	if r.full {
-		d.Code, d.Reason = DecisionTooManyModels, tooManyModels
-		if r.freeAt == never {
-			slots = false
-		} else {
-			until(max(time.Duration(r.freeAt-r.instant), 0))
-		}
-	}
-	if r.cool > r.wall {
-		d.Code, d.Reason = DecisionCooldown, "the model is in a cooldown"
-		until(time.Duration(r.cool - r.wall))
-		slots = true
-	}
-	switch {
-	case tooLarge != "":
-		d.Never, d.Reason = true, tooLarge
-		return 0
-	case slots:
-		d.RetryAfter = wait
-	}
-	return wait
-}
-
-const tooManyModels = "too many models without a quota of their own are in use"
-
-var invalidQuotaReasons = map[string]string{
-	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
-	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
-	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
-	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
-	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
-	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
-	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
-	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
-}
-
-// leavesIn is how long it takes until a charge of the given instant is no
-// longer counted. A charge is counted up to and including the age of span.
-func (r *reading) leavesIn(charged int64) time.Duration {
-	return time.Duration(charged + r.span + 1 - r.instant)
-}
-
-// tokensFitIn is how long it takes until at most budget tokens are counted.
-func (r *reading) tokensFitIn(of share, budget int) time.Duration {
-	return r.leavesIn(r.tokens.when(r.amounts.lastOver(of, budget)))
 }
 
 // Decide answers like CanSend, with the reason, the exact time to wait and what

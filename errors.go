@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 )
@@ -51,6 +53,10 @@ var (
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to
 // context.DeadlineExceeded or to ErrQueueFull.
+//
+// Packages that refuse by themselves what Acquire would refuse make one of Model and
+// Decision: it then speaks of "acquire", and unwraps to ErrNeverFits if Decision.Never,
+// else to context.DeadlineExceeded.
 type LimitError struct {
 	// Model is the model that was asked for; of several, who denied.
 	Model string
@@ -63,12 +69,21 @@ type LimitError struct {
 
 // Error says which model was refused and why.
 func (e *LimitError) Error() string {
+	op, reason := cmp.Or(e.op, "acquire"), cmp.Or(e.Decision.Reason, "refused")
 	if e.Decision.Never || e.Decision.RetryAfter <= 0 {
-		return fmt.Sprintf("%s: model %q: %s: %v", e.op, e.Model, e.Decision.Reason, e.cause)
+		return fmt.Sprintf("%s: model %q: %s: %v", op, e.Model, reason, e.Unwrap())
 	}
 	return fmt.Sprintf("%s: model %q: %s, free in %v: %v",
-		e.op, e.Model, e.Decision.Reason, e.Decision.RetryAfter, e.cause)
+		op, e.Model, reason, e.Decision.RetryAfter, e.Unwrap())
 }
 
 // Unwrap returns ErrNeverFits, context.DeadlineExceeded or ErrQueueFull.
-func (e *LimitError) Unwrap() error { return e.cause }
+func (e *LimitError) Unwrap() error {
+	switch {
+	case e.cause != nil:
+		return e.cause
+	case e.Decision.Never:
+		return ErrNeverFits
+	}
+	return context.DeadlineExceeded
+}

@@ -1,18 +1,21 @@
 package ratelimit
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // ProviderLimit is what a provider says of one limit of a model. The zero value says
 // nothing.
 type ProviderLimit struct {
-	// Limit is the most that there may be; zero or less when that was not said.
+	// Limit is the most that there may be; zero or less, or more than 1<<40, says nothing.
 	Limit int
 	// Remaining is what is left, if HasRemaining; a negative number says nothing.
 	Remaining    int
 	HasRemaining bool
-	// Reset is how long it takes until all of it is there again; zero when not said.
+	// Reset is how long it takes until all of it is there again; zero or less when not said.
 	Reset time.Duration
-	// Rounding is the unit to which Remaining was rounded, as 1000; zero for none.
+	// Rounding is the unit to which Remaining was rounded, as 1000; zero or less for none.
 	Rounding int
 }
 
@@ -22,10 +25,216 @@ type ProviderLimits struct {
 	RPM, TPM, ITPM, OTPM ProviderLimit // of the minute
 	RPD, TPD             ProviderLimit // of the day
 
-	// SentAt is when the call was sent that was answered; zero is now.
+	// SentAt is when the call was sent that was answered; zero, or a time that is still
+	// to come, is now.
 	SentAt time.Time
-	// Uncounted is what is charged here for calls that the provider may not have counted
-	// yet when it answered, because they were on their way.
+	// Counted is what [RateLimiter.Stats] said when that call was sent, it included. An
+	// answer may tell what was left when its call came, which is long ago where the answer
+	// took long. Zero when not known; its limits do not matter.
+	Counted ModelStats
+	// UncountedRequests and Uncounted are what is charged here for calls that the
+	// provider may not have counted yet when it answered, because they were on their way.
+	// What is negative is zero, and what is more than was charged is that.
 	UncountedRequests int
 	Uncounted         Usage
+}
+
+// of returns what is said of a dimension.
+func (l *ProviderLimits) of(d dimension) *ProviderLimit {
+	switch d {
+	case ofRPM:
+		return &l.RPM
+	case ofTPM:
+		return &l.TPM
+	case ofITPM:
+		return &l.ITPM
+	case ofOTPM:
+		return &l.OTPM
+	case ofRPD:
+		return &l.RPD
+	default:
+		return &l.TPD
+	}
+}
+
+// counted returns what was charged of a dimension when the call was sent.
+func (l *ProviderLimits) counted(d dimension) int {
+	s := &l.Counted
+	return [dimensions]int{ofRPM: s.RPM, ofTPM: s.TPM, ofITPM: s.ITPM, ofOTPM: s.OTPM, ofRPD: s.RPD, ofTPD: s.TPD}[d]
+}
+
+// uncounted returns what of a dimension the provider may not have counted yet.
+func (l *ProviderLimits) uncounted(d dimension) int {
+	input, output := max(l.Uncounted.PromptTokens, 0), max(l.Uncounted.OutputTokens, 0)
+	switch d {
+	case ofRPM, ofRPD:
+		return max(l.UncountedRequests, 0)
+	case ofITPM:
+		return input
+	case ofOTPM:
+		return output
+	default:
+		return addSaturated(input, output)
+	}
+}
+
+// Observe takes over what a provider says of the limits of a model: by the headers of
+// an answer, or as the program knows it from elsewhere.
+//
+// Remaining only ever tightens. Where less is left than by what was charged here,
+// others use the same limit, and what they use is held back: decisions count it beside
+// what was charged, until Reset is over if that is less than a minute (with
+// Config.Margin), else for a minute; of a day until the model's day ends or Reset is
+// over, and for 24 hours at most. What was charged is
+// the larger of that of now, without calls that the provider may not have counted yet, and
+// that of when the call was sent. Half of Rounding is added to what is left. Of two observations the one counts whose call was
+// sent later; the other one can only add to it. They are taken for the same time within
+// 250 ms. RetryAfter is exact with what is held back, too. It is not part of
+// [ModelStats], is neither stored nor shared with other processes, and makes no request
+// one that never passes. Reset and Load forget it. Where neither the model nor "*" has
+// a limit nothing is held back.
+//
+// Limit corrects the quota of the model, with Config.LearnQuotas alone: up and down
+// where a profile or a file said it, and never above what the program said, which it
+// remembers: a higher limit later raises it again, up to that. An unlimited dimension
+// gets a limit. Where only "*" covers the model it gets a copy of that with the
+// corrections, until somebody sets "*" again, and without any quota one of what the
+// provider said; both as long as there are fewer quotas than Config.MaxModels. SetQuota
+// and AddProvider start afresh. Corrected quotas are written to the state file, but for
+// copies of "*". With Config.Shared they are this process's own, are lost where it has to
+// read the whole database again, and the quotas there count as said by the program.
+//
+// Whoever waits is served at once if there is more room now. Numbers that cannot be are
+// passed over. The methods' names of models hold here, too. Observe is safe for
+// concurrent use, and cheap where it changes nothing: call it for every answer.
+func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
+	if rl.ledger != nil {
+		rl.observeShared(model, limits)
+		return
+	}
+	rl.mu.Lock()
+	rl.observeLocked(model, &limits, true)
+	rl.mu.Unlock()
+}
+
+// observeShared is Observe with Config.Shared. Most of it concerns this process alone,
+// and takes no transaction. It is apart because limits then are allocated.
+func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
+	if rl.ledger.closed.Load() {
+		return
+	}
+	rl.ledger.fresh() // what other processes have charged is not of others
+	rl.mu.Lock()
+	done := rl.observeLocked(model, &limits, false)
+	rl.mu.Unlock()
+	if !done {
+		rl.update(func() { rl.observeLocked(model, &limits, true) })
+	}
+}
+
+// observeLocked is Observe. It does nothing and returns false where it might have to
+// serve somebody and may not.
+func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, mayServe bool) (done bool) {
+	var q ModelQuota
+	name, known := rl.findRLocked(model, &q)
+	if !mayServe && rl.gates[name].waiting() > 0 {
+		return false
+	}
+	if rl.learns {
+		if next, is := rl.lessonRLocked(name, q, limits); is {
+			if !mayServe {
+				return false
+			}
+			rl.learnLocked(name, next, known)
+			q, known = next, true
+		}
+	}
+	if !known || q.unlimited() || !rl.holdBackLocked(name, &q, limits) || rl.waiting == 0 {
+		return true
+	}
+	if g := rl.gates[name]; g != nil {
+		rl.serveLocked(g)
+	}
+	return true
+}
+
+// holdBackLocked notes what is used beyond what was charged here, and reports whether
+// that makes room.
+func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
+	instant := rl.clock.sync()
+	h := rl.heldLocked(name, instant, instant+rl.clock.wall)
+	var w *window
+	for of := range dimensions {
+		said, limit := limits.of(of), *q.limitOf(of)
+		if limit <= 0 || !said.HasRemaining || said.Remaining < 0 {
+			continue
+		}
+		if w == nil {
+			w = rl.usedLocked(name, q, instant)
+		}
+		left := addSaturated(said.Remaining, max(said.Rounding, 0)/2)
+		used := w.usedOf(of)
+		counted := max(used-min(limits.uncounted(of), used), limits.counted(of))
+		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
+		amount = max(amount-counted, 0)
+		if h == nil {
+			if amount == 0 {
+				continue
+			}
+			if !rl.placeToHoldLocked(name, instant) {
+				return false
+			}
+			h = new(heldBack)
+			if rl.held == nil {
+				rl.held = make(map[string]*heldBack)
+			}
+			rl.held[strings.Clone(name)] = h // see stateLocked
+		}
+		is := withheld{amount, rl.heldUntil(of, w, q, said.Reset, instant), rl.sentAt(limits, instant)}
+		eased = h[of].take(is) || eased
+	}
+	rl.heldLocked(name, instant, instant+rl.clock.wall) // drops it where nothing is left of it
+	return eased
+}
+
+// usedLocked returns the window of a model in order; an empty one where it has no state.
+func (rl *RateLimiter) usedLocked(name string, q *ModelQuota, instant int64) *window {
+	stats := rl.State[name]
+	if stats == nil {
+		return unused
+	}
+	rl.rezoneLocked(stats, q.DayZone, instant)
+	return rl.windowLocked(name, stats, instant)
+}
+
+// sentAt returns when the call was sent that was answered, as an instant.
+func (rl *RateLimiter) sentAt(limits *ProviderLimits, instant int64) int64 {
+	if limits.SentAt.IsZero() {
+		return instant
+	}
+	return instant - max(int64(rl.clock.at(instant).Sub(limits.SentAt)), 0)
+}
+
+// heldUntil returns until when something is held back that is observed now.
+func (rl *RateLimiter) heldUntil(of dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
+	if !of.daily() {
+		if 0 < reset && int64(reset) < rl.span() {
+			return instant + int64(reset)
+		}
+		return instant + rl.span()
+	}
+	wall := instant + rl.clock.wall
+	until := wall + day
+	if 0 < reset && int64(reset) < day {
+		until = wall + int64(reset)
+	}
+	// The day of 24 hours of a model that used nothing in it begins with the next call.
+	if w.dayCount() > 0 || w.dayTokens() > 0 {
+		return min(until, w.dayEnd)
+	}
+	if zone, err := loadZone(q.DayZone); err == nil && zone != nil {
+		_, end := dayOf(rl.clock.at(instant), zone)
+		return min(until, unixNano(end))
+	}
+	return until
 }

@@ -128,6 +128,7 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
+	rl.held = nil
 	rl.era++
 	rl.guests = guests{}
 	for name, g := range rl.gates {
@@ -234,7 +235,7 @@ func (rl *RateLimiter) resetSince(era int) bool {
 // validQuotas copies the quotas that a file may hold.
 func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
 	rl.mu.RLock()
-	quotas := maps.Clone(rl.Quotas)
+	quotas := rl.storedQuotasRLocked()
 	rl.mu.RUnlock()
 	maps.DeleteFunc(quotas, func(model string, quota ModelQuota) bool {
 		return quota.validate(model) != nil

@@ -186,7 +186,7 @@ func stillAt(path string, file os.FileInfo) error {
 func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return maps.Clone(rl.Quotas), maps.Clone(rl.supplied)
+	return rl.storedQuotasRLocked(), maps.Clone(rl.supplied)
 }
 
 // changes compares memory with what the database is known to hold, and notes

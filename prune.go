@@ -154,6 +154,9 @@ func (rl *RateLimiter) prune() {
 	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
 		rl.pruneLocked(model, stats, instant)
 	})
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.sweepHeldBackLocked(rl.clock.sync())
 }
 
 // BackgroundPrune forgets, every interval, what is no longer counted, in a

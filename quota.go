@@ -120,6 +120,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 			rl.Quotas = make(map[string]ModelQuota)
 		}
 		rl.Quotas[model] = quota
+		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
 		delete(rl.supplied, model)
 		rl.changedNowLocked()
@@ -165,6 +166,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	instant := rl.clock.sync()
 	for model, quota := range quotas {
 		rl.Quotas[model], rl.supplied[model] = quota, quota
+		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}
 }
@@ -182,6 +184,7 @@ func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
 		supplied, wasSupplied := rl.supplied[model]
 		if !exists || wasSupplied && current == supplied {
 			rl.Quotas[model], rl.supplied[model] = quota, quota
+			rl.unlearnLocked(model)
 		}
 		turn.nextLocked()
 	}

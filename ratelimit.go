@@ -103,6 +103,7 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // what each model has used
 
 	cooldowns map[string]time.Time // nothing is admitted for a model until then
+	held      map[string]*heldBack // what providers say that others use
 
 	gates    map[string]*gate // who is at each model
 	waiting  int              // places in all lines
@@ -124,6 +125,8 @@ type RateLimiter struct {
 	tellAt   int64                 // from this instant on the saver is told of changes
 	saver    *saver                // nil without Config.AutoPersist
 	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
+	learned  map[string]learned    // quotas that were corrected, and others that keep to what was said
+	learns   bool                  // Config.LearnQuotas
 	closing  chan struct{}         // closed by Close; nil until somebody needs it
 	closed   bool
 	ledger   *ledger // with Config.Shared
@@ -229,8 +232,8 @@ func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now
 	return stats
 }
 
-// Reset forgets what model has used, and ends its cooldown; Reset("") does it for
-// all models. Quotas stay, and so do the calls in flight. Whoever waits is served
+// Reset forgets what model has used and what Observe holds back of it, and ends its
+// cooldown; Reset("") does it for all models. Quotas stay, and so do the calls in flight. Whoever waits is served
 // at once.
 //
 // It is safe for concurrent use.
@@ -255,11 +258,12 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.guests.fullUntil = 0
 	if name != "" {
 		delete(rl.cooldowns, name)
+		delete(rl.held, name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns = nil
+	rl.cooldowns, rl.held = nil, nil
 	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()

@@ -397,7 +397,7 @@ type oldFacts struct {
 func (s *ledger) oldFactsLocked() oldFacts {
 	old := oldFacts{cooldowns: s.rl.cooldowns, quotas: make(map[string]ModelQuota)}
 	for model := range s.quotas {
-		old.quotas[model] = s.rl.Quotas[model]
+		old.quotas[model], _ = s.rl.saidRLocked(model) // what was learned is not for others
 	}
 	return old
 }

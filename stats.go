@@ -72,13 +72,13 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 
 // lookRLocked returns a model's window and the present instant, when nothing has
 // to be changed for that: the window is in order and holds something, none of its
-// entries is due to leave, its day lasts, there is no cooldown, and the clocks
+// entries is due to leave, its day lasts, there is no cooldown and nothing held back, and the clocks
 // were compared lately. That is so at nearly every call, and it lets readers run
 // beside each other. It returns unused where there is no state, and nil where
 // something has to be done first.
 func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64) {
-	if len(rl.cooldowns) > 0 {
-		if _, cools := rl.cooldowns[name]; cools {
+	if len(rl.cooldowns) > 0 || len(rl.held) > 0 {
+		if _, cools := rl.cooldowns[name]; cools || rl.held[name] != nil {
 			return nil, 0
 		}
 	}
@@ -167,6 +167,9 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = r.instant+rl.clock.wall, rl.span()
 	if rl.ledger != nil {
 		r.used = rl.ledger.usedAtLocked(r.instant)
+	}
+	if len(rl.held) > 0 {
+		r.held = rl.heldLocked(name, r.instant, r.wall)
 	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {

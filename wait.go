@@ -296,7 +296,7 @@ func (rl *RateLimiter) requoteLocked() {
 	rl.serveAllLocked()
 }
 
-// renameLocked moves cooldowns, and those who wait, to the names that theirs stand
+// renameLocked moves cooldowns, what is held back, and those who wait, to the names that theirs stand
 // for now. Of two in a new line the one comes first that came first.
 func (rl *RateLimiter) renameLocked() {
 	for name, until := range rl.cooldowns {
@@ -305,6 +305,15 @@ func (rl *RateLimiter) renameLocked() {
 			if until.After(rl.cooldowns[now]) {
 				rl.cooldowns[now] = until
 			}
+		}
+	}
+	for name, h := range rl.held {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.held, name)
+			if there := rl.held[now]; there != nil {
+				h.join(there)
+			}
+			rl.held[now] = h
 		}
 	}
 	var waiters []*waiter

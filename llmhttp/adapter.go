@@ -2,8 +2,10 @@ package llmhttp
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 )
 
@@ -34,7 +36,12 @@ type Call struct {
 	Partial bool
 	// Free reports that the call does not count towards the quota of its model.
 	Free bool
+
+	choices int // how many answers are asked for at once; zero for one
 }
+
+// answers is how many answers the call asks for.
+func (c *Call) answers() int { return min(max(c.choices, 1), 128) }
 
 // Usage is what an answer says that a call used, in tokens. The zero value says nothing.
 type Usage struct {
@@ -45,8 +52,10 @@ type Usage struct {
 	Output     int // output tokens
 	Thoughts   int // output tokens of reasoning, where they are apart
 
-	// Known reports that the answer told what was used: all of it, or what there was until then.
-	Known bool
+	// Known reports that the answer told what was used: all of it, or with Partial what
+	// there was until then.
+	Known   bool
+	Partial bool
 	// Anomalies is how often a count was none: negative, not whole, too large, no number.
 	Anomalies int
 }
@@ -118,8 +127,32 @@ type Adapter interface {
 	Refusal(message string) []byte
 }
 
-// named reports whether the value is the one at a path.
-func (v *Value) named(path string) bool { return string(v.Path) == path }
+// adapters are those that every Transport has, in the order in which they are asked.
+var adapters = []Adapter{openAI{}, anthropic{}, gemini{}, ollama{}}
+
+// refusalBody returns a JSON text with a message in it.
+func refusalBody(before, message, after string) []byte {
+	quoted, err := json.Marshal(message)
+	if err != nil {
+		quoted = []byte(`""`)
+	}
+	return slices.Concat([]byte(before), quoted, []byte(after))
+}
+
+// text returns what a string stands for; of one that is longer than Text, its beginning.
+func (v *Value) text() string {
+	if v.Kind != String {
+		return ""
+	}
+	if bytes.IndexByte(v.Text, '\\') < 0 {
+		return string(v.Text)
+	}
+	var s string
+	if json.Unmarshal(slices.Concat([]byte{'"'}, v.Text, []byte{'"'}), &s) != nil {
+		return ""
+	}
+	return s
+}
 
 // isTrue reports whether the value is true.
 func (v *Value) isTrue() bool { return v.Kind == Bool && bytes.Equal(v.Text, []byte("true")) }

@@ -1,0 +1,180 @@
+package ratelimit
+
+import "time"
+
+// denial is how a limit denies. The texts are constants because a denial must not
+// allocate: a busy agent asks often.
+type denial struct {
+	code    DecisionCode
+	usedUp  string
+	others  string // why, where what the provider says of others is what denies
+	tooMuch string
+}
+
+var denials = [dimensions]denial{
+	ofRPM: {DecisionRPMLimit, "requests per minute are used up",
+		"the provider says that fewer requests per minute are left",
+		"more requests at once than there are in a minute"},
+	ofTPM: {DecisionTPMLimit, "tokens per minute are used up",
+		"the provider says that fewer tokens per minute are left",
+		"the request alone is larger than the tokens per minute"},
+	ofITPM: {DecisionITPMLimit, "input tokens per minute are used up",
+		"the provider says that fewer input tokens per minute are left",
+		"the request alone is larger than the input tokens per minute"},
+	ofOTPM: {DecisionOTPMLimit, "output tokens per minute are used up",
+		"the provider says that fewer output tokens per minute are left",
+		"the request alone is larger than the output tokens per minute"},
+	ofRPD: {DecisionRPDLimit, "requests per day are used up",
+		"the provider says that fewer requests per day are left",
+		"more requests at once than there are in a day"},
+	ofTPD: {DecisionTPDLimit, "tokens per day are used up",
+		"the provider says that fewer tokens per day are left",
+		"the request alone is larger than the tokens per day"},
+}
+
+var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
+	tooMuch: "more requests at once than may be in flight"}
+
+// deny fills in why and for how long.
+func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
+	if field, _, _, bad := q.invalid(); bad || r.badZone {
+		d.Never = true
+		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
+		return 0
+	}
+	tooLarge := ""
+	by := func(n *denial, used, more, limit int) bool {
+		d.Code, d.Reason = n.code, n.usedUp
+		if more > limit {
+			tooLarge = n.tooMuch
+		} else if used <= limit-more {
+			d.Reason = n.others
+		}
+		return more <= limit
+	}
+	until := func(leaves time.Duration) { wait = max(wait, leaves) }
+	held := r.held != nil
+	over := func(of dimension, used, more, limit int) {
+		if !r.fits(of, used, more, limit) && by(&denials[of], used, more, limit) {
+			until(r.fitsIn(of, limit-more))
+		}
+	}
+	tokens := a.total()
+
+	// In the reverse of the order of checks, so that the first one names it.
+	if used := r.amounts.total.total(); held || !fits(used, tokens, q.MaxTPM) {
+		over(ofTPM, used, tokens, q.MaxTPM)
+	}
+	if used := r.amounts.total.output; held || !fits(used, a.output, q.MaxOTPM) {
+		over(ofOTPM, used, a.output, q.MaxOTPM)
+	}
+	if used := r.amounts.total.input; held || !fits(used, a.input, q.MaxITPM) {
+		over(ofITPM, used, a.input, q.MaxITPM)
+	}
+	if used := r.requests.len(); held || !fits(used, a.requests, q.MaxRPM) {
+		over(ofRPM, used, a.requests, q.MaxRPM)
+	}
+	if r.used != 0 && q.limitsMinute() {
+		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
+		until(time.Duration(r.used - r.instant))
+	}
+	if used := r.dayTokens(); held || !fits(used, tokens, q.MaxTPD) {
+		over(ofTPD, used, tokens, q.MaxTPD)
+	}
+	if used := r.dayCount(); held || !fits(used, a.requests, q.MaxRPD) {
+		over(ofRPD, used, a.requests, q.MaxRPD)
+	}
+	slots := true
+	if used := r.gate.calls(); !fits(used, a.requests, q.MaxInFlight) {
+		by(&slotsDenial, used, a.requests, q.MaxInFlight)
+		slots = false
+	}
+	if r.full {
+		d.Code, d.Reason = DecisionTooManyModels, tooManyModels
+		if r.freeAt == never {
+			slots = false
+		} else {
+			until(max(time.Duration(r.freeAt-r.instant), 0))
+		}
+	}
+	if r.cool > r.wall {
+		d.Code, d.Reason = DecisionCooldown, "the model is in a cooldown"
+		until(time.Duration(r.cool - r.wall))
+		slots = true
+	}
+	switch {
+	case tooLarge != "":
+		d.Never, d.Reason = true, tooLarge
+		return 0
+	case slots:
+		d.RetryAfter = wait
+	}
+	return wait
+}
+
+const tooManyModels = "too many models without a quota of their own are in use"
+
+var invalidQuotaReasons = map[string]string{
+	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
+	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
+	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
+	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
+	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
+	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
+	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
+	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
+}
+
+// fitsIn is how long it takes until at most budget of a dimension is used, beside what
+// is held back of it as long as it is.
+func (r *reading) fitsIn(of dimension, budget int) time.Duration {
+	if r.held == nil || r.held[of].amount == 0 {
+		return r.usedFitsIn(of, budget)
+	}
+	h := &r.held[of]
+	left := time.Duration(h.until - r.instant)
+	if of.daily() {
+		left = time.Duration(h.until - r.wall)
+	}
+	if h.amount <= budget {
+		if wait := r.usedFitsIn(of, budget-h.amount); wait < left {
+			return wait
+		}
+	}
+	return max(left, r.usedFitsIn(of, budget))
+}
+
+// usedFitsIn is how long it takes until at most budget of a dimension is used.
+func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
+	switch of {
+	case ofRPM:
+		if i := r.requests.len() - 1 - budget; i >= 0 {
+			return r.leavesIn(r.requests.when(i))
+		}
+	case ofTPM:
+		return r.tokensFitIn(allTokens, budget)
+	case ofITPM:
+		return r.tokensFitIn(inputTokens, budget)
+	case ofOTPM:
+		return r.tokensFitIn(outputTokens, budget)
+	default:
+		if r.usedOf(of) > budget {
+			return time.Duration(r.dayEnd - r.wall)
+		}
+	}
+	return 0
+}
+
+// leavesIn is how long it takes until a charge of the given instant is no
+// longer counted. A charge is counted up to and including the age of span.
+func (r *reading) leavesIn(charged int64) time.Duration {
+	return time.Duration(charged + r.span + 1 - r.instant)
+}
+
+// tokensFitIn is how long it takes until at most budget tokens are counted.
+func (r *reading) tokensFitIn(of share, budget int) time.Duration {
+	if i := r.amounts.lastOver(of, budget); i >= 0 {
+		return r.leavesIn(r.tokens.when(i))
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+package llmhttp
+
+import (
+	"net/http"
+	"strings"
+)
+
+// anthropic is the Messages API of Anthropic, also on Vertex AI.
+//
+// See https://platform.claude.com/docs/en/api/messages and, for what counts,
+// https://platform.claude.com/docs/en/api/rate-limits.
+type anthropic struct{}
+
+func (anthropic) Name() string { return "anthropic" }
+
+func (anthropic) Match(req *http.Request, call *Call) bool {
+	if req.Method != http.MethodPost {
+		return false
+	}
+	path := req.URL.Path
+	switch {
+	case strings.HasSuffix(path, "/messages"):
+		call.Operation = "messages"
+	case strings.HasSuffix(path, "/messages/count_tokens"):
+		call.Operation, call.Free = "messages.count_tokens", true
+	default:
+		model, method, ok := modelMethod(path)
+		if !ok || method != "rawPredict" && method != "streamRawPredict" || !strings.Contains(path, "/publishers/anthropic/") {
+			return false
+		}
+		call.Operation, call.Model = "messages", model
+	}
+	return true
+}
+
+func (anthropic) Request(call *Call, v Value) {
+	switch string(v.Path) {
+	case "model":
+		if call.Model == "" {
+			call.Model = v.text()
+		}
+	case "max_tokens":
+		if n, ok := tokens(v); ok {
+			call.MaxOutput = n
+		}
+	case "stream":
+		call.Stream = v.isTrue()
+	}
+}
+
+// Estimate takes the estimates as they are: max_tokens does not count.
+func (anthropic) Estimate(_ *Call, promptTokens, outputTokens int) (prompt, output int) {
+	return promptTokens, outputTokens
+}
+
+func (anthropic) Marks() []string { return []string{`"usage"`} }
+
+func (anthropic) Response(_ *Call, usage *Usage, v Value) {
+	path := string(v.Path)
+	name, starts := strings.CutPrefix(path, "message.usage.")
+	if !starts {
+		var ok bool
+		if name, ok = strings.CutPrefix(path, "usage."); !ok {
+			return
+		}
+	}
+	var count *int
+	switch name {
+	case "input_tokens":
+		count = &usage.Prompt
+	case "cache_creation_input_tokens":
+		count = &usage.CacheWrite
+	case "cache_read_input_tokens":
+		count = &usage.CacheRead
+	case "output_tokens":
+		count = &usage.Output
+		usage.Partial = starts // what message_start says, before anything was written
+	default:
+		return
+	}
+	usage.Set(count, v)
+}
+
+// Count takes what was written to a cache for input, and what was read from it only
+// with Haiku 3.5.
+func (anthropic) Count(call *Call, usage *Usage) (prompt, output int) {
+	prompt = usage.Prompt + usage.CacheWrite
+	for _, name := range []string{"haiku-3.5", "haiku-3-5", "3-5-haiku"} {
+		if strings.Contains(call.Model, name) {
+			prompt += usage.CacheRead
+		}
+	}
+	return prompt, usage.Output
+}
+
+func (anthropic) Refusal(message string) []byte {
+	return refusalBody(`{"type":"error","error":{"type":"rate_limit_error","message":`, message, `}}`)
+}

@@ -1,0 +1,89 @@
+package llmhttp
+
+import (
+	"net/http"
+	"strings"
+)
+
+// gemini is the API of Google's Gemini, also on Vertex AI.
+//
+// See https://ai.google.dev/api/generate-content and, for what counts,
+// https://ai.google.dev/gemini-api/docs/rate-limits.
+type gemini struct{}
+
+func (gemini) Name() string { return "gemini" }
+
+func (gemini) Match(req *http.Request, call *Call) bool {
+	if req.Method != http.MethodPost {
+		return false
+	}
+	model, method, ok := modelMethod(req.URL.Path)
+	if !ok {
+		return false
+	}
+	switch method {
+	case "generateContent", "embedContent", "batchEmbedContents":
+	case "streamGenerateContent":
+		call.Stream = true
+	case "countTokens":
+		call.Free = true
+	default:
+		return false
+	}
+	call.Operation, call.Model = method, model
+	return true
+}
+
+// modelMethod returns the parts of the last segment of a path .../models/MODEL:METHOD.
+func modelMethod(path string) (model, method string, ok bool) {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 || !strings.HasSuffix(path[:i], "/models") && !strings.HasSuffix(path[:i], "/tunedModels") {
+		return "", "", false
+	}
+	last := path[i+1:]
+	colon := strings.LastIndexByte(last, ':')
+	if colon <= 0 {
+		return "", "", false
+	}
+	return last[:colon], last[colon+1:], true
+}
+
+func (gemini) Request(call *Call, v Value) {
+	switch string(v.Path) {
+	case "generationConfig.maxOutputTokens", "generation_config.max_output_tokens":
+		if n, ok := tokens(v); ok {
+			call.MaxOutput = n
+		}
+	}
+}
+
+// Estimate takes the prompt alone: only input counts.
+func (gemini) Estimate(_ *Call, promptTokens, _ int) (prompt, output int) {
+	return promptTokens, 0
+}
+
+func (gemini) Marks() []string { return []string{`"usageMetadata"`} }
+
+func (gemini) Response(_ *Call, usage *Usage, v Value) {
+	switch string(v.Path) {
+	case "usageMetadata.promptTokenCount":
+		usage.Set(&usage.Prompt, v)
+	case "usageMetadata.cachedContentTokenCount":
+		usage.Set(&usage.CacheRead, v)
+	case "usageMetadata.toolUsePromptTokenCount":
+		usage.Set(&usage.ToolUse, v)
+	case "usageMetadata.candidatesTokenCount":
+		usage.Set(&usage.Output, v)
+	case "usageMetadata.thoughtsTokenCount":
+		usage.Set(&usage.Thoughts, v)
+	}
+}
+
+// Count takes input alone, of which promptTokenCount has the cached part in it.
+func (gemini) Count(_ *Call, usage *Usage) (prompt, output int) {
+	return usage.Prompt + usage.ToolUse, 0
+}
+
+func (gemini) Refusal(message string) []byte {
+	return refusalBody(`{"error":{"code":429,"message":`, message, `,"status":"RESOURCE_EXHAUSTED"}}`)
+}

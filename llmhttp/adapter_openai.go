@@ -1,0 +1,132 @@
+package llmhttp
+
+import (
+	"net/http"
+	"strings"
+)
+
+// openAI is the API of OpenAI, which Azure and most others speak, too: chat completions,
+// responses, completions and embeddings.
+//
+// See https://platform.openai.com/docs/api-reference and, for what counts,
+// https://platform.openai.com/docs/guides/rate-limits.
+type openAI struct{}
+
+func (openAI) Name() string { return "openai" }
+
+const (
+	chatCompletions = "chat.completions"
+	responses       = "responses"
+	completions     = "completions"
+	embeddings      = "embeddings"
+)
+
+// openAIOperations are the ends of the paths. Of two that fit, the first one counts.
+var openAIOperations = []struct{ suffix, operation string }{
+	{"/chat/completions", chatCompletions},
+	{"/responses", responses},
+	{"/completions", completions},
+	{"/embeddings", embeddings},
+}
+
+func (openAI) Match(req *http.Request, call *Call) bool {
+	if req.Method != http.MethodPost {
+		return false
+	}
+	path := req.URL.Path
+	for _, o := range openAIOperations {
+		if rest, ok := strings.CutSuffix(path, o.suffix); ok {
+			call.Operation = o.operation
+			call.Model = deployment(rest)
+			return true
+		}
+	}
+	return false
+}
+
+// deployment returns the last part of a path of Azure, .../deployments/NAME: limits are
+// those of the deployment, whatever model it is of.
+func deployment(path string) string {
+	i := strings.LastIndexByte(path, '/')
+	if i < 0 || !strings.HasSuffix(path[:i], "/deployments") {
+		return ""
+	}
+	return path[i+1:]
+}
+
+func (openAI) Request(call *Call, v Value) {
+	switch string(v.Path) {
+	case "model":
+		if call.Model == "" {
+			call.Model = v.text()
+		}
+	case "max_completion_tokens", "max_tokens", "max_output_tokens":
+		if n, ok := tokens(v); ok {
+			call.MaxOutput = max(call.MaxOutput, n)
+		}
+	case "n":
+		if n, ok := tokens(v); ok {
+			call.choices = n
+		}
+	case "stream":
+		call.Stream = v.isTrue()
+	case "stream_options.include_usage":
+		call.StreamUsage = v.isTrue()
+	}
+}
+
+// Estimate is the larger of the prompt with its output, and what the request allows to be
+// written: OpenAI counts the larger of max_tokens and its own estimate of the request.
+func (openAI) Estimate(call *Call, promptTokens, outputTokens int) (prompt, output int) {
+	if call.Operation == embeddings {
+		return promptTokens, 0
+	}
+	n := call.answers()
+	return promptTokens, max(outputTokens*n, call.MaxOutput*n-promptTokens)
+}
+
+// Marks: "usage" is the name of the field in all operations, and within x_groq.
+func (openAI) Marks() []string { return []string{`"usage"`} }
+
+func (openAI) Response(_ *Call, usage *Usage, v Value) {
+	path := string(v.Path)
+	name, ok := strings.CutPrefix(path, "usage.")
+	if !ok {
+		name, ok = strings.CutPrefix(path, "response.usage.")
+	}
+	if !ok {
+		name, ok = strings.CutPrefix(path, "x_groq.usage.")
+	}
+	if !ok {
+		return
+	}
+	switch name {
+	case "prompt_tokens", "input_tokens":
+		usage.Set(&usage.Prompt, v)
+	case "completion_tokens", "output_tokens":
+		usage.Set(&usage.Output, v)
+	case "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens":
+		usage.Set(&usage.CacheRead, v)
+	case "prompt_tokens_details.cache_write_tokens", "input_tokens_details.cache_write_tokens":
+		usage.Set(&usage.CacheWrite, v)
+	}
+}
+
+// Count takes cached input for input, as OpenAI does and xAI. Groq does not count it.
+func (openAI) Count(call *Call, usage *Usage) (prompt, output int) {
+	prompt = usage.Prompt
+	if isHost(call.Request.URL.Hostname(), "groq.com") {
+		prompt = max(prompt-usage.CacheRead, 0)
+	}
+	return prompt, usage.Output
+}
+
+// isHost reports whether host is a domain or below it.
+func isHost(host, domain string) bool {
+	rest, ok := strings.CutSuffix(host, domain)
+	return ok && (rest == "" || rest[len(rest)-1] == '.')
+}
+
+func (openAI) Refusal(message string) []byte {
+	return refusalBody(`{"error":{"message":`, message, `,"type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`)
+}

@@ -1,0 +1,72 @@
+package llmhttp
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// EventKind says what happened.
+type EventKind string
+
+const (
+	// EventAdmitted: a call has its place in the quota and is sent. Wait is how long it waited.
+	EventAdmitted EventKind = "admitted"
+	// EventRefused: a call was not sent. Err says why.
+	EventRefused EventKind = "refused"
+	// EventAnswered: the headers of an answer are there. Status is set.
+	EventAnswered EventKind = "answered"
+	// EventProblem: the provider did not answer a call as asked. Problem says why, and
+	// Until how long its model pauses, if it does.
+	EventProblem EventKind = "problem"
+	// EventRetry: a call is sent again, after EventProblem or a failure (Err).
+	EventRetry EventKind = "retry"
+	// EventSettled: it is known what a call counts as, and that is charged. It is the last
+	// event of what was admitted.
+	EventSettled EventKind = "settled"
+)
+
+// Source says what a call was settled by.
+type Source string
+
+const (
+	// SourceReported: by what the answer said was used.
+	SourceReported Source = "reported"
+	// SourceText: by the size of the text that was seen.
+	SourceText Source = "text"
+	// SourceEstimate: by the estimate of before the call.
+	SourceEstimate Source = "estimate"
+	// SourceRefused: the provider refused the call; the request counts, tokens do not.
+	SourceRefused Source = "refused"
+	// SourceUnsent: the call never left; nothing counts.
+	SourceUnsent Source = "unsent"
+)
+
+// Event tells what happened to a call. No key, no prompt, no reply and no address is in it.
+type Event struct {
+	Kind      EventKind
+	Adapter   string // who knew the call, as "openai"
+	Operation string // as "chat.completions"
+	Model     string // by the name that the call had for it
+	Stream    bool   // the answer was asked for as a stream
+	Attempt   int    // 0 at first, 1 for the first retry of Transport.Retry
+
+	Wait     time.Duration   // how long the call waited for its place
+	Charged  ratelimit.Usage // what was charged at admission
+	Status   int             // of the answer; 0 when there was none
+	Settled  ratelimit.Usage // what was charged at last, as the provider counts
+	Source   Source          // what that comes from
+	Reported Usage           // what the answer said, as it said it
+	Problem  *Problem        // why the provider did not answer as asked
+	Until    time.Time       // until when the model pauses; zero when it does not
+	Err      error           // why the call was refused, or failed
+}
+
+func (t *Transport) report(f *flight, e Event) {
+	if t.OnEvent == nil {
+		return
+	}
+	e.Adapter, e.Operation, e.Model, e.Stream = f.call.Adapter, f.call.Operation, f.call.Model, f.call.Stream
+	e.Attempt, e.Charged = f.attempt, f.charged
+	t.OnEvent(e)
+}

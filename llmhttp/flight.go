@@ -1,0 +1,247 @@
+package llmhttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// flight is one try of a call, from its admission until it is settled.
+type flight struct {
+	transport   *Transport
+	adapter     Adapter
+	call        *Call
+	attempt     int
+	hides       bool // the chunk with the usage is not for the caller
+	reservation *ratelimit.Reservation
+	charged     ratelimit.Usage
+	counted     ratelimit.ModelStats // when it was sent, it included
+
+	sent         time.Time
+	model        *model // while it has no answer; guarded by models.mu, like the next two
+	older, newer *flight
+
+	left atomic.Bool // a part of the request was sent
+
+	mu      sync.Mutex
+	stage   stage
+	written bool // the whole request was
+	dated   bool // the charge is where the provider counts it at the latest
+	timer   *time.Timer
+	unhook  func() bool // from the end of the request's context
+	reads   int         // of the body
+	readWas int         // when that was last looked at
+	watch   *stream
+	usage   Usage
+	status  int
+	header  http.Header // of an answer that is a problem
+	head    []byte      // the beginning of its body
+	peeked  []byte      // the same, where it was read before the caller
+	problem *Problem    // as it is known until now
+	until   time.Time   // until when the model pauses for it
+}
+
+type stage byte
+
+const (
+	flying  stage = iota // there is no answer yet
+	reading              // the headers are there
+	settled
+)
+
+// headSize is how much is kept of the body of a problem.
+const headSize = 64 << 10
+
+// roundTrip sends the request and makes ready to watch the answer. It settles the flight
+// where there is nothing to watch.
+func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
+	t := f.transport
+	f.counted = t.Limiter.Stats(f.call.Model)
+	f.sent = time.Now()
+	t.models.depart(f)
+	f.mu.Lock()
+	f.timer = time.AfterFunc(t.margin(), f.tick)
+	f.mu.Unlock()
+
+	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &httptrace.ClientTrace{
+		WroteHeaders: func() { f.left.Store(true) },
+		WroteRequest: f.wrote,
+	}))
+	if send.Body != nil && send.Body != http.NoBody {
+		req.Body = &sentBody{send.Body, f}
+	}
+	resp, err := t.roundTripper().RoundTrip(req)
+	t.models.land(f)
+	f.arrive()
+	if err != nil {
+		f.fail(err)
+		return nil, err
+	}
+	resp.Request = f.call.Request
+	f.answer(resp)
+	return resp, nil
+}
+
+// sentBody notes that a request was begun to be sent.
+type sentBody struct {
+	io.ReadCloser
+	flight *flight
+}
+
+func (b *sentBody) Read(p []byte) (int, error) {
+	b.flight.left.Store(true)
+	return b.ReadCloser.Read(p)
+}
+
+// wrote is told when the request was written, more than once where http.Transport found
+// a connection dead and took another.
+func (f *flight) wrote(info httptrace.WroteRequestInfo) {
+	f.left.Store(true)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if info.Err == nil && f.stage == flying {
+		f.written, f.dated = true, false
+		f.timer.Reset(f.transport.margin())
+	}
+}
+
+// tick dates the charge while there is no answer, and looks whether the answer is read
+// at all when there is one.
+func (f *flight) tick() {
+	f.mu.Lock()
+	switch f.stage {
+	case flying:
+		f.dated = true
+		f.mu.Unlock()
+		f.reservation.Arrived(time.Now())
+	case reading:
+		idle := f.reads == f.readWas
+		f.readWas = f.reads
+		if !idle {
+			f.timer.Reset(f.transport.maxIdle())
+		}
+		f.mu.Unlock()
+		if idle {
+			f.finish(false)
+		}
+	default:
+		f.mu.Unlock()
+	}
+}
+
+// arrive dates the charge when there is an answer or will be none, if it came
+// before the timer. A Base that does not tell when it wrote the request may have done so
+// after it.
+func (f *flight) arrive() {
+	f.mu.Lock()
+	f.timer.Stop()
+	f.stage = reading
+	late := f.dated && f.written
+	f.mu.Unlock()
+	if !late && f.left.Load() {
+		f.reservation.Arrived(time.Now())
+	}
+}
+
+// fail settles a flight without an answer.
+func (f *flight) fail(err error) {
+	f.mu.Lock()
+	f.stage = settled
+	f.mu.Unlock()
+	e := Event{Kind: EventSettled, Err: err}
+	if f.left.Load() {
+		f.reservation.Commit(f.charged.PromptTokens, f.charged.OutputTokens)
+		e.Settled, e.Source = f.charged, SourceEstimate
+	} else {
+		f.reservation.Cancel()
+		e.Source = SourceUnsent
+	}
+	f.transport.report(f, e)
+}
+
+// answer looks at the headers of an answer and makes its body tell what it reads.
+func (f *flight) answer(resp *http.Response) {
+	t := f.transport
+	f.status = resp.StatusCode
+	t.report(f, Event{Kind: EventAnswered, Status: f.status})
+	f.listen(resp.Header)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		f.finish(false) // its body is a connection, which is none of our business
+		return
+	}
+	if f.status < 300 && !encoded(resp.Header) {
+		f.watch = newStream(f.adapter.Marks(), f.tell)
+	}
+	if resp.Body == nil || resp.Body == http.NoBody {
+		f.finish(true)
+		return
+	}
+	f.mu.Lock()
+	f.timer = time.AfterFunc(t.maxIdle(), f.tick)
+	if ctx := f.call.Request.Context(); ctx.Done() != nil {
+		f.unhook = context.AfterFunc(ctx, func() { f.finish(false) })
+	}
+	f.mu.Unlock()
+	resp.Body = &watchedBody{resp.Body, f}
+	if f.hides && f.watch != nil && isEventStream(resp.Header) {
+		resp.Body = newHidingBody(resp.Body)
+	}
+}
+
+// encoded reports whether a body is compressed: http.Transport did not ask for that, the caller did.
+func encoded(h http.Header) bool {
+	e := h.Get("Content-Encoding")
+	return e != "" && !strings.EqualFold(e, "identity")
+}
+
+func isEventStream(h http.Header) bool {
+	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
+}
+
+func (f *flight) tell(v Value) {
+	if v.Path != nil {
+		f.adapter.Response(f.call, &f.usage, v)
+	}
+}
+
+// watchedBody is the body of an answer whose flight looks on.
+type watchedBody struct {
+	io.ReadCloser
+	flight *flight
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.flight.see(p[:n], err)
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	b.flight.finish(false)
+	return b.ReadCloser.Close()
+}
+
+// see looks at what was read of the body.
+func (f *flight) see(p []byte, err error) {
+	f.mu.Lock()
+	f.reads++
+	if f.stage == reading {
+		switch {
+		case f.watch != nil:
+			f.watch.feed(p)
+		case f.header != nil:
+			f.head = append(f.head, p[:min(len(p), headSize-len(f.head))]...)
+		}
+	}
+	f.mu.Unlock()
+	if err != nil {
+		f.finish(err == io.EOF)
+	}
+}

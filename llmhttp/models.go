@@ -1,0 +1,150 @@
+package llmhttp
+
+import (
+	"sync"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// maxModels is of how many models something is remembered.
+const maxModels = 1000
+
+// models is what a Transport has learned of each model. The zero value is ready.
+type models struct {
+	mu    sync.Mutex
+	named map[string]*model
+}
+
+// model is what was learned of one. It is guarded by models.mu.
+type model struct {
+	most     int       // the most output tokens lately
+	learned  bool      // there was any
+	problems int       // how often in a row the provider said to wait, and not how long
+	coolsTo  time.Time // and when that is over
+	// The calls that have no answer yet, the one sent last first.
+	flights *flight
+}
+
+// getLocked returns what is known of a model, made when it is not yet.
+func (m *models) getLocked(name string) *model {
+	if found := m.named[name]; found != nil {
+		return found
+	}
+	if m.named == nil {
+		m.named = make(map[string]*model)
+	}
+	if len(m.named) >= maxModels {
+		for other, known := range m.named {
+			if known.flights == nil {
+				delete(m.named, other)
+				break
+			}
+		}
+	}
+	made := new(model)
+	m.named[name] = made
+	return made
+}
+
+// output is how many tokens a model is expected to write: the most that it wrote
+// lately, which fades by a sixteenth with every answer.
+func (m *models) output(name string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.named[name]; known != nil && known.learned {
+		return known.most
+	}
+	return firstOutput
+}
+
+// learn notes how many tokens a model wrote.
+func (m *models) learn(name string, output int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.getLocked(name)
+	if !known.learned {
+		known.most, known.learned = output, true
+		return
+	}
+	known.most = max(output, known.most-(known.most+15)/16)
+}
+
+// depart notes a call that is sent now.
+func (m *models) depart(f *flight) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.getLocked(f.call.Model)
+	f.model = known
+	f.older = known.flights
+	if f.older != nil {
+		f.older.newer = f
+	}
+	known.flights = f
+}
+
+// land notes that a call has its answer, or will have none.
+func (m *models) land(f *flight) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if f.model == nil {
+		return
+	}
+	if f.newer != nil {
+		f.newer.older = f.older
+	} else {
+		f.model.flights = f.older
+	}
+	if f.older != nil {
+		f.older.newer = f.newer
+	}
+	f.model, f.older, f.newer = nil, nil, nil
+}
+
+// uncounted returns what is charged for the calls on their way that were sent after a time.
+func (m *models) uncounted(name string, after time.Time) (requests int, tokens ratelimit.Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.named[name]
+	if known == nil {
+		return 0, ratelimit.Usage{}
+	}
+	for f := known.flights; f != nil && f.sent.After(after); f = f.older {
+		requests++
+		tokens.PromptTokens += f.charged.PromptTokens
+		tokens.OutputTokens += f.charged.OutputTokens
+	}
+	return requests, tokens
+}
+
+const (
+	firstPause = time.Second
+	mostPause  = time.Minute
+)
+
+// pause is how long to wait after a provider that said to wait, but not how long: a
+// second at first, and twice as long each time in a row.
+func (m *models) pause(name string, now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known := m.getLocked(name)
+	if now.Before(known.coolsTo) {
+		return known.coolsTo.Sub(now) // another call of the same burst
+	}
+	d := mostPause
+	if known.problems < 6 {
+		d = firstPause << known.problems
+		known.problems++
+	}
+	known.coolsTo = now.Add(d)
+	return d
+}
+
+// well notes that the provider answered.
+func (m *models) well(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.named[name]; known != nil {
+		known.problems = 0
+	}
+}

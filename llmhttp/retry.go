@@ -1,0 +1,122 @@
+package llmhttp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// Retry says how often a call is sent again that failed, and may be: its body can be sent
+// again, and nothing of an answer was passed on. That is so for calls over a limit or
+// to a provider that is overloaded (429, 503, 529), other failures of the provider (5xx, 408), and
+// connections that broke. Each try waits for its place in the quota.
+type Retry struct {
+	// Max is how often a call is sent again. Zero is never.
+	Max int
+	// MaxDelay is how long the provider may make a call wait before it is sent again; a
+	// refusal that asks for more is passed on. Zero is a minute.
+	MaxDelay time.Duration
+}
+
+const defaultMaxDelay = time.Minute
+
+// next is a try that was admitted.
+type next struct {
+	flight  *flight
+	request *http.Request
+}
+
+// retry decides whether a call is sent once more, and waits until then. If not, what there
+// is of the last try is as it was.
+func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, err error) (bool, next) {
+	if f.attempt >= t.Retry.Max || sent.Body != nil && sent.Body != http.NoBody && sent.GetBody == nil {
+		return false, next{}
+	}
+	ctx := f.call.Request.Context()
+	if ctx.Err() != nil || errors.As(err, new(*RedirectError)) {
+		return false, next{}
+	}
+	e := Event{Kind: EventRetry, Err: err}
+	delay := time.Second << min(f.attempt, 5) / 2
+	if err == nil {
+		if !mayMend(f.status) {
+			return false, next{}
+		}
+		f.peek(resp)
+		p := classify(f.status, resp.Header, f.peeked, f.host(), time.Now())
+		switch p.Kind {
+		case RateLimited, Overloaded, Failed, Rejected:
+		default:
+			return false, next{}
+		}
+		e.Status, e.Problem = f.status, p
+		delay = max(delay, p.RetryAfter)
+	}
+	delay += rand.N(delay/4 + 1)
+	most := t.Retry.MaxDelay
+	if most <= 0 {
+		most = defaultMaxDelay
+	}
+	if deadline, ok := ctx.Deadline(); delay > most || ok && time.Until(deadline) < delay {
+		return false, next{}
+	}
+	again, ok := replay(sent)
+	if !ok {
+		return false, next{}
+	}
+	wait := time.NewTimer(delay)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		closeBody(again)
+		return false, next{}
+	case <-wait.C:
+	}
+	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, attempt: f.attempt + 1, hides: f.hides}
+	if t.admit(f2) != nil {
+		closeBody(again)
+		return false, next{}
+	}
+	t.report(f2, e)
+	if resp != nil {
+		resp.Body.Close()
+	}
+	return true, next{f2, again}
+}
+
+// mayMend reports whether an answer with a status may be another one the next time.
+func mayMend(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
+}
+
+// replay returns the request with a fresh body.
+func replay(sent *http.Request) (*http.Request, bool) {
+	req := sent.WithContext(sent.Context())
+	if sent.GetBody != nil {
+		body, err := sent.GetBody()
+		if err != nil {
+			return nil, false
+		}
+		req.Body = body
+	}
+	return req, true
+}
+
+// peek reads the beginning of an answer and puts it back.
+func (f *flight) peek(resp *http.Response) {
+	head, err := io.ReadAll(io.LimitReader(resp.Body, headSize))
+	f.peeked = head
+	rest := io.Reader(resp.Body)
+	if err != nil {
+		rest = &failedReader{err}
+	}
+	resp.Body = &joinedBody{io.MultiReader(bytes.NewReader(head), rest), resp.Body}
+}
+
+// failedReader fails as another one did.
+type failedReader struct{ err error }
+
+func (r *failedReader) Read([]byte) (int, error) { return 0, r.err }

@@ -1,0 +1,87 @@
+package llmhttp
+
+import "dappco.re/go/core/go-ratelimit"
+
+// finish settles the flight, once: at the end of the body (whole), or when it was closed,
+// failed, or was given up before.
+func (f *flight) finish(whole bool) {
+	f.mu.Lock()
+	if f.stage == settled {
+		f.mu.Unlock()
+		return
+	}
+	f.stage = settled
+	text := 0
+	if f.watch != nil {
+		if whole {
+			f.watch.end()
+		}
+		whole = whole || f.watch.done()
+		text = textTokens(f.watch.text())
+		f.watch = nil
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if f.unhook != nil {
+		f.unhook()
+	}
+	f.mu.Unlock()
+
+	f.conclude()
+	used, source := f.verdict(whole, text)
+	f.reservation.Commit(used.PromptTokens, used.OutputTokens)
+	f.transport.report(f, Event{
+		Kind: EventSettled, Status: f.status,
+		Settled: used, Source: source, Reported: f.usage,
+	})
+}
+
+// verdict is what a call counts as that was answered, from what was seen of the answer:
+// the whole of it or not, and a text of so many tokens.
+func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Source) {
+	switch {
+	case f.status >= 300 && (f.status < 500 || f.overloaded()):
+		return ratelimit.Usage{}, SourceRefused
+	case f.status >= 300 || f.status < 200:
+		return f.charged, SourceEstimate
+	}
+	seen := f.usage
+	if seen.Anomalies > 0 {
+		f.transport.anomalies.Add(int64(seen.Anomalies))
+		return f.charged, SourceEstimate
+	}
+	source = SourceReported
+	switch {
+	case seen.Known && !(seen.Partial && !whole):
+		f.transport.models.learn(f.call.Model, seen.Output+seen.Thoughts)
+	case whole && text > 0:
+		source, seen.Output = SourceText, max(seen.Output, text)
+		f.transport.models.learn(f.call.Model, seen.Output)
+	default:
+		// What was cut off may have gone on: the provider counts what it wrote, read or not.
+		source, seen.Output = SourceEstimate, max(seen.Output, text, f.charged.OutputTokens)
+	}
+	if seen.Prompt|seen.CacheRead|seen.CacheWrite|seen.ToolUse == 0 {
+		seen.Prompt = f.charged.PromptTokens
+	}
+	used.PromptTokens, used.OutputTokens = f.adapter.Count(f.call, &seen)
+	if total := used.PromptTokens + used.OutputTokens; total < f.kept() {
+		used.OutputTokens += f.kept() - total
+	}
+	return used, source
+}
+
+// kept is how many tokens the provider charged when the call arrived and does not give back.
+func (f *flight) kept() int {
+	host := f.host()
+	if !f.transport.NoRefund && !isHost(host, "openai.com") && !isHost(host, "azure.com") || f.transport.Estimate != nil {
+		return 0
+	}
+	allowed := min(f.call.MaxOutput, mostTokens) * f.call.answers()
+	return min(max(f.charged.PromptTokens, allowed), f.charged.PromptTokens+f.charged.OutputTokens)
+}
+
+// overloaded reports whether the provider refused the call because it has too much to
+// do, and so did nothing for it.
+func (f *flight) overloaded() bool { return f.problem != nil && f.problem.Kind == Overloaded }

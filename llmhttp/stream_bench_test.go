@@ -1,0 +1,128 @@
+package llmhttp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+)
+
+// chatChunk is event i of a stream of chat completions, as it comes without and with
+// include_usage.
+func chatChunk(i int, usage string) string {
+	return fmt.Sprintf(`data: {"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk","created":1741570283,"model":"gpt-4o-2024-08-06","choices":[{"index":0,"delta":{"content":" word%d"},"finish_reason":null}]%s}`, i%1000, usage) + "\n\n"
+}
+
+func anthropicEvent(i int) string {
+	return fmt.Sprintf("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\" word%d and some more\"}}\n\n", i%1000)
+}
+
+func ollamaLine(i int) string {
+	return fmt.Sprintf(`{"model":"llama3.2","created_at":"2026-10-04T08:52:19.385406455-07:00","message":{"role":"assistant","content":" word%d"},"done":false}`, i%1000) + "\n"
+}
+
+// bodyOf returns a body of about a megabyte and how many events it has.
+func bodyOf(event func(i int) string) (body []byte, events int) {
+	for len(body) < 1<<20 {
+		body = append(body, event(events)...)
+		events++
+	}
+	return body, events
+}
+
+func BenchmarkStream(b *testing.B) {
+	for _, tt := range []struct {
+		name  string
+		event func(i int) string
+	}{
+		{"chat", func(i int) string { return chatChunk(i, "") }},
+		{"chat usage null", func(i int) string { return chatChunk(i, `,"usage":null`) }},
+		{"anthropic", anthropicEvent},
+		{"ndjson", ollamaLine},
+	} {
+		body, events := bodyOf(tt.event)
+		for _, size := range []int{4096, 32 << 10} {
+			b.Run(fmt.Sprintf("%s/%d", tt.name, size), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(len(body)))
+				told := 0
+				tell := func(Value) { told++ }
+				for b.Loop() {
+					s := newStream([]string{`"usage"`}, tell)
+					for p := range slicesOf(body, size) {
+						s.feed(p)
+					}
+					s.end()
+					if s.text() == 0 {
+						b.Fatal("no text was seen")
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(events), "ns/event")
+			})
+		}
+	}
+}
+
+// slicesOf cuts b into pieces of a size.
+func slicesOf(b []byte, size int) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for len(b) > 0 {
+			n := min(size, len(b))
+			if !yield(b[:n]) {
+				return
+			}
+			b = b[n:]
+		}
+	}
+}
+
+// BenchmarkStreamLoopback reads a megabyte of chat chunks from a server that flushes each,
+// or all that it has after a number of them, and in the same run what the stream costs of that.
+func BenchmarkStreamLoopback(b *testing.B) {
+	body, events := bodyOf(func(i int) string { return chatChunk(i, "") })
+	chunks := bytes.SplitAfter(body, []byte("\n\n"))
+	for _, every := range []int{1, 16} {
+		b.Run(fmt.Sprintf("flush every %d", every), func(b *testing.B) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				for i, chunk := range chunks {
+					_, _ = w.Write(chunk)
+					if i%every == every-1 {
+						_ = http.NewResponseController(w).Flush()
+					}
+				}
+			}))
+			defer server.Close()
+			buf := make([]byte, 32<<10)
+			var watching time.Duration
+			reads := 0
+			for b.Loop() {
+				resp, err := server.Client().Get(server.URL)
+				if err != nil {
+					b.Fatal(err)
+				}
+				s := newStream([]string{`"usage"`}, func(Value) {})
+				for {
+					n, err := resp.Body.Read(buf)
+					reads++
+					start := time.Now()
+					s.feed(buf[:n])
+					watching += time.Since(start)
+					if err == io.EOF {
+						break
+					}
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+				s.end()
+				_ = resp.Body.Close()
+			}
+			b.ReportMetric(100*float64(watching)/float64(b.Elapsed()-watching), "%overhead")
+			b.ReportMetric(float64(watching.Nanoseconds())/float64(b.N)/float64(events), "ns/event")
+			b.ReportMetric(float64(reads)/float64(b.N), "reads/op")
+		})
+	}
+}
