@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	model   = "test-model"
-	baseURL = "http://provider.test"
-	key     = "canary-key"
+	model = "test-model"
+	key   = "canary-key"
 )
 
 // An api is an operation of an SDK, as JSON or as a stream.

@@ -3,6 +3,7 @@
 package sdktest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -32,9 +33,17 @@ type scenario struct {
 	bucket  bool          // the provider enforces by a token bucket instead of a sliding window
 	length  time.Duration // how long an answer takes
 	tokens  bool          // tokens are limited instead of requests
+	short   bool          // the output may be much shorter than allowed
 	headers fakeprovider.Headers
 	count   fakeprovider.Count
+	host    string // of the provider; empty is one that says nothing
+	seed    uint64
 	calls   int
+
+	// fault changes what a call is answered, and context is the context of call i;
+	// nil is none.
+	fault   func(*fakeprovider.Call, *fakeprovider.Answer)
+	context func(i int) (context.Context, context.CancelFunc)
 }
 
 func (s scenario) String() string {
@@ -49,17 +58,17 @@ func (s scenario) String() string {
 }
 
 // limits returns what limits the scenario, and how much that is. Tokens are limited so that
-// the calls, which use 50 tokens of prompt and 75 of output on average, need 2.7 windows of
-// 90 calls. The other dimensions have limits, too, which do not bind.
+// 90 calls, which use 300 tokens of prompt and 95 of output on average, need 2.7 windows.
+// The other dimensions have limits, too, which do not bind.
 func (s scenario) limits() (d fakeprovider.Dimension, limits fakeprovider.Limits) {
 	limits = fakeprovider.Limits{fakeprovider.RPM: 10_000, fakeprovider.RPD: 100_000}
 	d = fakeprovider.TPM
-	limit := 1670
+	limit := 10_000
 	switch {
 	case s.api.provider == "anthropic":
-		limits[fakeprovider.ITPM], d, limit = 1_000_000, fakeprovider.OTPM, 2500
+		limits[fakeprovider.ITPM], d, limit = 1_000_000, fakeprovider.OTPM, 3160
 	case s.api.provider == "openai" && !s.api.embeds:
-		limit = 4170
+		limit = 13_200
 	}
 	limits[d] = limit
 	if !s.tokens {
@@ -71,13 +80,20 @@ func (s scenario) limits() (d fakeprovider.Dimension, limits fakeprovider.Limits
 }
 
 // answer is what the fake answers: a token for four characters of the prompt, a part of
-// them from a cache, and half to all of the output that is allowed.
+// them from a cache, and nearly all of the output that is allowed, or with short half to all.
 func (s scenario) answer(c *fakeprovider.Call) fakeprovider.Answer {
 	a := fakeprovider.Answer{Delay: s.length}
 	a.Prompt = (c.Characters + 3) / 4
 	a.CacheRead = a.Prompt / 4 * c.Rand.IntN(2)
-	a.Output = maxTokens/2 + c.Rand.IntN(maxTokens/2+1)
+	least := maxTokens * 9 / 10
+	if s.short {
+		least = maxTokens / 2
+	}
+	a.Output = least + c.Rand.IntN(maxTokens-least+1)
 	a.Thoughts = c.Rand.IntN(maxTokens / 2)
+	if s.fault != nil {
+		s.fault(c, &a)
+	}
 	return a
 }
 
@@ -112,7 +128,7 @@ func (s scenario) provider() *fakeprovider.Server {
 	if s.bucket {
 		enforcement = fakeprovider.TokenBucket
 	}
-	return fakeprovider.New(fakeprovider.Options{Seed: 1, Jitter: s.jitter, Headers: s.headers, Answer: s.answer},
+	return fakeprovider.New(fakeprovider.Options{Seed: s.seed, Jitter: s.jitter, Headers: s.headers, Answer: s.answer},
 		map[string]fakeprovider.Config{model: {Limits: limits, Enforcement: enforcement, Count: s.count}})
 }
 
@@ -122,7 +138,7 @@ func (s scenario) run(t *testing.T, wrap func(http.RoundTripper) http.RoundTripp
 	fake, network := s.provider(), fakeprovider.NewNetwork()
 	stop := network.Serve(fake)
 	base := network.Transport()
-	r := s.drive(t, fake, baseURL, wrap(base))
+	r := s.drive(t, fake, "http://"+cmp.Or(s.host, "provider.test"), wrap(base))
 	base.CloseIdleConnections()
 	time.Sleep(time.Second) // until the server has seen that
 	r.open = network.Open()
@@ -148,7 +164,13 @@ func (s scenario) drive(t *testing.T, fake *fakeprovider.Server, address string,
 	for range goroutines {
 		all.Go(func() {
 			for i := range work {
-				if err := call(context.Background(), prompt(i), maxTokens); err != nil {
+				ctx, cancel := context.Background(), func() {}
+				if s.context != nil {
+					ctx, cancel = s.context(i)
+				}
+				err := call(ctx, prompt(i), maxTokens)
+				cancel()
+				if err != nil {
 					mu.Lock()
 					r.failed++
 					r.err = err
@@ -163,16 +185,8 @@ func (s scenario) drive(t *testing.T, fake *fakeprovider.Server, address string,
 	return r
 }
 
-// prompt returns the prompt of call i: 100 to 300 characters.
+// prompt returns the prompt of call i: 600 to 1800 characters.
 func prompt(i int) string {
 	const words = "Tell me about limits. "
-	return strings.Repeat(words, 20)[:100+i*67%201]
-}
-
-// secrets reports whether an error has the key or the prompt in it.
-func secrets(err error) bool {
-	if err == nil {
-		return false
-	}
-	return strings.Contains(err.Error(), key) || strings.Contains(err.Error(), "Tell me about")
+	return strings.Repeat(words, 90)[:600+i*467%1201]
 }
