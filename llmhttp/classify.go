@@ -52,13 +52,13 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 		delay, said = b.retryDelay, true
 	}
 	if !said {
-		delay, said = retryAfter(b.headers, now)
+		delay, _ = retryAfter(b.headers, now)
 	}
 	switch p.Kind {
 	case Exhausted:
 		return p
 	case RateLimited, DailyQuota:
-		if !said || delay == 0 {
+		if delay == 0 {
 			delay = resetOfSpent(limitsOf(b.headers, host, now))
 		}
 		if delay == 0 {

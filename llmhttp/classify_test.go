@@ -96,7 +96,7 @@ func problemText(p *Problem) string {
 
 func TestClassifyCorpus(t *testing.T) {
 	all := refusals(t)
-	if len(all) < 86 {
+	if len(all) < 94 {
 		t.Errorf("only %d cases", len(all))
 	}
 	for _, r := range all {
@@ -214,6 +214,15 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// failsOnce reads as an error, and then as nothing.
+type failsOnce struct{ err error }
+
+func (f *failsOnce) Read([]byte) (int, error) {
+	err := f.err
+	f.err = io.EOF
+	return 0, err
+}
+
 func TestClassifyBodies(t *testing.T) {
 	broken := errors.New("broken")
 	quota := `{"error":{"code":"insufficient_quota"}}`
@@ -233,6 +242,7 @@ func TestClassifyBodies(t *testing.T) {
 		{"longer than what is read", strings.NewReader(long), Exhausted, mostErrorBody, long, nil},
 		{"as long as what is read", strings.NewReader(long[:mostErrorBody]), Exhausted, mostErrorBody, long[:mostErrorBody], nil},
 		{"broken off", io.MultiReader(strings.NewReader(quota[:20]), iotest.ErrReader(broken)), RateLimited, 20, quota[:20], broken},
+		{"broken off, which is said once", io.MultiReader(strings.NewReader(quota[:20]), &failsOnce{broken}), RateLimited, 20, quota[:20], broken},
 		{"broken off after what is read", io.MultiReader(strings.NewReader(long), iotest.ErrReader(broken)), Exhausted, mostErrorBody, long, broken},
 	}
 	for _, test := range tests {

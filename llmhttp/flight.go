@@ -67,7 +67,7 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	f.sent = time.Now()
 	t.models.depart(f)
 	f.mu.Lock()
-	f.timer = time.AfterFunc(t.margin(), f.tick)
+	f.timer = time.AfterFunc(t.margin(), f.date)
 	f.mu.Unlock()
 
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &httptrace.ClientTrace{
@@ -112,27 +112,28 @@ func (f *flight) wrote(info httptrace.WroteRequestInfo) {
 	}
 }
 
-// tick dates the charge while there is no answer, and looks whether the answer is read
-// at all when there is one.
-func (f *flight) tick() {
+// date moves the charge to now while there is no answer.
+func (f *flight) date() {
 	f.mu.Lock()
-	switch f.stage {
-	case flying:
-		f.dated = true
-		f.mu.Unlock()
+	flies := f.stage == flying
+	f.dated = f.dated || flies
+	f.mu.Unlock()
+	if flies {
 		f.reservation.Arrived(time.Now())
-	case reading:
-		idle := f.reads == f.readWas
-		f.readWas = f.reads
-		if !idle {
-			f.timer.Reset(f.transport.maxIdle())
-		}
-		f.mu.Unlock()
-		if idle {
-			f.finish(false)
-		}
-	default:
-		f.mu.Unlock()
+	}
+}
+
+// look settles the flight when nobody has read the answer since the last look.
+func (f *flight) look() {
+	f.mu.Lock()
+	idle := f.reads == f.readWas
+	f.readWas = f.reads
+	if !idle && f.stage == reading {
+		f.timer.Reset(f.transport.maxIdle())
+	}
+	f.mu.Unlock()
+	if idle {
+		f.finish(false)
 	}
 }
 
@@ -179,18 +180,19 @@ func (f *flight) answer(resp *http.Response) {
 	if f.status < 300 && !encoded(resp.Header) {
 		f.watch = newStream(f.adapter.Marks(), f.tell)
 	}
+	hides := f.hides && f.watch != nil && isEventStream(resp.Header)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		f.finish(true)
 		return
 	}
 	f.mu.Lock()
-	f.timer = time.AfterFunc(t.maxIdle(), f.tick)
+	f.timer = time.AfterFunc(t.maxIdle(), f.look)
 	if ctx := f.call.Request.Context(); ctx.Done() != nil {
 		f.unhook = context.AfterFunc(ctx, func() { f.finish(false) })
 	}
 	f.mu.Unlock()
 	resp.Body = &watchedBody{resp.Body, f}
-	if f.hides && f.watch != nil && isEventStream(resp.Header) {
+	if hides {
 		resp.Body = newHidingBody(resp.Body)
 	}
 }

@@ -49,6 +49,7 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	}
 	in := inspection{call: call, adapter: a}
 	in.scan = newScanner(in.tell)
+	defer in.scan.release()
 	size, send, err := int64(0), req, error(nil)
 	if req.GetBody != nil {
 		size, err = in.readCopy(req.GetBody, t.maxBody())

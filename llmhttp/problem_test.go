@@ -38,7 +38,7 @@ func TestProblem(t *testing.T) {
 				t.Errorf("%s: is %q %v", test.text, s, got)
 			}
 		}
-		if errors.Is(&test.problem, nil) {
+		if test.problem.Is(nil) {
 			t.Errorf("%s: is nil", test.text)
 		}
 		var p *Problem

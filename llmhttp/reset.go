@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,21 +84,15 @@ func timeTo(s string, now time.Time) (time.Duration, bool) {
 }
 
 // sinceEpoch returns how long it is from now until a number of seconds or milliseconds
-// since 1970. Which of them it is tells the size of the number.
+// since 1970. Which of them it is tells how many digits it has, until the year 2286.
 func sinceEpoch(s string, now time.Time) time.Duration {
 	s, _, _ = strings.Cut(s, ".")
 	s = strings.TrimLeft(s, "0")
-	if len(s) > 14 {
-		return farAway
-	}
-	n := int64(0)
-	for i := range len(s) {
-		n = n*10 + int64(s[i]-'0')
-	}
-	switch len(s) {
-	case 10, 11:
+	n, err := strconv.ParseInt(s, 10, 64)
+	switch {
+	case err == nil && len(s) == 10:
 		return time.Unix(n, 0).Sub(now)
-	case 13, 14:
+	case err == nil && len(s) == 13:
 		return time.UnixMilli(n).Sub(now)
 	}
 	return farAway

@@ -89,6 +89,8 @@ func TestParseReset(t *testing.T) {
 		{"999999999999999999999999999999", no},
 		{strings.Repeat("0", 63) + "7", 7 * time.Second},
 		{strings.Repeat("0", 64) + "7", no},
+		{strings.Repeat("0", 62) + "7s", 7 * time.Second},
+		{strings.Repeat("0", 63) + "7s", no},
 	}
 	for _, test := range tests {
 		got, ok := parseReset(test.text, answered)
@@ -130,6 +132,7 @@ func TestRetryAfter(t *testing.T) {
 		{"Retry-After: 20\nRetry-After-Ms: 0", 0},
 		{"Retry-After: 20\nRetry-After: 30\nRetry-After: 25", 30 * time.Second},
 		{"Retry-After-Ms: 20\nRetry-After-Ms: 30\nRetry-After-Ms: x", 30 * time.Millisecond},
+		{"Retry-After: " + strings.Repeat("0", 64) + "7", no},
 		{"Retry-After: 20\nRetry-After: " + strings.Repeat("9", 1025), 20 * time.Second},
 	}
 	for _, test := range tests {
@@ -155,7 +158,7 @@ func FuzzParseReset(f *testing.F) {
 		}
 		// What a duration is, package time knows as well.
 		if want, err := time.ParseDuration(s); err == nil && len(s) <= mostTimeText && s != "0" &&
-			strings.IndexAny(s, "+-") < 0 && (want > mostReset) == ok {
+			!strings.ContainsAny(s, "+-") && (want > mostReset) == ok {
 			t.Errorf("%q: got %v, %v, want %v", s, d, ok, want)
 		} else if err == nil && ok && s != "0" && want-d > 20 {
 			t.Errorf("%q: got %v, want %v", s, d, want)

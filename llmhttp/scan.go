@@ -1,6 +1,9 @@
 package llmhttp
 
-import "bytes"
+import (
+	"bytes"
+	"sync"
+)
 
 const (
 	maxNesting = 10_000 // open objects and arrays, as encoding/json has it
@@ -48,7 +51,21 @@ type scanner struct {
 	token token
 }
 
-func newScanner(tell func(Value)) *scanner { return &scanner{tell: tell} }
+// scanners are those that nobody uses: most of one is room, which is not made anew for each call.
+var scanners = sync.Pool{New: func() any { return new(scanner) }}
+
+func newScanner(tell func(Value)) *scanner {
+	s := scanners.Get().(*scanner)
+	s.tell = tell
+	s.reset()
+	return s
+}
+
+// release gives the scanner back. It must not be used any more.
+func (s *scanner) release() {
+	s.tell = nil
+	scanners.Put(s)
+}
 
 // reset makes the scanner ready for another text.
 func (s *scanner) reset() {

@@ -18,6 +18,7 @@ func (f *flight) finish(whole bool) {
 		}
 		whole = whole || f.watch.done()
 		text = textTokens(f.watch.text())
+		f.watch.release()
 		f.watch = nil
 	}
 	if f.timer != nil {

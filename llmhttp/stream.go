@@ -64,6 +64,9 @@ func (s *stream) text() int {
 	return s.written
 }
 
+// release gives back what the stream needs no more. It must not be used afterwards.
+func (s *stream) release() { s.scanner.release() }
+
 // done reports that the stream said that no more comes, as those of OpenAI do: SDKs
 // then do not read on to the end.
 func (s *stream) done() bool { return s.last }

@@ -137,6 +137,7 @@ func isUsageChunk(data []byte) bool {
 			choices = choices || v.Kind != Array
 		}
 	})
+	defer scan.release()
 	scan.feed(data)
 	scan.end()
 	return usage && !choices && !scan.bad()
