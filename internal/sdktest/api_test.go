@@ -42,7 +42,7 @@ var apis = []api{
 		stream := c.Chat.Completions.NewStreaming(ctx, params)
 		told := false
 		for stream.Next() {
-			told = told || stream.Current().Usage.TotalTokens > 0
+			told = told || stream.Current().Usage.TotalTokens != 0
 		}
 		return ended(stream, told)
 	})},
@@ -54,7 +54,7 @@ var apis = []api{
 		stream := c.Responses.NewStreaming(ctx, responseParams(prompt, most))
 		told := false
 		for stream.Next() {
-			told = told || stream.Current().Response.Usage.TotalTokens > 0
+			told = told || stream.Current().Response.Usage.TotalTokens != 0
 		}
 		return ended(stream, told)
 	})},
@@ -70,7 +70,7 @@ var apis = []api{
 		stream := c.Messages.NewStreaming(ctx, messageParams(prompt, most))
 		told := false
 		for stream.Next() {
-			told = told || stream.Current().Usage.OutputTokens > 0
+			told = told || stream.Current().Usage.OutputTokens != 0
 		}
 		return ended(stream, told)
 	})},

@@ -41,7 +41,7 @@ var faults = []fault{
 		return context.WithTimeout(context.Background(), 5*time.Minute)
 	}},
 	{name: "contexts that end any time", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		a.Delay, a.Pause = time.Second, time.Second
+		a.Delay, a.Pause = time.Second/2, time.Second/2
 	}, context: func(i int) (context.Context, context.CancelFunc) {
 		after := rand.New(rand.NewPCG(uint64(i), 0)).Int64N(int64(10 * time.Second))
 		return context.WithTimeout(context.Background(), time.Duration(after))
@@ -53,13 +53,16 @@ var faults = []fault{
 	}},
 	{name: "failures", retries: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
 		if now(c) && now(c) {
-			a.Status = []int{500, 503, 529}[c.Rand.IntN(3)]
+			a.Status = []int{500, 503}[c.Rand.IntN(2)]
+			if c.Dialect == fakeprovider.Anthropic && a.Status == 503 {
+				a.Status = 529
+			}
 		}
 	}},
 	{name: "garbage", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) { a.Garbage = now(c) }},
 	{name: "wrong usage", answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
 		if now(c) {
-			a.WrongUsage = "1099511627777" // more than anybody believes
+			a.WrongUsage = "-5"
 		}
 	}},
 }
