@@ -24,17 +24,17 @@ type fault struct {
 	context func(i int) (context.Context, context.CancelFunc)
 }
 
-// now reports whether something happens that happens now and then.
-func now(c *fakeprovider.Call) bool { return c.Rand.IntN(4) == 0 }
+// now reports whether something happens that happens once in so many calls.
+func now(c *fakeprovider.Call, oneIn int) bool { return c.Rand.IntN(oneIn) == 0 }
 
 var faults = []fault{
 	{name: "answers that are cut", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		if now(c) {
+		if now(c, 4) {
 			a.Cut = 1 + c.Rand.IntN(4)
 		}
 	}},
 	{name: "answers that stall, and a context that ends", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		if now(c) {
+		if now(c, 4) {
 			a.Stall = time.Hour
 		}
 	}, context: func(int) (context.Context, context.CancelFunc) {
@@ -47,21 +47,21 @@ var faults = []fault{
 		return context.WithTimeout(context.Background(), time.Duration(after))
 	}},
 	{name: "refusals that nobody deserves", retries: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		if now(c) && now(c) {
+		if now(c, 16) {
 			a.Status, a.Header = 429, map[string]string{"Retry-After": "3"}
 		}
 	}},
 	{name: "failures", retries: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		if now(c) && now(c) {
+		if now(c, 16) {
 			a.Status = []int{500, 503}[c.Rand.IntN(2)]
 			if c.Dialect == fakeprovider.Anthropic && a.Status == 503 {
 				a.Status = 529
 			}
 		}
 	}},
-	{name: "garbage", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) { a.Garbage = now(c) }},
+	{name: "garbage", fails: true, answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) { a.Garbage = now(c, 4) }},
 	{name: "wrong usage", answer: func(c *fakeprovider.Call, a *fakeprovider.Answer) {
-		if now(c) {
+		if now(c, 4) {
 			a.WrongUsage = "-5"
 		}
 	}},
@@ -86,6 +86,7 @@ func TestTransportFaults(t *testing.T) {
 					r := s.run(t, func(base http.RoundTripper) http.RoundTripper {
 						return &llmhttp.Transport{Base: base, Limiter: rl, OnEvent: b.event}
 					})
+					b.end()
 					t.Logf("%v; %v; %v", r, b.sources, r.err)
 					if r.stats.Refused != 0 {
 						t.Errorf("%d requests over the limit: %v", r.stats.Refused, r.stats.Over)
@@ -119,7 +120,7 @@ func TestTransportFaults(t *testing.T) {
 // A real network has what the one in memory does not. The limits are too large to bind here.
 func TestTransportLoopback(t *testing.T) {
 	for i := range apis {
-		s := scenario{api: &apis[i], retries: i%2 == 0, length: time.Millisecond, jitter: 5 * time.Millisecond, calls: 300}
+		s := scenario{api: &apis[i], retries: i%2 == 0, length: time.Millisecond, jitter: 5 * time.Millisecond, calls: 100}
 		t.Run(s.api.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			fake := fakeprovider.New(fakeprovider.Options{Seed: 1, Jitter: s.jitter, Answer: s.answer, Gzip: true}, map[string]fakeprovider.Config{
@@ -130,6 +131,7 @@ func TestTransportLoopback(t *testing.T) {
 			b := newBooks()
 			base := &http.Transport{MaxIdleConnsPerHost: goroutines}
 			r := s.drive(t, fake, server.URL, &llmhttp.Transport{Base: base, Limiter: rl, OnEvent: b.event})
+			b.end()
 			t.Log(r)
 			if r.failed != 0 || r.stats.Refused != 0 || !s.same(b, r) {
 				t.Errorf("%v, %v; booked %+v of %+v, the provider counted %+v", r, r.err, b.settled, b.reported, r.stats)

@@ -114,6 +114,7 @@ func TestTransportStreamUsage(t *testing.T) {
 			r := s.run(t, func(base http.RoundTripper) http.RoundTripper {
 				return &llmhttp.Transport{Base: base, Limiter: rl, OnEvent: b.event, AddStreamUsage: add}
 			})
+			b.end()
 			if add {
 				s.verify(t, rl, b, r)
 				return

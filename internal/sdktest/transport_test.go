@@ -47,6 +47,13 @@ func (b *books) event(e llmhttp.Event) {
 	}
 }
 
+// end waits for events that are under way on goroutines of their own, as those of contexts
+// that ended. None come after it in a bubble where nothing goes on.
+func (b *books) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+}
+
 // limiter returns one that knows the limits of a scenario, as its user would set them.
 func (s scenario) limiter(t *testing.T) *ratelimit.RateLimiter {
 	t.Helper()
@@ -92,6 +99,7 @@ func (s scenario) check(t *testing.T) {
 	r := s.run(t, func(base http.RoundTripper) http.RoundTripper {
 		return &llmhttp.Transport{Base: base, Limiter: rl, OnEvent: b.event}
 	})
+	b.end()
 	s.verify(t, rl, b, r)
 	if r.open != 0 {
 		t.Errorf("%d ends of connections left", r.open)
@@ -158,15 +166,15 @@ func all(a *api) (list []scenario) {
 
 // With the transport, whatever the SDK, the answers, the network and the way in which the
 // provider enforces its limit: no request comes over it, no call fails, hardly any of it
-// is left unused, and each token is booked. The short form takes an eighth of all
-// scenarios, always the same.
+// is left unused, and each token is booked. The short form takes three of the 32
+// scenarios of each API, always the same.
 func TestTransport(t *testing.T) {
 	for i := range apis {
 		scenarios := all(&apis[i])
 		if !long() {
 			r := rand.New(rand.NewPCG(uint64(i), 6))
 			r.Shuffle(len(scenarios), func(i, j int) { scenarios[i], scenarios[j] = scenarios[j], scenarios[i] })
-			scenarios = scenarios[:4]
+			scenarios = scenarios[:3]
 		}
 		for _, s := range scenarios {
 			t.Run(s.String(), func(t *testing.T) { synctest.Test(t, s.check) })
@@ -207,16 +215,16 @@ func TestTransportMargin(t *testing.T) {
 // Answers that may be much shorter than was allowed, of which nobody knows more than
 // what those before were.
 func TestTransportShortAnswers(t *testing.T) {
-	seeds := uint64(2)
+	seeds := []uint64{3}
 	if long() {
-		seeds = 20
+		seeds = []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 	}
 	for i := range apis {
 		if apis[i].embeds || apis[i].provider == "gemini" {
 			continue // their output is not limited
 		}
-		for seed := range seeds {
-			s := scenario{api: &apis[i], tokens: true, short: true, bucket: seed%2 == 1, length: 20 * time.Second, seed: seed + 1, calls: 400}
+		for _, seed := range seeds {
+			s := scenario{api: &apis[i], tokens: true, short: true, bucket: seed%2 == 0, length: 20 * time.Second, seed: seed, calls: 400}
 			t.Run(fmt.Sprint(s, "/seed ", s.seed), func(t *testing.T) { synctest.Test(t, s.check) })
 		}
 	}
