@@ -1,0 +1,161 @@
+package llmhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+)
+
+// exampleLimiter is a limiter with a quota for gpt-4o, that saves nothing.
+func exampleLimiter(q ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Quotas:        map[string]ratelimit.ModelQuota{"gpt-4o": q},
+		MatchVersions: true,
+		FilePath:      filepath.Join(os.TempDir(), "example.yaml"),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return rl
+}
+
+// exampleProvider answers every call.
+func exampleProvider() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"choices":[{"message":{"content":"Hello"}}],"usage":{"prompt_tokens":12,"completion_tokens":3}}`)
+	}))
+}
+
+// Give an SDK this client: option.WithHTTPClient(client) of OpenAI's and Anthropic's,
+// ClientConfig.HTTPClient of Google's.
+func ExampleNewClient() {
+	server := exampleProvider()
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500, MaxTPM: 30_000})
+	client := llmhttp.NewClient(rl)
+
+	resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json",
+		strings.NewReader(`{"model":"gpt-4o-2024-08-06","messages":[{"role":"user","content":"Hi"}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+
+	s := rl.Stats("gpt-4o")
+	fmt.Printf("%d request, %d tokens\n", s.RPM, s.TPM)
+	// Output: 1 request, 15 tokens
+}
+
+// A call that cannot have its place in time is not sent.
+func ExampleTransport_refused() {
+	server := exampleProvider()
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("gpt-4o", 100, 50) // the minute is used up
+
+	client := &http.Client{Transport: &llmhttp.Transport{
+		Limiter:         rl,
+		MaxWait:         5 * time.Second,
+		RefuseWithError: true,
+	}}
+	_, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"gpt-4o"}`))
+	var limit *ratelimit.LimitError
+	if errors.As(err, &limit) {
+		fmt.Println(limit.Decision.Code, limit.Decision.RetryAfter.Round(time.Minute), errors.Is(err, context.DeadlineExceeded))
+	}
+	// Output: rpm_exceeded 1m0s true
+}
+
+// OnEvent hears what happens to each call.
+func ExampleTransport_onEvent() {
+	server := exampleProvider()
+	defer server.Close()
+	client := &http.Client{Transport: &llmhttp.Transport{
+		Limiter: exampleLimiter(ratelimit.ModelQuota{MaxTPM: 30_000}),
+		OnEvent: func(e llmhttp.Event) {
+			switch e.Kind {
+			case llmhttp.EventAdmitted:
+				fmt.Println(e.Kind, e.Model, "at an estimate of", e.Charged.PromptTokens+e.Charged.OutputTokens)
+			case llmhttp.EventSettled:
+				fmt.Println(e.Kind, e.Model, "at", e.Settled.PromptTokens, "and", e.Settled.OutputTokens, "as", e.Source)
+			}
+		},
+	}}
+	resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json",
+		strings.NewReader(`{"model":"gpt-4o","max_tokens":200,"messages":[{"role":"user","content":"Hi"}]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	// Output:
+	// admitted gpt-4o at an estimate of 212
+	// settled gpt-4o at 12 and 3 as reported
+}
+
+// rerank is an API that Transport does not know.
+type rerank struct{}
+
+func (rerank) Name() string { return "rerank" }
+
+func (rerank) Match(req *http.Request, call *llmhttp.Call) bool {
+	call.Operation = "rerank"
+	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/v2/rerank")
+}
+
+func (rerank) Request(call *llmhttp.Call, v llmhttp.Value) {
+	if string(v.Path) == "model" && v.Kind == llmhttp.String {
+		call.Model = string(v.Text)
+	}
+}
+
+func (rerank) Estimate(_ *llmhttp.Call, promptTokens, _ int) (prompt, output int) {
+	return promptTokens, 0
+}
+
+func (rerank) Marks() []string { return []string{`"billed_units"`} }
+
+func (rerank) Response(_ *llmhttp.Call, usage *llmhttp.Usage, v llmhttp.Value) {
+	if string(v.Path) == "meta.billed_units.input_tokens" {
+		usage.Set(&usage.Prompt, v)
+	}
+}
+
+func (rerank) Count(_ *llmhttp.Call, usage *llmhttp.Usage) (prompt, output int) {
+	return usage.Prompt, 0
+}
+
+func (rerank) Refusal(message string) []byte { return []byte(`{"message":"too many requests"}`) }
+
+// An adapter makes Transport know another API.
+func ExampleAdapter() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"results":[],"meta":{"billed_units":{"input_tokens":321}}}`)
+	}))
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{})
+	rl.SetQuota("rerank-3", ratelimit.ModelQuota{MaxRPM: 100, MaxTPM: 100_000})
+	client := &http.Client{Transport: &llmhttp.Transport{Limiter: rl, Adapters: []llmhttp.Adapter{rerank{}}}}
+	resp, err := client.Post(server.URL+"/v2/rerank", "application/json", strings.NewReader(`{"model":"rerank-3","documents":["a","b"]}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	fmt.Println(rl.Stats("rerank-3").TPM, "tokens")
+	// Output: 321 tokens
+}
