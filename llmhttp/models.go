@@ -47,13 +47,13 @@ func (m *models) getLocked(name string) *model {
 	return made
 }
 
-// output is how many tokens a model is expected to write: the most that it wrote
-// lately, which fades by a sixteenth with every answer.
+// output is how many tokens a model is expected to write: a quarter more than the most that
+// it wrote lately, which fades by a sixteenth with every answer.
 func (m *models) output(name string) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known := m.named[name]; known != nil && known.learned {
-		return known.most
+		return known.most + known.most/4
 	}
 	return firstOutput
 }

@@ -44,7 +44,7 @@ type Transport struct {
 	//
 	// The prompt is a token for four bytes of all strings and keys in the body, and a
 	// thousand for each image, sound or file. Of a body over MaxBody it is a token for four bytes of it.
-	// The output is the most that the model wrote lately (1,000 tokens
+	// The output is a quarter more than the most that the model wrote lately (1,000 tokens
 	// before the first answer), and no more than the request allows. By the provider's rule,
 	// at OpenAI's API both together are at least what the request allows as output, and at Gemini's
 	// the output is nothing. An estimate that is larger than the quota itself is
