@@ -121,7 +121,7 @@ func TestObserveRemaining(t *testing.T) {
 				if try(tt.fit + 1).Allowed {
 					t.Error("it passes a nanosecond earlier")
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if d := try(tt.fit + 1); !d.Allowed {
 					t.Errorf("then: %+v", d)
 				}
@@ -358,6 +358,7 @@ func TestObserveAndWaiters(t *testing.T) {
 					time.Sleep(10 * time.Second)
 					tt.does(rl)
 					time.Sleep(2 * time.Minute)
+					synctest.Wait()
 					if err != nil || got != tt.got {
 						t.Errorf("served after %v, want %v: %v", got, tt.got, err)
 					}
