@@ -303,6 +303,9 @@ func TestObserveIsBounded(t *testing.T) {
 		for i := range 20 {
 			rl.Observe(fmt.Sprint(19-i), limits{RPM: left(0)}) // others first
 		}
+		if rl.CanSend("19", 1) {
+			t.Error("those whose time is over keep others out")
+		}
 		if n := held(); n != 2 { // beside m
 			t.Errorf("%d models are held back later, want 2", n)
 		}
