@@ -58,6 +58,8 @@ func TestLearnQuotas(t *testing.T) {
 		{"a profile: up and down", openAI, []step{rpm(50), rpm(5000), rpm(70)}, q{MaxRPM: 70, MaxTPM: 30_000}},
 		{"AddProvider starts afresh", openAI, []step{rpm(50), func(rl *ratelimit.RateLimiter) { rl.AddProvider(ratelimit.ProviderOpenAI) }}, q{MaxRPM: 500, MaxTPM: 30_000}},
 		{"AddProvider over what was by hand", openAI, []step{set("gpt-4o", q{MaxRPM: 5}), rpm(4), func(rl *ratelimit.RateLimiter) { rl.AddProvider(ratelimit.ProviderOpenAI) }, rpm(5000)}, q{MaxRPM: 5000, MaxTPM: 30_000}},
+		{"AddProvider of what was learned", openAI, []step{set("gpt-4o", q{MaxRPM: 600, MaxTPM: 30_000}), rpm(500), func(rl *ratelimit.RateLimiter) { rl.AddProvider(ratelimit.ProviderOpenAI) }, rpm(5000)}, q{MaxRPM: 5000, MaxTPM: 30_000}},
+		{"by hand, in the map over a file, and what was learned is the file's", file, []step{func(rl *ratelimit.RateLimiter) { rl.Quotas["m"] = q{MaxRPM: 200} }, rpm(100), func(rl *ratelimit.RateLimiter) { rl.Load() }, rpm(500)}, q{MaxRPM: 200}},
 		{"a file: up and down", file, []step{rpm(5000), rpm(70)}, q{MaxRPM: 70}},
 		{"a file: read again", file, []step{rpm(5000), func(rl *ratelimit.RateLimiter) { rl.Load() }}, q{MaxRPM: 100}},
 		{"unknown", none, []step{rpm(50)}, q{MaxRPM: 50}},
@@ -168,6 +170,20 @@ func TestLearnQuotasIsBounded(t *testing.T) {
 	}
 }
 
+// Models that lose their own quota count to Config.MaxModels again.
+func TestLearnQuotasGivesGuestsBack(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, MaxModels: 3, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 100}}})
+	rl.Observe("c", limits{RPM: limit(50)})
+	rl.Observe("d", limits{RPM: limit(50)})
+	for _, model := range []string{"a", "c", "d", "e"} {
+		reserve(t, rl, model, 1, 1)
+	}
+	rl.SetQuota("*", ratelimit.ModelQuota{MaxRPM: 100})
+	if _, d := rl.Reserve("f", 1, 1); d.Code != ratelimit.DecisionTooManyModels {
+		t.Errorf("a fifth guest: %+v", d)
+	}
+}
+
 func TestLearnQuotasAndWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000}}})
@@ -265,5 +281,42 @@ func TestLimitErrorOfOthers(t *testing.T) {
 		if !errors.As(err, &limited) || !errors.Is(err, tt.is) || limited.Error() != tt.text {
 			t.Errorf("%v: is %v: %v", err, tt.is, errors.Is(err, tt.is))
 		}
+	}
+}
+
+// A shared database that takes the place of one that was deleted is told what was said by
+// hand, not what was learned.
+func TestLearnedQuotasAreNotRestored(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared.db")
+	open := func(quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
+		rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{
+			Shared: true, LearnQuotas: true, FreshStart: true, Quotas: quotas,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { rl.Close() })
+		return rl
+	}
+	a := open(map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}})
+	a.Observe("m", limits{RPM: limit(5)})
+	if got := a.Stats("m").MaxRPM; got != 5 {
+		t.Fatalf("learned %d", got)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		os.Remove(path + suffix)
+	}
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		a.RecordUsage("m", 1, 1)
+		if _, err := os.Stat(path); err == nil && a.Err() == nil {
+			break
+		}
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal(a.Err())
+		}
+	}
+	b := open(map[string]ratelimit.ModelQuota{"other": {}})
+	if got := b.Stats("m").MaxRPM; got != 10 {
+		t.Errorf("the new file says %d, want 10", got)
 	}
 }
