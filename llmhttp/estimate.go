@@ -1,5 +1,7 @@
 package llmhttp
 
+import "dappco.re/go/core/go-ratelimit"
+
 const (
 	// bytesPerToken: a token for four bytes of UTF-8 is a little much for English text,
 	// and right for languages that take three bytes a character.
@@ -14,7 +16,8 @@ const (
 func textTokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
 // estimate returns what a call will count as, as far as can be told before.
-func (t *Transport) estimate(a Adapter, call *Call) (promptTokens, outputTokens int) {
+func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
+	call := f.call
 	if t.Estimate != nil {
 		return t.Estimate(call)
 	}
@@ -23,18 +26,16 @@ func (t *Transport) estimate(a Adapter, call *Call) (promptTokens, outputTokens 
 		text = int(min(call.BodySize, mostTokens))
 	}
 	prompt := textTokens(text) + call.Media*tokensPerMedia
-	output := t.models.output(call.Model)
+	output := t.models.output(f.model)
 	if call.MaxOutput > 0 {
 		output = min(output, call.MaxOutput)
 	}
-	prompt, output = a.Estimate(call, prompt, output)
-	return t.fit(call.Model, prompt, output)
+	return f.adapter.Estimate(call, prompt, output)
 }
 
-// fit cuts an estimate down to what the quota of the model allows at all, so that
-// a small quota does not refuse a call for ever because it was taken for too large.
-func (t *Transport) fit(model string, prompt, output int) (int, int) {
-	s := t.Limiter.Stats(model)
+// fit cuts an estimate down to what the quota of the model allows at all, so that a
+// small quota does not refuse a call for ever because it was taken for too large.
+func fit(s *ratelimit.ModelStats, prompt, output int) (int, int) {
 	capped := func(n, limit int) int {
 		if limit > 0 {
 			return min(n, limit)

@@ -25,10 +25,13 @@ type flight struct {
 	counted     ratelimit.ModelStats // when it was sent, it included
 
 	sent         time.Time
-	model        *model // while it has no answer; guarded by models.mu, like the next two
-	older, newer *flight
+	model        *model
+	older, newer *flight // of the model, while it has no answer; guarded by models.mu
 
-	left atomic.Bool // a part of the request was sent
+	trace httptrace.ClientTrace
+	left  atomic.Bool // a part of the request was sent
+
+	body io.ReadCloser // of the answer
 
 	mu      sync.Mutex
 	stage   stage
@@ -63,17 +66,14 @@ const headSize = 64 << 10
 // where there is nothing to watch.
 func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	t := f.transport
-	f.counted = t.Limiter.Stats(f.call.Model)
 	f.sent = time.Now()
 	t.models.depart(f)
 	f.mu.Lock()
 	f.timer = time.AfterFunc(t.margin(), f.date)
 	f.mu.Unlock()
 
-	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &httptrace.ClientTrace{
-		WroteHeaders: func() { f.left.Store(true) },
-		WroteRequest: f.wrote,
-	}))
+	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wrote
+	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
 	base := t.roundTripper()
 	if _, traces := base.(*http.Transport); !traces && send.Body != nil && send.Body != http.NoBody {
 		// http.Transport tells what it writes. It would send the headers of a body that it
@@ -102,6 +102,8 @@ func (b *sentBody) Read(p []byte) (int, error) {
 	b.flight.left.Store(true)
 	return b.ReadCloser.Read(p)
 }
+
+func (f *flight) wroteHeaders() { f.left.Store(true) }
 
 // wrote is told when the request was written, more than once where http.Transport found
 // a connection dead and took another.
@@ -194,7 +196,8 @@ func (f *flight) answer(resp *http.Response) {
 		f.unhook = context.AfterFunc(ctx, func() { f.finish(false) })
 	}
 	f.mu.Unlock()
-	resp.Body = &watchedBody{resp.Body, f}
+	f.body = resp.Body
+	resp.Body = (*watchedBody)(f)
 	if hides {
 		resp.Body = newHidingBody(resp.Body)
 	}
@@ -217,20 +220,17 @@ func (f *flight) tell(v Value) {
 }
 
 // watchedBody is the body of an answer whose flight looks on.
-type watchedBody struct {
-	io.ReadCloser
-	flight *flight
-}
+type watchedBody flight
 
 func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.flight.see(p[:n], err)
+	n, err := b.body.Read(p)
+	(*flight)(b).see(p[:n], err)
 	return n, err
 }
 
 func (b *watchedBody) Close() error {
-	b.flight.finish(false)
-	return b.ReadCloser.Close()
+	(*flight)(b).finish(false)
+	return b.body.Close()
 }
 
 // see looks at what was read of the body.

@@ -31,10 +31,10 @@ func (f *flight) listen(h http.Header) {
 		f.problem = classify(f.status, f.header, nil, f.host(), now)
 		if f.problem.RetryAfter > 0 {
 			// Otherwise the body may still tell how long, or that waiting is no use.
-			f.until = t.cool(f.call.Model, f.problem, now)
+			f.until = f.cool(f.problem, now)
 		}
 	case f.status >= 200:
-		t.models.well(f.call.Model)
+		t.models.well(f.model)
 	}
 }
 
@@ -50,7 +50,7 @@ func (f *flight) conclude() {
 		f.head = nil
 	}
 	if f.until.IsZero() || f.problem.Kind != before.Kind || f.problem.RetryAfter != before.RetryAfter {
-		if until := t.cool(f.call.Model, f.problem, now); until.After(f.until) {
+		if until := f.cool(f.problem, now); until.After(f.until) {
 			f.until = until
 		}
 	}
@@ -63,18 +63,19 @@ func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
 	}
 	models := &f.transport.models
 	l.SentAt, l.Counted = f.sent, f.counted
-	l.UncountedRequests, l.Uncounted = models.uncounted(f.call.Model, now.Add(-f.transport.margin()))
+	l.UncountedRequests, l.Uncounted = models.uncounted(f.model, now.Add(-f.transport.margin()))
 	f.transport.Limiter.Observe(f.call.Model, l)
 }
 
-// cool pauses a model that has a problem which time mends, and returns until when; the
+// cool pauses the model when it has a problem which time mends, and returns until when; the
 // zero time when it does not.
-func (t *Transport) cool(model string, p *Problem, now time.Time) time.Time {
+func (f *flight) cool(p *Problem, now time.Time) time.Time {
+	t := f.transport
 	var d time.Duration
 	switch p.Kind {
 	case RateLimited, Overloaded:
 		if d = p.RetryAfter; d <= 0 {
-			d = t.models.pause(model, now)
+			d = t.models.pause(f.model, now)
 		}
 		d = min(d, mostCooldown)
 	case DailyQuota:
@@ -94,6 +95,6 @@ func (t *Transport) cool(model string, p *Problem, now time.Time) time.Time {
 		d += rand.N(most)
 	}
 	until := now.Add(d)
-	t.Limiter.Cooldown(model, until)
+	t.Limiter.Cooldown(f.call.Model, until)
 	return until
 }

@@ -1,6 +1,7 @@
 package llmhttp
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +27,11 @@ type model struct {
 	flights *flight
 }
 
-// getLocked returns what is known of a model, made when it is not yet.
-func (m *models) getLocked(name string) *model {
+// get returns what is known of a model, made when it is not yet. A model that was
+// forgotten meanwhile, because there are too many, may still be used.
+func (m *models) get(name string) *model {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if found := m.named[name]; found != nil {
 		return found
 	}
@@ -43,26 +47,25 @@ func (m *models) getLocked(name string) *model {
 		}
 	}
 	made := new(model)
-	m.named[name] = made
+	m.named[strings.Clone(name)] = made
 	return made
 }
 
 // output is how many tokens a model is expected to write: a quarter more than the most that
 // it wrote lately, which fades by a sixteenth with every answer.
-func (m *models) output(name string) int {
+func (m *models) output(known *model) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.named[name]; known != nil && known.learned {
+	if known.learned {
 		return known.most + known.most/4
 	}
 	return firstOutput
 }
 
 // learn notes how many tokens a model wrote.
-func (m *models) learn(name string, output int) {
+func (m *models) learn(known *model, output int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.getLocked(name)
 	if !known.learned {
 		known.most, known.learned = output, true
 		return
@@ -74,22 +77,17 @@ func (m *models) learn(name string, output int) {
 func (m *models) depart(f *flight) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.getLocked(f.call.Model)
-	f.model = known
-	f.older = known.flights
+	f.older = f.model.flights
 	if f.older != nil {
 		f.older.newer = f
 	}
-	known.flights = f
+	f.model.flights = f
 }
 
 // land notes that a call has its answer, or will have none.
 func (m *models) land(f *flight) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f.model == nil {
-		return
-	}
 	if f.newer != nil {
 		f.newer.older = f.older
 	} else {
@@ -98,17 +96,13 @@ func (m *models) land(f *flight) {
 	if f.older != nil {
 		f.older.newer = f.newer
 	}
-	f.model, f.older, f.newer = nil, nil, nil
+	f.older, f.newer = nil, nil
 }
 
 // uncounted returns what is charged for the calls on their way that were sent after a time.
-func (m *models) uncounted(name string, after time.Time) (requests int, tokens ratelimit.Usage) {
+func (m *models) uncounted(known *model, after time.Time) (requests int, tokens ratelimit.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.named[name]
-	if known == nil {
-		return 0, ratelimit.Usage{}
-	}
 	for f := known.flights; f != nil && f.sent.After(after); f = f.older {
 		requests++
 		tokens.PromptTokens += f.charged.PromptTokens
@@ -124,10 +118,9 @@ const (
 
 // pause is how long to wait after a provider that said to wait, but not how long: a
 // second at first, and twice as long each time in a row.
-func (m *models) pause(name string, now time.Time) time.Duration {
+func (m *models) pause(known *model, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := m.getLocked(name)
 	if now.Before(known.coolsTo) {
 		return known.coolsTo.Sub(now) // another call of the same burst
 	}
@@ -141,10 +134,8 @@ func (m *models) pause(name string, now time.Time) time.Duration {
 }
 
 // well notes that the provider answered.
-func (m *models) well(name string) {
+func (m *models) well(known *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.named[name]; known != nil {
-		known.problems = 0
-	}
+	known.problems = 0
 }

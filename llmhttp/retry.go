@@ -75,7 +75,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		return false, next{}
 	case <-wait.C:
 	}
-	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, attempt: f.attempt + 1, hides: f.hides}
+	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, model: f.model, attempt: f.attempt + 1, hides: f.hides}
 	if t.admit(f2) != nil {
 		closeBody(again)
 		return false, next{}

@@ -58,10 +58,10 @@ func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Sou
 		if seen.Partial {
 			seen.Output = max(seen.Output, text) // the stream ended with an error
 		}
-		f.transport.models.learn(f.call.Model, seen.Output+seen.Thoughts)
+		f.transport.models.learn(f.model, seen.Output+seen.Thoughts)
 	case whole && text > 0:
 		source, seen.Output = SourceText, max(seen.Output, text)
-		f.transport.models.learn(f.call.Model, seen.Output)
+		f.transport.models.learn(f.model, seen.Output)
 	default:
 		// What was cut off may have gone on: the provider counts what it wrote, read or not.
 		source, seen.Output = SourceEstimate, max(seen.Output, text, f.charged.OutputTokens)

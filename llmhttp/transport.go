@@ -194,22 +194,22 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	var call Call
-	a := t.recognize(req, &call)
+	call := new(Call)
+	a := t.recognize(req, call)
 	if a == nil || call.Free {
 		return t.roundTripper().RoundTrip(req)
 	}
-	send, err := t.inspect(&call, a)
+	send, err := t.inspect(call, a)
 	if err != nil {
 		return nil, err
 	}
 	if t.Model != nil {
-		call.Model = t.Model(&call)
+		call.Model = t.Model(call)
 	}
 	if call.Model == "" {
 		return t.roundTripper().RoundTrip(send)
 	}
-	return t.send(send, &call, a)
+	return t.send(send, call, a)
 }
 
 func closeBody(req *http.Request) {
@@ -226,7 +226,7 @@ func (t *Transport) send(send *http.Request, call *Call, a Adapter) (*http.Respo
 			send, hides = asking, true
 		}
 	}
-	f := &flight{transport: t, adapter: a, call: call, hides: hides}
+	f := &flight{transport: t, adapter: a, call: call, model: t.models.get(call.Model), hides: hides}
 	if err := t.admit(f); err != nil {
 		closeBody(send)
 		return t.refuse(f, err)
@@ -247,10 +247,21 @@ func (t *Transport) admit(f *flight) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}
-	prompt, output := t.estimate(f.adapter, f.call)
-	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	model := f.call.Model
+	prompt, output := t.estimate(f)
 	reservation, d := t.Limiter.Reserve(model, prompt, output)
+	if d.Never && t.Estimate == nil {
+		prompt, output = fit(&d.Stats, prompt, output)
+		reservation, d = t.Limiter.Reserve(model, prompt, output)
+	}
+	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
+	f.counted = d.Stats
+	f.counted.RPM++
+	f.counted.RPD++
+	f.counted.ITPM += prompt
+	f.counted.OTPM += output
+	f.counted.TPM += prompt + output
+	f.counted.TPD += prompt + output
 	var wait time.Duration
 	if !d.Allowed {
 		began := time.Now()
@@ -259,6 +270,7 @@ func (t *Transport) admit(f *flight) error {
 			return err
 		}
 		wait = time.Since(began)
+		f.counted = t.Limiter.Stats(model)
 	}
 	f.reservation = reservation
 	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
