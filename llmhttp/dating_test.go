@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,5 +228,46 @@ func TestContextEndsInLine(t *testing.T) {
 			t.Errorf("left behind: %+v", s)
 		}
 		held.Cancel()
+	})
+}
+
+// Calls that begin one after the other are dated each by its own time, whether those
+// before them have their answer or not.
+func TestDatingOfMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1000})
+		began := time.Now()
+		tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
+			io.ReadAll(req.Body)
+			httptrace.ContextClientTrace(req.Context()).WroteRequest(httptrace.WroteRequestInfo{})
+			d, _ := time.ParseDuration(req.Header.Get("Takes"))
+			time.Sleep(d)
+			return response(req, 200, `{}`), nil
+		})}
+		var want []time.Duration
+		var wg sync.WaitGroup
+		for i, takes := range []time.Duration{20, 0, 300, 1, 20_000, 100, 250, 251, 5, 600} {
+			takes *= time.Millisecond
+			start := time.Duration(i) * 70 * time.Millisecond
+			want = append(want, start+min(takes, 250*time.Millisecond))
+			wg.Go(func() {
+				time.Sleep(start)
+				req, _ := http.NewRequest("POST", chatURL, strings.NewReader(`{"model":"m"}`))
+				req.Header.Set("Takes", takes.String())
+				resp, err := tr.RoundTrip(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				readAll(t, resp)
+			})
+		}
+		wg.Wait()
+		slices.Sort(want)
+		for i, at := range rl.State["m"].Requests {
+			if got := at.Sub(began); got != want[i] {
+				t.Errorf("charge %d is dated %v, want %v", i, got, want[i])
+			}
+		}
 	})
 }

@@ -35,9 +35,10 @@ type flight struct {
 
 	mu      sync.Mutex
 	stage   stage
-	written bool // the whole request was
-	dated   bool // the charge is where the provider counts it at the latest
-	timer   *time.Timer
+	written bool        // the whole request was
+	dated   bool        // the charge is where the provider counts it at the latest
+	arrival setting     // when the charge is dated
+	idle    setting     // when it is looked whether the answer is read
 	unhook  func() bool // from the end of the request's context
 	reads   int         // of the body
 	readWas int         // when that was last looked at
@@ -66,15 +67,13 @@ const headSize = 64 << 10
 // where there is nothing to watch.
 func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	t := f.transport
+	base := t.roundTripper()
 	f.sent = time.Now()
 	t.models.depart(f)
-	f.mu.Lock()
-	f.timer = time.AfterFunc(t.margin(), f.date)
-	f.mu.Unlock()
-
+	f.arrival.flight = f
+	t.arrivals.set(&f.arrival)
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wrote
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
-	base := t.roundTripper()
 	if _, traces := base.(*http.Transport); !traces && send.Body != nil && send.Body != http.NoBody {
 		// http.Transport tells what it writes. It would send the headers of a body that it
 		// does not know in a packet of their own, which takes half as long as the call.
@@ -113,7 +112,7 @@ func (f *flight) wrote(info httptrace.WroteRequestInfo) {
 	defer f.mu.Unlock()
 	if info.Err == nil && f.stage == flying {
 		f.written, f.dated = true, false
-		f.timer.Reset(f.transport.margin())
+		f.transport.arrivals.set(&f.arrival)
 	}
 }
 
@@ -134,7 +133,7 @@ func (f *flight) look() {
 	idle := f.reads == f.readWas
 	f.readWas = f.reads
 	if !idle && f.stage == reading {
-		f.timer.Reset(f.transport.maxIdle())
+		f.transport.idles.set(&f.idle)
 	}
 	f.mu.Unlock()
 	if idle {
@@ -147,7 +146,7 @@ func (f *flight) look() {
 // after it.
 func (f *flight) arrive() {
 	f.mu.Lock()
-	f.timer.Stop()
+	f.transport.arrivals.clear(&f.arrival)
 	f.stage = reading
 	late := f.dated && f.written
 	f.mu.Unlock()
@@ -191,7 +190,8 @@ func (f *flight) answer(resp *http.Response) {
 		return
 	}
 	f.mu.Lock()
-	f.timer = time.AfterFunc(t.maxIdle(), f.look)
+	f.idle.flight = f
+	t.idles.set(&f.idle)
 	if ctx := f.call.Request.Context(); ctx.Done() != nil {
 		f.unhook = context.AfterFunc(ctx, func() { f.finish(false) })
 	}

@@ -21,9 +21,7 @@ func (f *flight) finish(whole bool) {
 		f.watch.release()
 		f.watch = nil
 	}
-	if f.timer != nil {
-		f.timer.Stop()
-	}
+	f.transport.idles.clear(&f.idle)
 	if f.unhook != nil {
 		f.unhook()
 	}

@@ -109,8 +109,10 @@ type Transport struct {
 
 	models    models
 	anomalies atomic.Int64
-	makeBase  sync.Once
+	setUp     sync.Once
 	base      http.RoundTripper
+	arrivals  alarm // for calls without an answer: date the charge
+	idles     alarm // for answers: look whether they are read
 }
 
 // NewClient returns a client whose calls keep to the quotas of rl. It is
@@ -148,7 +150,9 @@ func (t *Transport) maxIdle() time.Duration {
 }
 
 func (t *Transport) roundTripper() http.RoundTripper {
-	t.makeBase.Do(func() {
+	t.setUp.Do(func() {
+		t.arrivals.after, t.arrivals.ring = t.margin(), (*flight).date
+		t.idles.after, t.idles.ring = t.maxIdle(), (*flight).look
 		t.base = t.Base
 		if t.base != nil {
 			return
