@@ -28,9 +28,9 @@ type ProviderLimits struct {
 	// SentAt is when the call was sent that was answered; zero, or a time that is still
 	// to come, is now.
 	SentAt time.Time
-	// Counted is what [RateLimiter.Stats] said when that call was sent, it included. An
-	// answer may tell what was left when its call came, which is long ago where the answer
-	// took long. Zero when not known; its limits do not matter.
+	// Counted is what [RateLimiter.Stats] said just after that call was charged. An answer may
+	// tell what was left when its call came, which is long ago where the answer took long.
+	// Leave it zero if you do not know; its limits do not matter.
 	Counted ModelStats
 	// UncountedRequests and Uncounted are what is charged here for calls that the
 	// provider may not have counted yet when it answered, because they were on their way.
@@ -81,32 +81,34 @@ func (l *ProviderLimits) uncounted(d dimension) int {
 // Observe takes over what a provider says of the limits of a model: by the headers of
 // an answer, or as the program knows it from elsewhere.
 //
-// Remaining only ever tightens. Where less is left than by what was charged here,
-// others use the same limit, and what they use is held back: decisions count it beside
-// what was charged, until Reset is over if that is less than a minute (with
-// Config.Margin), else for a minute; of a day until the model's day ends or Reset is
-// over, and for 24 hours at most. What was charged is
-// the larger of that of now, without calls that the provider may not have counted yet, and
-// that of when the call was sent. Half of Rounding is added to what is left. Of two observations the one counts whose call was
-// sent later; the other one can only add to it. They are taken for the same time within
-// 250 ms. RetryAfter is exact with what is held back, too. It is not part of
-// [ModelStats], is neither stored nor shared with other processes, and makes no request
-// one that never passes. Reset and Load forget it. Where neither the model nor "*" has
-// a limit nothing is held back.
+// Remaining only ever tightens. If less is left than was counted here, others use the
+// same limit, and what they use is held back: decisions count it beside what was charged.
 //
-// Limit corrects the quota of the model, with Config.LearnQuotas alone: up and down
-// where a profile or a file said it, and never above what the program said, which it
-// remembers: a higher limit later raises it again, up to that. An unlimited dimension
-// gets a limit. Where only "*" covers the model it gets a copy of that with the
-// corrections, until somebody sets "*" again, and without any quota one of what the
-// provider said; both as long as there are fewer quotas than Config.MaxModels. SetQuota
-// and AddProvider start afresh. Corrected quotas are written to the state file, but for
-// copies of "*". With Config.Shared they are this process's own, are lost where it has to
-// read the whole database again, and the quotas there count as said by the program.
+//   - Of a minute until Reset, at most a minute (with Config.Margin); of a day until the
+//     model's day ends or Reset, at most 24 hours.
+//   - It is compared with what is charged now, less Uncounted, or with Counted if that is
+//     more. Half of Rounding is added to Remaining.
+//   - Of two answers the one counts whose call was sent later, and the other can only add
+//     to it. Calls that were sent within 250 ms of each other count as sent together.
+//   - It is not in [ModelStats], not saved, not shared, and gone after Reset and Load. It
+//     makes no request one that never passes. Where there is no limit nothing is held back.
 //
-// Whoever waits is served at once if there is more room now. Numbers that cannot be are
-// passed over. The methods' names of models hold here, too. Observe is safe for
-// concurrent use, and cheap where it changes nothing: call it for every answer.
+// Limit corrects the quota of the model, with Config.LearnQuotas alone.
+//
+//   - What a profile or a file said goes up and down. What the program said is never
+//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a
+//     limit.
+//   - Where only "*" covers the model it gets a copy of that with the corrections, until
+//     somebody sets "*" again. Without any quota it gets one made of what the provider said.
+//     Both need room under Config.MaxModels.
+//   - SetQuota and AddProvider start afresh.
+//   - Corrected quotas are written to the state file, but for copies of "*". With
+//     Config.Shared they are this process's own, are lost where it has to read the whole
+//     database again, and the quotas there count as said by the program.
+//
+// Whoever waits is served at once if there is more room now. Impossible numbers (negative,
+// too large) are ignored. MatchVersions and Aliases apply. Observe is safe for concurrent
+// use, and cheap where it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.ledger != nil {
 		rl.observeShared(model, limits)

@@ -45,9 +45,9 @@ func (c *Call) answers() int { return min(max(c.choices, 1), 128) }
 
 // Usage is what an answer says that a call used, in tokens. The zero value says nothing.
 type Usage struct {
-	Prompt     int // input tokens, as the API has them: with or without the cached ones
-	CacheRead  int // of or beside them, those read from a cache
-	CacheWrite int // of or beside them, those written to a cache
+	Prompt     int // input tokens; at OpenAI and Gemini with the cached ones, at Anthropic without
+	CacheRead  int // those read from a cache
+	CacheWrite int // those written to a cache
 	ToolUse    int // input tokens of the results of tools, where they are apart
 	Output     int // output tokens
 	Thoughts   int // output tokens of reasoning, where they are apart

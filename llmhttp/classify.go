@@ -17,7 +17,8 @@ const mostWithoutWord = 24 * time.Hour
 
 // Classify tells why a provider did not answer a call, by the status, the headers and the
 // body of its answer; nil for a status below 400. It knows OpenAI, Anthropic, Gemini,
-// Vertex, Azure, Groq, Mistral, OpenRouter and Ollama, and goes by the status with others.
+// Vertex, Azure, Groq, Mistral, OpenRouter and Ollama, and goes by the status with others; a
+// refusal of a Transport is NotSent.
 // It reads at most 64 KiB of the body, waits for them as any reader would, and puts them
 // back: resp.Body reads and closes as it did before. It must not be called while the body
 // is read. Return the result as an error only if it is not nil.
@@ -42,6 +43,11 @@ func Classify(resp *http.Response) *Problem {
 func classify(status int, h http.Header, body []byte, host string, now time.Time) *Problem {
 	if status < 400 {
 		return nil
+	}
+	if code := h.Get(refusedHeader); isName(code, mostCode) {
+		p := &Problem{Kind: NotSent, Status: status, Code: code}
+		p.RetryAfter, _ = retryAfter(h, now)
+		return p
 	}
 	b := readErrorBody(body, status)
 	p := &Problem{Status: status, Code: b.code, Quota: b.quota, Limit: b.limit, told: b.limits}

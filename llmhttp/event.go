@@ -10,19 +10,20 @@ import (
 type EventKind string
 
 const (
-	// EventAdmitted: a call has its place in the quota and is sent. Wait is how long it waited.
+	// EventAdmitted: a call has its place in the quota and is sent. Wait and Charged are set.
 	EventAdmitted EventKind = "admitted"
 	// EventRefused: a call was not sent. Err says why.
 	EventRefused EventKind = "refused"
 	// EventAnswered: the headers of an answer are there. Status is set.
 	EventAnswered EventKind = "answered"
-	// EventProblem: the provider did not answer a call as asked. Problem says why, and
-	// Until how long its model pauses, if it does.
+	// EventProblem: the provider did not answer a call as asked. Status and Problem are set,
+	// and Until, if the model pauses.
 	EventProblem EventKind = "problem"
-	// EventRetry: a call is sent again, after EventProblem or a failure (Err).
+	// EventRetry: a call is to be sent again. Problem or Err says why. EventAdmitted follows,
+	// if there is room in time.
 	EventRetry EventKind = "retry"
-	// EventSettled: it is known what a call counts as, and that is charged. It is the last
-	// event of what was admitted.
+	// EventSettled: the last charge of a call. Settled, Source and Reported are set, and Err where
+	// there is no answer. It is the last event of each admission.
 	EventSettled EventKind = "settled"
 )
 
@@ -51,8 +52,8 @@ type Event struct {
 	Stream    bool   // the answer was asked for as a stream
 	Attempt   int    // 0 at first, 1 for the first retry of Transport.Retry
 
-	Wait     time.Duration   // how long the call waited for its place
-	Charged  ratelimit.Usage // what was charged at admission
+	Wait     time.Duration   // how long the call waited for its place, and for its retry
+	Charged  ratelimit.Usage // what was charged at admission; zero before
 	Status   int             // of the answer; 0 when there was none
 	Settled  ratelimit.Usage // what was charged at last, as the provider counts
 	Source   Source          // what that comes from

@@ -22,6 +22,7 @@ type flight struct {
 	hides       bool // the chunk with the usage is not for the caller
 	reservation *ratelimit.Reservation
 	charged     ratelimit.Usage
+	began       time.Time            // of a retry, when the try before had failed; zero else
 	counted     ratelimit.ModelStats // when it was sent, it included
 
 	sent         time.Time

@@ -26,6 +26,8 @@ const (
 	Rejected
 	// Failed is a provider that failed: another status from 500 on.
 	Failed
+	// NotSent is a call that a Transport refused: it has no place in the quota, and was not sent.
+	NotSent
 )
 
 // The errors that a Problem matches with errors.Is, by its kind.
@@ -38,6 +40,8 @@ var (
 	ErrExhausted = errors.New("money or plan used up")
 	// ErrOverloaded matches a Problem of the kind Overloaded.
 	ErrOverloaded = errors.New("overloaded")
+	// ErrNotSent matches a Problem of the kind NotSent. It is ratelimit.ErrNotSent.
+	ErrNotSent = ratelimit.ErrNotSent
 )
 
 // String returns the kind in words, as "rate limited".
@@ -65,12 +69,14 @@ func (k ProblemKind) err() error {
 		return ErrExhausted
 	case Overloaded:
 		return ErrOverloaded
+	case NotSent:
+		return ErrNotSent
 	}
 	return nil
 }
 
 // Problem is why a provider did not answer a call. It is an error that matches
-// ErrRateLimited, ErrDailyQuota, ErrExhausted or ErrOverloaded by its kind. It has nothing
+// ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It has nothing
 // of the call in it, no key and no prompt. See [Classify]; to make one is for tests.
 type Problem struct {
 	Kind ProblemKind
@@ -82,7 +88,8 @@ type Problem struct {
 	// Until is when the day of a DailyQuota ends, or at the latest may end; zero for
 	// other kinds.
 	Until time.Time
-	// Code is the provider's own name of the problem, as "insufficient_quota"; empty when
+	// Code is the provider's own name of the problem, as "insufficient_quota", and of one that is
+	// NotSent the code of the decision, as "rpm_exceeded"; empty when
 	// there is none of at most 64 letters, digits and the signs _ . : and -.
 	Code string
 	// Quota is the quota that was exceeded, as Gemini names it, of at most 128 such
@@ -101,7 +108,11 @@ func (p *Problem) Error() string {
 		return "provider: no problem"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "provider: %v (%d", p.Kind, p.Status)
+	who := "provider"
+	if p.Kind == NotSent {
+		who = "llmhttp"
+	}
+	fmt.Fprintf(&b, "%s: %v (%d", who, p.Kind, p.Status)
 	for _, name := range []string{p.Code, p.Quota} {
 		if name != "" {
 			b.WriteString(" " + name)

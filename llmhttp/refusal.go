@@ -3,6 +3,7 @@ package llmhttp
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -19,7 +20,19 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 	if t.RefuseWithError || !errors.As(err, &limit) {
 		return nil, err
 	}
-	return refusal(f.call.Request, limit, f.adapter.Refusal(limit.Error())), nil
+	return refusal(f.call.Request, limit, f.adapter.Refusal(refusalMessage(limit))), nil
+}
+
+// refusedHeader is in a response of our own, with the code of the decision.
+const refusedHeader = "X-Go-Ratelimit-Refused"
+
+func refusalMessage(limit *ratelimit.LimitError) string {
+	d := &limit.Decision
+	message := fmt.Sprintf("go-ratelimit: the call was not sent: model %q: %s", limit.Model, d.Reason)
+	if d.RetryAfter > 0 && !d.Never {
+		message += fmt.Sprintf(", free in %v", d.RetryAfter.Round(time.Millisecond))
+	}
+	return message
 }
 
 // refusal is a response that SDKs take for one of the provider.
@@ -29,6 +42,7 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 		"Content-Length": {strconv.Itoa(len(body))},
 		// OpenAI's and Anthropic's SDKs look for it before they try again.
 		"X-Should-Retry": {"false"},
+		refusedHeader:    {string(limit.Decision.Code)},
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))

@@ -9,15 +9,18 @@ import (
 	"time"
 )
 
-// Retry says how often a call is sent again that failed, and may be: its body can be sent
-// again, and nothing of an answer was passed on. That is so for calls over a limit or
-// to a provider that is overloaded (429, 503, 529), other failures of the provider (5xx, 408), and
-// connections that broke. Each try waits for its place in the quota.
+// Retry says how often a failed call is sent again: one over a limit (429), to a provider
+// that is overloaded (503, 529) or fails (another 5xx, 408), or whose connection broke. Only
+// calls are whose body can be sent again, and of whose answer the caller got nothing.
+//
+// A try waits as long as the provider said, else half a second, a second, two, up to 16; up
+// to a quarter longer, so that calls do not come back together; and then for its place in the
+// quota. It is not made when the deadline of the request's context comes before.
 type Retry struct {
-	// Max is how often a call is sent again. Zero is never.
+	// Max is how often a call is sent again. Zero or less is never.
 	Max int
 	// MaxDelay is how long the provider may make a call wait before it is sent again; a
-	// refusal that asks for more is passed on. Zero is a minute.
+	// refusal that asks for more is passed on. Zero or less is a minute.
 	MaxDelay time.Duration
 }
 
@@ -40,7 +43,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		return false, next{}
 	}
 	e := Event{Kind: EventRetry, Err: err}
-	delay := time.Second << min(f.attempt, 5) / 2
+	delay, told := time.Second<<min(f.attempt, 5)/2, time.Duration(0)
 	if err == nil {
 		if !mayMend(f.status) {
 			return false, next{}
@@ -53,20 +56,26 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 			return false, next{}
 		}
 		e.Status, e.Problem = f.status, p
-		delay = max(delay, p.RetryAfter)
+		told = p.RetryAfter
 	}
-	delay += rand.N(delay/4 + 1)
 	most := t.Retry.MaxDelay
 	if most <= 0 {
 		most = defaultMaxDelay
 	}
-	if deadline, ok := ctx.Deadline(); delay > most || ok && time.Until(deadline) < delay {
+	if told > most {
+		return false, next{}
+	}
+	delay = max(delay, told)
+	delay += rand.N(delay/4 + 1)
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return false, next{}
 	}
 	again, ok := replay(sent)
 	if !ok {
 		return false, next{}
 	}
+	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
+	t.report(f2, e)
 	wait := time.NewTimer(delay)
 	defer wait.Stop()
 	select {
@@ -75,12 +84,10 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		return false, next{}
 	case <-wait.C:
 	}
-	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, model: f.model, attempt: f.attempt + 1, hides: f.hides}
 	if t.admit(f2) != nil {
 		closeBody(again)
 		return false, next{}
 	}
-	t.report(f2, e)
 	if resp != nil {
 		resp.Body.Close()
 	}

@@ -40,6 +40,8 @@ func TestRetry(t *testing.T) {
 		{"off by default", llmhttp.Retry{}, []answer{limited, ok}, 1, 429, `{}`, false, 0, 0, 0},
 		{"after a 429, as long as it says", llmhttp.Retry{Max: 2}, []answer{limited, ok}, 2, 200, ok.body, false, 0, 2 * time.Second, 3 * time.Second},
 		{"no more often than Max", llmhttp.Retry{Max: 2}, []answer{limited, limited, limited, ok}, 3, 429, `{}`, false, 0, 4 * time.Second, 6 * time.Second},
+		{"as long as MaxDelay", llmhttp.Retry{Max: 1}, []answer{{status: 429, body: `{}`, headers: []string{"Retry-After: 60"}}, ok}, 2, 200, ok.body, false, 0, time.Minute, 75 * time.Second},
+		{"no longer", llmhttp.Retry{Max: 1}, []answer{{status: 429, body: `{}`, headers: []string{"Retry-After: 61"}}, ok}, 1, 429, `{}`, false, 0, 0, 0},
 		{"after a 500", llmhttp.Retry{Max: 2}, []answer{{status: 500, body: "oops"}, ok}, 2, 200, ok.body, false, 0, 500 * time.Millisecond, time.Second},
 		{"after a 529", llmhttp.Retry{Max: 2}, []answer{{status: 529, body: "{}"}, ok}, 2, 200, ok.body, false, 0, time.Second, 2 * time.Second},
 		{"after a connection that broke", llmhttp.Retry{Max: 2}, []answer{{err: broke}, ok}, 2, 200, ok.body, false, 0, 500 * time.Millisecond, time.Second},
@@ -50,19 +52,23 @@ func TestRetry(t *testing.T) {
 		{"not when the context ends before", llmhttp.Retry{Max: 2}, []answer{limited, ok}, 1, 429, `{}`, false, time.Second, 0, 0},
 		{"not a body that is gone", llmhttp.Retry{Max: 2}, []answer{limited, ok}, 1, 429, `{}`, true, 0, 0, 0},
 		{"a long refusal is passed on whole", llmhttp.Retry{Max: 1}, []answer{{status: 400, body: strings.Repeat("x", 200_000)}}, 1, 400, strings.Repeat("x", 200_000), false, 0, 0, 0},
-		{"also when it was looked at", llmhttp.Retry{Max: 1, MaxDelay: 1}, []answer{{status: 500, body: strings.Repeat("x", 200_000)}}, 1, 500, strings.Repeat("x", 200_000), false, 0, 0, 0},
+		{"also when it was looked at", llmhttp.Retry{Max: 1}, []answer{{status: 500, body: strings.Repeat("x", 200_000)}}, 1, 500, strings.Repeat("x", 200_000), false, 100 * time.Millisecond, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
 				var events []llmhttp.EventKind
+				var waited time.Duration
 				calls := 0
 				limit := int64(0)
 				if test.noReplay {
 					limit = 10
 				}
 				tr := &llmhttp.Transport{Limiter: rl, Retry: test.retry, MaxBody: limit,
-					OnEvent: func(e llmhttp.Event) { events = append(events, e.Kind) },
+					OnEvent: func(e llmhttp.Event) {
+						events = append(events, e.Kind)
+						waited += e.Wait
+					},
 					Base: base(func(req *http.Request) (*http.Response, error) {
 						body, _ := io.ReadAll(req.Body)
 						req.Body.Close()
@@ -106,6 +112,9 @@ func TestRetry(t *testing.T) {
 				}
 				if took < test.least || took > max(test.most, time.Millisecond) {
 					t.Errorf("it took %v, want %v to %v", took, test.least, test.most)
+				}
+				if waited != took {
+					t.Errorf("the events tell that it waited %v of %v", waited, took)
 				}
 				s := rl.Stats("m")
 				if s.RPM != test.calls || s.InFlight != 0 {

@@ -37,18 +37,19 @@ type Transport struct {
 	// minutes at most for the headers of an answer.
 	Base http.RoundTripper
 
-	// Limiter says when there is room. It must be set.
+	// Limiter says when there is room. It must be set: without it every call fails.
 	Limiter *ratelimit.RateLimiter
 
 	// Estimate returns what a call will count as, before it is sent. Nil is a rule:
 	//
 	// The prompt is a token for four bytes of all strings and keys in the body, and a
-	// thousand for each image, sound or file. Of a body over MaxBody it is a token for four bytes of it.
-	// The output is a quarter more than the most that the model wrote lately (1,000 tokens
-	// before the first answer), and no more than the request allows. By the provider's rule,
-	// at OpenAI's API both together are at least what the request allows as output, and at Gemini's
-	// the output is nothing. An estimate that is larger than the quota itself is
-	// taken for the quota.
+	// thousand for each image, sound or file. Of a body over MaxBody it is a token for four
+	// bytes of it. The output is a quarter more than the most that the model wrote lately,
+	// 1,000 tokens before its first answer, and no more than the request allows.
+	//
+	// Then the provider's rule: at OpenAI's API both together are at least the max_tokens of
+	// the request, and for embeddings and at Gemini's the output is zero. An estimate that is
+	// larger than the quota itself is taken for the quota.
 	//
 	// What Estimate returns is taken as it is: a call that can never fit is refused.
 	Estimate func(*Call) (promptTokens, outputTokens int)
@@ -58,7 +59,7 @@ type Transport struct {
 	Model func(*Call) string
 
 	// MaxWait is how long a call may wait for room; longer is refused, at once where that
-	// can be told. Zero is as long as the request's context allows.
+	// can be told. Zero or less is as long as the request's context allows.
 	MaxWait time.Duration
 
 	// Retry sends calls again that the provider refused for a while. The zero value is
@@ -70,9 +71,11 @@ type Transport struct {
 	OnEvent func(Event)
 
 	// RefuseWithError returns a *ratelimit.LimitError for a call that is refused, which
-	// errors.As finds in the SDK's error. False, the default, answers with a response of
-	// status 429 in the provider's form that says not to try again (x-should-retry):
-	// SDKs try again when there is an error.
+	// errors.As finds in the SDK's error. SDKs try again when there is an error: turn that
+	// off, or each call is refused three times, and with a deadline the SDK may return that
+	// of the context alone. False, the default, answers with a response of status 429 in
+	// the provider's form that says not to try again (x-should-retry), and is NotSent to
+	// [Classify].
 	RefuseWithError bool
 
 	// AddStreamUsage asks for the usage of OpenAI's completions that are streamed
@@ -88,16 +91,17 @@ type Transport struct {
 
 	// Margin is how much later than it was written a request may come to the provider's count. The
 	// charge is dated that much later, or to the headers of the answer if they come
-	// sooner. Zero, the default, is 250 ms; a negative one is none.
+	// sooner. Zero, the default, is 250 ms; a negative one is none. Config.Margin of the limiter is not
+	// needed beside it.
 	Margin time.Duration
 
 	// MaxBody is how many bytes of a request's body are read to find out what it asks for. Of a
 	// larger one the estimate comes from its size, and the model must be named in what was read. A
-	// body without GetBody is held in memory up to this size. Zero, the default, is 16 MiB.
+	// body without GetBody is held in memory up to this size. Zero or less is 16 MiB.
 	MaxBody int64
 
 	// MaxIdle is after how long without a Read an answer's body that was never closed
-	// is settled. Zero, the default, is ten minutes.
+	// is settled. Zero or less is ten minutes.
 	MaxIdle time.Duration
 
 	// AllowRedirects follows redirects to another scheme, host or port. False, the default,
@@ -185,7 +189,7 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // It returns the response and the errors of Base as they are. Its own errors wrap that of
 // the request's context, when that ended while the call waited; are or wrap a
 // *ratelimit.LimitError with RefuseWithError; are a *[RedirectError]; or wrap
-// ratelimit.ErrClosed or ratelimit.ErrInvalidTokens. The request's body is closed on
+// ratelimit.ErrClosed, where the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is closed on
 // every path. It is safe for concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Limiter == nil {
@@ -258,7 +262,6 @@ func (t *Transport) admit(f *flight) error {
 		prompt, output = fit(&d.Stats, prompt, output)
 		reservation, d = t.Limiter.Reserve(model, prompt, output)
 	}
-	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	f.counted = d.Stats
 	f.counted.RPM++
 	f.counted.RPD++
@@ -266,17 +269,22 @@ func (t *Transport) admit(f *flight) error {
 	f.counted.OTPM += output
 	f.counted.TPM += prompt + output
 	f.counted.TPD += prompt + output
-	var wait time.Duration
+	began := f.began
 	if !d.Allowed {
-		began := time.Now()
+		if began.IsZero() {
+			began = time.Now()
+		}
 		var err error
 		if reservation, err = t.wait(ctx, model, prompt, output); err != nil {
 			return err
 		}
-		wait = time.Since(began)
 		f.counted = t.Limiter.Stats(model)
 	}
-	f.reservation = reservation
+	var wait time.Duration
+	if !began.IsZero() {
+		wait = time.Since(began)
+	}
+	f.reservation, f.charged = reservation, ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
 	return nil
 }

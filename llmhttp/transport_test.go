@@ -353,6 +353,15 @@ func TestRefusal(t *testing.T) {
 				t.Errorf("events: %+v", events)
 			}
 
+			resp.Body = io.NopCloser(strings.NewReader(text))
+			problem := llmhttp.Classify(resp)
+			if !errors.Is(problem, ratelimit.ErrNotSent) || problem.Code != "rpm_exceeded" || problem.RetryAfter < 59*time.Second || problem.RetryAfter > time.Minute+time.Millisecond {
+				t.Errorf("it is classified as %v", problem)
+			}
+			if events[0].Charged != (ratelimit.Usage{}) {
+				t.Errorf("charged %+v", events[0].Charged)
+			}
+
 			tr.RefuseWithError = true
 			_, err = (&http.Client{Transport: tr}).Post("http://llm.test"+test.path, "application/json", strings.NewReader(test.body))
 			var limit *ratelimit.LimitError

@@ -20,7 +20,8 @@ type Value struct {
 	// it, so that of {"choices":[{"delta":{"content":"Hi"}}]} the string has the path
 	// "choices.delta.content". It is empty for the outermost value, and nil for one that
 	// cannot be named: below a key that is longer than 64 bytes, has an escape or a dot in it, or
-	// deeper than 16 levels. It is valid until the method that was given it returns.
+	// deeper than 16 levels; adapters are not told of those. It is valid until the method
+	// that was given it returns.
 	Path []byte
 	Kind Kind
 	// Text is the value as it was written, without quotes and with its escapes: of
