@@ -10,7 +10,7 @@ import (
 )
 
 func TestProblem(t *testing.T) {
-	sentinels := []error{ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded}
+	sentinels := []error{ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded, ErrNotSent}
 	tests := []struct {
 		problem Problem
 		text    string
@@ -26,7 +26,8 @@ func TestProblem(t *testing.T) {
 		{Problem{Kind: Rejected, Status: 400}, "provider: rejected (400)", nil},
 		{Problem{Kind: Failed, Status: 500, RetryAfter: time.Second}, "provider: failed (500), again in 1s", nil},
 		{Problem{}, "provider: unknown problem (0)", nil},
-		{Problem{Kind: Failed + 1}, "provider: unknown problem (0)", nil},
+		{Problem{Kind: NotSent, Status: 429, Code: "rpm_exceeded", RetryAfter: time.Second}, "llmhttp: call was not sent (429 rpm_exceeded), again in 1s", ErrNotSent},
+		{Problem{Kind: NotSent + 1}, "provider: unknown problem (0)", nil},
 	}
 	for _, test := range tests {
 		err := fmt.Errorf("call: %w", &test.problem)

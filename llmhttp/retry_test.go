@@ -117,7 +117,7 @@ func TestRetry(t *testing.T) {
 					t.Errorf("the events tell that it waited %v of %v", waited, took)
 				}
 				s := rl.Stats("m")
-				if s.RPM != test.calls || s.InFlight != 0 {
+				if s.RPD != test.calls || s.InFlight != 0 {
 					t.Errorf("charged %+v", s)
 				}
 				if events[len(events)-1] != llmhttp.EventSettled {
