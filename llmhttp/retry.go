@@ -76,6 +76,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 	}
 	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
 	t.report(f2, e)
+	f.finish(false) // its slot may be the one that the next try waits for
 	wait := time.NewTimer(delay)
 	defer wait.Stop()
 	select {

@@ -127,3 +127,25 @@ func TestRetry(t *testing.T) {
 		})
 	}
 }
+
+// A try does not wait for the slot of the one before, however long the answer to that is.
+func TestRetryWithOneSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
+		calls := 0
+		tr := &llmhttp.Transport{Limiter: rl, Retry: llmhttp.Retry{Max: 1}, Base: base(func(req *http.Request) (*http.Response, error) {
+			if calls++; calls == 1 {
+				return response(req, 500, strings.Repeat("x", 1<<20)), nil
+			}
+			return response(req, 200, `{}`), nil
+		})}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m"}`))
+		resp, err := tr.RoundTrip(req)
+		if err != nil || resp.StatusCode != 200 {
+			t.Fatalf("got %v, %v", resp, err)
+		}
+		readAll(t, resp)
+	})
+}
