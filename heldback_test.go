@@ -19,8 +19,11 @@ func TestPruneDropsWhatIsNotHeldBack(t *testing.T) {
 		rl.Observe("m", ProviderLimits{RPM: ProviderLimit{HasRemaining: true}})
 		rl.Observe("n", ProviderLimits{RPM: ProviderLimit{HasRemaining: true, Reset: time.Second}})
 		for after, want := range []int{2, 1, 1, 1, 1, 1, 0} {
-			if len(rl.held) != want {
-				t.Errorf("after %d prunes something of %d models is held back, want %d", after, len(rl.held), want)
+			rl.mu.RLock()
+			held := len(rl.held)
+			rl.mu.RUnlock()
+			if held != want {
+				t.Errorf("after %d prunes something of %d models is held back, want %d", after, held, want)
 			}
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
