@@ -71,6 +71,7 @@ func TestBaseMisbehaves(t *testing.T) {
 			if !settlesDown(rl) {
 				t.Error("the slot is not free again")
 			}
+			runtime.KeepAlive(tr)
 		})
 	}
 }
@@ -96,6 +97,7 @@ func TestOnEventPanics(t *testing.T) {
 			if !panicked || !settlesDown(rl) {
 				t.Errorf("panicked: %t; %+v", panicked, rl.Stats("m"))
 			}
+			runtime.KeepAlive(tr)
 		})
 	}
 }
