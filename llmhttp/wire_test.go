@@ -1,0 +1,193 @@
+package llmhttp_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+)
+
+// Over real connections the answer comes as it does without the Transport, and its usage is read.
+func TestOverTheWire(t *testing.T) {
+	const usage = `{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}`
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		answer := sse(`{"choices":[{"delta":{"content":"`+strings.Repeat("Hello ", 2000)+`"}}]}`, usage, "[DONE]")
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Trailer", "X-Digest")
+		w.Header().Set("Date", "Mon, 02 Jan 2006 15:04:05 GMT")
+		var out io.Writer = w
+		if r.Header.Get("X-Zip") != "" && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			defer z.Close()
+			out = z
+		}
+		for len(answer) > 0 {
+			n := min(len(answer), 1000)
+			io.WriteString(out, answer[:n])
+			w.(http.Flusher).Flush()
+			answer = answer[n:]
+		}
+		w.Header().Set("X-Digest", "abc")
+	})
+	for _, h2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(handler)
+		server.EnableHTTP2 = h2
+		server.StartTLS()
+		defer server.Close()
+		for _, zip := range []string{"", "1"} {
+			t.Run(fmt.Sprintf("HTTP/2 %t, gzip %q", h2, zip), func(t *testing.T) {
+				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000, MaxInFlight: 1})
+				var got [2]string
+				plain := server.Client().Transport
+				for i, rt := range []http.RoundTripper{plain, &llmhttp.Transport{Limiter: rl, Base: plain}} {
+					req, _ := http.NewRequestWithContext(t.Context(), "POST", server.URL+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`))
+					req.Header.Set("X-Zip", zip)
+					resp, err := rt.RoundTrip(req)
+					if err != nil {
+						t.Fatal(err)
+					}
+					body := readAll(t, resp)
+					if resp.Request != req && rt != plain {
+						t.Errorf("%T: Response.Request is another", rt)
+					}
+					got[i] = fmt.Sprint(resp.Status, resp.Proto, resp.Header, resp.ContentLength, resp.TransferEncoding, resp.Uncompressed, resp.Trailer, resp.TLS != nil, body)
+				}
+				if got[0] != got[1] {
+					t.Errorf("through it comes\n%.500s\nwithout it\n%.500s", got[1], got[0])
+				}
+				if s := rl.Stats("m"); s.ITPM != 11 || s.OTPM != 7 || s.InFlight != 0 || s.RPM != 1 {
+					t.Errorf("charged %+v", s)
+				}
+			})
+		}
+	}
+}
+
+// A connection that was upgraded works both ways.
+func TestUpgrade(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(rw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		rw.Flush()
+		for {
+			line, err := rw.ReadString('\n')
+			if err != nil {
+				return
+			}
+			io.WriteString(rw, "echo "+line)
+			rw.Flush()
+		}
+	}))
+	defer server.Close()
+	for _, path := range []string{"/v1/responses", "/v1/realtime"} {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
+		tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: true, Retry: llmhttp.Retry{Max: 2}}
+		defer tr.CloseIdleConnections()
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", server.URL+path, strings.NewReader(`{"model":"m","stream":true}`))
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "echo")
+		resp, err := (&http.Client{Transport: tr}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, ok := resp.Body.(io.ReadWriteCloser)
+		if !ok || resp.StatusCode != 101 {
+			t.Fatalf("%s: %d with a %T", path, resp.StatusCode, resp.Body)
+		}
+		lines := bufio.NewReader(conn)
+		for i := range 3 {
+			fmt.Fprintf(conn, "%d\n", i)
+			if line, err := lines.ReadString('\n'); line != fmt.Sprintf("echo %d\n", i) {
+				t.Errorf("%s: got %q, %v", path, line, err)
+			}
+		}
+		conn.Close()
+		if s := rl.Stats("m"); s.InFlight != 0 {
+			t.Errorf("%s: %+v", path, s)
+		}
+	}
+}
+
+// Closed or cancelled while it is read, by another goroutine, a stream is settled once.
+func TestEndedWhileRead(t *testing.T) {
+	before := runtime.NumGoroutine()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		for {
+			if _, err := io.WriteString(w, sse(`{"choices":[{"delta":{"content":"`+strings.Repeat("x", rand.IntN(3000))+`"}}]}`)); err != nil || r.Context().Err() != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+		}
+	}))
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 50})
+	var admitted, settled atomic.Int64
+	tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: true, OnEvent: func(e llmhttp.Event) {
+		switch e.Kind {
+		case llmhttp.EventAdmitted:
+			admitted.Add(1)
+		case llmhttp.EventSettled:
+			settled.Add(1)
+			if e.Settled.OutputTokens == 0 {
+				t.Errorf("%+v", e)
+			}
+		}
+	}}
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			for range 4 {
+				ctx, cancel := context.WithCancel(t.Context())
+				req, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`))
+				resp, err := tr.RoundTrip(req)
+				if err != nil {
+					t.Error(err)
+					cancel()
+					return
+				}
+				end := cancel
+				if i%2 == 0 {
+					end = func() { resp.Body.Close() }
+				}
+				time.AfterFunc(rand.N(5*time.Millisecond), end)
+				io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	tr.CloseIdleConnections()
+	server.Close()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		n := runtime.NumGoroutine()
+		if n <= before && settled.Load() == admitted.Load() && rl.Stats("m").InFlight == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d admitted, %d settled, %d goroutines, %d before", admitted.Load(), settled.Load(), n, before)
+		}
+	}
+}
