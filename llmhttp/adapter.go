@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Call is a call to a model, as its request tells it.
@@ -37,7 +39,15 @@ type Call struct {
 	// Free reports that the call does not count towards the quota of its model.
 	Free bool
 
-	choices int // how many answers are asked for at once; zero for one
+	choices int  // how many answers are asked for at once; zero for one
+	inPath  bool // the model is named in the path, whatever the body says
+}
+
+// setModel takes over the model that the body names, of several the last, as servers do.
+func (c *Call) setModel(v Value) {
+	if !c.inPath {
+		c.Model = v.text()
+	}
 }
 
 // answers is how many answers the call asks for.
@@ -147,12 +157,35 @@ func (v *Value) text() string {
 	if bytes.IndexByte(v.Text, '\\') < 0 {
 		return string(v.Text)
 	}
-	var s string
-	if json.Unmarshal(slices.Concat([]byte{'"'}, v.Text, []byte{'"'}), &s) != nil {
-		return ""
+	// Text may end within an escape.
+	for cut := 0; cut < len(`\u0000`) && cut <= len(v.Text); cut++ {
+		var s string
+		if json.Unmarshal(slices.Concat([]byte{'"'}, v.Text[:len(v.Text)-cut], []byte{'"'}), &s) == nil {
+			return s
+		}
 	}
-	return s
+	return ""
 }
+
+// mostName is how many bytes of the name of a model count.
+const mostName = 256
+
+// modelName makes of what a request names one that can be shown and kept: without control
+// characters, and of limited length.
+func modelName(s string) string {
+	if len(s) > mostName {
+		s = s[:mostName]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+}
+
+// atMost is a number of tokens that is no larger than can be.
+func atMost(n int64) int { return int(min(n, mostTokens, math.MaxInt)) }
 
 // isTrue reports whether the value is true.
 func (v *Value) isTrue() bool { return v.Kind == Bool && bytes.Equal(v.Text, []byte("true")) }

@@ -28,7 +28,8 @@ func (anthropic) Match(req *http.Request, call *Call) bool {
 		if !ok || method != "rawPredict" && method != "streamRawPredict" || !strings.Contains(path, "/publishers/anthropic/") {
 			return false
 		}
-		call.Operation, call.Model = "messages", model
+		call.Operation, call.Model, call.inPath = "messages", model, true
+		call.Free = model == "count-tokens"
 	}
 	return true
 }
@@ -36,9 +37,7 @@ func (anthropic) Match(req *http.Request, call *Call) bool {
 func (anthropic) Request(call *Call, v Value) {
 	switch string(v.Path) {
 	case "model":
-		if call.Model == "" {
-			call.Model = v.text()
-		}
+		call.setModel(v)
 	case "max_tokens":
 		if n, ok := tokens(v); ok {
 			call.MaxOutput = n

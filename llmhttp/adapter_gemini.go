@@ -30,7 +30,7 @@ func (gemini) Match(req *http.Request, call *Call) bool {
 	default:
 		return false
 	}
-	call.Operation, call.Model = method, model
+	call.Operation, call.Model, call.inPath = method, model, true
 	return true
 }
 

@@ -31,7 +31,7 @@ func (ollama) Match(req *http.Request, call *Call) bool {
 func (ollama) Request(call *Call, v Value) {
 	switch string(v.Path) {
 	case "model":
-		call.Model = v.text()
+		call.setModel(v)
 	case "stream":
 		call.Stream = v.isTrue()
 	case "options.num_predict":

@@ -38,6 +38,7 @@ func (openAI) Match(req *http.Request, call *Call) bool {
 		if rest, ok := strings.CutSuffix(path, o.suffix); ok {
 			call.Operation = o.operation
 			call.Model = deployment(rest)
+			call.inPath = call.Model != ""
 			return true
 		}
 	}
@@ -57,9 +58,7 @@ func deployment(path string) string {
 func (openAI) Request(call *Call, v Value) {
 	switch string(v.Path) {
 	case "model":
-		if call.Model == "" {
-			call.Model = v.text()
-		}
+		call.setModel(v)
 	case "max_completion_tokens", "max_tokens", "max_output_tokens":
 		if n, ok := tokens(v); ok {
 			call.MaxOutput = max(call.MaxOutput, n)
@@ -81,8 +80,8 @@ func (openAI) Estimate(call *Call, promptTokens, outputTokens int) (prompt, outp
 	if call.Operation == embeddings {
 		return promptTokens, 0
 	}
-	n := call.answers()
-	return promptTokens, max(outputTokens*n, call.MaxOutput*n-promptTokens)
+	n := int64(call.answers())
+	return promptTokens, max(atMost(int64(outputTokens)*n), atMost(int64(call.MaxOutput)*n)-promptTokens)
 }
 
 // Marks: "usage" is the name of the field in all operations, and within x_groq.

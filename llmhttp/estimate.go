@@ -23,7 +23,7 @@ func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	}
 	text := call.PromptBytes
 	if call.Partial {
-		text = int(min(call.BodySize, mostTokens))
+		text = atMost(call.BodySize)
 	}
 	prompt := textTokens(text) + call.Media*tokensPerMedia
 	output := t.models.output(f.model)

@@ -1,6 +1,9 @@
 package llmhttp
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -48,7 +51,7 @@ type Event struct {
 	Kind      EventKind
 	Adapter   string // who knew the call, as "openai"
 	Operation string // as "chat.completions"
-	Model     string // by the name that the call had for it
+	Model     string // by the name that it is counted under
 	Stream    bool   // the answer was asked for as a stream
 	Attempt   int    // 0 at first, 1 for the first retry of Transport.Retry
 
@@ -60,14 +63,38 @@ type Event struct {
 	Reported Usage           // what the answer said, as it said it
 	Problem  *Problem        // why the provider did not answer as asked
 	Until    time.Time       // until when the model pauses; zero when it does not
-	Err      error           // why the call was refused, or failed
+	Err      error           // why the call was refused, or failed; its text tells no more than its type
+}
+
+// quietError is the error of a Base, whose text may have an address or a part of an
+// answer in it.
+type quietError struct{ err error }
+
+func (e quietError) Error() string {
+	switch {
+	case errors.Is(e.err, context.Canceled):
+		return context.Canceled.Error()
+	case errors.Is(e.err, context.DeadlineExceeded):
+		return context.DeadlineExceeded.Error()
+	}
+	return fmt.Sprintf("call failed: %T", e.err)
+}
+
+func (e quietError) Unwrap() error { return e.err }
+
+// quiet returns the error for an event.
+func quiet(err error) error {
+	if err == nil || errors.As(err, new(*ratelimit.LimitError)) {
+		return err
+	}
+	return quietError{err}
 }
 
 func (t *Transport) report(f *flight, e Event) {
 	if t.OnEvent == nil {
 		return
 	}
-	e.Adapter, e.Operation, e.Model, e.Stream = f.call.Adapter, f.call.Operation, f.call.Model, f.call.Stream
-	e.Attempt, e.Charged = f.attempt, f.charged
+	e.Adapter, e.Operation, e.Model, e.Stream = f.call.Adapter, f.call.Operation, f.name, f.call.Stream
+	e.Attempt, e.Charged, e.Err = f.attempt, f.charged, quiet(e.Err)
 	t.OnEvent(e)
 }

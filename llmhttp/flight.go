@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptrace"
@@ -18,6 +19,7 @@ type flight struct {
 	transport   *Transport
 	adapter     Adapter
 	call        *Call
+	name        string // under which the model is counted
 	attempt     int
 	hides       bool // the chunk with the usage is not for the caller
 	reservation *ratelimit.Reservation
@@ -36,13 +38,14 @@ type flight struct {
 
 	mu      sync.Mutex
 	stage   stage
-	written bool        // the whole request was
-	dated   bool        // the charge is where the provider counts it at the latest
-	arrival setting     // when the charge is dated
-	idle    setting     // when it is looked whether the answer is read
-	unhook  func() bool // from the end of the request's context
-	reads   int         // of the body
-	readWas int         // when that was last looked at
+	written bool         // the whole request was
+	dated   bool         // the charge is where the provider counts it at the latest
+	arrival setting      // when the charge is dated
+	idle    setting      // when it is looked whether the answer is read
+	unhook  func() bool  // from the end of the request's context
+	inRead  atomic.Int32 // how many Reads of the body are on
+	reads   int          // that have ended
+	readWas int          // when that was last looked at
 	watch   *stream
 	usage   Usage
 	status  int
@@ -75,14 +78,28 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	t.arrivals.set(&f.arrival)
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wrote
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
-	if _, traces := base.(*http.Transport); !traces && send.Body != nil && send.Body != http.NoBody {
-		// http.Transport tells what it writes. It would send the headers of a body that it
-		// does not know in a packet of their own, which takes half as long as the call.
-		req.Body = &sentBody{send.Body, f}
+	if _, known := base.(*http.Transport); !known {
+		// http.Transport tells what it writes, and leaves headers alone. It would send the
+		// headers of a body that it does not know in a packet of their own, which takes
+		// half as long as the call.
+		req.Header = send.Header.Clone()
+		if send.Body != nil && send.Body != http.NoBody {
+			req.Body = &sentBody{send.Body, f}
+		}
 	}
+	returned := false
+	defer func() {
+		if !returned { // Base panicked
+			f.land()
+			f.finish(false)
+		}
+	}()
 	resp, err := base.RoundTrip(req)
-	t.models.land(f)
-	f.arrive()
+	returned = true
+	f.land()
+	if err == nil && resp == nil {
+		err = errors.New("llmhttp: Base returned neither a response nor an error")
+	}
 	if err != nil {
 		f.fail(err)
 		return nil, err
@@ -90,6 +107,12 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	resp.Request = f.call.Request
 	f.answer(resp)
 	return resp, nil
+}
+
+// land notes that there is an answer or will be none.
+func (f *flight) land() {
+	f.transport.models.land(f)
+	f.arrive()
 }
 
 // sentBody notes that a request was begun to be sent.
@@ -131,7 +154,7 @@ func (f *flight) date() {
 // look settles the flight when nobody has read the answer since the last look.
 func (f *flight) look() {
 	f.mu.Lock()
-	idle := f.reads == f.readWas
+	idle := f.reads == f.readWas && f.inRead.Load() == 0
 	f.readWas = f.reads
 	if !idle && f.stage == reading {
 		f.transport.idles.set(&f.idle)
@@ -185,7 +208,7 @@ func (f *flight) answer(resp *http.Response) {
 	if f.status < 300 && !encoded(resp.Header) {
 		f.watch = newStream(f.adapter.Marks(), f.tell)
 	}
-	hides := f.hides && f.watch != nil && isEventStream(resp.Header)
+	hides := f.hides && f.watch != nil && !isJSON(resp.Header)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		f.finish(true)
 		return
@@ -199,7 +222,13 @@ func (f *flight) answer(resp *http.Response) {
 	f.mu.Unlock()
 	f.body = resp.Body
 	resp.Body = (*watchedBody)(f)
+	if f.header != nil && resp.ContentLength > 0 && resp.ContentLength <= headSize {
+		// What kind of problem it is says whether others should go on calling.
+		f.peek(resp)
+	}
 	if hides {
+		resp.ContentLength = -1
+		resp.Header.Del("Content-Length")
 		resp.Body = newHidingBody(resp.Body)
 	}
 }
@@ -210,8 +239,8 @@ func encoded(h http.Header) bool {
 	return e != "" && !strings.EqualFold(e, "identity")
 }
 
-func isEventStream(h http.Header) bool {
-	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "text/event-stream")
+func isJSON(h http.Header) bool {
+	return strings.HasPrefix(strings.ToLower(h.Get("Content-Type")), "application/json")
 }
 
 func (f *flight) tell(v Value) {
@@ -224,7 +253,9 @@ func (f *flight) tell(v Value) {
 type watchedBody flight
 
 func (b *watchedBody) Read(p []byte) (int, error) {
+	b.inRead.Add(1)
 	n, err := b.body.Read(p)
+	b.inRead.Add(-1)
 	(*flight)(b).see(p[:n], err)
 	return n, err
 }

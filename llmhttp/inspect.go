@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -51,9 +50,11 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	in.scan = newScanner(in.tell)
 	defer in.scan.release()
 	size, send, err := int64(0), req, error(nil)
+	copied := false
 	if req.GetBody != nil {
-		size, err = in.readCopy(req.GetBody, t.maxBody())
-	} else {
+		size, copied, err = in.readCopy(req.GetBody, t.maxBody())
+	}
+	if !copied {
 		send, size, err = in.readAhead(req, t.maxBody())
 	}
 	if err != nil {
@@ -69,17 +70,19 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	}
 	in.scan.end()
 	call.PromptBytes = in.scan.strings - in.hidden
+	call.Model = modelName(call.Model)
 	return send, nil
 }
 
-// readCopy reads a copy of the body, up to a byte more than most.
-func (in *inspection) readCopy(getBody func() (io.ReadCloser, error), most int64) (size int64, err error) {
+// readCopy reads a copy of the body, up to a byte more than most, if there is one.
+func (in *inspection) readCopy(getBody func() (io.ReadCloser, error), most int64) (size int64, ok bool, err error) {
 	body, err := getBody()
 	if err != nil {
-		return 0, err
+		return 0, false, nil
 	}
 	defer body.Close()
-	return in.read(body, most, nil)
+	size, err = in.read(body, most, nil)
+	return size, true, err
 }
 
 // readAhead reads the body itself, up to a byte more than most, and keeps what it read.
@@ -110,7 +113,7 @@ func (in *inspection) read(body io.Reader, most int64, keep *bytes.Buffer) (size
 			keep.Write(piece[:n])
 		}
 		size += int64(n)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return size, nil
 		}
 		if err != nil {

@@ -29,7 +29,7 @@ func (f *flight) listen(h http.Header) {
 	case f.status >= 400:
 		f.header = h.Clone()
 		f.problem = classify(f.status, f.header, nil, f.host(), now)
-		if f.problem.RetryAfter > 0 {
+		if f.problem.RetryAfter > 0 && h.Get("X-Should-Retry") != "false" {
 			// Otherwise the body may still tell how long, or that waiting is no use.
 			f.until = f.cool(f.problem, now)
 		}
@@ -64,7 +64,7 @@ func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
 	models := &f.transport.models
 	l.SentAt, l.Counted = f.sent, f.counted
 	l.UncountedRequests, l.Uncounted = models.uncounted(f.model, now.Add(-f.transport.margin()))
-	f.transport.Limiter.Observe(f.call.Model, l)
+	f.transport.Limiter.Observe(f.name, l)
 }
 
 // cool pauses the model when it has a problem which time mends, and returns until when; the
@@ -95,6 +95,6 @@ func (f *flight) cool(p *Problem, now time.Time) time.Time {
 		d += rand.N(most)
 	}
 	until := now.Add(d)
-	t.Limiter.Cooldown(f.call.Model, until)
+	t.Limiter.Cooldown(f.name, until)
 	return until
 }

@@ -62,8 +62,15 @@ func (m *models) output(known *model) int {
 	return firstOutput
 }
 
+// mostLearned is more than any model writes in an answer. What is larger is a mistake that
+// would make all calls wait.
+const mostLearned = 1 << 20
+
 // learn notes how many tokens a model wrote.
 func (m *models) learn(known *model, output int) {
+	if output > mostLearned {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !known.learned {

@@ -10,7 +10,7 @@ import (
 // RedirectError says that an answer pointed to another scheme, host or port, and was not
 // followed: see Transport.AllowRedirects.
 type RedirectError struct {
-	From, To string // scheme, host and port, without path and query
+	From, To string // scheme, host and port, without path and query; From may be "unknown"
 }
 
 // Error names the two.
@@ -23,7 +23,10 @@ func (e *RedirectError) Error() string {
 func foreignRedirect(req *http.Request) error {
 	first := req
 	// A client follows a few; whoever chains more by hand means something else.
-	for hops := 0; first.Response != nil && first.Response.Request != nil && hops < 100; hops++ {
+	for hops := 0; first.Response != nil && hops < 100; hops++ {
+		if first.Response.Request == nil {
+			return &RedirectError{From: "unknown", To: origin(req.URL)}
+		}
 		first = first.Response.Request
 	}
 	if first == req {

@@ -14,7 +14,7 @@ import (
 // calls are whose body can be sent again, and of whose answer the caller got nothing.
 //
 // A try waits as long as the provider said, else half a second, a second, two, up to 16; up
-// to a quarter longer, so that calls do not come back together; and then for its place in the
+// to a quarter longer, a second at most, so that calls do not come back together; and then for its place in the
 // quota. It is not made when the deadline of the request's context comes before.
 type Retry struct {
 	// Max is how often a call is sent again. Zero or less is never.
@@ -35,7 +35,7 @@ type next struct {
 // retry decides whether a call is sent once more, and waits until then. If not, what there
 // is of the last try is as it was.
 func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, err error) (bool, next) {
-	if f.attempt >= t.Retry.Max || sent.Body != nil && sent.Body != http.NoBody && sent.GetBody == nil {
+	if f.attempt >= t.Retry.Max || resp != nil && resp.Header.Get("X-Should-Retry") == "false" || sent.Body != nil && sent.Body != http.NoBody && sent.GetBody == nil {
 		return false, next{}
 	}
 	ctx := f.call.Request.Context()
@@ -66,7 +66,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		return false, next{}
 	}
 	delay = max(delay, told)
-	delay += rand.N(delay/4 + 1)
+	delay += rand.N(min(delay/4, mostJitter) + 1)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return false, next{}
 	}
@@ -74,7 +74,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 	if !ok {
 		return false, next{}
 	}
-	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
+	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
 	t.report(f2, e)
 	f.finish(false) // its slot may be the one that the next try waits for
 	wait := time.NewTimer(delay)
@@ -89,7 +89,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		closeBody(again)
 		return false, next{}
 	}
-	if resp != nil {
+	if resp != nil && resp.Body != nil {
 		resp.Body.Close()
 	}
 	return true, next{f2, again}
@@ -115,6 +115,9 @@ func replay(sent *http.Request) (*http.Request, bool) {
 
 // peek reads the beginning of an answer and puts it back.
 func (f *flight) peek(resp *http.Response) {
+	if resp.Body == nil {
+		return
+	}
 	head, err := io.ReadAll(io.LimitReader(resp.Body, headSize))
 	f.peeked = head
 	rest := io.Reader(resp.Body)

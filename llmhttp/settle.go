@@ -13,10 +13,11 @@ func (f *flight) finish(whole bool) {
 	f.stage = settled
 	text := 0
 	if f.watch != nil {
-		if whole {
-			f.watch.end()
-		}
 		whole = whole || f.watch.done()
+		f.watch.end()
+		if f.watch.broken() {
+			whole, f.usage.Partial = false, true
+		}
 		text = textTokens(f.watch.text())
 		f.watch.release()
 		f.watch = nil
@@ -46,6 +47,9 @@ func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Sou
 		return f.charged, SourceEstimate
 	}
 	seen := f.usage
+	if most := max(mostText, f.call.MaxOutput); !seen.Known && text > most {
+		seen.Anomalies++
+	}
 	if seen.Anomalies > 0 {
 		f.transport.anomalies.Add(int64(seen.Anomalies))
 		return f.charged, SourceEstimate
@@ -76,13 +80,22 @@ func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Sou
 
 // kept is how many tokens the provider charged when the call arrived and does not give back.
 func (f *flight) kept() int {
-	host := f.host()
-	if !f.transport.NoRefund && !isHost(host, "openai.com") && !isHost(host, "azure.com") || f.transport.Estimate != nil {
+	if f.transport.Estimate != nil || !f.transport.NoRefund && !f.keeps() {
 		return 0
 	}
-	allowed := min(f.call.MaxOutput, mostTokens) * f.call.answers()
+	allowed := atMost(int64(f.call.MaxOutput) * int64(f.call.answers()))
 	return min(max(f.charged.PromptTokens, allowed), f.charged.PromptTokens+f.charged.OutputTokens)
 }
+
+// keeps reports whether the provider is known to give nothing back.
+func (f *flight) keeps() bool {
+	host := f.host()
+	return f.call.Adapter == openAI{}.Name() && (isHost(host, "openai.com") || isHost(host, "azure.com"))
+}
+
+// mostText is more tokens of text than any answer has. Where there are more and no usage,
+// it is no answer.
+const mostText = mostLearned
 
 // overloaded reports whether the provider refused the call because it has too much to
 // do, and so did nothing for it.

@@ -35,8 +35,7 @@ type stream struct {
 	whole []byte // a part of the piece
 	carry []byte
 
-	// written is how many bytes of text the events so far have, or the string that the end of JSON cut off.
-	written int  // bytes of text in the events so far
+	written int  // bytes of text in the events so far, or of the string that the end of JSON cut off
 	last    bool // an event said that no more come
 }
 
@@ -63,6 +62,10 @@ func (s *stream) text() int {
 	}
 	return s.written
 }
+
+// broken reports, after end, that the JSON of the body, or of the last event that was
+// looked at, was not whole.
+func (s *stream) broken() bool { return s.scanner.bad() }
 
 // release gives back what the stream needs no more. It must not be used afterwards.
 func (s *stream) release() { s.scanner.release() }

@@ -11,8 +11,8 @@ import (
 // askUsage returns a copy of a streamed chat completion that asks for its usage, too. It
 // leaves a body alone that it does not understand, or that says include_usage itself.
 func askUsage(req *http.Request) (*http.Request, bool) {
-	if req.GetBody == nil {
-		return nil, false
+	if req.GetBody == nil || req.Header.Get("Accept-Encoding") != "" {
+		return nil, false // of a compressed answer the chunk could not be taken out
 	}
 	copied, err := req.GetBody()
 	if err != nil {
@@ -97,7 +97,8 @@ type hidingBody struct {
 	io.ReadCloser
 	hider *hider
 	piece []byte // as it came
-	ready []byte // for the caller
+	room  []byte // of what is for the caller,
+	ready []byte // the part that is left
 	err   error
 }
 
@@ -115,7 +116,8 @@ func (b *hidingBody) Read(p []byte) (int, error) {
 		}
 		n, err := b.ReadCloser.Read(b.piece)
 		b.err = err
-		b.ready = b.hider.filter(b.ready[:0], b.piece[:n], err != nil)
+		b.room = b.hider.filter(b.room[:0], b.piece[:n], err != nil)
+		b.ready = b.room
 	}
 	n := copy(p, b.ready)
 	b.ready = b.ready[n:]
@@ -128,17 +130,20 @@ func isUsageChunk(data []byte) bool {
 	if !bytes.Contains(data, []byte(`"usage"`)) {
 		return false
 	}
-	usage, choices := false, false
+	usage, list, choices, failed := false, false, false, false
 	scan := newScanner(func(v Value) {
 		switch string(v.Path) {
 		case "usage":
 			usage = usage || v.Kind == Object
 		case "choices":
+			list = list || v.Kind == Array
 			choices = choices || v.Kind != Array
+		case "error":
+			failed = failed || v.Kind != Null
 		}
 	})
 	defer scan.release()
 	scan.feed(data)
 	scan.end()
-	return usage && !choices && !scan.bad()
+	return usage && list && !choices && !failed && !scan.bad()
 }

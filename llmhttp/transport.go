@@ -196,6 +196,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, errors.New("llmhttp: Transport.Limiter is nil")
 	}
+	if req.URL == nil {
+		return t.pass(req) // which tells what is wrong
+	}
 	if !t.AllowRedirects {
 		if err := foreignRedirect(req); err != nil {
 			closeBody(req)
@@ -205,19 +208,29 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	call := new(Call)
 	a := t.recognize(req, call)
 	if a == nil || call.Free {
-		return t.roundTripper().RoundTrip(req)
+		return t.pass(req)
 	}
 	send, err := t.inspect(call, a)
 	if err != nil {
 		return nil, err
 	}
+	name := call.Model
 	if t.Model != nil {
-		call.Model = t.Model(call)
+		name = modelName(t.Model(call))
 	}
-	if call.Model == "" {
-		return t.roundTripper().RoundTrip(send)
+	if name == "" {
+		return t.pass(send)
 	}
-	return t.send(send, call, a)
+	return t.send(send, call, name, a)
+}
+
+// pass sends a request that is not limited.
+func (t *Transport) pass(req *http.Request) (*http.Response, error) {
+	resp, err := t.roundTripper().RoundTrip(req)
+	if resp != nil && resp.Request == nil {
+		resp.Request = req // by which redirects are judged
+	}
+	return resp, err
 }
 
 func closeBody(req *http.Request) {
@@ -227,14 +240,14 @@ func closeBody(req *http.Request) {
 }
 
 // send sends a call, more than once with Retry. It closes the body of send.
-func (t *Transport) send(send *http.Request, call *Call, a Adapter) (*http.Response, error) {
+func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
 	hides := false
 	if t.AddStreamUsage && (call.Operation == chatCompletions || call.Operation == completions) && call.Stream && !call.StreamUsage && !call.Partial {
 		if asking, ok := askUsage(send); ok {
 			send, hides = asking, true
 		}
 	}
-	f := &flight{transport: t, adapter: a, call: call, model: t.models.get(call.Model), hides: hides}
+	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name), hides: hides}
 	if err := t.admit(f); err != nil {
 		closeBody(send)
 		return t.refuse(f, err)
@@ -255,12 +268,11 @@ func (t *Transport) admit(f *flight) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}
-	model := f.call.Model
 	prompt, output := t.estimate(f)
-	reservation, d := t.Limiter.Reserve(model, prompt, output)
+	reservation, d := t.Limiter.Reserve(f.name, prompt, output)
 	if d.Never && t.Estimate == nil {
 		prompt, output = fit(&d.Stats, prompt, output)
-		reservation, d = t.Limiter.Reserve(model, prompt, output)
+		reservation, d = t.Limiter.Reserve(f.name, prompt, output)
 	}
 	f.counted = d.Stats
 	f.counted.RPM++
@@ -275,10 +287,19 @@ func (t *Transport) admit(f *flight) error {
 			began = time.Now()
 		}
 		var err error
-		if reservation, err = t.wait(ctx, model, prompt, output); err != nil {
-			return err
+		for {
+			if reservation, err = t.wait(ctx, f.name, prompt, output); err == nil {
+				break
+			}
+			// The quota may have become smaller meanwhile than what was cut down to it.
+			stats := t.Limiter.Stats(f.name)
+			p, o := fit(&stats, prompt, output)
+			if t.Estimate != nil || !errors.Is(err, ratelimit.ErrNeverFits) || p == prompt && o == output {
+				return err
+			}
+			prompt, output = p, o
 		}
-		f.counted = t.Limiter.Stats(model)
+		f.counted = t.Limiter.Stats(f.name)
 	}
 	var wait time.Duration
 	if !began.IsZero() {

@@ -58,7 +58,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	}))
 	rl := newLimiterWith(t, ratelimit.Config{
 		LearnQuotas: true,
-		Quotas:      map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 8, MaxRPM: 1_000_000, MaxTPM: 1 << 40}, "n": {MaxInFlight: 4}},
+		Quotas:      map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 8, MaxRPM: 1_000_000, MaxTPM: 1 << 30}, "n": {MaxInFlight: 4}},
 	})
 	var admitted, settled atomic.Int64
 	tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: true, Retry: llmhttp.Retry{Max: 1, MaxDelay: time.Second}, OnEvent: func(e llmhttp.Event) {

@@ -504,7 +504,7 @@ func TestSettledOnce(t *testing.T) {
 		{"Anthropic, cut after its start: input is known", "/v1/messages", sse(`{"message":{"usage":{"input_tokens":25,"output_tokens":1}}}`), readOnce, 25, 1000, llmhttp.SourceEstimate},
 		{"Anthropic, ended by an error: the text", "/v1/messages", sse(`{"message":{"usage":{"input_tokens":25,"output_tokens":1}}}`, `{"delta":{"text":"`+strings.Repeat("x", 400)+`"}}`, `{"type":"error","error":{"type":"overloaded_error"}}`), readAndClose, 25, 100, llmhttp.SourceReported},
 		{"JSON that is not read to the end", "", `{"usage":{"prompt_tokens":11,"completion_tokens":7}} `, readOnce, 11, 7, llmhttp.SourceReported},
-		{"JSON that ends early", "", `{"usage":{"prompt_tok`, readAndClose, 20, 0, llmhttp.SourceText},
+		{"JSON that ends early", "", `{"usage":{"prompt_tok`, readAndClose, 20, 1000, llmhttp.SourceEstimate},
 		{"an empty answer", "", ``, readAndClose, 20, 1000, llmhttp.SourceEstimate},
 		{"usage that cannot be: -5", "", `{"usage":{"prompt_tokens":-5,"completion_tokens":7}}`, readAndClose, 20, 1000, llmhttp.SourceEstimate},
 		{"usage that cannot be: 1e300", "", `{"usage":{"prompt_tokens":5,"completion_tokens":1e300}}`, readAndClose, 20, 1000, llmhttp.SourceEstimate},
