@@ -19,7 +19,9 @@ type models struct {
 
 // model is what was learned of one. It is guarded by models.mu.
 type model struct {
-	most     int       // the most output tokens lately
+	most     int       // the most output tokens of the last answers,
+	answers  int       // so many,
+	mostWas  int       // and of those before
 	learned  bool      // there was any
 	problems int       // how often in a row the provider said to wait, and not how long
 	coolsTo  time.Time // and when that is over
@@ -52,15 +54,19 @@ func (m *models) get(name string) *model {
 }
 
 // output is how many tokens a model is expected to write: a quarter more than the most that
-// it wrote lately, which fades by a sixteenth with every answer.
+// it wrote in its last 32 to 64 answers.
 func (m *models) output(known *model) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known.learned {
-		return known.most + known.most/4
+		most := max(known.most, known.mostWas)
+		return most + most/4
 	}
 	return firstOutput
 }
+
+// remembered is how many answers are looked at together.
+const remembered = 32
 
 // mostLearned is more than any model writes in an answer. What is larger is a mistake that
 // would make all calls wait.
@@ -73,11 +79,10 @@ func (m *models) learn(known *model, output int) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !known.learned {
-		known.most, known.learned = output, true
-		return
+	known.most, known.learned = max(known.most, output), true
+	if known.answers++; known.answers == remembered {
+		known.mostWas, known.most, known.answers = known.most, 0, 0
 	}
-	known.most = max(output, known.most-(known.most+15)/16)
 }
 
 // depart notes a call that is sent now.

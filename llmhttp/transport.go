@@ -44,8 +44,9 @@ type Transport struct {
 	//
 	// The prompt is a token for four bytes of all strings and keys in the body, and a
 	// thousand for each image, sound or file. Of a body over MaxBody it is a token for four
-	// bytes of it. The output is a quarter more than the most that the model wrote lately,
-	// 1,000 tokens before its first answer, and no more than the request allows.
+	// bytes of it. The output is a quarter more than the most that the model wrote in its
+	// last 32 to 64 answers, 1,000 tokens before the first, and no more than the request
+	// allows.
 	//
 	// Then the provider's rule: at OpenAI's API both together are at least the max_tokens of
 	// the request, and for embeddings and at Gemini's the output is zero. An estimate that is

@@ -449,7 +449,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// What a model writes is learned, and fades.
+// What a model writes is learned, and forgotten.
 func TestOutputIsLearned(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
 	var wrote, expected int
@@ -468,7 +468,7 @@ func TestOutputIsLearned(t *testing.T) {
 		readAll(t, resp)
 	}
 	for _, step := range []struct{ output, expected int }{
-		{300, 1000}, {500, 375}, {200, 625}, {200, 585}, {9000, 547}, {1, 8000},
+		{300, 1000}, {500, 375}, {200, 625}, {200, 625}, {9000, 625}, {1, 8000},
 	} {
 		if call(step.output); expected != step.expected {
 			t.Errorf("expected %d before it wrote %d, want %d", expected, step.output, step.expected)
