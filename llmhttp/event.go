@@ -63,7 +63,7 @@ type Event struct {
 	Reported Usage           // what the answer said, as it said it
 	Problem  *Problem        // why the provider did not answer as asked
 	Until    time.Time       // until when the model pauses; zero when it does not
-	Err      error           // why the call was refused, or failed; its text tells no more than its type
+	Err      error           // why the call was refused, or failed; of an error of Base it tells the type only
 }
 
 // quietError is the error of a Base, whose text may have an address or a part of an
@@ -84,8 +84,8 @@ func (e quietError) Unwrap() error { return e.err }
 
 // quiet returns the error for an event.
 func quiet(err error) error {
-	if err == nil || errors.As(err, new(*ratelimit.LimitError)) {
-		return err
+	if err == nil {
+		return nil
 	}
 	return quietError{err}
 }
@@ -95,6 +95,6 @@ func (t *Transport) report(f *flight, e Event) {
 		return
 	}
 	e.Adapter, e.Operation, e.Model, e.Stream = f.call.Adapter, f.call.Operation, f.name, f.call.Stream
-	e.Attempt, e.Charged, e.Err = f.attempt, f.charged, quiet(e.Err)
+	e.Attempt, e.Charged = f.attempt, f.charged
 	t.OnEvent(e)
 }

@@ -184,7 +184,7 @@ func (f *flight) fail(err error) {
 	f.mu.Lock()
 	f.stage = settled
 	f.mu.Unlock()
-	e := Event{Kind: EventSettled, Err: err}
+	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
 		f.reservation.Commit(f.charged.PromptTokens, f.charged.OutputTokens)
 		e.Settled, e.Source = f.charged, SourceEstimate
@@ -200,7 +200,10 @@ func (f *flight) answer(resp *http.Response) {
 	t := f.transport
 	f.status = resp.StatusCode
 	t.report(f, Event{Kind: EventAnswered, Status: f.status})
-	f.listen(resp.Header)
+	// What kind of problem it is says whether others should go on calling, so a body
+	// that is all there, or nearly, is looked at first.
+	small := f.status >= 400 && resp.Body != nil && 0 < resp.ContentLength && resp.ContentLength <= headSize
+	f.listen(resp.Header, small)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		f.finish(false) // its body is a connection, which is none of our business
 		return
@@ -222,8 +225,7 @@ func (f *flight) answer(resp *http.Response) {
 	f.mu.Unlock()
 	f.body = resp.Body
 	resp.Body = (*watchedBody)(f)
-	if f.header != nil && resp.ContentLength > 0 && resp.ContentLength <= headSize {
-		// What kind of problem it is says whether others should go on calling.
+	if small {
 		f.peek(resp)
 	}
 	if hides {

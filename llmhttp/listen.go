@@ -21,15 +21,15 @@ const (
 func (f *flight) host() string { return f.call.Request.URL.Hostname() }
 
 // listen passes on what the headers of an answer say of limits, and pauses the model
-// where they say that.
-func (f *flight) listen(h http.Header) {
+// where they say that, unless the body is looked at next.
+func (f *flight) listen(h http.Header, bodyNext bool) {
 	t, now := f.transport, time.Now()
 	f.observe(limitsOf(h, f.host(), now), now)
 	switch {
 	case f.status >= 400:
 		f.header = h.Clone()
 		f.problem = classify(f.status, f.header, nil, f.host(), now)
-		if f.problem.RetryAfter > 0 && h.Get("X-Should-Retry") != "false" {
+		if !bodyNext && f.problem.RetryAfter > 0 && h.Get("X-Should-Retry") != "false" {
 			// Otherwise the body may still tell how long, or that waiting is no use.
 			f.until = f.cool(f.problem, now)
 		}

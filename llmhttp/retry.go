@@ -42,7 +42,7 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 	if ctx.Err() != nil || errors.As(err, new(*RedirectError)) {
 		return false, next{}
 	}
-	e := Event{Kind: EventRetry, Err: err}
+	e := Event{Kind: EventRetry, Err: quiet(err)}
 	delay, told := time.Second<<min(f.attempt, 5)/2, time.Duration(0)
 	if err == nil {
 		if !mayMend(f.status) {
