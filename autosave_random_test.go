@@ -54,7 +54,7 @@ func autosaveLess(a, b string) string {
 // Whatever is called, and however much time passes, the file holds what memory does
 // when it has been quiet for long enough, and after Close.
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
-	seeds := 5
+	seeds := 1 + 4/ratelimit.RaceFactor
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		seeds = 100
 	}

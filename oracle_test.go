@@ -353,7 +353,7 @@ func (s *session) stats() {
 }
 
 func TestRandomTrafficAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(300 / ratelimit.RaceFactor) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 2000)
 		for i := range script {
