@@ -85,6 +85,20 @@ type ask struct {
 	amount
 }
 
+// of returns what is asked of a dimension.
+func (a *ask) of(d dimension) int {
+	switch d {
+	case ofRPM, ofRPD:
+		return a.requests
+	case ofITPM:
+		return a.input
+	case ofOTPM:
+		return a.output
+	default:
+		return a.total()
+	}
+}
+
 // reading is what a model has used at one instant. Its window is in order:
 // nothing in it is due to leave.
 type reading struct {

@@ -149,18 +149,7 @@ func (r *reading) fits(of dimension, used, more, limit int) bool {
 // held back.
 func (r *reading) leaves(q *ModelQuota, a *ask) bool {
 	for of := range dimensions {
-		more := 0
-		switch of {
-		case ofRPM, ofRPD:
-			more = a.requests
-		case ofITPM:
-			more = a.input
-		case ofOTPM:
-			more = a.output
-		default:
-			more = a.total()
-		}
-		if !r.fits(of, r.usedOf(of), more, *q.limitOf(of)) {
+		if !r.fits(of, r.usedOf(of), a.of(of), *q.limitOf(of)) {
 			return false
 		}
 	}

@@ -65,17 +65,8 @@ func (l *ProviderLimits) counted(d dimension) int {
 
 // uncounted returns what of a dimension the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d dimension) int {
-	input, output := max(l.Uncounted.PromptTokens, 0), max(l.Uncounted.OutputTokens, 0)
-	switch d {
-	case ofRPM, ofRPD:
-		return max(l.UncountedRequests, 0)
-	case ofITPM:
-		return input
-	case ofOTPM:
-		return output
-	default:
-		return addSaturated(input, output)
-	}
+	a := ask{max(l.UncountedRequests, 0), amount{max(l.Uncounted.PromptTokens, 0), max(l.Uncounted.OutputTokens, 0)}}
+	return a.of(d)
 }
 
 // Observe takes over what a provider says of the limits of a model: by the headers of

@@ -1,6 +1,7 @@
 package llmhttp
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 )
@@ -55,23 +56,16 @@ func (anthropic) Estimate(_ *Call, promptTokens, outputTokens int) (prompt, outp
 func (anthropic) Marks() []string { return []string{`"usage"`} }
 
 func (anthropic) Response(_ *Call, usage *Usage, v Value) {
-	path := string(v.Path)
-	name, starts := strings.CutPrefix(path, "message.usage.")
-	if !starts {
-		var ok bool
-		if name, ok = strings.CutPrefix(path, "usage."); !ok {
-			return
-		}
-	}
+	path, starts := bytes.CutPrefix(v.Path, []byte("message."))
 	var count *int
-	switch name {
-	case "input_tokens":
+	switch string(path) {
+	case "usage.input_tokens":
 		count = &usage.Prompt
-	case "cache_creation_input_tokens":
+	case "usage.cache_creation_input_tokens":
 		count = &usage.CacheWrite
-	case "cache_read_input_tokens":
+	case "usage.cache_read_input_tokens":
 		count = &usage.CacheRead
-	case "output_tokens":
+	case "usage.output_tokens":
 		count = &usage.Output
 		usage.Partial = starts // what message_start says, before anything was written
 	default:

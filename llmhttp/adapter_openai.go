@@ -1,6 +1,7 @@
 package llmhttp
 
 import (
+	"bytes"
 	"net/http"
 	"strings"
 )
@@ -87,18 +88,19 @@ func (openAI) Estimate(call *Call, promptTokens, outputTokens int) (prompt, outp
 // Marks: "usage" is the name of the field in all operations, and within x_groq.
 func (openAI) Marks() []string { return []string{`"usage"`} }
 
+// usagePaths are where usage is: in an answer or chunk, in the last event of a response,
+// and where Groq has it at the end of a stream.
+var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
+
 func (openAI) Response(_ *Call, usage *Usage, v Value) {
-	path := string(v.Path)
-	name, ok := strings.CutPrefix(path, "usage.")
-	if !ok {
-		name, ok = strings.CutPrefix(path, "response.usage.")
+	for _, path := range usagePaths {
+		if name, ok := bytes.CutPrefix(v.Path, path); ok {
+			readUsage(usage, string(name), v)
+		}
 	}
-	if !ok {
-		name, ok = strings.CutPrefix(path, "x_groq.usage.")
-	}
-	if !ok {
-		return
-	}
+}
+
+func readUsage(usage *Usage, name string, v Value) {
 	switch name {
 	case "prompt_tokens", "input_tokens":
 		usage.Set(&usage.Prompt, v)
@@ -114,16 +116,10 @@ func (openAI) Response(_ *Call, usage *Usage, v Value) {
 // Count takes cached input for input, as OpenAI does and xAI. Groq does not count it.
 func (openAI) Count(call *Call, usage *Usage) (prompt, output int) {
 	prompt = usage.Prompt
-	if isHost(call.Request.URL.Hostname(), "groq.com") {
+	if hostIn(call.Request.URL.Hostname(), "groq.com") {
 		prompt = max(prompt-usage.CacheRead, 0)
 	}
 	return prompt, usage.Output
-}
-
-// isHost reports whether host is a domain or below it.
-func isHost(host, domain string) bool {
-	rest, ok := strings.CutSuffix(host, domain)
-	return ok && (rest == "" || rest[len(rest)-1] == '.')
 }
 
 func (openAI) Refusal(message string) []byte {

@@ -28,9 +28,7 @@ func Classify(resp *http.Response) *Problem {
 	}
 	var body []byte
 	if resp.Body != nil && resp.Body != http.NoBody {
-		again := &rereadBody{body: resp.Body}
-		again.err = again.fill()
-		body, resp.Body = again.head, again
+		body, resp.Body = reread(resp.Body)
 	}
 	host := ""
 	if resp.Request != nil && resp.Request.URL != nil {

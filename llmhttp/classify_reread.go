@@ -22,6 +22,13 @@ type rereadBody struct {
 	err  error      // what ended that; nil when body has more
 }
 
+// reread reads the beginning of a body and returns it, and the body with it still in front.
+func reread(body io.ReadCloser) (head []byte, again *rereadBody) {
+	again = &rereadBody{body: body}
+	again.err = again.fill()
+	return again.head, again
+}
+
 // fill reads the beginning of the body.
 func (b *rereadBody) fill() error {
 	buf := make([]byte, 0, 4<<10)

@@ -51,7 +51,6 @@ type flight struct {
 	status  int
 	header  http.Header // of an answer that is a problem
 	head    []byte      // the beginning of its body
-	peeked  []byte      // the same, where it was read before the caller
 	problem *Problem    // as it is known until now
 	until   time.Time   // until when the model pauses for it
 }
@@ -63,9 +62,6 @@ const (
 	reading              // the headers are there
 	settled
 )
-
-// headSize is how much is kept of the body of a problem.
-const headSize = 64 << 10
 
 // roundTrip sends the request and makes ready to watch the answer. It settles the flight
 // where there is nothing to watch.
@@ -202,7 +198,7 @@ func (f *flight) answer(resp *http.Response) {
 	t.report(f, Event{Kind: EventAnswered, Status: f.status})
 	// What kind of problem it is says whether others should go on calling, so a body
 	// that is all there, or nearly, is looked at first.
-	small := f.status >= 400 && resp.Body != nil && 0 < resp.ContentLength && resp.ContentLength <= headSize
+	small := f.status >= 400 && resp.Body != nil && 0 < resp.ContentLength && resp.ContentLength <= mostErrorBody
 	f.listen(resp.Header, small)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		f.finish(false) // its body is a connection, which is none of our business
@@ -226,7 +222,7 @@ func (f *flight) answer(resp *http.Response) {
 	f.body = resp.Body
 	resp.Body = (*watchedBody)(f)
 	if small {
-		f.peek(resp)
+		_, resp.Body = reread(resp.Body) // which see looks at
 	}
 	if hides {
 		resp.ContentLength = -1
@@ -276,7 +272,7 @@ func (f *flight) see(p []byte, err error) {
 		case f.watch != nil:
 			f.watch.feed(p)
 		case f.header != nil:
-			f.head = append(f.head, p[:min(len(p), headSize-len(f.head))]...)
+			f.head = append(f.head, p[:min(len(p), mostErrorBody-len(f.head))]...)
 		}
 	}
 	f.mu.Unlock()

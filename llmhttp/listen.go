@@ -79,15 +79,7 @@ func (f *flight) cool(p *Problem, now time.Time) time.Time {
 		}
 		d = min(d, mostCooldown)
 	case DailyQuota:
-		switch {
-		case !p.Until.IsZero():
-			d = p.Until.Sub(now)
-		case p.RetryAfter > 0:
-			d = p.RetryAfter
-		default:
-			d = 24 * time.Hour
-		}
-		d = min(max(d, 0), mostDay)
+		d = min(max(p.Until.Sub(now), 0), mostDay)
 	default:
 		return time.Time{}
 	}

@@ -79,12 +79,7 @@ func TestProviderIsNeverOverrun(t *testing.T) {
 				var wg sync.WaitGroup
 				for range calls {
 					wg.Go(func() {
-						resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						readAll(t, resp)
+						exchange(t, tr, chatURL, `{"model":"m"}`)
 					})
 				}
 				wg.Wait()

@@ -73,12 +73,7 @@ func TestOnEventCallsBack(t *testing.T) {
 		tr.Anomalies()
 		if depth < 5 {
 			depth++
-			resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			readAll(t, resp)
+			exchange(t, tr, chatURL, `{"model":"m"}`)
 		}
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -42,12 +42,7 @@ func TestPauseIsNotShortened(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 7 {
 			wg.Go(func() {
-				resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				readAll(t, resp)
+				exchange(t, tr, chatURL, `{"model":"m"}`)
 			})
 			synctest.Wait()
 		}

@@ -1,9 +1,7 @@
 package llmhttp
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -14,8 +12,8 @@ import (
 // calls are whose body can be sent again, and of whose answer the caller got nothing.
 //
 // A try waits as long as the provider said, else half a second, a second, two, up to 16; up
-// to a quarter longer, a second at most, so that calls do not come back together; and then for its place in the
-// quota. It is not made when the deadline of the request's context comes before.
+// to a quarter longer, a second at most, so that calls do not come back together; and then
+// for its place in the quota. It is not made when the deadline of the request's context comes before.
 type Retry struct {
 	// Max is how often a call is sent again. Zero or less is never.
 	Max int
@@ -26,34 +24,25 @@ type Retry struct {
 
 const defaultMaxDelay = time.Minute
 
-// next is a try that was admitted.
-type next struct {
-	flight  *flight
-	request *http.Request
-}
-
-// retry decides whether a call is sent once more, and waits until then. If not, what there
-// is of the last try is as it was.
-func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, err error) (bool, next) {
-	if f.attempt >= t.Retry.Max || resp != nil && resp.Header.Get("X-Should-Retry") == "false" || sent.Body != nil && sent.Body != http.NoBody && sent.GetBody == nil {
-		return false, next{}
-	}
+// retry decides whether a call is sent once more, and waits until then. It returns the
+// next try, which is admitted, and its request; nil if there is none, and then what there is
+// of the last try is as it was.
+func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, err error) (*flight, *http.Request) {
 	ctx := f.call.Request.Context()
-	if ctx.Err() != nil || errors.As(err, new(*RedirectError)) {
-		return false, next{}
+	if f.attempt >= t.Retry.Max || ctx.Err() != nil || !hasReplay(sent) || errors.As(err, new(*RedirectError)) {
+		return nil, nil
 	}
 	e := Event{Kind: EventRetry, Err: quiet(err)}
 	delay, told := time.Second<<min(f.attempt, 5)/2, time.Duration(0)
 	if err == nil {
-		if !mayMend(f.status) {
-			return false, next{}
+		if !mayMend(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
+			return nil, nil
 		}
-		f.peek(resp)
-		p := classify(f.status, resp.Header, f.peeked, f.host(), time.Now())
+		p := Classify(resp)
 		switch p.Kind {
 		case RateLimited, Overloaded, Failed, Rejected:
 		default:
-			return false, next{}
+			return nil, nil
 		}
 		e.Status, e.Problem = f.status, p
 		told = p.RetryAfter
@@ -63,41 +52,46 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 		most = defaultMaxDelay
 	}
 	if told > most {
-		return false, next{}
+		return nil, nil
 	}
 	delay = max(delay, told)
 	delay += rand.N(min(delay/4, mostJitter) + 1)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
-		return false, next{}
+		return nil, nil
 	}
 	again, ok := replay(sent)
 	if !ok {
-		return false, next{}
+		return nil, nil
 	}
-	f2 := &flight{transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
-	t.report(f2, e)
+	next := &flight{transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
+	t.report(next, e)
 	f.finish(false) // its slot may be the one that the next try waits for
 	wait := time.NewTimer(delay)
 	defer wait.Stop()
 	select {
 	case <-ctx.Done():
 		closeBody(again)
-		return false, next{}
+		return nil, nil
 	case <-wait.C:
 	}
-	if t.admit(f2) != nil {
+	if t.admit(next) != nil {
 		closeBody(again)
-		return false, next{}
+		return nil, nil
 	}
 	if resp != nil && resp.Body != nil {
 		resp.Body.Close()
 	}
-	return true, next{f2, again}
+	return next, again
 }
 
 // mayMend reports whether an answer with a status may be another one the next time.
 func mayMend(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
+}
+
+// hasReplay reports whether the body of a request can be sent again.
+func hasReplay(sent *http.Request) bool {
+	return sent.Body == nil || sent.Body == http.NoBody || sent.GetBody != nil
 }
 
 // replay returns the request with a fresh body.
@@ -112,22 +106,3 @@ func replay(sent *http.Request) (*http.Request, bool) {
 	}
 	return req, true
 }
-
-// peek reads the beginning of an answer and puts it back.
-func (f *flight) peek(resp *http.Response) {
-	if resp.Body == nil {
-		return
-	}
-	head, err := io.ReadAll(io.LimitReader(resp.Body, headSize))
-	f.peeked = head
-	rest := io.Reader(resp.Body)
-	if err != nil {
-		rest = &failedReader{err}
-	}
-	resp.Body = &joinedBody{io.MultiReader(bytes.NewReader(head), rest), resp.Body}
-}
-
-// failedReader fails as another one did.
-type failedReader struct{ err error }
-
-func (r *failedReader) Read([]byte) (int, error) { return 0, r.err }

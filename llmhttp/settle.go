@@ -72,9 +72,7 @@ func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Sou
 		seen.Prompt = f.charged.PromptTokens
 	}
 	used.PromptTokens, used.OutputTokens = f.adapter.Count(f.call, &seen)
-	if total := used.PromptTokens + used.OutputTokens; total < f.kept() {
-		used.OutputTokens += f.kept() - total
-	}
+	used.OutputTokens += max(f.kept()-used.PromptTokens-used.OutputTokens, 0)
 	return used, source
 }
 
@@ -90,7 +88,7 @@ func (f *flight) kept() int {
 // keeps reports whether the provider is known to give nothing back.
 func (f *flight) keeps() bool {
 	host := f.host()
-	return f.call.Adapter == openAI{}.Name() && (isHost(host, "openai.com") || isHost(host, "azure.com"))
+	return f.call.Adapter == openAI{}.Name() && (hostIn(host, "openai.com") || hostIn(host, "azure.com"))
 }
 
 // mostText is more tokens of text than any answer has. Where there are more and no usage,

@@ -44,12 +44,7 @@ func TestSharedLimiter(t *testing.T) {
 		for range 4 {
 			wg.Go(func() {
 				for range 5 {
-					resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					readAll(t, resp)
+					exchange(t, tr, chatURL, `{"model":"m"}`)
 				}
 			})
 		}

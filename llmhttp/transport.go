@@ -255,10 +255,8 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter)
 	}
 	for {
 		resp, err := f.roundTrip(send)
-		again, next := t.retry(f, send, resp, err)
-		if !again {
+		if f, send = t.retry(f, send, resp, err); f == nil {
 			return resp, err
 		}
-		f, send = next.flight, next.request
 	}
 }

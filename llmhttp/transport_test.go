@@ -86,6 +86,19 @@ func readAll(t testing.TB, resp *http.Response) string {
 	return string(body)
 }
 
+// exchange makes a call and reads its answer, in any goroutine.
+func exchange(t testing.TB, rt http.RoundTripper, url, body string) {
+	t.Helper()
+	resp, err := post(t, rt, url, body)
+	if err == nil {
+		_, err = io.ReadAll(resp.Body)
+		err = errors.Join(err, resp.Body.Close())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func sse(events ...string) string { return "data: " + strings.Join(events, "\n\ndata: ") + "\n\n" }
 
 func TestUsage(t *testing.T) {
