@@ -1,0 +1,122 @@
+package limit
+
+import "time"
+
+// account is what a bucket holds: the instant at which it will be empty, and what is on
+// hold beside that. The limiter's lock guards it.
+//
+// A charge that is made now with what is left to drain, x, makes max(x, now) + cost of
+// it. Such functions of x are closed under composition, all have the form
+// max(x + add, floor), and a hold that ends late has to be put between those that came
+// before it and those that came after: so every open hold carries the composition of all
+// charges since it was made. That makes the end of a hold exact in any order.
+type account struct {
+	bucket
+	line  timeline
+	tat   mark // of all that is charged
+	first mark // of what was charged before the oldest open hold
+	holds holds[charges]
+}
+
+// charges is the function max(x + add, floor) on the tat. The zero value is no charge.
+type charges struct {
+	add, floor mark
+	some       bool
+}
+
+// then returns the charges c followed by those of d.
+func (b *bucket) then(c, d charges) charges {
+	switch {
+	case !c.some:
+		return d
+	case !d.some:
+		return c
+	}
+	return charges{b.plus(c.add, d.add), later(b.plus(c.floor, d.add), d.floor), true}
+}
+
+// after returns the tat x after the charges c.
+func (b *bucket) after(x mark, c charges) mark {
+	if !c.some {
+		return x
+	}
+	return later(b.plus(x, c.add), c.floor)
+}
+
+// atLocked returns now on the line, and forgets what has lapsed with an old one.
+func (a *account) atLocked(now time.Time) int64 {
+	instant, anew := a.line.at(now)
+	if anew {
+		a.tat, a.first = lapsed, lapsed
+		for i := range a.holds.open {
+			o := &a.holds.open[i]
+			o.at, o.note = lapsed.ns, charges{}
+		}
+	}
+	return instant
+}
+
+func (a *account) peekLocked(now time.Time, n int) Decision {
+	d, _ := a.decide(a.atLocked(now), a.tat, a.holds.units, n)
+	return d
+}
+
+func (a *account) takeLocked(now time.Time, n int) Decision {
+	instant := a.atLocked(now)
+	d, next := a.decide(instant, a.tat, a.holds.units, n)
+	if d.OK && n > 0 {
+		a.tat = next
+		if open := a.holds.open; len(open) > 0 {
+			note := &open[len(open)-1].note
+			*note = a.then(*note, a.chargeOf(instant, n))
+		}
+	}
+	return d
+}
+
+// chargeOf is one charge of n units.
+func (b *bucket) chargeOf(instant int64, n int) charges {
+	cost := b.cost(n)
+	return charges{cost, b.plus(mark{ns: instant}, cost), true}
+}
+
+// holdLocked returns the number of the hold, 0 when there is none.
+func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
+	instant := a.atLocked(now)
+	d, _ = a.decide(instant, a.tat, a.holds.units, n)
+	if !d.OK || n == 0 {
+		return 0, d
+	}
+	if len(a.holds.open) == 0 {
+		a.first = a.tat
+	}
+	id = a.holds.add(instant, n, charges{})
+	d, _ = a.decide(instant, a.tat, a.holds.units, 0)
+	return id, d
+}
+
+// endLocked ends a hold, and reports whether there was one.
+func (a *account) endLocked(id uint64, commit bool) bool {
+	i, ok := a.holds.find(id)
+	if !ok {
+		return false
+	}
+	o := a.holds.remove(i)
+	since := o.note
+	if commit {
+		since = a.then(a.chargeOf(o.at, o.n), since)
+	}
+	if i == 0 {
+		a.first = a.after(a.first, since)
+	} else {
+		before := &a.holds.open[i-1].note
+		*before = a.then(*before, since)
+	}
+	if commit {
+		a.tat = a.first
+		for i := range a.holds.open {
+			a.tat = a.after(a.tat, a.holds.open[i].note)
+		}
+	}
+	return true
+}

@@ -1,0 +1,93 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Rate is how many units may pass in how much time: Rate{60, time.Minute} is 60 in a
+// minute. It is a ratio, so Rate{1, time.Second} is the same rate. The zero Rate is
+// invalid: constructors refuse a Rate whose Count or Per is not positive.
+type Rate struct {
+	Count int           // units
+	Per   time.Duration // the time in which so many pass
+}
+
+// PerSecond is a rate of n units a second.
+func PerSecond(n int) Rate { return Rate{n, time.Second} }
+
+// PerMinute is a rate of n units a minute.
+func PerMinute(n int) Rate { return Rate{n, time.Minute} }
+
+// Every is a rate of one unit in d.
+func Every(d time.Duration) Rate { return Rate{1, d} }
+
+// Limit is the rate in units a second, as a TokenBucket takes it. A Rate that is
+// invalid because Per is not positive is Inf.
+func (r Rate) Limit() Limit {
+	if r.Per <= 0 {
+		return Inf
+	}
+	return Limit(float64(r.Count) / r.Per.Seconds())
+}
+
+// String returns the rate as "60/1m0s".
+func (r Rate) String() string { return fmt.Sprintf("%d/%v", r.Count, r.Per) }
+
+// The errors that callers match with errors.Is.
+var (
+	// ErrInvalid is returned by constructors for a rate, a burst, a limit, a window or
+	// a number of shards that makes no sense. The error names the parameter and its
+	// value.
+	ErrInvalid = errors.New("invalid parameter")
+
+	// ErrNeverFits is returned by Wait and WaitN for a number of units that the limiter
+	// can never admit at once, and for a negative one.
+	ErrNeverFits = errors.New("more units than can ever pass at once")
+
+	// ErrFull is returned by Queue.Wait and Queue.WaitN when the queue is full.
+	ErrFull = errors.New("queue is full")
+
+	// ErrDeadline is returned by Wait and WaitN, at once, when the units could only pass
+	// after the deadline of the context. Such an error matches
+	// context.DeadlineExceeded, too.
+	ErrDeadline = fmt.Errorf("would pass only later: %w", context.DeadlineExceeded)
+)
+
+// maxSpan is the longest window, and the longest time for which a limiter may have to
+// remember a charge: 36 years. Sums of a few of them fit an int64 of nanoseconds.
+const maxSpan = time.Duration(1 << 60)
+
+// validate returns an error that names what of the rate is out of range.
+func (r Rate) validate(operation string) error {
+	switch {
+	case r.Count <= 0:
+		return fmt.Errorf("%s: %w: rate.Count is %d, want 1 or more", operation, ErrInvalid, r.Count)
+	case r.Per <= 0:
+		return fmt.Errorf("%s: %w: rate.Per is %v, want more than 0", operation, ErrInvalid, r.Per)
+	case r.Per > maxSpan:
+		return fmt.Errorf("%s: %w: rate.Per is %v, want at most %v", operation, ErrInvalid, r.Per, maxSpan)
+	}
+	return nil
+}
+
+// validateWindow returns an error that names what of a limit in a window is out of
+// range.
+func validateWindow(operation string, limit int, window time.Duration) error {
+	switch {
+	case limit <= 0:
+		return fmt.Errorf("%s: %w: limit is %d, want 1 or more", operation, ErrInvalid, limit)
+	case window <= 0:
+		return fmt.Errorf("%s: %w: window is %v, want more than 0", operation, ErrInvalid, window)
+	case window > maxSpan:
+		return fmt.Errorf("%s: %w: window is %v, want at most %v", operation, ErrInvalid, window, maxSpan)
+	}
+	return nil
+}
+
+// tooFast is the error of a rate of more than one unit in a nanosecond.
+func (r Rate) tooFast(operation string) error {
+	return fmt.Errorf("%s: %w: rate is %v, want at most one in a nanosecond", operation, ErrInvalid, r)
+}
