@@ -1,0 +1,139 @@
+package limit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// ledger is a Backlog by definition: it keeps every charge ever made.
+type ledger struct {
+	empty   time.Duration // before the first charge
+	charges []ledgerCharge
+	final   int // so many of them were dropped
+}
+
+type ledgerCharge struct{ at, cost, depth time.Duration }
+
+func (l *ledger) drained() time.Duration {
+	x := l.empty
+	for _, c := range l.charges {
+		x = min(max(x, c.at)+min(max(c.cost, 0), c.depth), c.at+c.depth)
+	}
+	return x
+}
+
+// Whatever is done to the charges, the bucket drains when it would have if only what is
+// left had been done.
+func TestBacklogIsWhatItsChargesMakeIt(t *testing.T) {
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			playBacklog(t, rand.New(rand.NewPCG(seed, 7)), 2000)
+		})
+	}
+}
+
+func playBacklog(t *testing.T, random *rand.Rand, steps int) {
+	var b limit.Backlog
+	l := ledger{empty: b.Empty()}
+	now := time.Duration(random.Int64N(1 << 40))
+	depth := time.Duration(1 + random.IntN(300))
+	lively := 1 + random.IntN(20) // how many pushes there are for what shrinks the list
+	at := func() time.Duration { return now - time.Duration(random.IntN(50)) }
+	cost := func() time.Duration { return time.Duration(random.IntN(40) - 2) }
+	for step := range steps {
+		live := len(l.charges) - l.final
+		now += time.Duration(random.IntN(20))
+		what := random.IntN(8 + lively)
+		switch {
+		case what == 0 && live > 0:
+			i := random.IntN(live)
+			c := ledgerCharge{l.charges[l.final+i].at, cost(), depth}
+			b.Set(i, c.at, c.cost, c.depth)
+			l.charges[l.final+i] = c
+		case what == 1 && live > 0:
+			i := random.IntN(live)
+			b.Remove(i)
+			l.charges = slices.Delete(l.charges, l.final+i, l.final+i+1)
+		case what == 2:
+			i, c := random.IntN(live+1), ledgerCharge{at(), cost(), depth}
+			b.Insert(i, c.at, c.cost, c.depth)
+			l.charges = slices.Insert(l.charges, l.final+i, c)
+		case what == 3 && random.IntN(4) == 0:
+			n := random.IntN(live + 1)
+			b.Drop(n)
+			l.final += n
+		case what == 4 && random.IntN(4) == 0:
+			c := ledgerCharge{at(), cost(), depth}
+			b.Before(c.at, c.cost, c.depth)
+			l.charges = slices.Insert(l.charges, l.final, c)
+			l.final++
+		case what == 5 && random.IntN(100) == 0:
+			b.Reset(now)
+			l = ledger{empty: now}
+		default:
+			c := ledgerCharge{now, cost(), depth}
+			b.Push(c.at, c.cost, c.depth)
+			l.charges = append(l.charges, c)
+		}
+		if got, want := b.Empty(), l.drained(); got != want {
+			t.Fatalf("step %d: empty at %d, want %d", step, got, want)
+		}
+		if got, want := b.Len(), len(l.charges)-l.final; got != want {
+			t.Fatalf("step %d: %d charges can be changed, want %d", step, got, want)
+		}
+	}
+}
+
+func TestBacklogPushDoesNotAllocate(t *testing.T) {
+	var b limit.Backlog
+	push := func() {
+		b.Push(b.Empty()+1, 1, time.Minute)
+		if b.Len() > 5000 {
+			b.Drop(1)
+		}
+	}
+	for range 20_000 {
+		push()
+	}
+	if n := testing.AllocsPerRun(1000, push); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func FuzzBacklog(f *testing.F) {
+	f.Add(uint64(1), 100)
+	f.Fuzz(func(t *testing.T, seed uint64, steps int) {
+		playBacklog(t, rand.New(rand.NewPCG(seed, 0)), min(max(steps, 0), 400))
+	})
+}
+
+func BenchmarkBacklog(b *testing.B) {
+	for _, n := range []int{100, 10_000, 1_000_000} {
+		var log limit.Backlog
+		now := time.Duration(0)
+		for range n {
+			now += 10
+			log.Push(now, 10, time.Minute)
+		}
+		b.Run(fmt.Sprintf("push/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				now += 10
+				log.Push(now, 10, time.Minute)
+				log.Drop(1)
+			}
+		})
+		b.Run(fmt.Sprintf("set/%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				log.Set(n-min(n, 50), now-500, 9, time.Minute)
+			}
+		})
+	}
+}
