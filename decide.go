@@ -178,7 +178,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait ti
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
 	case r.admits(q, r.gate, a) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
-		(r.held == nil || r.leaves(q, a)):
+		(r.held == nil || r.leaves(q, a)) && (q.Burst == 0 || r.admitsNow(q, a, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -228,7 +228,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
 	}
 	rl.mu.RLock()
 	name, known := rl.findRLocked(model, &q)
-	ok := rl.readRLocked(name, q.DayZone, &r)
+	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, a)

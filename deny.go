@@ -9,27 +9,32 @@ type denial struct {
 	usedUp  string
 	others  string // why, where what the provider says of others is what denies
 	tooMuch string
+	pace    string // why, where the minute has room and the burst does not
 }
 
 var denials = [dimensions]denial{
 	ofRPM: {DecisionRPMLimit, "requests per minute are used up",
 		"the provider says that fewer requests per minute are left",
-		"more requests at once than there are in a minute"},
+		"more requests at once than there are in a minute",
+		"pace: the requests of a minute are spread, and the burst is used up"},
 	ofTPM: {DecisionTPMLimit, "tokens per minute are used up",
 		"the provider says that fewer tokens per minute are left",
-		"the request alone is larger than the tokens per minute"},
+		"the request alone is larger than the tokens per minute",
+		"pace: the tokens of a minute are spread, and the burst is used up"},
 	ofITPM: {DecisionITPMLimit, "input tokens per minute are used up",
 		"the provider says that fewer input tokens per minute are left",
-		"the request alone is larger than the input tokens per minute"},
+		"the request alone is larger than the input tokens per minute",
+		"pace: the input tokens of a minute are spread, and the burst is used up"},
 	ofOTPM: {DecisionOTPMLimit, "output tokens per minute are used up",
 		"the provider says that fewer output tokens per minute are left",
-		"the request alone is larger than the output tokens per minute"},
+		"the request alone is larger than the output tokens per minute",
+		"pace: the output tokens of a minute are spread, and the burst is used up"},
 	ofRPD: {DecisionRPDLimit, "requests per day are used up",
 		"the provider says that fewer requests per day are left",
-		"more requests at once than there are in a day"},
+		"more requests at once than there are in a day", ""},
 	ofTPD: {DecisionTPDLimit, "tokens per day are used up",
 		"the provider says that fewer tokens per day are left",
-		"the request alone is larger than the tokens per day"},
+		"the request alone is larger than the tokens per day", ""},
 }
 
 var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
@@ -53,25 +58,36 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		return more <= limit
 	}
 	until := func(leaves time.Duration) { wait = max(wait, leaves) }
-	held := r.held != nil
+	// Where these are set, what is used alone does not say that a request fits.
+	held, pace := r.held != nil, r.paceOf(q)
+	looks := held || pace != nil
 	over := func(of dimension, used, more, limit int) {
-		if !r.fits(of, used, more, limit) && by(&denials[of], used, more, limit) {
-			until(r.fitsIn(of, limit-more))
+		var opens time.Duration
+		if pace != nil && of < paced {
+			opens = pace.opens(of, more, r.instant)
 		}
+		if !r.fits(of, used, more, limit) {
+			if by(&denials[of], used, more, limit) {
+				until(r.fitsIn(of, limit-more))
+			}
+		} else if opens > 0 {
+			d.Code, d.Reason = denials[of].code, denials[of].pace
+		}
+		until(opens)
 	}
 	tokens := a.total()
 
 	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.amounts.total.total(); held || !fits(used, tokens, q.MaxTPM) {
+	if used := r.amounts.total.total(); looks || !fits(used, tokens, q.MaxTPM) {
 		over(ofTPM, used, tokens, q.MaxTPM)
 	}
-	if used := r.amounts.total.output; held || !fits(used, a.output, q.MaxOTPM) {
+	if used := r.amounts.total.output; looks || !fits(used, a.output, q.MaxOTPM) {
 		over(ofOTPM, used, a.output, q.MaxOTPM)
 	}
-	if used := r.amounts.total.input; held || !fits(used, a.input, q.MaxITPM) {
+	if used := r.amounts.total.input; looks || !fits(used, a.input, q.MaxITPM) {
 		over(ofITPM, used, a.input, q.MaxITPM)
 	}
-	if used := r.requests.len(); held || !fits(used, a.requests, q.MaxRPM) {
+	if used := r.requests.len(); looks || !fits(used, a.requests, q.MaxRPM) {
 		over(ofRPM, used, a.requests, q.MaxRPM)
 	}
 	if r.used != 0 && q.limitsMinute() {
@@ -122,6 +138,7 @@ var invalidQuotaReasons = map[string]string{
 	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
 	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
 	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
+	"Burst":       "invalid quota: Burst (burst) is negative",
 	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
 }
 

@@ -64,8 +64,8 @@ func (s *statements) write(e *event, seq int64) error {
 	case eventQuota:
 		var q ModelQuota
 		if q, err = quotaOf(e.text); err == nil {
-			_, err = s.exec("INSERT OR REPLACE INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-				e.model, q.MaxRPM, q.MaxTPM, q.MaxRPD, q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight, q.DayZone)
+			_, err = s.exec("INSERT OR REPLACE INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+				e.model, q.MaxRPM, q.MaxTPM, q.MaxRPD, q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight, q.DayZone, int64(q.Burst))
 		}
 	case eventGone:
 		_, err = s.exec("DELETE FROM processes WHERE id = ?", e.ref)

@@ -147,6 +147,20 @@ func (p *lineScanner) zone(key string, into *string) error {
 	return p.next()
 }
 
+// burst reads a duration as Persist writes it.
+func (p *lineScanner) burst(key string, into *time.Duration) error {
+	text, err := p.value(key)
+	if err != nil {
+		return err
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d < 0 || d.String() != string(text) {
+		return errLayout
+	}
+	*into = d
+	return p.next()
+}
+
 // unquote reads a text in quotes as yamlName makes them.
 func unquote(quoted string) (string, error) {
 	text, err := strconv.Unquote(quoted)

@@ -27,6 +27,7 @@ const migrateYAML = `quotas:
         max_tpd: 13
         max_in_flight: 14
         day_zone: Asia/Tokyo
+        burst: 2.5s
     "odd \x00 name":
         max_rpm: 1
         max_tpm: 0
@@ -75,7 +76,7 @@ func migrateWantContent(t *testing.T, path string) {
 	t.Helper()
 	start := time.Date(2026, 2, 20, 14, 32, 1, 123456789, time.UTC).UnixNano()
 	next := time.Date(2026, 2, 20, 14, 32, 2, 0, time.UTC).UnixNano()
-	want := fmt.Sprint("m 10 1000 100 11 12 13 14 Asia/Tokyo\nodd \x00 name 1 0 0 0 0 0 0 \n",
+	want := fmt.Sprint("m 10 1000 100 11 12 13 14 Asia/Tokyo 2500000000\nodd \x00 name 1 0 0 0 0 0 0  0\n",
 		"m ", start, "\nm ", next, "\n",
 		"m ", start, " 1500 700\nm ", next, " 0 0\n",
 		"m ", time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC).UnixNano(), " 42 4200\nnever used -9223372036854775808 0 0\n",

@@ -175,6 +175,8 @@ func (s *snapshot) addQuota(model string, n *yaml.Node) error {
 			*limit, err = countOf(value)
 		} else if key == "day_zone" {
 			q.DayZone, err = zoneOf(value)
+		} else if key == "burst" {
+			q.Burst, err = burstOf(value)
 		}
 		return err
 	})
@@ -280,6 +282,19 @@ func zoneOf(n *yaml.Node) (string, error) {
 	}
 	_, err := loadZone(n.Value)
 	return n.Value, err
+}
+
+// burstOf reads a duration as "10s". A bare number has no unit, and is refused; so is
+// one in the notation of 60 that YAML once had.
+func burstOf(n *yaml.Node) (time.Duration, error) {
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+		return 0, wrongType(n, "a duration, as 10s")
+	case d < 0:
+		return 0, fmt.Errorf("%v is negative", d)
+	}
+	return d, nil
 }
 
 func wrongType(n *yaml.Node, want string) error {

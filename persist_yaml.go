@@ -48,6 +48,10 @@ func writeYAML(to io.Writer, s *snapshot, now time.Time) error {
 			w.buf = append(append(w.buf, "        day_zone: "...), yamlName(q.DayZone)...)
 			w.endLine()
 		}
+		if q.Burst != 0 {
+			w.buf = append(append(w.buf, "        burst: "...), q.Burst.String()...)
+			w.endLine()
+		}
 	}
 	w.section("state", len(s.state))
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {

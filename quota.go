@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
@@ -25,12 +26,21 @@ type ModelQuota struct {
 	// request. Programs that may run where there is no time zone database import
 	// time/tzdata.
 	DayZone string `yaml:"day_zone,omitempty"`
+
+	// Burst spreads the calls inside the minute: of the requests, and of the tokens, of
+	// a minute, at most the share of this time may start back to back, and what follows
+	// is let through at the even rate of the quota. With MaxRPM 60 and a Burst of 10 s
+	// ten calls may start at once, and then one a second. A single call whose tokens are
+	// more than that share passes when nothing is left to pay for, and is paid for
+	// afterwards. The minute holds beside it. Zero, and a minute or more, let the whole
+	// quota of a minute start at once. In a file it is written as 10s.
+	Burst time.Duration `yaml:"burst,omitempty"`
 }
 
 // unlimited reports whether a quota limits nothing. The zone of the day is no
-// limit.
+// limit, nor is Burst, which spreads other limits. What is negative is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
 }
 
 // limitsMinute reports whether anything in a minute is limited.
@@ -51,8 +61,11 @@ func (q *ModelQuota) minuteCode() DecisionCode {
 
 // invalid returns the first limit that is negative, by its name in Go, its name
 // in files, and its value.
-func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
+func (q *ModelQuota) invalid() (field, key string, value int64, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
+		if q.Burst < 0 {
+			return "Burst", "burst", int64(q.Burst), true
+		}
 		return "", "", 0, false
 	}
 	for _, limit := range []struct {
@@ -68,7 +81,7 @@ func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
 		{"MaxInFlight", "max_in_flight", q.MaxInFlight},
 	} {
 		if limit.value < 0 {
-			return limit.field, limit.key, limit.value, true
+			return limit.field, limit.key, int64(limit.value), true
 		}
 	}
 	return "", "", 0, false
@@ -78,8 +91,12 @@ func (q *ModelQuota) invalid() (field, key string, value int, bad bool) {
 // has a field out of range.
 func (q ModelQuota) validate(model string) error {
 	if field, key, value, bad := q.invalid(); bad {
-		return fmt.Errorf("%w: model %q: %s (%s) is %d, want 0 or more",
-			ErrInvalidQuota, clip(model), field, key, value)
+		shown := any(value)
+		if field == "Burst" {
+			shown = q.Burst
+		}
+		return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more",
+			ErrInvalidQuota, clip(model), field, key, shown)
 	}
 	if _, err := loadZone(q.DayZone); err != nil {
 		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, clip(model), err)

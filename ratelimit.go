@@ -167,8 +167,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		return true
 	}
 	if known {
-		if w, _ := rl.lookRLocked(name, q.DayZone); w != nil {
-			allowed := w.admits(&q, w.gate, &ask{1, amount{input: estimatedTokens}}) && !w.badZone && w.gate.waiting() == 0
+		if w, instant := rl.lookRLocked(name, &q); w != nil {
+			a := ask{1, amount{input: estimatedTokens}}
+			allowed := w.admits(&q, w.gate, &a) && !w.badZone && w.gate.waiting() == 0 &&
+				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
 			return allowed
 		}

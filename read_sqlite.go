@@ -107,7 +107,7 @@ func (r *rowReader) readQuotas() error {
 		var model string
 		var q ModelQuota
 		if err := rows.Scan(&model, &q.MaxRPM, &q.MaxTPM, &q.MaxRPD,
-			&q.MaxITPM, &q.MaxOTPM, &q.MaxTPD, &q.MaxInFlight, &q.DayZone); err != nil {
+			&q.MaxITPM, &q.MaxOTPM, &q.MaxTPD, &q.MaxInFlight, &q.DayZone, (*int64)(&q.Burst)); err != nil {
 			return damaged("quotas: %w", err)
 		}
 		if err := q.validate(model); err != nil {

@@ -130,14 +130,7 @@ func (s *ledger) insertLocked(e *event, instant int64) (w *window, request, toke
 	if instant-e.at > s.rl.span() {
 		return w, request, token
 	}
-	when := s.rl.clock.at(e.at)
-	if e.requests > 0 {
-		request = w.requests.insert(e.at, when)
-	}
-	token = w.tokens.insert(e.at, TokenEntry{Time: when, Count: e.total(), Input: e.input})
-	w.amounts.insert(token, e.amount)
-	w.usedAt = max(w.usedAt, e.at)
-	w.mirror(s.rl.span())
+	request, token = w.insertCharge(e.at, s.rl.clock.at(e.at), e.requests, e.amount)
 	return w, request, token
 }
 

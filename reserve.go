@@ -89,7 +89,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reserva
 	if !known || rl.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	if !rl.readRLocked(name, q.DayZone, &r) || r.window == unused {
+	if !rl.readRLocked(name, &q, &r) || r.window == unused {
 		r.instant = rl.clock.sync()
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
@@ -137,6 +137,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 			return made
 		}
 		w = rl.windowLocked(name, stats, r.instant)
+		w.followPacing(q, r.instant)
 		r.window = w
 	}
 	if w.gate == nil {

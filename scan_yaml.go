@@ -138,6 +138,9 @@ func (p *lineScanner) quota(s *snapshot, model string, indent int) error {
 		if key == "day_zone" {
 			return p.zone(key, &q.DayZone)
 		}
+		if key == "burst" {
+			return p.burst(key, &q.Burst)
+		}
 		return errLayout
 	})
 	s.quotas[model] = q

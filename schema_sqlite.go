@@ -22,7 +22,8 @@ CREATE TABLE IF NOT EXISTS quotas (
 	max_otpm INTEGER NOT NULL DEFAULT 0,
 	max_tpd INTEGER NOT NULL DEFAULT 0,
 	max_in_flight INTEGER NOT NULL DEFAULT 0,
-	day_zone TEXT NOT NULL DEFAULT ''
+	day_zone TEXT NOT NULL DEFAULT '',
+	burst INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS requests (
 	model TEXT NOT NULL,
@@ -51,7 +52,7 @@ CREATE INDEX IF NOT EXISTS idx_tokens_model_ts ON tokens(model, ts);
 // sqliteTables is what sqliteCreate makes.
 var sqliteTables = []sqliteTable{
 	{name: "quotas", columns: []string{"model", "max_rpm", "max_tpm", "max_rpd"}, keyed: true,
-		added: []string{"max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone"}},
+		added: []string{"max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone", "burst"}},
 	{name: "requests", columns: []string{"model", "ts"}},
 	{name: "tokens", columns: []string{"model", "ts", "count"}, added: []string{"input"}},
 	{name: "daily", columns: []string{"model", "day_start", "day_count"}, keyed: true, added: []string{"day_tokens"}},

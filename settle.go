@@ -242,7 +242,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	w.removeCharge(request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(arrived, rl.clock.at(arrived), r.amount)
+		request, token = w.insertCharge(arrived, rl.clock.at(arrived), 1, r.amount)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant

@@ -31,8 +31,8 @@ var sharedTables = []struct {
 	{"facts", []string{"name", "value"}, []any{"used", "1"}},
 	{"daily", []string{"model", "day_start", "day_count", "day_tokens"}, []any{"m", sharedNow{}, 1, 5}},
 	{"quotas", []string{
-		"model", "max_rpm", "max_tpm", "max_rpd", "max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone",
-	}, []any{"m", 10, 1000, 100, 0, 0, 0, 3, ""}},
+		"model", "max_rpm", "max_tpm", "max_rpd", "max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone", "burst",
+	}, []any{"m", 10, 1000, 100, 0, 0, 0, 3, "", int64(time.Second)}},
 	{"cooldowns", []string{"model", "until"}, []any{"m", sharedNow{}}},
 }
 

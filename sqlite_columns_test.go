@@ -69,7 +69,7 @@ func TestSQLiteAddsColumns(t *testing.T) {
 			if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 30 || s.RPD != 3 {
 				t.Errorf("used %+v", s)
 			}
-			quota := ratelimit.ModelQuota{MaxITPM: 1, MaxOTPM: 2, MaxTPD: 3, MaxInFlight: 4, DayZone: "Asia/Tokyo"}
+			quota := ratelimit.ModelQuota{MaxITPM: 1, MaxOTPM: 2, MaxTPD: 3, MaxInFlight: 4, DayZone: "Asia/Tokyo", Burst: 5}
 			rl.SetQuota("new", quota)
 			rl.State["new"] = &ratelimit.UsageStats{
 				Tokens: []ratelimit.TokenEntry{{Time: now, Count: 9, Input: 8}}, DayStart: now, DayCount: 1, DayTokens: 9,
@@ -106,7 +106,7 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 	sqliteExec(t, path, sqliteOldRows(now)...)
 	rl := sqliteLimiter(t, path)
 	sqliteLoad(t, rl)
-	rl.SetQuota("new", ratelimit.ModelQuota{MaxRPM: 1, MaxITPM: 2, DayZone: "Asia/Tokyo"})
+	rl.SetQuota("new", ratelimit.ModelQuota{MaxRPM: 1, MaxITPM: 2, DayZone: "Asia/Tokyo", Burst: 5})
 	rl.RecordUsage("m", 10, 1)
 	rl.State["m"].DayTokens = 41
 	sqlitePersist(t, rl)

@@ -274,6 +274,8 @@ func TestSQLiteLoadRefusesBadValues(t *testing.T) {
 		{quotaAdded + `('bad', 0, -5, 0, 0, '')`, "max_otpm -5", true},
 		{quotaAdded + `('bad', 0, 0, -6, 0, '')`, "max_tpd -6", true},
 		{quotaAdded + `('bad', 0, 0, 0, -7, '')`, "max_in_flight -7", true},
+		{`INSERT INTO quotas (model, burst) VALUES ('bad', -1000000000)`, "Burst burst -1s", true},
+		{`INSERT INTO quotas (model, burst) VALUES ('bad', '10s')`, "burst 10s", false},
 		{quotaAdded + `('bad', 0, 0, 0, 0.5, '')`, "max_in_flight real", false},
 		{quotaAdded + `('bad', 0, 0, 0, 0, 'Mars/Base')`, "DayZone day_zone Mars/Base time/tzdata", true},
 		{quotaAdded + `('bad', 0, 0, 0, 0, '../../etc/passwd')`, "day_zone etc/passwd", true},

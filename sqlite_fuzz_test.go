@@ -122,7 +122,7 @@ func FuzzSQLiteRows(f *testing.F) {
 		{"daily", []string{"model", "day_start", "day_count", "day_tokens"}},
 		{"cooldowns", []string{"model", "until"}},
 		{"quotas", []string{"model", "max_itpm", "max_otpm", "day_zone"}},
-		{"quotas", []string{"model", "max_tpd", "max_in_flight"}},
+		{"quotas", []string{"model", "max_tpd", "max_in_flight", "burst"}},
 	}
 	for i := range tables {
 		f.Add(byte(i), byte(0b00000000), "m", int64(1), int64(2), int64(3), int64(4), "")

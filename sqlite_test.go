@@ -140,6 +140,7 @@ ALTER TABLE quotas ADD COLUMN max_otpm INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE quotas ADD COLUMN max_tpd INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE quotas ADD COLUMN max_in_flight INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE quotas ADD COLUMN day_zone TEXT NOT NULL DEFAULT '';
+ALTER TABLE quotas ADD COLUMN burst INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tokens ADD COLUMN input INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE daily ADD COLUMN day_tokens INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
@@ -179,7 +180,7 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := sqlitePath(t)
 		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
-			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo"}, "free": {},
+			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 8}, "free": {},
 		}})
 		time.Sleep(123_456_789)
 		first := time.Now().UnixNano()
@@ -188,7 +189,7 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 		rl.RecordUsage("a b", 0, 0)
 		sqlitePersist(t, rl)
 		for query, want := range map[string][]string{
-			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3 4 5 6 7 Asia/Tokyo", "free 0 0 0 0 0 0 0 "},
+			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3 4 5 6 7 Asia/Tokyo 8", "free 0 0 0 0 0 0 0  0"},
 			`SELECT * FROM requests ORDER BY ts`:  {fmt.Sprint("a b ", first), fmt.Sprint("a b ", first+1)},
 			`SELECT * FROM tokens ORDER BY ts`:    {fmt.Sprint("a b ", first, " 42 40"), fmt.Sprint("a b ", first+1, " 0 0")},
 			`SELECT * FROM daily`:                 {fmt.Sprint("a b ", time.Date(1999, 12, 31, 15, 0, 0, 0, time.UTC).UnixNano(), " 2 42")},

@@ -35,7 +35,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	}
 	rl.mu.RLock()
 	name, _ := rl.findRLocked(model, &q)
-	ok := rl.readRLocked(name, q.DayZone, &r)
+	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&stats, &q)
 	}
@@ -72,11 +72,11 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 
 // lookRLocked returns a model's window and the present instant, when nothing has
 // to be changed for that: the window is in order and holds something, none of its
-// entries is due to leave, its day lasts, there is no cooldown and nothing held back, and the clocks
-// were compared lately. That is so at nearly every call, and it lets readers run
+// entries is due to leave, its day lasts, its buckets are those of the quota, there is no
+// cooldown and nothing held back, and the clocks were compared lately. That is so at nearly every call, and it lets readers run
 // beside each other. It returns unused where there is no state, and nil where
 // something has to be done first.
-func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64) {
+func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
 	if len(rl.cooldowns) > 0 || len(rl.held) > 0 {
 		if _, cools := rl.cooldowns[name]; cools || rl.held[name] != nil {
 			return nil, 0
@@ -87,7 +87,7 @@ func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64)
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
-		if exists || len(rl.State) >= rl.mostModels() || zone != "" || len(rl.gates) > 0 && rl.gates[name] != nil {
+		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.gates) > 0 && rl.gates[name] != nil {
 			return nil, 0
 		}
 		return unused, 0
@@ -96,15 +96,16 @@ func (rl *RateLimiter) lookRLocked(name, zone string) (w *window, instant int64)
 	wall := instant + rl.clock.wall
 	w = stats.window
 	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
-		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != zone || w.empty() {
+		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() ||
+		q.Burst != 0 && q.paces() && w.paceOf(q) == nil {
 		return nil, 0
 	}
 	return w, instant
 }
 
 // readRLocked reads what a model has used as lookRLocked does.
-func (rl *RateLimiter) readRLocked(name, zone string, r *reading) (ok bool) {
-	w, instant := rl.lookRLocked(name, zone)
+func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+	w, instant := rl.lookRLocked(name, q)
 	if w == nil {
 		return false
 	}
@@ -120,6 +121,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
+		r.followPacing(q, r.instant)
 		return
 	}
 	r.window = unused
@@ -140,6 +142,7 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 	rl.readNowLocked(name, r)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	r.take(rl.windowLocked(name, stats, r.instant))
+	r.followPacing(q, r.instant)
 }
 
 // rezoneLocked follows a quota whose day ends at the midnight of another zone now.

@@ -89,6 +89,14 @@ func (s *sums) fill(amounts []amount) {
 	}
 }
 
+// live returns the amounts that were not dropped.
+func (s *sums) live() []amount {
+	if len(s.levels) == 0 {
+		return nil
+	}
+	return s.levels[0][s.head:]
+}
+
 func (s *sums) push(a amount) {
 	if len(s.levels) == 0 {
 		s.levels = append(s.levels, make([]amount, 0, minRoom))

@@ -40,6 +40,8 @@ type window struct {
 	dayStart         time.Time      // as in stats
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
+	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
+
 	owes int64 // before this instant the database may show what is not so any more
 }
 
@@ -108,10 +110,13 @@ func (w *window) mirror(span int64) {
 
 // prune drops what was charged more than span before instant.
 func (w *window) prune(instant, span int64) {
-	w.requests.drop(w.requests.before(instant - span))
-	n := w.tokens.before(instant - span)
-	w.tokens.drop(n)
-	w.amounts.drop(n)
+	requests, tokens := w.requests.before(instant-span), w.tokens.before(instant-span)
+	w.requests.drop(requests)
+	w.tokens.drop(tokens)
+	w.amounts.drop(tokens)
+	if w.pace != nil {
+		w.pace.drop(requests, tokens)
+	}
 	w.mirror(span)
 }
 
@@ -121,6 +126,10 @@ func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
 	w.requests.push(instant, now)
 	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
 	w.amounts.push(a)
+	if w.pace != nil {
+		w.pace.pushRequest(instant)
+		w.pace.pushTokens(instant, a)
+	}
 	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
@@ -132,6 +141,9 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 	a = a.held()
 	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
 	w.amounts.push(a)
+	if w.pace != nil {
+		w.pace.pushTokens(instant, a)
+	}
 	w.usedAt = instant
 	w.mirror(w.home.span())
 }
@@ -140,6 +152,9 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 func (w *window) setTokens(i int, a amount) {
 	a = a.held()
 	w.amounts.set(i, a)
+	if w.pace != nil {
+		w.pace.setTokens(i, w.tokens.when(i), a)
+	}
 	e := w.tokens.vals[w.tokens.head+i]
 	w.tokens.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
 	w.stats.Tokens = w.tokens.live()
@@ -149,20 +164,35 @@ func (w *window) setTokens(i int, a amount) {
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
 		w.requests.remove(request)
+		if w.pace != nil {
+			w.pace.removeRequest(request)
+		}
 	}
 	if token >= 0 {
 		w.tokens.remove(token)
 		w.amounts.remove(token)
+		if w.pace != nil {
+			w.pace.removeTokens(token)
+		}
 	}
 	w.mirror(w.home.span())
 }
 
-// insertCharge puts a request and its tokens where they belong by their instant,
-// and returns which they then are.
-func (w *window) insertCharge(instant int64, when time.Time, a amount) (request, token int) {
-	request = w.requests.insert(instant, when)
+// insertCharge puts a request, if there is one, and tokens where they belong by their
+// instant, and returns which they then are; -1 for none.
+func (w *window) insertCharge(instant int64, when time.Time, requests int, a amount) (request, token int) {
+	request = -1
+	if requests > 0 {
+		request = w.requests.insert(instant, when)
+		if w.pace != nil {
+			w.pace.insertRequest(request, instant)
+		}
+	}
 	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: a.total(), Input: a.input})
 	w.amounts.insert(token, a)
+	if w.pace != nil {
+		w.pace.insertTokens(token, instant, a)
+	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
 	return request, token

@@ -29,7 +29,7 @@ type rowWriter struct {
 }
 
 // quotaColumns are those of the table quotas, in the order of ModelQuota.
-const quotaColumns = "model, max_rpm, max_tpm, max_rpd, max_itpm, max_otpm, max_tpd, max_in_flight, day_zone"
+const quotaColumns = "model, max_rpm, max_tpm, max_rpd, max_itpm, max_otpm, max_tpd, max_in_flight, day_zone, burst"
 
 // writeQuotas stores the quotas that differ from those that the database is
 // known to hold, and returns which it then holds. Of a model that it is not
@@ -51,9 +51,9 @@ func (w *rowWriter) writeQuotas(known, quotas, supplied map[string]ModelQuota) (
 		if s, ok := supplied[model]; ok && s == quota && !exists {
 			verb = "IGNORE"
 		}
-		result, err := w.exec("INSERT OR "+verb+" INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		result, err := w.exec("INSERT OR "+verb+" INTO quotas ("+quotaColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			model, quota.MaxRPM, quota.MaxTPM, quota.MaxRPD,
-			quota.MaxITPM, quota.MaxOTPM, quota.MaxTPD, quota.MaxInFlight, quota.DayZone)
+			quota.MaxITPM, quota.MaxOTPM, quota.MaxTPD, quota.MaxInFlight, quota.DayZone, int64(quota.Burst))
 		if err != nil {
 			return nil, fmt.Errorf("write quotas: %w", err)
 		}

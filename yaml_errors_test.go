@@ -67,6 +67,11 @@ var yamlRefusals = []struct{ name, content, text string }{
 	{"a negative count of the day's tokens", "state:\n  m:\n    day_tokens: -42\n", `state.m.day_tokens: -42 is negative`},
 
 	// Zones and cooldowns.
+	{"a number for a burst", "quotas: {m: {burst: 10}}", `quotas.m.burst: invalid quota: "10" is not a duration, as 10s`},
+	{"null for a burst", "quotas:\n  m:\n    burst:\n", `quotas.m.burst: invalid quota: "" is not a duration, as 10s`},
+	{"a list for a burst", "quotas: {m: {burst: [10s]}}", `quotas.m.burst: invalid quota: a list is not a duration, as 10s`},
+	{"a burst in the notation of 60", "quotas: {m: {burst: 1:30}}", `quotas.m.burst: invalid quota: "1:30" is not a duration, as 10s`},
+	{"a negative burst", "quotas:\n  m:\n    burst: -10s\n", `quotas.m.burst: invalid quota: -10s is negative`},
 	{"a number for a zone", "quotas: {m: {day_zone: 5}}", `quotas.m.day_zone: invalid quota: "5" is not a text`},
 	{"null for a zone", "quotas:\n  m:\n    day_zone:\n", `quotas.m.day_zone: invalid quota: "" is not a text`},
 	{"a list for a zone", "quotas: {m: {day_zone: [UTC]}}", `quotas.m.day_zone: invalid quota: a list is not a text`},

@@ -33,7 +33,7 @@ func fieldsSample(now time.Time) *snapshot {
 	at := now.Add(-time.Second).Round(0)
 	return &snapshot{
 		quotas: map[string]ModelQuota{
-			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles"},
+			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second},
 			"old":  {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
 			"odd":  {DayZone: "Etc/GMT+5"},
 		},
@@ -72,6 +72,7 @@ func TestYAMLWritesEveryField(t *testing.T) {
         max_tpd: 6
         max_in_flight: 7
         day_zone: America/Los_Angeles
+        burst: 1m30s
     odd:
         max_rpm: 0
         max_tpm: 0

@@ -161,7 +161,7 @@ func TestYAMLSampleLoadsInEveryLayout(t *testing.T) {
 		"the state first":       yamlSample[strings.Index(yamlSample, "state:"):] + yamlSample[:strings.Index(yamlSample, "state:")],
 		"other order of fields": strings.NewReplacer("max_rpm: 150\n    max_tpm: 1000000", "max_tpm: 1000000\n    max_rpm: 150",
 			"time: 2026-02-20T14:32:01.123456789Z\n        count: 1500", "count: 1500\n        time: 2026-02-20T14:32:01.123456789Z").Replace(yamlSample),
-		"unknown keys": "version: 2\n" + strings.NewReplacer("max_rpd: 1000\n", "max_rpd: 1000\n    burst: [1.5, {a: -1}]\n",
+		"unknown keys": "version: 2\n" + strings.NewReplacer("max_rpd: 1000\n", "max_rpd: 1000\n    max_speed: [1.5, {a: -1}]\n",
 			"count: 1500\n", "count: 1500\n        kind: prompt\n", "day_count: 42\n", "day_count: 42\n    note: |\n      state:\n").Replace(yamlSample),
 		"integers with a plus": strings.ReplaceAll(yamlSample, "150\n", "+150\n"),
 	}
