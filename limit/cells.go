@@ -37,7 +37,7 @@ func (c *cells) at(now time.Time) place {
 	ahead := now.Sub(c.latest)
 	p := place{cell: c.number, latest: now}
 	if ahead < 0 {
-		p.behind, p.latest = opposite(ahead), c.latest
+		p.behind, p.latest = c.latest.Sub(now), c.latest
 		ahead = 0
 	}
 	switch left := c.length - c.elapsed; {
@@ -77,14 +77,6 @@ func sinceEpoch(now time.Time, length time.Duration) time.Duration {
 	high, low := bits.Mul64(uint64(seconds), uint64(time.Second))
 	low, carry := bits.Add64(low, uint64(now.Nanosecond()), 0)
 	return time.Duration(bits.Rem64(high+carry, low, uint64(length)))
-}
-
-// opposite is -d, or the longest Duration where there is none.
-func opposite(d time.Duration) time.Duration {
-	if d == math.MinInt64 {
-		return math.MaxInt64
-	}
-	return -d
 }
 
 // sum is a+b, which are not negative, or the longest Duration where there is none.

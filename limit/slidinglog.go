@@ -1,7 +1,6 @@
 package limit
 
 import (
-	"math"
 	"sync"
 	"time"
 )
@@ -25,7 +24,7 @@ type SlidingLog struct {
 	begun  bool
 	origin time.Time // entries and holds lie on the line from here, in nanoseconds
 	latest int64     // of what was charged or put on hold
-	log    ring
+	log    ring      // what is in the window at latest; with holds at most limit entries
 	holds  holds[struct{}]
 }
 
@@ -61,9 +60,7 @@ func (s *SlidingLog) atLocked(now time.Time) (m moment) {
 	}
 	m.at = min(int64(now.Sub(s.origin)), 2*far) // ages fit an int64, and all are above the window there
 	if m.at < s.latest {
-		if m.behind = math.MaxInt64; m.at >= s.latest-math.MaxInt64 {
-			m.behind = time.Duration(s.latest - m.at)
-		}
+		m.behind = s.origin.Add(time.Duration(s.latest)).Sub(now)
 		m.at = s.latest
 	}
 	m.live = s.log.after(m.at - s.window)
@@ -154,7 +151,6 @@ func (s *SlidingLog) end(id uint64, commit bool) {
 	if ok {
 		o := s.holds.remove(i)
 		if commit && s.latest-o.at < s.window {
-			s.log.forget(s.log.after(s.latest - s.window))
 			s.log.insert(o.at, o.n, s.limit)
 		}
 	}

@@ -4,4 +4,4 @@ package limit_test
 
 // windowRaceFactor divides the decisions of the oracles: the race detector makes them
 // ten times as slow, and another run goes without it.
-const windowRaceFactor = 10
+const windowRaceFactor = 20
