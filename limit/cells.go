@@ -1,0 +1,88 @@
+package limit
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// cells follows the clock through cells of one length. Those that are aligned lie on the
+// calendar, one of them begins at the Unix epoch, and they follow the wall clock. Of the
+// others each begins with the first charge after the end of the one before.
+type cells struct {
+	length  time.Duration
+	aligned bool
+	latest  time.Time     // of what was charged or put on hold
+	elapsed time.Duration // of the cell, at latest
+	number  int64         // of the cell; 0 before the first, else all that is told from it is which cells adjoin
+}
+
+// place is where an instant lies. One before the latest lies where that does.
+type place struct {
+	cell    int64         // its number
+	elapsed time.Duration // of the cell
+	behind  time.Duration // how long it is before the latest
+	latest  time.Time
+}
+
+// at returns the place of an instant, and moves nothing: what charges nothing leaves no
+// trace.
+func (c *cells) at(now time.Time) place {
+	if c.aligned {
+		now = now.Round(0)
+	}
+	if c.number == 0 {
+		return place{cell: 1, elapsed: c.start(now), latest: now}
+	}
+	ahead := now.Sub(c.latest)
+	p := place{cell: c.number, latest: now}
+	if ahead < 0 {
+		p.behind, p.latest = c.latest.Sub(now), c.latest
+		ahead = 0
+	}
+	switch left := c.length - c.elapsed; {
+	case ahead < left:
+		p.elapsed = c.elapsed + ahead
+	case ahead < left+c.length:
+		p.cell++
+		if c.aligned {
+			p.elapsed = ahead - left
+		}
+	default: // however many cells were passed, they are empty
+		p.cell += 2
+		p.elapsed = c.start(p.latest)
+	}
+	return p
+}
+
+// start is how much of a cell that an instant opens has elapsed.
+func (c *cells) start(now time.Time) time.Duration {
+	if !c.aligned {
+		return 0
+	}
+	return sinceEpoch(now, c.length)
+}
+
+func (c *cells) moveTo(p place) {
+	c.latest, c.elapsed, c.number = p.latest, p.elapsed, p.cell
+}
+
+// sinceEpoch is how long before an instant the last whole multiple of length since the
+// Unix epoch was. It is right for the years that do not fit nanoseconds in an int64.
+func sinceEpoch(now time.Time, length time.Duration) time.Duration {
+	seconds := now.Unix() % int64(length)
+	if seconds < 0 {
+		seconds += int64(length)
+	}
+	high, low := bits.Mul64(uint64(seconds), uint64(time.Second))
+	low, carry := bits.Add64(low, uint64(now.Nanosecond()), 0)
+	return time.Duration(bits.Rem64(high+carry, low, uint64(length)))
+}
+
+// sum is a+b, which are not negative, or the longest Duration where there is none.
+func sum(a, b time.Duration) time.Duration {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
