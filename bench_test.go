@@ -38,6 +38,8 @@ func filledStats(n int) *ratelimit.UsageStats {
 
 func BenchmarkCalls(b *testing.B) {
 	roomy := ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30}
+	paced := roomy
+	paced.Burst = 30 * time.Second
 	for _, n := range benchSizes {
 		calls := []struct {
 			name  string
@@ -49,6 +51,10 @@ func BenchmarkCalls(b *testing.B) {
 			{"DecideDenied", ratelimit.ModelQuota{MaxTPM: 10*n + 1}, func(rl *ratelimit.RateLimiter) { rl.Decide("m", 5*n+2) }},
 			{"Stats", roomy, func(rl *ratelimit.RateLimiter) { rl.Stats("m") }},
 			{"RecordUsage", roomy, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }},
+			{"PacedCanSend", paced, func(rl *ratelimit.RateLimiter) { rl.CanSend("m", 100) }},
+			{"PacedRecordUsage", paced, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }},
+			{"PacedReserve", paced, func(rl *ratelimit.RateLimiter) { reserveAndCommit(rl, 80) }},
+			{"Reserve", roomy, func(rl *ratelimit.RateLimiter) { reserveAndCommit(rl, 80) }},
 		}
 		for _, c := range calls {
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
@@ -60,6 +66,12 @@ func BenchmarkCalls(b *testing.B) {
 			})
 		}
 	}
+}
+
+// reserveAndCommit makes a call that used another amount than was estimated.
+func reserveAndCommit(rl *ratelimit.RateLimiter, used int) {
+	r, _ := rl.Reserve("m", 90, 10)
+	r.Commit(used, 10)
 }
 
 // BenchmarkLeaving measures the one call at which a million entries leave.
