@@ -25,7 +25,7 @@ const InfDuration = time.Duration(math.MaxInt64)
 //
 // Of the methods that take tokens, Allow says at once whether there are enough, Wait
 // waits for them, and Reserve takes them in advance and says how long to wait for them.
-// Take and TakeAt are Allow with an answer that says more.
+// Take and TakeAt are like Allow, with an answer that says more.
 //
 // An instant before the last one sets the bucket back in AllowN, ReserveN, SetLimitAt
 // and SetBurstAt, as there: the time in between refills it a second time. TakeAt and

@@ -8,11 +8,12 @@ import (
 // Take is TakeAt time.Now.
 func (b *TokenBucket) Take(n int) Decision { return b.TakeAt(time.Now(), n) }
 
-// TakeAt takes n tokens at now if they are there, and decides as AllowN does. Remaining
-// is in whole tokens, and the most int at Inf. RetryAfter is exact for this arithmetic,
-// which lets pass what is less than a nanosecond early. ResetAfter is rounded up, and
-// InfDuration where the bucket is never full again. A request is refused with Never, too,
-// when its tokens come in no time that a Duration can say, as at limit 0.
+// TakeAt takes n tokens at now if they are there. AllowN lets pass what is less than a
+// nanosecond early, as x/time does; here it is a thousandth of that, for rounding, and
+// RetryAfter is exact for this arithmetic. Remaining is in whole tokens, and the largest
+// int at Inf. ResetAfter is rounded up, and InfDuration where the bucket is never full
+// again. A request is refused with Never, too, when its tokens come in no time that a
+// Duration can say, as at limit 0.
 func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,11 +32,11 @@ func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
 func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d, at, tokens := b.decideLocked(now, n)
+	d, at, _ := b.decideLocked(now, n)
 	if !d.OK || n == 0 || b.limit == Inf {
 		return Hold{}, d
 	}
-	b.tokens, b.last = tokens+float64(n), at
+	b.tokens, b.last = b.tokensLocked(at), at
 	id := b.holds.add(0, n, struct{}{})
 	d, _, _ = b.decideLocked(now, 0)
 	return Hold{b, id}, d
@@ -79,7 +80,7 @@ func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Ti
 		if wait, ok := b.untilLocked(elapsed, n); ok && wait <= InfDuration-early {
 			d.RetryAfter = early + wait
 		} else {
-			d.Never = b.limit.wait(float64(n)-tokens) > 0 // else the end of a hold helps
+			d.Never = float64(n)-tokens > b.slackLocked() // else the end of a hold helps
 		}
 	}
 	d.Remaining = b.remainingLocked(tokens)
@@ -92,25 +93,25 @@ func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Ti
 	return d, at, tokens
 }
 
+// slackLocked is how many tokens may be missing because sums were rounded: those of a
+// thousandth of a nanosecond.
+func (b *TokenBucket) slackLocked() float64 { return max(float64(b.limit), 0) * 1e-12 }
+
 // passesLocked reports whether n tokens can be taken of tokens, beside those on hold.
 func (b *TokenBucket) passesLocked(tokens float64, n int) bool {
-	return b.limit.wait(b.heldLocked()-(tokens-float64(n))) <= 0
+	return b.heldLocked()-(tokens-float64(n)) <= b.slackLocked()
 }
 
 // remainingLocked is how many whole tokens can be taken of tokens.
 func (b *TokenBucket) remainingLocked(tokens float64) int {
-	free, most := tokens-b.heldLocked(), b.burst-b.holds.units
+	free, most := tokens-b.heldLocked()+b.slackLocked(), b.burst-b.holds.units
 	switch {
 	case b.burst <= 0 || most <= 0 || free < 0:
 		return 0
 	case free >= float64(most):
 		return most
 	}
-	whole := int(free)
-	if b.passesLocked(tokens, whole+1) {
-		whole++
-	}
-	return whole
+	return int(free)
 }
 
 // resetLocked is how long a bucket with tokens takes to fill.
