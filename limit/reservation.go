@@ -88,11 +88,7 @@ func (r *Reservation) CancelAt(t time.Time) {
 	if back <= 0 {
 		return
 	}
-	tokens := b.tokensLocked(t) + back
-	if burst := float64(b.burst); tokens > burst {
-		tokens = burst
-	}
-	b.tokens, b.last = tokens, t
+	b.tokens, b.last = b.tokensLocked(t)+back, t // never read beyond the burst
 	if r.event.Equal(b.event) {
 		if before := r.event.Add(r.limit.duration(float64(-r.tokens))); !before.Before(t) {
 			b.event = before

@@ -93,6 +93,71 @@ func TestReservationCancel(t *testing.T) {
 	}
 }
 
+// What a reservation gives back does not make the bucket fuller than full.
+func TestReservationCancelUpToTheBurst(t *testing.T) {
+	b := limit.NewTokenBucket(10, 3)
+	r := b.ReserveN(after(0), 3)
+	b.SetBurstAt(after(0), 2)
+	r.CancelAt(after(0))
+	b.SetBurstAt(after(0), 10)
+	if tokens := b.TokensAt(after(0)); tokens != 2 {
+		t.Errorf("%v tokens, want 2", tokens)
+	}
+}
+
+// Several are cancelled as if each had been the last, if the later ones go first; and
+// nothing is given back that was taken since.
+func TestReservationsCancelInTurn(t *testing.T) {
+	b := limit.NewTokenBucket(10, 4)
+	b.AllowN(after(0), 4)
+	first, _, last := b.ReserveN(after(0), 3), b.ReserveN(after(0), 1), b.ReserveN(after(0), 1)
+	for i, c := range []struct {
+		r    *limit.Reservation
+		want float64
+	}{{last, -3}, {first, -1}} {
+		c.r.CancelAt(after(tenth))
+		if tokens := b.TokensAt(after(tenth)); tokens != c.want {
+			t.Errorf("%d: %v tokens, want %v", i+1, tokens, c.want)
+		}
+	}
+	for name, take := range map[string]func(*limit.TokenBucket) bool{
+		"AllowN": func(b *limit.TokenBucket) bool { return b.AllowN(after(tenth), 1) },
+		"TakeAt": func(b *limit.TokenBucket) bool { return b.TakeAt(after(tenth), 1).OK },
+	} {
+		b := limit.NewTokenBucket(10, 3)
+		r := b.ReserveN(after(0), 1)
+		if !take(b) {
+			t.Error(name, "was refused")
+		}
+		r.CancelAt(after(0))
+		if tokens := b.TokensAt(after(tenth)); tokens != 2 {
+			t.Errorf("%s: %v tokens, want 2", name, tokens)
+		}
+	}
+}
+
+// A reservation beside a hold can be cancelled until it could act, which is later than
+// without the hold.
+func TestReservationCancelBesideAHold(t *testing.T) {
+	b := limit.NewTokenBucket(10, 5)
+	b.HoldAt(after(0), 5)
+	r := b.ReserveN(after(0), 2)
+	r.CancelAt(after(tenth))
+	if tokens := b.TokensAt(after(tenth)); tokens != 5 {
+		t.Errorf("%v tokens, want 5", tokens)
+	}
+}
+
+// A context that has ended takes nothing, though it could pass.
+func TestTokenBucketWaitOfTheEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	b := limit.NewTokenBucket(0, 1)
+	if err := b.Wait(ctx); err != context.Canceled || !b.Allow() {
+		t.Errorf("%v", err)
+	}
+}
+
 // Wait decides at once whether it can pass in time.
 func TestTokenBucketWaitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

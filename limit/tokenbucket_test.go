@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -168,6 +169,93 @@ func TestTokenBucketLimits(t *testing.T) {
 	}
 }
 
+// Time that has passed is counted up to 292 years, so no wait helps who needs more.
+func TestTokenBucketOfCenturies(t *testing.T) {
+	b := limit.NewTokenBucket(1e-10, 1)
+	b.AllowN(after(-math.MaxInt64), 1)
+	now := after(time.Hour)
+	want := limit.Decision{Never: true, ResetAfter: b.TakeAt(now, 0).ResetAfter}
+	if tokens := b.TokensAt(now); tokens < 0.92 || b.TakeAt(now, 1) != want {
+		t.Errorf("%v tokens, %+v, want %+v", tokens, b.TakeAt(now, 1), want)
+	}
+	// What would be there at last is not, where the caller is too early to say when.
+	b = limit.NewTokenBucket(1e-9, 1)
+	b.AllowN(after(0), 1)
+	if d := b.TakeAt(after(-math.MaxInt64), 1); !d.Never || d.RetryAfter != 0 || d.ResetAfter != limit.InfDuration {
+		t.Errorf("%+v", d)
+	}
+	if d := b.TakeAt(after(-time.Hour), 1); d.RetryAfter < time.Hour+1e18-1e4 || d.RetryAfter > time.Hour+1e18 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// However slow the bucket, RetryAfter is the first nanosecond at which it passes.
+func TestTokenBucketRetriesExactly(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 0))
+	for i := range 20_000 {
+		rate := limit.Limit(math.Pow(10, -9+12*r.Float64()))
+		b := limit.NewTokenBucket(rate, 5)
+		b.TakeAt(after(0), 5)
+		now := after(time.Duration(r.Float64() * 1e9 / float64(rate)))
+		n := 2 + r.IntN(4)
+		d := b.TakeAt(now, n)
+		if d.OK || d.RetryAfter <= 0 {
+			if !d.Never || float64(n)/float64(rate) < 9e9 {
+				t.Fatalf("%d: %d tokens at limit %v: %+v", i, n, rate, d)
+			}
+			continue
+		}
+		if b.TakeAt(now.Add(d.RetryAfter-1), n).OK || !b.TakeAt(now.Add(d.RetryAfter), n).OK {
+			t.Fatalf("%d: %d tokens at limit %v: %+v is not the first", i, n, rate, d)
+		}
+	}
+}
+
+// Tokens that are reserved in advance are missing until then.
+func TestTokenBucketTakeAtInDebt(t *testing.T) {
+	b := limit.NewTokenBucket(10, 3)
+	b.AllowN(after(0), 3)
+	b.ReserveN(after(0), 2)
+	if d, want := b.TakeAt(after(0), 1), (limit.Decision{RetryAfter: 3 * tenth, ResetAfter: 5 * tenth}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+	// A bucket that is full was so for whoever asks of an earlier instant, too.
+	b.AllowN(after(time.Hour), 0)
+	if d, want := b.TakeAt(after(0), 0), (limit.Decision{OK: true, Remaining: 3}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}
+
+// AllowN never lets more than the burst pass at once, however fast the bucket is, and a
+// wait of 292 years is none of less than nothing.
+func TestTokenBucketAllowAtTheEnds(t *testing.T) {
+	b := limit.NewTokenBucket(1e12, 5)
+	if b.AllowN(after(0), 6) || !b.AllowN(after(0), 5) {
+		t.Error("not 5 of 5")
+	}
+	b = limit.NewTokenBucket(limit.Every(math.MaxInt64).Limit(), 1)
+	if !b.AllowN(after(0), 1) || b.AllowN(after(0), 1) {
+		t.Error("not 1 of 1")
+	}
+}
+
+// What passes at Inf takes nothing, and neither does what is on hold, or cancelled then.
+func TestTokenBucketInfTakesNothing(t *testing.T) {
+	b := limit.NewTokenBucket(10, 5)
+	b.AllowN(after(0), 1)
+	r := b.ReserveN(after(0), 2)
+	b.SetLimitAt(after(0), limit.Inf)
+	b.TakeAt(after(0), 3)
+	b.AllowN(after(0), 3)
+	hold, _ := b.HoldAt(after(0), 3)
+	r.CancelAt(after(0))
+	b.SetLimitAt(after(0), 10)
+	hold.Commit()
+	if tokens := b.TokensAt(after(0)); tokens != 2 || hold != (limit.Hold{}) {
+		t.Errorf("%v tokens, want 2; hold %v", tokens, hold)
+	}
+}
+
 // The zero value admits nothing, and can be set to admit.
 func TestTokenBucketZeroValue(t *testing.T) {
 	var b limit.TokenBucket
@@ -300,6 +388,23 @@ func TestTokenBucketHold(t *testing.T) {
 	second.Commit()
 	if want := (limit.Decision{OK: true, ResetAfter: 5 * tenth}); b.TakeAt(after(time.Hour+tenth), 0) != want {
 		t.Errorf("committed: %+v, want %+v", b.TakeAt(after(time.Hour+tenth), 0), want)
+	}
+}
+
+// Where nothing comes any more, the end of a hold still helps, if there are tokens.
+func TestTokenBucketHoldAtZeroLimit(t *testing.T) {
+	b := limit.NewTokenBucket(0, 5)
+	b.AllowN(after(0), 2)
+	if none, d := b.HoldAt(after(0), 0); !d.OK || none != (limit.Hold{}) {
+		t.Errorf("a hold of nothing: %v, %+v", none, d)
+	}
+	hold, _ := b.HoldAt(after(0), 2)
+	if d, want := b.TakeAt(after(0), 2), (limit.Decision{Remaining: 1, ResetAfter: limit.InfDuration}); d != want {
+		t.Errorf("2 of 3, 2 of them on hold: %+v, want %+v", d, want)
+	}
+	hold.Commit()
+	if d, want := b.TakeAt(after(0), 2), (limit.Decision{Remaining: 1, ResetAfter: limit.InfDuration, Never: true}); d != want {
+		t.Errorf("2 of 1: %+v, want %+v", d, want)
 	}
 }
 

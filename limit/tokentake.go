@@ -104,11 +104,11 @@ func (b *TokenBucket) passesLocked(tokens float64, n int) bool {
 
 // remainingLocked is how many whole tokens can be taken of tokens.
 func (b *TokenBucket) remainingLocked(tokens float64) int {
-	free, most := tokens-b.heldLocked()+b.slackLocked(), b.burst-b.holds.units
-	switch {
-	case b.burst <= 0 || most <= 0 || free < 0:
+	free := tokens - b.heldLocked() + b.slackLocked()
+	if b.burst <= b.holds.units || free < 0 {
 		return 0
-	case free >= float64(most):
+	}
+	if most := b.burst - b.holds.units; free >= float64(most) {
 		return most
 	}
 	return int(free)
@@ -139,9 +139,6 @@ func (b *TokenBucket) untilLocked(elapsed time.Duration, n int) (wait time.Durat
 		return b.passesLocked(b.filledLocked(elapsed+min(wait, InfDuration-elapsed)), n)
 	}
 	low, high := time.Duration(0), b.limit.wait(b.heldLocked()-(b.filledLocked(elapsed)-float64(n)))
-	if high == InfDuration {
-		return 0, false
-	}
 	for step := time.Duration(1); !passes(high); step *= 2 {
 		if high == InfDuration {
 			return 0, false

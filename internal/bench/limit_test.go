@@ -197,15 +197,15 @@ func BenchmarkLimitRatio(b *testing.B) {
 	xtime := rate.NewLimiter(openRate, openBurst)
 	b.Run("TokenBucket", func(b *testing.B) { // at most 1
 		l := limit.NewTokenBucket(openRate, openBurst)
-		compareWith(b, "x-time", func() { xtime.Allow() }, func() { l.Allow() })
+		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
 	})
 	xtimeClosed := rate.NewLimiter(rate.Every(time.Hour), 1)
 	b.Run("TokenBucket-denied", func(b *testing.B) {
 		l := limit.NewTokenBucket(limit.Every(time.Hour).Limit(), 1)
-		compareWith(b, "x-time", func() { xtimeClosed.Allow() }, func() { l.Allow() })
+		compareWith(b, "xtime", func() { xtimeClosed.Allow() }, func() { l.Allow() })
 	})
 	b.Run("GCRA", func(b *testing.B) {
 		l := must(limit.NewGCRA(limit.PerSecond(openRate), openBurst))(b)
-		compareWith(b, "x-time", func() { xtime.Allow() }, func() { l.Allow() })
+		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
 	})
 }
