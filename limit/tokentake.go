@@ -24,11 +24,11 @@ func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
 	return d
 }
 
-// HoldAt sets n tokens aside at now if they are there. Commit takes them as of the latest
-// instant at which tokens were taken or set aside, which may be after this one: the
-// order of sums matters to their rounding, so a TokenBucket does not go back to now. So
-// it admits at most what TakeAt would have left. At Inf nothing has to be set aside, and
-// the Hold does nothing.
+// HoldAt sets n tokens aside at now if they are there. Unlike that of the other
+// limiters, Commit takes them as of the latest instant at which tokens were taken or set
+// aside, which may be after now: sums of floats cannot be taken apart again. What would
+// have come since to a bucket that was full is lost by that, and nothing is gained. At
+// Inf nothing has to be set aside, and the Hold does nothing.
 func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -74,11 +74,6 @@ func pacedClosed[L allower](make func(limit.Rate, int) (L, error)) func(testing.
 	return func(tb testing.TB) func() bool { return must(make(limit.Every(time.Hour), 1))(tb).Allow }
 }
 
-// windowed makes one of a limiter of a number in a window.
-func windowed[L allower](make func(int, time.Duration) (L, error), n int, window time.Duration) func(testing.TB) func() bool {
-	return func(tb testing.TB) func() bool { return must(make(n, window))(tb).Allow }
-}
-
 // must returns what a constructor made, or ends the test.
 func must[L any](l L, err error) func(testing.TB) L {
 	return func(tb testing.TB) L {
