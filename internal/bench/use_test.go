@@ -118,21 +118,21 @@ func (j *judge) used(from time.Time) float64 {
 	return max(share(requests, useRPM), share(tokens, useTPM))
 }
 
-// limit is a way to stay inside the quota. It returns when the call may be sent,
+// guard is a way to stay inside the quota. It returns when the call may be sent,
 // or with an error when ctx has ended. Whoever asked calls done when the call is
 // over.
-type limit func(ctx context.Context, c *call) (done func(answered bool), err error)
+type guard func(ctx context.Context, c *call) (done func(answered bool), err error)
 
-// way makes a limit.
+// way makes a guard.
 type way struct {
 	name string
-	make func(testing.TB) limit
+	make func(testing.TB) guard
 }
 
 var ways = []way{
 	{"acquire-commit", acquireCommit},
-	{"rate-limiters", func(testing.TB) limit { return rateLimiters(useRPM, useTPM) }},
-	{"rate-limiters-small-burst", func(testing.TB) limit { return rateLimiters(1, largest) }},
+	{"rate-limiters", func(testing.TB) guard { return rateLimiters(useRPM, useTPM) }},
+	{"rate-limiters-small-burst", func(testing.TB) guard { return rateLimiters(1, largest) }},
 	{"check-then-record", checkThenRecord},
 }
 
@@ -149,7 +149,7 @@ func useLimiter(tb testing.TB) *ratelimit.RateLimiter {
 }
 
 // acquireCommit is ours. A call that was refused keeps its estimate.
-func acquireCommit(tb testing.TB) limit {
+func acquireCommit(tb testing.TB) guard {
 	rl := useLimiter(tb)
 	return func(ctx context.Context, c *call) (func(bool), error) {
 		r, err := rl.Acquire(ctx, model, c.prompt, c.maxOutput)
@@ -168,7 +168,7 @@ func acquireCommit(tb testing.TB) limit {
 // stays. The burst decides: as large as the limit, as many have it, it lets nearly
 // twice the limit through in the first minute; the smallest that admits the
 // largest call spreads the calls evenly.
-func rateLimiters(requestBurst, tokenBurst int) limit {
+func rateLimiters(requestBurst, tokenBurst int) guard {
 	requests := rate.NewLimiter(rate.Every(time.Minute/useRPM), requestBurst)
 	tokens := rate.NewLimiter(rate.Limit(useTPM)/60, tokenBurst)
 	day := rate.NewLimiter(rate.Every(24*time.Hour/useRPD), useRPD)
@@ -184,7 +184,7 @@ func rateLimiters(requestBurst, tokenBurst int) limit {
 }
 
 // checkThenRecord asks before a call and records after it.
-func checkThenRecord(tb testing.TB) limit {
+func checkThenRecord(tb testing.TB) guard {
 	rl := useLimiter(tb)
 	return func(ctx context.Context, c *call) (func(bool), error) {
 		for !rl.CanSend(model, c.estimate()) {
@@ -220,7 +220,7 @@ type result struct {
 func use(t *testing.T, w way) (res result) {
 	synctest.Test(t, func(t *testing.T) {
 		var j judge
-		limit := w.make(t)
+		guard := w.make(t)
 		// No deadline: a limiter that knows it gives up before.
 		ctx, stop := context.WithCancel(t.Context())
 		start := time.Now()
@@ -229,7 +229,7 @@ func use(t *testing.T, w way) (res result) {
 		for i := range useCallers {
 			r := rand.New(rand.NewPCG(1, uint64(i)))
 			callers.Go(func() {
-				for j.serve(ctx, limit, r) == nil {
+				for j.serve(ctx, guard, r) == nil {
 				}
 			})
 		}
@@ -240,10 +240,10 @@ func use(t *testing.T, w way) (res result) {
 }
 
 // serve makes one call.
-func (j *judge) serve(ctx context.Context, limit limit, r *rand.Rand) error {
+func (j *judge) serve(ctx context.Context, guard guard, r *rand.Rand) error {
 	c := randomCall(r)
 	there, back := network(r), network(r)
-	done, err := limit(ctx, &c)
+	done, err := guard(ctx, &c)
 	if err != nil {
 		return err
 	}

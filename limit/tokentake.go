@@ -1,0 +1,164 @@
+package limit
+
+import (
+	"math"
+	"time"
+)
+
+// Take is TakeAt time.Now.
+func (b *TokenBucket) Take(n int) Decision { return b.TakeAt(time.Now(), n) }
+
+// TakeAt takes n tokens at now if they are there. AllowN lets pass what is less than a
+// nanosecond early, as x/time does; here it is a thousandth of that, for rounding, and
+// RetryAfter is exact for this arithmetic. Remaining is in whole tokens, and the largest
+// int at Inf. ResetAfter is rounded up, and InfDuration where the bucket is never full
+// again. A request is refused with Never, too, when its tokens come in no time that a
+// Duration can say, as at limit 0.
+func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, at, tokens := b.decideLocked(now, n)
+	if d.OK && n > 0 && b.limit != Inf {
+		b.tokens, b.last, b.event = tokens, at, at
+	}
+	return d
+}
+
+// HoldAt sets n tokens aside at now if they are there. Unlike that of the other
+// limiters, Commit takes them as of the latest instant at which tokens were taken or set
+// aside, which may be after now: sums of floats cannot be taken apart again. What would
+// have come since to a bucket that was full is lost by that, and nothing is gained. At
+// Inf nothing has to be set aside, and the Hold does nothing.
+func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, at, _ := b.decideLocked(now, n)
+	if !d.OK || n == 0 || b.limit == Inf {
+		return Hold{}, d
+	}
+	b.tokens, b.last = b.tokensLocked(at), at
+	id := b.holds.add(0, n, struct{}{})
+	d, _, _ = b.decideLocked(now, 0)
+	return Hold{b, id}, d
+}
+
+func (b *TokenBucket) end(id uint64, commit bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i, ok := b.holds.find(id)
+	if !ok {
+		return
+	}
+	if o := b.holds.remove(i); commit {
+		b.tokens -= float64(o.n)
+	}
+}
+
+// decideLocked is the decision on n tokens at now, the instant as which it counts, and
+// the tokens that are left then if it is OK.
+func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Time, tokens float64) {
+	if b.limit == Inf {
+		return Decision{OK: n >= 0, Remaining: math.MaxInt, Never: n < 0}, now, 0
+	}
+	at = now
+	elapsed := now.Sub(b.last)
+	early := time.Duration(0)
+	if elapsed < 0 {
+		at, elapsed, early = b.last, 0, b.last.Sub(now)
+	}
+	tokens = b.filledLocked(elapsed)
+	switch {
+	case n == 0:
+		d.OK = true
+	case n < 0 || n > b.burst:
+		d.Never = true
+	case n > b.burst-b.holds.units: // only the end of a hold helps
+	case b.passesLocked(tokens, n):
+		d.OK = true
+		tokens -= float64(n)
+	default:
+		if wait, ok := b.untilLocked(elapsed, n); ok && wait <= InfDuration-early {
+			d.RetryAfter = early + wait
+		} else {
+			d.Never = float64(n)-tokens > b.slackLocked() // else the end of a hold helps
+		}
+	}
+	d.Remaining = b.remainingLocked(tokens)
+	d.ResetAfter = b.resetLocked(tokens)
+	if d.ResetAfter > InfDuration-early {
+		d.ResetAfter = InfDuration
+	} else if d.ResetAfter > 0 {
+		d.ResetAfter += early
+	}
+	return d, at, tokens
+}
+
+// slackLocked is how many tokens may be missing because sums were rounded: those of a
+// thousandth of a nanosecond.
+func (b *TokenBucket) slackLocked() float64 { return max(float64(b.limit), 0) * 1e-12 }
+
+// passesLocked reports whether n tokens can be taken of tokens, beside those on hold.
+func (b *TokenBucket) passesLocked(tokens float64, n int) bool {
+	return b.heldLocked()-(tokens-float64(n)) <= b.slackLocked()
+}
+
+// remainingLocked is how many whole tokens can be taken of tokens.
+func (b *TokenBucket) remainingLocked(tokens float64) int {
+	free := tokens - b.heldLocked() + b.slackLocked()
+	if b.burst <= b.holds.units || free < 0 {
+		return 0
+	}
+	if most := b.burst - b.holds.units; free >= float64(most) {
+		return most
+	}
+	return int(free)
+}
+
+// resetLocked is how long a bucket with tokens takes to fill.
+func (b *TokenBucket) resetLocked(tokens float64) time.Duration {
+	missing := float64(b.burst) - tokens
+	switch {
+	case missing <= 0:
+		return 0
+	case b.limit <= 0:
+		return InfDuration
+	}
+	ns := math.Ceil(missing / float64(b.limit) * float64(time.Second))
+	if ns >= math.MaxInt64 {
+		return InfDuration
+	}
+	return time.Duration(ns)
+}
+
+// untilLocked is how long it takes from elapsed after last until n tokens can be taken,
+// which they cannot yet; it is not ok when that is longer than a Duration. The division
+// gives it but for rounding, and since the tokens never fall with time, a search around
+// that gives the very nanosecond.
+func (b *TokenBucket) untilLocked(elapsed time.Duration, n int) (wait time.Duration, ok bool) {
+	passes := func(wait time.Duration) bool {
+		return b.passesLocked(b.filledLocked(elapsed+min(wait, InfDuration-elapsed)), n)
+	}
+	low, high := time.Duration(0), b.limit.wait(b.heldLocked()-(b.filledLocked(elapsed)-float64(n)))
+	for step := time.Duration(1); !passes(high); step *= 2 {
+		if high == InfDuration {
+			return 0, false
+		}
+		low, high = high, high+min(step, InfDuration-high)
+	}
+	for step := time.Duration(1); high-low > 1; step *= 2 {
+		if step < high-low && passes(high-step) {
+			high -= step
+			continue
+		}
+		low = max(low, high-step)
+		break
+	}
+	for high-low > 1 {
+		if middle := low + (high-low)/2; passes(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return high, true
+}
