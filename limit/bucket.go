@@ -75,9 +75,11 @@ func (b *bucket) cost(n int) mark {
 
 func (b *bucket) plus(a, c mark) mark {
 	a.ns += c.ns
-	if a.parts += c.parts; a.parts >= b.den {
-		a.parts -= b.den
+	if rest := b.den - c.parts; a.parts >= rest { // the sum of the parts may overflow
+		a.parts -= rest
 		a.ns++
+	} else {
+		a.parts += c.parts
 	}
 	return a
 }

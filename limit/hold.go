@@ -39,6 +39,14 @@ func (h Hold) Commit() { h.finish(true) }
 // Release gives back what is on hold: the limiter is then as if it had never been.
 func (h Hold) Release() { h.finish(false) }
 
+// heldBy is the hold of a number; 0 is none.
+func heldBy(owner holdOwner, id uint64) Hold {
+	if id == 0 {
+		return Hold{}
+	}
+	return Hold{owner, id}
+}
+
 func (h Hold) finish(commit bool) {
 	if h.owner != nil {
 		h.owner.end(h.id, commit)
