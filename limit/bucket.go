@@ -114,6 +114,8 @@ func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark
 	switch {
 	case n < 0 || n > b.capacity:
 		d.Never = true
+	case n == 0:
+		d.OK = true // even where an earlier instant finds more in the bucket than fits
 	case n > b.capacity-held: // only the end of a hold helps
 	default:
 		next = b.plus(filled, b.cost(n))

@@ -420,7 +420,7 @@ func (h *historyBucket) take(at int64, n int64, open bool) (limit.Decision, *his
 	if tat == math.MinInt64 {
 		level = 0
 	}
-	d := limit.Decision{OK: level+(held+n)*h.num <= h.capacity*h.num, Never: n < 0 || n > h.capacity}
+	d := limit.Decision{OK: n == 0 || level+(held+n)*h.num <= h.capacity*h.num, Never: n < 0 || n > h.capacity}
 	if d.Never {
 		d.OK = false
 	}
