@@ -11,7 +11,8 @@ import (
 //
 // HoldAt decides like TakeAt. What it admits is kept apart from what is charged: until
 // the Hold ends it takes its full place, however long that is, and it does not drain or
-// leave a window. Holds may end in any order.
+// leave a window. Holds may end in any order. (What a Queue holds is slots, and they come
+// and go with time: see Queue.HoldAt.)
 type Holder interface {
 	Limiter
 	HoldAt(now time.Time, n int) (Hold, Decision)

@@ -99,7 +99,7 @@ func TestWaitInOrder(t *testing.T) {
 		f.want(t, finish{5, 0, nil})
 		time.Sleep(2*time.Second - 1)
 		f.want(t, finish{5, 0, nil})
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		f.want(t, finish{5, 0, nil}, finish{1, 2 * time.Second, nil})
 		time.Sleep(time.Minute)
 		f.want(t, finish{5, 0, nil}, finish{1, 2 * time.Second, nil}, finish{2, 3 * time.Second, nil},
