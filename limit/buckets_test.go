@@ -352,6 +352,16 @@ func TestAtomicGCRAAllowOnAnyLine(t *testing.T) {
 			t.Error("allowed before an instant at which nothing was left")
 		}
 		g = must(limit.NewAtomicGCRA(limit.PerSecond(1), 2))
+		g.TakeAt(time.Unix(1<<40, 0), 2) // farther than a Duration reaches
+		if g.Allow() {
+			t.Error("allowed very long before an instant at which nothing was left")
+		}
+		g = must(limit.NewAtomicGCRA(limit.PerSecond(1), 2))
+		g.TakeAt(time.Time{}, 2)
+		if !g.Allow() || !g.Allow() || g.Allow() {
+			t.Error("not the burst, very long after another")
+		}
+		g = must(limit.NewAtomicGCRA(limit.PerSecond(1), 2))
 		g.TakeAt(time.Now().Round(0), 1)
 		if !g.Allow() || g.Allow() {
 			t.Error("a line of the wall clock is not followed")
@@ -370,8 +380,8 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 		for _, commit := range []bool{false, true} {
 			l := must(kind.make(limit.PerSecond(1), 10))
 			l.TakeAt(noon, 0)
-			l.TakeAt(noon.Add(end-1), 6)
 			hold, _ := l.HoldAt(noon.Add(end-1), 4)
+			l.TakeAt(noon.Add(end-1), 6)
 			if d := l.TakeAt(noon.Add(end+time.Second), 1); !d.OK || d.Remaining != 0 {
 				t.Errorf("%s: %+v", kind.name, d)
 			}
