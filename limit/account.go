@@ -43,17 +43,29 @@ func (b *bucket) after(x mark, c charges) mark {
 	return later(b.plus(x, c.add), c.floor)
 }
 
-// atLocked returns now on the line, and forgets what has lapsed with an old one.
+// atLocked returns now on the line, and moves to it what is remembered of an old one.
 func (a *account) atLocked(now time.Time) int64 {
+	old := a.line
 	instant, anew := a.line.at(now)
-	if anew {
+	switch {
+	case !anew:
+	case !old.begun:
 		a.tat, a.first = lapsed, lapsed
-		for i := range a.holds.open {
-			o := &a.holds.open[i]
-			o.at, o.note = lapsed.ns, charges{}
-		}
+	default:
+		a.moveLocked(now.Sub(old.origin))
 	}
 	return instant
+}
+
+func (a *account) moveLocked(shift time.Duration) {
+	a.tat.ns = moved(a.tat.ns, shift)
+	a.first.ns = moved(a.first.ns, shift)
+	for i := range a.holds.open {
+		o := &a.holds.open[i]
+		o.at = moved(o.at, shift)
+		o.note.floor.ns = moved(o.note.floor.ns, shift)
+		o.note.add.ns = min(o.note.add.ns, far) // more has lapsed; sums must not overflow
+	}
 }
 
 func (a *account) peekLocked(now time.Time, n int) Decision {

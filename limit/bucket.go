@@ -75,9 +75,11 @@ func (b *bucket) cost(n int) mark {
 
 func (b *bucket) plus(a, c mark) mark {
 	a.ns += c.ns
-	if a.parts += c.parts; a.parts >= b.den {
-		a.parts -= b.den
+	if rest := b.den - c.parts; a.parts >= rest { // the sum of the parts may overflow
+		a.parts -= rest
 		a.ns++
+	} else {
+		a.parts += c.parts
 	}
 	return a
 }
@@ -112,6 +114,8 @@ func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark
 	switch {
 	case n < 0 || n > b.capacity:
 		d.Never = true
+	case n == 0:
+		d.OK = true // even where an earlier instant finds more in the bucket than fits
 	case n > b.capacity-held: // only the end of a hold helps
 	default:
 		next = b.plus(filled, b.cost(n))

@@ -11,7 +11,8 @@ import (
 //
 // HoldAt decides like TakeAt. What it admits is kept apart from what is charged: until
 // the Hold ends it takes its full place, however long that is, and it does not drain or
-// leave a window. Holds may end in any order.
+// leave a window. Holds may end in any order. (What a Queue holds is slots, and they come
+// and go with time: see Queue.HoldAt.)
 type Holder interface {
 	Limiter
 	HoldAt(now time.Time, n int) (Hold, Decision)
@@ -38,6 +39,14 @@ func (h Hold) Commit() { h.finish(true) }
 
 // Release gives back what is on hold: the limiter is then as if it had never been.
 func (h Hold) Release() { h.finish(false) }
+
+// heldBy is the hold of a number; 0 is none.
+func heldBy(owner holdOwner, id uint64) Hold {
+	if id == 0 {
+		return Hold{}
+	}
+	return Hold{owner, id}
+}
 
 func (h Hold) finish(commit bool) {
 	if h.owner != nil {

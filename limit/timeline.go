@@ -9,13 +9,14 @@ type timeline struct {
 	begun  bool
 }
 
-// far is so long that everything charged has lapsed, with room for sums in an int64.
+// far is how long a line is: longer than anything takes to lapse, with room for sums in
+// an int64.
 const far = 2 * int64(maxSpan)
 
-// at returns now in nanoseconds on the line. An instant that lies so far after the
-// origin that nothing counts any more begins the line anew: anew is then true, and what
-// the limiter remembers of the old line has lapsed. One that lies as far before it
-// counts as that far.
+// at returns now in nanoseconds on the line. An instant that lies far after the origin
+// begins the line anew: anew is then true, and what the limiter remembers of the old line
+// has to move to the new one. An instant that lies farther before the origin than far
+// counts as far before it.
 func (l *timeline) at(now time.Time) (offset int64, anew bool) {
 	if l.begun {
 		offset = int64(now.Sub(l.origin))
@@ -29,3 +30,9 @@ func (l *timeline) at(now time.Time) (offset int64, anew bool) {
 
 // lapsed is before every instant of a line by more than anything takes to lapse.
 var lapsed = mark{ns: -2 * far}
+
+// moved is the instant ns of a line on the one that began shift later. What comes to lie
+// before lapsed is lapsed.
+func moved(ns int64, shift time.Duration) int64 {
+	return max(ns, lapsed.ns+int64(shift)) - int64(shift)
+}

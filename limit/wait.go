@@ -66,6 +66,9 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	}
 	var timer *time.Timer
 	for {
+		if err := ctx.Err(); err != nil { // it may have ended while the turn came
+			return err
+		}
 		d := c.limiter.TakeAt(time.Now(), n)
 		if d.OK {
 			return nil
@@ -104,11 +107,11 @@ func (c *caller) hopeless(ctx context.Context, d Decision, n int) error {
 }
 
 // join takes n units where nobody waits and they may pass, and returns nil; else the
-// turn of a place in the line.
+// turn of a place in the line. Who wants nothing has nothing to wait for.
 func (c *caller) join(n int) (turn chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.line) == 0 && c.limiter.TakeAt(time.Now(), n).OK {
+	if n == 0 || len(c.line) == 0 && c.limiter.TakeAt(time.Now(), n).OK {
 		return nil
 	}
 	turn = make(chan struct{})

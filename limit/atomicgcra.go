@@ -1,0 +1,180 @@
+package limit
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// AtomicGCRA is a GCRA whose state is one word that is compared and swapped: it decides
+// like GCRA, and is faster when many goroutines ask, or when all that is asked is Allow.
+// While something is on Hold it decides behind a mutex, as GCRA does. Make it with
+// NewAtomicGCRA. It is safe for concurrent use.
+type AtomicGCRA struct {
+	caller
+	spare int64 // how much a bucket that has room for one more unit may hold, in time
+	cell  atomic.Pointer[cell]
+
+	mu      sync.Mutex // of what starts a cell or ends one, and of the account
+	account account    // what holds while something is on hold
+}
+
+// cell is the word of an AtomicGCRA and the origin of the time line on which it counts.
+// The cell of a limiter is replaced when its line begins anew and when its last hold
+// ends; the word of the old one is then elsewhere.
+type cell struct {
+	origin time.Time
+	tat    atomic.Int64
+}
+
+// elsewhere is the word of a cell that does not say how things stand: the account does,
+// where something is on hold, or else a newer cell. It is before all instants of a line.
+const elsewhere = math.MinInt64
+
+// NewAtomicGCRA returns an AtomicGCRA of which nothing is used yet. It returns an error
+// that matches ErrInvalid for what NewGCRA refuses.
+func NewAtomicGCRA(rate Rate, burst int) (*AtomicGCRA, error) {
+	b, err := newIntervals("new atomic GCRA", "burst", rate, burst)
+	if err != nil {
+		return nil, err
+	}
+	g := &AtomicGCRA{account: account{bucket: b}, spare: b.cost(burst - 1).ns}
+	g.init(g)
+	return g, nil
+}
+
+// Allow reports whether one unit may pass now, and charges it if so. It is faster than
+// Take(1): it reads the monotonic clock alone, and does not say what is left.
+func (g *AtomicGCRA) Allow() bool {
+	for {
+		c := g.cell.Load()
+		if c == nil {
+			break
+		}
+		now := int64(time.Since(c.origin))
+		tat := c.tat.Load()
+		if now >= far || tat == elsewhere {
+			break
+		}
+		now = max(now, -far)
+		filled := max(tat, now)
+		if filled-now > g.spare {
+			return false
+		}
+		if c.tat.CompareAndSwap(tat, filled+g.account.num) {
+			return true
+		}
+	}
+	return g.TakeAt(time.Now(), 1).OK
+}
+
+// TakeAt charges n units at now if all of them may pass.
+func (g *AtomicGCRA) TakeAt(now time.Time, n int) Decision {
+	for {
+		c, instant := g.cellAt(now)
+		tat := c.tat.Load()
+		if tat == elsewhere {
+			if d, ok := g.takeFromAccount(now, n); ok {
+				return d
+			}
+			continue
+		}
+		d, next := g.account.decide(instant, mark{ns: tat}, 0, n)
+		if !d.OK || n == 0 || c.tat.CompareAndSwap(tat, next.ns) {
+			return d
+		}
+	}
+}
+
+// takeFromAccount is TakeAt while something is on hold; ok is false when nothing is.
+func (g *AtomicGCRA) takeFromAccount(now time.Time, n int) (d Decision, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.account.holds.open) == 0 {
+		return Decision{}, false
+	}
+	return g.account.takeLocked(now, n), true
+}
+
+func (g *AtomicGCRA) peekAt(now time.Time, n int) Decision {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.account.holds.open) > 0 {
+		return g.account.peekLocked(now, n)
+	}
+	c, instant := g.cellLocked(now)
+	d, _ := g.account.decide(instant, mark{ns: c.tat.Load()}, 0, n)
+	return d
+}
+
+// HoldAt sets n units aside if all of them may pass.
+func (g *AtomicGCRA) HoldAt(now time.Time, n int) (Hold, Decision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for len(g.account.holds.open) == 0 {
+		c, instant := g.cellLocked(now)
+		tat := c.tat.Load()
+		d, _ := g.account.decide(instant, mark{ns: tat}, 0, n)
+		if !d.OK || n == 0 {
+			return Hold{}, d
+		}
+		if c.tat.CompareAndSwap(tat, elsewhere) {
+			g.account.line = timeline{c.origin, true}
+			g.account.tat = mark{ns: tat}
+			break
+		}
+	}
+	id, d := g.account.holdLocked(now, n)
+	return heldBy(g, id), d
+}
+
+func (g *AtomicGCRA) end(id uint64, commit bool) {
+	g.mu.Lock()
+	ended := g.account.endLocked(id, commit)
+	if ended && len(g.account.holds.open) == 0 {
+		g.startLocked(g.account.line.origin, g.account.tat.ns)
+	}
+	g.mu.Unlock()
+	if ended {
+		g.changed()
+	}
+}
+
+// cellAt returns the cell whose line reaches to now, and now on that line.
+func (g *AtomicGCRA) cellAt(now time.Time) (c *cell, instant int64) {
+	if c = g.cell.Load(); c != nil {
+		if offset := int64(now.Sub(c.origin)); offset < far {
+			return c, max(offset, -far)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cellLocked(now)
+}
+
+// cellLocked is cellAt with the lock. It does not replace a cell while something is on
+// hold: the account has a line of its own then.
+func (g *AtomicGCRA) cellLocked(now time.Time) (c *cell, instant int64) {
+	c = g.cell.Load()
+	if c == nil {
+		return g.startLocked(now, lapsed.ns), 0
+	}
+	offset := now.Sub(c.origin)
+	if int64(offset) < far {
+		return c, max(int64(offset), -far)
+	}
+	// Whoever still has this cell must find nothing there to swap.
+	tat := c.tat.Swap(elsewhere)
+	if tat == elsewhere {
+		return c, 0
+	}
+	return g.startLocked(now, moved(tat, offset)), 0
+}
+
+func (g *AtomicGCRA) startLocked(origin time.Time, tat int64) *cell {
+	c := &cell{origin: origin}
+	c.tat.Store(tat)
+	g.cell.Store(c)
+	return c
+}

@@ -1,0 +1,50 @@
+package limit
+
+import (
+	"sync"
+	"time"
+)
+
+// bucketed is a limiter that is one bucket behind a mutex: all of GCRA and of Meter but
+// how long a unit takes to drain.
+type bucketed struct {
+	caller
+	mu      sync.Mutex
+	account account
+}
+
+// begin gives it its bucket. It has to be called before any other method.
+func (l *bucketed) begin(b bucket) {
+	l.account.bucket = b
+	l.init(l)
+}
+
+// TakeAt charges n units at now if all of them may pass.
+func (l *bucketed) TakeAt(now time.Time, n int) Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.account.takeLocked(now, n)
+}
+
+func (l *bucketed) peekAt(now time.Time, n int) Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.account.peekLocked(now, n)
+}
+
+// HoldAt sets n units aside if all of them may pass.
+func (l *bucketed) HoldAt(now time.Time, n int) (Hold, Decision) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	id, d := l.account.holdLocked(now, n)
+	return heldBy(l, id), d
+}
+
+func (l *bucketed) end(id uint64, commit bool) {
+	l.mu.Lock()
+	ended := l.account.endLocked(id, commit)
+	l.mu.Unlock()
+	if ended {
+		l.changed()
+	}
+}

@@ -1,0 +1,251 @@
+package limit_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+var noon = time.Unix(1_800_000_000, 0)
+
+// bucketKinds are the algorithms that decide by one bucket.
+var bucketKinds = []struct {
+	name string
+	make func(rate limit.Rate, capacity int) (limit.Holder, error)
+}{
+	{"GCRA", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewGCRA(r, c)) }},
+	{"AtomicGCRA", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewAtomicGCRA(r, c)) }},
+	{"Meter", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewMeter(r, c)) }},
+}
+
+func holder[L limit.Holder](l L, err error) (limit.Holder, error) { return l, err }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// workload is 100 requests in the first second, none in the next, 100 in the tenth of a
+// second after 2 s, and 200 in the second after 3 s; each in a slot of its own, at its
+// start (0), middle (1) or end (2).
+func workload(place int) (arrivals []time.Duration) {
+	add := func(from, slot time.Duration, n int) {
+		for i := range n {
+			arrivals = append(arrivals, from+time.Duration(i)*slot+slot*time.Duration(place)/2)
+		}
+	}
+	add(0, 10*time.Millisecond, 100)
+	add(2*time.Second, time.Millisecond, 100)
+	add(3*time.Second, 5*time.Millisecond, 200)
+	return arrivals
+}
+
+func TestBucketsAdmit399OfTheWorkload(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for place := range 3 {
+			l := must(kind.make(limit.PerSecond(100), 100))
+			var admitted [3]int
+			for i, at := range workload(place) {
+				if l.TakeAt(noon.Add(at), 1).OK {
+					admitted[min(i/100, 2)]++
+				}
+			}
+			if want := [3]int{100, 100, 199}; admitted != want {
+				t.Errorf("%s, place %d: %v admitted, want %v", kind.name, place, admitted, want)
+			}
+		}
+	}
+}
+
+func TestBucketsWorkedRows(t *testing.T) {
+	const ms = time.Millisecond
+	type row struct {
+		at   time.Duration
+		n    int
+		want limit.Decision
+	}
+	for _, c := range []struct {
+		name     string
+		rate     limit.Rate
+		capacity int
+		rows     []row
+	}{
+		{"the burst and not one more", limit.PerSecond(10), 5, []row{
+			{0, 5, limit.Decision{OK: true, ResetAfter: 500 * ms}},
+			{0, 1, limit.Decision{RetryAfter: 100 * ms, ResetAfter: 500 * ms}},
+			{100*ms - 1, 1, limit.Decision{RetryAfter: 1, ResetAfter: 400*ms + 1}},
+			{100 * ms, 1, limit.Decision{OK: true, ResetAfter: 500 * ms}},
+		}},
+		{"now may be after the theoretical arrival time", limit.PerSecond(10), 2, []row{
+			{0, 1, limit.Decision{OK: true, Remaining: 1, ResetAfter: 100 * ms}},
+			{time.Hour, 2, limit.Decision{OK: true, ResetAfter: 200 * ms}},
+		}},
+		{"ten tokens after the burst", limit.PerSecond(100), 100, []row{
+			{0, 100, limit.Decision{OK: true, ResetAfter: time.Second}},
+			{100 * ms, 0, limit.Decision{OK: true, Remaining: 10, ResetAfter: 900 * ms}},
+		}},
+		{"five tokens at two seconds", limit.PerSecond(10), 20, []row{
+			{0, 20, limit.Decision{OK: true, ResetAfter: 2 * time.Second}},
+			{time.Second, 10, limit.Decision{OK: true, ResetAfter: 2 * time.Second}},
+			{1500 * ms, 0, limit.Decision{OK: true, Remaining: 5, ResetAfter: 1500 * ms}},
+		}},
+		{"nothing, less, and too much", limit.PerSecond(10), 5, []row{
+			{0, 0, limit.Decision{OK: true, Remaining: 5}},
+			{0, -1, limit.Decision{Never: true, Remaining: 5}},
+			{0, math.MinInt, limit.Decision{Never: true, Remaining: 5}},
+			{0, 6, limit.Decision{Never: true, Remaining: 5}},
+			{0, math.MaxInt, limit.Decision{Never: true, Remaining: 5}},
+			{0, 5, limit.Decision{OK: true, ResetAfter: 500 * ms}},
+			{0, 0, limit.Decision{OK: true, ResetAfter: 500 * ms}},
+		}},
+		{"an earlier instant has no more room", limit.PerSecond(10), 2, []row{
+			{time.Second, 1, limit.Decision{OK: true, Remaining: 1, ResetAfter: 100 * ms}},
+			{900 * ms, 1, limit.Decision{RetryAfter: 100 * ms, ResetAfter: 200 * ms}},
+			{0, 1, limit.Decision{RetryAfter: time.Second, ResetAfter: 1100 * ms}},
+			{1100 * ms, 1, limit.Decision{OK: true, Remaining: 1, ResetAfter: 100 * ms}},
+		}},
+	} {
+		for _, kind := range bucketKinds {
+			l := must(kind.make(c.rate, c.capacity))
+			for i, r := range c.rows {
+				if got := l.TakeAt(noon.Add(r.at), r.n); got != r.want {
+					t.Errorf("%s, %s, row %d: %+v, want %+v", kind.name, c.name, i, got, r.want)
+				}
+			}
+		}
+	}
+}
+
+func TestBucketsRefuseParameters(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for _, c := range []struct {
+			rate     limit.Rate
+			capacity int
+			ok       bool
+		}{
+			{limit.Rate{}, 1, false},
+			{limit.Rate{Count: 1}, 1, false},
+			{limit.Rate{Count: 0, Per: time.Second}, 1, false},
+			{limit.Rate{Count: -1, Per: time.Second}, 1, false},
+			{limit.Rate{Count: 1, Per: -time.Second}, 1, false},
+			{limit.Rate{Count: math.MinInt, Per: math.MinInt64}, math.MinInt, false},
+			{limit.Rate{Count: 1, Per: math.MaxInt64}, 1, false},
+			{limit.PerSecond(1), 0, false},
+			{limit.PerSecond(1), -1, false},
+			{limit.Every(time.Hour), 1 << 30, false},
+			{limit.Every(1 << 60), 1, true},
+			{limit.Every(1 << 60), 2, false},
+			{limit.Every(1), 1, true},
+			{limit.Rate{Count: 2, Per: 1}, 1, kind.name == "Meter"},
+			{limit.Rate{Count: math.MaxInt, Per: 1}, math.MaxInt, kind.name == "Meter"},
+		} {
+			l, err := kind.make(c.rate, c.capacity)
+			if c.ok && err != nil || !c.ok && !errors.Is(err, limit.ErrInvalid) {
+				t.Errorf("%s(%v, %d): %v", kind.name, c.rate, c.capacity, err)
+			}
+			if err == nil && !l.TakeAt(noon, c.capacity).OK {
+				t.Errorf("%s(%v, %d): its capacity is refused", kind.name, c.rate, c.capacity)
+			}
+		}
+	}
+}
+
+// A line that begins anew keeps what has not drained yet.
+func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
+	const end = time.Duration(1 << 61)
+	for _, kind := range bucketKinds {
+		for _, commit := range []bool{false, true} {
+			l := must(kind.make(limit.PerSecond(1), 10))
+			l.TakeAt(noon, 0)
+			hold, _ := l.HoldAt(noon.Add(end-1), 4)
+			l.TakeAt(noon.Add(end-1), 6)
+			if d := l.TakeAt(noon.Add(end+time.Second), 1); !d.OK || d.Remaining != 0 {
+				t.Errorf("%s: %+v", kind.name, d)
+			}
+			want := limit.Decision{OK: true, Remaining: 4, ResetAfter: 6*time.Second - 1}
+			if commit {
+				hold.Commit()
+				want = limit.Decision{OK: true, Remaining: 0, ResetAfter: 10*time.Second - 1}
+			} else {
+				hold.Release()
+			}
+			if d := l.TakeAt(noon.Add(end+time.Second), 0); d != want {
+				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
+			}
+			if d := l.TakeAt(noon.Add(end+time.Second).Add(math.MaxInt64), 10); !d.OK {
+				t.Errorf("%s: long after: %+v", kind.name, d)
+			}
+		}
+	}
+}
+
+// However many ask at once, what is admitted at one instant is the burst, and what was
+// released is not missing.
+func TestBucketsConcurrently(t *testing.T) {
+	const burst = 1000
+	for _, kind := range bucketKinds {
+		l := must(kind.make(limit.PerSecond(1), burst))
+		var charged atomic.Int64
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(uint64(g), 9))
+				for range 400 {
+					switch rng.IntN(4) {
+					case 0:
+						if hold, d := l.HoldAt(noon, 2); d.OK {
+							if rng.IntN(2) == 0 {
+								hold.Commit()
+								charged.Add(2)
+							} else {
+								hold.Release()
+							}
+						}
+					case 1:
+						if hold, d := l.HoldAt(noon, 1); d.OK {
+							l.TakeAt(noon, 0)
+							hold.Release()
+						}
+					default:
+						if l.TakeAt(noon, 1).OK {
+							charged.Add(1)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for l.TakeAt(noon, 1).OK {
+			charged.Add(1)
+		}
+		if n := charged.Load(); n != burst {
+			t.Errorf("%s: %d charged, want %d", kind.name, n, burst)
+		}
+	}
+}
+
+func TestBucketsAllocateNothing(t *testing.T) {
+	for _, kind := range bucketKinds {
+		l := must(kind.make(limit.PerSecond(100), 10))
+		now := noon
+		if n := testing.AllocsPerRun(1000, func() {
+			now = now.Add(3 * time.Millisecond)
+			l.TakeAt(now, 1)
+			l.TakeAt(now, 3)
+		}); n != 0 {
+			t.Errorf("%s.TakeAt: %v allocations", kind.name, n)
+		}
+	}
+	g := must(limit.NewAtomicGCRA(limit.PerSecond(100), 10))
+	if n := testing.AllocsPerRun(1000, func() { g.Allow() }); n != 0 {
+		t.Errorf("AtomicGCRA.Allow: %v allocations", n)
+	}
+}

@@ -1,0 +1,25 @@
+package limit
+
+// Meter is the leaky bucket as a meter: what passes raises its level, the level drains
+// at exactly Count/Per, and a request passes if the level stays within the capacity. It
+// decides like GCRA but for the rounding: Meter keeps fractions of a nanosecond, so that
+// no rate is too fast for it, and what it admits in a year is the rate's share of that
+// year to the unit. Make it with NewMeter. It is safe for concurrent use.
+type Meter struct{ bucketed }
+
+// NewMeter returns a Meter that is empty. It returns an error that matches ErrInvalid
+// for a rate that is not positive, for a capacity below 1, and for one that takes longer
+// than 36 years to drain.
+func NewMeter(rate Rate, capacity int) (*Meter, error) {
+	const operation = "new meter"
+	if err := rate.validate(operation); err != nil {
+		return nil, err
+	}
+	b, err := newBucket(operation, "capacity", rate.Count, rate.Per, capacity)
+	if err != nil {
+		return nil, err
+	}
+	m := new(Meter)
+	m.begin(b)
+	return m, nil
+}

@@ -1,0 +1,262 @@
+package limit
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Queue is the leaky bucket as a queue: what it accepts starts in turn, one unit every
+// T = Per/Count, rounded up to a nanosecond, and never sooner after the one before, not
+// even after a pause. A request of n units takes n such slots and starts at the first.
+// Those slots that are still to come, n of them its own, may be as many as the capacity;
+// what does not fit is refused at once. So whatever is accepted starts in less than
+// capacity × T.
+//
+// Wait sleeps until its slot. Where the caller sleeps itself, ReserveAt says how long;
+// such a slot stays where it is, while those that Wait move up when a slot ahead of them
+// becomes free. TakeAt is ReserveAt that leaves the delay out, so OK is that a slot was
+// taken, not that it has come.
+//
+// A decision takes constant time, and time linear in the number of open holds and of
+// gaps that released ones left. A Wait that gives up takes time linear in the number of
+// those behind it. Make it with NewQueue. It is safe for concurrent use.
+type Queue struct {
+	interval int64 // T
+	capacity int
+
+	mu      sync.Mutex
+	line    timeline
+	seen    int64     // the latest instant at which a slot was taken: no later one is taken before it
+	slots   []slots   // by their start: those that stay where they are, and are not over at seen
+	holds   uint64    // how many there were
+	waiting []*waiter // in the order in which they came
+	kick    chan struct{}
+}
+
+// slots are slots without a gap between them.
+type slots struct {
+	start, end int64
+	hold       uint64 // the number of the hold that has them, 0 for what is taken
+}
+
+// NewQueue returns a Queue that is empty. It returns an error that matches ErrInvalid for
+// a rate that is not positive or above one in a nanosecond, for a capacity below 1, and
+// for one that takes longer than 36 years at this rate.
+func NewQueue(rate Rate, capacity int) (*Queue, error) {
+	b, err := newIntervals("new queue", "capacity", rate, capacity)
+	if err != nil {
+		return nil, err
+	}
+	return &Queue{
+		interval: b.num,
+		capacity: capacity,
+		seen:     lapsed.ns,
+		slots:    make([]slots, 0, 2),
+		kick:     make(chan struct{}, 1),
+	}, nil
+}
+
+// Take is TakeAt at time.Now.
+func (q *Queue) Take(n int) Decision { return q.TakeAt(time.Now(), n) }
+
+// TakeAt takes the next n slots if the queue has room for them. What RetryAfter of a
+// refusal says is when it will have.
+func (q *Queue) TakeAt(now time.Time, n int) Decision {
+	_, d := q.ReserveAt(now, n)
+	return d
+}
+
+// ReserveAt takes the next n slots if the queue has room for them, and returns how long
+// after now they start. With n = 0 it takes none, and returns how long one would have to
+// wait.
+func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	instant := q.atLocked(now)
+	start, d := q.decideLocked(instant, n)
+	if d.OK {
+		delay = time.Duration(start - instant)
+		if n > 0 {
+			q.putLocked(instant, slots{start: start, end: start + q.length(n)})
+		}
+	}
+	q.describeLocked(instant, &d)
+	return delay, d
+}
+
+// Allow reports whether one unit may start now, and takes the slot only if so: it never
+// makes anybody wait.
+func (q *Queue) Allow() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	instant := q.atLocked(time.Now())
+	start, d := q.decideLocked(instant, 1)
+	if !d.OK || start > instant {
+		return false
+	}
+	q.putLocked(instant, slots{start: start, end: start + q.interval})
+	return true
+}
+
+// HoldAt sets the next n slots aside if the queue has room for them; ReserveAt with
+// n = 0, just before, says when they start. Release lets those that Wait behind them move
+// up, and later requests take what is left of them. Once something was taken after they
+// were over, it makes no difference how the Hold ends: time that passed cannot be given
+// back.
+func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	instant := q.atLocked(now)
+	start, d := q.decideLocked(instant, n)
+	var id uint64
+	if d.OK && n > 0 {
+		q.holds++
+		id = q.holds
+		q.putLocked(instant, slots{start, start + q.length(n), id})
+	}
+	q.describeLocked(instant, &d)
+	return heldBy(q, id), d
+}
+
+func (q *Queue) end(id uint64, commit bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.IndexFunc(q.slots, func(s slots) bool { return s.hold == id })
+	if i < 0 {
+		return
+	}
+	s := q.slots[i]
+	q.slots = slices.Delete(q.slots, i, i+1)
+	if commit {
+		s.hold = 0
+		q.insertLocked(s)
+	} else if len(q.waiting) > 0 { // by the clock, then
+		q.moveUpLocked(q.atLocked(time.Now()), 0)
+	}
+}
+
+// length is how long n slots are. n is at most the capacity.
+func (q *Queue) length(n int) int64 { return int64(n) * q.interval }
+
+// atLocked returns now on the line, and moves to it what is remembered of an old one.
+func (q *Queue) atLocked(now time.Time) int64 {
+	old := q.line
+	instant, anew := q.line.at(now)
+	if anew && old.begun {
+		shift := now.Sub(old.origin)
+		q.seen = moved(q.seen, shift)
+		for i := range q.slots {
+			s := &q.slots[i]
+			s.start, s.end = moved(s.start, shift), moved(s.end, shift)
+		}
+		for _, w := range q.waiting {
+			w.start = moved(w.start, shift)
+		}
+	}
+	return instant
+}
+
+// decideLocked returns when n units that are accepted at now start, and all of the
+// decision that does not depend on their being charged.
+func (q *Queue) decideLocked(now int64, n int) (start int64, d Decision) {
+	if n < 0 || n > q.capacity {
+		return 0, Decision{Never: true}
+	}
+	start, _ = q.fitLocked(q.behindLocked(now), q.length(max(n, 1)), 0)
+	// There is room if the slots between now and the start, which are the wait in
+	// intervals without the rest, leave n of the capacity.
+	limit := q.length(q.capacity-n) + q.interval
+	if wait := start - now; n > 0 && wait >= limit {
+		d.RetryAfter = time.Duration(wait - limit + 1)
+	} else {
+		d.OK = true
+	}
+	return start, d
+}
+
+// behindLocked returns the first instant that is neither before now nor needed by those
+// that wait. Those that are overdue, because their goroutine is late, start now at the
+// earliest.
+func (q *Queue) behindLocked(now int64) int64 {
+	at := max(now, q.seen)
+	if len(q.waiting) == 0 {
+		return at
+	}
+	if q.waiting[0].start < now {
+		for _, w := range q.waiting {
+			at = max(at, w.start) + w.length
+		}
+		return at
+	}
+	return max(at, q.waiting[len(q.waiting)-1].end())
+}
+
+// fitLocked returns the first instant, at or after at, from which on so much is free
+// between the slots that stay where they are; and which of them is the next. It looks
+// only at those from the place i on.
+func (q *Queue) fitLocked(at, length int64, i int) (start int64, next int) {
+	for ; i < len(q.slots); i++ {
+		s := q.slots[i]
+		if s.end <= at {
+			continue
+		}
+		if s.start-at >= length {
+			break
+		}
+		at = s.end
+	}
+	return at, i
+}
+
+// putLocked takes slots at now, and forgets those that are over.
+func (q *Queue) putLocked(now int64, s slots) {
+	q.seen = max(q.seen, now)
+	q.slots = slices.DeleteFunc(q.slots, func(s slots) bool { return s.end <= q.seen })
+	q.insertLocked(s)
+}
+
+// insertLocked puts slots in their place, as one with those that they touch.
+func (q *Queue) insertLocked(s slots) {
+	i, _ := slices.BinarySearchFunc(q.slots, s.start, func(s slots, start int64) int {
+		if s.start < start {
+			return -1
+		}
+		return 1
+	})
+	if s.hold == 0 {
+		for i < len(q.slots) && q.slots[i].hold == 0 && q.slots[i].start <= s.end {
+			s.end = max(s.end, q.slots[i].end)
+			q.slots = slices.Delete(q.slots, i, i+1)
+		}
+		if i > 0 && q.slots[i-1].hold == 0 && s.start <= q.slots[i-1].end {
+			q.slots[i-1].end = max(q.slots[i-1].end, s.end)
+			return
+		}
+	}
+	q.slots = slices.Insert(q.slots, i, s)
+}
+
+// describeLocked says in d how things stand at now.
+func (q *Queue) describeLocked(now int64, d *Decision) {
+	at := q.behindLocked(now)
+	idle := now // from when on nothing that counts is taken
+	if len(q.waiting) > 0 {
+		idle = at
+	}
+	room := int64(0)
+	for _, s := range q.slots {
+		if s.hold == 0 {
+			idle = max(idle, s.end)
+		}
+		if s.end <= at {
+			continue
+		}
+		if gap := s.start - at; gap > 0 {
+			room = max(room, min(gap/q.interval, int64(q.capacity)-(at-now)/q.interval))
+		}
+		at = s.end
+	}
+	d.Remaining = int(max(room, int64(q.capacity)-(at-now)/q.interval))
+	d.ResetAfter = time.Duration(idle - now)
+}

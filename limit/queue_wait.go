@@ -1,0 +1,153 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// waiter is a request that sleeps until its slots. Unlike slots they can move.
+type waiter struct {
+	start  int64
+	length int64
+	turn   chan struct{} // closed when it is the first of those that wait
+}
+
+func (w *waiter) end() int64 { return w.start + w.length }
+
+// Wait is WaitN for one unit.
+func (q *Queue) Wait(ctx context.Context) error { return q.WaitN(ctx, 1) }
+
+// WaitN takes the next n slots and sleeps until they start. It returns at once an error
+// that matches ErrFull when the queue has no room, ErrNeverFits when n is negative or
+// above the capacity, and ErrDeadline when the slots start after the deadline of the
+// context; and ctx.Err() when the context ends first. Then nothing is taken, and those
+// that wait behind move up. Those that wait start in the order in which they came; where
+// one starts late, because its goroutine was not woken in time, those behind it start
+// later, too, so that no gap is shorter than it should be.
+func (q *Queue) WaitN(ctx context.Context, n int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, err := q.join(ctx, n)
+	if w == nil {
+		return err
+	}
+	// Only the first of those that wait has a timer.
+	select {
+	case <-w.turn:
+	case <-ctx.Done():
+		q.leave(w)
+		return ctx.Err()
+	}
+	var timer *time.Timer
+	for {
+		delay := q.startFirst()
+		if delay <= 0 {
+			return nil
+		}
+		if timer == nil {
+			timer = time.NewTimer(delay)
+			defer timer.Stop()
+		} else {
+			timer.Reset(delay)
+		}
+		select {
+		case <-timer.C:
+		case <-q.kick:
+		case <-ctx.Done():
+			q.leave(w)
+			return ctx.Err()
+		}
+	}
+}
+
+// join takes a place in the line. It returns nil where there is nothing to wait for.
+func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	instant := q.atLocked(now)
+	start, d := q.decideLocked(instant, n)
+	if d.Never {
+		return nil, fmt.Errorf("wait for %d units: %w", n, ErrNeverFits)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	if !d.OK {
+		return nil, fmt.Errorf("wait for %d units: %w", n, ErrFull)
+	}
+	if start <= instant {
+		q.putLocked(instant, slots{start: start, end: start + q.length(n)})
+		return nil, nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && time.Duration(start-instant) > deadline.Sub(now) {
+		return nil, fmt.Errorf("wait for %d units: %w", n, ErrDeadline)
+	}
+	w := &waiter{start: start, length: q.length(n), turn: make(chan struct{})}
+	q.waiting = append(q.waiting, w)
+	if len(q.waiting) == 1 {
+		close(w.turn)
+	}
+	return w, nil
+}
+
+// startFirst starts the first of those that wait if its time has come, and returns how
+// long that takes if not.
+func (q *Queue) startFirst() time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	instant := q.atLocked(time.Now())
+	w := q.waiting[0]
+	if w.start > instant {
+		return time.Duration(w.start - instant)
+	}
+	q.waiting = slices.Delete(q.waiting, 0, 1)
+	q.putLocked(instant, slots{start: w.start, end: instant + w.length})
+	if w.start < instant {
+		q.moveUpLocked(instant, 0)
+	}
+	q.nextLocked()
+	return 0
+}
+
+// leave gives a place in the line up.
+func (q *Queue) leave(w *waiter) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.Index(q.waiting, w)
+	q.waiting = slices.Delete(q.waiting, i, i+1)
+	q.moveUpLocked(q.atLocked(time.Now()), i)
+	if i == 0 {
+		q.nextLocked()
+	}
+}
+
+// nextLocked gives the turn to whoever is now the first.
+func (q *Queue) nextLocked() {
+	if len(q.waiting) > 0 {
+		close(q.waiting[0].turn)
+	}
+}
+
+// moveUpLocked gives those that wait, from the place i on, the first slots that are free
+// behind those before them.
+func (q *Queue) moveUpLocked(now int64, i int) {
+	at := max(now, q.seen)
+	if i > 0 {
+		at = max(at, q.waiting[i-1].end())
+	}
+	next := 0
+	for _, w := range q.waiting[i:] {
+		w.start, next = q.fitLocked(at, w.length, next)
+		at = w.end()
+	}
+	if i == 0 {
+		select {
+		case q.kick <- struct{}{}:
+		default:
+		}
+	}
+}
