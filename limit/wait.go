@@ -11,9 +11,28 @@ import (
 // decider is what an algorithm has for the methods of caller.
 type decider interface {
 	Limiter
+	peeker
+	watched
+}
+
+type peeker interface {
 	// peekAt is TakeAt that charges nothing, whatever it decides.
 	peekAt(now time.Time, n int) Decision
 }
+
+// watched is what tells those that wait that something on hold has ended. A limiter that
+// consists of others passes it on to them.
+type watched interface {
+	// watch puts a word into kick whenever something has ended that was on hold. It
+	// reports whether that is so for all that this limiter depends on; unwatch has to be
+	// called in either case.
+	watch(kick chan struct{}) bool
+	unwatch(kick chan struct{})
+}
+
+// recheck is after what time a request is tried again that waits for the end of a hold
+// of which it may not be told.
+const recheck = 100 * time.Millisecond
 
 // caller gives an algorithm the methods that read the clock. Those that wait stand in
 // one line, first come, first served: the first of them sleeps until its request
@@ -24,6 +43,9 @@ type caller struct {
 	mu   sync.Mutex
 	line []chan struct{} // of those that wait; the channel of the first is closed
 	kick chan struct{}   // has a place for a word that what was on hold has ended
+
+	watching sync.Mutex // guards watchers; nothing else is locked, or called, under it
+	watchers []chan struct{}
 }
 
 // init sets whose methods they are. It has to be called before any other.
@@ -64,6 +86,8 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	told := c.limiter.watch(c.kick)
+	defer c.limiter.unwatch(c.kick)
 	var timer *time.Timer
 	for {
 		d := c.limiter.TakeAt(time.Now(), n)
@@ -73,13 +97,17 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		if err := c.hopeless(ctx, d, n); err != nil {
 			return err
 		}
+		wait := d.RetryAfter
+		if wait == 0 && !told {
+			wait = recheck
+		}
 		var passes <-chan time.Time // nil where only the end of a hold helps
-		if d.RetryAfter > 0 {
+		if wait > 0 {
 			if timer == nil {
-				timer = time.NewTimer(d.RetryAfter)
+				timer = time.NewTimer(wait)
 				defer timer.Stop()
 			} else {
-				timer.Reset(d.RetryAfter)
+				timer.Reset(wait)
 			}
 			passes = timer.C
 		}
@@ -130,10 +158,29 @@ func (c *caller) leave(turn chan struct{}) {
 	}
 }
 
-// changed tells whoever waits first that something was given back.
+// changed tells those that wait that something was given back.
 func (c *caller) changed() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	for _, kick := range c.watchers {
+		select {
+		case kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *caller) watch(kick chan struct{}) bool {
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	c.watchers = append(c.watchers, kick)
+	return true
+}
+
+func (c *caller) unwatch(kick chan struct{}) {
+	c.watching.Lock()
+	defer c.watching.Unlock()
+	if i := slices.Index(c.watchers, kick); i >= 0 {
+		c.watchers = slices.Delete(c.watchers, i, i+1)
 	}
 }
