@@ -83,14 +83,17 @@ func same(a, b Limiter) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// done ends a turn, and gives back what is still on hold: after a refusal, and when a
-// limiter panics.
+// done ends a turn, and gives back what is still on hold when a limiter panics.
 func (t *turn) done() {
+	t.releaseLocked()
+	t.mu.Unlock()
+}
+
+func (t *turn) releaseLocked() {
 	for _, h := range t.held {
 		h.Release()
 	}
 	t.clearLocked()
-	t.mu.Unlock()
 }
 
 func (t *turn) clearLocked() {
@@ -112,8 +115,7 @@ func (j *joint) takeAt(now time.Time, n int) (d Decision, level int) {
 	}
 	for i, h := range j.turn.held {
 		h.Commit()
-		j.turn.seen[i] = j.members[i].TakeAt(now, 0)
-		j.turn.seen[i].OK = true
+		j.lookLocked(i, now)
 	}
 	j.turn.clearLocked()
 	return j.verdict(n)
@@ -135,8 +137,10 @@ func (j *joint) holdAt(c *caller, now time.Time, n int) (h Hold, d Decision, lev
 	if d, level = j.gatherLocked(now, n, len(j.members)); !d.OK {
 		return Hold{}, d, level
 	}
-	h = Hold{owner: &jointHold{turn: j.turn, caller: c, holds: slices.Clone(j.turn.held)}}
-	j.turn.clearLocked()
+	if len(j.turn.held) > 0 {
+		h = Hold{owner: &jointHold{turn: j.turn, caller: c, holds: slices.Clone(j.turn.held)}}
+		j.turn.clearLocked()
+	}
 	return h, d, level
 }
 
@@ -148,8 +152,28 @@ func (j *joint) peekLocked(now time.Time, n int) (d Decision, level int) {
 		if m.peeker != nil {
 			j.turn.seen[i] = m.peeker.peekAt(now, n)
 		} else {
-			j.turn.seen[i] = m.TakeAt(now, 0)
-			j.turn.seen[i].OK = true
+			j.lookLocked(i, now)
+		}
+	}
+	return j.settleLocked(now, n)
+}
+
+// lookLocked notes how things stand with a member that does not refuse.
+func (j *joint) lookLocked(i int, now time.Time) {
+	j.turn.seen[i] = j.members[i].TakeAt(now, 0)
+	j.turn.seen[i].OK = true
+}
+
+// settleLocked is the verdict. If it is a refusal, what is on hold is given back, and
+// those that admitted the request say how things stand without it.
+func (j *joint) settleLocked(now time.Time, n int) (d Decision, level int) {
+	if d, level = j.verdict(n); d.OK {
+		return d, level
+	}
+	j.turn.releaseLocked()
+	for i, s := range j.turn.seen {
+		if s.OK {
+			j.lookLocked(i, now)
 		}
 	}
 	return j.verdict(n)
@@ -171,7 +195,7 @@ func (j *joint) gatherLocked(now time.Time, n, holds int) (d Decision, level int
 			break
 		}
 	}
-	return j.verdict(n)
+	return j.settleLocked(now, n)
 }
 
 // verdict is the decision that those of all members make together, and the level of the

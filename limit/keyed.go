@@ -197,7 +197,9 @@ func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, erro
 	}
 	e, d := k.find(key, now, nil)
 	if e != nil || !d.OK && n != 0 {
-		d.Never = e == nil && n < 0
+		if e == nil && n < 0 {
+			d = Decision{Never: true}
+		}
 		return e, d, nil
 	}
 	full := !d.OK
