@@ -15,10 +15,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// own is a Limiter of a user: no Holder, and not comparable.
-type own func(now time.Time, n int) limit.Decision
+// ownLimiter is a Limiter of a user: no Holder, and not comparable.
+type ownLimiter func(now time.Time, n int) limit.Decision
 
-func (o own) TakeAt(now time.Time, n int) limit.Decision { return o(now, n) }
+func (o ownLimiter) TakeAt(now time.Time, n int) limit.Decision { return o(now, n) }
 
 // ownHolder is one that passes on to a limiter of the package.
 type ownHolder struct{ of limit.Holder }
@@ -30,7 +30,7 @@ func (o ownHolder) HoldAt(now time.Time, n int) (limit.Hold, limit.Decision) {
 
 // counter is a limiter of the user's that admits so many, and says what it was asked.
 func counter(left int, asked *[]int) limit.Limiter {
-	return own(func(_ time.Time, n int) limit.Decision {
+	return ownLimiter(func(_ time.Time, n int) limit.Decision {
 		*asked = append(*asked, n)
 		if n > left {
 			return limit.Decision{Remaining: left, RetryAfter: time.Hour}
@@ -40,7 +40,7 @@ func counter(left int, asked *[]int) limit.Limiter {
 	})
 }
 
-func gcra(tb testing.TB, rate limit.Rate, burst int) *limit.GCRA {
+func groupGCRA(tb testing.TB, rate limit.Rate, burst int) *limit.GCRA {
 	tb.Helper()
 	g, err := limit.NewGCRA(rate, burst)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestSetDecision(t *testing.T) {
 		{"never is more than a hold", [2]int{2, 1}, [2]int{}, [2]int{2, 0}, 2, d{Remaining: 0, Never: true}},
 		{"a negative number", [2]int{2, 3}, [2]int{}, [2]int{}, -1, d{Remaining: 2, Never: true}},
 	} {
-		members := []limit.Limiter{gcra(t, limit.PerSecond(1), c.has[0]), gcra(t, limit.Every(10*s), c.has[1])}
+		members := []limit.Limiter{groupGCRA(t, limit.PerSecond(1), c.has[0]), groupGCRA(t, limit.Every(10*s), c.has[1])}
 		for i, m := range members {
 			if !m.TakeAt(setStart, c.had[i]).OK {
 				t.Fatal("take")
@@ -95,7 +95,7 @@ func TestSetDecision(t *testing.T) {
 }
 
 func TestSetMembers(t *testing.T) {
-	g, h := gcra(t, limit.PerSecond(1), 10), gcra(t, limit.PerSecond(1), 20)
+	g, h := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 20)
 	var asked []int
 	mine := counter(5, &asked)
 	if d := limit.All().TakeAt(setStart, 1<<30); d != (limit.Decision{OK: true, Remaining: math.MaxInt}) {
@@ -129,7 +129,7 @@ func TestSetMembers(t *testing.T) {
 // One limiter that is not a Holder is charged only if all others admit; of two, the
 // first stays charged when the second refuses.
 func TestSetOfOwnLimiters(t *testing.T) {
-	g := gcra(t, limit.PerSecond(1), 2)
+	g := groupGCRA(t, limit.PerSecond(1), 2)
 	var first, second []int
 	a, b := counter(5, &first), counter(1, &second)
 	set := limit.All(a, g)
@@ -141,7 +141,7 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if got := a.TakeAt(setStart, 0).Remaining; got != 3 {
 		t.Errorf("%d remain, want 3: a refusal charged it", got)
 	}
-	wide := gcra(t, limit.PerSecond(1), 9)
+	wide := groupGCRA(t, limit.PerSecond(1), 9)
 	set = limit.All(a, b, wide)
 	if d := set.TakeAt(setStart, 2); d.OK || d.RetryAfter != time.Hour {
 		t.Errorf("%+v", d)
@@ -164,9 +164,9 @@ func TestSetOfOwnLimiters(t *testing.T) {
 
 // A limiter that panics leaves nothing on hold and nothing locked.
 func TestSetPanic(t *testing.T) {
-	g, h := gcra(t, limit.PerSecond(1), 3), gcra(t, limit.PerSecond(1), 3)
+	g, h := groupGCRA(t, limit.PerSecond(1), 3), groupGCRA(t, limit.PerSecond(1), 3)
 	fails := true
-	set := limit.All(g, h, own(func(_ time.Time, n int) limit.Decision {
+	set := limit.All(g, h, ownLimiter(func(_ time.Time, n int) limit.Decision {
 		if fails && n > 0 {
 			panic("own")
 		}
@@ -186,18 +186,19 @@ func TestSetPanic(t *testing.T) {
 	}
 }
 
-// drain is a bucket as one would draw it: what is in it, in nanoseconds of draining.
-type drain struct{ interval, burst, level, last int64 }
+// drainModel is a bucket as one would draw it: what is in it, in nanoseconds of draining.
+type drainModel struct{ interval, burst, level, last int64 }
 
-func (b *drain) flow(at int64) {
+func (b *drainModel) flow(at int64) {
 	b.level = max(0, b.level-(at-b.last))
 	b.last = at
 }
-func (b *drain) wait(n int) int64 { return max(0, b.level+(int64(n)-b.burst)*b.interval) }
+func (b *drainModel) wait(n int) int64 { return max(0, b.level+(int64(n)-b.burst)*b.interval) }
 
-func decisions(tb testing.TB) int {
-	if testing.Short() {
-		return 100_000
+// manyDecisions is how many random decisions are compared with a model.
+func manyDecisions() int {
+	if testing.Short() || groupRace {
+		return 50_000
 	}
 	return 1_000_000
 }
@@ -206,9 +207,9 @@ func decisions(tb testing.TB) int {
 func TestSetOracle(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
 	var members []limit.Limiter
-	var model []*drain
-	for _, m := range []drain{{interval: 7, burst: 5}, {interval: 11, burst: 3}, {interval: 2, burst: 20}} {
-		members = append(members, gcra(t, limit.Every(time.Duration(m.interval)), int(m.burst)))
+	var model []*drainModel
+	for _, m := range []drainModel{{interval: 7, burst: 5}, {interval: 11, burst: 3}, {interval: 2, burst: 20}} {
+		members = append(members, groupGCRA(t, limit.Every(time.Duration(m.interval)), int(m.burst)))
 		model = append(model, &m)
 	}
 	var sets []*limit.Set
@@ -223,7 +224,7 @@ func TestSetOracle(t *testing.T) {
 		sets = append(sets, limit.All(some...))
 	}
 	at := int64(0)
-	for i := range decisions(t) / 2 {
+	for i := range manyDecisions() / 2 {
 		at += random.Int64N(12)
 		mask, n := 1+random.IntN(7), random.IntN(5)
 		want := limit.Decision{OK: true, Remaining: math.MaxInt}
@@ -274,8 +275,8 @@ func TestSetHoldsEndInAnyOrder(t *testing.T) {
 	for range 2_000 {
 		var held, plain []limit.Limiter
 		for _, burst := range []int{12, 15} {
-			held = append(held, gcra(t, limit.PerSecond(1), burst))
-			plain = append(plain, gcra(t, limit.PerSecond(1), burst))
+			held = append(held, groupGCRA(t, limit.PerSecond(1), burst))
+			plain = append(plain, groupGCRA(t, limit.PerSecond(1), burst))
 		}
 		set := limit.All(held...)
 		var holds []limit.Hold
@@ -316,7 +317,7 @@ func TestSetHoldsEndInAnyOrder(t *testing.T) {
 // several Sets, never more than there is is taken, and nothing is lost.
 func TestSetConcurrent(t *testing.T) {
 	const burst, goroutines = 1000, 8
-	a, b, c := gcra(t, limit.PerMinute(1), burst), gcra(t, limit.PerMinute(1), burst+7), gcra(t, limit.PerMinute(1), burst)
+	a, b, c := groupGCRA(t, limit.PerMinute(1), burst), groupGCRA(t, limit.PerMinute(1), burst+7), groupGCRA(t, limit.PerMinute(1), burst)
 	var taken atomic.Int64
 	run := func(sets ...limit.Holder) {
 		taken.Store(0)
@@ -342,7 +343,7 @@ func TestSetConcurrent(t *testing.T) {
 	if taken.Load() != burst {
 		t.Errorf("one set took %d, want %d", taken.Load(), burst)
 	}
-	d, e := gcra(t, limit.PerMinute(1), burst), gcra(t, limit.PerMinute(1), burst)
+	d, e := groupGCRA(t, limit.PerMinute(1), burst), groupGCRA(t, limit.PerMinute(1), burst)
 	run(limit.All(d, c), limit.All(c, e), limit.All(e, c, d))
 	if taken.Load() > burst {
 		t.Errorf("three sets took %d, want at most %d", taken.Load(), burst)
@@ -355,7 +356,7 @@ func TestSetConcurrent(t *testing.T) {
 func TestSetWait(t *testing.T) {
 	t.Run("for the end of a hold that somebody else has", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g, h := gcra(t, limit.PerSecond(1), 2), gcra(t, limit.PerSecond(1), 2)
+			g, h := groupGCRA(t, limit.PerSecond(1), 2), groupGCRA(t, limit.PerSecond(1), 2)
 			root, err := limit.NewTree("root", g)
 			if err != nil {
 				t.Fatal(err)
@@ -383,7 +384,7 @@ func TestSetWait(t *testing.T) {
 	t.Run("for its own hold", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			// With a limiter of the user's, a Set still learns of its own holds.
-			set := limit.All(gcra(t, limit.PerSecond(1), 1), own(func(time.Time, int) limit.Decision { return limit.Decision{OK: true} }))
+			set := limit.All(groupGCRA(t, limit.PerSecond(1), 1), ownLimiter(func(time.Time, int) limit.Decision { return limit.Decision{OK: true} }))
 			hold, _ := set.HoldAt(time.Now(), 1)
 			start := time.Now()
 			time.AfterFunc(30*time.Millisecond, hold.Release)
@@ -396,7 +397,7 @@ func TestSetWait(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var open atomic.Bool
 			asked := 0
-			set := limit.All(gcra(t, limit.PerSecond(1), 9), own(func(_ time.Time, n int) limit.Decision {
+			set := limit.All(groupGCRA(t, limit.PerSecond(1), 9), ownLimiter(func(_ time.Time, n int) limit.Decision {
 				asked++
 				return limit.Decision{OK: n == 0 || open.Load()}
 			}))
@@ -412,8 +413,8 @@ func TestSetWait(t *testing.T) {
 	})
 	t.Run("to the deadline", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := gcra(t, limit.PerSecond(1), 1)
-			set := limit.All(g, gcra(t, limit.PerSecond(1), 5))
+			g := groupGCRA(t, limit.PerSecond(1), 1)
+			set := limit.All(g, groupGCRA(t, limit.PerSecond(1), 5))
 			g.Take(1)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second-1)
 			defer cancel()
@@ -432,7 +433,7 @@ func TestSetWait(t *testing.T) {
 }
 
 func TestSetDoesNotAllocate(t *testing.T) {
-	set := limit.All(gcra(t, limit.PerSecond(1), 9), gcra(t, limit.PerSecond(1), 9), gcra(t, limit.PerSecond(1), 9))
+	set := limit.All(groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9))
 	now := setStart
 	if allocs := testing.AllocsPerRun(1000, func() {
 		now = now.Add(700 * time.Millisecond)
@@ -443,7 +444,7 @@ func TestSetDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkSet(b *testing.B) {
-	set := limit.All(gcra(b, limit.PerSecond(1e9), 1000), gcra(b, limit.PerSecond(1e9), 1000))
+	set := limit.All(groupGCRA(b, limit.PerSecond(1e9), 1000), groupGCRA(b, limit.PerSecond(1e9), 1000))
 	now := setStart
 	b.ReportAllocs()
 	for b.Loop() {

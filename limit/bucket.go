@@ -112,6 +112,8 @@ func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark
 	switch {
 	case n < 0 || n > b.capacity:
 		d.Never = true
+	case n == 0: // also at an instant before what is charged
+		d.OK = true
 	case n > b.capacity-held: // only the end of a hold helps
 	default:
 		next = b.plus(filled, b.cost(n))

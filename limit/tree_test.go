@@ -35,7 +35,7 @@ func child(tb testing.TB, parent *limit.Tree, name string, l limit.Limiter) *lim
 // A leaf that admits while the root refuses loses nothing, however late that is and
 // whatever came since: a reservation that is cancelled would give back less.
 func TestTreeRefusalLosesNothing(t *testing.T) {
-	leaf, top := gcra(t, limit.PerSecond(1), 10), gcra(t, limit.PerSecond(1), 10)
+	leaf, top := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 10)
 	root := newTree(t, "root", top)
 	node := child(t, root, "leaf", leaf)
 	if !node.TakeAt(setStart, 4).OK || !root.TakeAt(setStart, 6).OK {
@@ -91,7 +91,7 @@ func TestTreeTellsWhoRefused(t *testing.T) {
 	} {
 		var node *limit.Tree
 		for i := range slices.Backward(levels) {
-			g := gcra(t, limit.PerSecond(1), c.bursts[i])
+			g := groupGCRA(t, limit.PerSecond(1), c.bursts[i])
 			g.TakeAt(setStart, c.had[i])
 			g.HoldAt(setStart, c.held[i])
 			if node == nil {
@@ -112,18 +112,18 @@ func TestTreeTellsWhoRefused(t *testing.T) {
 }
 
 func TestTreeShape(t *testing.T) {
-	g, h := gcra(t, limit.PerSecond(1), 9), gcra(t, limit.PerSecond(1), 9)
+	g, h := groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9)
 	root := newTree(t, "company", g)
 	team := child(t, root, "team", h)
 	user := child(t, team, "user", h)
 	child(t, team, "other", h)
 	child(t, root, "user", h) // a name is taken among siblings only
 	for name, err := range map[string]error{
-		"root without name":     second(limit.NewTree("", g)),
-		"root without limiter":  second(limit.NewTree("x", nil)),
-		"child without name":    second(root.Child("", g)),
-		"child without limiter": second(root.Child("x", nil)),
-		"name twice":            second(root.Child("team", g)),
+		"root without name":     errorOf(limit.NewTree("", g)),
+		"root without limiter":  errorOf(limit.NewTree("x", nil)),
+		"child without name":    errorOf(root.Child("", g)),
+		"child without limiter": errorOf(root.Child("x", nil)),
+		"name twice":            errorOf(root.Child("team", g)),
 	} {
 		if !errors.Is(err, limit.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
@@ -157,7 +157,7 @@ func TestTreeShape(t *testing.T) {
 	}
 }
 
-func second[T any](_ T, err error) error { return err }
+func errorOf[T any](_ T, err error) error { return err }
 
 // A tree of three levels with random requests and holds, beside a model that has every
 // level on its own.
@@ -165,13 +165,13 @@ func TestTreeOracle(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 3))
 	type level struct {
 		node  *limit.Tree
-		model *drain
+		model *drainModel
 		up    *level
 	}
 	var levels []*level
 	add := func(up *level, name string, interval, burst int64) *level {
-		l := &level{model: &drain{interval: interval, burst: burst}, up: up}
-		g := gcra(t, limit.Every(time.Duration(interval)), int(burst))
+		l := &level{model: &drainModel{interval: interval, burst: burst}, up: up}
+		g := groupGCRA(t, limit.Every(time.Duration(interval)), int(burst))
 		if up == nil {
 			l.node = newTree(t, name, g)
 		} else {
@@ -188,7 +188,7 @@ func TestTreeOracle(t *testing.T) {
 		}
 	}
 	at := int64(0)
-	for i := range decisions(t) {
+	for i := range manyDecisions() {
 		at += random.Int64N(6)
 		l, n := levels[random.IntN(len(levels))], random.IntN(4)
 		want := limit.Decision{OK: true, Remaining: math.MaxInt}
@@ -233,10 +233,10 @@ func TestTreeOracle(t *testing.T) {
 // taken from them.
 func TestTreeConcurrent(t *testing.T) {
 	const top, bottom, leaves = 900, 300, 4
-	root := newTree(t, "root", gcra(t, limit.PerMinute(1), top))
+	root := newTree(t, "root", groupGCRA(t, limit.PerMinute(1), top))
 	var nodes []*limit.Tree
 	for i := range leaves {
-		nodes = append(nodes, child(t, root, fmt.Sprint(i), gcra(t, limit.PerMinute(1), bottom)))
+		nodes = append(nodes, child(t, root, fmt.Sprint(i), groupGCRA(t, limit.PerMinute(1), bottom)))
 	}
 	var taken [leaves]atomic.Int64
 	var group sync.WaitGroup
@@ -275,8 +275,8 @@ func TestTreeConcurrent(t *testing.T) {
 }
 
 func TestTreeDoesNotAllocate(t *testing.T) {
-	root := newTree(t, "root", gcra(t, limit.PerSecond(2), 9))
-	leaf := child(t, root, "leaf", limit.All(gcra(t, limit.PerSecond(1), 9), gcra(t, limit.PerSecond(1), 9)))
+	root := newTree(t, "root", groupGCRA(t, limit.PerSecond(2), 9))
+	leaf := child(t, root, "leaf", limit.All(groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9)))
 	now := setStart
 	if allocs := testing.AllocsPerRun(1000, func() {
 		now = now.Add(700 * time.Millisecond)
@@ -287,8 +287,8 @@ func TestTreeDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkTree(b *testing.B) {
-	root := newTree(b, "root", gcra(b, limit.PerSecond(1e9), 1000))
-	leaf := child(b, child(b, root, "team", gcra(b, limit.PerSecond(1e9), 1000)), "user", gcra(b, limit.PerSecond(1e9), 1000))
+	root := newTree(b, "root", groupGCRA(b, limit.PerSecond(1e9), 1000))
+	leaf := child(b, child(b, root, "team", groupGCRA(b, limit.PerSecond(1e9), 1000)), "user", groupGCRA(b, limit.PerSecond(1e9), 1000))
 	now := setStart
 	b.ReportAllocs()
 	for b.Loop() {
