@@ -152,6 +152,16 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if got := a.TakeAt(setStart, 0).Remaining; got != 1 {
 		t.Errorf("the first of two has %d, want 1", got)
 	}
+	// What was on hold for a refusal is not missing in its Decision.
+	refuses := ownLimiter(func(_ time.Time, n int) limit.Decision { return limit.Decision{Remaining: 99} })
+	if d := limit.All(wide, wide, groupGCRA(t, limit.PerSecond(1), 20), refuses).TakeAt(setStart, 2); d != (limit.Decision{Remaining: 9}) {
+		t.Errorf("%+v", d)
+	}
+	// A peek that one's own limiter refuses, against the contract, refuses nothing.
+	strict := ownLimiter(func(_ time.Time, n int) limit.Decision { return limit.Decision{OK: n > 0, Remaining: 99} })
+	if d := limit.All(strict).TakeAt(setStart, 2); !d.OK {
+		t.Errorf("%+v", d)
+	}
 	hold, d := limit.All(a, wide).HoldAt(setStart, 1)
 	if !d.OK {
 		t.Fatalf("%+v", d)

@@ -199,7 +199,7 @@ func (j *joint) gatherLocked(now time.Time, n, holds int) (d Decision, level int
 }
 
 // verdict is the decision that those of all members make together, and the level of the
-// one that is refused hardest.
+// one that refuses hardest, the first of equals.
 func (j *joint) verdict(n int) (d Decision, level int) {
 	d = Decision{OK: n >= 0, Never: n < 0, Remaining: math.MaxInt}
 	var worst time.Duration
@@ -209,14 +209,10 @@ func (j *joint) verdict(n int) (d Decision, level int) {
 		if s.OK {
 			continue
 		}
-		h, l := hardness(s), j.members[i].level
-		if h > worst || h == worst && l < level {
-			worst, level = h, l
+		if h := hardness(s); h > worst {
+			worst, level = h, j.members[i].level
 			d.OK, d.Never, d.RetryAfter = false, s.Never, s.RetryAfter
 		}
-	}
-	if d.Never {
-		d.RetryAfter = 0
 	}
 	return d, level
 }

@@ -233,7 +233,6 @@ func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 	defer k.mu.Unlock()
 	e := k.entries[key]
 	if e == nil {
-		k.expireLocked(now)
 		if wait, ok := k.roomLocked(now); !ok {
 			return nil, Decision{RetryAfter: wait}
 		}
@@ -256,7 +255,7 @@ func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 // leave ends what enter began. d is what the limiter said of n units at an instant.
 func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
 	recovered := instant.Add(d.ResetAfter)
-	if recovered.Before(instant) {
+	if recovered.Sub(instant) < d.ResetAfter { // there is no such time
 		recovered = endOfTime
 	}
 	k.mu.Lock()

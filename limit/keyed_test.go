@@ -121,6 +121,51 @@ func TestKeyedBackwardTime(t *testing.T) {
 	}
 }
 
+// What recovered last counts, not what was forgotten last.
+func TestKeyedFloor(t *testing.T) {
+	k := keyed[string](t, 2, keyedIdle, limit.PerSecond(1), 2)
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, "a", at(10), 2) // has recovered at 12
+	mustTake(t, k, "b", at(10), 1) // at 11
+	mustTake(t, k, "c", at(20), 1) // in the place of a
+	mustTake(t, k, "x", at(20), 0) // b has to go for room
+	if d := mustTake(t, k, "a", at(10), 1); d.ResetAfter != 3*time.Second {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Of those that have recovered, the one goes that was used longest ago.
+func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
+	made := map[string]int{}
+	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
+		made[key]++
+		return limit.NewGCRA(limit.PerSecond(1), 2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, "a", at(0), 1)
+	mustTake(t, k, "b", at(0), 2)
+	mustTake(t, k, "a", at(5), 0)
+	mustTake(t, k, "c", at(10), 1)
+	mustTake(t, k, "a", at(10), 1)
+	mustTake(t, k, "b", at(20), 1)
+	if made["a"] != 1 || made["b"] != 2 {
+		t.Errorf("made %v", made)
+	}
+}
+
+// A limiter that recovers after the last instant that there is is kept until that.
+func TestKeyedEndOfTime(t *testing.T) {
+	k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	last := time.Unix(1<<63-62135596801, 999999999)
+	mustTake(t, k, "a", last.Add(-1), 2)
+	if d := mustTake(t, k, "b", last.Add(-1), 1); d.OK || d.RetryAfter != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Idle keys go, a few at each request, but not before they have recovered.
 func TestKeyedIdle(t *testing.T) {
 	k := keyed[int](t, 100, 5*time.Second, limit.PerSecond(1), 20)
@@ -359,8 +404,10 @@ func TestKeyedOwnLimiters(t *testing.T) {
 	if _, d, err := k.HoldAt("a", setStart, 1); !errors.Is(err, limit.ErrInvalid) || d.OK || k.Len() != 0 {
 		t.Errorf("hold: %+v, %v", d, err)
 	}
-	if !k.Allow("a") || !k.Allow("a") || k.Allow("a") {
-		t.Error("it does not admit 2")
+	for i := range 3 {
+		if k.Allow("a") != (i < 2) {
+			t.Error("it does not admit 2")
+		}
 	}
 }
 

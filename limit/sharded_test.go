@@ -69,6 +69,8 @@ func TestShardedRefuses(t *testing.T) {
 		{limit.PerSecond(1), 3, -1},
 		{limit.PerSecond(1), 10, 16},
 		{limit.Every(1 << 60), 2, 2},
+		{limit.Every(1 << 60), 16, 16},
+		{limit.Rate{Count: math.MaxInt32, Per: 1 << 60}, 16, 16},
 		{limit.Every(1 << 59), 3, 3},
 		{limit.Every(1 << 50), math.MaxInt32, 2},
 		{limit.Every(1 << 50), math.MaxInt32, math.MaxInt32},
@@ -279,8 +281,10 @@ func TestShardedConcurrent(t *testing.T) {
 func TestShardedWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := sharded(t, limit.PerSecond(2), 2, 2)
-		if !s.Allow() || !s.Allow() || s.Allow() {
-			t.Error("burst")
+		for i := range 3 {
+			if s.Allow() != (i < 2) {
+				t.Error("burst")
+			}
 		}
 		start := time.Now()
 		if err := s.Wait(t.Context()); err != nil || time.Since(start) != time.Second {
