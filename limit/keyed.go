@@ -254,9 +254,12 @@ func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 
 // leave ends what enter began. d is what the limiter said of n units at an instant.
 func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
-	recovered := instant.Add(d.ResetAfter)
-	if recovered.Sub(instant) < d.ResetAfter { // there is no such time
-		recovered = endOfTime
+	recovered := startOfTime // for what has recovered before: it is not known when
+	if d.ResetAfter > 0 {
+		recovered = instant.Add(d.ResetAfter)
+		if recovered.Sub(instant) < d.ResetAfter { // there is no such time
+			recovered = endOfTime
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
