@@ -15,7 +15,7 @@ import (
 // their time lines, GCRA and AtomicGCRA still say the same.
 func TestAtomicGCRADecidesLikeGCRA(t *testing.T) {
 	rounds := 1_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceFactor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -85,3 +85,17 @@ func TestGCRARefuses(t *testing.T) {
 		}
 	}
 }
+
+// A peek is OK also at an instant at which nothing could have been charged any more.
+func TestGCRAPeekBeforeWhatIsCharged(t *testing.T) {
+	g, err := limit.NewGCRA(limit.PerSecond(1), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	g.TakeAt(now, 2)
+	want := limit.Decision{OK: true, ResetAfter: 12 * time.Second}
+	if d := g.TakeAt(now.Add(-10*time.Second), 0); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}

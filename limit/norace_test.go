@@ -2,4 +2,5 @@
 
 package limit_test
 
-const raceEnabled = false
+// raceFactor divides the decisions of the oracles, with the race detector.
+const raceFactor = 1

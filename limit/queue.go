@@ -32,6 +32,8 @@ type Queue struct {
 	holds   uint64    // how many there were
 	waiting []*waiter // in the order in which they came
 	kick    chan struct{}
+
+	watchers
 }
 
 // slots are slots without a gap between them.
@@ -64,6 +66,15 @@ func (q *Queue) Take(n int) Decision { return q.TakeAt(time.Now(), n) }
 // refusal says is when it will have.
 func (q *Queue) TakeAt(now time.Time, n int) Decision {
 	_, d := q.ReserveAt(now, n)
+	return d
+}
+
+func (q *Queue) peekAt(now time.Time, n int) Decision {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	instant := q.atLocked(now)
+	_, d := q.decideLocked(instant, n)
+	q.describeLocked(instant, &d)
 	return d
 }
 
@@ -120,11 +131,17 @@ func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
 }
 
 func (q *Queue) end(id uint64, commit bool) {
+	if q.endHold(id, commit) {
+		q.changed()
+	}
+}
+
+func (q *Queue) endHold(id uint64, commit bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	i := slices.IndexFunc(q.slots, func(s slots) bool { return s.hold == id })
 	if i < 0 {
-		return
+		return false
 	}
 	s := q.slots[i]
 	q.slots = slices.Delete(q.slots, i, i+1)
@@ -134,6 +151,7 @@ func (q *Queue) end(id uint64, commit bool) {
 	} else if len(q.waiting) > 0 { // by the clock, then
 		q.moveUpLocked(q.atLocked(time.Now()), 0)
 	}
+	return true
 }
 
 // length is how long n slots are. n is at most the capacity.

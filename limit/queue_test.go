@@ -124,7 +124,7 @@ func (o *queueOracle) reserve(now int64, n int) (delay time.Duration, d limit.De
 
 func TestQueueDecidesLikeAListOfSlots(t *testing.T) {
 	rounds := 1_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceFactor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -326,7 +326,7 @@ func TestQueueWaitBehindAHold(t *testing.T) {
 // they are, each starts exactly when one after the other would.
 func TestQueueRandomly(t *testing.T) {
 	rounds := 300
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceFactor > 1 {
 		rounds /= 5
 	}
 	for round := range rounds {

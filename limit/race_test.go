@@ -2,6 +2,6 @@
 
 package limit_test
 
-// raceEnabled tells tests that compute much to be smaller: the race detector makes them
-// ten times as slow, and another run goes without it.
-const raceEnabled = true
+// raceFactor divides the decisions of the oracles: the race detector makes them ten to
+// twenty times as slow, and another run goes without it.
+const raceFactor = 20

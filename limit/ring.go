@@ -1,7 +1,7 @@
 package limit
 
-// entry is one charge in a log.
-type entry struct {
+// record is one charge in a log.
+type record struct {
 	at   int64
 	upto uint64 // units of all charges up to this one, in the order of the log; it may wrap
 }
@@ -10,13 +10,13 @@ type entry struct {
 // that what it is asked is found by binary search. Entries have numbers from 0, the
 // oldest, to n-1.
 type ring struct {
-	entries []entry
+	entries []record
 	head    int    // the place of the oldest
 	n       int    // how many there are
 	gone    uint64 // units of all that were forgotten
 }
 
-func (r *ring) get(i int) *entry {
+func (r *ring) get(i int) *record {
 	if i += r.head; i >= len(r.entries) {
 		i -= len(r.entries)
 	}
@@ -83,7 +83,7 @@ func (r *ring) insert(at int64, units, most int) {
 		e.upto += uint64(units)
 		*r.get(i) = e
 	}
-	*r.get(i) = entry{at, r.before(i) + uint64(units)}
+	*r.get(i) = record{at, r.before(i) + uint64(units)}
 }
 
 // grow doubles the room for entries, to most at most.
@@ -92,7 +92,7 @@ func (r *ring) grow(most int) {
 	if len(r.entries) < most/2 {
 		size = 2 * len(r.entries)
 	}
-	entries := make([]entry, size)
+	entries := make([]record, size)
 	m := copy(entries, r.entries[r.head:])
 	copy(entries[m:], r.entries[:r.head])
 	r.entries, r.head = entries, 0

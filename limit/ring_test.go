@@ -19,7 +19,7 @@ func TestRingGrowsToTheLimit(t *testing.T) {
 		{129, []int{64, 129}},
 		{1000, []int{64, 128, 256, 512, 1000}},
 	} {
-		r := ring{entries: make([]entry, min(c.limit, firstEntries))}
+		r := ring{entries: make([]record, min(c.limit, firstEntries))}
 		sizes := []int{len(r.entries)}
 		for i := range c.limit {
 			r.insert(int64(i), 1, c.limit)

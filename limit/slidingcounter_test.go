@@ -51,7 +51,7 @@ func TestSlidingCounterRoundsTheEstimateDown(t *testing.T) {
 // wrong by more than previous × max(elapsed, window−elapsed)/window, and 1 for rounding.
 func TestSlidingCounterBounds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 3))
-	for range 2000 / windowRaceFactor {
+	for range 2000 / raceFactor {
 		most, window := 1+r.IntN(30), 1+r.Int64N(200)
 		s, _ := limit.NewSlidingCounter(most, time.Duration(window))
 		var history []windowEntry
@@ -127,7 +127,7 @@ func TestSlidingCounterAtItsWorst(t *testing.T) {
 // How far off it is where requests come at random, 90 % of the limit on average, and the
 // limit is 100: these are the figures of the documentation.
 func TestSlidingCounterOfRandomRequests(t *testing.T) {
-	const requests = 1_000_000 / windowRaceFactor
+	const requests = 1_000_000 / raceFactor
 	r := rand.New(rand.NewPCG(7, 4))
 	counter, _ := limit.NewSlidingCounter(100, time.Second)
 	log, _ := limit.NewSlidingLog(100, time.Second)

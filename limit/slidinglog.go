@@ -39,7 +39,7 @@ func NewSlidingLog(limit int, window time.Duration) (*SlidingLog, error) {
 		return nil, err
 	}
 	s := &SlidingLog{limit: limit, window: int64(window)}
-	s.log.entries = make([]entry, min(limit, firstEntries))
+	s.log.entries = make([]record, min(limit, firstEntries))
 	s.init(s)
 	return s, nil
 }

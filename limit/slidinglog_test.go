@@ -109,7 +109,7 @@ func TestSlidingLogNeverExceedsTheLimit(t *testing.T) {
 		l, _ := limit.NewSlidingLog(most, time.Duration(most))
 		var at []int64 // of each unit
 		oldest, now := 0, int64(0)
-		for range 50_000 / windowRaceFactor {
+		for range 50_000 / raceFactor {
 			switch r.IntN(1000) {
 			case 0:
 				now += int64(3 * most)

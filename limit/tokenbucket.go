@@ -42,6 +42,8 @@ type TokenBucket struct {
 	last   time.Time // of which tokens is
 	event  time.Time // when the tokens of the last reservation are there
 	holds  holds[struct{}]
+
+	watchers
 }
 
 // NewTokenBucket returns a full bucket of burst tokens that is refilled with r tokens a

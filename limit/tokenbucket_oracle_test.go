@@ -38,7 +38,7 @@ const rounding = 10
 // What a bucket admits, and when, is what one in integers does, but for rounding: for
 // TakeAt, and for holds that end in any order. AllowN is up to a nanosecond generous.
 func TestTokenBucketDecidesLikeOneInIntegers(t *testing.T) {
-	steps := 1_000_000 / tokenRaceFactor
+	steps := 1_000_000 / raceFactor
 	if testing.Short() {
 		steps /= 10
 	}

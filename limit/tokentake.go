@@ -24,6 +24,13 @@ func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
 	return d
 }
 
+func (b *TokenBucket) peekAt(now time.Time, n int) Decision {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d, _, _ := b.decideLocked(now, n)
+	return d
+}
+
 // HoldAt sets n tokens aside at now if they are there. Unlike that of the other
 // limiters, Commit takes them as of the latest instant at which tokens were taken or set
 // aside, which may be after now: sums of floats cannot be taken apart again. What would
@@ -44,13 +51,15 @@ func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
 
 func (b *TokenBucket) end(id uint64, commit bool) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	i, ok := b.holds.find(id)
-	if !ok {
-		return
+	if ok {
+		if o := b.holds.remove(i); commit {
+			b.tokens -= float64(o.n)
+		}
 	}
-	if o := b.holds.remove(i); commit {
-		b.tokens -= float64(o.n)
+	b.mu.Unlock()
+	if ok {
+		b.changed()
 	}
 }
 

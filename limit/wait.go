@@ -11,9 +11,18 @@ import (
 // decider is what an algorithm has for the methods of caller.
 type decider interface {
 	Limiter
+	peeker
+	watched
+}
+
+type peeker interface {
 	// peekAt is TakeAt that charges nothing, whatever it decides.
 	peekAt(now time.Time, n int) Decision
 }
+
+// recheck is after what time a request is tried again that waits for the end of a hold
+// of which it may not be told.
+const recheck = 100 * time.Millisecond
 
 // caller gives an algorithm the methods that read the clock. Those that wait stand in
 // one line, first come, first served: the first of them sleeps until its request
@@ -24,6 +33,8 @@ type caller struct {
 	mu   sync.Mutex
 	line []chan struct{} // of those that wait; the channel of the first is closed
 	kick chan struct{}   // has a place for a word that what was on hold has ended
+
+	watchers
 }
 
 // init sets whose methods they are. It has to be called before any other.
@@ -64,6 +75,8 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	told := c.limiter.watch(c.kick)
+	defer c.limiter.unwatch(c.kick)
 	var timer *time.Timer
 	for {
 		if err := ctx.Err(); err != nil { // it may have ended while the turn came
@@ -76,13 +89,17 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		if err := c.hopeless(ctx, d, n); err != nil {
 			return err
 		}
+		wait := d.RetryAfter
+		if wait == 0 && !told {
+			wait = recheck
+		}
 		var passes <-chan time.Time // nil where only the end of a hold helps
-		if d.RetryAfter > 0 {
+		if wait > 0 {
 			if timer == nil {
-				timer = time.NewTimer(d.RetryAfter)
+				timer = time.NewTimer(wait)
 				defer timer.Stop()
 			} else {
-				timer.Reset(d.RetryAfter)
+				timer.Reset(wait)
 			}
 			passes = timer.C
 		}
@@ -130,13 +147,5 @@ func (c *caller) leave(turn chan struct{}) {
 	c.line = slices.Delete(c.line, i, i+1)
 	if i == 0 && len(c.line) > 0 {
 		close(c.line[0])
-	}
-}
-
-// changed tells whoever waits first that something was given back.
-func (c *caller) changed() {
-	select {
-	case c.kick <- struct{}{}:
-	default:
 	}
 }

@@ -216,7 +216,7 @@ func (o *windowOracle) check(d limit.Decision, passes bool, now int64, n int) er
 // holds that end in any order, instants on the edges of windows, ones that were already
 // past, and long gaps.
 func TestWindowsDecideByDefinition(t *testing.T) {
-	decisions := 1_000_000 / windowRaceFactor
+	decisions := 1_000_000 / raceFactor
 	if testing.Short() {
 		decisions /= 10
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -31,6 +32,15 @@ const (
 
 var contenders = []contender{
 	{"GCRA", paced(limit.NewGCRA, openBurst), pacedClosed(limit.NewGCRA)},
+	{"AtomicGCRA", paced(limit.NewAtomicGCRA, openBurst), pacedClosed(limit.NewAtomicGCRA)},
+	{"Meter", paced(limit.NewMeter, openBurst), pacedClosed(limit.NewMeter)},
+	{"Queue", paced(limit.NewQueue, openBurst), nil},
+	{"FixedWindow", windowed(limit.NewFixedWindow, openBurst, time.Hour), windowed(limit.NewFixedWindow, 1, time.Hour)},
+	{"AnchoredWindow", windowed(limit.NewAnchoredWindow, openBurst, time.Hour), windowed(limit.NewAnchoredWindow, 1, time.Hour)},
+	{"SlidingCounter", windowed(limit.NewSlidingCounter, openBurst, time.Hour), windowed(limit.NewSlidingCounter, 1, time.Hour)},
+	{"SlidingLog-100", windowed(limit.NewSlidingLog, 100, 1), windowed(limit.NewSlidingLog, 1, time.Hour)},
+	{"Sharded", sharded(openRate, openBurst, time.Second), sharded(2, 2, time.Hour)},
+	{"Keyed", keyed(openRate, openBurst), keyed(1, 1)},
 	{"TokenBucket",
 		func(testing.TB) func() bool { return limit.NewTokenBucket(openRate, openBurst).Allow },
 		func(testing.TB) func() bool { return limit.NewTokenBucket(limit.Every(time.Hour).Limit(), 1).Allow }},
@@ -72,6 +82,30 @@ func paced[L allower](make func(limit.Rate, int) (L, error), burst int) func(tes
 // pacedClosed makes the closed one of a limiter of a rate.
 func pacedClosed[L allower](make func(limit.Rate, int) (L, error)) func(testing.TB) func() bool {
 	return func(tb testing.TB) func() bool { return must(make(limit.Every(time.Hour), 1))(tb).Allow }
+}
+
+// windowed makes one of a limiter of a number in a window.
+func windowed[L allower](make func(int, time.Duration) (L, error), n int, window time.Duration) func(testing.TB) func() bool {
+	return func(tb testing.TB) func() bool { return must(make(n, window))(tb).Allow }
+}
+
+// sharded makes one of two shards.
+func sharded(count, burst int, per time.Duration) func(testing.TB) func() bool {
+	return func(tb testing.TB) func() bool {
+		l := must(limit.NewSharded(limit.Rate{Count: count, Per: per}, burst, 2))(tb)
+		l.Allow() // of the closed one, the one that is not for the first call
+		return l.Allow
+	}
+}
+
+// keyed makes one of a GCRA for a key.
+func keyed(anHour, burst int) func(testing.TB) func() bool {
+	return func(tb testing.TB) func() bool {
+		k := must(limit.NewKeyed(1000, time.Hour, func(string) (limit.Limiter, error) {
+			return limit.NewGCRA(limit.Rate{Count: anHour, Per: time.Hour}, burst)
+		}))(tb)
+		return func() bool { return k.Allow("key") }
+	}
 }
 
 // must returns what a constructor made, or ends the test.
@@ -186,6 +220,41 @@ func BenchmarkLimit(b *testing.B) {
 	}
 }
 
+// BenchmarkSlidingLog is one decision of a log that is full: one that an entry leaves for,
+// and one that is refused.
+func BenchmarkSlidingLog(b *testing.B) {
+	for _, n := range []int{100, 10_000, 1_000_000} {
+		now := time.Now()
+		full := func(b *testing.B) *limit.SlidingLog {
+			l := must(limit.NewSlidingLog(n, time.Duration(n)*time.Microsecond))(b)
+			for range n {
+				now = now.Add(time.Microsecond)
+				l.TakeAt(now, 1)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			return l
+		}
+		b.Run(fmt.Sprintf("admitted/%d", n), func(b *testing.B) {
+			l := full(b)
+			for range b.N {
+				now = now.Add(time.Microsecond)
+				if !l.TakeAt(now, 1).OK {
+					b.Fatal("refused")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("denied/%d", n), func(b *testing.B) {
+			l := full(b)
+			for range b.N {
+				if l.TakeAt(now, 1).OK {
+					b.Fatal("admitted")
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkLimitRatio has the ratios that this project holds itself to, of medians of
 // turns that alternate.
 func BenchmarkLimitRatio(b *testing.B) {
@@ -197,6 +266,19 @@ func BenchmarkLimitRatio(b *testing.B) {
 	xtimeClosed := rate.NewLimiter(rate.Every(time.Hour), 1)
 	b.Run("TokenBucket-denied", func(b *testing.B) {
 		l := limit.NewTokenBucket(limit.Every(time.Hour).Limit(), 1)
+		compareWith(b, "xtime", func() { xtimeClosed.Allow() }, func() { l.Allow() })
+	})
+	b.Run("AtomicGCRA", func(b *testing.B) { // at most 0.5
+		l := must(limit.NewAtomicGCRA(limit.PerSecond(openRate), openBurst))(b)
+		compareWith(b, "xtime", func() { xtime.Allow() }, func() { l.Allow() })
+	})
+	b.Run("AtomicGCRA-failsafe-smooth", func(b *testing.B) { // at most 1
+		smooth := ratelimiter.NewSmooth[any](openRate, time.Second)
+		l := must(limit.NewAtomicGCRA(limit.PerSecond(openRate), openBurst))(b)
+		compareWith(b, "failsafe-smooth", func() { smooth.TryAcquirePermit() }, func() { l.Allow() })
+	})
+	b.Run("AtomicGCRA-denied", func(b *testing.B) {
+		l := must(limit.NewAtomicGCRA(limit.Every(time.Hour), 1))(b)
 		compareWith(b, "xtime", func() { xtimeClosed.Allow() }, func() { l.Allow() })
 	})
 	b.Run("GCRA", func(b *testing.B) {

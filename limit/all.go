@@ -1,0 +1,63 @@
+package limit
+
+import "time"
+
+// Set is limiters that hold for one request together: it takes from all of them or from
+// none. Make it with All. It is a Holder, and safe for concurrent use.
+//
+// A Decision is OK if all of them admit the request; Remaining is the smallest of
+// theirs, RetryAfter and ResetAfter are the largest, and it is Never if it is for one.
+// RetryAfter is exact, and 0 where one of them waits for the end of a Hold.
+//
+// A Set decides one request at a time. Where its members are charged elsewhere as well,
+// directly or through other Sets, a member may be taken away between the moment in which
+// all admitted a request and its charge; the request is refused then, and one that came
+// elsewhere in that moment may have been refused by a hold that was given back.
+//
+// A Limiter that is not a Holder, such as one's own, is asked last. With one of them the
+// Set is exact. With several, the first ones stay charged where a later one refuses; a
+// Hold of the Set charges them at once, and its Release does not give that back. Such a
+// Limiter must not use the Set that asks it.
+//
+// Wait and WaitN learn at once of the end of a Hold, whoever had it. Only in a Set that
+// has a Limiter of one's own, they try again every 100 ms where its RetryAfter is 0.
+type Set struct {
+	caller
+	joint joint
+}
+
+// All returns the Set of the limiters. One that is nil is left out, one that is there
+// twice is taken once, and the members of a Set, and the levels of a Tree, stand for
+// themselves. A Set of none admits everything.
+func All(limiters ...Limiter) *Set {
+	s := &Set{joint: newJoint(new(turn), limiters)}
+	s.init(s)
+	return s
+}
+
+// TakeAt charges n units with every member at now if all of them admit them.
+func (s *Set) TakeAt(now time.Time, n int) Decision {
+	d, _ := s.joint.takeAt(now, n)
+	return d
+}
+
+func (s *Set) peekAt(now time.Time, n int) Decision {
+	d, _ := s.joint.peekAt(now, n)
+	return d
+}
+
+// HoldAt sets n units aside with every member if all of them admit them.
+func (s *Set) HoldAt(now time.Time, n int) (Hold, Decision) {
+	h, d, _ := s.joint.holdAt(&s.caller, now, n)
+	return h, d
+}
+
+func (s *Set) watch(kick chan struct{}) bool {
+	s.caller.watch(kick)
+	return s.joint.watch(kick)
+}
+
+func (s *Set) unwatch(kick chan struct{}) {
+	s.caller.unwatch(kick)
+	s.joint.unwatch(kick)
+}

@@ -1,0 +1,648 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+const keyedIdle = time.Hour
+
+func keyed[K comparable](tb testing.TB, most int, idle time.Duration, rate limit.Rate, burst int) *limit.Keyed[K] {
+	tb.Helper()
+	k, err := limit.NewKeyed(most, idle, func(K) (limit.Limiter, error) { return limit.NewGCRA(rate, burst) })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return k
+}
+
+func mustTake[K comparable](tb testing.TB, k *limit.Keyed[K], key K, now time.Time, n int) limit.Decision {
+	tb.Helper()
+	d, err := k.TakeAt(key, now, n)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+func TestKeyedRefuses(t *testing.T) {
+	one := func(string) (limit.Limiter, error) { return limit.NewGCRA(limit.PerSecond(1), 1) }
+	for name, err := range map[string]error{
+		"most 0":  errorOf(limit.NewKeyed(0, time.Second, one)),
+		"most -1": errorOf(limit.NewKeyed(-1, time.Second, one)),
+		"idle 0":  errorOf(limit.NewKeyed(1, 0, one)),
+		"idle -1": errorOf(limit.NewKeyed(1, -1, one)),
+		"no make": errorOf(limit.NewKeyed[string](1, 1, nil)),
+	} {
+		if !errors.Is(err, limit.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a full Keyed does, step by step. Every limiter admits 2, and one more in a second.
+func TestKeyedFull(t *testing.T) {
+	k := keyed[string](t, 2, keyedIdle, limit.PerSecond(1), 2)
+	type d = limit.Decision
+	const s, ms = time.Second, time.Millisecond
+	for i, c := range []struct {
+		at   time.Duration
+		key  string
+		n    int
+		want d
+		size int
+	}{
+		{0, "a", 0, d{OK: true, Remaining: 2}, 0}, // a peek adds no key
+		{0, "a", 3, d{Remaining: 2, Never: true}, 0},
+		{0, "a", -1, d{Remaining: 2, Never: true}, 0},
+		{0, "a", 2, d{OK: true, ResetAfter: 2 * s}, 1},
+		{0, "b", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		{0, "c", 1, d{RetryAfter: s}, 2}, // b is the first to recover
+		{0, "c", 0, d{OK: true}, 2},      // nothing could pass
+		{0, "c", -1, d{Never: true}, 2},
+		{0, "a", 1, d{RetryAfter: s, ResetAfter: 2 * s}, 2},
+		{s - 1, "c", 1, d{RetryAfter: 1}, 2},
+		{s, "c", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		{s, "b", 1, d{RetryAfter: s}, 2}, // it was forgotten, a and c will be in a second
+		{s, "a", 0, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		{s + 500*ms, "c", 1, d{OK: true, ResetAfter: s + 500*ms}, 2},
+		{s + 500*ms, "b", 1, d{RetryAfter: 500 * ms}, 2},
+		{2 * s, "b", 2, d{OK: true, ResetAfter: 2 * s}, 2}, // in the place of a
+		{2 * s, "a", 1, d{RetryAfter: s}, 2},               // that of c
+		{s, "a", 1, d{RetryAfter: 2 * s}, 2},               // seen from earlier: not before
+		{3 * s, "a", 0, d{OK: true, Remaining: 2}, 1},      // there is room: c has gone
+		{3 * s, "a", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		// c had recovered at 3 s: for a, which took its place, 2 s counts as that.
+		{2 * s, "a", 2, d{Remaining: 1, RetryAfter: 2 * s, ResetAfter: 2 * s}, 2},
+		{9 * s, "x", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		{9 * s, "y", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+		{10 * s, "z", 1, d{OK: true, Remaining: 1, ResetAfter: s}, 2},
+	} {
+		got := mustTake(t, k, c.key, setStart.Add(c.at), c.n)
+		if got != c.want || k.Len() != c.size {
+			t.Errorf("step %d, %d for %s at %v: %+v with %d keys, want %+v with %d", i, c.n, c.key, c.at, got, k.Len(), c.want, c.size)
+		}
+	}
+}
+
+// A key that was forgotten is not admitted anew at an instant before its recovery.
+func TestKeyedBackwardTime(t *testing.T) {
+	k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, "a", at(10), 2) // has recovered at 12
+	mustTake(t, k, "b", at(20), 1) // a is forgotten; has recovered at 21
+	mustTake(t, k, "a", at(30), 0) // so is b
+	for i, want := range []limit.Decision{
+		{OK: true, Remaining: 1, ResetAfter: 12 * time.Second}, // the first at 21
+		{OK: true, Remaining: 0, ResetAfter: 13 * time.Second},
+		{Remaining: 0, RetryAfter: 12 * time.Second, ResetAfter: 13 * time.Second},
+	} {
+		if got := mustTake(t, k, "a", at(10), 1); got != want {
+			t.Errorf("%d: %+v, want %+v", i, got, want)
+		}
+	}
+	if got := mustTake(t, k, "a", at(22).Add(-1), 1); got.OK || got.RetryAfter != 1 {
+		t.Errorf("early: %+v", got)
+	}
+	if got := mustTake(t, k, "a", at(22), 1); !got.OK {
+		t.Errorf("in time: %+v", got)
+	}
+	if got := mustTake(t, k, "b", at(15), 1); got.RetryAfter != 9*time.Second {
+		t.Errorf("what is charged at an earlier instant recovers at %+v", got)
+	}
+}
+
+// What recovered last counts, not what was forgotten last.
+func TestKeyedFloor(t *testing.T) {
+	k := keyed[string](t, 2, keyedIdle, limit.PerSecond(1), 2)
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, "a", at(10), 2) // has recovered at 12
+	mustTake(t, k, "b", at(10), 1) // at 11
+	mustTake(t, k, "c", at(20), 1) // in the place of a
+	mustTake(t, k, "x", at(20), 0) // b has to go for room
+	if d := mustTake(t, k, "a", at(10), 1); d.ResetAfter != 3*time.Second {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Of those that have recovered, the one goes that was used longest ago.
+func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
+	made := map[string]int{}
+	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
+		made[key]++
+		return limit.NewGCRA(limit.PerSecond(1), 2)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, "a", at(0), 1)
+	mustTake(t, k, "b", at(0), 2)
+	mustTake(t, k, "a", at(5), 0)
+	mustTake(t, k, "c", at(10), 1)
+	mustTake(t, k, "a", at(10), 1)
+	mustTake(t, k, "b", at(20), 1)
+	if made["a"] != 1 || made["b"] != 2 {
+		t.Errorf("made %v", made)
+	}
+}
+
+// A limiter that recovers after the last instant that there is is kept until that.
+func TestKeyedEndOfTime(t *testing.T) {
+	k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	last := time.Unix(1<<63-62135596801, 999999999)
+	mustTake(t, k, "a", last.Add(-1), 2)
+	if d := mustTake(t, k, "b", last.Add(-1), 1); d.OK || d.RetryAfter != 1 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// Idle keys go, a few at each request, but not before they have recovered.
+func TestKeyedIdle(t *testing.T) {
+	k := keyed[int](t, 100, 5*time.Second, limit.PerSecond(1), 20)
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	mustTake(t, k, -1, at(0), 20)
+	for i := range 50 {
+		mustTake(t, k, i, at(0), 1)
+	}
+	mustTake(t, k, 0, at(4), 0) // a peek is a use
+	mustTake(t, k, 99, at(5).Add(-1), 1)
+	if k.Len() != 52 {
+		t.Fatalf("%d keys", k.Len())
+	}
+	for range 30 {
+		mustTake(t, k, 99, at(5), 0)
+	}
+	if k.Len() != 3 {
+		t.Errorf("%d keys, want those that were used, and the one that has not recovered", k.Len())
+	}
+	if d := mustTake(t, k, -1, at(6), 7); d.OK || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
+	}
+	for range 5 {
+		mustTake(t, k, 99, at(30), 1)
+	}
+	if k.Len() != 1 {
+		t.Errorf("%d keys, want the one in use", k.Len())
+	}
+}
+
+// Beside a model that never forgets a key: the decisions are the same, but that a new
+// key is refused while all places are those of keys that have not recovered.
+func TestKeyedOracle(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 6))
+	const keys, most, burst, interval = 9, 4, 4, 10
+	k := keyed[int](t, most, 60, limit.Every(interval), burst)
+	type state struct {
+		tat  int64
+		held int
+		open []limit.Hold
+	}
+	var model [keys]state
+	at := int64(0)
+	full := 0
+	for i := range manyDecisions() {
+		at += random.Int64N(9)
+		if random.IntN(500) == 0 {
+			at += 200
+		}
+		now := setStart.Add(time.Duration(at))
+		key, n := random.IntN(keys), random.IntN(burst+2)
+		m := &model[key]
+		if len(m.open) > 0 && random.IntN(3) == 0 {
+			m.open[0].Release()
+			m.open[0].Commit()
+			m.open, m.held = m.open[1:], m.held-1
+			continue
+		}
+		busy, first := 0, int64(math.MaxInt64)
+		for _, o := range model {
+			if o.held > 0 || o.tat > at {
+				busy++
+			}
+			if o.held == 0 && o.tat > at {
+				first = min(first, o.tat-at)
+			}
+		}
+		var want limit.Decision
+		filled, room := max(m.tat, at), int64(burst-m.held)*interval
+		switch isNew := m.held == 0 && m.tat <= at; {
+		case isNew && busy == most && n > 0:
+			full++
+			if first < math.MaxInt64 {
+				want.RetryAfter = time.Duration(first)
+			}
+		case isNew && busy == most:
+			want.OK = true
+		default:
+			want.Never = n > burst
+			want.OK = n <= burst && filled+int64(n)*interval-at <= room
+			if !want.OK && n <= burst-m.held {
+				want.RetryAfter = time.Duration(filled + int64(n)*interval - at - room)
+			}
+			if want.OK {
+				filled += int64(n) * interval
+			}
+			want.Remaining = int(max(0, room-(filled-at)) / interval)
+			want.ResetAfter = time.Duration(filled - at)
+		}
+		if n == 1 && random.IntN(4) == 0 {
+			hold, got, err := k.HoldAt(key, now, 1)
+			if err != nil || got.OK != want.OK || got.RetryAfter != want.RetryAfter || got.Remaining != want.Remaining {
+				t.Fatalf("decision %d, hold for %d: %+v, want %+v; %v", i, key, got, want, err)
+			}
+			switch {
+			case !got.OK:
+			case random.IntN(2) == 0:
+				hold.Commit()
+				m.tat = max(m.tat, at) + interval
+			default:
+				m.open, m.held = append(m.open, hold), m.held+1
+			}
+		} else {
+			if got := mustTake(t, k, key, now, n); got != want {
+				t.Fatalf("decision %d, %d for %d: %+v, want %+v", i, n, key, got, want)
+			}
+			if want.OK && n > 0 {
+				m.tat = max(m.tat, at) + int64(n)*interval
+			}
+		}
+		if k.Len() > most {
+			t.Fatalf("decision %d: %d keys", i, k.Len())
+		}
+	}
+	if full < 1000 {
+		t.Errorf("it was full %d times only", full)
+	}
+}
+
+// A million keys do not fill it above its most, nor give one key its limit back.
+func TestKeyedUnderAttack(t *testing.T) {
+	const most = 1000
+	k, err := limit.NewKeyed(most, time.Minute, func(key int) (limit.Limiter, error) {
+		if key == 0 {
+			return limit.NewGCRA(limit.Every(24*time.Hour), 3)
+		}
+		return limit.NewGCRA(limit.Every(time.Second), 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	victim, others := 0, 0
+	attempts := manyDecisions()
+	for i := range attempts {
+		now := setStart.Add(time.Duration(i) * 500 * time.Microsecond)
+		if mustTake(t, k, 1+i, now, 1).OK {
+			others++
+		}
+		if i%100 == 99 && mustTake(t, k, 0, now, 1).OK {
+			victim++
+		}
+		if k.Len() > most {
+			t.Fatalf("%d keys", k.Len())
+		}
+	}
+	if victim != 3 {
+		t.Errorf("%d passed for one key, want 3", victim)
+	}
+	if seconds := attempts / 2000; others > most*(seconds+1) || others < (most-1)*seconds {
+		t.Errorf("%d new keys were let in, want about %d a second for %d s", others, most, seconds)
+	}
+}
+
+func TestKeyedMake(t *testing.T) {
+	fails := errors.New("no such user")
+	made := 0
+	k, err := limit.NewKeyed(1, keyedIdle, func(key string) (limit.Limiter, error) {
+		made++
+		switch key {
+		case "error":
+			return nil, fails
+		case "nil":
+			return nil, nil
+		case "panic":
+			panic("make")
+		}
+		return limit.NewGCRA(limit.PerMinute(1), 1)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"error", "nil"} {
+		for _, n := range []int{0, 1, -1} {
+			if d, err := k.TakeAt(key, setStart, n); err == nil || d != (limit.Decision{}) || (key == "error") != errors.Is(err, fails) {
+				t.Errorf("%s: %+v, %v", key, d, err)
+			}
+		}
+		if _, d, err := k.HoldAt(key, setStart, 1); err == nil || d.OK {
+			t.Errorf("%s: hold: %+v, %v", key, d, err)
+		}
+		if k.Allow(key) || k.Wait(t.Context(), key) == nil {
+			t.Errorf("%s passes", key)
+		}
+	}
+	func() {
+		defer func() { _ = recover() }()
+		k.Allow("panic")
+		t.Error("no panic")
+	}()
+	if k.Len() != 0 || !k.Allow("fine") || k.Allow("fine") {
+		t.Error("something was kept")
+	}
+	made = 0
+	if k.Allow("error") || k.Allow("more") || made != 0 {
+		t.Errorf("%d limiters were made while it was full", made)
+	}
+}
+
+// Keys that cannot be found again are not let in, and those that are no keys are a panic
+// that locks nothing.
+func TestKeyedOddKeys(t *testing.T) {
+	k := keyed[any](t, 3, keyedIdle, limit.PerMinute(1), 1)
+	if d, err := k.TakeAt(math.NaN(), setStart, 1); !errors.Is(err, limit.ErrInvalid) || d.OK || k.Len() != 0 {
+		t.Errorf("NaN: %+v, %v", d, err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		k.Allow([]int{1})
+		t.Error("no panic")
+	}()
+	if !k.Allow(nil) || k.Len() != 1 {
+		t.Error("nil is a key")
+	}
+}
+
+// A limiter of one's own that panics, that cannot hold, and that says nothing of resets.
+func TestKeyedOwnLimiters(t *testing.T) {
+	var asked []int
+	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
+		if key == "panic" {
+			return ownLimiter(func(time.Time, int) limit.Decision { panic("own") }), nil
+		}
+		return counter(2, &asked), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		k.Allow("panic")
+		t.Error("no panic")
+	}()
+	if k.Len() != 0 {
+		t.Error("what panicked is kept")
+	}
+	if _, d, err := k.HoldAt("a", setStart, 1); !errors.Is(err, limit.ErrInvalid) || d.OK || k.Len() != 0 {
+		t.Errorf("hold: %+v, %v", d, err)
+	}
+	for i := range 3 {
+		if k.Allow("a") != (i < 2) {
+			t.Error("it does not admit 2")
+		}
+	}
+}
+
+// Many at a time that want the same new keys get one limiter for each.
+func TestKeyedConcurrent(t *testing.T) {
+	const keys, burst = 40, 25
+	k := keyed[int](t, keys, keyedIdle, limit.Every(time.Hour), burst)
+	var taken [keys]atomic.Int64
+	var group sync.WaitGroup
+	for g := range 8 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(7, uint64(g)))
+			for i := range burst * keys {
+				key := random.IntN(keys)
+				ok := false
+				if i%5 == 0 {
+					hold, d, err := k.HoldAt(key, setStart, 1)
+					if ok = d.OK; err != nil {
+						t.Error(err)
+					}
+					hold.Commit()
+				} else {
+					d, err := k.TakeAt(key, setStart, 1)
+					if ok = d.OK; err != nil {
+						t.Error(err)
+					}
+				}
+				if ok {
+					taken[key].Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for key := range taken {
+		if got := taken[key].Load(); got != burst {
+			t.Errorf("key %d: %d passed, want %d", key, got, burst)
+		}
+	}
+}
+
+// The same while keys come and go: no key gets more than its limit.
+func TestKeyedConcurrentChurn(t *testing.T) {
+	const keys, most, burst, interval = 20, 6, 3, 50
+	k := keyed[int](t, most, 100, limit.Every(interval), burst)
+	var clock atomic.Int64
+	var taken [keys]atomic.Int64
+	var group sync.WaitGroup
+	for g := range 6 {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(8, uint64(g)))
+			for range 5_000 {
+				key := random.IntN(keys)
+				now := setStart.Add(time.Duration(clock.Add(random.Int64N(12))))
+				if d, err := k.TakeAt(key, now, 1); err != nil {
+					t.Error(err)
+				} else if d.OK {
+					taken[key].Add(1)
+				}
+				if k.Len() > most {
+					t.Error("too many keys")
+				}
+			}
+		})
+	}
+	group.Wait()
+	for key := range taken {
+		if got, can := taken[key].Load(), burst+clock.Load()/interval; got > can {
+			t.Errorf("key %d: %d passed, want at most %d", key, got, can)
+		}
+	}
+}
+
+func TestKeyedWait(t *testing.T) {
+	t.Run("for its limiter", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
+			start := time.Now()
+			for i := range 3 {
+				if err := k.Wait(t.Context(), "a"); err != nil || time.Since(start) != time.Duration(i)*time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+			}
+			// It was charged at 2 s, so its place is free at 3 s.
+			if d, _ := k.Take("b", 1); d.RetryAfter != time.Second {
+				t.Errorf("%+v", d)
+			}
+			if err := k.WaitN(t.Context(), "a", 2); !errors.Is(err, limit.ErrNeverFits) {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("for a place", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
+			k.Allow("a")
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second-1)
+			defer cancel()
+			if err := k.Wait(ctx, "b"); !errors.Is(err, limit.ErrDeadline) || time.Since(start) != 0 {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+			if err := k.WaitN(t.Context(), "b", -1); !errors.Is(err, limit.ErrNeverFits) {
+				t.Error(err)
+			}
+			if err := k.WaitN(t.Context(), "b", 0); err != nil || time.Since(start) != 0 {
+				t.Errorf("nothing: %v after %v", err, time.Since(start))
+			}
+			if err := k.Wait(t.Context(), "b"); err != nil || time.Since(start) != time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("for a place that is on hold", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
+			start := time.Now()
+			hold, d, err := k.HoldAt("a", start, 1)
+			if err != nil || !d.OK {
+				t.Fatalf("%+v, %v", d, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := k.Wait(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+			time.AfterFunc(10*time.Millisecond, hold.Commit)
+			if err := k.Wait(t.Context(), "b"); err != nil || time.Since(start) != 10*time.Second+100*time.Millisecond {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("keeps its limiter", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var left atomic.Int64
+			k, err := limit.NewKeyed(1, time.Second, func(key string) (limit.Limiter, error) {
+				if key == "own" {
+					return ownLimiter(func(_ time.Time, n int) limit.Decision {
+						return limit.Decision{OK: int64(n) <= left.Load(), RetryAfter: 10 * time.Second}
+					}), nil
+				}
+				return limit.NewGCRA(limit.PerSecond(1), 1)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			var group sync.WaitGroup
+			group.Go(func() {
+				if err := k.Wait(t.Context(), "own"); err != nil || time.Since(start) != 10*time.Second {
+					t.Errorf("%v after %v", err, time.Since(start))
+				}
+			})
+			time.Sleep(5 * time.Second)
+			if d, err := k.Take("a", 1); d != (limit.Decision{}) || err != nil {
+				t.Errorf("somebody waits in the only place: %+v, %v", d, err)
+			}
+			left.Store(1)
+			group.Wait()
+			if !k.Allow("a") {
+				t.Error("nobody waits any more")
+			}
+		})
+	})
+}
+
+func TestKeyedDoesNotAllocate(t *testing.T) {
+	k := keyed[int](t, 10, keyedIdle, limit.PerSecond(1), 9)
+	now := setStart
+	if allocs := testing.AllocsPerRun(1000, func() {
+		now = now.Add(100 * time.Millisecond)
+		if _, err := k.TakeAt(now.Nanosecond()/1e8, now, 1); err != nil {
+			t.Error(err)
+		}
+	}); allocs != 0 {
+		t.Errorf("%v allocations a decision", allocs)
+	}
+}
+
+func FuzzKeyed(f *testing.F) {
+	f.Add(2, int64(60), []byte{1, 2, 3, 130, 7, 9, 255, 0, 4, 1}, int64(7))
+	f.Add(1, int64(1), []byte{1, 1, 2, 2, 3, 3, 1, 1}, int64(math.MaxInt64))
+	f.Add(3, int64(math.MaxInt64), []byte{9, 200, 7, 100, 5}, int64(math.MinInt64))
+	f.Add(26, int64(math.MaxInt64), []byte("XAAA00A0AAAA0A00000\xc800"), int64(math.MinInt64+28))
+	f.Fuzz(func(t *testing.T, most int, idle int64, steps []byte, scale int64) {
+		k, err := limit.NewKeyed(most, time.Duration(idle), func(int) (limit.Limiter, error) {
+			return limit.NewGCRA(limit.Every(1e9), 3)
+		})
+		if err != nil {
+			if k != nil || !errors.Is(err, limit.ErrInvalid) || most > 0 && idle > 0 {
+				t.Fatal(err)
+			}
+			return
+		}
+		at := int64(0)
+		for _, b := range steps {
+			at += int64(b>>5) * scale
+			key, n, now := int(b&7), int(b>>3&7)-1, time.Unix(at, at)
+			d := mustTake(t, k, key, now, n)
+			if d.Remaining < 0 || d.Remaining > 3 || d.RetryAfter < 0 || d.ResetAfter < 0 || k.Len() > most ||
+				n == 0 && !d.OK || n < 0 && !d.Never || d.OK && d.RetryAfter != 0 {
+				t.Fatalf("%d for %d at %v: %+v", n, key, now, d)
+			}
+			// Instants that lie further apart than anything lasts count as nearer.
+			near := scale>>40 == scale>>41 && len(steps) < 1000
+			if near && n == 1 && !d.OK && d.RetryAfter > 0 {
+				if early := mustTake(t, k, key, now.Add(d.RetryAfter-1), 1); early.OK {
+					t.Fatalf("%d for %d at %v: not exact: %+v", n, key, now, d)
+				}
+				if !mustTake(t, k, key, now.Add(d.RetryAfter), 1).OK {
+					t.Fatalf("%d for %d at %v: refused in time: %+v", n, key, now, d)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkKeyed(b *testing.B) {
+	k := keyed[int](b, 1<<16, keyedIdle, limit.PerSecond(1e9), 1000)
+	b.Run("known", func(b *testing.B) {
+		b.ReportAllocs()
+		now := setStart
+		for i := 0; b.Loop(); i++ {
+			now = now.Add(10)
+			_, _ = k.TakeAt(i&1023, now, 1)
+		}
+	})
+	b.Run("refused in a full one", func(b *testing.B) {
+		k := keyed[int](b, 1<<16, keyedIdle, limit.Every(time.Hour), 1)
+		for i := range 1 << 16 {
+			_, _ = k.TakeAt(i, setStart, 1)
+		}
+		b.ReportAllocs()
+		for i := 1 << 16; b.Loop(); i++ {
+			_, _ = k.TakeAt(i, setStart, 1)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package limit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Wait is WaitN for one unit.
+func (k *Keyed[K]) Wait(ctx context.Context, key K) error { return k.WaitN(ctx, key, 1) }
+
+// WaitN waits until n units may pass for key, and charges them, as WaitN of the limiter
+// does. Those that wait for a new key while the Keyed is full try again when a limiter
+// will have recovered, every 100 ms where nobody knows when that is, and in no order. Its
+// errors are those of TakeAt and of the limiters.
+func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e, d, err := k.enter(key, time.Now(), n)
+		switch {
+		case e != nil:
+			return k.waitIn(ctx, e, n)
+		case err != nil || d.OK:
+			return err
+		case d.Never:
+			return fmt.Errorf("wait for %d units: %w", n, ErrNeverFits)
+		}
+		if deadline, ok := ctx.Deadline(); ok && d.RetryAfter > time.Until(deadline) {
+			return fmt.Errorf("wait for a new key: %w", ErrDeadline)
+		}
+		wait := d.RetryAfter
+		if wait == 0 {
+			wait = recheck
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// waitIn waits with the limiter of an entry, and leaves that.
+func (k *Keyed[K]) waitIn(ctx context.Context, e *entry[K], n int) (err error) {
+	var d Decision
+	instant := e.instant(time.Now())
+	defer func() { k.leave(e, instant, d, 0) }()
+	if own, ok := e.limiter.(interface {
+		WaitN(ctx context.Context, n int) error
+	}); ok {
+		err = own.WaitN(ctx, n)
+	} else {
+		err = k.waiter(e).WaitN(ctx, n)
+	}
+	instant = e.instant(time.Now())
+	d = e.limiter.TakeAt(instant, 0)
+	return err
+}
+
+// waiter returns the line of those that wait for a limiter that has none.
+func (k *Keyed[K]) waiter(e *entry[K]) *caller {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if e.waiter == nil {
+		e.waiter = new(caller)
+		e.waiter.init(e)
+	}
+	return e.waiter
+}

@@ -1,0 +1,193 @@
+package limit
+
+import (
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// Sharded is a bucket in parts, for one limit that many goroutines take from at a time.
+// Every shard is a leaky bucket with an equal part of the rate, to a fraction of a
+// nanosecond, and a part of the burst; the parts differ by one unit at most. Together they
+// are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
+// any time t. Make it with NewSharded. It is a Holder, and safe for concurrent use.
+//
+// Allow and AllowN begin at a random shard and look at the others only if that refuses,
+// so goroutines rarely meet. What that costs:
+//
+//   - A request is charged to one shard. One that is larger than a shard's part of the
+//     burst never fits, and one of several units may be refused while the units are there,
+//     but in different shards; RetryAfter is exact also then. A refusal of a single unit is
+//     always true.
+//   - A refusal looks at every shard, and so does every Decision: Remaining is the sum of
+//     the shards, ResetAfter their largest.
+//   - Requests of a key (Shard) have no more than the part of one shard, which they share
+//     with the other keys of that shard.
+type Sharded struct {
+	caller
+	seed   maphash.Seed
+	shards []shard
+}
+
+// shard is a bucket of its own. The padding keeps the next one out of the cache lines
+// that a processor fetches together with this one's.
+type shard struct {
+	mu      sync.Mutex
+	of      *Sharded
+	account account
+	_       [128]byte
+}
+
+// NewSharded returns a full Sharded. It returns an error that matches ErrInvalid for a
+// rate that is not positive, for a burst or a number of shards below 1, for more shards
+// than burst, and for what takes longer than 36 years at the rate of a shard.
+func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
+	const operation = "new sharded"
+	if err := rate.validate(operation); err != nil {
+		return nil, err
+	}
+	switch {
+	case burst <= 0:
+		return nil, fmt.Errorf("%s: %w: burst is %d, want 1 or more", operation, ErrInvalid, burst)
+	case shards <= 0:
+		return nil, fmt.Errorf("%s: %w: shards is %d, want 1 or more", operation, ErrInvalid, shards)
+	case shards > burst:
+		return nil, fmt.Errorf("%s: %w: shards is %d, want at most burst, which is %d", operation, ErrInvalid, shards, burst)
+	case rate.Per > maxSpan/time.Duration(shards):
+		return nil, fmt.Errorf("%s: %w: rate.Per is %v, want at most %v with %d shards",
+			operation, ErrInvalid, rate.Per, maxSpan/time.Duration(shards), shards)
+	}
+	part, rest := burst/shards, burst%shards
+	// The rate of a shard is Count/shards in Per, which is Count in Per × shards.
+	buckets := make([]bucket, 0, 2)
+	for _, capacity := range []int{part, part + min(rest, 1)} {
+		b, err := newBucket(operation, "burst of a shard", rate.Count, rate.Per*time.Duration(shards), capacity)
+		if err != nil {
+			return nil, err
+		}
+		buckets = append(buckets, b)
+	}
+	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards)}
+	for i := range s.shards {
+		s.shards[i].of = s
+		s.shards[i].account.bucket = buckets[0]
+		if i < rest {
+			s.shards[i].account.bucket = buckets[1]
+		}
+	}
+	s.init(s)
+	return s, nil
+}
+
+// Allow reports whether one unit may pass now, and charges it if so. It looks at no more
+// shards than it has to.
+func (s *Sharded) Allow() bool { return s.AllowN(time.Now(), 1) }
+
+// AllowN reports whether n units may pass at now, and charges them if so: TakeAt without
+// the rest of the Decision, for which it looks at no more shards than it has to.
+func (s *Sharded) AllowN(now time.Time, n int) bool {
+	start := rand.IntN(len(s.shards))
+	for i := range s.shards {
+		if s.at(start+i).TakeAt(now, n).OK {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the shard of an index, counted around.
+func (s *Sharded) at(i int) *shard {
+	if i >= len(s.shards) {
+		i -= len(s.shards)
+	}
+	return &s.shards[i]
+}
+
+// TakeAt charges n units at now with a shard in which all of them may pass.
+func (s *Sharded) TakeAt(now time.Time, n int) Decision {
+	_, d := s.tryAt(now, n, (*shard).takeOnly)
+	return d
+}
+
+func (s *Sharded) peekAt(now time.Time, n int) Decision {
+	_, d := s.tryAt(now, n, (*shard).peekOnly)
+	return d
+}
+
+// HoldAt sets n units aside with a shard in which all of them may pass.
+func (s *Sharded) HoldAt(now time.Time, n int) (Hold, Decision) {
+	return s.tryAt(now, n, (*shard).HoldAt)
+}
+
+// tryAt tries one shard after the other until one admits n units, and decides for all.
+func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (Hold, Decision)) (Hold, Decision) {
+	var hold Hold
+	total := Decision{Never: true}
+	start := rand.IntN(len(s.shards))
+	for i := range s.shards {
+		var d Decision
+		if total.OK {
+			d = s.at(start+i).peekAt(now, 0)
+		} else if hold, d = try(s.at(start+i), now, n); d.OK {
+			total.OK, total.Never, total.RetryAfter = true, false, 0
+		} else if !d.Never {
+			total.Never = false
+			if d.RetryAfter > 0 && (total.RetryAfter == 0 || d.RetryAfter < total.RetryAfter) {
+				total.RetryAfter = d.RetryAfter
+			}
+		}
+		total.Remaining += d.Remaining
+		total.ResetAfter = max(total.ResetAfter, d.ResetAfter)
+	}
+	return hold, total
+}
+
+// Shard returns the shard of a key, as a limiter: always the same one for a key. All
+// keys of a shard share its part of the rate and of the burst, and take from the same
+// limit as the requests without a key.
+func (s *Sharded) Shard(key string) Holder {
+	i, _ := bits.Mul64(maphash.String(s.seed, key), uint64(len(s.shards)))
+	return &s.shards[i]
+}
+
+// TakeAt charges n units at now if all of them may pass.
+func (s *shard) TakeAt(now time.Time, n int) Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.takeLocked(now, n)
+}
+
+func (s *shard) takeOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.TakeAt(now, n) }
+func (s *shard) peekOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.peekAt(now, n) }
+
+func (s *shard) peekAt(now time.Time, n int) Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.account.peekLocked(now, n)
+}
+
+// HoldAt sets n units aside if all of them may pass.
+func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, d := s.account.holdLocked(now, n)
+	if id == 0 {
+		return Hold{}, d
+	}
+	return Hold{s, id}, d
+}
+
+func (s *shard) end(id uint64, commit bool) {
+	s.mu.Lock()
+	ended := s.account.endLocked(id, commit)
+	s.mu.Unlock()
+	if ended {
+		s.of.changed()
+	}
+}
+
+func (s *shard) watch(kick chan struct{}) bool { return s.of.watch(kick) }
+func (s *shard) unwatch(kick chan struct{})    { s.of.unwatch(kick) }

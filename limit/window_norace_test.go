@@ -1,6 +1,0 @@
-//go:build !race
-
-package limit_test
-
-// windowRaceFactor divides the decisions of the oracles, with the race detector.
-const windowRaceFactor = 1
