@@ -86,6 +86,24 @@ func (a *account) takeLocked(now time.Time, n int) Decision {
 	return d
 }
 
+// allowNowLocked is takeLocked of one unit, now, without the rest of the Decision. It reads
+// the monotonic clock alone, which takes two thirds of the time of time.Now.
+func (a *account) allowNowLocked() bool {
+	if !a.line.begun || len(a.holds.open) > 0 {
+		return a.takeLocked(time.Now(), 1).OK
+	}
+	now := mark{ns: int64(time.Since(a.line.origin))}
+	if now.ns >= far || now.ns <= -far {
+		return a.takeLocked(time.Now(), 1).OK
+	}
+	next := a.plus(later(a.tat, now), a.unit)
+	if a.plus(now, a.brim).before(next) {
+		return false
+	}
+	a.tat = next
+	return true
+}
+
 // chargeOf is one charge of n units.
 func (b *bucket) chargeOf(instant int64, n int) charges {
 	cost := b.cost(n)

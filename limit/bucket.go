@@ -32,7 +32,8 @@ func later(a, b mark) mark {
 type bucket struct {
 	num, den int64 // without a common divisor
 	capacity int   // units
-	brim     mark  // how long a full bucket takes to drain
+	unit     mark  // how long a unit takes to drain,
+	brim     mark  // and a full bucket
 }
 
 // newBucket returns the arithmetic of a bucket that drains count units in per.
@@ -52,7 +53,7 @@ func newBucket(operation, name string, count int, per time.Duration, capacity in
 		return bucket{}, fmt.Errorf("%s: %w: %s is %d, which takes longer than %v at %v",
 			operation, ErrInvalid, name, capacity, maxSpan, Rate{count, per})
 	}
-	b.brim = b.cost(capacity)
+	b.unit, b.brim = b.cost(1), b.cost(capacity)
 	return b, nil
 }
 

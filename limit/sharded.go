@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -15,8 +16,8 @@ import (
 // are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
 // any time t. Make it with NewSharded. It is a Holder, and safe for concurrent use.
 //
-// Allow and AllowN begin at a random shard and look at the others only if that refuses,
-// so goroutines rarely meet. What that costs:
+// Allow and AllowN begin at the shard that their processor used last and look at the
+// others only if that refuses, so goroutines rarely meet. What that costs:
 //
 //   - A request is charged to one shard. One that is larger than a shard's part of the
 //     burst never fits, and one of several units may be refused while the units are there,
@@ -30,6 +31,8 @@ type Sharded struct {
 	caller
 	seed   maphash.Seed
 	shards []shard
+	near   sync.Pool     // of *shard: each processor keeps to one of its own, mostly
+	next   atomic.Uint64 // counts who came without one
 }
 
 // shard is a bucket of its own. The padding keeps the next one out of the cache lines
@@ -37,6 +40,7 @@ type Sharded struct {
 type shard struct {
 	mu      sync.Mutex
 	of      *Sharded
+	index   int
 	account account
 	_       [128]byte
 }
@@ -71,8 +75,9 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		buckets = append(buckets, b)
 	}
 	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards)}
+	s.near.New = func() any { return &s.shards[s.next.Add(1)%uint64(len(s.shards))] }
 	for i := range s.shards {
-		s.shards[i].of = s
+		s.shards[i].of, s.shards[i].index = s, i
 		s.shards[i].account.bucket = buckets[0]
 		if i < rest {
 			s.shards[i].account.bucket = buckets[1]
@@ -84,16 +89,31 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 
 // Allow reports whether one unit may pass now, and charges it if so. It looks at no more
 // shards than it has to.
-func (s *Sharded) Allow() bool { return s.AllowN(time.Now(), 1) }
+func (s *Sharded) Allow() bool {
+	return s.anyOf(func(part *shard) bool {
+		part.mu.Lock()
+		ok := part.account.allowNowLocked()
+		part.mu.Unlock()
+		return ok
+	})
+}
 
 // AllowN reports whether n units may pass at now, and charges them if so: TakeAt without
 // the rest of the Decision, for which it looks at no more shards than it has to.
 func (s *Sharded) AllowN(now time.Time, n int) bool {
-	start := rand.IntN(len(s.shards))
-	for i := range s.shards {
-		if s.at(start+i).TakeAt(now, n).OK {
+	return s.anyOf(func(part *shard) bool { return part.TakeAt(now, n).OK })
+}
+
+// anyOf tries the shards until one admits. It begins with that which the processor used
+// last, whose memory it has at hand: a random one would mostly have been used by another.
+func (s *Sharded) anyOf(try func(*shard) bool) bool {
+	part := s.near.Get().(*shard)
+	defer func() { s.near.Put(part) }()
+	for range s.shards {
+		if try(part) {
 			return true
 		}
+		part = s.at(part.index + 1)
 	}
 	return false
 }
