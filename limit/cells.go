@@ -55,6 +55,21 @@ func (c *cells) at(now time.Time) place {
 	return p
 }
 
+// stay moves to an instant that is in the cell of the latest, and not before that. It
+// reports whether it is: at and moveTo do the same for all instants, and take longer.
+func (c *cells) stay(now time.Time) bool {
+	ahead := now.Sub(c.latest)
+	if c.number == 0 || ahead < 0 || ahead >= c.length-c.elapsed {
+		return false
+	}
+	if c.aligned {
+		now = now.Round(0)
+	}
+	c.latest = now
+	c.elapsed += ahead
+	return true
+}
+
 // start is how much of a cell that an instant opens has elapsed.
 func (c *cells) start(now time.Time) time.Duration {
 	if !c.aligned {

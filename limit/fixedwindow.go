@@ -101,6 +101,20 @@ func (c *cellCounter) decideLocked(now time.Time, n int) (d Decision, p place, u
 	return d, p, used
 }
 
+// Allow reports whether one unit may pass now, and charges it if so. It is faster than
+// Take(1).
+func (c *cellCounter) Allow() bool {
+	now := time.Now()
+	c.mu.Lock()
+	if c.used < c.limit-c.holds.units && c.cells.stay(now) {
+		c.used++
+		c.mu.Unlock()
+		return true
+	}
+	c.mu.Unlock()
+	return c.TakeAt(now, 1).OK
+}
+
 // TakeAt charges n units at now if all of them may pass.
 func (c *cellCounter) TakeAt(now time.Time, n int) Decision {
 	c.mu.Lock()
