@@ -36,8 +36,11 @@ type Sharded struct {
 	seed   maphash.Seed
 	shards []shard
 	origin time.Time    // instants are nanoseconds since
-	named  atomic.Int64 // the latest that was named by a caller, and at which was charged
+	named  atomic.Int64 // the latest that a caller named, and at which was charged
 }
+
+// never is before all instants.
+const never = math.MinInt64
 
 // shard is a bucket of its own. The padding keeps the next one out of the cache lines
 // that a processor fetches together with this one's.
@@ -79,10 +82,10 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		buckets = append(buckets, b)
 	}
 	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards), origin: time.Now()}
-	s.named.Store(math.MinInt64)
+	s.named.Store(never)
 	for i := range s.shards {
 		s.shards[i].of = s
-		s.shards[i].seen.Store(math.MinInt64)
+		s.shards[i].seen.Store(never)
 		s.shards[i].account.bucket = buckets[0]
 		if i < rest {
 			s.shards[i].account.bucket = buckets[1]
@@ -96,7 +99,7 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 // shards than it has to.
 func (s *Sharded) Allow() bool {
 	now := time.Now()
-	if named := s.named.Load(); named > int64(now.Sub(s.origin)) {
+	if named := s.named.Load(); named != never && named > int64(now.Sub(s.origin)) {
 		now = s.origin.Add(time.Duration(named))
 	}
 	return s.allow(now, 1)
@@ -125,7 +128,7 @@ func (s *Sharded) allow(now time.Time, n int) bool {
 // does not know that the clock of the callers went back: what it has not charged for a
 // while would drain a second time.
 func (s *Sharded) latest(now time.Time) (at time.Time, ahead time.Duration) {
-	latest := int64(math.MinInt64)
+	latest := int64(never)
 	for i := range s.shards {
 		latest = max(latest, s.shards[i].seen.Load())
 	}

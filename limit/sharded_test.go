@@ -413,7 +413,7 @@ func BenchmarkSharded(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					s.AllowN(setStart, 1)
+					s.Allow()
 				}
 			})
 		})
