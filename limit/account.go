@@ -68,13 +68,27 @@ func (a *account) moveLocked(shift time.Duration) {
 	}
 }
 
+// momentLocked returns the instant as which now counts, and how far it is ahead. An
+// instant before that of an open hold counts as that one: what is charged before it would
+// have drained until the clock is back, while what is on hold is not known to the tat.
+func (a *account) momentLocked(now time.Time) (instant int64, ahead time.Duration) {
+	instant = a.atLocked(now)
+	if open := a.holds.open; len(open) > 0 {
+		if latest := open[len(open)-1].at; instant < latest {
+			return latest, time.Duration(latest - instant)
+		}
+	}
+	return instant, 0
+}
+
 func (a *account) peekLocked(now time.Time, n int) Decision {
-	d, _ := a.decide(a.atLocked(now), a.tat, a.holds.units, n)
-	return d
+	instant, ahead := a.momentLocked(now)
+	d, _ := a.decide(instant, a.tat, a.holds.units, n)
+	return d.seenFrom(ahead)
 }
 
 func (a *account) takeLocked(now time.Time, n int) Decision {
-	instant := a.atLocked(now)
+	instant, ahead := a.momentLocked(now)
 	d, next := a.decide(instant, a.tat, a.holds.units, n)
 	if d.OK && n > 0 {
 		a.tat = next
@@ -83,7 +97,7 @@ func (a *account) takeLocked(now time.Time, n int) Decision {
 			*note = a.then(*note, a.chargeOf(instant, n))
 		}
 	}
-	return d
+	return d.seenFrom(ahead)
 }
 
 // chargeOf is one charge of n units.
@@ -94,17 +108,17 @@ func (b *bucket) chargeOf(instant int64, n int) charges {
 
 // holdLocked returns the number of the hold, 0 when there is none.
 func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
-	instant := a.atLocked(now)
+	instant, ahead := a.momentLocked(now)
 	d, _ = a.decide(instant, a.tat, a.holds.units, n)
 	if !d.OK || n == 0 {
-		return 0, d
+		return 0, d.seenFrom(ahead)
 	}
 	if len(a.holds.open) == 0 {
 		a.first = a.tat
 	}
 	id = a.holds.add(instant, n, charges{})
 	d, _ = a.decide(instant, a.tat, a.holds.units, 0)
-	return id, d
+	return id, d.seenFrom(ahead)
 }
 
 // endLocked ends a hold, and reports whether there was one.

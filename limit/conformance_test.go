@@ -161,6 +161,31 @@ func TestConformingClockGoesBack(t *testing.T) {
 	})
 }
 
+// Also behind what is on hold the clock may go back, and nothing is won by that.
+func TestConformingClockGoesBackBehindAHold(t *testing.T) {
+	onConforming(t, func(t *testing.T, kind conforming, _ *rand.Rand) {
+		l := kind.make(eights)
+		all := l.TakeAt(noon, 0).Remaining
+		hold, d := l.HoldAt(noon, 1)
+		if !d.OK {
+			t.Fatal(d)
+		}
+		passed := 1
+		drain := func(now time.Time) {
+			for l.TakeAt(now, 1).OK {
+				passed++
+			}
+		}
+		drain(noon.Add(-time.Hour))
+		drain(noon)
+		hold.Commit()
+		drain(noon)
+		if passed != all {
+			t.Errorf("%d passed, want %d", passed, all)
+		}
+	})
+}
+
 // What is on hold takes its place. Once committed it is as if it had been taken, and once
 // released as if it had never been.
 func TestConformingHolds(t *testing.T) {

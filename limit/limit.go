@@ -27,8 +27,9 @@
 // they are given have a reading of it; a FixedWindow and a SlidingCounter, which lie on
 // the calendar, follow the wall clock. A limiter is given times of one kind: either all
 // with a monotonic reading, as time.Now gives, or all without. An instant before one
-// at which the limiter has charged something is legal, and never makes more pass, then or
-// later; only those methods of TokenBucket that x/time has go back with the clock.
+// at which the limiter has charged something, or put it on hold, is legal, and never makes
+// more pass, then or later; only those methods of TokenBucket that x/time has go back with
+// the clock.
 package limit
 
 import "time"
