@@ -68,13 +68,27 @@ func (a *account) moveLocked(shift time.Duration) {
 	}
 }
 
+// momentLocked returns the instant as which now counts, and how far it is ahead. An
+// instant before that of an open hold counts as that one: what is charged before it would
+// have drained until the clock is back, while what is on hold is not known to the tat.
+func (a *account) momentLocked(now time.Time) (instant int64, ahead time.Duration) {
+	instant = a.atLocked(now)
+	if open := a.holds.open; len(open) > 0 {
+		if latest := open[len(open)-1].at; instant < latest {
+			return latest, time.Duration(latest - instant)
+		}
+	}
+	return instant, 0
+}
+
 func (a *account) peekLocked(now time.Time, n int) Decision {
-	d, _ := a.decide(a.atLocked(now), a.tat, a.holds.units, n)
-	return d
+	instant, ahead := a.momentLocked(now)
+	d, _ := a.decide(instant, a.tat, a.holds.units, n)
+	return d.seenFrom(ahead)
 }
 
 func (a *account) takeLocked(now time.Time, n int) Decision {
-	instant := a.atLocked(now)
+	instant, ahead := a.momentLocked(now)
 	d, next := a.decide(instant, a.tat, a.holds.units, n)
 	if d.OK && n > 0 {
 		a.tat = next
@@ -83,25 +97,28 @@ func (a *account) takeLocked(now time.Time, n int) Decision {
 			*note = a.then(*note, a.chargeOf(instant, n))
 		}
 	}
-	return d
+	return d.seenFrom(ahead)
 }
 
-// allowNowLocked is takeLocked of one unit, now, without the rest of the Decision. It reads
-// the monotonic clock alone, which takes two thirds of the time of time.Now.
-func (a *account) allowNowLocked() bool {
-	if !a.line.begun || len(a.holds.open) > 0 {
-		return a.takeLocked(time.Now(), 1).OK
+// allowNowLocked is takeLocked of one unit, now, without the rest of the Decision; and now
+// on the line. It reads the monotonic clock alone, which takes two thirds of the time of
+// time.Now.
+func (a *account) allowNowLocked() (instant int64, ok bool) {
+	if a.line.begun {
+		instant = int64(time.Since(a.line.origin))
 	}
-	now := mark{ns: int64(time.Since(a.line.origin))}
-	if now.ns >= far || now.ns <= -far {
-		return a.takeLocked(time.Now(), 1).OK
+	if !a.line.begun || len(a.holds.open) > 0 || instant >= far || instant <= -far {
+		now := time.Now()
+		ok = a.takeLocked(now, 1).OK
+		return int64(now.Sub(a.line.origin)), ok
 	}
+	now := mark{ns: instant}
 	next := a.plus(later(a.tat, now), a.unit)
 	if a.plus(now, a.brim).before(next) {
-		return false
+		return instant, false
 	}
 	a.tat = next
-	return true
+	return instant, true
 }
 
 // chargeOf is one charge of n units.
@@ -112,17 +129,17 @@ func (b *bucket) chargeOf(instant int64, n int) charges {
 
 // holdLocked returns the number of the hold, 0 when there is none.
 func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
-	instant := a.atLocked(now)
+	instant, ahead := a.momentLocked(now)
 	d, _ = a.decide(instant, a.tat, a.holds.units, n)
 	if !d.OK || n == 0 {
-		return 0, d
+		return 0, d.seenFrom(ahead)
 	}
 	if len(a.holds.open) == 0 {
 		a.first = a.tat
 	}
 	id = a.holds.add(instant, n, charges{})
 	d, _ = a.decide(instant, a.tat, a.holds.units, 0)
-	return id, d
+	return id, d.seenFrom(ahead)
 }
 
 // endLocked ends a hold, and reports whether there was one.

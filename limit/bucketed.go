@@ -23,7 +23,7 @@ func (l *bucketed) begin(b bucket) {
 // Take(1).
 func (l *bucketed) Allow() bool {
 	l.mu.Lock()
-	ok := l.account.allowNowLocked()
+	_, ok := l.account.allowNowLocked()
 	l.mu.Unlock()
 	return ok
 }

@@ -110,7 +110,8 @@ func units(rng *rand.Rand, capacity int) int {
 }
 
 // historyBucket decides by what was charged and what is on hold, from the beginning each
-// time. It counts in parts of a nanosecond.
+// time. It counts in parts of a nanosecond. What comes before an open hold counts as of
+// that.
 type historyBucket struct {
 	num, den int64
 	capacity int64
@@ -125,10 +126,12 @@ type historyEvent struct {
 
 func (h *historyBucket) take(at int64, n int64, open bool) (limit.Decision, *historyEvent) {
 	at *= h.den
+	now := at
 	tat, held := int64(math.MinInt64), int64(0)
 	for _, e := range h.events {
 		if e.open {
 			held += e.n
+			at = max(at, e.at)
 		} else {
 			tat = max(tat, e.at) + e.n*h.num
 		}
@@ -156,6 +159,12 @@ func (h *historyBucket) take(at int64, n int64, open bool) (limit.Decision, *his
 	}
 	d.Remaining = int(max(0, (h.capacity-held)*h.num-level) / h.num)
 	d.ResetAfter = time.Duration((level + h.den - 1) / h.den)
+	if d.RetryAfter > 0 {
+		d.RetryAfter += time.Duration((at - now) / h.den)
+	}
+	if d.ResetAfter > 0 {
+		d.ResetAfter += time.Duration((at - now) / h.den)
+	}
 	return d, event
 }
 

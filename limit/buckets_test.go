@@ -33,38 +33,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// workload is 100 requests in the first second, none in the next, 100 in the tenth of a
-// second after 2 s, and 200 in the second after 3 s; each in a slot of its own, at its
-// start (0), middle (1) or end (2).
-func workload(place int) (arrivals []time.Duration) {
-	add := func(from, slot time.Duration, n int) {
-		for i := range n {
-			arrivals = append(arrivals, from+time.Duration(i)*slot+slot*time.Duration(place)/2)
-		}
-	}
-	add(0, 10*time.Millisecond, 100)
-	add(2*time.Second, time.Millisecond, 100)
-	add(3*time.Second, 5*time.Millisecond, 200)
-	return arrivals
-}
-
-func TestBucketsAdmit399OfTheWorkload(t *testing.T) {
-	for _, kind := range bucketKinds {
-		for place := range 3 {
-			l := must(kind.make(limit.PerSecond(100), 100))
-			var admitted [3]int
-			for i, at := range workload(place) {
-				if l.TakeAt(noon.Add(at), 1).OK {
-					admitted[min(i/100, 2)]++
-				}
-			}
-			if want := [3]int{100, 100, 199}; admitted != want {
-				t.Errorf("%s, place %d: %v admitted, want %v", kind.name, place, admitted, want)
-			}
-		}
-	}
-}
-
 func TestBucketsWorkedRows(t *testing.T) {
 	const ms = time.Millisecond
 	type row struct {
@@ -229,23 +197,5 @@ func TestBucketsConcurrently(t *testing.T) {
 		if n := charged.Load(); n != burst {
 			t.Errorf("%s: %d charged, want %d", kind.name, n, burst)
 		}
-	}
-}
-
-func TestBucketsAllocateNothing(t *testing.T) {
-	for _, kind := range bucketKinds {
-		l := must(kind.make(limit.PerSecond(100), 10))
-		now := noon
-		if n := testing.AllocsPerRun(1000, func() {
-			now = now.Add(3 * time.Millisecond)
-			l.TakeAt(now, 1)
-			l.TakeAt(now, 3)
-		}); n != 0 {
-			t.Errorf("%s.TakeAt: %v allocations", kind.name, n)
-		}
-	}
-	g := must(limit.NewAtomicGCRA(limit.PerSecond(100), 10))
-	if n := testing.AllocsPerRun(1000, func() { g.Allow() }); n != 0 {
-		t.Errorf("AtomicGCRA.Allow: %v allocations", n)
 	}
 }

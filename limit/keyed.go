@@ -84,7 +84,7 @@ func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 	instant := e.instant(now)
 	defer func() { k.leave(e, instant, d, n) }()
 	d = e.limiter.TakeAt(instant, n)
-	return e.seenFrom(now, d), nil
+	return d.seenFrom(e.floor.Sub(now)), nil
 }
 
 // Take is TakeAt at time.Now.
@@ -117,9 +117,9 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	}
 	h, d = holder.HoldAt(instant, n)
 	if h == (Hold{}) {
-		return h, e.seenFrom(now, d), nil
+		return h, d.seenFrom(e.floor.Sub(now)), nil
 	}
-	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, e.seenFrom(now, d), nil
+	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.seenFrom(e.floor.Sub(now)), nil
 }
 
 // enter returns the entry of key, which stays until leave is called for it; nil with

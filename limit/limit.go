@@ -1,13 +1,24 @@
-// Package limit has the classic algorithms of rate limiting, one type each, behind
-// one interface. All of them count in integers, decide in constant time without a
-// goroutine, say exactly how long a refused request has to wait, and never admit more
-// because a clock went backwards. TokenBucket alone keeps the arithmetic, and the
-// methods, of golang.org/x/time/rate, for programs that come from there.
+// Package limit has the classic algorithms of rate limiting, one type each, behind one
+// interface. They count in integers, have no goroutine, say exactly how long a refused
+// request has to wait, and never admit more because a clock went backwards. TokenBucket
+// alone keeps the floating-point arithmetic, and the methods, of golang.org/x/time/rate,
+// for programs that come from there.
 //
 // Which one to take is the subject of docs/algorithms.md: in short, GCRA or AtomicGCRA
 // to pace calls, SlidingLog where a provider counts the last minute exactly, Queue
 // where the gaps between calls matter, and Tree or All where several limits hold for
 // one call.
+//
+// # Cost
+//
+// A decision takes constant time, but for these: that of a SlidingLog grows with the
+// logarithm of what is in the window; that of a Queue with the open holds and with the gaps
+// that released ones left; a Set and a Tree ask each of their limiters, and a Sharded each
+// shard where Allow of one does not do; and a Keyed that adds or forgets a key takes time
+// in the logarithm of their number. To end a hold takes time in the number of those that
+// are open, and in a SlidingLog of what was charged since. Memory is taken when something
+// is made, by a SlidingLog as it grows, by a Keyed for a new key, and for holds and for
+// those that wait.
 //
 // # Time
 //
@@ -16,7 +27,9 @@
 // they are given have a reading of it; a FixedWindow and a SlidingCounter, which lie on
 // the calendar, follow the wall clock. A limiter is given times of one kind: either all
 // with a monotonic reading, as time.Now gives, or all without. An instant before one
-// that the limiter has seen is legal, and never admits more than the later one would.
+// at which the limiter has charged something, or put it on hold, is legal, and never makes
+// more pass, then or later; only those methods of TokenBucket that x/time has go back with
+// the clock.
 package limit
 
 import "time"

@@ -15,23 +15,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-func TestQueueTakesAllOfTheWorkload(t *testing.T) {
-	for place, last := range []time.Duration{4990 * time.Millisecond, 4992500 * time.Microsecond, 4995 * time.Millisecond} {
-		q := must(limit.NewQueue(limit.PerSecond(100), 100))
-		var accepted [3]int
-		var longest, end time.Duration
-		for i, at := range workload(place) {
-			if delay, d := q.ReserveAt(noon.Add(at), 1); d.OK {
-				accepted[min(i/100, 2)]++
-				longest, end = max(longest, delay), max(end, at+delay)
-			}
-		}
-		if want := [3]int{100, 100, 200}; accepted != want || longest != 995*time.Millisecond || end != last {
-			t.Errorf("place %d: %v accepted, the last at %v, the longest wait %v", place, accepted, end, longest)
-		}
-	}
-}
-
 // 30 at once, where 20 have room: 20 start a tenth of a second apart, 10 are refused at
 // once; and after a pause the next starts at once.
 func TestQueueFull(t *testing.T) {
@@ -558,20 +541,6 @@ func TestQueueAcrossTheEndOfItsLine(t *testing.T) {
 	}
 	if delay, d := q.ReserveAt(noon.Add(end).Add(math.MaxInt64), 5); !d.OK || delay != 0 {
 		t.Errorf("%v, %+v", delay, d)
-	}
-}
-
-func TestQueueAllocatesNothing(t *testing.T) {
-	q := must(limit.NewQueue(limit.PerSecond(100), 10))
-	now := noon
-	if n := testing.AllocsPerRun(1000, func() {
-		now = now.Add(60 * time.Millisecond)
-		for range 5 {
-			q.TakeAt(now, 1)
-		}
-		q.TakeAt(now, 2)
-	}); n != 0 {
-		t.Errorf("TakeAt: %v allocations", n)
 	}
 }
 

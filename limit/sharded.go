@@ -3,6 +3,7 @@ package limit
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"sync"
@@ -16,8 +17,8 @@ import (
 // are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
 // any time t. Make it with NewSharded. It is a Holder, and safe for concurrent use.
 //
-// Allow and AllowN begin at the shard that their processor used last and look at the
-// others only if that refuses, so goroutines rarely meet. What that costs:
+// Allow begins at the shard that its processor used last and looks at the others only if
+// that refuses, so goroutines rarely meet. What that costs:
 //
 //   - A request is charged to one shard. One that is larger than a shard's part of the
 //     burst never fits, and one of several units may be refused while the units are there,
@@ -27,13 +28,21 @@ import (
 //     the shards, ResetAfter their largest.
 //   - Requests of a key (Shard) have no more than the part of one shard, which they share
 //     with the other keys of that shard.
+//   - Where the caller names the instant, all shards are asked first for the latest at
+//     which they charged, and an instant before that counts as it. So AllowN and TakeAt do
+//     not scale as Allow does.
 type Sharded struct {
 	caller
 	seed   maphash.Seed
 	shards []shard
 	near   sync.Pool     // of *shard: each processor keeps to one of its own, mostly
 	next   atomic.Uint64 // counts who came without one
+	origin time.Time     // instants are nanoseconds since
+	named  atomic.Int64  // the latest that a caller named, and at which was charged
 }
+
+// never is before all instants.
+const never = math.MinInt64
 
 // shard is a bucket of its own. The padding keeps the next one out of the cache lines
 // that a processor fetches together with this one's.
@@ -42,6 +51,7 @@ type shard struct {
 	of      *Sharded
 	index   int
 	account account
+	seen    atomic.Int64 // the latest instant of what was charged or put on hold
 	_       [128]byte
 }
 
@@ -74,10 +84,12 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		}
 		buckets = append(buckets, b)
 	}
-	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards)}
+	s := &Sharded{seed: maphash.MakeSeed(), shards: make([]shard, shards), origin: time.Now()}
+	s.named.Store(never)
 	s.near.New = func() any { return &s.shards[s.next.Add(1)%uint64(len(s.shards))] }
 	for i := range s.shards {
 		s.shards[i].of, s.shards[i].index = s, i
+		s.shards[i].seen.Store(never)
 		s.shards[i].account.bucket = buckets[0]
 		if i < rest {
 			s.shards[i].account.bucket = buckets[1]
@@ -90,18 +102,24 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 // Allow reports whether one unit may pass now, and charges it if so. It looks at no more
 // shards than it has to.
 func (s *Sharded) Allow() bool {
-	return s.anyOf(func(part *shard) bool {
-		part.mu.Lock()
-		ok := part.account.allowNowLocked()
-		part.mu.Unlock()
-		return ok
-	})
+	named := s.named.Load()
+	if named == never {
+		return s.anyOf((*shard).allowNow)
+	}
+	now := time.Now()
+	if named > int64(now.Sub(s.origin)) {
+		now = s.origin.Add(time.Duration(named))
+	}
+	return s.anyOf(func(part *shard) bool { return part.take(now, 1).OK })
 }
 
 // AllowN reports whether n units may pass at now, and charges them if so: TakeAt without
-// the rest of the Decision, for which it looks at no more shards than it has to.
+// the rest of the Decision.
 func (s *Sharded) AllowN(now time.Time, n int) bool {
-	return s.anyOf(func(part *shard) bool { return part.TakeAt(now, n).OK })
+	at, _ := s.latest(now)
+	ok := s.anyOf(func(part *shard) bool { return part.take(at, n).OK })
+	s.name(now, ok && n > 0)
+	return ok
 }
 
 // anyOf tries the shards until one admits. It begins with that which the processor used
@@ -118,6 +136,38 @@ func (s *Sharded) anyOf(try func(*shard) bool) bool {
 	return false
 }
 
+// latest returns the instant as which now counts, and how far it is ahead. A shard alone
+// does not know that the clock of the callers went back: what it has not charged for a
+// while would drain a second time.
+func (s *Sharded) latest(now time.Time) (at time.Time, ahead time.Duration) {
+	latest := int64(never)
+	for i := range s.shards {
+		latest = max(latest, s.shards[i].seen.Load())
+	}
+	if latest <= int64(now.Sub(s.origin)) {
+		return now, 0
+	}
+	at = s.origin.Add(time.Duration(latest))
+	return at, at.Sub(now)
+}
+
+// name tells Allow of an instant that a caller named, if something was charged at it.
+func (s *Sharded) name(now time.Time, charged bool) {
+	if charged {
+		raise(&s.named, int64(now.Sub(s.origin)))
+	}
+}
+
+// raise makes v at least x.
+func raise(v *atomic.Int64, x int64) {
+	for {
+		old := v.Load()
+		if old >= x || v.CompareAndSwap(old, x) {
+			return
+		}
+	}
+}
+
 // at returns the shard of an index, counted around.
 func (s *Sharded) at(i int) *shard {
 	if i >= len(s.shards) {
@@ -129,6 +179,7 @@ func (s *Sharded) at(i int) *shard {
 // TakeAt charges n units at now with a shard in which all of them may pass.
 func (s *Sharded) TakeAt(now time.Time, n int) Decision {
 	_, d := s.tryAt(now, n, (*shard).takeOnly)
+	s.name(now, d.OK && n > 0)
 	return d
 }
 
@@ -139,19 +190,22 @@ func (s *Sharded) peekAt(now time.Time, n int) Decision {
 
 // HoldAt sets n units aside with a shard in which all of them may pass.
 func (s *Sharded) HoldAt(now time.Time, n int) (Hold, Decision) {
-	return s.tryAt(now, n, (*shard).HoldAt)
+	h, d := s.tryAt(now, n, (*shard).hold)
+	s.name(now, d.OK && n > 0)
+	return h, d
 }
 
 // tryAt tries one shard after the other until one admits n units, and decides for all.
 func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (Hold, Decision)) (Hold, Decision) {
 	var hold Hold
 	total := Decision{Never: true}
+	at, ahead := s.latest(now)
 	start := rand.IntN(len(s.shards))
 	for i := range s.shards {
 		var d Decision
 		if total.OK {
-			d = s.at(start+i).peekAt(now, 0)
-		} else if hold, d = try(s.at(start+i), now, n); d.OK {
+			d = s.at(start+i).peek(at, 0)
+		} else if hold, d = try(s.at(start+i), at, n); d.OK {
 			total.OK, total.Never, total.RetryAfter = true, false, 0
 		} else if !d.Never {
 			total.Never = false
@@ -162,7 +216,7 @@ func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (
 		total.Remaining += d.Remaining
 		total.ResetAfter = max(total.ResetAfter, d.ResetAfter)
 	}
-	return hold, total
+	return hold, total.seenFrom(ahead)
 }
 
 // Shard returns the shard of a key, as a limiter: always the same one for a key. All
@@ -175,29 +229,71 @@ func (s *Sharded) Shard(key string) Holder {
 
 // TakeAt charges n units at now if all of them may pass.
 func (s *shard) TakeAt(now time.Time, n int) Decision {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.takeLocked(now, n)
+	at, ahead := s.of.latest(now)
+	d := s.take(at, n)
+	s.of.name(now, d.OK && n > 0)
+	return d.seenFrom(ahead)
 }
 
-func (s *shard) takeOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.TakeAt(now, n) }
-func (s *shard) peekOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.peekAt(now, n) }
-
 func (s *shard) peekAt(now time.Time, n int) Decision {
+	at, ahead := s.of.latest(now)
+	return s.peek(at, n).seenFrom(ahead)
+}
+
+// HoldAt sets n units aside if all of them may pass.
+func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
+	at, ahead := s.of.latest(now)
+	h, d := s.hold(at, n)
+	s.of.name(now, d.OK && n > 0)
+	return h, d.seenFrom(ahead)
+}
+
+func (s *shard) allowNow() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	instant, ok := s.account.allowNowLocked()
+	if ok {
+		s.raiseLocked(instant + int64(s.account.line.origin.Sub(s.of.origin)))
+	}
+	return ok
+}
+
+func (s *shard) take(now time.Time, n int) Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.account.takeLocked(now, n)
+	s.sawLocked(now, d.OK && n > 0)
+	return d
+}
+
+func (s *shard) peek(now time.Time, n int) Decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.account.peekLocked(now, n)
 }
 
-// HoldAt sets n units aside if all of them may pass.
-func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
+func (s *shard) takeOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.take(now, n) }
+func (s *shard) peekOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.peek(now, n) }
+
+func (s *shard) hold(now time.Time, n int) (Hold, Decision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, d := s.account.holdLocked(now, n)
-	if id == 0 {
-		return Hold{}, d
+	s.sawLocked(now, id != 0)
+	return heldBy(s, id), d
+}
+
+// sawLocked notes an instant, if something was charged at it.
+func (s *shard) sawLocked(now time.Time, charged bool) {
+	if charged {
+		s.raiseLocked(int64(now.Sub(s.of.origin)))
 	}
-	return Hold{s, id}, d
+}
+
+func (s *shard) raiseLocked(at int64) {
+	if at > s.seen.Load() {
+		s.seen.Store(at)
+	}
 }
 
 func (s *shard) end(id uint64, commit bool) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -219,6 +220,63 @@ func TestShardedOracle(t *testing.T) {
 	}
 }
 
+// A shard that has not charged since does not take an earlier instant for one of its own:
+// what passed in it then would drain until the clock is back. In whatever way units are
+// taken at an instant and at an earlier one, at both together no more pass than the burst.
+func TestShardedClockGoesBack(t *testing.T) {
+	commit := func(h limit.Hold, d limit.Decision) bool {
+		h.Commit()
+		return d.OK
+	}
+	keys := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n"}
+	ways := []struct {
+		name string
+		take func(s *limit.Sharded, at time.Time) bool
+	}{
+		{"Allow", func(s *limit.Sharded, _ time.Time) bool { return s.Allow() }},
+		{"AllowN", func(s *limit.Sharded, at time.Time) bool { return s.AllowN(at, 1) }},
+		{"TakeAt", func(s *limit.Sharded, at time.Time) bool { return s.TakeAt(at, 1).OK }},
+		{"HoldAt", func(s *limit.Sharded, at time.Time) bool { return commit(s.HoldAt(at, 1)) }},
+		{"TakeAt of keys", func(s *limit.Sharded, at time.Time) bool {
+			return slices.ContainsFunc(keys, func(key string) bool { return s.Shard(key).TakeAt(at, 1).OK })
+		}},
+		{"HoldAt of keys", func(s *limit.Sharded, at time.Time) bool {
+			return slices.ContainsFunc(keys, func(key string) bool { return commit(s.Shard(key).HoldAt(at, 1)) })
+		}},
+	}
+	for _, late := range ways {
+		for _, early := range ways {
+			synctest.Test(t, func(t *testing.T) {
+				s := sharded(t, limit.PerSecond(4), 8, 2)
+				now := time.Now() // at which Allow decides
+				before, after := now, now.Add(time.Second)
+				if late.name == "Allow" {
+					before, after = now.Add(-time.Second), now
+				}
+				passed := 0
+				for late.take(s, after) {
+					passed++
+					for early.take(s, before) {
+						passed++
+					}
+				}
+				if passed != 8 {
+					t.Errorf("%s, then %s earlier: %d passed, want 8", late.name, early.name, passed)
+				}
+				want := after.Sub(before) + 500*time.Millisecond
+				for i, l := range []limit.Holder{s, s.Shard("a"), limit.All(s.Shard("a"))} {
+					if d := l.TakeAt(before, 1); d.RetryAfter != want {
+						t.Errorf("%s, then %s earlier: limiter %d: %+v, want to retry after %v", late.name, early.name, i, d, want)
+					}
+					if _, d := l.HoldAt(before, 1); d.RetryAfter != want {
+						t.Errorf("%s, then %s earlier: limiter %d, to hold: %+v, want to retry after %v", late.name, early.name, i, d, want)
+					}
+				}
+			})
+		}
+	}
+}
+
 // What is on hold in all shards is waited for; what drains in one of them is not.
 func TestShardedHolds(t *testing.T) {
 	s := sharded(t, limit.PerSecond(3), 3, 3)
@@ -355,7 +413,7 @@ func BenchmarkSharded(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					s.AllowN(setStart, 1)
+					s.Allow()
 				}
 			})
 		})

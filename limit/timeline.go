@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // timeline turns instants into nanoseconds since the first one. The zero value has not
 // seen one yet.
@@ -35,4 +38,21 @@ var lapsed = mark{ns: -2 * far}
 // before lapsed is lapsed.
 func moved(ns int64, shift time.Duration) int64 {
 	return max(ns, lapsed.ns+int64(shift)) - int64(shift)
+}
+
+// seenFrom returns a decision at an instant as of one that lies so far before. Times of 0
+// stay 0.
+func (d Decision) seenFrom(ahead time.Duration) Decision {
+	if ahead > 0 {
+		d.RetryAfter = postponed(d.RetryAfter, ahead)
+		d.ResetAfter = postponed(d.ResetAfter, ahead)
+	}
+	return d
+}
+
+func postponed(d, ahead time.Duration) time.Duration {
+	if d == 0 {
+		return 0
+	}
+	return ahead + min(d, math.MaxInt64-ahead)
 }

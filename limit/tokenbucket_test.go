@@ -58,37 +58,6 @@ func TestTokenBucketWorkedExample(t *testing.T) {
 	}
 }
 
-// 100 requests in a second, none in the next, 100 in a tenth of one, and 200 in the
-// second after 3 s, at 100 a second with a burst of 100: 399 pass, wherever in its slot
-// a request comes. 10 tokens are there when the burst is over.
-func TestTokenBucketWorkload(t *testing.T) {
-	for place := range time.Duration(3) { // start, middle and end of the slot
-		b := limit.NewTokenBucket(100, 100)
-		var passed [3]int
-		for phase, c := range []struct {
-			from, slot time.Duration
-			requests   int
-		}{
-			{0, 10 * time.Millisecond, 100},
-			{2 * time.Second, time.Millisecond, 100},
-			{3 * time.Second, 5 * time.Millisecond, 200},
-		} {
-			for i := range c.requests {
-				if b.TakeAt(after(c.from+time.Duration(i)*c.slot+place*c.slot/2), 1).OK {
-					passed[phase]++
-				}
-			}
-			// A request at the end of a slot is the later half of a token behind.
-			if tokens := b.TokensAt(after(2100 * time.Millisecond)); phase == 1 && math.Abs(tokens-10) > 0.11 {
-				t.Errorf("place %d: %v tokens after the burst, want 10", place, tokens)
-			}
-		}
-		if passed != [3]int{100, 100, 199} {
-			t.Errorf("place %d: %v passed, want [100 100 199]", place, passed)
-		}
-	}
-}
-
 // The decisions of TakeAt say how many tokens there are, and when there are more.
 func TestTokenBucketTakeAt(t *testing.T) {
 	b := limit.NewTokenBucket(10, 3)

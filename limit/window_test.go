@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,49 +49,6 @@ func TestWindowsRefuse(t *testing.T) {
 }
 
 func endsIn(s, end string) bool { return len(s) >= len(end) && s[len(s)-len(end):] == end }
-
-// The workload on which limiters are compared: 100 requests in the first second, 100 in
-// the first tenth of the third, 200 in the fourth. Where in its slot each comes makes no
-// difference, but for the last at the very end of its slot: what comes at 4 s is in the
-// fifth second of the calendar, and a FixedWindow admits it.
-func TestWindowsOfOneWorkload(t *testing.T) {
-	const second = int64(time.Second)
-	arrivals := func(shift func(slot int64) int64) (at []int64) {
-		for _, part := range []struct{ from, slot, n int64 }{{0, second / 100, 100}, {2 * second, second / 1000, 100}, {3 * second, second / 200, 200}} {
-			for i := range part.n {
-				at = append(at, part.from+i*part.slot+shift(part.slot))
-			}
-		}
-		return at
-	}
-	for _, place := range []struct {
-		name  string
-		shift func(slot int64) int64
-		want  map[string][]int // admitted of each part
-	}{
-		{"start", func(int64) int64 { return 0 }, nil},
-		{"middle", func(slot int64) int64 { return slot / 2 }, nil},
-		{"last nanosecond", func(slot int64) int64 { return slot - 1 }, nil},
-		{"end", func(slot int64) int64 { return slot }, map[string][]int{"fixed": {100, 100, 101}}},
-	} {
-		for _, kind := range windowKinds {
-			want := []int{100, 100, 100}
-			if w, ok := place.want[kind.name]; ok {
-				want = w
-			}
-			l := newWindow(t, kind, 100, time.Second)
-			got := make([]int, 3)
-			for i, at := range arrivals(place.shift) {
-				if l.TakeAt(time.Unix(1_800_000_000, at), 1).OK {
-					got[min(i/100, 2)]++
-				}
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s, %s: admitted %v, want %v", kind.name, place.name, got, want)
-			}
-		}
-	}
-}
 
 // What a whole window's worth of units leaves at the edges of the window.
 func TestWindowsAreHalfOpen(t *testing.T) {
@@ -294,19 +250,5 @@ func TestWindowsWait(t *testing.T) {
 				t.Errorf("%s: waited for a hold until %v, want %v: %v", kind.name, time.Now(), given, err)
 			}
 		})
-	}
-}
-
-func TestWindowsAllocateNothing(t *testing.T) {
-	for _, kind := range windowKinds {
-		l := newWindow(t, kind, 10, time.Second)
-		now := time.Unix(1_800_000_000, 0)
-		if n := testing.AllocsPerRun(1000, func() {
-			now = now.Add(50 * time.Millisecond)
-			l.TakeAt(now, 1)
-			l.TakeAt(now, 0)
-		}); n > 0 {
-			t.Errorf("%s: %v allocations", kind.name, n)
-		}
 	}
 }

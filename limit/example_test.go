@@ -1,0 +1,129 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// 60 calls a minute, of which ten may come at once.
+func Example() {
+	l, err := limit.NewGCRA(limit.PerMinute(60), 10)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for range 10 {
+		l.Allow()
+	}
+	d := l.Take(1)
+	fmt.Println(d.OK, d.RetryAfter.Round(time.Second))
+	// Output: false 1s
+}
+
+// A server tells its clients how things stand.
+func ExampleDecision() {
+	perMinute, err := limit.NewFixedWindow(2, time.Minute)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Date(2030, 1, 1, 12, 0, 50, 0, time.UTC)
+	seconds := func(d time.Duration) string { return strconv.Itoa(int((d + time.Second - 1) / time.Second)) }
+	handler := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		d := perMinute.TakeAt(now, 1)
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(d.Remaining))
+		w.Header().Set("X-RateLimit-Reset", seconds(d.ResetAfter))
+		if !d.OK {
+			w.Header().Set("Retry-After", seconds(d.RetryAfter))
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	})
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		fmt.Printf("%d, %s left, reset in %s, retry in %q\n", w.Code,
+			w.Header().Get("X-RateLimit-Remaining"), w.Header().Get("X-RateLimit-Reset"), w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// 200, 1 left, reset in 10, retry in ""
+	// 200, 0 left, reset in 10, retry in ""
+	// 429, 0 left, reset in 10, retry in "10"
+}
+
+// What cannot be waited for is refused at once.
+func ExampleGCRA_WaitN() {
+	l, err := limit.NewGCRA(limit.PerMinute(60), 10)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(l.WaitN(context.Background(), 10))
+
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	err = l.Wait(ctx)
+	fmt.Println(errors.Is(err, limit.ErrDeadline), errors.Is(err, context.DeadlineExceeded))
+	fmt.Println(errors.Is(l.WaitN(context.Background(), 11), limit.ErrNeverFits))
+	// Output:
+	// <nil>
+	// true true
+	// true
+}
+
+// Rates are ratios, and constructors say what is wrong with one.
+func ExampleRate() {
+	fmt.Println(limit.PerSecond(10), limit.PerMinute(60), limit.Every(100*time.Millisecond))
+	fmt.Println(limit.PerMinute(90).Limit())
+	_, err := limit.NewMeter(limit.PerSecond(0), 1)
+	fmt.Println(errors.Is(err, limit.ErrInvalid), err)
+	// Output:
+	// 10/1s 60/1m0s 1/100ms
+	// 1.5
+	// true new meter: invalid parameter: rate.Count is 0, want 1 or more
+}
+
+// A call of a user that fails is not counted.
+func ExampleKeyed_HoldAt() {
+	perUser, err := limit.NewKeyed(1000, time.Hour, func(user string) (limit.Limiter, error) {
+		return limit.NewSlidingLog(3, time.Minute)
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Unix(1_800_000_000, 0)
+	hold, d, err := perUser.HoldAt("ann", now, 2)
+	fmt.Println(d.OK, d.Remaining, err)
+	hold.Release()
+	d, err = perUser.TakeAt("ann", now, 3)
+	fmt.Println(d.OK, d.Remaining, err)
+	// Output:
+	// true 1 <nil>
+	// true 0 <nil>
+}
+
+// Slots are set aside until it is known whether the call is made.
+func ExampleQueue_HoldAt() {
+	q, err := limit.NewQueue(limit.PerSecond(10), 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Now()
+	hold, _ := q.HoldAt(now, 2)
+	delay, _ := q.ReserveAt(now, 1)
+	fmt.Println("behind what is on hold:", delay)
+	hold.Release()
+	delay, _ = q.ReserveAt(now, 1)
+	fmt.Println("in its place:", delay)
+	// Output:
+	// behind what is on hold: 200ms
+	// in its place: 0s
+}
