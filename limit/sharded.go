@@ -45,9 +45,13 @@ type shard struct {
 	_       [128]byte
 }
 
+// maxShards is more than there are processors for, and takes some 20 MB.
+const maxShards = 1 << 16
+
 // NewSharded returns a full Sharded. It returns an error that matches ErrInvalid for a
 // rate that is not positive, for a burst or a number of shards below 1, for more shards
-// than burst, and for what takes longer than 36 years at the rate of a shard.
+// than burst or than 65536, and for what takes longer than 36 years at the rate of a
+// shard.
 func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	const operation = "new sharded"
 	if err := rate.validate(operation); err != nil {
@@ -60,6 +64,8 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		return nil, fmt.Errorf("%s: %w: shards is %d, want 1 or more", operation, ErrInvalid, shards)
 	case shards > burst:
 		return nil, fmt.Errorf("%s: %w: shards is %d, want at most burst, which is %d", operation, ErrInvalid, shards, burst)
+	case shards > maxShards:
+		return nil, fmt.Errorf("%s: %w: shards is %d, want at most %d", operation, ErrInvalid, shards, maxShards)
 	case rate.Per > maxSpan/time.Duration(shards):
 		return nil, fmt.Errorf("%s: %w: rate.Per is %v, want at most %v with %d shards",
 			operation, ErrInvalid, rate.Per, maxSpan/time.Duration(shards), shards)
