@@ -15,7 +15,7 @@ type bucketed struct {
 
 // begin gives it its bucket. It has to be called before any other method.
 func (l *bucketed) begin(b bucket) {
-	l.account.bucket = b
+	l.account = newAccount(b)
 	l.init(l)
 }
 

@@ -3,7 +3,6 @@ package limit
 import (
 	"container/heap"
 	"container/list"
-	"math"
 	"time"
 )
 
@@ -44,19 +43,7 @@ func (e *entry[K]) TakeAt(now time.Time, n int) Decision {
 
 // seenFrom returns a decision at the instant that now counts as, as of now.
 func (e *entry[K]) seenFrom(now time.Time, d Decision) Decision {
-	if ahead := e.floor.Sub(now); ahead > 0 {
-		d.RetryAfter = postponed(d.RetryAfter, ahead)
-		d.ResetAfter = postponed(d.ResetAfter, ahead)
-	}
-	return d
-}
-
-// postponed is what d is seen from a time that is so far before; 0 stays 0.
-func postponed(d, ahead time.Duration) time.Duration {
-	if d == 0 {
-		return 0
-	}
-	return ahead + min(d, math.MaxInt64-ahead)
+	return d.asOf(e.floor.Sub(now))
 }
 
 func (e *entry[K]) peekAt(now time.Time, _ int) Decision { return e.TakeAt(now, 0) }

@@ -84,9 +84,9 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	s.near.New = func() any { return &s.shards[s.next.Add(1)%uint64(len(s.shards))] }
 	for i := range s.shards {
 		s.shards[i].of, s.shards[i].index = s, i
-		s.shards[i].account.bucket = buckets[0]
+		s.shards[i].account = newAccount(buckets[0])
 		if i < rest {
-			s.shards[i].account.bucket = buckets[1]
+			s.shards[i].account = newAccount(buckets[1])
 		}
 	}
 	s.init(s)
