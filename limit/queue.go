@@ -212,13 +212,14 @@ func (q *Queue) fitLocked(at, length int64, i int) (start int64, next int) {
 }
 
 // putLocked takes slots at now, which lies at an instant, and forgets those that are
-// over. Where the line ends there it begins anew, and what is remembered moves to it;
-// putLocked returns where now lies then.
+// over. Where the line ends there it begins anew, and what is remembered moves to it, but
+// not under those that wait: the clock is where they are. putLocked returns where now
+// lies then.
 func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 	q.seen = max(q.seen, instant)
 	q.slots = slices.DeleteFunc(q.slots, func(s slots) bool { return s.end <= q.seen })
 	q.insertLocked(s)
-	if !q.line.ends(instant) {
+	if !q.line.ends(instant) || len(q.waiting) > 0 {
 		return instant
 	}
 	q.line = timeline{now, true}
@@ -226,9 +227,6 @@ func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 	for i := range q.slots {
 		s := &q.slots[i]
 		s.start, s.end = s.start-instant, s.end-instant
-	}
-	for _, w := range q.waiting {
-		w.start -= instant
 	}
 	return 0
 }

@@ -109,7 +109,7 @@ func (q *Queue) startFirst() time.Duration {
 	late := w.start < instant
 	instant = q.putLocked(now, instant, slots{start: w.start, end: instant + w.length})
 	if late {
-		q.moveUpLocked(instant, 0)
+		q.moveUpLocked(instant+w.length, 0)
 	}
 	q.nextLocked()
 	return 0
@@ -136,15 +136,17 @@ func (q *Queue) nextLocked() {
 }
 
 // moveUpLocked gives those that wait, from the place i on, the first slots that are free
-// behind those before them.
-func (q *Queue) moveUpLocked(now int64, i int) {
-	at := max(now, q.seen)
+// behind those before them, at the earliest at an instant. Where something was taken at a
+// later one, nobody knows what is free until then: they keep their own.
+func (q *Queue) moveUpLocked(at int64, i int) {
 	if i > 0 {
 		at = max(at, q.waiting[i-1].end())
 	}
 	next := 0
 	for _, w := range q.waiting[i:] {
-		w.start, next = q.fitLocked(at, w.length, next)
+		if start, after := q.fitLocked(max(at, q.seen), w.length, next); start < w.start || w.start < at {
+			w.start, next = start, after
+		}
 		at = w.end()
 	}
 	if i == 0 {
