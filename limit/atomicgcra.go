@@ -10,7 +10,7 @@ import (
 // AtomicGCRA is a GCRA whose state is one word that is compared and swapped: it decides
 // like GCRA, and is faster when many goroutines ask, or when all that is asked is Allow.
 // While something is on Hold it decides behind a mutex, as GCRA does. Make it with
-// NewAtomicGCRA. It is safe for concurrent use.
+// NewAtomicGCRA: the zero AtomicGCRA panics. It is safe for concurrent use.
 type AtomicGCRA struct {
 	caller
 	spare int64 // how much a bucket that has room for one more unit may hold, in time

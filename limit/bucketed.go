@@ -23,9 +23,8 @@ func (l *bucketed) begin(b bucket) {
 // Take(1).
 func (l *bucketed) Allow() bool {
 	l.mu.Lock()
-	ok := l.account.allowNowLocked()
-	l.mu.Unlock()
-	return ok
+	defer l.mu.Unlock()
+	return l.account.allowNowLocked()
 }
 
 // TakeAt charges n units at now if all of them may pass.

@@ -249,3 +249,19 @@ func TestBucketsAllocateNothing(t *testing.T) {
 		t.Errorf("AtomicGCRA.Allow: %v allocations", n)
 	}
 }
+
+// Whoever forgot the constructor learns it each time: a panic leaves nothing locked.
+func TestZeroBucketsPanic(t *testing.T) {
+	for _, l := range []interface{ Allow() bool }{new(limit.GCRA), new(limit.AtomicGCRA), new(limit.Meter)} {
+		for range 2 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%T: no panic", l)
+					}
+				}()
+				l.Allow()
+			}()
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 
 // Keyed is a limiter for every key, such as a user or an address: each is made when its
 // key first takes something, and forgotten when nothing is lost by that. Make it with
-// NewKeyed. It has no goroutine, and is safe for concurrent use.
+// NewKeyed: the zero Keyed panics. It has no goroutine, and is safe for concurrent use.
 //
 // It never has more limiters than its most, and never forgets one that has not
 // recovered: one whose ResetAfter is not over, that has a Hold, or for which somebody

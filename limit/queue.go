@@ -20,7 +20,8 @@ import (
 //
 // A decision takes constant time, and time linear in the number of open holds and of
 // gaps that released ones left. A Wait that gives up takes time linear in the number of
-// those behind it. Make it with NewQueue. It is safe for concurrent use.
+// those behind it. Make it with NewQueue: the zero Queue panics, or admits nothing. It is
+// safe for concurrent use.
 type Queue struct {
 	interval int64 // T
 	capacity int

@@ -14,7 +14,8 @@ import (
 // Every shard is a leaky bucket with an equal part of the rate, to a fraction of a
 // nanosecond, and a part of the burst; the parts differ by one unit at most. Together they
 // are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
-// any time t. Make it with NewSharded. It is a Holder, and safe for concurrent use.
+// any time t. Make it with NewSharded: the zero Sharded panics. It is a Holder, and safe
+// for concurrent use.
 //
 // Allow and AllowN begin at the shard that their processor used last and look at the
 // others only if that refuses, so goroutines rarely meet. What that costs:
