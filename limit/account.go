@@ -43,18 +43,20 @@ func (b *bucket) after(x mark, c charges) mark {
 	return later(b.plus(x, c.add), c.floor)
 }
 
-// atLocked returns now on the line, and moves to it what is remembered of an old one.
-func (a *account) atLocked(now time.Time) int64 {
-	old := a.line
-	instant, anew := a.line.at(now)
-	switch {
-	case !anew:
-	case !old.begun:
-		a.tat, a.first = lapsed, lapsed
-	default:
-		a.moveLocked(now.Sub(old.origin))
+// newAccount returns the account of a bucket that is empty, and has been for long.
+func newAccount(b bucket) account { return account{bucket: b, tat: lapsed, first: lapsed} }
+
+// reachLocked has the line reach to now, which lies at an instant, and returns where it
+// lies then.
+func (a *account) reachLocked(now time.Time, instant int64) int64 {
+	if !a.line.ends(instant) {
+		return instant
 	}
-	return instant
+	if a.line.begun {
+		a.moveLocked(now.Sub(a.line.origin))
+	}
+	a.line = timeline{now, true}
+	return 0
 }
 
 func (a *account) moveLocked(shift time.Duration) {
@@ -68,36 +70,39 @@ func (a *account) moveLocked(shift time.Duration) {
 	}
 }
 
-// momentLocked returns the instant as which now counts, and how far it is ahead. An
+// momentLocked returns the instant as which now counts, and how much earlier it is. An
 // instant before that of an open hold counts as that one: what is charged before it would
 // have drained until the clock is back, while what is on hold is not known to the tat.
-func (a *account) momentLocked(now time.Time) (instant int64, ahead time.Duration) {
-	instant = a.atLocked(now)
+func (a *account) momentLocked(now time.Time) (instant int64, early time.Duration) {
+	instant, early = a.line.at(now)
 	if open := a.holds.open; len(open) > 0 {
 		if latest := open[len(open)-1].at; instant < latest {
-			return latest, time.Duration(latest - instant)
+			return latest, sum(early, time.Duration(latest-instant))
 		}
 	}
-	return instant, 0
+	return instant, early
 }
 
 func (a *account) peekLocked(now time.Time, n int) Decision {
-	instant, ahead := a.momentLocked(now)
+	instant, early := a.momentLocked(now)
 	d, _ := a.decide(instant, a.tat, a.holds.units, n)
-	return d.seenFrom(ahead)
+	return d.asOf(early)
 }
 
 func (a *account) takeLocked(now time.Time, n int) Decision {
-	instant, ahead := a.momentLocked(now)
+	instant, early := a.momentLocked(now)
 	d, next := a.decide(instant, a.tat, a.holds.units, n)
 	if d.OK && n > 0 {
+		next.ns -= instant
+		instant = a.reachLocked(now, instant)
+		next.ns += instant
 		a.tat = next
 		if open := a.holds.open; len(open) > 0 {
 			note := &open[len(open)-1].note
 			*note = a.then(*note, a.chargeOf(instant, n))
 		}
 	}
-	return d.seenFrom(ahead)
+	return d.asOf(early)
 }
 
 // allowNowLocked is takeLocked of one unit, now, without the rest of the Decision; and now
@@ -129,17 +134,18 @@ func (b *bucket) chargeOf(instant int64, n int) charges {
 
 // holdLocked returns the number of the hold, 0 when there is none.
 func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
-	instant, ahead := a.momentLocked(now)
+	instant, early := a.momentLocked(now)
 	d, _ = a.decide(instant, a.tat, a.holds.units, n)
 	if !d.OK || n == 0 {
-		return 0, d.seenFrom(ahead)
+		return 0, d.asOf(early)
 	}
+	instant = a.reachLocked(now, instant)
 	if len(a.holds.open) == 0 {
 		a.first = a.tat
 	}
 	id = a.holds.add(instant, n, charges{})
 	d, _ = a.decide(instant, a.tat, a.holds.units, 0)
-	return id, d.seenFrom(ahead)
+	return id, d.asOf(early)
 }
 
 // endLocked ends a hold, and reports whether there was one.

@@ -3,7 +3,7 @@ package limit
 import "time"
 
 // Set is limiters that hold for one request together: it takes from all of them or from
-// none. Make it with All. It is a Holder, and safe for concurrent use.
+// none. Make it with All: the zero Set panics. It is a Holder, and safe for concurrent use.
 //
 // A Decision is OK if all of them admit the request; Remaining is the smallest of
 // theirs, RetryAfter and ResetAfter are the largest, and it is Never if it is for one.

@@ -10,7 +10,7 @@ import (
 // AtomicGCRA is a GCRA whose state is one word that is compared and swapped: it decides
 // like GCRA, and is faster when many goroutines ask, or when all that is asked is Allow.
 // While something is on Hold it decides behind a mutex, as GCRA does. Make it with
-// NewAtomicGCRA. It is safe for concurrent use.
+// NewAtomicGCRA: the zero AtomicGCRA panics. It is safe for concurrent use.
 type AtomicGCRA struct {
 	caller
 	spare int64 // how much a bucket that has room for one more unit may hold, in time
@@ -39,7 +39,7 @@ func NewAtomicGCRA(rate Rate, burst int) (*AtomicGCRA, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &AtomicGCRA{account: account{bucket: b}, spare: b.cost(burst - 1).ns}
+	g := &AtomicGCRA{account: newAccount(b), spare: b.cost(burst - 1).ns}
 	g.init(g)
 	return g, nil
 }
@@ -72,40 +72,50 @@ func (g *AtomicGCRA) Allow() bool {
 // TakeAt charges n units at now if all of them may pass.
 func (g *AtomicGCRA) TakeAt(now time.Time, n int) Decision {
 	for {
-		c, instant := g.cellAt(now)
+		c := g.cell.Load()
+		if c == nil {
+			return g.takeLine(now, n)
+		}
+		line := timeline{c.origin, true}
+		instant, early := line.at(now)
 		tat := c.tat.Load()
-		if tat == elsewhere {
-			if d, ok := g.takeFromAccount(now, n); ok {
-				return d
-			}
-			continue
+		if line.ends(instant) || tat == elsewhere {
+			return g.takeLine(now, n)
 		}
 		d, next := g.account.decide(instant, mark{ns: tat}, 0, n)
 		if !d.OK || n == 0 || c.tat.CompareAndSwap(tat, next.ns) {
-			return d
+			return d.asOf(early)
 		}
 	}
 }
 
-// takeFromAccount is TakeAt while something is on hold; ok is false when nothing is.
-func (g *AtomicGCRA) takeFromAccount(now time.Time, n int) (d Decision, ok bool) {
+// takeLine is TakeAt where the word does not do: while something is on hold, and where a
+// line begins.
+func (g *AtomicGCRA) takeLine(now time.Time, n int) Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.account.holds.open) == 0 {
-		return Decision{}, false
+	for len(g.account.holds.open) == 0 {
+		c, tat := g.loadLocked()
+		d := g.account.takeLocked(now, n)
+		if !d.OK || n == 0 {
+			return d
+		}
+		// Whoever still has this cell must find nothing there to swap.
+		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
+			g.startLocked(g.account.line.origin, g.account.tat.ns)
+			return d
+		}
 	}
-	return g.account.takeLocked(now, n), true
+	return g.account.takeLocked(now, n)
 }
 
 func (g *AtomicGCRA) peekAt(now time.Time, n int) Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.account.holds.open) > 0 {
-		return g.account.peekLocked(now, n)
+	if len(g.account.holds.open) == 0 {
+		g.loadLocked()
 	}
-	c, instant := g.cellLocked(now)
-	d, _ := g.account.decide(instant, mark{ns: c.tat.Load()}, 0, n)
-	return d
+	return g.account.peekLocked(now, n)
 }
 
 // HoldAt sets n units aside if all of them may pass.
@@ -113,15 +123,15 @@ func (g *AtomicGCRA) HoldAt(now time.Time, n int) (Hold, Decision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for len(g.account.holds.open) == 0 {
-		c, instant := g.cellLocked(now)
-		tat := c.tat.Load()
-		d, _ := g.account.decide(instant, mark{ns: tat}, 0, n)
-		if !d.OK || n == 0 {
+		c, tat := g.loadLocked()
+		if d := g.account.peekLocked(now, n); !d.OK || n == 0 {
 			return Hold{}, d
 		}
+		if c == nil {
+			g.startLocked(now, elsewhere)
+			break
+		}
 		if c.tat.CompareAndSwap(tat, elsewhere) {
-			g.account.line = timeline{c.origin, true}
-			g.account.tat = mark{ns: tat}
 			break
 		}
 	}
@@ -141,35 +151,14 @@ func (g *AtomicGCRA) end(id uint64, commit bool) {
 	}
 }
 
-// cellAt returns the cell whose line reaches to now, and now on that line.
-func (g *AtomicGCRA) cellAt(now time.Time) (c *cell, instant int64) {
+// loadLocked gives the account what the word says, where nothing is on hold. The cell is
+// nil where no line has begun.
+func (g *AtomicGCRA) loadLocked() (c *cell, tat int64) {
 	if c = g.cell.Load(); c != nil {
-		if offset := int64(now.Sub(c.origin)); offset < far {
-			return c, max(offset, -far)
-		}
+		tat = c.tat.Load()
+		g.account.line, g.account.tat = timeline{c.origin, true}, mark{ns: tat}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.cellLocked(now)
-}
-
-// cellLocked is cellAt with the lock. It does not replace a cell while something is on
-// hold: the account has a line of its own then.
-func (g *AtomicGCRA) cellLocked(now time.Time) (c *cell, instant int64) {
-	c = g.cell.Load()
-	if c == nil {
-		return g.startLocked(now, lapsed.ns), 0
-	}
-	offset := now.Sub(c.origin)
-	if int64(offset) < far {
-		return c, max(int64(offset), -far)
-	}
-	// Whoever still has this cell must find nothing there to swap.
-	tat := c.tat.Swap(elsewhere)
-	if tat == elsewhere {
-		return c, 0
-	}
-	return g.startLocked(now, moved(tat, offset)), 0
+	return c, tat
 }
 
 func (g *AtomicGCRA) startLocked(origin time.Time, tat int64) *cell {

@@ -15,7 +15,7 @@ type bucketed struct {
 
 // begin gives it its bucket. It has to be called before any other method.
 func (l *bucketed) begin(b bucket) {
-	l.account.bucket = b
+	l.account = newAccount(b)
 	l.init(l)
 }
 
@@ -23,8 +23,8 @@ func (l *bucketed) begin(b bucket) {
 // Take(1).
 func (l *bucketed) Allow() bool {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	_, ok := l.account.allowNowLocked()
-	l.mu.Unlock()
 	return ok
 }
 

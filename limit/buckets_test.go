@@ -199,3 +199,37 @@ func TestBucketsConcurrently(t *testing.T) {
 		}
 	}
 }
+
+func TestBucketsAllocateNothing(t *testing.T) {
+	for _, kind := range bucketKinds {
+		l := must(kind.make(limit.PerSecond(100), 10))
+		now := noon
+		if n := testing.AllocsPerRun(1000, func() {
+			now = now.Add(3 * time.Millisecond)
+			l.TakeAt(now, 1)
+			l.TakeAt(now, 3)
+		}); n != 0 {
+			t.Errorf("%s.TakeAt: %v allocations", kind.name, n)
+		}
+	}
+	g := must(limit.NewAtomicGCRA(limit.PerSecond(100), 10))
+	if n := testing.AllocsPerRun(1000, func() { g.Allow() }); n != 0 {
+		t.Errorf("AtomicGCRA.Allow: %v allocations", n)
+	}
+}
+
+// Whoever forgot the constructor learns it each time: a panic leaves nothing locked.
+func TestZeroBucketsPanic(t *testing.T) {
+	for _, l := range []interface{ Allow() bool }{new(limit.GCRA), new(limit.AtomicGCRA), new(limit.Meter)} {
+		for range 2 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("%T: no panic", l)
+					}
+				}()
+				l.Allow()
+			}()
+		}
+	}
+}

@@ -5,7 +5,8 @@ import "time"
 // GCRA is the generic cell rate algorithm (ITU-T I.371) behind a mutex: a bucket that
 // admits up to burst units at once, and one more every T = Per/Count, rounded up to a
 // nanosecond. All that it remembers is one instant. It admits at most burst + t/T units
-// in any time t. Make it with NewGCRA. It is safe for concurrent use.
+// in any time t. Make it with NewGCRA: the zero GCRA panics. It is safe for concurrent
+// use.
 type GCRA struct{ bucketed }
 
 // NewGCRA returns a GCRA of which nothing is used yet. It returns an error that matches

@@ -11,7 +11,7 @@ import (
 
 // Keyed is a limiter for every key, such as a user or an address: each is made when its
 // key first takes something, and forgotten when nothing is lost by that. Make it with
-// NewKeyed. It has no goroutine, and is safe for concurrent use.
+// NewKeyed: the zero Keyed panics. It has no goroutine, and is safe for concurrent use.
 //
 // It never has more limiters than its most, and never forgets one that has not
 // recovered: one whose ResetAfter is not over, that has a Hold, or for which somebody
@@ -84,7 +84,7 @@ func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 	instant := e.instant(now)
 	defer func() { k.leave(e, instant, d, n) }()
 	d = e.limiter.TakeAt(instant, n)
-	return d.seenFrom(e.floor.Sub(now)), nil
+	return d.asOf(e.floor.Sub(now)), nil
 }
 
 // Take is TakeAt at time.Now.
@@ -117,9 +117,9 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	}
 	h, d = holder.HoldAt(instant, n)
 	if h == (Hold{}) {
-		return h, d.seenFrom(e.floor.Sub(now)), nil
+		return h, d.asOf(e.floor.Sub(now)), nil
 	}
-	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.seenFrom(e.floor.Sub(now)), nil
+	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.asOf(e.floor.Sub(now)), nil
 }
 
 // enter returns the entry of key, which stays until leave is called for it; nil with

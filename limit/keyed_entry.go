@@ -38,7 +38,7 @@ func (e *entry[K]) instant(now time.Time) time.Time {
 
 // TakeAt is that of the limiter.
 func (e *entry[K]) TakeAt(now time.Time, n int) Decision {
-	return e.limiter.TakeAt(e.instant(now), n).seenFrom(e.floor.Sub(now))
+	return e.limiter.TakeAt(e.instant(now), n).asOf(e.floor.Sub(now))
 }
 
 func (e *entry[K]) peekAt(now time.Time, _ int) Decision { return e.TakeAt(now, 0) }

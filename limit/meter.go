@@ -4,7 +4,8 @@ package limit
 // at exactly Count/Per, and a request passes if the level stays within the capacity. It
 // decides like GCRA but for the rounding: Meter keeps fractions of a nanosecond, so that
 // no rate is too fast for it, and what it admits in a year is the rate's share of that
-// year to the unit. Make it with NewMeter. It is safe for concurrent use.
+// year to the unit. Make it with NewMeter: the zero Meter panics. It is safe for
+// concurrent use.
 type Meter struct{ bucketed }
 
 // NewMeter returns a Meter that is empty. It returns an error that matches ErrInvalid

@@ -20,7 +20,8 @@ import (
 //
 // A decision takes constant time, and time linear in the number of open holds and of
 // gaps that released ones left. A Wait that gives up takes time linear in the number of
-// those behind it. Make it with NewQueue. It is safe for concurrent use.
+// those behind it. Make it with NewQueue: the zero Queue panics, or admits nothing. It is
+// safe for concurrent use.
 type Queue struct {
 	interval int64 // T
 	capacity int
@@ -72,10 +73,10 @@ func (q *Queue) TakeAt(now time.Time, n int) Decision {
 func (q *Queue) peekAt(now time.Time, n int) Decision {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	instant := q.atLocked(now)
+	instant, early := q.line.at(now)
 	_, d := q.decideLocked(instant, n)
 	q.describeLocked(instant, &d)
-	return d
+	return d.asOf(early)
 }
 
 // ReserveAt takes the next n slots if the queue has room for them, and returns how long
@@ -84,16 +85,16 @@ func (q *Queue) peekAt(now time.Time, n int) Decision {
 func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	instant := q.atLocked(now)
+	instant, early := q.line.at(now)
 	start, d := q.decideLocked(instant, n)
 	if d.OK {
-		delay = time.Duration(start - instant)
+		delay = postponed(time.Duration(start-instant), early)
 		if n > 0 {
-			q.putLocked(instant, slots{start: start, end: start + q.length(n)})
+			instant = q.putLocked(now, instant, slots{start: start, end: start + q.length(n)})
 		}
 	}
 	q.describeLocked(instant, &d)
-	return delay, d
+	return delay, d.asOf(early)
 }
 
 // Allow reports whether one unit may start now, and takes the slot only if so: it never
@@ -101,12 +102,13 @@ func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision
 func (q *Queue) Allow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	instant := q.atLocked(time.Now())
+	now := time.Now()
+	instant, _ := q.line.at(now)
 	start, d := q.decideLocked(instant, 1)
 	if !d.OK || start > instant {
 		return false
 	}
-	q.putLocked(instant, slots{start: start, end: start + q.interval})
+	q.putLocked(now, instant, slots{start: start, end: start + q.interval})
 	return true
 }
 
@@ -118,16 +120,16 @@ func (q *Queue) Allow() bool {
 func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	instant := q.atLocked(now)
+	instant, early := q.line.at(now)
 	start, d := q.decideLocked(instant, n)
 	var id uint64
 	if d.OK && n > 0 {
 		q.holds++
 		id = q.holds
-		q.putLocked(instant, slots{start, start + q.length(n), id})
+		instant = q.putLocked(now, instant, slots{start, start + q.length(n), id})
 	}
 	q.describeLocked(instant, &d)
-	return heldBy(q, id), d
+	return heldBy(q, id), d.asOf(early)
 }
 
 func (q *Queue) end(id uint64, commit bool) {
@@ -149,31 +151,14 @@ func (q *Queue) endHold(id uint64, commit bool) bool {
 		s.hold = 0
 		q.insertLocked(s)
 	} else if len(q.waiting) > 0 { // by the clock, then
-		q.moveUpLocked(q.atLocked(time.Now()), 0)
+		instant, _ := q.line.at(time.Now())
+		q.moveUpLocked(instant, 0)
 	}
 	return true
 }
 
 // length is how long n slots are. n is at most the capacity.
 func (q *Queue) length(n int) int64 { return int64(n) * q.interval }
-
-// atLocked returns now on the line, and moves to it what is remembered of an old one.
-func (q *Queue) atLocked(now time.Time) int64 {
-	old := q.line
-	instant, anew := q.line.at(now)
-	if anew && old.begun {
-		shift := now.Sub(old.origin)
-		q.seen = moved(q.seen, shift)
-		for i := range q.slots {
-			s := &q.slots[i]
-			s.start, s.end = moved(s.start, shift), moved(s.end, shift)
-		}
-		for _, w := range q.waiting {
-			w.start = moved(w.start, shift)
-		}
-	}
-	return instant
-}
 
 // decideLocked returns when n units that are accepted at now start, and all of the
 // decision that does not depend on their being charged.
@@ -227,11 +212,24 @@ func (q *Queue) fitLocked(at, length int64, i int) (start int64, next int) {
 	return at, i
 }
 
-// putLocked takes slots at now, and forgets those that are over.
-func (q *Queue) putLocked(now int64, s slots) {
-	q.seen = max(q.seen, now)
+// putLocked takes slots at now, which lies at an instant, and forgets those that are
+// over. Where the line ends there it begins anew, and what is remembered moves to it, but
+// not under those that wait: the clock is where they are. putLocked returns where now
+// lies then.
+func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
+	q.seen = max(q.seen, instant)
 	q.slots = slices.DeleteFunc(q.slots, func(s slots) bool { return s.end <= q.seen })
 	q.insertLocked(s)
+	if !q.line.ends(instant) || len(q.waiting) > 0 {
+		return instant
+	}
+	q.line = timeline{now, true}
+	q.seen -= instant
+	for i := range q.slots {
+		s := &q.slots[i]
+		s.start, s.end = s.start-instant, s.end-instant
+	}
+	return 0
 }
 
 // insertLocked puts slots in their place, as one with those that they touch.

@@ -68,7 +68,7 @@ func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
-	instant := q.atLocked(now)
+	instant, _ := q.line.at(now)
 	start, d := q.decideLocked(instant, n)
 	if d.Never {
 		return nil, fmt.Errorf("wait for %d units: %w", n, ErrNeverFits)
@@ -80,7 +80,7 @@ func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 		return nil, fmt.Errorf("wait for %d units: %w", n, ErrFull)
 	}
 	if start <= instant {
-		q.putLocked(instant, slots{start: start, end: start + q.length(n)})
+		q.putLocked(now, instant, slots{start: start, end: start + q.length(n)})
 		return nil, nil
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Duration(start-instant) > deadline.Sub(now) {
@@ -99,15 +99,17 @@ func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 func (q *Queue) startFirst() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	instant := q.atLocked(time.Now())
+	now := time.Now()
+	instant, early := q.line.at(now)
 	w := q.waiting[0]
 	if w.start > instant {
-		return time.Duration(w.start - instant)
+		return postponed(time.Duration(w.start-instant), early)
 	}
 	q.waiting = slices.Delete(q.waiting, 0, 1)
-	q.putLocked(instant, slots{start: w.start, end: instant + w.length})
-	if w.start < instant {
-		q.moveUpLocked(instant, 0)
+	late := w.start < instant
+	instant = q.putLocked(now, instant, slots{start: w.start, end: instant + w.length})
+	if late {
+		q.moveUpLocked(instant+w.length, 0)
 	}
 	q.nextLocked()
 	return 0
@@ -119,7 +121,8 @@ func (q *Queue) leave(w *waiter) {
 	defer q.mu.Unlock()
 	i := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, i, i+1)
-	q.moveUpLocked(q.atLocked(time.Now()), i)
+	instant, _ := q.line.at(time.Now())
+	q.moveUpLocked(instant, i)
 	if i == 0 {
 		q.nextLocked()
 	}
@@ -133,15 +136,17 @@ func (q *Queue) nextLocked() {
 }
 
 // moveUpLocked gives those that wait, from the place i on, the first slots that are free
-// behind those before them.
-func (q *Queue) moveUpLocked(now int64, i int) {
-	at := max(now, q.seen)
+// behind those before them, at the earliest at an instant. Where something was taken at a
+// later one, nobody knows what is free until then: they keep their own.
+func (q *Queue) moveUpLocked(at int64, i int) {
 	if i > 0 {
 		at = max(at, q.waiting[i-1].end())
 	}
 	next := 0
 	for _, w := range q.waiting[i:] {
-		w.start, next = q.fitLocked(at, w.length, next)
+		if start, after := q.fitLocked(max(at, q.seen), w.length, next); start < w.start || w.start < at {
+			w.start, next = start, after
+		}
 		at = w.end()
 	}
 	if i == 0 {

@@ -15,7 +15,8 @@ import (
 // Every shard is a leaky bucket with an equal part of the rate, to a fraction of a
 // nanosecond, and a part of the burst; the parts differ by one unit at most. Together they
 // are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
-// any time t. Make it with NewSharded. It is a Holder, and safe for concurrent use.
+// any time t. Make it with NewSharded: the zero Sharded panics. It is a Holder, and safe
+// for concurrent use.
 //
 // Allow begins at the shard that its processor used last and looks at the others only if
 // that refuses, so goroutines rarely meet. What that costs:
@@ -55,9 +56,13 @@ type shard struct {
 	_       [128]byte
 }
 
+// maxShards is more than there are processors for, and takes some 20 MB.
+const maxShards = 1 << 16
+
 // NewSharded returns a full Sharded. It returns an error that matches ErrInvalid for a
 // rate that is not positive, for a burst or a number of shards below 1, for more shards
-// than burst, and for what takes longer than 36 years at the rate of a shard.
+// than burst or than 65536, and for what takes longer than 36 years at the rate of a
+// shard.
 func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	const operation = "new sharded"
 	if err := rate.validate(operation); err != nil {
@@ -70,6 +75,8 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 		return nil, fmt.Errorf("%s: %w: shards is %d, want 1 or more", operation, ErrInvalid, shards)
 	case shards > burst:
 		return nil, fmt.Errorf("%s: %w: shards is %d, want at most burst, which is %d", operation, ErrInvalid, shards, burst)
+	case shards > maxShards:
+		return nil, fmt.Errorf("%s: %w: shards is %d, want at most %d", operation, ErrInvalid, shards, maxShards)
 	case rate.Per > maxSpan/time.Duration(shards):
 		return nil, fmt.Errorf("%s: %w: rate.Per is %v, want at most %v with %d shards",
 			operation, ErrInvalid, rate.Per, maxSpan/time.Duration(shards), shards)
@@ -90,9 +97,9 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	for i := range s.shards {
 		s.shards[i].of, s.shards[i].index = s, i
 		s.shards[i].seen.Store(never)
-		s.shards[i].account.bucket = buckets[0]
+		s.shards[i].account = newAccount(buckets[0])
 		if i < rest {
-			s.shards[i].account.bucket = buckets[1]
+			s.shards[i].account = newAccount(buckets[1])
 		}
 	}
 	s.init(s)
@@ -216,7 +223,7 @@ func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (
 		total.Remaining += d.Remaining
 		total.ResetAfter = max(total.ResetAfter, d.ResetAfter)
 	}
-	return hold, total.seenFrom(ahead)
+	return hold, total.asOf(ahead)
 }
 
 // Shard returns the shard of a key, as a limiter: always the same one for a key. All
@@ -232,12 +239,12 @@ func (s *shard) TakeAt(now time.Time, n int) Decision {
 	at, ahead := s.of.latest(now)
 	d := s.take(at, n)
 	s.of.name(now, d.OK && n > 0)
-	return d.seenFrom(ahead)
+	return d.asOf(ahead)
 }
 
 func (s *shard) peekAt(now time.Time, n int) Decision {
 	at, ahead := s.of.latest(now)
-	return s.peek(at, n).seenFrom(ahead)
+	return s.peek(at, n).asOf(ahead)
 }
 
 // HoldAt sets n units aside if all of them may pass.
@@ -245,7 +252,7 @@ func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
 	at, ahead := s.of.latest(now)
 	h, d := s.hold(at, n)
 	s.of.name(now, d.OK && n > 0)
-	return h, d.seenFrom(ahead)
+	return h, d.asOf(ahead)
 }
 
 func (s *shard) allowNow() bool {

@@ -26,7 +26,8 @@ import (
 // of them were decided in another way than by a SlidingLog. Take that where it matters.
 //
 // An instant before the latest at which units were charged or put on hold counts as that
-// one. Make it with NewSlidingCounter. It is safe for concurrent use.
+// one. Make it with NewSlidingCounter: the zero SlidingCounter panics. It is safe for
+// concurrent use.
 type SlidingCounter struct {
 	caller
 	mu    sync.Mutex

@@ -9,7 +9,8 @@ import (
 // Tree is a level of hierarchical limits, such as a user's in a team's in a company's.
 // What is taken at a level is taken from every level between it and the root, or from
 // none: a leaf that admits while the root refuses loses nothing. Make the root with
-// NewTree and the others with Child. It is a Holder, and safe for concurrent use.
+// NewTree and the others with Child: the zero Tree panics. It is a Holder, and safe for
+// concurrent use.
 //
 // All levels of a tree share one lock, so requests in one tree never refuse each other
 // but by what they take; limiters that are charged outside of the tree as well, and

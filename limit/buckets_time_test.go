@@ -1,0 +1,126 @@
+package limit_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+const years = 365 * 24 * time.Hour
+
+// lineKinds are the algorithms that count on a time line of their own.
+var lineKinds = append(bucketKinds[:len(bucketKinds):len(bucketKinds)], []struct {
+	name string
+	make func(rate limit.Rate, capacity int) (limit.Holder, error)
+}{
+	{"Queue", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewQueue(r, c)) }},
+	{"Sharded", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewSharded(r, c, 1)) }},
+}...)
+
+// What charges nothing leaves no trace, however far its instant is from the others: two
+// may pass at noon, whatever was asked before.
+func TestFarInstantsThatChargeNothing(t *testing.T) {
+	for _, kind := range lineKinds {
+		for _, ask := range []struct {
+			name string
+			of   func(l limit.Holder, at time.Time)
+		}{
+			{"a peek", func(l limit.Holder, at time.Time) { l.TakeAt(at, 0) }},
+			{"a hold of nothing", func(l limit.Holder, at time.Time) { l.HoldAt(at, 0) }},
+			{"too many", func(l limit.Holder, at time.Time) { l.TakeAt(at, 3) }},
+			{"a hold of too many", func(l limit.Holder, at time.Time) { l.HoldAt(at, 3) }},
+			{"less than nothing", func(l limit.Holder, at time.Time) { l.TakeAt(at, -1) }},
+			{"a Set that is refused", func(l limit.Holder, at time.Time) {
+				other := must(limit.NewSlidingLog(1, time.Second))
+				other.TakeAt(at, 1)
+				limit.All(l, other).TakeAt(at, 1)
+			}},
+		} {
+			for _, away := range []time.Duration{-200 * years, -80 * years, 80 * years, 100 * years, 200 * years, 290 * years} {
+				l, want := must(kind.make(limit.PerSecond(1), 2)), must(kind.make(limit.PerSecond(1), 2))
+				for i, n := range []int{1, 1, 1, 0} {
+					ask.of(l, noon.Add(away))
+					at := noon.Add(time.Duration(i) * time.Millisecond)
+					if d, w := l.TakeAt(at, n), want.TakeAt(at, n); d != w {
+						t.Errorf("%s, %s %v away, request %d: %+v, want %+v", kind.name, ask.name, away, i, d, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// RetryAfter is exact as far as a Duration reaches, also for instants that lie before all
+// that the limiter remembers apart.
+func TestRetryAfterFarBefore(t *testing.T) {
+	for _, kind := range lineKinds {
+		for _, back := range []time.Duration{0, 70 * years, 74 * years, 100 * years, 292 * years} {
+			l := must(kind.make(limit.PerSecond(1), 2))
+			l.TakeAt(noon, 1)
+			l.TakeAt(noon, 1)
+			at := noon.Add(-back)
+			d := l.TakeAt(at, 1)
+			if d.OK || d.ResetAfter != back+2*time.Second {
+				t.Errorf("%s, %v before: %+v", kind.name, back, d)
+			}
+			if early := l.TakeAt(at.Add(d.RetryAfter-1), 1); early.OK || early.RetryAfter != 1 {
+				t.Errorf("%s, %v before: %+v, a nanosecond early %+v", kind.name, back, d, early)
+			}
+			if late := l.TakeAt(at.Add(d.RetryAfter), 1); !late.OK {
+				t.Errorf("%s, %v before: %+v, then %+v", kind.name, back, d, late)
+			}
+		}
+		l := must(kind.make(limit.PerSecond(1), 1))
+		l.TakeAt(noon, 1)
+		if d := l.TakeAt(time.Time{}, 1); d.OK || d.RetryAfter != math.MaxInt64 || d.ResetAfter != math.MaxInt64 {
+			t.Errorf("%s: longer than a Duration: %+v", kind.name, d)
+		}
+	}
+}
+
+func TestQueueDelayFarBefore(t *testing.T) {
+	q := must(limit.NewQueue(limit.PerSecond(1), 2))
+	q.TakeAt(noon, 1)
+	if delay, d := q.ReserveAt(noon.Add(-100*years), 0); !d.OK || delay != 100*years+time.Second {
+		t.Errorf("%v, %+v", delay, d)
+	}
+}
+
+// What is taken in the future makes nobody who waits start sooner, nor later, also where
+// another one gives up.
+func TestQueueWaitsOnBesideTheFuture(t *testing.T) {
+	for _, away := range []time.Duration{time.Hour, 80 * years, 100 * years, 290 * years} {
+		synctest.Test(t, func(t *testing.T) {
+			q := must(limit.NewQueue(limit.PerSecond(1), 10))
+			q.Take(1)
+			begin := time.Now()
+			var wg sync.WaitGroup
+			ctx, cancel := context.WithCancel(t.Context())
+			for i := 1; i <= 4; i++ {
+				wg.Go(func() {
+					if i == 2 {
+						if err := q.Wait(ctx); err != context.Canceled {
+							t.Errorf("%v: waiter %d: %v", away, i, err)
+						}
+						return
+					}
+					err := q.Wait(t.Context())
+					if since := time.Since(begin); err != nil || since != time.Duration(i)*time.Second {
+						t.Errorf("%v: waiter %d started after %v: %v", away, i, since, err)
+					}
+				})
+				synctest.Wait()
+			}
+			if !q.TakeAt(begin.Add(away), 1).OK {
+				t.Error("refused where nothing is taken")
+			}
+			cancel()
+			wg.Wait()
+		})
+	}
+}
