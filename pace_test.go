@@ -83,7 +83,7 @@ func TestPaceDecides(t *testing.T) {
 		{"no limit of the minute", quota{MaxRPD: 9, Burst: s}, make([]call, 8), 0, call{}, ratelimit.DecisionAllowed, 0},
 		{"nothing to spread", quota{Burst: s}, make([]call, 8), 0, call{}, ratelimit.DecisionUnlimited, 0},
 		{"the whole burst is back", quota{MaxRPM: 60, Burst: 10 * s}, make([]call, 10), 10 * s, call{}, ratelimit.DecisionAllowed, 0},
-		{"the largest limits", quota{MaxRPM: maxInt, MaxTPM: maxInt, Burst: s}, []call{{maxInt / 2, 0}}, 0, call{1, 0}, ratelimit.DecisionTPMLimit, 29*s + 1},
+		{"the largest limits", quota{MaxRPM: maxInt, MaxTPM: maxInt, Burst: s}, []call{{maxInt / 2, 0}}, 0, call{1, 0}, ratelimit.DecisionTPMLimit, 29*s + 30*s/time.Duration(maxInt) + 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
