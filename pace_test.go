@@ -173,6 +173,22 @@ func TestPaceSettles(t *testing.T) {
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 6000})
 		}, 0},
 		{"reset", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) { rl.Reset("m") }, 0},
+		{"another quota, and it arrives", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
+			rl.CanSend("m", 1)
+			for range 3 {
+				r.Arrived(time.Now())
+				time.Sleep(s)
+			}
+			r.Commit(500, 0)
+		}, s},
+		{"another quota, it arrives, and is cancelled", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
+			rl.RecordUsage("m", 0, 0)
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
+			rl.CanSend("m", 1)
+			r.Arrived(time.Now())
+			r.Cancel()
+		}, 4 * s},
 		{"another quota, and settled", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
 			rl.CanSend("m", 1)
