@@ -43,6 +43,9 @@ type pace struct {
 	sealedRequests, sealedTokens int
 }
 
+// bottomless is a depth that no bucket is filled to.
+const bottomless = time.Duration(1 << 60)
+
 // lane is the bucket of one dimension.
 type lane struct {
 	limit.Backlog
@@ -207,6 +210,11 @@ func (p *pace) setTokens(i int, instant int64, a amount) {
 	}
 }
 
+// sealed reports whether a charge was made under another quota.
+func (p *pace) sealed(request, token int) bool {
+	return request >= 0 && request < p.sealedRequests || token >= 0 && token < p.sealedTokens
+}
+
 func (p *pace) removeRequest(i int) {
 	if i < p.sealedRequests {
 		p.sealedRequests--
@@ -227,28 +235,34 @@ func (p *pace) removeTokens(i int) {
 	}
 }
 
-func (p *pace) insert(of dimension, place int, instant int64, n int) {
-	if p.limits[of] <= 0 {
+// insert adds a charge before the one at a place among those that can be changed. One
+// that is paid for under another quota costs nothing.
+func (p *pace) insert(of dimension, place int, instant int64, n int, paid bool) {
+	if p.limits[of] <= 0 || paid && place < 0 {
 		return
 	}
 	price, _ := p.price(of, n, p.roundUp(of))
+	depth := time.Duration(minute)
+	if paid {
+		price, depth = 0, bottomless // nor does it make anything run over
+	}
 	if place < 0 {
-		p.lanes[of].Before(time.Duration(instant), price, time.Duration(minute))
+		p.lanes[of].Before(time.Duration(instant), price, depth)
 	} else {
-		p.lanes[of].Insert(place, time.Duration(instant), price, time.Duration(minute))
+		p.lanes[of].Insert(place, time.Duration(instant), price, depth)
 	}
 }
 
-func (p *pace) insertRequest(i int, instant int64) {
-	p.insert(ofRPM, i-p.sealedRequests, instant, 1)
+func (p *pace) insertRequest(i int, instant int64, paid bool) {
+	p.insert(ofRPM, i-p.sealedRequests, instant, 1, paid)
 	if i < p.sealedRequests {
 		p.sealedRequests++
 	}
 }
 
-func (p *pace) insertTokens(i int, instant int64, a amount) {
+func (p *pace) insertTokens(i int, instant int64, a amount, paid bool) {
 	for of := ofTPM; of < paced; of++ {
-		p.insert(of, i-p.sealedTokens, instant, a.in(of))
+		p.insert(of, i-p.sealedTokens, instant, a.in(of), paid)
 	}
 	if i < p.sealedTokens {
 		p.sealedTokens++

@@ -184,10 +184,11 @@ type paceBooking struct {
 func playPace(t *testing.T, random *rand.Rand) {
 	pick := func(of ...int) int { return of[random.IntN(len(of))] }
 	anyQuota := func() ratelimit.ModelQuota {
+		bursts := []time.Duration{0, 1, time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second, 30 * time.Second, 59 * time.Second}
 		return ratelimit.ModelQuota{
 			MaxRPM: pick(0, 1, 6, 60, 60, 600), MaxTPM: pick(0, 60, 600, 6000, 6000),
 			MaxITPM: pick(0, 0, 600, 3000), MaxOTPM: pick(0, 0, 600, 3000),
-			Burst: time.Duration(pick(0, 1, 1e6, 1e9, 2_500_000_000, 10e9, 30e9, 59e9)),
+			Burst: bursts[random.IntN(len(bursts))],
 		}
 	}
 	margin := time.Duration(pick(0, 0, int(time.Second), 1))
@@ -247,25 +248,18 @@ func playPace(t *testing.T, random *rand.Rand) {
 			}
 			moved := *b.charge
 			moved.at = at
-			if book.counts(b.charge, now) && !b.charge.sealed {
+			if book.counts(b.charge, now) { // sealed as it was: what it cost is in the buckets
 				gone := b.charge
 				book.charges = slices.DeleteFunc(book.charges, func(c *paceCharge) bool { return c == gone })
-			} else if book.counts(b.charge, now) {
-				b.charge.requests, b.charge.input, b.charge.output = 0, 0, 0
 			} else {
-				moved.input, moved.output = b.input, b.output
+				moved.input, moved.output, moved.sealed = b.input, b.output, false
 			}
 			moved.requests = 1
-			// Among those that were priced for another quota it cannot be changed itself.
-			i := len(book.charges)
-			for i > 0 && book.charges[i-1].at.After(at) {
-				i--
-			}
-			moved.sealed = false
 			b.charge = &moved
 			book.insert(b.charge)
-			if slices.ContainsFunc(book.charges[i+1:], func(c *paceCharge) bool { return c.sealed }) {
-				return // then the order is not that of the instants any more
+			i := slices.Index(book.charges, b.charge)
+			if !moved.sealed && slices.ContainsFunc(book.charges[i+1:], func(c *paceCharge) bool { return c.sealed }) {
+				return // charged anew among those of another quota, it cannot be changed itself
 			}
 		case what == 17 && random.IntN(6) == 0:
 			quota = anyQuota()

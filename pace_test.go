@@ -83,7 +83,7 @@ func TestPaceDecides(t *testing.T) {
 		{"no limit of the minute", quota{MaxRPD: 9, Burst: s}, make([]call, 8), 0, call{}, ratelimit.DecisionAllowed, 0},
 		{"nothing to spread", quota{Burst: s}, make([]call, 8), 0, call{}, ratelimit.DecisionUnlimited, 0},
 		{"the whole burst is back", quota{MaxRPM: 60, Burst: 10 * s}, make([]call, 10), 10 * s, call{}, ratelimit.DecisionAllowed, 0},
-		{"the largest limits", quota{MaxRPM: maxInt, MaxTPM: maxInt, Burst: s}, []call{{maxInt / 2, 0}}, 0, call{1, 0}, ratelimit.DecisionTPMLimit, 29*s + 1},
+		{"the largest limits", quota{MaxRPM: maxInt, MaxTPM: maxInt, Burst: s}, []call{{maxInt / 2, 0}}, 0, call{1, 0}, ratelimit.DecisionTPMLimit, 29*s + 30*s/time.Duration(maxInt) + 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,6 +173,22 @@ func TestPaceSettles(t *testing.T) {
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 6000})
 		}, 0},
 		{"reset", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) { rl.Reset("m") }, 0},
+		{"another quota, and it arrives", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
+			rl.CanSend("m", 1)
+			for range 3 {
+				r.Arrived(time.Now())
+				time.Sleep(s)
+			}
+			r.Commit(500, 0)
+		}, s},
+		{"another quota, it arrives, and is cancelled", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
+			rl.RecordUsage("m", 0, 0)
+			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
+			rl.CanSend("m", 1)
+			r.Arrived(time.Now())
+			r.Cancel()
+		}, 4 * s},
 		{"another quota, and settled", func(rl *ratelimit.RateLimiter, r *ratelimit.Reservation) {
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 12_000, Burst: 5 * s})
 			rl.CanSend("m", 1)

@@ -57,7 +57,7 @@ func (s *ledger) dayIsOver(w *window, at, instant int64) bool {
 func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 	switch e.kind {
 	case eventUse, eventReserve:
-		w, request, token := s.insertLocked(e, instant)
+		w, request, token := s.insertLocked(e, instant, nil)
 		if e.kind == eventReserve {
 			s.holdLocked(e, e.n, w, request, token)
 		}
@@ -124,13 +124,14 @@ func (s *ledger) windowLocked(model string, instant int64) *window {
 	return w
 }
 
-// insertLocked puts the charge of an event into its window, unless it counts no more.
-func (s *ledger) insertLocked(e *event, instant int64) (w *window, request, token int) {
+// insertLocked puts the charge of an event into its window, unless it counts no more. r
+// is the reservation that it is of, if that is known.
+func (s *ledger) insertLocked(e *event, instant int64, r *Reservation) (w *window, request, token int) {
 	w, request, token = s.windowLocked(e.model, instant), -1, -1
 	if instant-e.at > s.rl.span() {
 		return w, request, token
 	}
-	request, token = w.insertCharge(e.at, s.rl.clock.at(e.at), e.requests, e.amount)
+	request, token = w.insertCharge(r, e.at, s.rl.clock.at(e.at), e.requests, e.amount)
 	return w, request, token
 }
 
@@ -150,15 +151,15 @@ func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
 func (s *ledger) moveLocked(e *event, instant int64) {
 	h := s.heldLocked(e.process, e.ref)
 	if h == nil || h.reservation() == nil {
-		w, request, token := s.insertLocked(e, instant)
+		w, request, token := s.insertLocked(e, instant, nil)
 		s.holdLocked(e, e.ref, w, request, token)
 		return
 	}
 	r := h.reservation()
 	if w, request, token := s.rl.findLocked(r); w != nil {
-		w.removeCharge(request, token)
+		w.moveCharge(r, request, token)
 	}
-	w, request, token := s.insertLocked(e, instant)
+	w, request, token := s.insertLocked(e, instant, r)
 	r.placeLocked(w, e.at, request, token)
 	r.days = w.days
 }
@@ -180,7 +181,7 @@ func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
 		switch e.kind {
 		case eventAmend:
 			if token >= 0 {
-				w.setTokens(token, e.amount)
+				w.setTokens(token, r, e.amount)
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.total() - r.amount.total()}

@@ -30,6 +30,7 @@ type extra struct {
 	model string        // where it is not the name under which the model is counted
 	delay int64         // how much later the charge counts than it was admitted
 	hold  *list.Element // in holds, with Config.HoldTTL
+	paid  *pace         // the buckets that hold the charge, at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
@@ -46,6 +47,15 @@ func (r *Reservation) entry() int64 {
 
 // isSlotless reports whether the slot of the reservation was given to others.
 func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
+
+// isPaid reports whether buckets hold the charge apart from its place.
+func (r *Reservation) isPaid(in *pace) bool { return r != nil && r.extra != nil && r.extra.paid == in }
+
+func (r *Reservation) payIn(p *pace) {
+	if p != nil || r.extra != nil {
+		r.more().paid = p
+	}
+}
 
 // more returns what few reservations have, to be changed.
 func (r *Reservation) more() *extra {

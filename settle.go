@@ -185,7 +185,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 	}
 	switch {
 	case token >= 0:
-		w.setTokens(token, used)
+		w.setTokens(token, r, used)
 	case left:
 		if w = rl.newChargeLocked(r.gate.name, instant, now); w == nil {
 			return
@@ -240,9 +240,9 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 			return
 		}
 	}
-	w.removeCharge(request, token)
+	w.moveCharge(r, request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(arrived, rl.clock.at(arrived), 1, r.amount)
+		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.amount)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant

@@ -148,16 +148,28 @@ func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
 	w.mirror(w.home.span())
 }
 
-// setTokens changes the i-th oldest tokens.
-func (w *window) setTokens(i int, a amount) {
+// setTokens changes the i-th oldest tokens, which are those of a reservation.
+func (w *window) setTokens(i int, r *Reservation, a amount) {
 	a = a.held()
 	w.amounts.set(i, a)
-	if w.pace != nil {
+	if w.pace != nil && !r.isPaid(w.pace) {
 		w.pace.setTokens(i, w.tokens.when(i), a)
 	}
 	e := w.tokens.vals[w.tokens.head+i]
 	w.tokens.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
 	w.stats.Tokens = w.tokens.live()
+}
+
+// moveCharge is removeCharge for what insertCharge then puts elsewhere. It notes which
+// buckets keep the charge although it is removed.
+func (w *window) moveCharge(r *Reservation, request, token int) {
+	switch p := w.pace; {
+	case p == nil || request < 0 && token < 0:
+		r.payIn(nil)
+	case p.sealed(request, token):
+		r.payIn(p)
+	}
+	w.removeCharge(request, token)
 }
 
 // removeCharge takes a request and tokens out, each unless it is negative.
@@ -179,19 +191,21 @@ func (w *window) removeCharge(request, token int) {
 }
 
 // insertCharge puts a request, if there is one, and tokens where they belong by their
-// instant, and returns which they then are; -1 for none.
-func (w *window) insertCharge(instant int64, when time.Time, requests int, a amount) (request, token int) {
+// instant, and returns which they then are; -1 for none. r is the reservation that they
+// are of, if there is one.
+func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, a amount) (request, token int) {
 	request = -1
+	paid := w.pace != nil && r.isPaid(w.pace)
 	if requests > 0 {
 		request = w.requests.insert(instant, when)
 		if w.pace != nil {
-			w.pace.insertRequest(request, instant)
+			w.pace.insertRequest(request, instant, paid)
 		}
 	}
 	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: a.total(), Input: a.input})
 	w.amounts.insert(token, a)
 	if w.pace != nil {
-		w.pace.insertTokens(token, instant, a)
+		w.pace.insertTokens(token, instant, a, paid)
 	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
