@@ -55,19 +55,21 @@ func (c *cells) at(now time.Time) place {
 	return p
 }
 
-// stay moves to an instant that is in the cell of the latest, and not before that. It
-// reports whether it is: at and moveTo do the same for all instants, and take longer.
-func (c *cells) stay(now time.Time) bool {
-	ahead := now.Sub(c.latest)
-	if c.number == 0 || ahead < 0 || ahead >= c.length-c.elapsed {
-		return false
-	}
+// within returns how far an instant is ahead of the latest, if it is in the cell of that
+// and not before it. within and stay do what at and moveTo do for all instants, and take
+// less time.
+func (c *cells) within(now time.Time) (ahead time.Duration, ok bool) {
+	ahead = now.Sub(c.latest)
+	return ahead, c.number != 0 && ahead >= 0 && ahead < c.length-c.elapsed
+}
+
+// stay moves to an instant in the cell of the latest.
+func (c *cells) stay(now time.Time, ahead time.Duration) {
 	if c.aligned {
 		now = now.Round(0)
 	}
 	c.latest = now
 	c.elapsed += ahead
-	return true
 }
 
 // start is how much of a cell that an instant opens has elapsed.

@@ -108,13 +108,17 @@ func (c *cellCounter) decideLocked(now time.Time, n int) (d Decision, p place, u
 func (c *cellCounter) Allow() bool {
 	now := time.Now()
 	c.mu.Lock()
-	if c.used < c.limit-c.holds.units && c.cells.stay(now) {
-		c.used++
+	ahead, ok := c.cells.within(now)
+	if !ok {
 		c.mu.Unlock()
-		return true
+		return c.TakeAt(now, 1).OK
+	}
+	if ok = c.used < c.limit-c.holds.units; ok {
+		c.cells.stay(now, ahead)
+		c.used++
 	}
 	c.mu.Unlock()
-	return c.TakeAt(now, 1).OK
+	return ok
 }
 
 // TakeAt charges n units at now if all of them may pass.

@@ -119,14 +119,18 @@ func (s *SlidingCounter) decideLocked(now time.Time, n int) (d Decision, p place
 func (s *SlidingCounter) Allow() bool {
 	now := time.Now()
 	s.mu.Lock()
-	// Even with all of the previous cell there is room, mostly.
-	if s.limit-s.holds.units-s.count.current > s.count.previous && s.cells.stay(now) {
-		s.count.current++
+	ahead, ok := s.cells.within(now)
+	if !ok {
 		s.mu.Unlock()
-		return true
+		return s.TakeAt(now, 1).OK
+	}
+	left := s.cells.length - s.cells.elapsed - ahead
+	if ok = s.count.current+weighted(s.count.previous, left, s.cells.length) < s.limit-s.holds.units; ok {
+		s.cells.stay(now, ahead)
+		s.count.current++
 	}
 	s.mu.Unlock()
-	return s.TakeAt(now, 1).OK
+	return ok
 }
 
 // TakeAt charges n units at now if all of them may pass.
