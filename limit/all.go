@@ -1,7 +1,5 @@
 package limit
 
-import "time"
-
 // Set is limiters that hold for one request together: it takes from all of them or from
 // none. Make it with All: the zero Set panics. It is a Holder, and safe for concurrent use.
 //
@@ -22,42 +20,15 @@ import "time"
 // Wait and WaitN learn at once of the end of a Hold, whoever had it. Only in a Set that
 // has a Limiter of one's own, they try again every 100 ms where its RetryAfter is 0.
 type Set struct {
-	caller
-	joint joint
+	together
 }
 
 // All returns the Set of the limiters. One that is nil is left out, one that is there
 // twice is taken once, and the members of a Set, and the levels of a Tree, stand for
 // themselves. A Set of none admits everything.
 func All(limiters ...Limiter) *Set {
-	s := &Set{joint: newJoint(new(turn), limiters)}
+	s := &Set{}
+	s.joint = newJoint(new(turn), limiters)
 	s.init(s)
 	return s
-}
-
-// TakeAt charges n units with every member at now if all of them admit them.
-func (s *Set) TakeAt(now time.Time, n int) Decision {
-	d, _ := s.joint.takeAt(now, n)
-	return d
-}
-
-func (s *Set) peekAt(now time.Time, n int) Decision {
-	d, _ := s.joint.peekAt(now, n)
-	return d
-}
-
-// HoldAt sets n units aside with every member if all of them admit them.
-func (s *Set) HoldAt(now time.Time, n int) (Hold, Decision) {
-	h, d, _ := s.joint.holdAt(&s.caller, now, n)
-	return h, d
-}
-
-func (s *Set) watch(kick chan struct{}) bool {
-	s.caller.watch(kick)
-	return s.joint.watch(kick)
-}
-
-func (s *Set) unwatch(kick chan struct{}) {
-	s.caller.unwatch(kick)
-	s.joint.unwatch(kick)
 }

@@ -19,6 +19,39 @@ type joint struct {
 	members []member // those that are Holders come first
 }
 
+// together is what a Set and a level of a Tree are: a joint as a limiter.
+type together struct {
+	caller
+	joint joint
+}
+
+// TakeAt charges n units at now with all of the limiters if all of them admit them.
+func (t *together) TakeAt(now time.Time, n int) Decision {
+	d, _ := t.joint.takeAt(now, n)
+	return d
+}
+
+func (t *together) peekAt(now time.Time, n int) Decision {
+	d, _ := t.joint.peekAt(now, n)
+	return d
+}
+
+// HoldAt sets n units aside with all of the limiters if all of them admit them.
+func (t *together) HoldAt(now time.Time, n int) (Hold, Decision) {
+	h, d, _ := t.joint.holdAt(&t.caller, now, n)
+	return h, d
+}
+
+func (t *together) watch(kick chan struct{}) bool {
+	t.caller.watch(kick)
+	return t.joint.watch(kick)
+}
+
+func (t *together) unwatch(kick chan struct{}) {
+	t.caller.unwatch(kick)
+	t.joint.unwatch(kick)
+}
+
 // member is one of the limiters, and what it can do beside TakeAt.
 type member struct {
 	Limiter

@@ -20,8 +20,7 @@ import (
 // A tree has as many levels as were added and not removed: who makes one for every user
 // has to remove those that are gone.
 type Tree struct {
-	caller
-	joint    joint // of this level and those above it
+	together // of this level and those above it
 	path     []*Tree
 	name     string
 	limiter  Limiter
@@ -120,13 +119,6 @@ func (t *Tree) Path() []string {
 // Limiter returns the limiter of this level alone.
 func (t *Tree) Limiter() Limiter { return t.limiter }
 
-// TakeAt charges n units at now with this level and all above it, if all of them admit
-// them.
-func (t *Tree) TakeAt(now time.Time, n int) Decision {
-	d, _ := t.joint.takeAt(now, n)
-	return d
-}
-
 // TakePathAt is TakeAt that returns which level refused, nil if none did. If several
 // did, it is the one for which the request has to wait longest: one that can never admit
 // it comes first, then one that waits for the end of a Hold, then the one with the
@@ -137,25 +129,4 @@ func (t *Tree) TakePathAt(now time.Time, n int) (d Decision, refused *Tree) {
 		return d, nil
 	}
 	return d, t.path[level]
-}
-
-func (t *Tree) peekAt(now time.Time, n int) Decision {
-	d, _ := t.joint.peekAt(now, n)
-	return d
-}
-
-// HoldAt sets n units aside with this level and all above it, if all of them admit them.
-func (t *Tree) HoldAt(now time.Time, n int) (Hold, Decision) {
-	h, d, _ := t.joint.holdAt(&t.caller, now, n)
-	return h, d
-}
-
-func (t *Tree) watch(kick chan struct{}) bool {
-	t.caller.watch(kick)
-	return t.joint.watch(kick)
-}
-
-func (t *Tree) unwatch(kick chan struct{}) {
-	t.caller.unwatch(kick)
-	t.joint.unwatch(kick)
 }
