@@ -55,7 +55,7 @@ type Decision struct {
 	// RetryAfter is how long a refused request has to wait: with nothing else charged
 	// meanwhile it passes at now+RetryAfter, and not a nanosecond earlier. Zero where
 	// the decision is OK, where waiting does not help (Never), and where only the end of
-	// a Hold does.
+	// a Hold does; the longest Duration, of 292 years, where it is more than that.
 	RetryAfter time.Duration
 	// ResetAfter is how long it takes until the limiter is as it was when it was new,
 	// if nothing else is charged: the reset of the rate-limit headers. What is on Hold
