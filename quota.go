@@ -27,13 +27,14 @@ type ModelQuota struct {
 	// time/tzdata.
 	DayZone string `yaml:"day_zone,omitempty"`
 
-	// Burst spreads the calls inside the minute: of the requests, and of the tokens, of
-	// a minute, at most the share of this time may start back to back, and what follows
-	// is let through at the even rate of the quota. With MaxRPM 60 and a Burst of 10 s
-	// ten calls may start at once, and then one a second. A single call that is more than
-	// that share passes when nothing is left to pay for, and is paid for afterwards; so
-	// do the requests of one ReserveAll or AcquireAll. The minute holds beside it. Zero, and a minute or more, let the whole
-	// quota of a minute start at once. In a file it is written as 10s.
+	// Burst spreads the calls inside the minute. It is the time whose share of MaxRPM,
+	// MaxTPM, MaxITPM and MaxOTPM may start back to back; what follows starts evenly, at
+	// the rate of the quota. With MaxRPM 60 and a Burst of 10 s ten calls may start at
+	// once, and then one a second. A single call that is more than the share passes when
+	// nothing is left to pay for, and is paid for afterwards; so do the requests of one
+	// ReserveAll or AcquireAll. The minute holds beside it. Zero, and a minute or more,
+	// let the whole quota of a minute start at once; negative is invalid. In a file it is
+	// a duration with its unit, as 10s.
 	Burst time.Duration `yaml:"burst,omitempty"`
 }
 

@@ -12,10 +12,16 @@ package limit
 // all admitted a request and its charge; the request is refused then, and one that came
 // elsewhere in that moment may have been refused by a hold that was given back.
 //
-// A Limiter that is not a Holder, such as one's own, is asked last. With one of them the
-// Set is exact. With several, the first ones stay charged where a later one refuses; a
-// Hold of the Set charges them at once, and its Release does not give that back. Such a
-// Limiter must not use the Set that asks it.
+// A Limiter that is not a Holder, such as one's own, is asked last, and only when all
+// Holders admit the request: while one of those refuses, its RetryAfter and its Never are
+// not in the Decision. TakeAt with one such Limiter takes from all or from none. With
+// several, the first ones stay charged where a later one refuses; and HoldAt charges each
+// of them at once, which Release does not give back. Such a Limiter must not use the Set
+// that asks it.
+//
+// Of a Queue a Set takes slots, and does not wait for them: Wait of the Set returns when
+// they are taken. Who wants the gaps takes from the others first, and then calls Wait of
+// the Queue itself.
 //
 // Wait and WaitN learn at once of the end of a Hold, whoever had it. Only in a Set that
 // has a Limiter of one's own, they try again every 100 ms where its RetryAfter is 0.

@@ -17,6 +17,9 @@ import (
 // time logarithmic in the number of charges, Insert and Remove time in proportion to the
 // charges behind.
 //
+// Places must be there, or the methods panic; that charges stay in the order of time is
+// up to the caller.
+//
 // The zero Backlog is empty, and has been for long. A Backlog is not safe for concurrent
 // use: it is a part to build limiters of, and decides nothing itself.
 type Backlog struct {

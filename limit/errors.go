@@ -14,7 +14,8 @@ var (
 	ErrInvalid = errors.New("invalid parameter")
 
 	// ErrNeverFits is returned by Wait and WaitN for a number of units that the limiter
-	// can never admit at once, and for a negative one.
+	// can never admit at once, and, but for TokenBucket, for a negative one. It is not the
+	// ErrNeverFits of package ratelimit.
 	ErrNeverFits = errors.New("more units than can ever pass at once")
 
 	// ErrFull is returned by Queue.Wait and Queue.WaitN when the queue is full.

@@ -15,7 +15,7 @@ import (
 // SlidingCounter costs hardly more.
 //
 // An instant before the latest at which units were charged or put on hold counts as that
-// one. Make it with NewFixedWindow: the zero FixedWindow panics, or admits nothing. It is
+// one. Make it with NewFixedWindow: the zero FixedWindow must not be used. It is
 // safe for concurrent use.
 type FixedWindow struct {
 	cellCounter
@@ -45,7 +45,7 @@ func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
 // A request that is refused begins no window. A window that a Hold has begun remains
 // when that is released if anything else was charged or put on hold in it. An instant
 // before the latest at which units were charged or put on hold counts as that one. Make
-// it with NewAnchoredWindow: the zero AnchoredWindow panics, or admits nothing. It is safe
+// it with NewAnchoredWindow: the zero AnchoredWindow must not be used. It is safe
 // for concurrent use.
 type AnchoredWindow struct {
 	cellCounter

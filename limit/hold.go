@@ -7,7 +7,7 @@ import (
 )
 
 // Holder is a Limiter that can set units aside until it is known whether they count.
-// All algorithms of this package are Holders.
+// All Limiters of this package are Holders.
 //
 // HoldAt decides like TakeAt. What it admits is kept apart from what is charged: until
 // the Hold ends it takes its full place, however long that is, and it does not drain or

@@ -9,8 +9,8 @@ import (
 // Queue is the leaky bucket as a queue: what it accepts starts in turn, one unit every
 // T = Per/Count, rounded up to a nanosecond, and never sooner after the one before, not
 // even after a pause. A request of n units takes n such slots and starts at the first.
-// Those slots that are still to come, n of them its own, may be as many as the capacity;
-// what does not fit is refused at once. So whatever is accepted starts in less than
+// It is accepted if, with its own, no more slots lie ahead than the capacity; what does
+// not fit is refused at once. So whatever is accepted starts in less than
 // capacity × T.
 //
 // Wait sleeps until its slot. Where the caller sleeps itself, ReserveAt says how long;
@@ -20,7 +20,7 @@ import (
 //
 // A decision takes constant time, and time linear in the number of open holds and of
 // gaps that released ones left. A Wait that gives up takes time linear in the number of
-// those behind it. Make it with NewQueue: the zero Queue panics, or admits nothing. It is
+// those behind it. Make it with NewQueue: the zero Queue must not be used. It is
 // safe for concurrent use.
 type Queue struct {
 	interval int64 // T

@@ -99,7 +99,8 @@ func (r *Reservation) CancelAt(t time.Time) {
 // Wait is WaitN for one token.
 func (b *TokenBucket) Wait(ctx context.Context) error { return b.WaitN(ctx, 1) }
 
-// WaitN reserves n tokens and waits until they are there. It returns an error that
+// WaitN reserves n tokens and waits until they are there. A negative n is given to the
+// bucket. It returns an error that
 // matches ErrNeverFits when n is more than the burst, and ErrDeadline when the context
 // has a deadline before the tokens are there, both at once; and ctx.Err() when the
 // context ends first. Then the reservation is cancelled.

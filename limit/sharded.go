@@ -59,7 +59,8 @@ type shard struct {
 // maxShards is more than there are processors for, and takes some 20 MB.
 const maxShards = 1 << 16
 
-// NewSharded returns a full Sharded. It returns an error that matches ErrInvalid for a
+// NewSharded returns a full Sharded. As many shards as there are processors
+// (runtime.GOMAXPROCS) are enough, and no more than burst divided by the largest request. It returns an error that matches ErrInvalid for a
 // rate that is not positive, for a burst or a number of shards below 1, for more shards
 // than burst or than 65536, and for what takes longer than 36 years at the rate of a
 // shard.

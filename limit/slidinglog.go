@@ -15,7 +15,7 @@ import (
 // clock.
 //
 // An instant before the latest at which units were charged or put on hold counts as that
-// one. Make it with NewSlidingLog: the zero SlidingLog panics, or admits nothing. It is
+// one. Make it with NewSlidingLog: the zero SlidingLog must not be used. It is
 // safe for concurrent use.
 type SlidingLog struct {
 	caller

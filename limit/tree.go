@@ -14,7 +14,7 @@ import (
 //
 // All levels of a tree share one lock, so requests in one tree never refuse each other
 // but by what they take; limiters that are charged outside of the tree as well, and
-// those that are not Holders, are as in a Set. A Decision of a level is that of the Set of
+// those that are not Holders, and Queues, are as in a Set. A Decision of a level is that of the Set of
 // all limiters from it to the root; one that is at several levels is taken once.
 //
 // A tree has as many levels as were added and not removed: who makes one for every user

@@ -50,7 +50,7 @@ func figure() string {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-labelledby="t d">`+"\n",
 		width, fullHeight, width, fullHeight)
 	b.WriteString("<title id=\"t\">One workload and every algorithm</title>\n")
-	fmt.Fprintf(&b, "<desc id=\"d\">400 requests in 5 seconds at a limit of 100 a second:%s</desc>\n", summary())
+	fmt.Fprintf(&b, "<desc id=\"d\">400 requests in 4 seconds at a limit of 100 a second:%s</desc>\n", summary())
 	b.WriteString(style)
 	fmt.Fprintf(&b, `<rect class="b" width="%d" height="%d"/>`+"\n", width, fullHeight)
 	axes(&b)
