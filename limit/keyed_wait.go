@@ -34,12 +34,8 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 		if wait == 0 {
 			wait = recheck
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := sleep(ctx, wait); err != nil {
+			return err
 		}
 	}
 }
