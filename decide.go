@@ -87,16 +87,10 @@ type ask struct {
 
 // of returns what is asked of a dimension.
 func (a *ask) of(d dimension) int {
-	switch d {
-	case ofRPM, ofRPD:
+	if d == ofRPM || d == ofRPD {
 		return a.requests
-	case ofITPM:
-		return a.input
-	case ofOTPM:
-		return a.output
-	default:
-		return a.total()
 	}
+	return a.amount.of(d.share())
 }
 
 // reading is what a model has used at one instant. Its window is in order:

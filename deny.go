@@ -168,16 +168,12 @@ func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
 		if i := r.requests.len() - 1 - budget; i >= 0 {
 			return r.leavesIn(r.requests.when(i))
 		}
-	case ofTPM:
-		return r.tokensFitIn(allTokens, budget)
-	case ofITPM:
-		return r.tokensFitIn(inputTokens, budget)
-	case ofOTPM:
-		return r.tokensFitIn(outputTokens, budget)
-	default:
+	case ofRPD, ofTPD:
 		if r.usedOf(of) > budget {
 			return time.Duration(r.dayEnd - r.wall)
 		}
+	default:
+		return r.tokensFitIn(of.share(), budget)
 	}
 	return 0
 }

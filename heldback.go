@@ -15,6 +15,17 @@ const (
 	dimensions
 )
 
+// share is which tokens the limit counts, where it counts any.
+func (of dimension) share() share {
+	switch of {
+	case ofITPM:
+		return inputTokens
+	case ofOTPM:
+		return outputTokens
+	}
+	return allTokens
+}
+
 // daily reports whether the limit is of the day.
 func (of dimension) daily() bool { return of >= ofRPD }
 
@@ -41,16 +52,12 @@ func (w *window) usedOf(of dimension) int {
 	switch of {
 	case ofRPM:
 		return w.requests.len()
-	case ofTPM:
-		return w.amounts.total.total()
-	case ofITPM:
-		return w.amounts.total.input
-	case ofOTPM:
-		return w.amounts.total.output
 	case ofRPD:
 		return w.dayCount()
-	default:
+	case ofTPD:
 		return w.dayTokens()
+	default:
+		return w.amounts.total.of(of.share())
 	}
 }
 

@@ -181,19 +181,7 @@ func (p *pace) pushRequest(instant int64) { p.push(ofRPM, instant, 1) }
 
 func (p *pace) pushTokens(instant int64, a amount) {
 	for of := ofTPM; of < paced; of++ {
-		p.push(of, instant, a.in(of))
-	}
-}
-
-// in is what of an amount counts in a dimension of tokens.
-func (a amount) in(of dimension) int {
-	switch of {
-	case ofITPM:
-		return a.input
-	case ofOTPM:
-		return a.output
-	default:
-		return a.total()
+		p.push(of, instant, a.of(of.share()))
 	}
 }
 
@@ -204,7 +192,7 @@ func (p *pace) setTokens(i int, instant int64, a amount) {
 	}
 	for of := ofTPM; of < paced; of++ {
 		if p.limits[of] > 0 {
-			price, _ := p.price(of, a.in(of), p.roundUp(of))
+			price, _ := p.price(of, a.of(of.share()), p.roundUp(of))
 			p.lanes[of].Set(i, time.Duration(instant), price, time.Duration(minute))
 		}
 	}
@@ -262,7 +250,7 @@ func (p *pace) insertRequest(i int, instant int64, paid bool) {
 
 func (p *pace) insertTokens(i int, instant int64, a amount, paid bool) {
 	for of := ofTPM; of < paced; of++ {
-		p.insert(of, i-p.sealedTokens, instant, a.in(of), paid)
+		p.insert(of, i-p.sealedTokens, instant, a.of(of.share()), paid)
 	}
 	if i < p.sealedTokens {
 		p.sealedTokens++

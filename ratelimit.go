@@ -24,8 +24,9 @@
 //
 // A charge counts for one minute from the moment it was made: an exact sliding
 // window, not a bucket and not a calendar minute. ModelQuota.Burst adds a bucket that
-// spreads the calls inside the minute. The day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of zero is
-// unlimited, and a model without a quota is always allowed.
+// spreads the calls inside the minute. The day is 24 hours from its first request,
+// or ends at midnight of ModelQuota.DayZone. A limit of zero is unlimited, and a
+// model without a quota is always allowed.
 //
 // # How it remembers
 //

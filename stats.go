@@ -73,9 +73,9 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 // lookRLocked returns a model's window and the present instant, when nothing has
 // to be changed for that: the window is in order and holds something, none of its
 // entries is due to leave, its day lasts, its buckets are those of the quota, there is no
-// cooldown and nothing held back, and the clocks were compared lately. That is so at nearly every call, and it lets readers run
-// beside each other. It returns unused where there is no state, and nil where
-// something has to be done first.
+// cooldown and nothing held back, and the clocks were compared lately. That is so at
+// nearly every call, and it lets readers run beside each other. It returns unused where
+// there is no state, and nil where something has to be done first.
 func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
 	if len(rl.cooldowns) > 0 || len(rl.held) > 0 {
 		if _, cools := rl.cooldowns[name]; cools || rl.held[name] != nil {
@@ -97,7 +97,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	w = stats.window
 	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
 		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() ||
-		q.Burst != 0 && q.paces() && w.paceOf(q) == nil {
+		q.paces() && w.paceOf(q) == nil {
 		return nil, 0
 	}
 	return w, instant
