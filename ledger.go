@@ -756,7 +756,7 @@ func (s *ledger) close() error {
 		s.recover(lockedFor)
 	}
 	s.step(background, func() {
-		s.endLinesLocked()
+		s.rl.endLinesLocked()
 		s.noteNowLocked(&event{kind: eventGone, ref: s.id}, nil)
 		s.closed.Store(true)
 	})

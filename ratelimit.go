@@ -295,7 +295,7 @@ func (rl *RateLimiter) Close() error {
 		rl.closed = true
 		close(rl.closingLocked())
 		if rl.ledger == nil {
-			rl.serveAllLocked()
+			rl.endLinesLocked()
 		}
 	}
 	rl.mu.Unlock()

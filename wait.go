@@ -97,6 +97,9 @@ func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 // vain, and reports whether it was either.
 func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 	switch {
+	case rl.closed && len(w.places) > 0:
+		// What is served in a shutdown would begin in it.
+		rl.endWaitLocked(w, w.closed())
 	case b.Allowed:
 		if w.charges {
 			w.reservations = rl.chargeAllLocked(w.requests, b)
@@ -105,7 +108,7 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 	case b.Never && b.Code != DecisionClosed:
 		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
-		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
+		rl.endWaitLocked(w, w.closed())
 	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait:
 		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
 	default:
@@ -117,6 +120,34 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 // limited returns the error of a refusal.
 func (w *waiter) limited(b *batch, cause error) error {
 	return &LimitError{Model: b.Model, Decision: b.Decision, op: w.op, cause: cause}
+}
+
+// closed returns the error of one that waits when the limiter is closed.
+func (w *waiter) closed() error { return fmt.Errorf("%s: %w", w.op, ErrClosed) }
+
+// endLinesLocked refuses all waiters of this limiter, because it is closed.
+func (rl *RateLimiter) endLinesLocked() {
+	for _, w := range rl.waitersLocked() {
+		if w.process == 0 {
+			rl.endWaitLocked(w, w.closed())
+		}
+	}
+}
+
+// waitersLocked returns all waiters, each once, in the order of their arrival.
+func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
+	if rl.waiting == 0 {
+		return nil
+	}
+	for _, g := range rl.gates {
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*waiter); w.places[0].element == e {
+				waiters = append(waiters, w)
+			}
+		}
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	return waiters
 }
 
 // endWaitLocked ends the wait, with an error or without.
@@ -316,15 +347,7 @@ func (rl *RateLimiter) renameLocked() {
 			rl.held[now] = h
 		}
 	}
-	var waiters []*waiter
-	for _, g := range rl.gates {
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			if w := e.Value.(*waiter); w.places[0].element == e {
-				waiters = append(waiters, w)
-			}
-		}
-	}
-	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	waiters := rl.waitersLocked()
 	for _, w := range waiters {
 		rl.standDownLocked(w)
 	}
