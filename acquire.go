@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Acquire waits until Reserve would succeed, and returns the reservation. Who
@@ -28,7 +30,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 		return nil, err
 	}
 	var d Decision
-	a := &ask{1, amount{promptTokens, outputTokens}}
+	a := &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}}
 	if rl.ledger != nil {
 		if r, err := rl.ledger.reserve(ctx, &d, model, a); r != nil || err != nil {
 			return r, err

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
 
 // ReserveAll is Reserve for several requests, which may name a model more than
 // once: all of them are charged, or none. In a denial Model is who denied, and
@@ -43,41 +47,41 @@ func (rl *RateLimiter) watchAll(rs Reservations) {
 // it.
 type batch struct {
 	Decision
-	wait    time.Duration // how long the limits deny that end with time
-	event   bool          // some of them are denied until a call in flight ends
-	demands []demand
-	of      []int // which of the demands each request belongs to
+	wait  time.Duration // how long the limits deny that end with time
+	event bool          // some of them are denied until a call in flight ends
+	costs []modelCost
+	of    []int // which of the costs each request belongs to
 }
 
-// demand is what is asked of one model.
-type demand struct {
+// modelCost is what the requests of a batch cost one model.
+type modelCost struct {
 	name    string // under which the model is counted
 	model   string // as the first request calls it
 	quota   ModelQuota
 	known   bool
-	ask     ask
+	cost    cost
 	reading reading
 }
 
 // weighLocked decides on requests that are to pass together, as of now and as if
 // nobody waited.
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
-	b := rl.demandsRLocked(reqs)
+	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
 	instant := rl.clock.sync()
-	for i := range b.demands {
-		dem := &b.demands[i]
-		dem.reading.instant = instant
-		rl.readToChargeLocked(dem.name, &dem.quota, dem.known, &dem.reading)
-		d := Decision{Model: dem.model}
-		dem.reading.modelStats(&d.Stats, &dem.quota)
-		wait := decide(&d, &dem.quota, dem.known, &dem.reading, &dem.ask)
+	for i := range b.costs {
+		m := &b.costs[i]
+		m.reading.instant = instant
+		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.reading)
+		d := Decision{Model: m.model}
+		m.reading.modelStats(&d.Stats, &m.quota)
+		wait := decide(&d, &m.quota, m.known, &m.reading, &m.cost)
 		b.merge(&d, wait)
 	}
-	if n := rl.newcomersRLocked(b); n > 1 && b.Allowed && !rl.roomLocked(n, b.demands, instant) {
+	if n := rl.newcomersRLocked(b); n > 1 && b.Allowed && !rl.roomLocked(n, b.costs, instant) {
 		b.Decision = Decision{
 			Code: DecisionTooManyModels, Reason: tooManyModels,
-			Never: n > rl.mostModels(), Model: b.demands[0].model,
+			Never: n > rl.mostModels(), Model: b.costs[0].model,
 		}
 	}
 	if len(reqs) == 1 && b.Allowed {
@@ -91,8 +95,8 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	return b
 }
 
-// demandsRLocked works out what requests ask for of each model.
-func (rl *RateLimiter) demandsRLocked(reqs []Request) *batch {
+// costsRLocked works out what requests cost each model.
+func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 	b := &batch{of: make([]int, len(reqs))}
 	for i := range reqs {
 		b.of[i] = b.add(rl, &reqs[i])
@@ -103,9 +107,9 @@ func (rl *RateLimiter) demandsRLocked(reqs []Request) *batch {
 // newcomersRLocked counts the models that need a place for their state. Each was
 // weighed as if it were the only one.
 func (rl *RateLimiter) newcomersRLocked(b *batch) (n int) {
-	for i := range b.demands {
-		if dem := &b.demands[i]; dem.known && dem.reading.window == unused {
-			if _, own := rl.Quotas[dem.name]; !own {
+	for i := range b.costs {
+		if m := &b.costs[i]; m.known && m.reading.window == unused {
+			if _, own := rl.Quotas[m.name]; !own {
 				n++
 			}
 		}
@@ -113,27 +117,27 @@ func (rl *RateLimiter) newcomersRLocked(b *batch) (n int) {
 	return n
 }
 
-// add counts a request to the demand on its model.
+// add counts a request to the cost of its model.
 func (b *batch) add(rl *RateLimiter, req *Request) int {
 	var q ModelQuota
 	name, known := rl.findRLocked(req.Model, &q)
 	i := 0
-	for i < len(b.demands) && b.demands[i].name != name {
+	for i < len(b.costs) && b.costs[i].name != name {
 		i++
 	}
-	if i == len(b.demands) {
-		b.demands = append(b.demands, demand{name: name, model: req.Model, quota: q, known: known})
+	if i == len(b.costs) {
+		b.costs = append(b.costs, modelCost{name: name, model: req.Model, quota: q, known: known})
 	}
-	a := &b.demands[i].ask
-	if a.requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
-		a.amount = amount{-1, -1}
-	} else if a.input >= 0 {
-		a.amount = a.plus(amount{req.PromptTokens, req.OutputTokens})
+	c := &b.costs[i].cost
+	if c.requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
+		c.Count = tokens.Count{Input: -1, Output: -1}
+	} else if c.Input >= 0 {
+		c.Count = c.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
 	return i
 }
 
-// merge takes the decision on one demand into the one on all. The first that
+// merge takes the decision on one model into the one on all. The first that
 // denies names it, or the first that will never pass; the longest wait counts.
 func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.Never {
@@ -147,7 +151,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		b.Decision = *d
 	case b.Allowed && !d.Allowed:
 		b.Decision = *d
-	case b.Allowed && len(b.demands) == 1:
+	case b.Allowed && len(b.costs) == 1:
 		b.Decision = *d
 		b.Model = ""
 	}
@@ -158,14 +162,14 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 
 // queuedLocked denies the requests where others wait.
 func (b *batch) queuedLocked() (queued bool) {
-	for i := range b.demands {
-		dem := &b.demands[i]
-		if dem.reading.gate.waiting() == 0 {
+	for i := range b.costs {
+		m := &b.costs[i]
+		if m.reading.gate.waiting() == 0 {
 			continue
 		}
 		if b.queue(); !b.Never {
-			b.Model, b.Stats = dem.model, ModelStats{}
-			dem.reading.modelStats(&b.Stats, &dem.quota)
+			b.Model, b.Stats = m.model, ModelStats{}
+			m.reading.modelStats(&b.Stats, &m.quota)
 		}
 		return true
 	}
@@ -176,12 +180,12 @@ func (b *batch) queuedLocked() (queued bool) {
 func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	charge := func(i int) {
-		dem, req := &b.demands[b.of[i]], &reqs[i]
-		rs[i] = rl.chargeLocked(req.Model, dem.name, &dem.quota, dem.known, &dem.reading, amount{req.PromptTokens, req.OutputTokens})
+		m, req := &b.costs[b.of[i]], &reqs[i]
+		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, m.known, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {
-		if b.demands[b.of[i]].reading.window != unused {
+		if b.costs[b.of[i]].reading.window != unused {
 			charge(i)
 		}
 	}

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
 
 // DecisionCode says in one word why a request is allowed or denied. The values
 // are stable: programs may store and compare them.
@@ -79,18 +83,18 @@ type Decision struct {
 	Model string
 }
 
-// ask is what a decision is about: requests and the tokens of all of them.
-type ask struct {
+// cost is what a request charges: requests and the tokens of all of them.
+type cost struct {
 	requests int
-	amount
+	tokens.Count
 }
 
-// of returns what is asked of a dimension.
-func (a *ask) of(d dimension) int {
+// of returns the cost in a dimension.
+func (c *cost) of(d dimension) int {
 	if d == ofRPM || d == ofRPD {
-		return a.requests
+		return c.requests
 	}
-	return a.amount.of(d.share())
+	return c.Count.Of(d.kind())
 }
 
 // reading is what a model has used at one instant. Its window is in order:
@@ -116,7 +120,7 @@ var unused = &window{stats: &UsageStats{}, leaveAt: never}
 func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
 	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
-	s.TPM, s.ITPM, s.OTPM = r.amounts.total.total(), r.amounts.total.input, r.amounts.total.output
+	s.TPM, s.ITPM, s.OTPM = r.amounts.total.Total(), r.amounts.total.Input, r.amounts.total.Output
 	s.DayStart = r.stats.DayStart
 	if r.gate != nil || r.cool > r.wall {
 		r.present(s)
@@ -139,44 +143,44 @@ func fits(used, more, limit int) bool {
 }
 
 // admits is the decision of a quota without its explanation.
-func (w *window) admits(q *ModelQuota, g *gate, a *ask) bool {
-	return fits(w.dayCount(), a.requests, q.MaxRPD) &&
-		fits(w.requests.len(), a.requests, q.MaxRPM) &&
-		(q.MaxTPM == 0 || fits(w.amounts.total.total(), a.total(), q.MaxTPM)) &&
-		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, a))
+func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
+	return fits(w.dayCount(), c.requests, q.MaxRPD) &&
+		fits(w.requests.len(), c.requests, q.MaxRPM) &&
+		(q.MaxTPM == 0 || fits(w.amounts.total.Total(), c.Total(), q.MaxTPM)) &&
+		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
 
 // admitsRest looks at the limits that few models have.
-func (w *window) admitsRest(q *ModelQuota, g *gate, a *ask) bool {
-	return fits(w.amounts.total.input, a.input, q.MaxITPM) &&
-		fits(w.amounts.total.output, a.output, q.MaxOTPM) &&
-		fits(w.dayTokens(), a.total(), q.MaxTPD) &&
-		fits(g.calls(), a.requests, q.MaxInFlight)
+func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
+	return fits(w.amounts.total.Input, c.Input, q.MaxITPM) &&
+		fits(w.amounts.total.Output, c.Output, q.MaxOTPM) &&
+		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
+		fits(g.calls(), c.requests, q.MaxInFlight)
 }
 
 // decide is the whole decision: from a quota, what is used of it and a request,
 // to the answer. It changes nothing and reads no clock. It fills in d, because a
 // Decision is large enough for copies of it to show, and returns how long the
 // limits alone that end with time deny the request.
-func decide(d *Decision, q *ModelQuota, known bool, r *reading, a *ask) (wait time.Duration) {
+func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait time.Duration) {
 	switch {
-	case a.input < 0 || a.output < 0:
+	case c.Input < 0 || c.Output < 0:
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidTokens, "invalid tokens: the estimate is negative"
 	case r.cool > r.wall:
-		wait = deny(d, q, r, a)
+		wait = deny(d, q, r, c)
 	case !known:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.gate, a) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
-		(r.held == nil || r.leaves(q, a)) && (q.Burst == 0 || r.admitsNow(q, a, r.instant)):
+	case r.admits(q, r.gate, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
+		(r.held == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
-		wait = deny(d, q, r, a)
+		wait = deny(d, q, r, c)
 	}
 	return wait
 }
@@ -192,7 +196,7 @@ func (d *Decision) queue() {
 // is used at present. It records nothing. A negative estimate is denied; an
 // unknown model is allowed. Decide is safe for concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &ask{1, amount{input: estimatedTokens}})
+	rl.decide(&d, model, &cost{1, tokens.Count{Input: estimatedTokens}})
 	return d
 }
 
@@ -204,17 +208,19 @@ type Request struct {
 	OutputTokens int    // the most that the answer may take, or what is expected
 }
 
-func (req *Request) ask() ask { return ask{1, amount{req.PromptTokens, req.OutputTokens}} }
+func (req *Request) cost() cost {
+	return cost{1, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+}
 
 // DecideRequest is Decide with prompt and output tokens apart, for models that
 // limit them apart. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
-	a := req.ask()
+	a := req.cost()
 	rl.decide(&d, req.Model, &a)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
+func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	var q ModelQuota
 	var r reading
 	if rl.ledger != nil {
@@ -225,14 +231,14 @@ func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)
-		decide(d, &q, known, &r, a)
+		decide(d, &q, known, &r, c)
 		if r.gate.waiting() > 0 {
 			d.queue()
 		}
 	}
 	rl.mu.RUnlock()
 	if !ok {
-		rl.decideSlowly(d, model, a)
+		rl.decideSlowly(d, model, c)
 	}
 	if rl.ledger != nil {
 		rl.ledger.overrule(d)
@@ -242,20 +248,20 @@ func (rl *RateLimiter) decide(d *Decision, model string, a *ask) {
 
 // decideSlowly decides where a window may have to be brought in order first. It
 // leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, a *ask) {
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	var q ModelQuota
 	var r reading
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
 	r.instant = rl.clock.sync()
-	if !known || q.unlimited() || a.input < 0 || a.output < 0 {
+	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
 	}
-	decide(d, &q, known, &r, a)
+	decide(d, &q, known, &r, c)
 	if r.gate.waiting() > 0 {
 		d.queue()
 	}

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
 
 // denial is how a limit denies. The texts are constants because a denial must not
 // allocate: a busy agent asks often.
@@ -41,7 +45,7 @@ var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are
 	tooMuch: "more requests at once than may be in flight"}
 
 // deny fills in why and for how long.
-func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
+func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
 	if field, _, _, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
@@ -75,20 +79,20 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 		}
 		until(opens)
 	}
-	tokens := a.total()
+	tokens := c.Total()
 
 	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.amounts.total.total(); looks || !fits(used, tokens, q.MaxTPM) {
+	if used := r.amounts.total.Total(); looks || !fits(used, tokens, q.MaxTPM) {
 		over(ofTPM, used, tokens, q.MaxTPM)
 	}
-	if used := r.amounts.total.output; looks || !fits(used, a.output, q.MaxOTPM) {
-		over(ofOTPM, used, a.output, q.MaxOTPM)
+	if used := r.amounts.total.Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+		over(ofOTPM, used, c.Output, q.MaxOTPM)
 	}
-	if used := r.amounts.total.input; looks || !fits(used, a.input, q.MaxITPM) {
-		over(ofITPM, used, a.input, q.MaxITPM)
+	if used := r.amounts.total.Input; looks || !fits(used, c.Input, q.MaxITPM) {
+		over(ofITPM, used, c.Input, q.MaxITPM)
 	}
-	if used := r.requests.len(); looks || !fits(used, a.requests, q.MaxRPM) {
-		over(ofRPM, used, a.requests, q.MaxRPM)
+	if used := r.requests.len(); looks || !fits(used, c.requests, q.MaxRPM) {
+		over(ofRPM, used, c.requests, q.MaxRPM)
 	}
 	if r.used != 0 && q.limitsMinute() {
 		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
@@ -97,12 +101,12 @@ func deny(d *Decision, q *ModelQuota, r *reading, a *ask) (wait time.Duration) {
 	if used := r.dayTokens(); held || !fits(used, tokens, q.MaxTPD) {
 		over(ofTPD, used, tokens, q.MaxTPD)
 	}
-	if used := r.dayCount(); held || !fits(used, a.requests, q.MaxRPD) {
-		over(ofRPD, used, a.requests, q.MaxRPD)
+	if used := r.dayCount(); held || !fits(used, c.requests, q.MaxRPD) {
+		over(ofRPD, used, c.requests, q.MaxRPD)
 	}
 	slots := true
-	if used := r.gate.calls(); !fits(used, a.requests, q.MaxInFlight) {
-		by(&slotsDenial, used, a.requests, q.MaxInFlight)
+	if used := r.gate.calls(); !fits(used, c.requests, q.MaxInFlight) {
+		by(&slotsDenial, used, c.requests, q.MaxInFlight)
 		slots = false
 	}
 	if r.full {
@@ -173,7 +177,7 @@ func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
 			return time.Duration(r.dayEnd - r.wall)
 		}
 	default:
-		return r.tokensFitIn(of.share(), budget)
+		return r.tokensFitIn(of.kind(), budget)
 	}
 	return 0
 }
@@ -185,7 +189,7 @@ func (r *reading) leavesIn(charged int64) time.Duration {
 }
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
-func (r *reading) tokensFitIn(of share, budget int) time.Duration {
+func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
 	if i := r.amounts.lastOver(of, budget); i >= 0 {
 		return r.leavesIn(r.tokens.when(i))
 	}

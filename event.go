@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // eventKind says what an event does. The values are stored in the file and must stay
@@ -64,7 +66,7 @@ type event struct {
 	mono     int64 // the same in the time of the machine since it was started; 0 if unknown
 	age      int64 // how long before that it counts, in nanoseconds
 	requests int
-	amount
+	tokens.Count
 
 	day    usageDay // the model's, after the event
 	hasDay bool

@@ -73,7 +73,7 @@ func (rl *RateLimiter) makePlaceLocked(name string, instant int64) (ok bool) {
 
 // roomLocked reports whether there is place for the state of as many models more,
 // beside those of the given names.
-func (rl *RateLimiter) roomLocked(more int, beside []demand, instant int64) bool {
+func (rl *RateLimiter) roomLocked(more int, beside []modelCost, instant int64) bool {
 	if len(rl.State)+more <= rl.mostModels() {
 		return true
 	}
@@ -82,7 +82,7 @@ func (rl *RateLimiter) roomLocked(more int, beside []demand, instant int64) bool
 		if _, own := rl.Quotas[name]; own || stats == nil {
 			continue
 		}
-		if slices.ContainsFunc(beside, func(d demand) bool { return d.name == name }) || rl.idleAtLocked(name, stats, instant) > instant {
+		if slices.ContainsFunc(beside, func(m modelCost) bool { return m.name == name }) || rl.idleAtLocked(name, stats, instant) > instant {
 			busy++
 		}
 	}

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
 
 // dimension is what a limit of a provider is of.
 type dimension int
@@ -15,15 +19,15 @@ const (
 	dimensions
 )
 
-// share is which tokens the limit counts, where it counts any.
-func (of dimension) share() share {
+// kind is which tokens the limit counts, where it counts any.
+func (of dimension) kind() tokens.Kind {
 	switch of {
 	case ofITPM:
-		return inputTokens
+		return tokens.Input
 	case ofOTPM:
-		return outputTokens
+		return tokens.Output
 	}
-	return allTokens
+	return tokens.All
 }
 
 // daily reports whether the limit is of the day.
@@ -57,7 +61,7 @@ func (w *window) usedOf(of dimension) int {
 	case ofTPD:
 		return w.dayTokens()
 	default:
-		return w.amounts.total.of(of.share())
+		return w.amounts.total.Of(of.kind())
 	}
 }
 
@@ -154,9 +158,9 @@ func (r *reading) fits(of dimension, used, more, limit int) bool {
 
 // leaves reports whether a request that fits what is used fits also beside what is
 // held back.
-func (r *reading) leaves(q *ModelQuota, a *ask) bool {
+func (r *reading) leaves(q *ModelQuota, c *cost) bool {
 	for of := range dimensions {
-		if !r.fits(of, r.usedOf(of), a.of(of), *q.limitOf(of)) {
+		if !r.fits(of, r.usedOf(of), c.of(of), *q.limitOf(of)) {
 			return false
 		}
 	}

@@ -60,7 +60,7 @@ func (rl *RateLimiter) settleHeldLocked() {
 			return
 		}
 		if r := h.reservation.Value(); r != nil {
-			rl.settleLocked(r, r.amount, false)
+			rl.settleLocked(r, r.estimate, false)
 		} else {
 			rl.holds.Remove(oldest) // abandon is about to settle it
 		}
@@ -86,6 +86,6 @@ func (r *Reservation) abandon() {
 	case rl.clock.ref == rl.clock.ref.Round(0):
 		rl.releaseLocked(r)
 	default:
-		rl.settleLocked(r, r.amount, false)
+		rl.settleLocked(r, r.estimate, false)
 	}
 }

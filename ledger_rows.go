@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const ledgerColumns = `process, n, kind, ref, model, wall, mono, age, requests, input, output,
@@ -27,7 +29,7 @@ func (s *statements) eventsAfter(seq int64, visit func(*event)) error {
 			return err
 		}
 		e.requests = saturatedInt(requests)
-		e.amount = amount{saturatedInt(input), saturatedInt(output)}.held()
+		e.Count = tokens.Count{Input: saturatedInt(input), Output: saturatedInt(output)}.Clamp()
 		e.day.count, e.day.tokens = max(e.day.count, 0), max(e.day.tokens, 0)
 		visit(&e)
 		return nil
@@ -50,7 +52,7 @@ func (s *statements) newsSince(seq int64) (news []*event, complete bool, err err
 // write stores an event, with what it changes in the other tables.
 func (s *statements) write(e *event, seq int64) error {
 	if _, err := s.exec("INSERT INTO ledger (seq, "+ledgerColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		seq, e.process, e.n, int64(e.kind), e.ref, e.model, e.wall, e.mono, e.age, e.requests, e.input, e.output,
+		seq, e.process, e.n, int64(e.kind), e.ref, e.model, e.wall, e.mono, e.age, e.requests, e.Input, e.Output,
 		e.hasDay, e.day.start, e.day.count, e.day.tokens, e.text); err != nil {
 		return fmt.Errorf("write event: %w", err)
 	}

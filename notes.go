@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // noteLocked puts an event that this limiter has just done in memory into the outbox. A
@@ -37,7 +39,7 @@ func (s *ledger) noteNowLocked(e *event, w *window) {
 
 // noteReservationLocked notes that a reservation was made.
 func (s *ledger) noteReservationLocked(r *Reservation) {
-	e := &event{kind: eventReserve, model: r.gate.name, at: r.instant, requests: 1, amount: r.amount}
+	e := &event{kind: eventReserve, model: r.gate.name, at: r.instant, requests: 1, Count: r.estimate}
 	s.noteLocked(e, r.window)
 	r.more().entry = e.n
 	s.peerLocked(s.id).open[e.n] = &held{own: weak.Make(r)}
@@ -45,22 +47,22 @@ func (s *ledger) noteReservationLocked(r *Reservation) {
 }
 
 // noteSettledLocked notes how a reservation is settled, whose window was changed.
-func (s *ledger) noteSettledLocked(r *Reservation, used amount, refund bool) {
+func (s *ledger) noteSettledLocked(r *Reservation, used tokens.Count, refund bool) {
 	if r.entry() == 0 {
 		return
 	}
 	e := &event{kind: eventRelease, ref: r.entry(), model: r.gate.name}
 	var w *window
-	if stats := s.rl.State[r.gate.name]; stats != nil && (refund || used != r.amount) {
+	if stats := s.rl.State[r.gate.name]; stats != nil && (refund || used != r.estimate) {
 		w = stats.window
 	}
 	switch {
 	case refund:
 		e.kind = eventCancel
-	case used != r.amount:
+	case used != r.estimate:
 		// Where the charge has left the window nothing is found to be amended, and what
 		// came on top is an event of its own.
-		e.kind, e.amount = eventAmend, used.held()
+		e.kind, e.Count = eventAmend, used.Clamp()
 	}
 	s.noteNowLocked(e, w)
 	s.closeHeldLocked(s.id, r.entry())
@@ -72,7 +74,7 @@ func (s *ledger) noteMovedLocked(r *Reservation, w *window) {
 		return
 	}
 	s.noteLocked(&event{
-		kind: eventMove, ref: r.entry(), model: r.gate.name, requests: 1, amount: r.amount,
+		kind: eventMove, ref: r.entry(), model: r.gate.name, requests: 1, Count: r.estimate,
 		at: r.instant, age: max(s.rl.clock.sync()-r.instant, 0),
 	}, w)
 }
@@ -105,7 +107,7 @@ func (s *ledger) hasQuotaLocked(model string, _ ModelQuota) bool { return s.quot
 func (s *ledger) noteWaitLocked(w *waiter, b *batch) {
 	requests := make([]Request, len(w.requests))
 	for i, req := range w.requests {
-		req.Model = b.demands[b.of[i]].name
+		req.Model = b.costs[b.of[i]].name
 		requests[i] = req
 	}
 	e := &event{kind: eventWait, text: requestsText(requests)}
@@ -173,9 +175,9 @@ func (s *ledger) settleAbandonedLocked() {
 
 // reserve is RateLimiter.reserve. Where calls in flight deny, it makes sure that they
 // are calls of processes that live.
-func (s *ledger) reserve(ctx context.Context, d *Decision, model string, a *ask) (made *Reservation, err error) {
+func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	for {
-		err = s.do(ctx, func() { made = s.rl.reserveLocked(d, model, a) })
+		err = s.do(ctx, func() { made = s.rl.reserveLocked(d, model, c) })
 		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // ProviderLimit is what a provider says of one limit of a model. The zero value says
@@ -65,7 +67,7 @@ func (l *ProviderLimits) counted(d dimension) int {
 
 // uncounted returns what of a dimension the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d dimension) int {
-	a := ask{max(l.UncountedRequests, 0), amount{max(l.Uncounted.PromptTokens, 0), max(l.Uncounted.OutputTokens, 0)}}
+	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 	return a.of(d)
 }
 
@@ -165,7 +167,7 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 		if w == nil {
 			w = rl.usedLocked(name, q, instant)
 		}
-		left := addSaturated(said.Remaining, max(said.Rounding, 0)/2)
+		left := tokens.AddSaturated(said.Remaining, max(said.Rounding, 0)/2)
 		used := w.usedOf(of)
 		counted := max(used-min(limits.uncounted(of), used), limits.counted(of))
 		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow

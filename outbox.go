@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"maps"
 	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // packFrom is how many events the outbox holds before it is packed for the first time.
@@ -70,23 +72,23 @@ func (p *packing) takes(e *event) bool {
 	case e.n <= p.ledger.triedN || e.process != p.ledger.id:
 		return false
 	case e.kind == eventTally:
-		p.add(e, e.requests, e.total())
+		p.add(e, e.requests, e.Total())
 		return true
 	case e.kind == eventReserve && p.charges[e.n] != nil:
-		p.add(e, e.requests, e.total())
+		p.add(e, e.requests, e.Total())
 		return true
 	case e.kind == eventUse && p.ledger.countsNoMore(e.at, p.instant):
 		if e.ref == 0 {
-			p.add(e, e.requests, e.total())
+			p.add(e, e.requests, e.Total())
 		}
 		return true
 	case e.kind == eventMove && charge != nil, e.kind == eventRelease && charge != nil:
 		return true
 	case e.kind == eventAmend && charge != nil:
-		p.add(charge, 0, e.total()-charge.total())
+		p.add(charge, 0, e.Total()-charge.Total())
 		return true
 	case e.kind == eventCancel && charge != nil:
-		p.add(charge, -charge.requests, -charge.total())
+		p.add(charge, -charge.requests, -charge.Total())
 		return true
 	case e.kind == eventWait:
 		return p.waits[e.n]
@@ -97,7 +99,7 @@ func (p *packing) takes(e *event) bool {
 }
 
 // add adds to the day, unless it is over.
-func (p *packing) add(e *event, requests, tokens int) {
+func (p *packing) add(e *event, requests, used int) {
 	s := p.ledger
 	if s.dayIsOver(s.windowLocked(e.model, p.instant), e.at, p.instant) {
 		return
@@ -108,10 +110,10 @@ func (p *packing) add(e *event, requests, tokens int) {
 		p.days[e.model] = day
 	}
 	day.requests = max(day.requests+requests, 0)
-	if tokens > 0 {
-		day.input = addSaturated(day.input, tokens)
+	if used > 0 {
+		day.Input = tokens.AddSaturated(day.Input, used)
 	} else {
-		day.input = max(day.input+tokens, 0)
+		day.Input = max(day.Input+used, 0)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -100,13 +101,13 @@ func (w *window) paceOf(q *ModelQuota) *pace {
 
 // admitsNow reports whether the buckets of a window in order let a request start. What
 // has no buckets yet has charged nothing.
-func (w *window) admitsNow(q *ModelQuota, a *ask, instant int64) bool {
+func (w *window) admitsNow(q *ModelQuota, c *cost, instant int64) bool {
 	p := w.pace
 	if !q.paces() || p == nil {
 		return q.Burst >= 0
 	}
 	for of := range paced {
-		if p.opens(of, a.of(of), instant) > 0 {
+		if p.opens(of, c.of(of), instant) > 0 {
 			return false
 		}
 	}
@@ -179,20 +180,20 @@ func (p *pace) push(of dimension, instant int64, n int) {
 
 func (p *pace) pushRequest(instant int64) { p.push(ofRPM, instant, 1) }
 
-func (p *pace) pushTokens(instant int64, a amount) {
+func (p *pace) pushTokens(instant int64, c tokens.Count) {
 	for of := ofTPM; of < paced; of++ {
-		p.push(of, instant, a.of(of.share()))
+		p.push(of, instant, c.Of(of.kind()))
 	}
 }
 
 // setTokens follows a change of the i-th oldest tokens.
-func (p *pace) setTokens(i int, instant int64, a amount) {
+func (p *pace) setTokens(i int, instant int64, c tokens.Count) {
 	if i -= p.sealedTokens; i < 0 {
 		return
 	}
 	for of := ofTPM; of < paced; of++ {
 		if p.limits[of] > 0 {
-			price, _ := p.price(of, a.of(of.share()), p.roundUp(of))
+			price, _ := p.price(of, c.Of(of.kind()), p.roundUp(of))
 			p.lanes[of].Set(i, time.Duration(instant), price, time.Duration(minute))
 		}
 	}
@@ -248,9 +249,9 @@ func (p *pace) insertRequest(i int, instant int64, paid bool) {
 	}
 }
 
-func (p *pace) insertTokens(i int, instant int64, a amount, paid bool) {
+func (p *pace) insertTokens(i int, instant int64, c tokens.Count, paid bool) {
 	for of := ofTPM; of < paced; of++ {
-		p.insert(of, i-p.sealedTokens, instant, a.of(of.share()), paid)
+		p.insert(of, i-p.sealedTokens, instant, c.Of(of.kind()), paid)
 	}
 	if i < p.sealedTokens {
 		p.sealedTokens++

@@ -35,7 +35,7 @@ func (s *ledger) standInLocked(e *event) {
 	}
 	s.rl.arrivals++
 	w.seq = s.rl.arrivals
-	s.rl.queueLocked(w, s.rl.demandsRLocked(w.requests))
+	s.rl.queueLocked(w, s.rl.costsRLocked(w.requests))
 	s.peerLocked(e.process).waits[e.n] = w
 }
 
@@ -60,7 +60,7 @@ func (s *ledger) evictLocked(process int64) {
 func (s *ledger) standAgainLocked(w *waiter) {
 	s.rl.arrivals++
 	w.seq = s.rl.arrivals
-	b := s.rl.demandsRLocked(w.requests)
+	b := s.rl.costsRLocked(w.requests)
 	s.rl.queueLocked(w, b)
 	s.noteWaitLocked(w, b)
 }

@@ -53,6 +53,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // UsageStats is what a model has used: the charges of the last minute and the
@@ -169,7 +171,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := ask{1, amount{input: estimatedTokens}}
+			a := cost{1, tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.gate, &a) && !w.badZone && w.gate.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
@@ -186,7 +188,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
-	used := amount{max(promptTokens, 0), max(outputTokens, 0)}
+	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
 		rl.update(func() { rl.recordLocked(model, used) })
 		return
@@ -196,7 +198,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	rl.mu.Unlock()
 }
 
-func (rl *RateLimiter) recordLocked(model string, used amount) {
+func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
 	if rl.aliases != nil || rl.matchVersions {
 		name = rl.nameRLocked(model)
@@ -208,7 +210,7 @@ func (rl *RateLimiter) recordLocked(model string, used amount) {
 		w.charge(instant, now, used, rl.span())
 		rl.changedLocked(instant)
 		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, amount: used.held()}, w)
+			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, Count: used.Clamp()}, w)
 		}
 	}
 }

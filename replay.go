@@ -64,7 +64,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		if e.ref != 0 {
 			return change // what settled the reservation counts to the day, or it was counted
 		}
-		return dayChange{w, e.requests, e.total()}
+		return dayChange{w, e.requests, e.Total()}
 	case eventMove:
 		s.moveLocked(e, instant)
 	case eventAmend, eventRelease, eventCancel:
@@ -105,7 +105,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 	case eventEvict:
 		s.evictLocked(e.ref)
 	case eventTally:
-		return dayChange{s.windowLocked(e.model, instant), e.requests, e.total()}
+		return dayChange{s.windowLocked(e.model, instant), e.requests, e.Total()}
 	case eventDay:
 		return dayChange{window: s.windowLocked(e.model, instant)}
 	}
@@ -131,7 +131,7 @@ func (s *ledger) insertLocked(e *event, instant int64, r *Reservation) (w *windo
 	if instant-e.at > s.rl.span() {
 		return w, request, token
 	}
-	request, token = w.insertCharge(r, e.at, s.rl.clock.at(e.at), e.requests, e.amount)
+	request, token = w.insertCharge(r, e.at, s.rl.clock.at(e.at), e.requests, e.Count)
 	return w, request, token
 }
 
@@ -140,7 +140,7 @@ func (s *ledger) holdLocked(e *event, n int64, w *window, request, token int) {
 	if s.heldLocked(e.process, n) != nil {
 		return // a file that somebody else wrote; it would never be settled
 	}
-	r := &Reservation{gate: w.gate, amount: e.amount, days: w.days}
+	r := &Reservation{gate: w.gate, estimate: e.Count, days: w.days}
 	r.placeLocked(w, e.at, request, token)
 	w.gate.inFlight++
 	s.peerLocked(e.process).open[n] = &held{other: r, seq: e.seq}
@@ -181,15 +181,15 @@ func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
 		switch e.kind {
 		case eventAmend:
 			if token >= 0 {
-				w.setTokens(token, r, e.amount)
+				w.setTokens(token, r, e.Count)
 			}
 			if inDay && (w == r.window || token >= 0) {
-				change = dayChange{w, 0, e.total() - r.amount.total()}
+				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
 			}
 		case eventCancel:
 			w.removeCharge(request, token)
 			if inDay && (w == r.window || request >= 0 || token >= 0) {
-				change = dayChange{w, -1, -r.amount.total()}
+				change = dayChange{w, -1, -r.estimate.Total()}
 			}
 		}
 	}
@@ -366,7 +366,7 @@ func (s *ledger) putBackLocked(own *belongings, moved bool) {
 				r.more().slotless = false
 			}
 			// It refers to itself: it is in the day already.
-			s.noteLocked(&event{kind: eventReserve, n: n, ref: n, model: g.name, at: r.instant, requests: 1, amount: r.amount}, nil)
+			s.noteLocked(&event{kind: eventReserve, n: n, ref: n, model: g.name, at: r.instant, requests: 1, Count: r.estimate}, nil)
 		default:
 			r.more().slotless = true
 		}

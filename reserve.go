@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Reservation is room that was charged before a call: one request, its
@@ -18,7 +20,7 @@ type Reservation struct {
 	requestAt uint32  // as the entries that these were of all ever pushed, in their last bits
 	tokenAt   uint32
 	instant   int64 // when it counts
-	amount    amount
+	estimate  tokens.Count
 	extra     *extra // what few reservations have
 	days      int32  // which of the window's days it is in
 	settled   bool
@@ -74,17 +76,17 @@ func (r *Reservation) more() *extra {
 // While others wait for the model in Acquire it is denied with DecisionQueued.
 // Reserve is safe for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
-	r = rl.reserve(&d, model, &ask{1, amount{promptTokens, outputTokens}})
+	r = rl.reserve(&d, model, &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}})
 	return r, d
 }
 
-func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) (made *Reservation) {
+func (rl *RateLimiter) reserve(d *Decision, model string, c *cost) (made *Reservation) {
 	if rl.ledger != nil {
-		made, _ = rl.ledger.reserve(background, d, model, a)
+		made, _ = rl.ledger.reserve(background, d, model, c)
 		return made
 	}
 	rl.mu.Lock()
-	made = rl.reserveLocked(d, model, a)
+	made = rl.reserveLocked(d, model, c)
 	rl.mu.Unlock()
 	if made != nil && made.watched {
 		rl.watch(made)
@@ -92,7 +94,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, a *ask) (made *Reserva
 	return made
 }
 
-func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reservation {
+func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reservation {
 	var r reading
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
@@ -105,7 +107,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reserva
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
-	decide(d, &q, known, &r, a)
+	decide(d, &q, known, &r, c)
 	if r.gate.waiting() > 0 {
 		d.queue()
 	}
@@ -115,7 +117,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reserva
 	if !d.Allowed {
 		return nil
 	}
-	return rl.chargeLocked(model, name, &q, known, &r, a.amount)
+	return rl.chargeLocked(model, name, &q, known, &r, c.Count)
 }
 
 // newLocked returns a fresh reservation. Where nobody watches whether it becomes
@@ -135,9 +137,9 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, a amount) *Reservation {
+func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, c tokens.Count) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
-	made.amount = a.held()
+	made.estimate = c.Clamp()
 	now := rl.clock.at(r.instant)
 	w := r.window
 	if w == unused {
@@ -155,7 +157,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 	}
 	w.era = rl.era
 	w.gate.inFlight++
-	w.charge(r.instant, now, a, r.span)
+	w.charge(r.instant, now, c, r.span)
 	rl.changedLocked(r.instant)
 	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
 		made.more().model = model
@@ -181,7 +183,7 @@ func (r *Reservation) placeLocked(w *window, instant int64, request, token int) 
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	r.settle(amount{max(promptTokens, 0), max(outputTokens, 0)}, false)
+	r.settle(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, false)
 }
 
 // Cancel settles the reservation of a call that was never sent: everything that
@@ -189,7 +191,7 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 // the provider; Commit it.
 //
 // Only the first Commit or Cancel of a reservation counts.
-func (r *Reservation) Cancel() { r.settle(amount{}, true) }
+func (r *Reservation) Cancel() { r.settle(tokens.Count{}, true) }
 
 // Model returns the model that the reservation was made for, by the name that
 // the caller used.

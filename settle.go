@@ -3,10 +3,12 @@ package ratelimit
 import (
 	"math"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // settle replaces the estimate by what was used, or takes the whole charge back.
-func (r *Reservation) settle(used amount, refund bool) {
+func (r *Reservation) settle(used tokens.Count, refund bool) {
 	if r == nil || r.gate == nil {
 		return
 	}
@@ -20,14 +22,14 @@ func (r *Reservation) settle(used amount, refund bool) {
 	rl.mu.Unlock()
 }
 
-func (rl *RateLimiter) settleLocked(r *Reservation, used amount, refund bool) {
+func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bool) {
 	if r.settled {
 		return
 	}
 	if refund {
 		rl.refundLocked(r)
 		rl.changedNowLocked()
-	} else if used != r.amount {
+	} else if used != r.estimate {
 		rl.correctLocked(r, used)
 		rl.changedNowLocked()
 	}
@@ -82,10 +84,10 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 // same instant and the same amount are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
 	q := &w.tokens
-	if i := q.placed(r.tokenAt, r.instant); w == r.window && i >= 0 && q.vals[q.head+i].amount() == r.amount {
+	if i := q.placed(r.tokenAt, r.instant); w == r.window && i >= 0 && q.vals[q.head+i].tokens() == r.estimate {
 		return i
 	}
-	return q.find(w == r.window, r.instant, func(e *TokenEntry) bool { return e.amount() == r.amount })
+	return q.find(w == r.window, r.instant, func(e *TokenEntry) bool { return e.tokens() == r.estimate })
 }
 
 // requestOf is tokensOf for the request.
@@ -136,11 +138,11 @@ func (w *window) inDay(r *Reservation) bool {
 // dayTokensWithout returns the tokens of the day without those of a reservation, of
 // which some are in the minute now. A saturated count says nothing of the rest, which
 // then is at least what else is in the minute.
-func (w *window) dayTokensWithout(r *Reservation, now amount) int {
+func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
-	rest := max(tokens-r.amount.total(), 0)
+	rest := max(tokens-r.estimate.Total(), 0)
 	if tokens == math.MaxInt {
-		rest = max(rest, w.amounts.total.total()-now.total())
+		rest = max(rest, w.amounts.total.Total()-now.Total())
 	}
 	return rest
 }
@@ -154,7 +156,7 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 	sameDay := w.inDay(r)
 	w.removeCharge(request, token)
 	if sameDay {
-		w.setDay(max(w.dayCount()-1, 0), w.dayTokensWithout(r, amount{}))
+		w.setDay(max(w.dayCount()-1, 0), w.dayTokensWithout(r, tokens.Count{}))
 	}
 	w.owe(r.instant)
 }
@@ -162,9 +164,9 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 // correctLocked replaces the estimate of a reservation by what was used. The
 // clock is read only where something has to be charged: an entry that is due to
 // leave may as well be corrected.
-func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
-	excess := used.over(r.amount)
-	exceeds, left := excess != (amount{}), false
+func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
+	excess := used.Over(r.estimate)
+	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
 	if exceeds {
 		instant = rl.clock.sync()
@@ -192,14 +194,14 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used amount) {
 		}
 		w.chargeTokens(instant, now, excess)
 		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, ref: r.entry(), model: r.gate.name, at: instant, amount: excess.held()}, nil)
+			rl.ledger.noteLocked(&event{kind: eventUse, ref: r.entry(), model: r.gate.name, at: instant, Count: excess.Clamp()}, nil)
 		}
 	}
 	switch {
 	case known && w.inDay(r):
-		w.setDay(w.dayCount(), addSaturated(w.dayTokensWithout(r, used), used.total()))
+		w.setDay(w.dayCount(), tokens.AddSaturated(w.dayTokensWithout(r, used), used.Total()))
 	case exceeds:
-		w.chargeDay(now, 0, excess.total())
+		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
 }
@@ -242,7 +244,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.amount)
+		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.estimate)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
@@ -252,7 +254,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	case sameDay:
 		r.days = w.days
 	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
-		w.chargeDay(rl.clock.at(arrived), 1, r.amount.total())
+		w.chargeDay(rl.clock.at(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
 	default:

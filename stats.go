@@ -204,7 +204,7 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, count
 	counted.RPM = w.requests.len() - w.requests.before(cut)
 	if n := w.tokens.before(cut); n < w.tokens.len() {
 		sum := w.amounts.sum(w.amounts.head+n, w.amounts.head+w.tokens.len())
-		counted.TPM, counted.ITPM, counted.OTPM = sum.total(), sum.input, sum.output
+		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
 	}
 	if now.UnixNano() < w.dayEnd {
 		counted.RPD, counted.TPD, counted.DayStart = w.dayCount(), w.dayTokens(), w.stats.DayStart

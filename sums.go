@@ -1,73 +1,13 @@
 package ratelimit
 
 import (
-	"math"
-	"math/bits"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const (
 	fanBits = 4
 	fan     = 1 << fanBits
-
-	// The sum of as many small amounts as a small queue holds does not overflow.
-	smallBits  = bits.UintSize - 24 // of each share of a small amount
-	smallQueue = 1 << 22
 )
-
-// amount is tokens, prompt and output apart. Neither is negative. All sums of
-// them saturate at the largest int.
-type amount struct{ input, output int }
-
-func addSaturated(a, b int) int {
-	if a > math.MaxInt-b {
-		return math.MaxInt
-	}
-	return a + b
-}
-
-func (a amount) plus(b amount) amount {
-	return amount{addSaturated(a.input, b.input), addSaturated(a.output, b.output)}
-}
-
-// held is a with a total that does not saturate.
-func (a amount) held() amount { return amount{a.input, min(a.output, math.MaxInt-a.input)} }
-
-// over is how far a exceeds b, each share apart.
-func (a amount) over(b amount) amount {
-	return amount{max(a.input-b.input, 0), max(a.output-b.output, 0)}
-}
-
-func (a amount) total() int { return addSaturated(a.input, a.output) }
-
-// small reports whether sums of amounts like a need no care.
-func (a amount) small() bool { return (a.input|a.output)>>smallBits == 0 }
-
-// saturated reports whether a may stand for more than it says.
-func (a amount) saturated() bool { return a.input == math.MaxInt || a.output == math.MaxInt }
-
-// replace returns the sum a after one of its parts changed.
-func (a amount) replace(was, is amount) amount {
-	return amount{addSaturated(a.input-was.input, is.input), addSaturated(a.output-was.output, is.output)}
-}
-
-// share is which tokens of an amount a limit counts.
-type share int
-
-const (
-	allTokens share = iota
-	inputTokens
-	outputTokens
-)
-
-func (a amount) of(s share) int {
-	switch s {
-	case inputTokens:
-		return a.input
-	case outputTokens:
-		return a.output
-	}
-	return a.total()
-}
 
 // sums is a queue of amounts that knows the sum of any stretch of itself in
 // O(log n): a tree in which every node holds the sum of fan nodes below it.
@@ -75,14 +15,14 @@ func (a amount) of(s share) int {
 // A wide tree is used in place of a binary one because a push then touches few
 // levels, and because the fan neighbours of a node lie in a few cache lines.
 type sums struct {
-	levels [][]amount // levels[0] are the amounts; the last level has at most fan nodes
-	head   int        // levels[0][head:] are live; nodes above may still hold dropped amounts
-	total  amount     // the sum of the live amounts
-	large  bool       // some sum may have saturated; else none did
+	levels [][]tokens.Count // levels[0] are the amounts; the last level has at most fan nodes
+	head   int              // levels[0][head:] are live; nodes above may still hold dropped amounts
+	total  tokens.Count     // the sum of the live amounts
+	large  bool             // some sum may have saturated; else none did
 }
 
 // fill takes amounts over as the only ones.
-func (s *sums) fill(amounts []amount) {
+func (s *sums) fill(amounts []tokens.Count) {
 	if len(amounts) > 0 {
 		s.rebuild(amounts)
 		s.total = s.sum(0, len(amounts))
@@ -90,40 +30,40 @@ func (s *sums) fill(amounts []amount) {
 }
 
 // live returns the amounts that were not dropped.
-func (s *sums) live() []amount {
+func (s *sums) live() []tokens.Count {
 	if len(s.levels) == 0 {
 		return nil
 	}
 	return s.levels[0][s.head:]
 }
 
-func (s *sums) push(a amount) {
+func (s *sums) push(c tokens.Count) {
 	if len(s.levels) == 0 {
-		s.levels = append(s.levels, make([]amount, 0, minRoom))
+		s.levels = append(s.levels, make([]tokens.Count, 0, minRoom))
 	}
 	if len(s.levels[0]) == cap(s.levels[0]) {
 		s.makeRoom()
 	}
 	i := len(s.levels[0])
-	s.levels[0] = append(s.levels[0], a)
-	s.large = s.large || !a.small() || i >= smallQueue
+	s.levels[0] = append(s.levels[0], c)
+	s.large = s.large || !c.Small() || i >= tokens.SmallSum
 	for k := 1; k < len(s.levels); k++ {
 		i >>= fanBits
 		level := s.levels[k]
 		switch {
 		case i == len(level):
-			s.levels[k] = append(level, a)
+			s.levels[k] = append(level, c)
 		case s.large:
-			level[i] = level[i].plus(a)
+			level[i] = level[i].Plus(c)
 		default:
-			level[i].input += a.input
-			level[i].output += a.output
+			level[i].Input += c.Input
+			level[i].Output += c.Output
 		}
 	}
 	if len(s.levels[len(s.levels)-1]) > fan {
 		s.raise()
 	}
-	s.total = s.total.plus(a)
+	s.total = s.total.Plus(c)
 }
 
 // raise adds levels until the topmost has at most fan nodes.
@@ -133,7 +73,7 @@ func (s *sums) raise() {
 		if len(below) <= fan {
 			return
 		}
-		s.levels = append(s.levels, make([]amount, 0, 2*(len(below)/fan+1)))
+		s.levels = append(s.levels, make([]tokens.Count, 0, 2*(len(below)/fan+1)))
 		s.recount(len(s.levels)-1, 0)
 	}
 }
@@ -143,16 +83,9 @@ func (s *sums) raise() {
 func (s *sums) recount(level, i int) {
 	nodes, below := s.levels[level][:i], s.levels[level-1]
 	for i <<= fanBits; i < len(below); i += fan {
-		nodes = append(nodes, sumOf(below[i:min(i+fan, len(below))]))
+		nodes = append(nodes, tokens.Sum(below[i:min(i+fan, len(below))]))
 	}
 	s.levels[level] = nodes
-}
-
-func sumOf(amounts []amount) (sum amount) {
-	for _, a := range amounts {
-		sum = sum.plus(a)
-	}
-	return sum
 }
 
 // makeRoom follows timedQueue.makeRoom, and builds the tree anew.
@@ -169,12 +102,12 @@ func (s *sums) resize(room int) {
 	s.rebuild(moved(s.levels[0][s.head:], room))
 }
 
-func (s *sums) rebuild(amounts []amount) {
+func (s *sums) rebuild(amounts []tokens.Count) {
 	s.levels = append(s.levels[:0], amounts)
 	s.head = 0
-	s.large = len(amounts) > smallQueue
+	s.large = len(amounts) > tokens.SmallSum
 	for _, a := range amounts {
-		s.large = s.large || !a.small()
+		s.large = s.large || !a.Small()
 	}
 	s.raise()
 }
@@ -191,10 +124,10 @@ func (s *sums) drop(n int) {
 	case live == 0:
 		*s = sums{}
 		return
-	case s.total.saturated(): // says nothing of the rest
+	case s.total.Saturated(): // says nothing of the rest
 		s.total = s.sum(s.head, len(s.levels[0]))
 	default:
-		s.total = s.total.replace(gone, amount{})
+		s.total = s.total.Replace(gone, tokens.Count{})
 	}
 	if c := cap(s.levels[0]); c > 1024 && live < c/8 {
 		s.resize(2 * live)
@@ -202,33 +135,33 @@ func (s *sums) drop(n int) {
 }
 
 // set replaces the i-th oldest amount in O(log n).
-func (s *sums) set(i int, a amount) {
+func (s *sums) set(i int, c tokens.Count) {
 	at := s.head + i
 	was := s.levels[0][at]
-	s.levels[0][at] = a
-	s.large = s.large || !a.small()
+	s.levels[0][at] = c
+	s.large = s.large || !c.Small()
 	for k := 1; k < len(s.levels); k++ {
 		at >>= fanBits
 		node := &s.levels[k][at]
 		switch {
 		case !s.large:
-			node.input += a.input - was.input
-			node.output += a.output - was.output
-		case node.saturated():
+			node.Input += c.Input - was.Input
+			node.Output += c.Output - was.Output
+		case node.Saturated():
 			below := s.levels[k-1]
-			*node = sumOf(below[at<<fanBits : min((at+1)<<fanBits, len(below))])
+			*node = tokens.Sum(below[at<<fanBits : min((at+1)<<fanBits, len(below))])
 		default:
-			*node = node.replace(was, a)
+			*node = node.Replace(was, c)
 		}
 	}
-	s.retotal(was, a)
+	s.retotal(was, c)
 }
 
-func (s *sums) retotal(was, is amount) {
-	if s.total.saturated() {
+func (s *sums) retotal(was, is tokens.Count) {
+	if s.total.Saturated() {
 		s.total = s.sum(s.head, len(s.levels[0]))
 	} else {
-		s.total = s.total.replace(was, is)
+		s.total = s.total.Replace(was, is)
 	}
 }
 
@@ -239,16 +172,16 @@ func (s *sums) remove(i int) {
 	was := amounts[at]
 	s.levels[0] = append(amounts[:at], amounts[at+1:]...)
 	s.recountFrom(at)
-	s.retotal(was, amount{})
+	s.retotal(was, tokens.Count{})
 }
 
 // insert puts an amount before the i-th oldest, at the cost of those behind it.
-func (s *sums) insert(i int, a amount) {
-	s.push(a)
+func (s *sums) insert(i int, c tokens.Count) {
+	s.push(c)
 	at := s.head + i
 	amounts := s.levels[0]
 	copy(amounts[at+1:], amounts[at:])
-	amounts[at] = a
+	amounts[at] = c
 	s.recountFrom(at)
 }
 
@@ -260,17 +193,17 @@ func (s *sums) recountFrom(at int) {
 }
 
 // sum adds up the amounts at positions i to j, j excluded.
-func (s *sums) sum(i, j int) (total amount) {
+func (s *sums) sum(i, j int) (total tokens.Count) {
 	for k := 0; ; k++ {
 		level := s.levels[k]
 		if k == len(s.levels)-1 {
-			return total.plus(sumOf(level[i:max(i, j)]))
+			return total.Plus(tokens.Sum(level[i:max(i, j)]))
 		}
 		for ; i < j && i%fan != 0; i++ {
-			total = total.plus(level[i])
+			total = total.Plus(level[i])
 		}
 		for ; i < j && j%fan != 0; j-- {
-			total = total.plus(level[j-1])
+			total = total.Plus(level[j-1])
 		}
 		if i >= j {
 			return total
@@ -283,8 +216,8 @@ func (s *sums) sum(i, j int) (total amount) {
 // lastOver returns which live amount, 0 being the oldest, is the last that must
 // leave before those behind it sum to at most budget in the given share; -1 when
 // the live amounts do already. budget must not be negative.
-func (s *sums) lastOver(of share, budget int) int {
-	if s.total.of(of) <= budget {
+func (s *sums) lastOver(of tokens.Kind, budget int) int {
+	if s.total.Of(of) <= budget {
 		return -1
 	}
 	// Down from the top, at every level from the newest node towards the oldest:
@@ -296,17 +229,17 @@ func (s *sums) lastOver(of share, budget int) int {
 		level := s.levels[k]
 		i = min((i+1)<<fanBits, len(level)) - 1
 		switch of { // outside of the loops, which are what a denial takes
-		case inputTokens:
-			for ; level[i].input <= budget; i-- {
-				budget -= level[i].input
+		case tokens.Input:
+			for ; level[i].Input <= budget; i-- {
+				budget -= level[i].Input
 			}
-		case outputTokens:
-			for ; level[i].output <= budget; i-- {
-				budget -= level[i].output
+		case tokens.Output:
+			for ; level[i].Output <= budget; i-- {
+				budget -= level[i].Output
 			}
 		default:
 			for left := uint64(budget); ; i-- { // which holds the sum of any two ints
-				n := uint64(level[i].input) + uint64(level[i].output)
+				n := uint64(level[i].Input) + uint64(level[i].Output)
 				if n > left {
 					budget = int(left)
 					break

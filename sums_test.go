@@ -5,31 +5,33 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // naiveSums is the same as sums, counted out.
-type naiveSums []amount
+type naiveSums []tokens.Count
 
-func (n naiveSums) sum() amount { return sumOf(n) }
+func (n naiveSums) sum() tokens.Count { return tokens.Sum(n) }
 
-func (n naiveSums) lastOver(of share, budget int) int {
+func (n naiveSums) lastOver(of tokens.Kind, budget int) int {
 	for i := len(n) - 1; i >= 0; i-- {
-		if n[i:].sum().of(of) > budget {
+		if n[i:].sum().Of(of) > budget {
 			return i
 		}
 	}
 	return -1
 }
 
-func randomAmount(random *rand.Rand, huge bool) amount {
-	a := amount{random.IntN(50), random.IntN(50)}
+func randomAmount(random *rand.Rand, huge bool) tokens.Count {
+	a := tokens.Count{Input: random.IntN(50), Output: random.IntN(50)}
 	switch {
 	case random.IntN(4) == 0:
-		a = amount{}
+		a = tokens.Count{}
 	case huge && random.IntN(40) == 0:
-		a.output = math.MaxInt - random.IntN(100)
+		a.Output = math.MaxInt - random.IntN(100)
 	case huge && random.IntN(40) == 0:
-		a.input = math.MaxInt/2 + random.IntN(100)
+		a.Input = math.MaxInt/2 + random.IntN(100)
 	}
 	return a
 }
@@ -68,8 +70,8 @@ func TestSumsAgreeWithCountingOut(t *testing.T) {
 				t.Fatalf("seed %d: total %d, want %d of %d amounts", seed, s.total, naive.sum(), len(naive))
 			}
 			if len(naive) > 0 && random.IntN(20) == 0 {
-				of := share(random.IntN(3))
-				budget := random.IntN(addSaturated(naive.sum().of(of), 1))
+				of := tokens.Kind(random.IntN(3))
+				budget := random.IntN(tokens.AddSaturated(naive.sum().Of(of), 1))
 				if got, want := s.lastOver(of, budget), naive.lastOver(of, budget); got != want {
 					t.Fatalf("seed %d: lastOver(%d, %d) = %d, want %d of %d amounts", seed, of, budget, got, want, len(naive))
 				}
@@ -84,30 +86,30 @@ func TestSumsAgreeWithCountingOut(t *testing.T) {
 }
 
 func TestSumsLastOverAtTheEdges(t *testing.T) {
-	out := func(counts ...int) (amounts []amount) {
+	out := func(counts ...int) (amounts []tokens.Count) {
 		for _, c := range counts {
-			amounts = append(amounts, amount{output: c})
+			amounts = append(amounts, tokens.Count{Output: c})
 		}
 		return amounts
 	}
 	tests := []struct {
 		name    string
-		amounts []amount
-		of      share
+		amounts []tokens.Count
+		of      tokens.Kind
 		budget  int
 		want    int
 	}{
-		{"all fit", out(1, 2, 3), allTokens, 6, -1},
-		{"one too many", out(1, 2, 3), allTokens, 5, 0},
-		{"only the newest too large", out(1, 2, 3), allTokens, 2, 2},
-		{"nothing may stay", out(1, 0, 0), allTokens, 0, 0},
-		{"zeros never leave", out(0, 0, 0), allTokens, 0, -1},
-		{"saturated", out(math.MaxInt, math.MaxInt, 1), allTokens, math.MaxInt - 1, 1},
-		{"saturated to the full", out(math.MaxInt, math.MaxInt), allTokens, math.MaxInt, -1},
-		{"saturated only together", []amount{{math.MaxInt, 1}, {0, 1}}, allTokens, math.MaxInt - 1, 0},
-		{"the other share", []amount{{9, 1}, {9, 2}}, outputTokens, 2, 0},
-		{"one share of two", []amount{{9, 1}, {5, 2}}, inputTokens, 5, 0},
-		{"the other share is saturated", []amount{{math.MaxInt, 1}, {math.MaxInt, 2}}, outputTokens, 2, 0},
+		{"all fit", out(1, 2, 3), tokens.All, 6, -1},
+		{"one too many", out(1, 2, 3), tokens.All, 5, 0},
+		{"only the newest too large", out(1, 2, 3), tokens.All, 2, 2},
+		{"nothing may stay", out(1, 0, 0), tokens.All, 0, 0},
+		{"zeros never leave", out(0, 0, 0), tokens.All, 0, -1},
+		{"saturated", out(math.MaxInt, math.MaxInt, 1), tokens.All, math.MaxInt - 1, 1},
+		{"saturated to the full", out(math.MaxInt, math.MaxInt), tokens.All, math.MaxInt, -1},
+		{"saturated only together", []tokens.Count{{Input: math.MaxInt, Output: 1}, {Input: 0, Output: 1}}, tokens.All, math.MaxInt - 1, 0},
+		{"the other kind", []tokens.Count{{Input: 9, Output: 1}, {Input: 9, Output: 2}}, tokens.Output, 2, 0},
+		{"one kind of two", []tokens.Count{{Input: 9, Output: 1}, {Input: 5, Output: 2}}, tokens.Input, 5, 0},
+		{"the other kind is saturated", []tokens.Count{{Input: math.MaxInt, Output: 1}, {Input: math.MaxInt, Output: 2}}, tokens.Output, 2, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -140,11 +142,11 @@ func TestSumsOfManyAmounts(t *testing.T) {
 		naive[i] = a
 	}
 	for range 300 {
-		of := share(random.IntN(3))
-		budget := random.IntN(naive.sum().of(of))
+		of := tokens.Kind(random.IntN(3))
+		budget := random.IntN(naive.sum().Of(of))
 		want, left := len(naive)-1, budget
-		for naive[want].of(of) <= left {
-			left -= naive[want].of(of)
+		for naive[want].Of(of) <= left {
+			left -= naive[want].Of(of)
 			want--
 		}
 		if got := s.lastOver(of, budget); got != want {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
@@ -65,10 +67,10 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 	if rl.concludeLocked(w, b) {
 		return
 	}
-	for i := range b.demands {
-		if g := b.demands[i].reading.gate; g != nil && rl.maxQueue > 0 && g.line.Len() >= rl.maxQueue {
+	for i := range b.costs {
+		if g := b.costs[i].reading.gate; g != nil && rl.maxQueue > 0 && g.line.Len() >= rl.maxQueue {
 			b.queue()
-			b.Model = b.demands[i].model
+			b.Model = b.costs[i].model
 			rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
 			return
 		}
@@ -86,8 +88,8 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 
 // queueLocked puts a waiter at the end of all its lines.
 func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
-	for i := range b.demands {
-		g := rl.gateLocked(b.demands[i].name)
+	for i := range b.costs {
+		g := rl.gateLocked(b.costs[i].name)
 		w.places = append(w.places, place{g, g.line.PushBack(w)})
 		rl.waiting++
 	}
@@ -184,7 +186,7 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 	if w.over {
 		for _, r := range w.reservations {
 			if r.gate != nil {
-				rl.settleLocked(r, amount{}, true)
+				rl.settleLocked(r, tokens.Count{}, true)
 			}
 		}
 		return
@@ -352,6 +354,6 @@ func (rl *RateLimiter) renameLocked() {
 		rl.standDownLocked(w)
 	}
 	for _, w := range waiters {
-		rl.queueLocked(w, rl.demandsRLocked(w.requests))
+		rl.queueLocked(w, rl.costsRLocked(w.requests))
 	}
 }

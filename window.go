@@ -4,6 +4,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const (
@@ -66,9 +68,9 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 		e.Input = min(max(e.Input, 0), e.Count)
 		return instantOf(&e.Time)
 	})
-	amounts := make([]amount, len(w.tokens.vals), cap(w.tokens.vals))
+	amounts := make([]tokens.Count, len(w.tokens.vals), cap(w.tokens.vals))
 	for i, e := range w.tokens.vals {
-		amounts[i] = e.amount()
+		amounts[i] = e.tokens()
 	}
 	w.amounts.fill(amounts)
 	w.setZone(zone)
@@ -78,7 +80,9 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 	return w
 }
 
-func (e *TokenEntry) amount() amount { return amount{e.Input, e.Count - e.Input} }
+func (e *TokenEntry) tokens() tokens.Count {
+	return tokens.Count{Input: e.Input, Output: e.Count - e.Input}
+}
 
 // mirrors reports whether the window still belongs to stats as it is now. An
 // entry that a program took over from another limiter has a window of that one.
@@ -121,42 +125,42 @@ func (w *window) prune(instant, span int64) {
 }
 
 // charge adds one request and its tokens.
-func (w *window) charge(instant int64, now time.Time, a amount, span int64) {
-	a = a.held()
+func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64) {
+	c = c.Clamp()
 	w.requests.push(instant, now)
-	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
-	w.amounts.push(a)
+	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.amounts.push(c)
 	if w.pace != nil {
 		w.pace.pushRequest(instant)
-		w.pace.pushTokens(instant, a)
+		w.pace.pushTokens(instant, c)
 	}
 	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
-	w.chargeDay(now, 1, a.total())
+	w.chargeDay(now, 1, c.Total())
 }
 
 // chargeTokens adds tokens without a request.
-func (w *window) chargeTokens(instant int64, now time.Time, a amount) {
-	a = a.held()
-	w.tokens.push(instant, TokenEntry{Time: now, Count: a.total(), Input: a.input})
-	w.amounts.push(a)
+func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
+	c = c.Clamp()
+	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.amounts.push(c)
 	if w.pace != nil {
-		w.pace.pushTokens(instant, a)
+		w.pace.pushTokens(instant, c)
 	}
 	w.usedAt = instant
 	w.mirror(w.home.span())
 }
 
 // setTokens changes the i-th oldest tokens, which are those of a reservation.
-func (w *window) setTokens(i int, r *Reservation, a amount) {
-	a = a.held()
-	w.amounts.set(i, a)
+func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
+	c = c.Clamp()
+	w.amounts.set(i, c)
 	if w.pace != nil && !r.isPaid(w.pace) {
-		w.pace.setTokens(i, w.tokens.when(i), a)
+		w.pace.setTokens(i, w.tokens.when(i), c)
 	}
 	e := w.tokens.vals[w.tokens.head+i]
-	w.tokens.set(i, TokenEntry{Time: e.Time, Count: a.total(), Input: a.input})
+	w.tokens.set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
 	w.stats.Tokens = w.tokens.live()
 }
 
@@ -193,7 +197,7 @@ func (w *window) removeCharge(request, token int) {
 // insertCharge puts a request, if there is one, and tokens where they belong by their
 // instant, and returns which they then are; -1 for none. r is the reservation that they
 // are of, if there is one.
-func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, a amount) (request, token int) {
+func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, c tokens.Count) (request, token int) {
 	request = -1
 	paid := w.pace != nil && r.isPaid(w.pace)
 	if requests > 0 {
@@ -202,10 +206,10 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 			w.pace.insertRequest(request, instant, paid)
 		}
 	}
-	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: a.total(), Input: a.input})
-	w.amounts.insert(token, a)
+	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
+	w.amounts.insert(token, c)
 	if w.pace != nil {
-		w.pace.insertTokens(token, instant, a, paid)
+		w.pace.insertTokens(token, instant, c, paid)
 	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
@@ -221,12 +225,12 @@ func (w *window) owe(instant int64) {
 }
 
 // chargeDay adds requests and tokens to the day, or begins one.
-func (w *window) chargeDay(now time.Time, requests, tokens int) {
+func (w *window) chargeDay(now time.Time, requests, used int) {
 	if w.dayCount() == 0 && w.dayTokens() == 0 {
 		w.days++
 		w.startDay(now)
 	}
-	w.setDay(addSaturated(w.dayCount(), requests), addSaturated(w.dayTokens(), tokens))
+	w.setDay(tokens.AddSaturated(w.dayCount(), requests), tokens.AddSaturated(w.dayTokens(), used))
 }
 
 func (w *window) setDay(requests, tokens int) {

@@ -1,0 +1,84 @@
+// Package tokens counts the tokens of calls: input and output apart, because a quota may limit
+// them apart, and never beyond the largest int. The limiter, its windows and the sums over them
+// (internal/ring) use it.
+package tokens
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Count is a number of tokens, input and output apart. Neither is negative, except in an estimate
+// that nobody has validated. The zero value is no tokens. All sums of counts saturate at the largest
+// int. It is a plain value: copies may be used concurrently.
+type Count struct{ Input, Output int }
+
+// AddSaturated adds two numbers that are not negative; a sum beyond the largest int is the largest
+// int.
+func AddSaturated(a, b int) int {
+	if a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
+}
+
+// Plus returns the sum of c and d.
+func (c Count) Plus(d Count) Count {
+	return Count{AddSaturated(c.Input, d.Input), AddSaturated(c.Output, d.Output)}
+}
+
+// Clamp returns c with so much less output that the total does not saturate.
+func (c Count) Clamp() Count { return Count{c.Input, min(c.Output, math.MaxInt-c.Input)} }
+
+// Over returns by how much c exceeds d, input and output apart.
+func (c Count) Over(d Count) Count {
+	return Count{max(c.Input-d.Input, 0), max(c.Output-d.Output, 0)}
+}
+
+// Total returns input and output together.
+func (c Count) Total() int { return AddSaturated(c.Input, c.Output) }
+
+// SmallSum is how many small counts can be added up without saturation.
+const SmallSum = 1 << 22
+
+const smallBits = bits.UintSize - 24 // of input and of output, each
+
+// Small reports whether any sum of SmallSum counts as small as c stays exact.
+func (c Count) Small() bool { return (c.Input|c.Output)>>smallBits == 0 }
+
+// Saturated reports whether c may stand for more than it says.
+func (c Count) Saturated() bool { return c.Input == math.MaxInt || c.Output == math.MaxInt }
+
+// Replace returns the sum c after one of its parts changed. c must not be saturated.
+func (c Count) Replace(was, is Count) Count {
+	return Count{AddSaturated(c.Input-was.Input, is.Input), AddSaturated(c.Output-was.Output, is.Output)}
+}
+
+// Sum adds counts up.
+func Sum(counts []Count) (sum Count) {
+	for _, c := range counts {
+		sum = sum.Plus(c)
+	}
+	return sum
+}
+
+// Kind says which tokens of a Count a limit counts. The zero value is All.
+type Kind int
+
+// The kinds of tokens.
+const (
+	All    Kind = iota // input and output together
+	Input              // of the prompt
+	Output             // of the answer
+)
+
+// Of returns the tokens of a kind.
+func (c Count) Of(k Kind) int {
+	switch k {
+	case Input:
+		return c.Input
+	case Output:
+		return c.Output
+	}
+	return c.Total()
+}

@@ -1,0 +1,80 @@
+package tokens_test
+
+import (
+	"math"
+	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+const most = math.MaxInt
+
+func count(input, output int) tokens.Count { return tokens.Count{Input: input, Output: output} }
+
+func TestCountArithmetic(t *testing.T) {
+	tests := []struct {
+		name      string
+		got, want tokens.Count
+	}{
+		{"plus", count(1, 2).Plus(count(3, 4)), count(4, 6)},
+		{"plus saturates each", count(most, 2).Plus(count(1, most-2)), count(most, most)},
+		{"clamp leaves what fits", count(5, most-5).Clamp(), count(5, most-5)},
+		{"clamp takes from the output", count(5, most).Clamp(), count(5, most-5)},
+		{"over is never negative", count(5, 1).Over(count(3, 4)), count(2, 0)},
+		{"replace", count(10, 20).Replace(count(4, 4), count(1, 9)), count(7, 25)},
+		{"replace saturates", count(10, 20).Replace(count(4, 4), count(most, 0)), count(most, 16)},
+		{"sum", tokens.Sum([]tokens.Count{count(1, 2), count(3, 4), {}}), count(4, 6)},
+		{"sum of none", tokens.Sum(nil), tokens.Count{}},
+	}
+	for _, tt := range tests {
+		if tt.got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestCountOfEachKind(t *testing.T) {
+	tests := []struct {
+		count              tokens.Count
+		all, input, output int
+	}{
+		{tokens.Count{}, 0, 0, 0},
+		{count(3, 4), 7, 3, 4},
+		{count(most, 1), most, most, 1},
+		{count(most-1, 1), most, most - 1, 1},
+	}
+	for _, tt := range tests {
+		c := tt.count
+		if c.Of(tokens.All) != tt.all || c.Total() != tt.all || c.Of(tokens.Input) != tt.input || c.Of(tokens.Output) != tt.output {
+			t.Errorf("%+v: all %d, input %d, output %d; want %d, %d, %d", c,
+				c.Of(tokens.All), c.Of(tokens.Input), c.Of(tokens.Output), tt.all, tt.input, tt.output)
+		}
+	}
+}
+
+// Sums of small counts are exact: SmallSum of the largest small ones do not saturate.
+func TestSmallCountsSumUpExactly(t *testing.T) {
+	largest := 1
+	for c := count(2*largest-1, 0); c.Small(); c = count(2*largest-1, 0) {
+		largest *= 2
+	}
+	largest-- // as a part, the largest small one
+	for _, c := range []tokens.Count{count(largest, 0), count(0, largest), count(largest, largest)} {
+		if !c.Small() {
+			t.Errorf("%+v is not small", c)
+		}
+	}
+	for _, c := range []tokens.Count{count(largest+1, 0), count(0, largest+1), count(most, most)} {
+		if c.Small() {
+			t.Errorf("%+v is small", c)
+		}
+	}
+	if largest > most/2/tokens.SmallSum {
+		t.Errorf("%d counts of %d each way saturate", tokens.SmallSum, largest)
+	}
+	for c, want := range map[tokens.Count]bool{count(most, 0): true, count(0, most): true, count(most-1, most-1): false} {
+		if c.Saturated() != want {
+			t.Errorf("Saturated of %+v is %t, want %t", c, !want, want)
+		}
+	}
+}
