@@ -115,7 +115,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 // windowLocked returns the window that an event of a model goes to.
 func (s *ledger) windowLocked(model string, instant int64) *window {
 	rl := s.rl
-	stats := rl.stateLocked(model, true, instant, rl.clock.at(instant))
+	stats := rl.mustStateLocked(model, instant, rl.clock.at(instant))
 	w := rl.windowLocked(model, stats, instant)
 	if w.gate == nil {
 		rl.gateLocked(model)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
@@ -184,11 +182,7 @@ func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leav
 
 func (rl *RateLimiter) leaveLocked(w *waiter) {
 	if w.over {
-		for _, r := range w.reservations {
-			if r.gate != nil {
-				rl.settleLocked(r, tokens.Count{}, true)
-			}
-		}
+		rl.cancelAllLocked(w.reservations)
 		return
 	}
 	places := w.places
