@@ -90,7 +90,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
 			s.quotas[e.model] = true
-			s.rl.quotaEra++
+			s.rl.followQuotasLocked()
 			s.requoted = true
 			s.wanted = true // slots may be limited now
 		}
@@ -300,6 +300,7 @@ func (s *ledger) adoptLocked(img *image) (moved bool) {
 	s.raiseDaysLocked(days, instant)
 	s.putBackLocked(own, moved)
 	s.restoreLocked(old, instant)
+	rl.followQuotasLocked() // the tables have names as they were written
 	s.adopting = nil
 	s.follows = img.facts[factFile]
 	s.seenAt = instant

@@ -295,15 +295,20 @@ func (rl *RateLimiter) serveAllLocked() {
 	}
 }
 
-// requoteLocked follows a change of quotas: names may stand for others now, days
-// may end at other times, and all lines are served. Who does not fit any more is
-// refused wherever in its line it stands.
-func (rl *RateLimiter) requoteLocked() {
+// followQuotasLocked follows a change of quotas in what is known of models: names may stand for
+// others now, and days may end at other times. Nobody is served by it.
+func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
 	rl.guests.fullUntil = 0
 	if rl.matchVersions {
 		rl.renameLocked()
 	}
+}
+
+// requoteLocked follows a change of quotas, and serves all lines. A waiter that does not fit any
+// more is refused wherever in its line it stands.
+func (rl *RateLimiter) requoteLocked() {
+	rl.followQuotasLocked()
 	if rl.waiting == 0 {
 		return
 	}
