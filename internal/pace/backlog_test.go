@@ -1,4 +1,4 @@
-package limit_test
+package pace_test
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/limit"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 )
 
 // ledger is a Backlog by definition: it keeps every charge ever made.
@@ -39,7 +39,7 @@ func TestBacklogIsWhatItsChargesMakeIt(t *testing.T) {
 }
 
 func playBacklog(t *testing.T, random *rand.Rand, steps int) {
-	var b limit.Backlog
+	var b pace.Backlog
 	l := ledger{empty: b.Empty()}
 	now := time.Duration(random.Int64N(1 << 40))
 	depth := time.Duration(1 + random.IntN(300))
@@ -91,7 +91,7 @@ func playBacklog(t *testing.T, random *rand.Rand, steps int) {
 }
 
 func TestBacklogPushDoesNotAllocate(t *testing.T) {
-	var b limit.Backlog
+	var b pace.Backlog
 	push := func() {
 		b.Push(b.Empty()+1, 1, time.Minute)
 		if b.Len() > 5000 {
@@ -115,7 +115,7 @@ func FuzzBacklog(f *testing.F) {
 
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
-		var log limit.Backlog
+		var log pace.Backlog
 		now := time.Duration(0)
 		for range n {
 			now += 10

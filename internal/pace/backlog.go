@@ -1,4 +1,4 @@
-package limit
+package pace
 
 import (
 	"slices"
@@ -8,8 +8,8 @@ import (
 // Backlog is the account of a leaky bucket whose charges may still change: what a call
 // costs is an estimate until it has ended, and when it counts may be learned later. A
 // charge that is corrected, moved or taken back leaves the bucket exactly as if it had
-// been made right in the first place. The other algorithms of this package forget a
-// charge as soon as it is made, and cannot do that.
+// been made right in the first place. The limiters of package limit forget a charge as
+// soon as it is made, and cannot do that.
 //
 // A charge is the time that it takes to drain. Instants are on any time line that the
 // caller keeps, as durations since its origin. Charges are known by their place in the
