@@ -4,8 +4,8 @@ import (
 	"math/bits"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // pacing is what of a quota spreads the calls inside the minute.
@@ -49,7 +49,7 @@ const bottomless = time.Duration(1 << 60)
 
 // lane is the bucket of one dimension.
 type lane struct {
-	limit.Backlog
+	backlog.Backlog
 	// carry is what rounding left of the last price, in nanoseconds divided by the
 	// limit. So the prices of charges that follow each other while the bucket is not
 	// empty sum up to the price of their sum, rounded up.

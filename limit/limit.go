@@ -35,8 +35,7 @@ package limit
 import "time"
 
 // Limiter decides whether n units may pass at an instant. All algorithms of this package
-// are Limiters, and safe for concurrent use; but for Keyed, whose methods take a key, and
-// Backlog, which decides nothing.
+// are Limiters, and safe for concurrent use; but for Keyed, whose methods take a key.
 //
 // TakeAt charges n units if all of them may pass at now, and nothing if not. With n = 0
 // it charges nothing and is OK: the rest of the Decision says how things stand. A

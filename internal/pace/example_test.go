@@ -1,15 +1,15 @@
-package limit_test
+package pace_test
 
 import (
 	"fmt"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/limit"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 )
 
 // Two calls were charged five seconds each. The first turns out to have cost one.
 func ExampleBacklog() {
-	var b limit.Backlog
+	var b pace.Backlog
 	b.Push(0, 5*time.Second, time.Minute)
 	b.Push(3*time.Second, 5*time.Second, time.Minute)
 	fmt.Println(b.Empty())

@@ -1,45 +1,49 @@
-package limit
+package pace
 
 import (
 	"slices"
 	"time"
 )
 
-// Backlog is the account of a leaky bucket whose charges may still change: what a call
-// costs is an estimate until it has ended, and when it counts may be learned later. A
-// charge that is corrected, moved or taken back leaves the bucket exactly as if it had
-// been made right in the first place. The other algorithms of this package forget a
-// charge as soon as it is made, and cannot do that.
+// Backlog is the account of a leaky bucket whose charges may still change: the cost of a
+// call is an estimate until the call has ended, and the instant at which it counts may be
+// learned later. A charge that is corrected, moved or taken back leaves the bucket exactly
+// as if it had been right from the start. The limiters of package limit forget a charge as
+// soon as it is made, and cannot do that.
 //
-// A charge is the time that it takes to drain. Instants are on any time line that the
-// caller keeps, as durations since its origin. Charges are known by their place in the
-// order of time, 0 being the oldest that was not dropped. Push costs constant time, Set
-// time logarithmic in the number of charges, Insert and Remove time in proportion to the
-// charges behind.
+// A charge is the time that it takes to drain. Instants are durations since the origin of
+// any time line that the caller keeps. A charge is known by its place in the order of
+// time, and 0 is the oldest that was not dropped. Push takes constant time, Set time
+// logarithmic in the number of charges, Insert and Remove time in proportion to the
+// charges behind the place.
 //
-// Places must be there, or the methods panic; that charges stay in the order of time is
-// up to the caller.
+// Set, Insert, Remove and Drop panic for a place that does not exist. The caller keeps the
+// charges in the order of time.
 //
-// The zero Backlog is empty, and has been for long. A Backlog is not safe for concurrent
-// use: it is a part to build limiters of, and decides nothing itself.
+// The zero Backlog is empty, and always was. A Backlog is not safe for concurrent use.
 type Backlog struct {
-	empty  time.Duration // when it will have drained
-	before time.Duration // the same without the charges that are live
+	empty  time.Duration // when the bucket will have drained
+	before time.Duration // the same without the live charges
 	begun  bool          // if not, both are the beginning of time
 
-	levels [][]drain // levels[0][head:] are the live charges; the others are whole runs of fan of the level below
+	// levels[0][head:] are the live charges. A node of any other level is a whole run of
+	// fan nodes of the level below.
+	levels [][]drain
 	head   int
 }
 
-// The charges of a run of a level are one of the next level.
+// fan is how many nodes of a level are one node of the next.
 const (
 	fanBits = 4
 	fan     = 1 << fanBits
 )
 
-// drain is what charges make of the instant at which the bucket would be empty without
-// them: x becomes x+add, but at least low and at most high. Functions of this form are
-// closed under composition.
+// keptCharges is for how many charges a Backlog keeps its memory however few are live.
+const keptCharges = 1024
+
+// drain is charges as a function of the instant x at which the bucket would be empty
+// without them: x becomes x+add, but at least low and at most high. Functions of this form
+// are closed under composition.
 type drain struct{ add, low, high time.Duration }
 
 // then returns d followed by e.
@@ -52,8 +56,8 @@ func (d drain) of(x time.Duration) time.Duration { return min(max(x+d.add, d.low
 // beginning is before all instants, with room for sums.
 const beginning = time.Duration(-1 << 62)
 
-// Empty is the instant at which everything charged will have drained. It lies before
-// any other where nothing ever was.
+// Empty returns the instant at which everything charged will have drained. That of a
+// Backlog without any charge lies before all other instants.
 func (b *Backlog) Empty() time.Duration {
 	if !b.begun {
 		return beginning
@@ -61,7 +65,7 @@ func (b *Backlog) Empty() time.Duration {
 	return b.empty
 }
 
-// Len is the number of charges that can be changed.
+// Len returns the number of charges that can be changed.
 func (b *Backlog) Len() int {
 	if len(b.levels) == 0 {
 		return 0
@@ -69,8 +73,7 @@ func (b *Backlog) Len() int {
 	return len(b.levels[0]) - b.head
 }
 
-// Reset forgets all charges. The bucket is as full as it is if it will have drained at
-// empty.
+// Reset forgets all charges, and makes the bucket one that will have drained at empty.
 func (b *Backlog) Reset(empty time.Duration) {
 	*b = Backlog{empty: empty, before: empty, begun: true, levels: b.levels}
 	for k := range b.levels {
@@ -85,16 +88,16 @@ func charge(at, cost, depth time.Duration) drain {
 	return drain{cost, at + cost, at + depth}
 }
 
-// Push adds a charge that is not earlier than the others. The bucket is at most depth
-// deep: what goes beyond that runs over and is forgotten. A cost below zero counts as
-// none.
+// Push adds a charge that is not earlier than the others. The bucket takes at most depth
+// to drain: the rest of a charge runs over and is forgotten. A cost below zero counts as
+// zero.
 func (b *Backlog) Push(at, cost, depth time.Duration) {
 	b.begin()
 	d := charge(at, cost, depth)
 	b.empty = d.of(b.empty)
 	b.levels[0] = append(b.levels[0], d)
 	if n := len(b.levels[0]); n%fan == 0 {
-		b.grow(n>>fanBits - 1)
+		b.grow(n >> fanBits)
 	}
 }
 
@@ -103,11 +106,11 @@ func (b *Backlog) begin() {
 		b.begun, b.empty, b.before = true, beginning, beginning
 	}
 	if len(b.levels) == 0 {
-		b.levels = make([][]drain, 1)
+		b.levels = [][]drain{nil}
 	}
 }
 
-// Set makes the i-th charge another one, of the same place in the order.
+// Set replaces the i-th charge by one of the same place in the order.
 func (b *Backlog) Set(i int, at, cost, depth time.Duration) {
 	i += b.head
 	b.levels[0][i] = charge(at, cost, depth)
@@ -135,15 +138,14 @@ func (b *Backlog) Remove(i int) {
 	b.recount()
 }
 
-// Before makes a charge that comes before all that can be changed, and cannot be changed
-// itself.
+// Before adds a charge before all that can be changed. It cannot be changed itself.
 func (b *Backlog) Before(at, cost, depth time.Duration) {
 	b.begin()
 	b.before = charge(at, cost, depth).of(b.before)
 	b.recount()
 }
 
-// Drop makes the n oldest charges final: they count, and cannot be changed any more.
+// Drop makes the n oldest charges final: they still count, and cannot be changed.
 func (b *Backlog) Drop(n int) {
 	if n == 0 {
 		return
@@ -154,7 +156,7 @@ func (b *Backlog) Drop(n int) {
 	b.head += n
 	if live := b.Len(); b.head > live {
 		b.levels[0] = slices.Delete(b.levels[0], 0, b.head)
-		if c := cap(b.levels[0]); c > 1024 && live < c/8 {
+		if c := cap(b.levels[0]); c > keptCharges && live < c/8 {
 			b.levels[0] = slices.Clone(b.levels[0])
 		}
 		b.head = 0
@@ -162,7 +164,7 @@ func (b *Backlog) Drop(n int) {
 	}
 }
 
-// grow makes the runs of all levels anew, from the given one of level 1 on.
+// grow makes the nodes of all levels anew, from the given one of level 1 on.
 func (b *Backlog) grow(from int) {
 	for k := 1; ; k++ {
 		whole := len(b.levels[k-1]) >> fanBits
@@ -181,7 +183,7 @@ func (b *Backlog) grow(from int) {
 	}
 }
 
-// run is the i-th node of a level, of those below it.
+// run returns the i-th node of level k, made of the nodes below it.
 func (b *Backlog) run(k, i int) drain {
 	below := b.levels[k-1][i<<fanBits : (i+1)<<fanBits]
 	d := below[0]
@@ -191,12 +193,12 @@ func (b *Backlog) run(k, i int) drain {
 	return d
 }
 
-// recount works out the instant of being empty from all charges.
+// recount computes empty from all charges.
 func (b *Backlog) recount() {
 	b.empty = b.after(b.before, 0, b.head, len(b.levels[0]))
 }
 
-// after is x after the nodes i to j of a level, j excluded.
+// after returns x after the nodes i to j of level k, j excluded.
 func (b *Backlog) after(x time.Duration, k, i, j int) time.Duration {
 	level := b.levels[k]
 	if k+1 < len(b.levels) {

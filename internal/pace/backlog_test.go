@@ -1,14 +1,20 @@
-package limit_test
+package pace
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/limit"
 )
+
+// Equivalent mutants of backlog.go:
+//   - Drop that compacts at every call, or at head == live: takes longer, with the same result
+//     (BenchmarkBacklog/push shows it).
+//   - keptCharges and the eighth in Drop off by one: thresholds of memory, not of meaning.
+//   - keptCharges in Drop met exactly: append gives a capacity of 1,024, but giving that back
+//     is no different from keeping it.
 
 // ledger is a Backlog by definition: it keeps every charge ever made.
 type ledger struct {
@@ -39,7 +45,7 @@ func TestBacklogIsWhatItsChargesMakeIt(t *testing.T) {
 }
 
 func playBacklog(t *testing.T, random *rand.Rand, steps int) {
-	var b limit.Backlog
+	var b Backlog
 	l := ledger{empty: b.Empty()}
 	now := time.Duration(random.Int64N(1 << 40))
 	depth := time.Duration(1 + random.IntN(300))
@@ -91,7 +97,7 @@ func playBacklog(t *testing.T, random *rand.Rand, steps int) {
 }
 
 func TestBacklogPushDoesNotAllocate(t *testing.T) {
-	var b limit.Backlog
+	var b Backlog
 	push := func() {
 		b.Push(b.Empty()+1, 1, time.Minute)
 		if b.Len() > 5000 {
@@ -106,6 +112,63 @@ func TestBacklogPushDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// A cost near the largest Duration is cut to the depth before anything is summed.
+func TestBacklogCutsTheCostToTheDepth(t *testing.T) {
+	var b Backlog
+	for i := range time.Duration(100) {
+		b.Push(i, math.MaxInt64, time.Minute)
+		if got, want := b.Empty(), i+time.Minute; got != want {
+			t.Fatalf("after charge %d: empty at %d, want %d", i, got, want)
+		}
+	}
+	b.Set(50, 50, -1, time.Minute)
+	if got, want := b.Empty(), 99+time.Minute; got != want {
+		t.Errorf("after a correction: empty at %d, want %d", got, want)
+	}
+}
+
+// Memory follows the live charges: dropped ones make room, what a burst took is given
+// back, and a Backlog that fills and drains within keptCharges allocates nothing.
+func TestBacklogMemory(t *testing.T) {
+	var b Backlog
+	room := func() int {
+		n := 0
+		for _, level := range b.levels {
+			n += cap(level)
+		}
+		return n
+	}
+	fill := func(n int) {
+		for range n {
+			b.Push(b.Empty()+1, 1, time.Minute)
+		}
+	}
+
+	for range 100_000 {
+		fill(1)
+		b.Drop(b.Len() - min(b.Len(), 100))
+	}
+	if got := room(); got > keptCharges {
+		t.Errorf("100 charges have room for %d, want at most %d", got, keptCharges)
+	}
+	if got := len(b.levels); got > 3 {
+		t.Errorf("100 charges have %d levels, want at most 3", got)
+	}
+
+	fill(100_000)
+	b.Drop(b.Len())
+	if got := cap(b.levels[0]); got > keptCharges {
+		t.Errorf("after 100,000 charges there is room for %d, want at most %d", got, keptCharges)
+	}
+
+	b.Reset(0)
+	fill(keptCharges)
+	b.Drop(b.Len())
+	if n := testing.AllocsPerRun(100, func() { fill(100); b.Drop(100) }); n != 0 {
+		t.Errorf("%v allocations of a small Backlog that fills and drains", n)
+	}
+}
+
 func FuzzBacklog(f *testing.F) {
 	f.Add(uint64(1), 100)
 	f.Fuzz(func(t *testing.T, seed uint64, steps int) {
@@ -115,7 +178,7 @@ func FuzzBacklog(f *testing.F) {
 
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range []int{100, 10_000, 1_000_000} {
-		var log limit.Backlog
+		var log Backlog
 		now := time.Duration(0)
 		for range n {
 			now += 10
