@@ -37,6 +37,8 @@ var importRules = map[string][]string{
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
+	"internal/modelname":    {modulePath + "/internal/racetest"}, // in its tests
+	"internal/racetest":     {},
 }
 
 // Whoever imports a package links what it imports, so no package may import more
