@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // Config says how to make a RateLimiter. Its zero value is what New uses: YAML
@@ -157,11 +159,11 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rl.filePath = absolute(path)
+	rl.filePath = fsx.Absolute(path)
 	// A program that never calls Persist may run where it cannot write, so a
 	// folder that cannot be made is for Persist to report.
 	if os.MkdirAll(filepath.Dir(rl.filePath), 0o700) == nil {
-		sweepTemps(rl.filePath)
+		fsx.SweepTemps(rl.filePath)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -280,13 +282,4 @@ func defaultPath(backend string) (string, error) {
 		}
 	}
 	return "", errors.New("no home folder: set CORE_HOME, HOME or USERPROFILE, or Config.FilePath")
-}
-
-// absolute makes path independent of the working directory, which the program
-// may change later.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

@@ -18,21 +18,29 @@ const modulePath = "dappco.re/go/core/go-ratelimit"
 
 // requirements are the modules that this one may need itself.
 var requirements = []string{
-	"gopkg.in/yaml.v3", "modernc.org/sqlite", "golang.org/x/sys", "github.com/gofrs/flock",
+	"gopkg.in/yaml.v3", "modernc.org/sqlite", "golang.org/x/sys",
 }
 
-// importRules say what the packages in a folder may import, beside the standard
-// library and each other. A path that ends in /... is all that lies under it. A
-// folder without a rule may import all of this module.
+// importRules say what the packages in a folder may import, beside the standard library
+// and each other. A path that ends in /... is all that lies under it. A folder of internal
+// without a rule may import nothing of this module or of another; any other folder without
+// a rule may import all of this module.
 var importRules = map[string][]string{
 	".": {
-		modulePath + "/debounce", modulePath + "/limit",
-		modulePath + "/internal/tokens",
-		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...", "github.com/gofrs/flock",
+		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"debounce": {},
 	"limit":    {},
 	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
+
+	"internal/fakeprovider": {},
+	"internal/figure":       {modulePath + "/limit"},
+	"internal/fsx":          {"golang.org/x/sys/..."},
+	"internal/pace":         {},
+	"internal/tokens":       {},
+	"internal/modelname":    {modulePath + "/internal/racetest"}, // in its tests
+	"internal/racetest":     {},
 }
 
 // Whoever imports a package links what it imports, so no package may import more
@@ -103,9 +111,13 @@ func mayImport(folder, imported string) bool {
 	if !strings.Contains(first, ".") {
 		return first != "C" // the standard library is all that has no dot there
 	}
-	top, _, _ := strings.Cut(folder, "/")
+	top, rest, internal := strings.Cut(folder, "/")
+	if internal = internal && top == "internal"; internal {
+		name, _, _ := strings.Cut(rest, "/")
+		top = path.Join(top, name)
+	}
 	allowed, found := importRules[top]
-	if !found {
+	if !found && !internal {
 		allowed = []string{modulePath, modulePath + "/..."}
 	}
 	own := path.Join(modulePath, top)
@@ -164,7 +176,7 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 			"require (\n\tmodernc.org/sqlite v1.0.0 // a comment\n\texample.org/b v1.0.0\n\texample.org/c v1.0.0 // indirect\n)\n" +
 			"exclude (\n\texample.org/d v1.0.0\n)\nreplace example.org/e => ../e\n")},
 		"a.go": file("fmt", "net/http", "gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/unix",
-			"github.com/gofrs/flock", modulePath+"/debounce", modulePath+"/limit"),
+			modulePath+"/debounce", modulePath+"/limit", modulePath+"/internal/fsx"),
 		"a_test.go":                file("testing", modulePath, "example.org/assert"),
 		"b.go":                     file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
 		"limit/a.go":               file("time"),
@@ -175,6 +187,10 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"llmhttp/a.go":             file(modulePath, modulePath+"/limit"),
 		"llmhttp/a_test.go":        file("gopkg.in/yaml.v3"),
 		"examples/a/main.go":       file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
+		"internal/fsx/a.go":        file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
+		"internal/fsx/b.go":        file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
+		"internal/other/a.go":      file(modulePath + "/internal/other/inner"),
+		"internal/other/b.go":      file(modulePath+"/limit", "golang.org/x/sys/unix"),
 		"internal/bench/go.mod":    {},
 		"internal/bench/a_test.go": file("golang.org/x/time/rate"),
 		"limit/testdata/a.go":      file("example.org/a"),
@@ -191,6 +207,11 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"examples/a/main.go imports modernc.org/sqlite",
 		"go.mod requires example.org/a",
 		"go.mod requires example.org/b",
+		"internal/fsx/b.go imports " + modulePath,
+		"internal/fsx/b.go imports " + modulePath + "/limit",
+		"internal/fsx/b.go imports " + modulePath + "/internal/figure",
+		"internal/other/b.go imports " + modulePath + "/limit",
+		"internal/other/b.go imports golang.org/x/sys/unix",
 		"limit/b.go imports " + modulePath,
 		"limit/inner/a.go imports " + modulePath + "/debounce",
 		"llmhttp/a_test.go imports gopkg.in/yaml.v3",

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"maps"
 	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 )
 
 // mostLearned is the largest limit that is believed.
@@ -38,7 +40,7 @@ func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 // whether that is another. q is the one that it has; the zero quota if it has none.
 func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
 	next = q
-	if !isName(name) {
+	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
 	source := name

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"time"
 	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // ledger makes one quota of all limiters that share a database. The file holds what
@@ -37,8 +39,8 @@ type ledger struct {
 	machine  machineClock
 
 	turn chan struct{} // empty while somebody has the turn
-	lock *turnLock     // guarded by the turn
-	life *lifeLock
+	lock *fsx.FairLock // guarded by the turn
+	life *fsx.LifeLock
 	file *ledgerFile // nil when it is closed; changed only by who has the turn, and reading
 
 	reading sync.Mutex // one reader at a time; after the turn, before RateLimiter.mu
@@ -180,33 +182,33 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 }
 
 func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
-	if err := checkPath(path); err != nil {
+	if err := fsx.CheckPath(path); err != nil {
 		return err
 	}
-	if s.path, err = resolveTarget(absolute(path)); err != nil {
+	if s.path, err = fsx.Target(fsx.Absolute(path)); err != nil {
 		return err
 	}
 	folder := filepath.Dir(s.path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	if err := checkLocalFileSystem(folder); err != nil {
+	if err := fsx.CheckLocal(folder); err != nil {
 		return err
 	}
-	if s.lock, err = openTurnLock(s.path + ".lock"); err != nil {
+	if s.lock, err = fsx.OpenFairLock(s.path + ".lock"); err != nil {
 		return err
 	}
-	if err = s.lock.lock(busyFor); err != nil {
-		s.lock.close()
+	if err = s.lock.Lock(busyFor); err != nil {
+		s.lock.Close()
 		return fmt.Errorf("%s: %w", s.path, err)
 	}
 	defer func() {
 		if err != nil {
 			s.file.close()
-			s.lock.unlock()
-			s.lock.close()
+			s.lock.Unlock()
+			s.lock.Close()
 			if s.life != nil {
-				s.life.release()
+				s.life.Release()
 			}
 		}
 	}()
@@ -214,7 +216,7 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 		// The file was deleted, and those who know what was in it have not noticed yet.
 		s.asUsed = !s.options.freshStart
 	}
-	if s.life, err = holdLife(s.lifePath(s.id)); err != nil {
+	if s.life, err = fsx.HoldLife(s.lifePath(s.id)); err != nil {
 		return err
 	}
 	if err := s.openFile(busyFor); err != nil {
@@ -223,8 +225,8 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	if err := s.join(busyFor, func() { s.declareLocked(quotas) }); err != nil {
 		return explainFile(s.path, err)
 	}
-	s.buryUnknown()
-	if err := s.lock.unlock(); err != nil {
+	s.removeUnknownDead()
+	if err := s.lock.Unlock(); err != nil {
 		return err
 	}
 	s.turn <- struct{}{}
@@ -276,18 +278,18 @@ func (s *ledger) lives() (files, temps []string) {
 // othersLive reports whether there are limiters of the file.
 func (s *ledger) othersLive() bool {
 	files, _ := s.lives()
-	return slices.ContainsFunc(files, func(path string) bool { return lifeOf(path) == lifeAlive })
+	return slices.ContainsFunc(files, func(path string) bool { return fsx.LivenessOf(path) == fsx.Alive })
 }
 
-// buryUnknown removes the life files of the dead that the database does not know, or does
-// not know any more: of one that died while it opened it, or before it was replaced.
-func (s *ledger) buryUnknown() {
+// removeUnknownDead removes the life files of dead processes that the database does not
+// know: those that died while they opened it, or before it was replaced.
+func (s *ledger) removeUnknownDead() {
 	files, temps := s.lives()
 	for _, path := range files {
-		buryLife(path)
+		fsx.RemoveDead(path)
 	}
 	for _, path := range temps {
-		sweepTemp(path)
+		fsx.SweepTemp(path)
 	}
 }
 
@@ -315,7 +317,7 @@ func (s *ledger) step(ctx context.Context, work func()) error {
 	news, err := s.begin(ctx)
 	if err == nil {
 		worked, err = s.inFile(work, news)
-		if unlockErr := s.lock.unlock(); err == nil {
+		if unlockErr := s.lock.Unlock(); err == nil {
 			err = unlockErr
 		}
 	}
@@ -367,15 +369,15 @@ func (s *ledger) begin(ctx context.Context) (news bool, err error) {
 	s.rl.mu.RLock()
 	seen := s.seen
 	s.rl.mu.RUnlock()
-	news = !s.lock.stamped(seen)
-	if err = s.lock.inPlace(); err == nil {
+	news = !s.lock.HasMark(seen)
+	if err = s.lock.InPlace(); err == nil {
 		err = s.file.inPlace()
 	}
 	if err == nil {
 		err = s.file.begin(ctx, lockedFor)
 	}
 	if err != nil {
-		s.lock.unlock()
+		s.lock.Unlock()
 	}
 	return news, err
 }
@@ -388,11 +390,11 @@ func (s *ledger) lockTurn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.lock.lock(piece); !errors.Is(err, errLockTimeout) {
+		if err := s.lock.Lock(piece); !errors.Is(err, fsx.ErrLockTimeout) {
 			return err
 		}
 		if waited += piece; waited >= lockedFor {
-			return fmt.Errorf("waited %v for the turn of another process: %w", lockedFor, errLockTimeout)
+			return fmt.Errorf("waited %v for the turn of another process: %w", lockedFor, fsx.ErrLockTimeout)
 		}
 	}
 }
@@ -467,7 +469,7 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 func (s *ledger) store(b *ledgerBatch) error {
 	err := b.write(s)
 	if err == nil {
-		err = s.lock.stamp(b.last())
+		err = s.lock.SetMark(b.last())
 	}
 	if err != nil {
 		s.file.rollback()
@@ -659,7 +661,7 @@ func (s *ledger) catchUp() error {
 	seen, instant := s.seen, s.rl.clock.now()
 	long := s.trail.long(s, instant)
 	s.rl.mu.RUnlock()
-	if instant < s.checkAt && s.lock.stamped(seen) {
+	if instant < s.checkAt && s.lock.HasMark(seen) {
 		return nil
 	}
 	s.checkAt = instant + checkEvery
@@ -772,7 +774,7 @@ func (s *ledger) close() error {
 	err := s.file.close()
 	s.file = nil
 	s.reading.Unlock()
-	err = errors.Join(err, s.life.release(), s.lock.close())
+	err = errors.Join(err, s.life.Release(), s.lock.Close())
 	s.reporter.stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // maxForeignYAML is the largest state file, in bytes, that is read in a layout
@@ -39,7 +41,7 @@ func readYAMLFile(path string) (*snapshot, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
+		return nil, fsx.ErrNotRegular
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML
@@ -36,12 +38,12 @@ func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
 
 // replaceDatabase makes a snapshot the whole content of a database.
 func replaceDatabase(path string, s *snapshot) error {
-	_, err := os.Lstat(absolute(path))
+	_, err := os.Lstat(fsx.Absolute(path))
 	missing := errors.Is(err, fs.ErrNotExist)
 	err = fillDatabase(path, s)
 	if err != nil && missing && !isBusy(err) {
 		for _, suffix := range []string{"-wal", "-shm", ""} {
-			os.Remove(absolute(path) + suffix)
+			os.Remove(fsx.Absolute(path) + suffix)
 		}
 	}
 	return err

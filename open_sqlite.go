@@ -16,6 +16,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // busyFor is how long opening keeps trying while other processes hold the file.
@@ -25,10 +27,10 @@ const busyFor = 10 * time.Second
 // fill writes, if anything, is stored together with the tables and columns that
 // were missing, or nothing is.
 func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
-	if err := checkPath(path); err != nil {
+	if err := fsx.CheckPath(path); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	path, err := prepareFile(absolute(path))
+	path, err := prepareFile(fsx.Absolute(path))
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -49,13 +51,6 @@ func openSQLite(path string, fill func(*sql.Tx) error) (*sqliteStore, error) {
 	}
 }
 
-func checkPath(path string) error {
-	if path == "" || strings.ContainsRune(path, 0) {
-		return fmt.Errorf("path is %q", path)
-	}
-	return nil
-}
-
 // creating makes creating a file and closing it again one step for the whole
 // process. Closing any descriptor of a database drops the locks that SQLite
 // holds on it in this process.
@@ -67,7 +62,7 @@ var creating sync.Mutex
 func prepareFile(path string) (target string, err error) {
 	creating.Lock()
 	defer creating.Unlock()
-	if target, err = resolveTarget(path); err != nil {
+	if target, err = fsx.Target(path); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/pace"
+	backlog "dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 

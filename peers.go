@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 const (
@@ -135,11 +137,11 @@ func (s *ledger) lookAfterPeers() (found bool) {
 	var gone, silent []int64
 	leases, known := s.leases()
 	for _, id := range ids {
-		switch life := lifeOf(s.lifePath(id)); {
-		case life == lifeDead:
+		switch life := fsx.LivenessOf(s.lifePath(id)); {
+		case life == fsx.Dead:
 			gone = append(gone, id)
 		case !known || leases[id]:
-		case life == lifeUnknown:
+		case life == fsx.Unknown:
 			gone = append(gone, id)
 		default:
 			silent = append(silent, id) // stopped, say; its calls may be under way
@@ -165,7 +167,7 @@ func (s *ledger) lookAfterPeers() (found bool) {
 		s.rl.serveAllLocked()
 	})
 	for _, id := range gone {
-		buryLife(s.lifePath(id))
+		fsx.RemoveDead(s.lifePath(id))
 	}
 	return found || len(gone) > 0
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // persistYAML writes the state file. ioMu must be held.
@@ -19,7 +21,11 @@ func (rl *RateLimiter) persistYAML() error {
 	}
 	s, done := rl.snapshot()
 	defer done()
-	err := replaceFile(rl.filePath, rl.suspect, func(w io.Writer) error {
+	replace := fsx.Replace
+	if rl.suspect {
+		replace = fsx.ReplaceKeepingOld
+	}
+	err := replace(rl.filePath, func(w io.Writer) error {
 		return writeYAML(w, s, time.Now())
 	})
 	if err == nil {

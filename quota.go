@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
@@ -246,7 +248,7 @@ func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 // matchRLocked returns the alias or the name of a quota that a model stands for,
 // and the model itself where there is none.
 func (rl *RateLimiter) matchRLocked(model string) (name string, ok bool) {
-	name, ok = matchName(model, func(name string) bool {
+	name, ok = modelname.Match(model, func(name string) bool {
 		if _, ok := rl.aliases[name]; ok {
 			return true
 		}
@@ -264,7 +266,7 @@ func (rl *RateLimiter) matchRLocked(model string) (name string, ok bool) {
 
 // matchQuotaRLocked resolves what an alias stands for, which is no alias.
 func (rl *RateLimiter) matchQuotaRLocked(model string) string {
-	name, ok := matchName(model, func(name string) bool {
+	name, ok := modelname.Match(model, func(name string) bool {
 		_, ok := rl.Quotas[name]
 		return ok && name != everyModel
 	})

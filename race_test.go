@@ -1,7 +1,6 @@
-//go:build race
-
 package ratelimit
 
-// RaceFactor divides the size of tests that compute much: the race detector makes them
-// ten times as slow, and another run goes without it.
-const RaceFactor = 5
+import "dappco.re/go/core/go-ratelimit/internal/racetest"
+
+// RaceFactor divides the size of tests that compute much, with the race detector.
+const RaceFactor = racetest.Factor

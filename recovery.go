@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 const (
@@ -108,15 +110,15 @@ func (s *ledger) recover(most time.Duration) error {
 
 // rejoin opens what has to be opened again, and brings memory and file together.
 func (s *ledger) rejoin(most time.Duration) error {
-	if err := s.lock.inPlace(); err != nil {
+	if err := s.lock.InPlace(); err != nil {
 		if err := s.relock(); err != nil {
 			return err
 		}
 	}
-	if err := s.lock.lock(most); err != nil {
+	if err := s.lock.Lock(most); err != nil {
 		return fmt.Errorf("wait for the turn of another process: %w", err)
 	}
-	defer s.lock.unlock()
+	defer s.lock.Unlock()
 	same := s.file != nil && !s.suspect && s.file.inPlace() == nil
 	if same {
 		// To bring memory and file together costs more than to find out whether that can
@@ -128,12 +130,12 @@ func (s *ledger) rejoin(most time.Duration) error {
 		return err
 	}
 	s.missing = time.Time{}
-	if lifeOf(s.lifePath(s.id)) == lifeUnknown {
-		life, err := holdLife(s.lifePath(s.id))
+	if fsx.LivenessOf(s.lifePath(s.id)) == fsx.Unknown {
+		life, err := fsx.HoldLife(s.lifePath(s.id))
 		if err != nil {
 			return err
 		}
-		s.life.release()
+		s.life.Release()
 		s.life = life
 	}
 	return s.join(most, nil)
@@ -162,13 +164,13 @@ func (s *ledger) relock() error {
 			return err
 		}
 	}
-	lock, err := openTurnLock(s.path + ".lock")
+	lock, err := fsx.OpenFairLock(s.path + ".lock")
 	if err != nil {
 		return err
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	s.lock.close()
+	s.lock.Close()
 	s.lock = lock
 	return nil
 }
@@ -239,7 +241,7 @@ func (o *ledgerOptions) synchronous() string {
 
 // setAside gives a damaged database another name, with the files that belong to it.
 func setAside(path string) (name string, err error) {
-	name = path + ".corrupt-" + asideStamp()
+	name = path + ".corrupt-" + fsx.AsideTime()
 	// The log goes last: without its database it is not used, and deleted by SQLite.
 	for _, suffix := range []string{"", "-shm", "-wal"} {
 		if err := os.Rename(path+suffix, name+suffix); err != nil && (suffix == "" || !errors.Is(err, fs.ErrNotExist)) {
@@ -296,7 +298,7 @@ func (s *ledger) joinWithin(declare func()) error {
 	}
 	s.asUsed = false
 	for _, id := range dead {
-		buryLife(s.lifePath(id))
+		fsx.RemoveDead(s.lifePath(id))
 	}
 	return nil
 }
@@ -311,10 +313,10 @@ func (s *ledger) deadIn(img *image) (dead []int64) {
 		if l.process == s.id {
 			continue
 		}
-		switch lifeOf(s.lifePath(l.process)) {
-		case lifeDead:
+		switch fsx.LivenessOf(s.lifePath(l.process)) {
+		case fsx.Dead:
 			dead = append(dead, l.process)
-		case lifeUnknown:
+		case fsx.Unknown:
 			if !l.holds(wall, mono) {
 				dead = append(dead, l.process)
 			}
@@ -367,7 +369,7 @@ func (s *ledger) settleBoot(w *statements, img *image, set func(name, value stri
 	}
 	if was != "" {
 		for _, l := range img.leases {
-			if l.process != s.id && l.mono > 0 && lifeOf(s.lifePath(l.process)) == lifeAlive {
+			if l.process != s.id && l.mono > 0 && fsx.LivenessOf(s.lifePath(l.process)) == fsx.Alive {
 				s.rl.mu.Lock()
 				s.machine = machineClock{}
 				s.rl.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // A limiter whose life file was deleted and cannot be made again fails, and does not
@@ -33,9 +35,9 @@ func TestSharedLifeCannotBeHeld(t *testing.T) {
 		t.Error(err)
 	}
 	a.ledger.turn <- struct{}{}
-	wantLife(t, life, lifeAlive)
+	wantLife(t, life, fsx.Alive)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	wantLife(t, life, lifeUnknown)
+	wantLife(t, life, fsx.Unknown)
 }

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -8,27 +8,28 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lifeLock is a file that its owner has open and shares with nobody, which shows
-// others that it lives. Windows closes it with the process, and the file stays.
-// It is not shared from the moment it is created.
-type lifeLock struct {
+// LifeLock is a file that its owner has open and unshared from the moment of its creation,
+// which shows other processes that the owner lives. Windows closes it with the process,
+// and the file stays. Get one from HoldLife.
+type LifeLock struct {
 	path string
 	mu   sync.Mutex
 	file windows.Handle // 0 once released
 }
 
-// holdLife creates the file at path, for itself alone. No one but the caller may
-// choose that path.
-func holdLife(path string) (*lifeLock, error) {
+// HoldLife creates the file at path, unshared. The path must be the caller's alone. The
+// error wraps fs.ErrExist where the file is there.
+func HoldLife(path string) (*LifeLock, error) {
 	h, err := createFile(path, windows.GENERIC_WRITE, 0, windows.CREATE_NEW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("hold life: %s: %w", path, err)
 	}
-	return &lifeLock{path: path, file: h}, nil
+	return &LifeLock{path: path, file: h}, nil
 }
 
-// release closes and removes the file.
-func (l *lifeLock) release() error {
+// Release closes and removes the file. Releasing twice is harmless, and so is releasing
+// from several goroutines.
+func (l *LifeLock) Release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.file
@@ -39,27 +40,28 @@ func (l *lifeLock) release() error {
 	if err := windows.CloseHandle(h); err != nil {
 		return fmt.Errorf("release life: %s: %w", l.path, err)
 	}
-	buryLife(l.path)
+	RemoveDead(l.path)
 	return nil
 }
 
-// lifeOf tells whether the owner of the life file at path lives.
-func lifeOf(path string) liveness {
+// LivenessOf tells whether the owner of the life file at path lives. It is safe to call at
+// any time, by any process.
+func LivenessOf(path string) Liveness {
 	const shared = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 	h, err := createFile(path, windows.GENERIC_READ, shared, windows.OPEN_EXISTING, 0)
 	switch {
 	case errors.Is(err, windows.ERROR_SHARING_VIOLATION):
-		return lifeAlive
+		return Alive
 	case err != nil:
-		return lifeUnknown
+		return Unknown
 	}
 	windows.CloseHandle(h)
-	return lifeDead
+	return Dead
 }
 
-// buryLife removes the life file of a dead owner. It is not shared while that
-// happens, so it can be no other one.
-func buryLife(path string) {
+// RemoveDead removes the life file at path if its owner is dead. The file is unshared
+// meanwhile, so that it cannot be another owner's. It ignores errors.
+func RemoveDead(path string) {
 	h, err := createFile(path, windows.DELETE, 0, windows.OPEN_EXISTING, windows.FILE_FLAG_DELETE_ON_CLOSE)
 	if err == nil {
 		windows.CloseHandle(h)

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -6,20 +6,22 @@ import (
 	"strings"
 )
 
-var errRemoteFileSystem = errors.New("file system shared with other machines: keep the database on a local disk")
+// ErrRemote says that a folder is on a file system whose locks do not hold between all the
+// machines that use it.
+var ErrRemote = errors.New("file system shared with other machines: keep the database on a local disk")
 
-// refuseRemote returns an error if dir is on a file system whose locks do not
-// hold, or do not hold on all machines, named as mount lists name it.
+// refuseRemote returns ErrRemote, with the names, if kind is that of a file system whose
+// locks do not hold between machines. It is named as in lists of mounts.
 func refuseRemote(dir, kind string) error {
 	if isRemote(kind) {
-		return fmt.Errorf("folder %s is on %s: %w", dir, kind, errRemoteFileSystem)
+		return fmt.Errorf("folder %s is on %s: %w", dir, kind, ErrRemote)
 	}
 	return nil
 }
 
-// remoteFileSystems are those that other machines, or the host of a virtual
-// one, may use at the same time. In FUSE there are more than anyone can list,
-// and local ones too: what is not known here passes.
+// remoteFileSystems are those that other machines, or the host of a virtual one, may use
+// at the same time. FUSE has more than a list can hold, and local ones too: a file system
+// that is not known here passes.
 var remoteFileSystems = map[string]bool{
 	"9p": true, "acfs": true, "afpfs": true, "afs": true, "beegfs": true,
 	"ceph": true, "cifs": true, "coda": true, "davfs": true, "fakeowner": true,

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// checkLocalFileSystem returns an error if dir is on another machine's disk.
-func checkLocalFileSystem(dir string) error {
+// CheckLocal returns ErrRemote if dir is on another machine's disk.
+func CheckLocal(dir string) error {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return fmt.Errorf("check file system of %s: %w", dir, err)
@@ -18,14 +18,14 @@ func checkLocalFileSystem(dir string) error {
 	}
 	volume := filepath.VolumeName(full)
 	if isUNC(volume) {
-		return fmt.Errorf("folder %s is on a network share: %w", dir, errRemoteFileSystem)
+		return fmt.Errorf("folder %s is on a network share: %w", dir, ErrRemote)
 	}
 	root, err := windows.UTF16PtrFromString(volume + `\`)
 	if err != nil {
 		return fmt.Errorf("check file system of %s: %w", dir, err)
 	}
 	if windows.GetDriveType(root) == windows.DRIVE_REMOTE {
-		return fmt.Errorf("folder %s is on a network drive: %w", dir, errRemoteFileSystem)
+		return fmt.Errorf("folder %s is on a network drive: %w", dir, ErrRemote)
 	}
 	return nil
 }

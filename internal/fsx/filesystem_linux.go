@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkLocalFileSystem returns an error if dir is on a file system that other
-// machines share, or the host of this one.
-func checkLocalFileSystem(dir string) error {
+// CheckLocal returns ErrRemote if dir is on a file system that other machines share, or
+// the host of this one, and a *os.PathError where the system cannot tell.
+func CheckLocal(dir string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return &os.PathError{Op: "check file system of", Path: dir, Err: err}
@@ -23,7 +23,7 @@ func checkLocalFileSystem(dir string) error {
 		if err := syscall.Stat(dir, &folder); err != nil {
 			return &os.PathError{Op: "check file system of", Path: dir, Err: err}
 		}
-		// Without /proc there is only what is known already.
+		// Without /proc it stays "fuse", which passes.
 		mounts, _ := os.ReadFile("/proc/self/mountinfo")
 		if name := mountType(string(mounts), unix.Major(uint64(folder.Dev)), unix.Minor(uint64(folder.Dev))); name != "" {
 			kind = name
@@ -32,8 +32,8 @@ func checkLocalFileSystem(dir string) error {
 	return refuseRemote(dir, kind)
 }
 
-// magicNames are the numbers of statfs(2) that matter. All of FUSE has one
-// number, and virtiofs is among it.
+// magicNames are the numbers in statfs(2) of remote file systems. All of FUSE has one
+// number, and so has virtiofs.
 var magicNames = map[uint32]string{
 	0x01021997: "9p",
 	0x61636673: "acfs",
@@ -57,9 +57,9 @@ var magicNames = map[uint32]string{
 	0xBACBACBC: "vmhgfs",
 }
 
-// mountType returns the type of the file system with the given device number, and
-// "" if the text of mountinfo does not have it. The number is more to be trusted
-// than the path: mounts hide each other.
+// mountType returns the type of the file system with the given device number, and "" if
+// the text of mountinfo does not have it. It goes by the number because paths mislead:
+// mounts hide each other.
 //
 //	36 35 98:0 /root /mount/point rw,noatime shared:1 - fuse.sshfs host:/dir rw
 func mountType(mountinfo string, major, minor uint32) string {

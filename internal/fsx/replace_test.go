@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // A failure at any step leaves the file and its folder as they were.
-func TestReplaceFileLeavesNothingBehindWhenItFails(t *testing.T) {
+func TestReplaceLeavesNothingBehindWhenItFails(t *testing.T) {
 	broken := errors.New("disk full")
 	tests := []struct {
 		name  string
@@ -25,14 +25,16 @@ func TestReplaceFileLeavesNothingBehindWhenItFails(t *testing.T) {
 		}},
 	}
 	for _, test := range tests {
-		for _, aside := range []bool{false, true} {
-			t.Run(test.name, func(t *testing.T) {
+		for way, replace := range map[string]func(string, func(io.Writer) error) error{
+			"Replace": Replace, "ReplaceKeepingOld": ReplaceKeepingOld,
+		} {
+			t.Run(way+", "+test.name, func(t *testing.T) {
 				dir := t.TempDir()
 				target := filepath.Join(dir, "state.yaml")
 				if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if err := replaceFile(target, aside, test.write); err == nil {
+				if err := replace(target, test.write); err == nil {
 					t.Error("no error")
 				}
 				if data, err := os.ReadFile(target); err != nil || string(data) != "old" {
@@ -46,7 +48,7 @@ func TestReplaceFileLeavesNothingBehindWhenItFails(t *testing.T) {
 	}
 }
 
-// Whatever is kept aside at the same moment gets another name.
+// Files that are kept aside at the same moment get different names.
 func TestKeepAsideNeverTakesAName(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "state.yaml")
 	if err := os.WriteFile(target, []byte("old"), 0o600); err != nil {

@@ -1,30 +1,34 @@
-package ratelimit
+// Package modelname finds the name that a model's name stands for: providers append dates,
+// versions and tags to names, and put paths in front of them. The limiter looks up quotas
+// and aliases with it.
+package modelname
 
 import "strings"
 
-// maxMatched is the longest name, in bytes, that matchName takes apart. No
-// provider's names come near it, and the work is up to its square: a name may
-// be all separators, and each is a place to ask whether what precedes it exists.
-const maxMatched = 1024
+// maxLength is the longest name, in bytes, that Match takes apart. No provider's names
+// come near it, and the work is up to its square: a name may be all separators, and at
+// each of them Match asks whether the part before it exists.
+const maxLength = 1024
 
-// matchName returns the longest name known to exists that model stands for: its
-// own, or one that it extends by
+// Match returns the longest name known to exists that model stands for: its own, or one
+// that it extends by
 //   - ":" or "@" and anything ("llama3:8b-q4", "claude-opus-4@20250514"),
 //   - "-" and a tag: a date (YYYY-MM-DD, YYYYMMDD, MMDD), three digits, "latest"
 //     or "v" and digits; more tags may follow, and then ":" or "@" and anything.
 //
-// One or two digits are no tag: "claude-opus-4-1" and "claude-opus-4" are two
-// models. The same holds of model without "models/", or all up to
-// "publishers/…/models/", and without that and a leading "provider/". Of two
-// names as long as each other the one that model states more fully is taken.
+// One or two digits are no tag: "claude-opus-4-1" and "claude-opus-4" are two models. The
+// same holds of model without "models/", or all up to "publishers/…/models/", and without
+// that and a leading "provider/". Of two names of the same length Match takes the one that
+// model states more fully.
 //
-// A model of more than maxMatched bytes stands for its own name only. The empty
-// name and "*" are never matched. The name returned is a part of model.
-func matchName(model string, exists func(name string) bool) (name string, ok bool) {
-	if isName(model) && exists(model) {
+// A model of more than 1,024 bytes stands for its own name only. The empty name and "*"
+// are never matched, and exists is not asked for them. The name returned is a part of
+// model. Match allocates nothing, and is safe for concurrent use if exists is.
+func Match(model string, exists func(name string) bool) (name string, ok bool) {
+	if IsName(model) && exists(model) {
 		return model, true
 	}
-	if len(model) > maxMatched {
+	if len(model) > maxLength {
 		return "", false
 	}
 	name = longestBase(model, "", exists)
@@ -38,10 +42,11 @@ func matchName(model string, exists func(name string) bool) (name string, ok boo
 	return name, name != ""
 }
 
-func isName(name string) bool { return name != "" && name != "*" }
+// IsName reports whether a model can have the name: it is neither empty nor "*".
+func IsName(name string) bool { return name != "" && name != "*" }
 
-// withoutPath returns what follows the first "publishers/…/models/" of a path,
-// or else a leading "models/".
+// withoutPath returns the part after the first "publishers/…/models/" of a path, or else
+// after a leading "models/".
 func withoutPath(model string) string {
 	const publishers, models = "publishers/", "models/"
 	for rest, more := model, true; more; _, rest, more = strings.Cut(rest, "/") {
@@ -57,16 +62,16 @@ func withoutPath(model string) string {
 	return strings.TrimPrefix(model, models)
 }
 
-// longestBase returns the longest name that exists and that full is or extends,
-// or best when none is longer than that.
+// longestBase returns the longest name that exists and that full is or extends, or best
+// where none is longer than that.
 func longestBase(full, best string, exists func(name string) bool) string {
-	if len(full) > len(best) && isName(full) && exists(full) {
+	if len(full) > len(best) && IsName(full) && exists(full) {
 		return full
 	}
-	// From the end to the front, so that what follows a place is known when the
-	// place is reached. A boundary is a separator or the end; it is open when all
-	// that follows it is an extension. The last three are kept, nearest first,
-	// for a date may reach across three.
+	// From the end to the front, so that at each place it is known whether the rest is an
+	// extension. A boundary is a separator or the end; it is open if everything after it
+	// is an extension. The last three are kept, nearest first, because a date may reach
+	// across three.
 	type boundary struct {
 		at   int
 		open bool
@@ -83,7 +88,7 @@ func longestBase(full, best string, exists func(name string) bool) string {
 		default:
 			continue
 		}
-		if open && isName(full[:i]) && exists(full[:i]) {
+		if open && IsName(full[:i]) && exists(full[:i]) {
 			return full[:i]
 		}
 		last = [3]boundary{{i, open}, last[0], last[1]}
@@ -91,8 +96,7 @@ func longestBase(full, best string, exists func(name string) bool) string {
 	return best
 }
 
-// isTag reports whether text, which has no dash, marks a date or a version of a
-// model.
+// isTag reports whether text, which has no dash, marks a date or a version of a model.
 func isTag(text string) bool {
 	if text == "latest" {
 		return true
@@ -116,8 +120,8 @@ func isDashedDate(text string) bool {
 		isYear(text[:4]) && isMonth(text[5:7]) && isDay(text[8:])
 }
 
-// Dates are told from sizes, such as the 8192 of "llama3-70b-8192", by their
-// range. That a month has fewer than 31 days tells nothing more.
+// A date is told from a size, such as the 8192 of "llama3-70b-8192", by the ranges of its
+// parts. That some months have fewer than 31 days would tell no more sizes apart.
 
 func isYear(text string) bool     { return areDigits(text) && (text[:2] == "19" || text[:2] == "20") }
 func isMonth(text string) bool    { return areDigits(text) && "01" <= text && text <= "12" }

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 
 func TestFileSystemHere(t *testing.T) {
 	dir := t.TempDir()
-	if err := checkLocalFileSystem(dir); err != nil {
+	if err := CheckLocal(dir); err != nil {
 		t.Error(err)
 	}
-	err := checkLocalFileSystem(filepath.Join(dir, "missing"))
-	if missing := err != nil; missing && errors.Is(err, errRemoteFileSystem) {
+	err := CheckLocal(filepath.Join(dir, "missing"))
+	if missing := err != nil; missing && errors.Is(err, ErrRemote) {
 		t.Error(err)
 	}
 }
@@ -23,7 +23,7 @@ func TestFileSystemKinds(t *testing.T) {
 		vboxsf vmhgfs prl_fs fakeowner ceph AppleVirtIOFS
 		fuse.sshfs fuse.grpcfuse fuse.vmhgfs-fuse fuse.prl_fsd fuse.rclone fuse.s3fs fuse.gcsfuse fuse.osxfs`) {
 		err := refuseRemote("/some/folder", kind)
-		if !errors.Is(err, errRemoteFileSystem) {
+		if !errors.Is(err, ErrRemote) {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 
 const fileLockChildEnv = "RATELIMIT_FILELOCK_CHILD"
 
-// fileLockLong is how long is waited for what has to happen at some time.
+// fileLockLong is how long a test waits for an event that must come.
 const fileLockLong = time.Minute
 
-// TestFileLockChild is no test: it is what the child processes do. They end when
-// there is nothing to read any more.
+// TestFileLockChild is no test: it is the program of the child processes. They end at the
+// end of their input.
 func TestFileLockChild(t *testing.T) {
 	what := os.Getenv(fileLockChildEnv)
 	if what == "" {
@@ -31,19 +31,19 @@ func TestFileLockChild(t *testing.T) {
 	in := bufio.NewReader(os.Stdin)
 	switch what {
 	case "life":
-		if _, err := holdLife(path); err != nil {
+		if _, err := HoldLife(path); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("held")
 	case "lock":
-		l := turnLockAt(t, path)
+		l := fairLockAt(t, path)
 		fmt.Println("waits")
-		if err := l.lock(fileLockLong); err != nil {
+		if err := l.Lock(fileLockLong); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Println("held")
 	case "count":
-		l := turnLockAt(t, path)
+		l := fairLockAt(t, path)
 		fmt.Println("ready")
 		in.ReadString('\n')
 		for range fileLockCounts {
@@ -55,8 +55,7 @@ func TestFileLockChild(t *testing.T) {
 	os.Exit(0)
 }
 
-// fileLockChild starts this test binary as another process, and returns what it
-// says.
+// fileLockChild starts this test binary as another process, and returns what it says.
 func fileLockChild(t *testing.T, what, path string) (cmd *exec.Cmd, in io.Writer, said func() string) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], "-test.run=^TestFileLockChild$", "-test.v=false", "--", path)
@@ -109,36 +108,35 @@ func eventually(t *testing.T, what string, happened func() bool) {
 	}
 }
 
-func turnLockAt(t *testing.T, path string) *turnLock {
+func fairLockAt(t *testing.T, path string) *FairLock {
 	t.Helper()
-	l, err := openTurnLock(path)
+	l, err := OpenFairLock(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.close() })
+	t.Cleanup(func() { l.Close() })
 	return l
 }
 
-func mustLock(t *testing.T, l *turnLock) {
+func mustLock(t *testing.T, l *FairLock) {
 	t.Helper()
-	if err := l.lock(fileLockLong); err != nil {
+	if err := l.Lock(fileLockLong); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func mustUnlock(t *testing.T, l *turnLock) {
+func mustUnlock(t *testing.T, l *FairLock) {
 	t.Helper()
-	if err := l.unlock(); err != nil {
+	if err := l.Unlock(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 const fileLockCounts = 300
 
-// countLocked adds one to the number in a file, so that two at once would lose
-// one.
-func countLocked(t *testing.T, l *turnLock, path string) {
-	if err := l.lock(fileLockLong); err != nil {
+// countLocked adds one to the number in a file. Two at once would lose a count.
+func countLocked(t *testing.T, l *FairLock, path string) {
+	if err := l.Lock(fileLockLong); err != nil {
 		t.Error(err)
 		return
 	}
@@ -149,16 +147,16 @@ func countLocked(t *testing.T, l *turnLock, path string) {
 	if err := os.WriteFile(path, []byte(fmt.Sprint(n+1)), 0o600); err != nil {
 		t.Error(err)
 	}
-	if err := l.unlock(); err != nil {
+	if err := l.Unlock(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTurnLockExcludesInOneProcess(t *testing.T) {
+func TestFairLockExcludesInOneProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var all sync.WaitGroup
 	for range 4 {
-		l := turnLockAt(t, path)
+		l := fairLockAt(t, path)
 		all.Go(func() {
 			for range fileLockCounts {
 				countLocked(t, l, path+"-count")
@@ -169,7 +167,7 @@ func TestTurnLockExcludesInOneProcess(t *testing.T) {
 	wantCount(t, path, 4*fileLockCounts)
 }
 
-func TestTurnLockExcludesProcesses(t *testing.T) {
+func TestFairLockExcludesProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var ins []io.Writer
 	var saids []func() string
@@ -181,7 +179,7 @@ func TestTurnLockExcludesProcesses(t *testing.T) {
 	for _, in := range ins {
 		fmt.Fprintln(in)
 	}
-	l := turnLockAt(t, path)
+	l := fairLockAt(t, path)
 	for range fileLockCounts {
 		countLocked(t, l, path+"-count")
 	}
@@ -198,27 +196,27 @@ func wantCount(t *testing.T, path string, want int) {
 	}
 }
 
-func TestTurnLockOfKilledProcessIsFree(t *testing.T) {
+func TestFairLockOfKilledProcessIsFree(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	l := turnLockAt(t, path)
+	l := fairLockAt(t, path)
 	cmd, _, said := fileLockChild(t, "lock", path)
 	wantSaid(t, said, "waits")
 	wantSaid(t, said, "held")
-	if err := l.lock(0); err != errLockTimeout {
+	if err := l.Lock(0); err != ErrLockTimeout {
 		t.Fatalf("locked while the child holds it: %v", err)
 	}
 	kill(t, cmd)
 	mustLock(t, l)
 	mustUnlock(t, l)
-	if err := l.inPlace(); err != nil {
+	if err := l.InPlace(); err != nil {
 		t.Error(err)
 	}
 }
 
-// One that is killed while it waits leaves nothing in the way either.
-func TestTurnLockAfterKilledWaiter(t *testing.T) {
+// A process that is killed while it waits leaves nothing in the way either.
+func TestFairLockAfterKilledWaiter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	l := turnLockAt(t, path)
+	l := fairLockAt(t, path)
 	mustLock(t, l)
 	cmd, _, said := fileLockChild(t, "lock", path)
 	wantSaid(t, said, "waits")
@@ -250,25 +248,24 @@ func waitQueued(t *testing.T, path string) {
 	})
 }
 
-// Who had its turns lets the one that waits have the lock, however soon it wants
-// it again.
-func TestTurnLockHandsOver(t *testing.T) {
+// After its burst a process lets a waiter have the lock, however soon it wants it again.
+func TestFairLockHandsOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	a, b := turnLockAt(t, path), turnLockAt(t, path)
+	a, b := fairLockAt(t, path), fairLockAt(t, path)
 	for range 50 {
 		mustLock(t, a)
 		got := make(chan error)
 		go func() {
-			got <- b.lock(fileLockLong)
-			got <- b.unlock()
+			got <- b.Lock(fileLockLong)
+			got <- b.Unlock()
 		}()
 		waitQueued(t, path)
-		a.began = time.Now().Add(-turnsFor)
+		a.began = time.Now().Add(-burstFor)
 		mustUnlock(t, a)
 		// The goroutine of b may not be awake yet. Were it not for the queue, a
 		// would have the lock again, and b not, until a unlocks it.
 		again := make(chan error)
-		go func() { again <- a.lock(fileLockLong) }()
+		go func() { again <- a.Lock(fileLockLong) }()
 		select {
 		case err := <-got:
 			if err != nil {
@@ -287,15 +284,15 @@ func TestTurnLockHandsOver(t *testing.T) {
 	}
 }
 
-// Within its time, one may go past the queue.
-func TestTurnLockTakesTurnsInARow(t *testing.T) {
+// Within its burst a process goes past the queue.
+func TestFairLockGoesPastTheQueueInABurst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	l := turnLockAt(t, path)
+	l := fairLockAt(t, path)
 	mustLock(t, l)
 	mustUnlock(t, l)
 	queue := lockedFile(t, path+"-queue")
 	l.began = time.Now().Add(time.Hour)
-	if err := l.lock(0); err != nil {
+	if err := l.Lock(0); err != nil {
 		t.Fatal(err)
 	}
 	if l.waiting {
@@ -320,9 +317,9 @@ func lockedFile(t *testing.T, path string) *os.File {
 }
 
 // A stopped process stays the first in the queue. The lock is free all the same.
-func TestTurnLockBehindStoppedWaiter(t *testing.T) {
+func TestFairLockBehindStoppedWaiter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	l := turnLockAt(t, path)
+	l := fairLockAt(t, path)
 	queue := lockedFile(t, path+"-queue")
 	for range 3 {
 		mustLock(t, l)
@@ -339,7 +336,7 @@ func TestTurnLockBehindStoppedWaiter(t *testing.T) {
 }
 
 // noneWaits waits until the goroutine of a lock is gone.
-func noneWaits(t *testing.T, l *turnLock) {
+func noneWaits(t *testing.T, l *FairLock) {
 	t.Helper()
 	eventually(t, "the goroutine ends", func() bool {
 		l.mu.Lock()
@@ -348,24 +345,24 @@ func noneWaits(t *testing.T, l *turnLock) {
 	})
 }
 
-func TestTurnLockTimeout(t *testing.T) {
+func TestFairLockTimeout(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	a, b, c := turnLockAt(t, path), turnLockAt(t, path), turnLockAt(t, path)
+	a, b, c := fairLockAt(t, path), fairLockAt(t, path), fairLockAt(t, path)
 	mustLock(t, a)
 	for _, most := range []time.Duration{-1, 0, 1, time.Millisecond} {
-		if err := b.lock(most); err != errLockTimeout {
+		if err := b.Lock(most); err != ErrLockTimeout {
 			t.Errorf("%v: %v", most, err)
 		}
 	}
 	if !b.waiting {
 		t.Error("nothing waits")
 	}
-	if err := b.unlock(); err == nil {
+	if err := b.Unlock(); err == nil {
 		t.Error("unlocked what it does not hold")
 	}
-	// What b still waits for, the next call gets.
+	// The next call of b takes over the place in the queue.
 	got := make(chan error)
-	go func() { got <- b.lock(fileLockLong) }()
+	go func() { got <- b.Lock(fileLockLong) }()
 	eventually(t, "b wants the lock", func() bool {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -375,8 +372,8 @@ func TestTurnLockTimeout(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
-	// And what nobody wants any more, nobody holds.
-	if err := c.lock(0); err != errLockTimeout {
+	// A lock that comes after its call has given up is given back.
+	if err := c.Lock(0); err != ErrLockTimeout {
 		t.Fatal(err)
 	}
 	mustUnlock(t, b)
@@ -385,36 +382,36 @@ func TestTurnLockTimeout(t *testing.T) {
 	mustUnlock(t, a)
 }
 
-func TestTurnLockClose(t *testing.T) {
+func TestFairLockClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	a, b, c := turnLockAt(t, path), turnLockAt(t, path), turnLockAt(t, path)
+	a, b, c := fairLockAt(t, path), fairLockAt(t, path), fairLockAt(t, path)
 	mustLock(t, a)
-	if err := b.lock(0); err != errLockTimeout {
+	if err := b.Lock(0); err != ErrLockTimeout {
 		t.Fatal(err)
 	}
 	got := make(chan error)
-	go func() { got <- c.lock(fileLockLong) }()
+	go func() { got <- c.Lock(fileLockLong) }()
 	eventually(t, "c waits", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.result != nil
 	})
-	for _, l := range []*turnLock{b, b, c, c} {
-		if err := l.close(); err != nil {
+	for _, l := range []*FairLock{b, b, c, c} {
+		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 	if err := <-got; !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the call that waited: %v", err)
 	}
-	if err := a.close(); err != nil { // which unlocks
+	if err := a.Close(); err != nil { // which unlocks
 		t.Error(err)
 	}
-	for _, l := range []*turnLock{a, b, c} {
-		if err := l.lock(0); !errors.Is(err, os.ErrClosed) {
+	for _, l := range []*FairLock{a, b, c} {
+		if err := l.Lock(0); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("lock after close: %v", err)
 		}
-		if err := l.unlock(); err == nil {
+		if err := l.Unlock(); err == nil {
 			t.Error("unlock after close")
 		}
 		noneWaits(t, l)
@@ -424,39 +421,39 @@ func TestTurnLockClose(t *testing.T) {
 			}
 		}
 	}
-	d := turnLockAt(t, path)
+	d := fairLockAt(t, path)
 	mustLock(t, d)
 }
 
-func TestTurnLockInPlace(t *testing.T) {
+func TestFairLockInPlace(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there nobody can remove an open file")
 	}
 	path := filepath.Join(t.TempDir(), "lock")
-	l := turnLockAt(t, path)
-	if err := l.inPlace(); err != nil {
+	l := fairLockAt(t, path)
+	if err := l.InPlace(); err != nil {
 		t.Error(err)
 	}
 	if err := os.Rename(path, path+"2"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.inPlace(); !errors.Is(err, os.ErrNotExist) {
+	if err := l.InPlace(); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	turnLockAt(t, path)
-	if err := l.inPlace(); err == nil {
+	fairLockAt(t, path)
+	if err := l.InPlace(); err == nil {
 		t.Error("not seen that it was replaced")
 	}
 }
 
-func TestTurnLockRefusesWhatIsNoFile(t *testing.T) {
+func TestFairLockRefusesWhatIsNoFile(t *testing.T) {
 	for _, suffix := range []string{"", "-queue"} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "folder")
 		if err := os.Mkdir(path+suffix, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openTurnLock(path); !errors.Is(err, errNotRegular) {
+		if _, err := OpenFairLock(path); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("folder%s: %v", suffix, err)
 		}
 		for _, target := range []string{"target", "missing"} {
@@ -469,7 +466,7 @@ func TestTurnLockRefusesWhatIsNoFile(t *testing.T) {
 			if err := os.Symlink(target, path+suffix); err != nil {
 				t.Skip(err)
 			}
-			if _, err := openTurnLock(path); !errors.Is(err, errNotRegular) {
+			if _, err := OpenFairLock(path); !errors.Is(err, ErrNotRegular) {
 				t.Errorf("link to %s: %v", target, err)
 			}
 		}
@@ -477,17 +474,17 @@ func TestTurnLockRefusesWhatIsNoFile(t *testing.T) {
 			t.Error("created what the link leads to")
 		}
 	}
-	if _, err := openTurnLock(filepath.Join(t.TempDir(), "no", "lock")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := OpenFairLock(filepath.Join(t.TempDir(), "no", "lock")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
 
-func TestTurnLockFilesAreTheOwnersAlone(t *testing.T) {
+func TestFairLockFilesAreTheOwnersAlone(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no such permissions")
 	}
 	path := filepath.Join(t.TempDir(), "lock")
-	turnLockAt(t, path)
+	fairLockAt(t, path)
 	for _, name := range []string{path, path + "-queue"} {
 		if info, err := os.Lstat(name); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%v %v", info, err)
@@ -496,13 +493,13 @@ func TestTurnLockFilesAreTheOwnersAlone(t *testing.T) {
 }
 
 // In a bubble, with a lock from outside it.
-func TestTurnLockInBubble(t *testing.T) {
+func TestFairLockInBubble(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	outside := turnLockAt(t, path)
+	outside := fairLockAt(t, path)
 	synctest.Test(t, func(t *testing.T) {
-		a, b := turnLockAt(t, path), turnLockAt(t, path)
+		a, b := fairLockAt(t, path), fairLockAt(t, path)
 		var all sync.WaitGroup
-		for _, l := range []*turnLock{a, b, outside} {
+		for _, l := range []*FairLock{a, b, outside} {
 			all.Go(func() {
 				for range 50 {
 					mustLock(t, l)
@@ -512,7 +509,7 @@ func TestTurnLockInBubble(t *testing.T) {
 		}
 		all.Wait()
 		mustLock(t, a)
-		if err := b.lock(-1); err != errLockTimeout {
+		if err := b.Lock(-1); err != ErrLockTimeout {
 			t.Error(err)
 		}
 		mustUnlock(t, a)
@@ -521,8 +518,8 @@ func TestTurnLockInBubble(t *testing.T) {
 	mustUnlock(t, outside)
 }
 
-// Many that give up and many that do not, with locks that close meanwhile.
-func TestTurnLockAtRandom(t *testing.T) {
+// Some calls give up and some do not, and locks close meanwhile.
+func TestFairLockAtRandom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup
@@ -530,13 +527,13 @@ func TestTurnLockAtRandom(t *testing.T) {
 	for i := range 6 {
 		all.Go(func() {
 			for j := range 20 {
-				l, err := openTurnLock(path)
+				l, err := OpenFairLock(path)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				for k := range 10 {
-					switch err := l.lock(time.Duration(i*j*k) * time.Microsecond); {
+					switch err := l.Lock(time.Duration(i*j*k) * time.Microsecond); {
 					case err == nil:
 						if !held.TryLock() {
 							t.Error("two hold the lock")
@@ -544,14 +541,14 @@ func TestTurnLockAtRandom(t *testing.T) {
 						}
 						runtime.Gosched()
 						held.Unlock()
-						if err := l.unlock(); err != nil {
+						if err := l.Unlock(); err != nil {
 							t.Error(err)
 						}
-					case err != errLockTimeout:
+					case err != ErrLockTimeout:
 						t.Error(err)
 					}
 				}
-				if err := l.close(); err != nil {
+				if err := l.Close(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -561,14 +558,14 @@ func TestTurnLockAtRandom(t *testing.T) {
 	eventually(t, "all goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-func BenchmarkTurnLock(b *testing.B) {
-	l, err := openTurnLock(filepath.Join(b.TempDir(), "lock"))
+func BenchmarkFairLock(b *testing.B) {
+	l, err := OpenFairLock(filepath.Join(b.TempDir(), "lock"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer l.close()
+	defer l.Close()
 	for b.Loop() {
-		if err := errors.Join(l.lock(time.Second), l.inPlace(), l.unlock()); err != nil {
+		if err := errors.Join(l.Lock(time.Second), l.InPlace(), l.Unlock()); err != nil {
 			b.Fatal(err)
 		}
 	}

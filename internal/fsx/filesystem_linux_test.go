@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ func TestFileSystemMagic(t *testing.T) {
 		0:                          false,
 	} {
 		err := refuseRemote("/folder", magicNames[magic])
-		if errors.Is(err, errRemoteFileSystem) != refused {
+		if errors.Is(err, ErrRemote) != refused {
 			t.Errorf("%#x: %v", magic, err)
 		}
 	}

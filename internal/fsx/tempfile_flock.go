@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// claimTemp locks a temporary file that was just created, and reports whether it
-// still stands. The kernel drops the lock with the process. Where locks are not
-// to be had, nobody sweeps either.
+// claimTemp locks a temporary file that was just created, and reports whether it still
+// stands. The kernel drops the lock with the process. Where the file system has no locks,
+// no sweep can remove the file either.
 func claimTemp(f *os.File) bool {
 	if err := lockTemp(f); err != nil {
 		return !errors.Is(err, syscall.EWOULDBLOCK)
@@ -27,9 +27,9 @@ func lockTemp(f *os.File) error {
 // beforeRename does nothing: the lock is held until the file has its name.
 func beforeRename(*os.File) error { return nil }
 
-// sweepTemp removes a temporary file that nobody writes any more. It does so
-// with the file locked, so that nobody begins to.
-func sweepTemp(name string) {
+// SweepTemp removes the temporary file at path name if its writer is gone. It holds the
+// file's lock meanwhile, so that no new writer begins. It ignores errors.
+func SweepTemp(name string) {
 	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -8,32 +8,35 @@ import (
 	"time"
 )
 
-var errLockTimeout = errors.New("timed out waiting for the lock")
+// ErrLockTimeout says that another process or FairLock held the lock for the whole wait.
+var ErrLockTimeout = errors.New("timed out waiting for the lock")
 
 const (
-	// turnsFor is how long a process takes turn after turn while others wait.
-	// To hand over costs as much as several transactions: without this, two
-	// processes together are at half to three quarters of the speed of one.
-	turnsFor = 1500 * time.Microsecond
+	// burstFor is how long a process may lock again and again while others wait. Handing
+	// over costs as much as several transactions: without bursts, two processes together
+	// run at half to three quarters of the speed of one.
+	burstFor = 1500 * time.Microsecond
 
-	// tryEvery is how often one that waits looks whether the lock is free
-	// although its turn has not come, because the one before it is stopped.
+	// tryEvery is how often a waiter tries the lock out of turn, in case that the process
+	// before it in the queue is stopped.
 	tryEvery = 50 * time.Millisecond
 )
 
-// turnLock is a lock on a file that processes take turns by. The kernel drops it
-// with the process. The file is never removed, or two could hold the lock.
+// FairLock is a lock between processes, and between several FairLocks of one process, that
+// is handed over in the order of arrival. The kernel drops it with the process. The file
+// is never removed, or two processes could hold the lock.
 //
-// A lock alone is not fair: whoever unlocks it has locked it again before the
-// one that waits is awake. So there is a second file, the queue. One locks the
-// queue, then the file, then unlocks the queue, and whoever waits for the file
-// holds the queue. One that had its turn a moment ago, less than turnsFor, goes
-// past the queue.
+// A file lock alone is not fair: a process that unlocks it has locked it again before a
+// waiter is awake. So there is a second file, the queue. A process locks the queue, then
+// the file, then unlocks the queue; a process that waits for the file holds the queue. A
+// process that got the lock less than burstFor ago goes past the queue.
 //
-// Nothing can interrupt one who waits in the kernel, so a goroutine does that,
-// which may outlast the call that it was started for. It has an open file of its
-// own, so that lock can still try.
-type turnLock struct {
+// A wait in the kernel cannot be interrupted, so a goroutine does the waiting, and may
+// outlast the call that started it. It has an open file of its own, so that Lock can
+// still try.
+//
+// One goroutine at a time may use Lock and Unlock; the other methods are safe beside them.
+type FairLock struct {
 	path              string
 	info              os.FileInfo
 	file, same, queue *os.File
@@ -41,22 +44,23 @@ type turnLock struct {
 	mu      sync.Mutex
 	closed  bool
 	held    *os.File   // which of file and same is locked, nil for neither
-	began   time.Time  // when the turns began
+	began   time.Time  // when the burst began
 	waiting bool       // a goroutine waits, with same and queue
-	result  chan error // where it is to tell, nil if nobody wants to know any more
+	result  chan error // where that goroutine reports; nil once the call has given up
 }
 
-// openTurnLock opens the lock at path, and creates it where it is missing. The
-// queue is beside it.
-func openTurnLock(path string) (*turnLock, error) {
-	l := &turnLock{path: path}
+// OpenFairLock opens the lock at path, and creates it where it is missing. The queue is
+// beside it, at path + "-queue". The error is ErrNotRegular where either is a symbolic
+// link, a folder or a device. Close the lock when it is no longer needed.
+func OpenFairLock(path string) (*FairLock, error) {
+	l := &FairLock{path: path}
 	var err error
 	for _, open := range []struct {
 		file **os.File
 		path string
 	}{{&l.file, path}, {&l.same, path}, {&l.queue, path + "-queue"}} {
 		if *open.file, err = openLockFile(open.path); err != nil {
-			l.close()
+			l.Close()
 			return nil, fmt.Errorf("open lock: %w", err)
 		}
 	}
@@ -64,7 +68,7 @@ func openTurnLock(path string) (*turnLock, error) {
 		err = errors.Join(leadsTo(path, l.info), standsAt(path, l.same))
 	}
 	if err != nil {
-		l.close()
+		l.Close()
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	return l, nil
@@ -73,7 +77,7 @@ func openTurnLock(path string) (*turnLock, error) {
 // openLockFile opens a file to lock, and creates it where it is missing.
 func openLockFile(path string) (*os.File, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: %w", path, errNotRegular)
+		return nil, fmt.Errorf("%s: %w", path, ErrNotRegular)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|openNoFollow, 0o600)
 	if err != nil {
@@ -86,8 +90,7 @@ func openLockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// standsAt returns an error unless path is that of the open file, and the file a
-// regular one.
+// standsAt returns an error unless path leads to the open file and that is regular.
 func standsAt(path string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -96,31 +99,33 @@ func standsAt(path string, f *os.File) error {
 	return leadsTo(path, info)
 }
 
+// leadsTo returns an error unless path leads to the given file and that is regular.
 func leadsTo(path string, file os.FileInfo) error {
 	found, err := os.Lstat(path)
 	switch {
 	case err != nil:
 		return err
 	case !found.Mode().IsRegular():
-		return fmt.Errorf("%s: %w", path, errNotRegular)
+		return fmt.Errorf("%s: %w", path, ErrNotRegular)
 	case !os.SameFile(found, file):
 		return fmt.Errorf("%s: replaced by another file", path)
 	}
 	return nil
 }
 
-// inPlace returns an error once the path leads to the open lock no more. Others
-// then do not see that it is held.
-func (l *turnLock) inPlace() error {
+// InPlace returns an error once path does not lead to the open lock, because the file was
+// moved, removed or replaced. Other processes then do not see that the lock is held.
+func (l *FairLock) InPlace() error {
 	if err := leadsTo(l.path, l.info); err != nil {
 		return fmt.Errorf("lock file: %w", err)
 	}
 	return nil
 }
 
-// lock waits for the lock, for as long as most, and returns errLockTimeout then.
-// Only one goroutine at a time may use it.
-func (l *turnLock) lock(most time.Duration) error {
+// Lock waits for the lock, for at most the given time, and returns ErrLockTimeout then.
+// With a time of zero or less it only tries. It returns an error that wraps
+// os.ErrClosed once the lock is closed.
+func (l *FairLock) Lock(most time.Duration) error {
 	result, err := l.start()
 	if result == nil {
 		return err
@@ -146,15 +151,15 @@ func (l *turnLock) lock(most time.Duration) error {
 	}
 }
 
-// start takes the lock if nobody else wants it, and otherwise has a goroutine
-// wait for it, which sends to result.
-func (l *turnLock) start() (result chan error, err error) {
+// start takes the lock if nobody else wants it. Otherwise a goroutine waits for it, and
+// sends to result.
+func (l *FairLock) start() (result chan error, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil, fmt.Errorf("lock %s: %w", l.path, os.ErrClosed)
 	}
-	if time.Since(l.began) < turnsFor {
+	if time.Since(l.began) < burstFor {
 		if ok, err := tryLockFile(l.file); ok || err != nil {
 			return nil, l.got(l.file, err)
 		}
@@ -178,9 +183,9 @@ func (l *turnLock) start() (result chan error, err error) {
 	return l.result, nil
 }
 
-// wait waits in the queue, unless it is the first there already, and for the
-// lock. If nobody wants the lock by then, it gives it back.
-func (l *turnLock) wait(queued bool) {
+// wait waits in the queue, unless it already is the first there, and for the lock. If the
+// call has given up by then, it gives the lock back.
+func (l *FairLock) wait(queued bool) {
 	var err error
 	if !queued {
 		err = lockFile(l.queue)
@@ -203,13 +208,14 @@ func (l *turnLock) wait(queued bool) {
 	}
 }
 
-// begin notes that turns begin with the lock on f, or that there was an error.
-func (l *turnLock) begin(f *os.File, err error) error {
+// begin notes that a burst begins with the lock on f, or that there was an error.
+func (l *FairLock) begin(f *os.File, err error) error {
 	l.began = time.Now()
 	return l.got(f, err)
 }
 
-func (l *turnLock) got(f *os.File, err error) error {
+// got ends the wait of a call with the lock on f, or with an error.
+func (l *FairLock) got(f *os.File, err error) error {
 	l.result = nil
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", l.path, err)
@@ -219,7 +225,7 @@ func (l *turnLock) got(f *os.File, err error) error {
 }
 
 // tryOnce takes the lock if it is free, past the queue.
-func (l *turnLock) tryOnce(result chan error) bool {
+func (l *FairLock) tryOnce(result chan error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.result != result {
@@ -232,18 +238,20 @@ func (l *turnLock) tryOnce(result chan error) bool {
 	return l.begin(l.file, nil) == nil
 }
 
-// giveUp leaves the goroutine that waits to itself.
-func (l *turnLock) giveUp(result chan error) error {
+// giveUp ends a call without the lock. Its goroutine goes on waiting, and the next call
+// takes over its place in the queue.
+func (l *FairLock) giveUp(result chan error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.result != result {
 		return <-result
 	}
 	l.result = nil
-	return errLockTimeout
+	return ErrLockTimeout
 }
 
-func (l *turnLock) unlock() error {
+// Unlock gives the lock back. It is an error to unlock what is not locked.
+func (l *FairLock) Unlock() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	held := l.held
@@ -257,9 +265,9 @@ func (l *turnLock) unlock() error {
 	return nil
 }
 
-// close drops the lock if it is held, and ends a call of lock that waits. The
-// goroutine that waits closes what it waits with.
-func (l *turnLock) close() error {
+// Close drops the lock if it is held, and ends a call of Lock that waits. A goroutine that
+// still waits closes its own files. Closing twice is harmless.
+func (l *FairLock) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package ratelimit
+package fsx
 
 import (
 	"errors"
@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// openNoFollow opens no symbolic link, and does not wait for the other end of a
-// pipe.
+// openNoFollow opens no symbolic link, and does not wait for the other end of a pipe.
 const openNoFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
 func lockFile(f *os.File) error { return flock(f, syscall.LOCK_EX) }

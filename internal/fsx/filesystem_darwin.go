@@ -1,13 +1,13 @@
-package ratelimit
+package fsx
 
 import (
 	"os"
 	"syscall"
 )
 
-// checkLocalFileSystem returns an error if dir is on a file system that other
-// machines share, or the host of this one.
-func checkLocalFileSystem(dir string) error {
+// CheckLocal returns ErrRemote if dir is on a file system that other machines share, or
+// the host of this one, and a *os.PathError where the system cannot tell.
+func CheckLocal(dir string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return &os.PathError{Op: "check file system of", Path: dir, Err: err}

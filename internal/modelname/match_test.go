@@ -1,4 +1,4 @@
-package ratelimit
+package modelname
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func knows(names ...string) func(string) bool {
 	return func(name string) bool { return known[name] }
 }
 
-func TestMatchName(t *testing.T) {
+func TestMatch(t *testing.T) {
 	for _, tt := range []struct {
 		model string
 		known string // names, between spaces
@@ -234,37 +234,37 @@ func TestMatchName(t *testing.T) {
 		{"unheard-of", "* m", ""},
 	} {
 		known := strings.Split(tt.known, " ")
-		got, ok := matchName(tt.model, knows(append(known, "")...))
+		got, ok := Match(tt.model, knows(append(known, "")...))
 		if got != tt.want || ok != (tt.want != "") {
 			t.Errorf("%q among %q: %q, %v, want %q", tt.model, tt.known, got, ok, tt.want)
 		}
 	}
 }
 
-func TestMatchNameTakesNoLongNameApart(t *testing.T) {
-	long := "m:" + strings.Repeat("x", maxMatched-2)
-	if got, ok := matchName(long, knows("m")); got != "m" || !ok {
+func TestMatchTakesNoLongNameApart(t *testing.T) {
+	long := "m:" + strings.Repeat("x", maxLength-2)
+	if got, ok := Match(long, knows("m")); got != "m" || !ok {
 		t.Errorf("%d bytes: %q, %v, want the name extended", len(long), got, ok)
 	}
 	long += "x"
-	if got, ok := matchName(long, knows("m")); ok {
+	if got, ok := Match(long, knows("m")); ok {
 		t.Errorf("%d bytes: %q, want none", len(long), got)
 	}
-	if got, ok := matchName(long, knows("m", long)); got != long || !ok {
+	if got, ok := Match(long, knows("m", long)); got != long || !ok {
 		t.Errorf("%d bytes and known: %v, want itself", len(long), ok)
 	}
 }
 
-// Names may come from whoever sends a request.
-func TestMatchNameIsQuickForHostileNames(t *testing.T) {
+// Names may come from the sender of a request.
+func TestMatchIsQuickForHostileNames(t *testing.T) {
 	known := knows("m")
 	for _, part := range []string{":", "-", "/", "-001", "-latest", "-v1", "-2024-01-01", "publishers/", "publishers/x/", "models/", "a", "-v1111111"} {
-		for _, size := range []int{maxMatched, 1 << 20} {
+		for _, size := range []int{maxLength, 1 << 20} {
 			name := strings.Repeat(part, size/len(part))
 			took := time.Hour
 			for range 5 {
 				start := time.Now()
-				matchName(name, known)
+				Match(name, known)
 				took = min(took, time.Since(start))
 			}
 			if took > 20*time.Millisecond {
@@ -274,7 +274,7 @@ func TestMatchNameIsQuickForHostileNames(t *testing.T) {
 	}
 }
 
-func TestMatchNameDoesNotAllocate(t *testing.T) {
+func TestMatchDoesNotAllocate(t *testing.T) {
 	known := knows("gpt-4o", "anthropic.claude-3-5-sonnet", "gemini-2.5-pro")
 	for _, model := range []string{
 		"gpt-4o", "gpt-4o-2024-08-06", "unheard-of", "openai/gpt-4o-2024-08-06:free",
@@ -282,27 +282,27 @@ func TestMatchNameDoesNotAllocate(t *testing.T) {
 		"projects/p/locations/l/publishers/google/models/gemini-2.5-pro",
 		strings.Repeat("-v1", 300),
 	} {
-		if n := testing.AllocsPerRun(100, func() { matchName(model, known) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { Match(model, known) }); n != 0 {
 			t.Errorf("%q: %v allocations", model, n)
 		}
 	}
 }
 
-func BenchmarkMatchName(b *testing.B) {
+func BenchmarkMatch(b *testing.B) {
 	known := knows("gpt-4o", "anthropic.claude-3-5-sonnet", "gemini-2.5-pro")
 	for _, model := range []string{
 		"gpt-4o", "openai/gpt-4o-2024-08-06:free", "anthropic.claude-3-5-sonnet-20241022-v2:0", "unheard-of",
 	} {
 		b.Run(model, func(b *testing.B) {
 			for b.Loop() {
-				matchName(model, known)
+				Match(model, known)
 			}
 		})
 	}
 	b.Run("1 KiB of colons", func(b *testing.B) {
-		name := strings.Repeat(":", maxMatched)
+		name := strings.Repeat(":", maxLength)
 		for b.Loop() {
-			matchName(name, known)
+			Match(name, known)
 		}
 	})
 }

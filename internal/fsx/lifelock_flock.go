@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
 
-package ratelimit
+package fsx
 
 import (
 	"cmp"
@@ -12,20 +12,21 @@ import (
 	"syscall"
 )
 
-// lifeLock is a locked file that shows others that its owner lives. The kernel
-// drops the lock with the process, and the file stays.
-type lifeLock struct {
+// LifeLock is a locked file that shows other processes that its owner lives. The kernel
+// drops the lock with the process, and the file stays. Get one from HoldLife.
+type LifeLock struct {
 	path string
 	mu   sync.Mutex
 	file *os.File // nil once released
 }
 
-// holdLife creates the file at path, locked. No one but the caller may choose
-// that path.
+// HoldLife creates the file at path, locked. The path must be the caller's alone. The error
+// wraps fs.ErrExist where the file is there, and errors.ErrUnsupported where the system
+// has no such locks.
 //
-// Between creating a file and locking it, it looks like that of a dead one. So
-// it gets its name when it is locked.
-func holdLife(path string) (*lifeLock, error) {
+// A file that is created and not yet locked looks like that of a dead owner. So the file
+// is locked first, and gets its name then.
+func HoldLife(path string) (*LifeLock, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("hold life: %s: %w", path, cmp.Or(err, fs.ErrExist))
 	}
@@ -33,7 +34,7 @@ func holdLife(path string) (*lifeLock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hold life: %w", err)
 	}
-	// It is locked already, unless there are no locks.
+	// createTemp has locked it, unless the file system has no locks.
 	if err = lockTemp(f); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -42,11 +43,12 @@ func holdLife(path string) (*lifeLock, error) {
 		f.Close()
 		return nil, fmt.Errorf("hold life: %w", err)
 	}
-	return &lifeLock{path: path, file: f}, nil
+	return &LifeLock{path: path, file: f}, nil
 }
 
-// release removes the file and drops the lock.
-func (l *lifeLock) release() error {
+// Release removes the file and drops the lock. It leaves alone a file of another owner at
+// the same path. Releasing twice is harmless, and so is releasing from several goroutines.
+func (l *LifeLock) Release() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.file
@@ -72,26 +74,27 @@ func removeOpen(path string, f *os.File) error {
 	return nil
 }
 
-// lifeOf tells whether the owner of the life file at path lives.
-func lifeOf(path string) liveness {
+// LivenessOf tells whether the owner of the life file at path lives. It is safe to call at
+// any time, by any process.
+func LivenessOf(path string) Liveness {
 	f, err := os.OpenFile(path, os.O_RDONLY|openNoFollow, 0)
 	if err != nil {
-		return lifeUnknown
+		return Unknown
 	}
 	defer f.Close()
-	// A shared lock, lest one that looks takes another that looks for the owner.
+	// A shared lock, so that two processes that look do not take each other for the owner.
 	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return lifeAlive
+		return Alive
 	case err != nil || standsAt(path, f) != nil: // or released just now
-		return lifeUnknown
+		return Unknown
 	}
-	return lifeDead
+	return Dead
 }
 
-// buryLife removes the life file of a dead owner. It does so with the file
-// locked: that at path can then be no other one.
-func buryLife(path string) {
+// RemoveDead removes the life file at path if its owner is dead. It holds the file's lock
+// meanwhile, so that the file at path cannot be another owner's. It ignores errors.
+func RemoveDead(path string) {
 	f, err := os.OpenFile(path, os.O_RDWR|openNoFollow, 0)
 	if err != nil {
 		return

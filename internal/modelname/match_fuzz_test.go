@@ -1,4 +1,4 @@
-package ratelimit
+package modelname
 
 import (
 	"maps"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 var (
@@ -33,12 +35,12 @@ func formsOf(model string) []string {
 	return forms
 }
 
-// slowMatchName is matchName as its rules read, by regular expressions.
-func slowMatchName(model string, known map[string]bool) string {
+// slowMatch is Match as its rules read, by regular expressions.
+func slowMatch(model string, known map[string]bool) string {
 	if model != "" && model != "*" && known[model] {
 		return model
 	}
-	if len(model) > maxMatched {
+	if len(model) > maxLength {
 		return ""
 	}
 	best := ""
@@ -53,9 +55,9 @@ func slowMatchName(model string, known map[string]bool) string {
 	return best
 }
 
-// FuzzMatchName matches a model among names, one a line, and among beginnings of
-// the model itself: bit i of cuts adds that of i bytes.
-func FuzzMatchName(f *testing.F) {
+// FuzzMatch matches a model among names, one a line, and among beginnings of the model
+// itself: bit i of cuts adds that of i bytes.
+func FuzzMatch(f *testing.F) {
 	for _, seed := range []struct {
 		model, names string
 		cuts         uint64
@@ -71,13 +73,13 @@ func FuzzMatchName(f *testing.F) {
 		{"m-2024-13-01", "m\nm-2024\nm-2024-13", 0},
 		{"*-latest", "*", 1<<1 | 1<<2},
 		{":-@/", "", 1<<64 - 1},
-		{strings.Repeat("-001", maxMatched/4), "-", 1 << 4},
-		{strings.Repeat("m:", maxMatched/2) + ":", "m", 1},
+		{strings.Repeat("-001", maxLength/4), "-", 1 << 4},
+		{strings.Repeat("m:", maxLength/2) + ":", "m", 1},
 	} {
 		f.Add(seed.model, seed.names, seed.cuts)
 	}
 	f.Fuzz(func(t *testing.T, model, names string, cuts uint64) {
-		if len(model) > 2*maxMatched || len(names) > 1<<16 {
+		if len(model) > 2*maxLength || len(names) > 1<<16 {
 			t.Skip()
 		}
 		known := make(map[string]bool)
@@ -92,13 +94,13 @@ func FuzzMatchName(f *testing.F) {
 				}
 			}
 		}
-		got, ok := matchName(model, func(name string) bool {
+		got, ok := Match(model, func(name string) bool {
 			if name == "" || name == "*" {
 				t.Errorf("asked whether %q exists", name)
 			}
 			return known[name]
 		})
-		if want := slowMatchName(model, known); got != want || ok != (want != "") {
+		if want := slowMatch(model, known); got != want || ok != (want != "") {
 			t.Fatalf("%q: %q, %v, want %q", model, got, ok, want)
 		}
 		if !ok {
@@ -111,21 +113,21 @@ func FuzzMatchName(f *testing.F) {
 			t.Errorf("%q: %q is no part of it", model, got)
 		}
 		// What a name stands for is itself a name, and stands for itself.
-		if again, _ := matchName(got, func(name string) bool { return known[name] }); again != got {
+		if again, _ := Match(got, func(name string) bool { return known[name] }); again != got {
 			t.Errorf("%q: %q, and that: %q", model, got, again)
 		}
 	})
 }
 
-// TestMatchNameOfRandomParts tries what a fuzzer is slow to spell.
-func TestMatchNameOfRandomParts(t *testing.T) {
+// TestMatchOfRandomParts tries what a fuzzer is slow to spell.
+func TestMatchOfRandomParts(t *testing.T) {
 	parts := []string{
 		"m", "-", "-", "-", ":", "@", "/", "x", "*", "1", "-001", "-2024", "-05", "-13", "-12", "-00", "-0513", "-1305",
 		"-2024-05-13", "-2024-13-05", "-20240513", "-latest", "-v", "-v2", "models/", "publishers/", "p/", "\n", "\xff",
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	matched := 0
-	for range 50_000 / RaceFactor {
+	for range 50_000 / racetest.Factor {
 		var b strings.Builder
 		for range 1 + random.IntN(9) {
 			b.WriteString(parts[random.IntN(len(parts))])
@@ -137,8 +139,8 @@ func TestMatchNameOfRandomParts(t *testing.T) {
 				known[form[:random.IntN(len(form)+1)]] = true
 			}
 		}
-		want := slowMatchName(model, known)
-		got, ok := matchName(model, func(name string) bool { return known[name] })
+		want := slowMatch(model, known)
+		got, ok := Match(model, func(name string) bool { return known[name] })
 		if got != want || ok != (want != "") {
 			t.Fatalf("%q among %q: %q, %v, want %q", model, slices.Sorted(maps.Keys(known)), got, ok, want)
 		}
@@ -146,7 +148,7 @@ func TestMatchNameOfRandomParts(t *testing.T) {
 			matched++
 		}
 	}
-	if matched < 5_000/RaceFactor {
+	if matched < 5_000/racetest.Factor {
 		t.Errorf("%d of the names matched another", matched)
 	}
 }

@@ -1,6 +1,6 @@
 //go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
 
-package ratelimit
+package fsx
 
 import (
 	"os"
@@ -12,9 +12,9 @@ func claimTemp(*os.File) bool { return true }
 // beforeRename closes the file: Windows renames no open ones.
 func beforeRename(f *os.File) error { return f.Close() }
 
-// sweepTemp removes a temporary file that nobody writes any more. Without locks
-// only its age tells.
-func sweepTemp(name string) {
+// SweepTemp removes the temporary file at path name if its writer is gone. Without locks
+// only its age tells: it must be older than an hour. It ignores errors.
+func SweepTemp(name string) {
 	if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Hour {
 		os.Remove(name)
 	}
