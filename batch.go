@@ -64,7 +64,7 @@ type demand struct {
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	b := rl.demandsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for i := range b.demands {
 		dem := &b.demands[i]
 		dem.reading.instant = instant

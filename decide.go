@@ -248,7 +248,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, a *ask) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.sync()
+	r.instant = rl.clock.Sync()
 	if !known || q.unlimited() || a.input < 0 || a.output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
 	} else {

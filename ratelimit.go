@@ -53,6 +53,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // UsageStats is what a model has used: the charges of the last minute and the
@@ -121,7 +123,7 @@ type RateLimiter struct {
 	holds     list.List // of hold, in the order of their admission
 	holdTimer *time.Timer
 
-	clock    clock
+	clock    clock.Clock
 	margin   time.Duration
 	tellAt   int64                 // from this instant on the saver is told of changes
 	saver    *saver                // nil without Config.AutoPersist
@@ -201,8 +203,8 @@ func (rl *RateLimiter) recordLocked(model string, used amount) {
 	if rl.aliases != nil || rl.matchVersions {
 		name = rl.nameRLocked(model)
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())

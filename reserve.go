@@ -100,7 +100,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, a *ask) *Reserva
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
-		r.instant = rl.clock.sync()
+		r.instant = rl.clock.Sync()
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model
@@ -138,7 +138,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, a amount) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
 	made.amount = a.held()
-	now := rl.clock.at(r.instant)
+	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
 		stats := rl.stateLocked(name, known, r.instant, now)
@@ -222,5 +222,5 @@ func (r *Reservation) ReservedAt() time.Time {
 	if r.extra != nil {
 		admitted -= r.extra.delay
 	}
-	return rl.clock.at(admitted)
+	return rl.clock.At(admitted)
 }
