@@ -120,7 +120,7 @@ func (rl *RateLimiter) tellSaverLocked(instant int64) {
 // changedNowLocked is changedLocked where the clock was not read.
 func (rl *RateLimiter) changedNowLocked() {
 	if rl.saver != nil {
-		rl.changedLocked(rl.clock.sync())
+		rl.changedLocked(rl.clock.Sync())
 	}
 }
 

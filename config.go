@@ -108,8 +108,6 @@ type Config struct {
 	// (DecisionTooManyModels), and is allowed and not counted without any quota.
 	// Zero, the default, means 10,000; it must not be negative.
 	MaxModels int
-
-	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
 }
 
 // defaultMaxModels is Config.MaxModels where nothing is said.
@@ -253,7 +251,6 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		holdTTL:       cfg.HoldTTL,
 		learns:        cfg.LearnQuotas,
 	}
-	rl.clock.skew = cfg.clockSkew
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
@@ -266,7 +263,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		rl.Quotas[model] = quota
 		delete(rl.supplied, model)
 	}
-	rl.clock.sync()
+	rl.clock.Sync()
 	return rl, nil
 }
 

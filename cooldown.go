@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // Cooldown notes that the provider said to wait: nothing is admitted for model
@@ -19,7 +21,7 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 }
 
 func (rl *RateLimiter) coolLocked(model string, until time.Time) {
-	now := rl.clock.at(rl.clock.sync())
+	now := rl.clock.At(rl.clock.Sync())
 	name := rl.nameRLocked(model)
 	was, exists := rl.cooldowns[name]
 	if !until.After(now) || !until.After(was) {
@@ -34,7 +36,7 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	rl.setCooldownLocked(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
 	if rl.ledger != nil {
-		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: unixNano(until)}, nil)
+		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: clock.UnixNano(until)}, nil)
 	}
 }
 

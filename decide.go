@@ -254,7 +254,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.sync()
+	r.instant = rl.clock.Sync()
 	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
 	} else {

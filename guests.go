@@ -155,7 +155,7 @@ func (rl *RateLimiter) idleAtLocked(name string, stats *UsageStats, instant int6
 		at = max(at, w.tokens.when(n-1)+rl.span()+1)
 	}
 	if q.MaxRPD != 0 && w.dayCount() > 0 || q.MaxTPD != 0 && w.dayTokens() > 0 {
-		at = max(at, w.dayEnd-rl.clock.wall)
+		at = max(at, rl.clock.Instant(w.dayEnd))
 	}
 	return at
 }

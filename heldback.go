@@ -147,7 +147,7 @@ func (rl *RateLimiter) placeToHoldLocked(name string, instant int64) bool {
 // sweepHeldBackLocked drops what is not held back any more, of all models.
 func (rl *RateLimiter) sweepHeldBackLocked(instant int64) {
 	for name := range rl.held {
-		rl.heldLocked(name, instant, instant+rl.clock.wall)
+		rl.heldLocked(name, instant, rl.clock.UnixNano(instant))
 	}
 }
 

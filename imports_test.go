@@ -34,6 +34,11 @@ var importRules = map[string][]string{
 	"limit":    {},
 	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
 
+	"internal/clock": {
+		modulePath + "/internal/errtext", "golang.org/x/sys/...",
+		modulePath + "/internal/racetest", // in its tests
+	},
+	"internal/errtext":      {},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},

@@ -16,6 +16,7 @@ import (
 	"time"
 	"weak"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
@@ -36,7 +37,7 @@ type ledger struct {
 	path     string
 	options  ledgerOptions
 	id       int64 // this limiter among those that share the file
-	machine  machineClock
+	machine  clock.Machine
 
 	turn chan struct{} // empty while somebody has the turn
 	lock *fsx.FairLock // guarded by the turn
@@ -161,7 +162,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 			failClosed: cfg.FailClosed, freshStart: cfg.FreshStart,
 		},
 		id:       rand.Int64N(1<<62) + 1,
-		machine:  readMachineClock(&rl.clock),
+		machine:  clock.ReadMachine(&rl.clock),
 		turn:     make(chan struct{}, 1),
 		reporter: newReporter(cfg.OnError),
 		peers:    make(map[int64]*peer),
@@ -417,7 +418,7 @@ func timeLeft(ctx context.Context, most time.Duration) (time.Duration, error) {
 // change is in memory and in the outbox, whatever else fails.
 func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 	s.rl.mu.RLock()
-	seen, instant := s.seen, s.rl.clock.now()
+	seen, instant := s.seen, s.rl.clock.Now()
 	long, asks := s.trail.long(s, instant), instant >= s.spanAt
 	s.rl.mu.RUnlock()
 	var news []*event
@@ -449,7 +450,7 @@ func (s *ledger) inFile(work func(), mayBeNews bool) (worked bool, err error) {
 		s.adoptLocked(img)
 	} else {
 		s.applyNewsLocked(news)
-		s.trail.cut(s, s.rl.clock.now(), folded)
+		s.trail.cut(s, s.rl.clock.Now(), folded)
 	}
 	s.serveLocked()
 	s.settleAbandonedLocked()
@@ -594,7 +595,7 @@ func (s *ledger) confirmLocked(key eventKey, seq int64) {
 
 // applyNewsLocked applies what others have written.
 func (s *ledger) applyNewsLocked(news []*event) {
-	instant := s.rl.clock.sync()
+	instant := s.rl.clock.Sync()
 	for _, e := range news {
 		if e.seq <= s.seen {
 			continue // by somebody who read it meanwhile
@@ -614,8 +615,8 @@ func (s *ledger) applyNewsLocked(news []*event) {
 
 // instantLocked returns the present instant, and what the clocks say of it.
 func (s *ledger) instantLocked() (instant, wall, mono int64) {
-	instant = s.rl.clock.sync()
-	return instant, instant + s.rl.clock.wall, s.machine.of(instant)
+	instant = s.rl.clock.Sync()
+	return instant, s.rl.clock.UnixNano(instant), s.machine.At(instant)
 }
 
 // clocks returns what the wall clock and that of the machine say now.
@@ -658,7 +659,7 @@ func (s *ledger) catchUp() error {
 		return nil
 	}
 	s.rl.mu.RLock()
-	seen, instant := s.seen, s.rl.clock.now()
+	seen, instant := s.seen, s.rl.clock.Now()
 	long := s.trail.long(s, instant)
 	s.rl.mu.RUnlock()
 	if instant < s.checkAt && s.lock.HasMark(seen) {

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 var (
@@ -140,7 +142,7 @@ func (p *lineScanner) zone(key string, into *string) error {
 			return err
 		}
 	}
-	if _, err := loadZone(name); err != nil {
+	if _, err := clock.LoadZone(name); err != nil {
 		return invalidQuota(inField(key, err))
 	}
 	*into = name

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
@@ -148,7 +149,7 @@ func (e *fieldError) Unwrap() error { return e.cause }
 
 // inField says in which field of a map err is.
 func inField(key string, err error) error {
-	key = clip(key)
+	key = errtext.Clip(key)
 	if !plainName(key) {
 		key = strconv.Quote(key)
 	}

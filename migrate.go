@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
@@ -77,7 +78,7 @@ func (s *snapshot) writeTo(tx *sql.Tx) error {
 		stats := s.state[model]
 		changes = append(changes, &change{
 			model: model, requests: stats.Requests, tokens: stats.Tokens,
-			day: usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
+			day: usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
 		})
 	}
 	return w.write(changes)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 	"weak"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -22,9 +24,9 @@ func (s *ledger) noteLocked(e *event, w *window) {
 		e.n = s.lastN
 	}
 	if e.kind != eventCooldown {
-		e.wall = e.at + e.age + s.rl.clock.wall
+		e.wall = s.rl.clock.UnixNano(e.at + e.age)
 	}
-	e.mono = s.machine.of(e.at + e.age)
+	e.mono = s.machine.At(e.at + e.age)
 	if w != nil {
 		e.day, e.hasDay = usageDayOf(w), true
 	}
@@ -36,7 +38,7 @@ func (s *ledger) noteLocked(e *event, w *window) {
 
 // noteNowLocked notes an event of this moment.
 func (s *ledger) noteNowLocked(e *event, w *window) {
-	e.at = s.rl.clock.sync()
+	e.at = s.rl.clock.Sync()
 	s.noteLocked(e, w)
 }
 
@@ -78,7 +80,7 @@ func (s *ledger) noteMovedLocked(r *Reservation, w *window) {
 	}
 	s.noteLocked(&event{
 		kind: eventMove, ref: r.entry(), model: r.gate.name, requests: 1, Count: r.estimate,
-		at: r.instant, age: max(s.rl.clock.sync()-r.instant, 0),
+		at: r.instant, age: max(s.rl.clock.Sync()-r.instant, 0),
 	}, w)
 }
 
@@ -96,7 +98,7 @@ func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
 			continue
 		}
 		// Its day may end elsewhere now, and who opens the file later could not tell.
-		instant := s.rl.clock.sync()
+		instant := s.rl.clock.Sync()
 		w := s.rl.windowLocked(name, stats, instant)
 		s.rl.rezoneLocked(stats, s.rl.zoneRLocked(name), instant)
 		s.noteLocked(&event{kind: eventDay, model: name, at: instant}, w)
@@ -143,7 +145,7 @@ func (s *ledger) abandonLocked(r *Reservation) {
 	var q ModelQuota
 	s.rl.coverRLocked(r.gate.name, &q)
 	s.wanted = s.wanted || q.MaxInFlight != 0 || len(s.abandoned) >= abandonMost
-	if c := &s.rl.clock; s.wanted && c.ref != c.ref.Round(0) {
+	if s.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, func() {})
 	}
 }
@@ -228,4 +230,35 @@ func (s *ledger) flush() error {
 	s.rl.mu.RLock()
 	defer s.rl.mu.RUnlock()
 	return s.err
+}
+
+// clocksAgree is how far apart, in nanoseconds, the wall clock and the machine's clock may
+// date an event for the wall clock to count. Programs see the wall clock, so by it they can
+// check the limits to the nanosecond.
+const clocksAgree = int64(5 * time.Millisecond)
+
+// dateLocked sets the instant at which an event counts, on the limiter's own time line. It
+// is never in the future.
+//
+// At floor the file was last read, and the event was not there. Where only the wall clock
+// dates the event, and dates it before floor, the wall clocks of the two processes differ
+// by an unknown time. The event then counts from now on.
+func (s *ledger) dateLocked(e *event, instant, floor int64) {
+	if e.kind == eventCooldown {
+		e.at = instant
+		return
+	}
+	e.at = s.rl.clock.Instant(max(e.wall, 0))
+	switch {
+	case e.mono > 0 && s.machine.Boot != "":
+		machine := s.machine.Instant(e.mono)
+		if off := e.at - machine; off > clocksAgree || off < -clocksAgree {
+			e.at = machine
+		}
+	case e.at+clocksAgree < floor:
+		e.at = instant
+	case e.at < floor:
+		e.at = floor
+	}
+	e.at = min(e.at, instant) - min(max(e.age, 0), clock.LongestDay) // longer than any minute
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -156,8 +157,8 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, maySe
 // holdBackLocked notes what is used beyond what was charged here, and reports whether
 // that makes room.
 func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
-	instant := rl.clock.sync()
-	h := rl.heldLocked(name, instant, instant+rl.clock.wall)
+	instant := rl.clock.Sync()
+	h := rl.heldLocked(name, instant, rl.clock.UnixNano(instant))
 	var w *window
 	for of := range dimensions {
 		said, limit := limits.of(of), *q.limitOf(of)
@@ -188,7 +189,7 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 		is := withheld{amount, rl.heldUntil(of, w, q, said.Reset, instant), rl.sentAt(limits, instant)}
 		eased = h[of].take(is) || eased
 	}
-	rl.heldLocked(name, instant, instant+rl.clock.wall) // drops it where nothing is left of it
+	rl.heldLocked(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
 	return eased
 }
 
@@ -207,7 +208,7 @@ func (rl *RateLimiter) sentAt(limits *ProviderLimits, instant int64) int64 {
 	if limits.SentAt.IsZero() {
 		return instant
 	}
-	return instant - max(int64(rl.clock.at(instant).Sub(limits.SentAt)), 0)
+	return instant - max(int64(rl.clock.At(instant).Sub(limits.SentAt)), 0)
 }
 
 // heldUntil returns until when something is held back that is observed now.
@@ -218,7 +219,7 @@ func (rl *RateLimiter) heldUntil(of dimension, w *window, q *ModelQuota, reset t
 		}
 		return instant + rl.span()
 	}
-	wall := instant + rl.clock.wall
+	wall := rl.clock.UnixNano(instant)
 	until := wall + day
 	if 0 < reset && int64(reset) < day {
 		until = wall + int64(reset)
@@ -227,9 +228,9 @@ func (rl *RateLimiter) heldUntil(of dimension, w *window, q *ModelQuota, reset t
 	if w.dayCount() > 0 || w.dayTokens() > 0 {
 		return min(until, w.dayEnd)
 	}
-	if zone, err := loadZone(q.DayZone); err == nil && zone != nil {
-		_, end := dayOf(rl.clock.at(instant), zone)
-		return min(until, unixNano(end))
+	if zone, err := clock.LoadZone(q.DayZone); err == nil && zone != nil {
+		_, end := clock.Day(rl.clock.At(instant), zone)
+		return min(until, clock.UnixNano(end))
 	}
 	return until
 }

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
@@ -207,7 +207,7 @@ func explainFile(path string, err error) error {
 	// The statements are always the same, so where SQLite takes one for an error it is the
 	// tables that are wrong.
 	if errors.As(err, new(damage)) || isDamage(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR {
-		return corrupt(path, printable{err})
+		return corrupt(path, errtext.Printable(err))
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
@@ -220,22 +220,6 @@ func isDamage(err error) bool {
 		return true
 	}
 	return errors.Is(err, errIntegrity)
-}
-
-// printable is an error whose text may repeat names from a damaged file, of any
-// length.
-type printable struct{ error }
-
-func (p printable) Unwrap() error { return p.error }
-
-func (p printable) Error() string {
-	text := p.error.Error()
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, text[:min(len(text), 600)])
 }
 
 func isBusy(err error) bool {

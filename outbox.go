@@ -41,7 +41,7 @@ type packing struct {
 
 func newPacking(s *ledger) *packing {
 	p := &packing{
-		ledger: s, instant: s.rl.clock.sync(),
+		ledger: s, instant: s.rl.clock.Sync(),
 		charges: make(map[int64]*event), waits: make(map[int64]bool), days: make(map[string]*event),
 	}
 	latest := make(map[int64]int64) // when the charge of a reservation counts
@@ -124,7 +124,7 @@ func (p *packing) tallies() (events []*event) {
 		e := p.days[model]
 		s.lastN++
 		e.n, e.process = s.lastN, s.id
-		e.wall, e.mono = e.at+s.rl.clock.wall, s.machine.of(e.at)
+		e.wall, e.mono = s.rl.clock.UnixNano(e.at), s.machine.At(e.at)
 		events = append(events, e)
 	}
 	clear(p.days)

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
 // parseYAML reads any layout of at most maxForeignYAML bytes. It goes by way of
@@ -73,11 +76,11 @@ func tooDense(data []byte) bool {
 func checkNode(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
-		return fmt.Errorf("an alias *%s", clip(n.Value))
+		return fmt.Errorf("an alias *%s", errtext.Clip(n.Value))
 	case n.Anchor != "":
-		return fmt.Errorf("an anchor &%s", clip(n.Anchor))
+		return fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
 	case n.Style&yaml.TaggedStyle != 0:
-		return fmt.Errorf("a tag %q", clip(n.Tag))
+		return fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
 	case n.Kind == yaml.MappingNode:
 		return checkFields(n)
 	}
@@ -115,17 +118,17 @@ func keyName(n *yaml.Node) (string, error) {
 	case n.Kind != yaml.ScalarNode:
 		return "", errors.New("a key that is no text")
 	case n.Anchor != "":
-		return "", fmt.Errorf("an anchor &%s", clip(n.Anchor))
+		return "", fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
 	case tag == "!!merge" || tag == "!!null":
-		return "", fmt.Errorf("a key %q", clip(n.Value))
+		return "", fmt.Errorf("a key %q", errtext.Clip(n.Value))
 	case tag == "!!binary":
 		name, err := base64.StdEncoding.DecodeString(n.Value)
 		if err != nil {
-			return "", fmt.Errorf("a key that is no base64: %q", clip(n.Value))
+			return "", fmt.Errorf("a key that is no base64: %q", errtext.Clip(n.Value))
 		}
 		return string(name), nil
 	case n.Style&yaml.TaggedStyle != 0:
-		return "", fmt.Errorf("a tag %q", clip(n.Tag))
+		return "", fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
 	}
 	return n.Value, nil
 }
@@ -255,7 +258,7 @@ func countOf(n *yaml.Node) (int, error) {
 	v, err := strconv.Atoi(n.Value)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
-		return 0, fmt.Errorf("%q is out of range", clip(n.Value))
+		return 0, fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
 	case err != nil:
 		return 0, wrongType(n, "an integer")
 	case v < 0:
@@ -280,7 +283,7 @@ func zoneOf(n *yaml.Node) (string, error) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		return "", wrongType(n, "a text")
 	}
-	_, err := loadZone(n.Value)
+	_, err := clock.LoadZone(n.Value)
 	return n.Value, err
 }
 
@@ -304,5 +307,5 @@ func wrongType(n *yaml.Node, want string) error {
 	case yaml.SequenceNode:
 		return fmt.Errorf("a list is not %s", want)
 	}
-	return fmt.Errorf("%q is not %s", clip(n.Value), want)
+	return fmt.Errorf("%q is not %s", errtext.Clip(n.Value), want)
 }

@@ -177,7 +177,7 @@ func (s *ledger) lookAfterPeers() (found bool) {
 func (s *ledger) dueToLookAt() (ids []int64) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
-	instant := s.rl.clock.sync()
+	instant := s.rl.clock.Sync()
 	if instant < s.peersAt || s.down.Load() || s.closed.Load() {
 		return nil
 	}

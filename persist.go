@@ -112,8 +112,8 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.mergeFile(loaded.quotas)
 	zones := rl.zonesOf(loaded.state)
 	rl.mu.Lock()
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	rl.mu.Unlock()
 	for model, stats := range loaded.state {
 		w := rl.newWindow(stats, zones[model], instant, now)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -74,18 +76,14 @@ func (d usageDay) same(other usageDay) bool {
 // empty reports whether there is nothing in the day.
 func (d usageDay) empty() bool { return d.count <= 0 && d.tokens <= 0 }
 
-// longestDay is more than any day lasts: a zone that crosses the date line has
-// one of 48 hours.
-const longestDay = 2 * day
-
 // lastsIn reports whether the day is not over, which is so until midnight of a
 // zone, or for 24 hours without one.
 func (d usageDay) lastsIn(zone *time.Location, now int64) bool {
 	if zone == nil {
 		return d.start > now-day
 	}
-	_, end := dayOf(time.Unix(0, d.start), zone)
-	return unixNano(end) > now
+	_, end := clock.Day(time.Unix(0, d.start), zone)
+	return clock.UnixNano(end) > now
 }
 
 // currentIn reports whether there is something in the day, and it is not over.
@@ -282,8 +280,8 @@ func (rl *RateLimiter) endStoring(changes []*change, ok bool) {
 // addGone adds the models that were written and are not in memory any more.
 func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
 	rl.mu.Lock()
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	rl.mu.Unlock()
 	for model, synced := range s.models {
 		if synced.round == s.round {
@@ -407,7 +405,7 @@ func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
 	known.models = make(map[string]*syncedModel, len(r.snapshot.state))
 	for model, stats := range r.snapshot.state {
 		file := r.days[model]
-		file.start = unixNano(stats.DayStart)
+		file.start = clock.UnixNano(stats.DayStart)
 		known.models[model] = &syncedModel{
 			day: file, file: file, loaded: stats,
 		}

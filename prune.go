@@ -15,7 +15,7 @@ const lockSlice = int64(250 * time.Microsecond)
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
 		w.quotaEra = rl.quotaEra
 		rl.joinLocked(name, w)
 	}
@@ -23,8 +23,8 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
-	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
-		w.rollDay(rl.clock.at(instant))
+	if wall := rl.clock.UnixNano(instant); stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
+		w.rollDay(rl.clock.At(instant))
 	}
 	return w
 }
@@ -73,7 +73,7 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
-			visit(model, stats, turn.instant, rl.clock.at(turn.instant))
+			visit(model, stats, turn.instant, rl.clock.At(turn.instant))
 		}
 		turn.nextLocked()
 	}
@@ -88,7 +88,7 @@ type turn struct {
 }
 
 func (rl *RateLimiter) takeTurnLocked() turn {
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	return turn{rl: rl, instant: instant, since: instant}
 }
 
@@ -98,11 +98,11 @@ func (t *turn) nextLocked() {
 	if t.steps++; t.steps%32 != 0 {
 		return
 	}
-	if t.instant = t.rl.clock.sync(); t.instant-t.since > lockSlice {
+	if t.instant = t.rl.clock.Sync(); t.instant-t.since > lockSlice {
 		t.rl.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
 		t.rl.mu.Lock()
-		t.instant = t.rl.clock.sync()
+		t.instant = t.rl.clock.Sync()
 		t.since = t.instant
 	}
 }
@@ -156,7 +156,7 @@ func (rl *RateLimiter) prune() {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.sweepHeldBackLocked(rl.clock.sync())
+	rl.sweepHeldBackLocked(rl.clock.Sync())
 }
 
 // BackgroundPrune forgets, every interval, what is no longer counted, in a

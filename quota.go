@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 )
 
@@ -99,10 +101,10 @@ func (q ModelQuota) validate(model string) error {
 			shown = q.Burst
 		}
 		return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more",
-			ErrInvalidQuota, clip(model), field, key, shown)
+			ErrInvalidQuota, errtext.Clip(model), field, key, shown)
 	}
-	if _, err := loadZone(q.DayZone); err != nil {
-		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, clip(model), err)
+	if _, err := clock.LoadZone(q.DayZone); err != nil {
+		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, errtext.Clip(model), err)
 	}
 	return nil
 }
@@ -116,16 +118,6 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 	return nil
 }
 
-// clip shortens a name that goes into an error: it may come from a file that
-// nobody checked.
-func clip(name string) string {
-	const most = 128
-	if len(name) > most {
-		return name[:most] + "…"
-	}
-	return name
-}
-
 // SetQuota sets the quota of one model, now and over whatever a file or a
 // profile says. The zero quota makes it unlimited. With a negative limit, or a zone
 // that is not known, nothing is admitted for the model, and Decide says so with
@@ -134,14 +126,14 @@ func clip(name string) string {
 // Whoever waits is served by the new quota at once, or refused if the request does
 // not fit it. With Config.Shared it holds for all processes, unless it is invalid. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
-	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
+	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	rl.update(func() {
 		if rl.Quotas == nil {
 			rl.Quotas = make(map[string]ModelQuota)
 		}
 		rl.Quotas[model] = quota
 		rl.unlearnLocked(model)
-		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
+		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
 		delete(rl.supplied, model)
 		rl.changedNowLocked()
 		if rl.ledger != nil {
@@ -183,7 +175,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.supplied == nil {
 		rl.supplied = make(map[string]ModelQuota, len(quotas))
 	}
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for model, quota := range quotas {
 		rl.Quotas[model], rl.supplied[model] = quota, quota
 		rl.unlearnLocked(model)

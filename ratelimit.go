@@ -54,6 +54,7 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -123,7 +124,7 @@ type RateLimiter struct {
 	holds     list.List // of hold, in the order of their admission
 	holdTimer *time.Timer
 
-	clock    clock
+	clock    clock.Clock
 	margin   time.Duration
 	tellAt   int64                 // from this instant on the saver is told of changes
 	saver    *saver                // nil without Config.AutoPersist
@@ -203,8 +204,8 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if rl.aliases != nil || rl.matchVersions {
 		name = rl.nameRLocked(model)
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
 // maxRows is how many rows of one table are read. A file with more is not a
@@ -70,7 +72,7 @@ func (r *rowReader) checkTypes(t sqliteTable) error {
 	if err != nil {
 		return err
 	}
-	return damaged("%s of %q: %s is %q, want %s", t.name, clip(model), columns[i], clip(found), columnType(columns[i]))
+	return damaged("%s of %q: %s is %q, want %s", t.name, errtext.Clip(model), columns[i], errtext.Clip(found), columnType(columns[i]))
 }
 
 // each runs a query and visits its rows.
@@ -140,10 +142,10 @@ func (r *rowReader) readTokens() error {
 			return damaged("tokens: %w", err)
 		}
 		if count < 0 {
-			return damaged("tokens of %q: count is %d, want 0 or more", clip(string(model)), count)
+			return damaged("tokens of %q: count is %d, want 0 or more", errtext.Clip(string(model)), count)
 		}
 		if input < 0 || input > count {
-			return damaged("tokens of %q: input is %d, want between 0 and the count, %d", clip(string(model)), input, count)
+			return damaged("tokens of %q: input is %d, want between 0 and the count, %d", errtext.Clip(string(model)), input, count)
 		}
 		stats := r.stats(model)
 		stats.Tokens = append(stats.Tokens, TokenEntry{Time: time.Unix(0, ts), Count: count, Input: input})
@@ -160,10 +162,10 @@ func (r *rowReader) readDays() error {
 			return damaged("daily: %w", err)
 		}
 		if count < 0 {
-			return damaged("daily of %q: day_count is %d, want 0 or more", clip(model), count)
+			return damaged("daily of %q: day_count is %d, want 0 or more", errtext.Clip(model), count)
 		}
 		if tokens < 0 {
-			return damaged("daily of %q: day_tokens is %d, want 0 or more", clip(model), tokens)
+			return damaged("daily of %q: day_tokens is %d, want 0 or more", errtext.Clip(model), tokens)
 		}
 		stats := r.stats([]byte(model))
 		stats.DayStart, stats.DayCount, stats.DayTokens = dayTime(start), count, tokens

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
@@ -276,7 +277,7 @@ func (s *ledger) joinWithin(declare func()) error {
 		return err
 	}
 	s.rl.mu.Lock()
-	instant := s.rl.clock.sync()
+	instant := s.rl.clock.Sync()
 	s.usedUntil = s.usedUntilLocked(img.facts, instant)
 	moved := s.adoptLocked(img)
 	for _, id := range dead {
@@ -306,7 +307,7 @@ func (s *ledger) joinWithin(declare func()) error {
 // deadIn returns the processes in the file that do not live any more.
 func (s *ledger) deadIn(img *image) (dead []int64) {
 	wall, mono := s.clocks()
-	if img.facts[factBoot] != s.machine.boot {
+	if img.facts[factBoot] != s.machine.Boot {
 		mono = 0
 	}
 	for _, l := range img.leases {
@@ -364,14 +365,14 @@ func (s *ledger) settleFacts(w *statements, img *image) error {
 // goes by the wall clock.
 func (s *ledger) settleBoot(w *statements, img *image, set func(name, value string) error) error {
 	was := img.facts[factBoot]
-	if s.machine.boot == "" || was == s.machine.boot {
+	if s.machine.Boot == "" || was == s.machine.Boot {
 		return nil
 	}
 	if was != "" {
 		for _, l := range img.leases {
 			if l.process != s.id && l.mono > 0 && fsx.LivenessOf(s.lifePath(l.process)) == fsx.Alive {
 				s.rl.mu.Lock()
-				s.machine = machineClock{}
+				s.machine = clock.Machine{}
 				s.rl.mu.Unlock()
 				return nil
 			}
@@ -391,7 +392,7 @@ func (s *ledger) settleBoot(w *statements, img *image, set func(name, value stri
 	if err := set(factUsedMono, "0"); err != nil {
 		return err
 	}
-	return set(factBoot, s.machine.boot)
+	return set(factBoot, s.machine.Boot)
 }
 
 // usedUntilLocked returns until when the minutes count as used because a file was lost;

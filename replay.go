@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // dayChange is what an event adds to a model's day.
@@ -32,7 +34,7 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 		switch {
 		case change.requests > 0 && s.dayIsOver(w, e.at, instant):
 		case change.requests > 0 || change.tokens > 0:
-			w.chargeDay(s.rl.clock.at(e.at), change.requests, change.tokens)
+			w.chargeDay(s.rl.clock.At(e.at), change.requests, change.tokens)
 			if h := s.heldLocked(e.process, e.n); h != nil && h.other != nil {
 				h.other.days = w.days // which it may have begun
 			}
@@ -47,7 +49,7 @@ func (s *ledger) mergeLocked(e *event, instant int64) {
 // the day may have begun with the charge, be it that others began one later.
 func (s *ledger) dayIsOver(w *window, at, instant int64) bool {
 	if w.location != nil {
-		return at+s.rl.clock.wall < w.dayBegin
+		return s.rl.clock.UnixNano(at) < w.dayBegin
 	}
 	return instant-at >= day
 }
@@ -78,7 +80,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		s.rl.forgetUsageLocked(e.model)
 	case eventCooldown:
 		until := time.Unix(0, e.wall)
-		now := s.rl.clock.at(instant)
+		now := s.rl.clock.At(instant)
 		if !until.After(now) || !until.After(s.rl.cooldowns[e.model]) {
 			break
 		}
@@ -115,7 +117,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 // windowLocked returns the window that an event of a model goes to.
 func (s *ledger) windowLocked(model string, instant int64) *window {
 	rl := s.rl
-	stats := rl.stateLocked(model, true, instant, rl.clock.at(instant))
+	stats := rl.stateLocked(model, true, instant, rl.clock.At(instant))
 	w := rl.windowLocked(model, stats, instant)
 	if w.gate == nil {
 		rl.gateLocked(model)
@@ -131,7 +133,7 @@ func (s *ledger) insertLocked(e *event, instant int64, r *Reservation) (w *windo
 	if instant-e.at > s.rl.span() {
 		return w, request, token
 	}
-	request, token = w.insertCharge(r, e.at, s.rl.clock.at(e.at), e.requests, e.Count)
+	request, token = w.insertCharge(r, e.at, s.rl.clock.At(e.at), e.requests, e.Count)
 	return w, request, token
 }
 
@@ -205,7 +207,7 @@ func (s *ledger) setDayLocked(model string, d usageDay, instant int64) {
 			w.days++
 		}
 		w.stats.DayStart = dayTime(d.start)
-		w.settleDay(s.rl.clock.at(instant))
+		w.settleDay(s.rl.clock.At(instant))
 	}
 	w.setDay(saturatedInt(d.count), saturatedInt(d.tokens))
 }
@@ -243,7 +245,7 @@ func (s *ledger) buryLocked(process int64) {
 // whether the file is another one.
 func (s *ledger) adoptLocked(img *image) (moved bool) {
 	rl := s.rl
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	inFile := make(map[eventKey]bool, len(img.events))
 	for _, e := range img.events {
 		s.dateLocked(e, instant, math.MinInt64)
@@ -286,10 +288,10 @@ func (s *ledger) adoptLocked(img *image) (moved bool) {
 		s.seen = e.seq
 	}
 	for model, until := range img.cooldowns {
-		s.effectLocked(&event{kind: eventCooldown, model: model, wall: unixNano(until)}, instant)
+		s.effectLocked(&event{kind: eventCooldown, model: model, wall: clock.UnixNano(until)}, instant)
 	}
 	for model, stats := range img.state {
-		s.setDayLocked(model, usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)}, instant)
+		s.setDayLocked(model, usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)}, instant)
 	}
 	s.outbox = nil
 	for _, e := range missing {
@@ -398,10 +400,10 @@ func (s *ledger) oldFactsLocked() oldFacts {
 
 // restoreLocked notes what a file that took the place of another does not have.
 func (s *ledger) restoreLocked(old oldFacts, instant int64) {
-	now := s.rl.clock.at(instant)
+	now := s.rl.clock.At(instant)
 	for model, until := range old.cooldowns {
 		if until.After(now) && until.After(s.rl.cooldowns[model]) {
-			e := &event{kind: eventCooldown, model: model, wall: unixNano(until)}
+			e := &event{kind: eventCooldown, model: model, wall: clock.UnixNano(until)}
 			s.effectLocked(e, instant)
 			s.noteNowLocked(e, nil)
 		}
@@ -426,7 +428,7 @@ func (s *ledger) daysLocked() map[string]usageDay {
 
 // raiseDaysLocked makes days no less than they were.
 func (s *ledger) raiseDaysLocked(days map[string]usageDay, instant int64) {
-	now := instant + s.rl.clock.wall
+	now := s.rl.clock.UnixNano(instant)
 	for model, was := range days {
 		w := s.windowLocked(model, instant)
 		is := usageDayOf(w)

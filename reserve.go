@@ -102,7 +102,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
-		r.instant = rl.clock.sync()
+		r.instant = rl.clock.Sync()
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model
@@ -140,7 +140,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, c tokens.Count) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
 	made.estimate = c.Clamp()
-	now := rl.clock.at(r.instant)
+	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
 		stats := rl.stateLocked(name, known, r.instant, now)
@@ -224,5 +224,5 @@ func (r *Reservation) ReservedAt() time.Time {
 	if r.extra != nil {
 		admitted -= r.extra.delay
 	}
-	return rl.clock.at(admitted)
+	return rl.clock.At(admitted)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
 // sqliteFormat is the newest format of the database that this version knows, as
@@ -215,7 +217,7 @@ func (t sqliteTable) checkColumns(tx *sql.Tx) (columns []string, err error) {
 		column := t.column(i, name)
 		isKey := t.keyed && i == 0
 		if column == "" || !strings.EqualFold(kind, columnType(column)) || hidden != 0 || isKey != (key != 0) {
-			return nil, foreign("the table %s is not ours: its column %q", t.name, clip(name))
+			return nil, foreign("the table %s is not ours: its column %q", t.name, errtext.Clip(name))
 		}
 		columns = append(columns, column)
 	}

@@ -75,7 +75,7 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.orderLocked(r.gate.name, rl.clock.sync())
+	return rl.orderLocked(r.gate.name, rl.clock.Sync())
 }
 
 // tokensOf returns which of the tokens are those of a reservation; -1 where they
@@ -131,7 +131,7 @@ func (w *window) inDay(r *Reservation) bool {
 	if w == r.window {
 		return w.days == r.days
 	}
-	wall := r.instant + w.home.clock.wall
+	wall := w.home.clock.UnixNano(r.instant)
 	return w.dayBegin <= wall && wall < w.dayEnd
 }
 
@@ -169,7 +169,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
 	if exceeds {
-		instant = rl.clock.sync()
+		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
 		rl.orderLocked(r.gate.name, instant)
 	}
@@ -183,7 +183,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	}
 	var now time.Time
 	if exceeds {
-		now = rl.clock.at(instant)
+		now = rl.clock.At(instant)
 	}
 	switch {
 	case token >= 0:
@@ -223,8 +223,8 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	if r.settled {
 		return
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
 	arrived := instant - age
 	if arrived <= r.instant {
@@ -244,17 +244,17 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.estimate)
+		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
 	r.placeLocked(w, arrived, request, token)
-	wall := arrived + rl.clock.wall
+	wall := rl.clock.UnixNano(arrived)
 	switch {
 	case sameDay:
 		r.days = w.days
 	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
-		w.chargeDay(rl.clock.at(arrived), 1, r.estimate.Total())
+		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
 	default:

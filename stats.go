@@ -1,6 +1,10 @@
 package ratelimit
 
-import "time"
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+)
 
 // ModelStats is what a model has used and what it may use, at one moment. A
 // maximum of zero is unlimited. Minutes are longer by Config.Margin. ModelStats
@@ -52,7 +56,7 @@ func (rl *RateLimiter) statsSlowly(stats *ModelStats, model string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.sync()
+	r.instant = rl.clock.Sync()
 	rl.readLocked(name, &q, known, &r)
 	r.modelStats(stats, &q)
 }
@@ -92,10 +96,10 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		}
 		return unused, 0
 	}
-	instant = rl.clock.now()
-	wall := instant + rl.clock.wall
+	instant = rl.clock.Now()
+	wall := rl.clock.UnixNano(instant)
 	w = stats.window
-	if instant >= rl.clock.next || !w.mirrors(stats, rl) || instant > w.leaveAt ||
+	if rl.clock.Due(instant) || !w.mirrors(stats, rl) || instant > w.leaveAt ||
 		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() ||
 		q.paces() && w.paceOf(q) == nil {
 		return nil, 0
@@ -109,7 +113,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 	if w == nil {
 		return false
 	}
-	r.instant, r.wall, r.span = instant, instant+rl.clock.wall, rl.span()
+	r.instant, r.wall, r.span = instant, rl.clock.UnixNano(instant), rl.span()
 	r.take(w)
 	return true
 }
@@ -125,7 +129,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 		return
 	}
 	r.window = unused
-	r.gate, r.badZone = rl.gates[name], badZone(q.DayZone)
+	r.gate, r.badZone = rl.gates[name], clock.BadZone(q.DayZone)
 	if known {
 		r.full, r.freeAt = rl.fullLocked(name, r.instant)
 	}
@@ -152,7 +156,7 @@ func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int6
 	if stats == nil || stats.window == nil || stats.window.zone == zone {
 		return
 	}
-	w, now := stats.window, rl.clock.at(instant)
+	w, now := stats.window, rl.clock.At(instant)
 	w.rollDay(now)
 	w.setZone(zone)
 	if w.location != nil {
@@ -167,7 +171,7 @@ func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.b
 
 // readNowLocked reads what is not of the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
-	r.wall, r.span = r.instant+rl.clock.wall, rl.span()
+	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	if rl.ledger != nil {
 		r.used = rl.ledger.usedAtLocked(r.instant)
 	}
@@ -176,7 +180,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {
-			if r.cool = unixNano(until); r.cool <= r.wall {
+			if r.cool = clock.UnixNano(until); r.cool <= r.wall {
 				delete(rl.cooldowns, name)
 			}
 		}
@@ -187,14 +191,14 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 // what is no longer counted. The window of r is as good as unused.
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
 	rl.readNowLocked(name, r)
-	r.window, r.badZone, r.gate = unused, badZone(q.DayZone), rl.gates[name]
+	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.gates[name]
 	counted.limits(q)
 	r.present(counted)
 	stats := rl.State[name]
 	if stats == nil {
 		return
 	}
-	now := rl.clock.at(r.instant)
+	now := rl.clock.At(r.instant)
 	w := stats.window
 	if !w.mirrors(stats, rl) {
 		entry := *stats

@@ -108,7 +108,7 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
 		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
-	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait:
+	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait:
 		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
 	default:
 		return false

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -220,7 +221,7 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
 	if w.tokens.isKnown() || w.requests.isKnown() {
-		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
+		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.dayEnd))
 	}
 }
 
@@ -267,19 +268,19 @@ func (w *window) rollDay(now time.Time) {
 func (w *window) setZone(zone string) {
 	var err error
 	w.zone = zone
-	w.location, err = loadZone(zone)
+	w.location, err = clock.LoadZone(zone)
 	w.badZone = err != nil
 }
 
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
-	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
+	w.dayStart, w.dayBegin = w.stats.DayStart, clock.UnixNano(w.stats.DayStart)
 	switch {
 	case w.dayBegin > now.UnixNano():
 		w.startDay(now)
 	case w.location != nil:
-		_, end := dayOf(w.dayStart, w.location)
-		w.dayEnd = unixNano(end)
+		_, end := clock.Day(w.dayStart, w.location)
+		w.dayEnd = clock.UnixNano(end)
 	default:
 		w.dayEnd = w.dayBegin + day
 	}
@@ -290,7 +291,7 @@ func (w *window) settleDay(now time.Time) {
 func (w *window) startDay(now time.Time) {
 	begin, end := now.Round(0), now.Add(time.Duration(day))
 	if w.location != nil {
-		begin, end = dayOf(begin, w.location)
+		begin, end = clock.Day(begin, w.location)
 	}
 	w.stats.DayStart, w.dayStart = begin, begin
 	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
 // rowsPerInsert is how many rows one statement inserts. More make a statement
@@ -87,7 +90,7 @@ func (w *rowWriter) dropCooldowns() error {
 // is earlier in memory; it goes, unless others have written a later one.
 func (w *rowWriter) writeCooldowns(known map[string]int64, cooldowns map[string]time.Time) (map[string]int64, error) {
 	for _, model := range slices.Sorted(maps.Keys(known)) {
-		if until, exists := cooldowns[model]; exists && unixNano(until) >= known[model] {
+		if until, exists := cooldowns[model]; exists && clock.UnixNano(until) >= known[model] {
 			continue
 		}
 		if _, err := w.exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, known[model]); err != nil {
@@ -96,7 +99,7 @@ func (w *rowWriter) writeCooldowns(known map[string]int64, cooldowns map[string]
 	}
 	written := make(map[string]int64, len(cooldowns))
 	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
-		until := unixNano(cooldowns[model])
+		until := clock.UnixNano(cooldowns[model])
 		written[model] = until
 		if was, exists := known[model]; exists && was == until {
 			continue
@@ -167,12 +170,12 @@ func (w *rowWriter) write(changes []*change) error {
 			return fmt.Errorf("correct: %w", err)
 		}
 		for _, t := range c.requests {
-			if err := w.requests.add(c.model, unixNano(t)); err != nil {
+			if err := w.requests.add(c.model, clock.UnixNano(t)); err != nil {
 				return fmt.Errorf("write requests: %w", err)
 			}
 		}
 		for _, e := range c.tokens {
-			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
+			if err := w.tokens.add(c.model, clock.UnixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 				return fmt.Errorf("write tokens: %w", err)
 			}
 		}
@@ -218,7 +221,7 @@ func lastRows(tx querier) (last rowids, err error) {
 // them: rows of the same content are alike, whoever wrote them.
 func (w *rowWriter) writeFixes(c *change) error {
 	for _, fix := range c.requestFixes {
-		ts := unixNano(fix.val)
+		ts := clock.UnixNano(fix.val)
 		if !fix.comes {
 			if _, err := w.exec(`DELETE FROM requests WHERE rowid =
 				(SELECT rowid FROM requests WHERE model = ? AND ts = ? LIMIT 1)`, c.model, ts); err != nil {
@@ -232,7 +235,7 @@ func (w *rowWriter) writeFixes(c *change) error {
 		w.next.requests++
 	}
 	for _, fix := range c.tokenFixes {
-		ts, count, input := unixNano(fix.val.Time), fix.val.Count, fix.val.Input
+		ts, count, input := clock.UnixNano(fix.val.Time), fix.val.Count, fix.val.Input
 		if !fix.comes {
 			if _, err := w.exec(`DELETE FROM tokens WHERE rowid =
 				(SELECT rowid FROM tokens WHERE model = ? AND ts = ? AND count = ? AND input = ? LIMIT 1)`,
@@ -268,7 +271,7 @@ func (w *rowWriter) sweep(changes []*change) error {
 	}{
 		{"requests", "ts", w.cutoff, requests},
 		{"tokens", "ts", w.cutoff, tokens},
-		{"daily", "day_start", w.cutoff - longestDay, least + 2*len(changes)},
+		{"daily", "day_start", w.cutoff - clock.LongestDay, least + 2*len(changes)},
 	} {
 		if _, err := w.tx.Exec("DELETE FROM "+t.name+" WHERE rowid IN (SELECT rowid FROM "+t.name+" WHERE "+t.column+
 			" <= ? ORDER BY rowid LIMIT ?) AND "+t.column+" < ?", w.now, t.most, t.cutoff); err != nil {
@@ -304,7 +307,7 @@ func (w *rowWriter) writeDay(c *change) error {
 		// One that was deleted is known by others, so it must not be 0 again.
 		file.generation = w.now / generations % generations
 	case sqliteCode(err) == 0: // a value that is no integer
-		return damaged("daily of %q: %w", clip(c.model), err)
+		return damaged("daily of %q: %w", errtext.Clip(c.model), err)
 	default:
 		return err
 	}

@@ -1,15 +1,17 @@
-package ratelimit
+package clock
 
 import (
 	"strings"
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 func mustZone(t testing.TB, name string) *time.Location {
 	t.Helper()
-	zone, err := loadZone(name)
+	zone, err := LoadZone(name)
 	if err != nil || zone == nil {
 		t.Fatalf("%s: %v, %v", name, zone, err)
 	}
@@ -18,18 +20,18 @@ func mustZone(t testing.TB, name string) *time.Location {
 
 func TestLoadZone(t *testing.T) {
 	for _, name := range []string{"America/Los_Angeles", "Asia/Kolkata", "UTC", "America/Los_Angeles"} {
-		if zone, err := loadZone(name); err != nil || zone.String() != name {
+		if zone, err := LoadZone(name); err != nil || zone.String() != name {
 			t.Errorf("%s: %v, %v", name, zone, err)
 		}
 	}
-	if zone, err := loadZone(""); zone != nil || err != nil {
+	if zone, err := LoadZone(""); zone != nil || err != nil {
 		t.Errorf("no name: %v, %v, want neither", zone, err)
 	}
 	for _, name := range []string{
 		"Local", "Mars/Olympus_Mons", "../etc/passwd", "/etc/passwd", `America\New_York`, " ", "UTC\x00",
 		"America/Los_Angeles ", strings.Repeat("a", 1<<20),
 	} {
-		zone, err := loadZone(name)
+		zone, err := LoadZone(name)
 		if zone != nil || err == nil {
 			t.Errorf("%.40q: %v, %v, want an error", name, zone, err)
 			continue
@@ -114,7 +116,7 @@ func TestZoneDays(t *testing.T) {
 	} {
 		at, begin, end := utc(t, tt.at), utc(t, tt.begin), utc(t, tt.end)
 		zone := mustZone(t, tt.zone)
-		gotBegin, gotEnd := dayOf(at, zone)
+		gotBegin, gotEnd := Day(at, zone)
 		if !gotBegin.Equal(begin) || !gotEnd.Equal(end) {
 			t.Errorf("%s at %v: from %v to %v, want from %v to %v",
 				tt.zone, at.In(zone), gotBegin, gotEnd, begin.In(zone), end.In(zone))
@@ -134,7 +136,7 @@ func utc(t testing.TB, text string) time.Time {
 func TestZoneDayIsInTheZoneAndOnTheWallClock(t *testing.T) {
 	zone := mustZone(t, "Asia/Tokyo")
 	for _, at := range []time.Time{time.Now(), time.Now().UTC(), time.Now().Round(0)} {
-		begin, end := dayOf(at, zone)
+		begin, end := Day(at, zone)
 		for _, b := range []time.Time{begin, end} {
 			if b.Location() != zone || b != b.Round(0) {
 				t.Errorf("%#v: want it in %v, without a monotonic reading", b, zone)
@@ -153,14 +155,14 @@ func TestZoneDayFarAway(t *testing.T) {
 			1 << 40, -1 << 40, 1 << 34, -1 << 34, -62135596800, -62135596801,
 		} {
 			for _, at := range []time.Time{time.Unix(sec, 0), time.Unix(sec, 999999999)} {
-				begin, end := dayOf(at, zone)
+				begin, end := Day(at, zone)
 				if begin.After(at) || !end.After(at) || end.Sub(begin) < 20*time.Hour || end.Sub(begin) > 28*time.Hour {
 					t.Errorf("%s at %d s: from %v to %v", name, sec, begin, end)
 				}
 			}
 		}
-		dayOf(time.Unix(1<<63-62135596801, 999999999), zone) // the last of all: no end can be after it
-		dayOf(time.Time{}, zone)
+		Day(time.Unix(1<<63-62135596801, 999999999), zone) // the last of all: no end can be after it
+		Day(time.Time{}, zone)
 	}
 }
 
@@ -175,7 +177,7 @@ func TestZoneDaysAgainstClocks(t *testing.T) {
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			zone := mustZone(t, name)
-			for _, near := range changes(zone, 2030-40/RaceFactor, 2030) {
+			for _, near := range changes(zone, 2030-40/racetest.Factor, 2030) {
 				checkZoneDays(t, zone, near)
 			}
 		})
@@ -197,7 +199,7 @@ func changes(zone *time.Location, from, to int) (near []time.Time) {
 	return near
 }
 
-// checkZoneDays compares dayOf in the days around an instant with what the
+// checkZoneDays compares Day in the days around an instant with what the
 // zone's clocks show, minute by minute. The latest date that they have shown is
 // the date.
 func checkZoneDays(t *testing.T, zone *time.Location, near time.Time) {
@@ -228,7 +230,7 @@ func checkZoneDays(t *testing.T, zone *time.Location, near time.Time) {
 			continue
 		}
 		for _, at := range []time.Time{at, at.Add(time.Minute - 1)} {
-			begin, end := dayOf(at, zone)
+			begin, end := Day(at, zone)
 			if !begin.Equal(begins[b]) || !end.Equal(begins[b+1]) {
 				t.Fatalf("at %v: from %v to %v, want from %v to %v",
 					at.In(zone), begin, end, begins[b].In(zone), begins[b+1].In(zone))
@@ -237,14 +239,14 @@ func checkZoneDays(t *testing.T, zone *time.Location, near time.Time) {
 	}
 }
 
-func BenchmarkDayOf(b *testing.B) {
+func BenchmarkDay(b *testing.B) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, name := range []string{"UTC", "America/Los_Angeles", "Asia/Kolkata"} {
 		zone := mustZone(b, name)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				dayOf(at, zone)
+				Day(at, zone)
 			}
 		})
 	}

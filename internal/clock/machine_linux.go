@@ -1,4 +1,4 @@
-package ratelimit
+package clock
 
 import (
 	"os"
@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineTime is the clock that Go's monotonic readings are of, too.
+// machineTime reads the clock that Go's monotonic readings are of, too.
 func machineTime() (nanos int64, ok bool) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -16,8 +16,8 @@ func machineTime() (nanos int64, ok bool) {
 	return t.Nano(), true
 }
 
-// bootOfMachine names the start of the machine, and the clock that the process was given
-// by its container, if it was; "" where that is not known.
+// bootOfMachine names the start of the machine and the time namespace of the process, which
+// a container may have of its own; "" where the start is not known.
 func bootOfMachine() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

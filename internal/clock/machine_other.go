@@ -1,6 +1,6 @@
 //go:build !linux
 
-package ratelimit
+package clock
 
 func machineTime() (nanos int64, ok bool) { return 0, false }
 
