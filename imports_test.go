@@ -43,9 +43,15 @@ var importRules = map[string][]string{
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {},
-	"internal/tokens":       {},
-	"internal/modelname":    {modulePath + "/internal/racetest"}, // in its tests
-	"internal/racetest":     {},
+	"internal/sharedlog": {
+		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/state": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
+	},
+	"internal/tokens":    {},
+	"internal/modelname": {modulePath + "/internal/racetest"}, // in its tests
+	"internal/racetest":  {},
 }
 
 // Whoever imports a package links what it imports, so no package may import more
