@@ -104,10 +104,7 @@ func quotaOf(text string) (q ModelQuota, err error) {
 	if err = json.Unmarshal([]byte(text), &q); err != nil {
 		return ModelQuota{}, err
 	}
-	if _, key, value, bad := q.invalid(); bad {
-		return ModelQuota{}, fmt.Errorf("%s is %d", key, value)
-	}
-	return q, nil
+	return q, q.checkLimits()
 }
 
 // requestsText and requestsOf are the text of an eventWait.

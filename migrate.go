@@ -24,12 +24,12 @@ import (
 // A failure leaves the
 // database as it was. The YAML file is not changed.
 func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
-	s, err := loadYAML(yamlPath)
-	if err == nil && s == nil {
+	s, err := yamlstate.ReadFile(yamlPath)
+	switch {
+	case err == nil && s == nil:
 		err = fmt.Errorf("%s: %w", yamlPath, fs.ErrNotExist)
-	}
-	if err == nil {
-		err = replaceDatabase(sqlitePath, s)
+	case err == nil:
+		err = replaceDatabase(sqlitePath, snapshotOf(s))
 	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)

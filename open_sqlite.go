@@ -207,7 +207,7 @@ func explainFile(path string, err error) error {
 	// The statements are always the same, so where SQLite takes one for an error it is the
 	// tables that are wrong.
 	if errors.As(err, new(damage)) || isDamage(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR {
-		return corrupt(path, errtext.Printable(err))
+		return state.Corrupt(path, errtext.Printable(err))
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

@@ -96,8 +96,7 @@ func (rl *RateLimiter) load() error {
 		rl.sqlite.remember(loaded, synced)
 		return nil
 	}
-	loaded, err := loadYAML(rl.filePath)
-	rl.suspect = err != nil
+	loaded, err := rl.loadYAML()
 	if err != nil || loaded == nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package ratelimit
+package yamlstate
 
 import (
 	"bufio"
@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	errLayout = errors.New("not the layout that Persist writes")
+	errLayout = errors.New("not the layout that Encode writes")
 	errEmpty  = errors.New("nothing in it")
 )
 
-// maxLine is the longest line, in bytes, that scanYAML reads. Only a model's
+// maxLine is the longest line, in bytes, that scan reads. Only a model's
 // name can make a line longer than a hundred.
 const maxLine = 1 << 26
 
@@ -149,7 +149,7 @@ func (p *lineScanner) zone(key string, into *string) error {
 	return p.next()
 }
 
-// burst reads a duration as Persist writes it.
+// burst reads a duration as Encode writes it.
 func (p *lineScanner) burst(key string, into *time.Duration) error {
 	text, err := p.value(key)
 	if err != nil {
@@ -163,7 +163,7 @@ func (p *lineScanner) burst(key string, into *time.Duration) error {
 	return p.next()
 }
 
-// unquote reads a text in quotes as yamlName makes them.
+// unquote reads a text in quotes as quotedName makes them.
 func unquote(quoted string) (string, error) {
 	text, err := strconv.Unquote(quoted)
 	if err != nil || strconv.QuoteToASCII(text) != quoted {

@@ -1,4 +1,4 @@
-package ratelimit
+package yamlstate
 
 import (
 	"encoding/base64"
@@ -6,24 +6,26 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// scanYAML reads the layout that Persist and yaml.Marshal write: block style,
+// scan reads the layout that Encode and yaml.Marshal write: block style,
 // one key or item a line, any indentation that is kept up. It exists because
 // the YAML library takes seconds and gigabytes for what a million entries need.
-// It is strict: at anything else it gives up, and parseYAML decides whether the
-// file is merely of another layout or wrong. What it accepts, parseYAML reads
+// It is strict: at anything else it gives up, and parse decides whether the
+// file is merely of another layout or wrong. What it accepts, parse reads
 // alike, unless that finds it too large or too dense.
-func scanYAML(r io.Reader) (*snapshot, error) {
+func scan(r io.Reader) (*state.Snapshot, error) {
 	p := newLineScanner(r)
-	s := newSnapshot()
+	s := state.NewSnapshot()
 	if err := p.document(s); err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.number, err)
 	}
 	return s, nil
 }
 
-func (p *lineScanner) document(s *snapshot) error {
+func (p *lineScanner) document(s *state.Snapshot) error {
 	if err := p.next(); err != nil {
 		return err
 	}
@@ -126,34 +128,35 @@ func (p *lineScanner) name() (string, error) {
 	return name, nil
 }
 
-func (p *lineScanner) quota(s *snapshot, model string, indent int) error {
-	if _, exists := s.quotas[model]; exists {
+func (p *lineScanner) quota(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Quotas[model]; exists {
 		return inField("quotas", inField(model, errDuplicate))
 	}
-	var q ModelQuota
+	var q state.Quota
 	err := p.fields(indent, func(key string) error {
-		if limit := q.limit(key); limit != nil {
-			return p.count(key, limit)
-		}
-		if key == "day_zone" {
+		of, isLimit := state.DimensionOf(key)
+		switch {
+		case isLimit:
+			return p.count(key, q.Limit(of))
+		case key == state.ZoneKey:
 			return p.zone(key, &q.DayZone)
-		}
-		if key == "burst" {
+		case key == state.BurstKey:
 			return p.burst(key, &q.Burst)
 		}
 		return errLayout
 	})
-	s.quotas[model] = q
+	s.Quotas[model] = q
 	return err
 }
 
-func (p *lineScanner) stats(s *snapshot, model string, indent int) error {
-	if _, exists := s.state[model]; exists {
+func (p *lineScanner) stats(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Usage[model]; exists {
 		return inField("state", inField(model, errDuplicate))
 	}
-	stats := &UsageStats{}
-	s.state[model] = stats
-	return p.fields(indent, func(key string) error {
+	var entries state.TokenList
+	stats := &state.Usage{}
+	s.Usage[model] = stats
+	err := p.fields(indent, func(key string) error {
 		switch key {
 		case "requests":
 			return p.list(key, indent, func() error {
@@ -167,7 +170,7 @@ func (p *lineScanner) stats(s *snapshot, model string, indent int) error {
 		case "tokens":
 			return p.list(key, indent, func() error {
 				e, err := p.tokenEntry()
-				stats.Tokens = append(stats.Tokens, e)
+				entries = append(entries, e)
 				return err
 			})
 		case "day_start":
@@ -179,9 +182,11 @@ func (p *lineScanner) stats(s *snapshot, model string, indent int) error {
 		}
 		return errLayout
 	})
+	stats.Tokens = entries
+	return err
 }
 
-func (p *lineScanner) tokenEntry() (e TokenEntry, err error) {
+func (p *lineScanner) tokenEntry() (e state.Token, err error) {
 	indent := p.indent
 	if err := p.time("time", &e.Time); err != nil {
 		return e, err
@@ -196,15 +201,15 @@ func (p *lineScanner) tokenEntry() (e TokenEntry, err error) {
 	if err := p.count("input", &e.Input); err != nil {
 		return e, err
 	}
-	if err := e.checkInput(); err != nil {
+	if err := checkInput(e); err != nil {
 		p.number = line
 		return e, err
 	}
 	return e, nil
 }
 
-func (p *lineScanner) cooldown(s *snapshot, model string, indent int) error {
-	if _, exists := s.cooldowns[model]; exists {
+func (p *lineScanner) cooldown(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Cooldowns[model]; exists {
 		return inField("cooldowns", inField(model, errDuplicate))
 	}
 	var until time.Time
@@ -214,6 +219,6 @@ func (p *lineScanner) cooldown(s *snapshot, model string, indent int) error {
 		}
 		return errLayout
 	})
-	s.cooldowns[model] = until
+	s.Cooldowns[model] = until
 	return err
 }
