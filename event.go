@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -104,7 +104,10 @@ func quotaOf(text string) (q ModelQuota, err error) {
 	if err = json.Unmarshal([]byte(text), &q); err != nil {
 		return ModelQuota{}, err
 	}
-	return q, q.checkLimits()
+	if reason, bad := q.invalid(); bad {
+		return ModelQuota{}, errors.New(reason)
+	}
+	return q, nil
 }
 
 // requestsText and requestsOf are the text of an eventWait.

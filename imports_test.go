@@ -49,7 +49,11 @@ var importRules = map[string][]string{
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
-	"internal/tokens":    {},
+	"internal/tokens": {},
+	"internal/yamlstate": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
+		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+	},
 	"internal/modelname": {modulePath + "/internal/racetest"}, // in its tests
 	"internal/racetest":  {},
 }

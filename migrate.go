@@ -13,6 +13,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
 // MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML

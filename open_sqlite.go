@@ -18,6 +18,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // busyFor is how long opening keeps trying while other processes hold the file.

@@ -1,14 +1,13 @@
 package ratelimit
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
@@ -67,7 +66,10 @@ func (q *ModelQuota) minuteCode() DecisionCode {
 // invalid returns the first limit that is negative.
 func (q *ModelQuota) invalid() (reason string, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
-		return "invalid quota: Burst (burst) is negative", q.Burst < 0
+		if q.Burst < 0 {
+			return "invalid quota: Burst (burst) is negative", true
+		}
+		return "", false
 	}
 	is := state.Quota(*q)
 	for of := range state.Limits {

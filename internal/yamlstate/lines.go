@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	errLayout = errors.New("not the layout that Encode writes")
+	errLayout = errors.New("not the layout that Persist writes")
 	errEmpty  = errors.New("nothing in it")
 )
 
