@@ -31,7 +31,10 @@ var importRules = map[string][]string{
 	},
 	"debounce": {},
 	"limit":    {},
-	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
+	"llmhttp": {
+		modulePath, modulePath + "/debounce", modulePath + "/limit",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/sse", modulePath + "/internal/piecetest",
+	},
 }
 
 // Whoever imports a package links what it imports, so no package may import more

@@ -1,4 +1,4 @@
-package llmhttp
+package jsonscan
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// oracle returns what a scanner is to tell of JSON texts, by encoding/json, and whether
-// they are.
+// oracle returns by means of encoding/json the values that a Scanner must report for texts and
+// the length of their strings, or false if they are no JSON.
 func oracle(text []byte) (values []string, size int, ok bool) {
 	for dec := json.NewDecoder(bytes.NewReader(text)); ; {
 		var raw json.RawMessage
@@ -19,7 +19,7 @@ func oracle(text []byte) (values []string, size int, ok bool) {
 		} else if err != nil {
 			return nil, 0, false
 		}
-		// It takes 00 for two numbers, which the scanner does not judge.
+		// encoding/json reads 00 as two numbers, a Scanner as one.
 		if end := int(dec.InputOffset()); ofNumber(raw[0]) && end < len(text) && ofNumber(text[end]) {
 			return nil, 0, false
 		}
@@ -28,9 +28,10 @@ func oracle(text []byte) (values []string, size int, ok bool) {
 	return values, size, true
 }
 
+// walk appends the values of one text and returns the length of its strings.
 func walk(raw []byte, values *[]string) (total int) {
 	type level struct {
-		object, value bool // value: it is the turn of one, not of a key
+		object, value bool // value: a value follows, not a key
 		key           string
 	}
 	var open []level
@@ -83,7 +84,7 @@ func walk(raw []byte, values *[]string) (total int) {
 		if kind == Object || kind == Array {
 			text = ""
 		}
-		*values = append(*values, toldOf(Value{Path: []byte(path()), Kind: kind, Text: []byte(text[:min(len(text), 256)]), Size: size}))
+		*values = append(*values, format(Value{Path: []byte(path()), Kind: kind, Text: []byte(text[:min(len(text), 256)]), Size: size}))
 		if last >= 0 {
 			open[last].value = false
 		}
@@ -93,7 +94,8 @@ func walk(raw []byte, values *[]string) (total int) {
 	}
 }
 
-// sizeOf returns how many bytes a string has, of which bytes that are not ASCII count as they are.
+// sizeOf returns the length of a string in bytes after unescaping. Bytes beyond ASCII count as
+// they are.
 func sizeOf(text string) int {
 	ascii := []byte(`"` + text + `"`)
 	for i, c := range ascii {
@@ -108,14 +110,7 @@ func sizeOf(text string) int {
 	return len(s)
 }
 
-func randomPieces(rng *rand.Rand, text []byte) (pieces [][]byte) {
-	for len(text) > 0 {
-		n := 1 + rng.IntN(min(len(text), 1+rng.IntN(40)))
-		pieces, text = append(pieces, text[:n]), text[n:]
-	}
-	return pieces
-}
-
+// randomJSON appends a random text, which at depth 0 is an object or an array.
 func randomJSON(rng *rand.Rand, text []byte, depth int) []byte {
 	space := func() { text = append(text, "  \n\t"[:rng.IntN(5)]...) }
 	kind := rng.IntN(9)
@@ -160,6 +155,7 @@ func randomJSON(rng *rand.Rand, text []byte, depth int) []byte {
 	return append(text, '}')
 }
 
+// randomString appends a string with quotes, escapes and sometimes hundreds of bytes.
 func randomString(rng *rand.Rand, text []byte) []byte {
 	parts := []string{"a", "b", "usage", "content", "é", "€", "😀", " ", "xxxxxxxxxxxxxxxx", `\"`, `\\`, `\n`, `\u0041`, `\u00e9`, `\u20ac`, `\ud83d`, `\ude00`, `\ud83d\ude00`, "."}
 	most := len(parts)

@@ -1,18 +1,19 @@
-package llmhttp
+package jsonscan
 
-// keyPath is the keys that lead to where a scanner is. Arrays have no part in it.
+// keyPath is the path of keys to the current position. Arrays add nothing to it.
 type keyPath struct {
 	buf     [maxKeys*(maxKey+1) - 1]byte
 	size    int
-	objects int          // objects that are open
-	starts  [maxKeys]int // where the path of the object at each level ends, and its keys begin
-	// unnamed is the outermost level, from 1, whose key cannot be named; zero if there is none.
+	objects int          // open objects
+	starts  [maxKeys]int // per level, the length of the path to the object
+	// unnamed is the outermost level, from 1, whose key has no place in a path; zero if there is
+	// none.
 	unnamed int
 }
 
 func (k *keyPath) reset() { k.size, k.objects, k.unnamed = 0, 0, 0 }
 
-// bytes returns the path, or nil if it has a key that cannot be named.
+// bytes returns the path, or nil if one of its keys has no place in a path.
 func (k *keyPath) bytes() []byte {
 	if k.unnamed != 0 {
 		return nil
@@ -32,7 +33,7 @@ func (k *keyPath) close() {
 	k.objects--
 }
 
-// back takes the key of the innermost object away.
+// back removes the key of the innermost object.
 func (k *keyPath) back() {
 	if k.unnamed == k.objects {
 		k.unnamed = 0
@@ -43,12 +44,12 @@ func (k *keyPath) back() {
 }
 
 // key sets the key of the innermost object.
-func (k *keyPath) key(key []byte, fit bool) {
+func (k *keyPath) key(key []byte) {
 	k.back()
 	if k.unnamed != 0 {
 		return
 	}
-	if !fit || k.objects > maxKeys {
+	if k.objects > maxKeys {
 		k.unnamed = k.objects
 		return
 	}
@@ -66,4 +67,12 @@ func (k *keyPath) key(key []byte, fit bool) {
 		buf[i] = c
 	}
 	k.size = size + len(key)
+}
+
+// skipKey sets a key of the innermost object that has no place in a path.
+func (k *keyPath) skipKey() {
+	k.back()
+	if k.unnamed == 0 {
+		k.unnamed = k.objects
+	}
 }

@@ -1,4 +1,4 @@
-package llmhttp
+package jsonscan
 
 import (
 	"bytes"
@@ -6,44 +6,44 @@ import (
 	"math/bits"
 )
 
-// token is the string, number or word at hand: its beginning, if it lies in several
-// pieces, and what is to be known of a string.
+// token is the current string, number or word. It buffers the beginning of a token that spans
+// several pieces.
 type token struct {
-	size    int // of a string, its bytes of UTF-8 so far; of a word, those that were found
-	escaped bool
-	escape  byte // bytes of an escape that were read: 1 is the backslash
-	high    bool // what was read ends with the first half of a surrogate pair
-	code    uint32
-	held    int
+	size    int    // of a string, its bytes of UTF-8 so far; of a word, the bytes that matched
+	escaped bool   // the string contains an escape
+	escape  byte   // bytes of the current escape so far: 1 is the backslash
+	high    bool   // the string so far ends with the first half of a surrogate pair
+	code    uint32 // of the current \u escape
+	n       int    // bytes in buf
 	buf     [maxText]byte
 }
 
-// How reading a string ended.
+// The results of reading a string.
 const (
-	tokenOpen = iota
-	tokenDone
-	tokenBad
+	tokenOpen    = iota // the piece ended before the string
+	tokenDone           // the closing quote was read
+	tokenInvalid        // an escape has no hex digit where it needs one
 )
 
 func (t *token) begin() {
-	t.size, t.escaped, t.escape, t.high, t.held = 0, false, 0, false, 0
+	t.size, t.escaped, t.escape, t.high, t.n = 0, false, 0, false, 0
 }
 
-// word makes the token that of which the whole text is known.
+// word starts a token that must read as the given word.
 func (t *token) word(word string) {
 	t.begin()
-	t.held = copy(t.buf[:], word)
+	t.n = copy(t.buf[:], word)
 }
 
-// keep adds to the beginning what of it p has.
-func (t *token) keep(p []byte) { t.held += copy(t.buf[t.held:], p) }
+// keep appends p to the buffered beginning of the token, as far as there is room.
+func (t *token) keep(p []byte) { t.n += copy(t.buf[t.n:], p) }
 
-func (t *token) kept() []byte { return t.buf[:t.held:t.held] }
+func (t *token) kept() []byte { return t.buf[:t.n:t.n] }
 
-// text returns the beginning of the token of which p is the last part. When p has all of
-// it, it is not copied.
+// text returns the beginning of the token whose last part is p. A token that lies in p as a
+// whole is not copied.
 func (t *token) text(p []byte) []byte {
-	if t.held > 0 {
+	if t.n > 0 {
 		t.keep(p)
 		return t.kept()
 	}
@@ -51,13 +51,14 @@ func (t *token) text(p []byte) []byte {
 	return p[:n:n]
 }
 
-// read reads a string from p[i:], up to and with its closing quote.
+// read reads a string from p[i:] up to and including its closing quote, and returns the index
+// behind it.
 func (t *token) read(p []byte, i int) (end, state int) {
-	quote := -1 // the last that was found: behind n, there is none before it
+	quote := -1 // the next quote at or after n; kept, so that each is searched for once
 	for i < len(p) {
 		if t.escape > 0 {
 			if !t.unescape(p[i]) {
-				return i, tokenBad
+				return i, tokenInvalid
 			}
 			i++
 			continue
@@ -78,7 +79,7 @@ func (t *token) read(p []byte, i int) (end, state int) {
 			}
 		}
 		if n > i {
-			t.size = sum(t.size, n-i)
+			t.size = add(t.size, n-i)
 			t.high = false
 			i = n
 		}
@@ -94,7 +95,8 @@ func (t *token) read(p []byte, i int) (end, state int) {
 	return i, tokenOpen
 }
 
-// unescape reads one byte behind a backslash.
+// unescape reads one byte of an escape. It reports false for a byte that must be a hex digit
+// and is not.
 func (t *token) unescape(c byte) bool {
 	if t.escape == 1 {
 		if c == 'u' {
@@ -120,7 +122,7 @@ func (t *token) unescape(c byte) bool {
 	low := t.code&0xFC00 == 0xDC00
 	switch {
 	case low && t.high:
-		t.size++ // the first half alone had 3 of the 4
+		t.size++ // the pair takes 4 bytes, and its first half was counted as 3
 	case t.code < 0x80:
 		t.size++
 	case t.code < 0x800:
@@ -132,12 +134,12 @@ func (t *token) unescape(c byte) bool {
 	return true
 }
 
-// shortRun is how many bytes of a string are looked at before it is searched. Most
-// strings are so short that a call takes longer.
+// shortRun is the number of bytes that special examines before read falls back to
+// bytes.IndexByte. Most strings end within it, where the call costs more than it saves.
 const shortRun = 3 * 8
 
-// special returns where the first quote or backslash is in p from i on, or where it gave up:
-// after shortRun bytes or at the end.
+// special returns the index of the first quote or backslash in p[i:]. It gives up after shortRun
+// bytes or at the end of p, and then returns that index.
 func special(p []byte, i int) int {
 	if len(p)-i < shortRun {
 		for i < len(p) && p[i] != '"' && p[i] != '\\' {
@@ -149,11 +151,33 @@ func special(p []byte, i int) int {
 	for range shortRun / 8 {
 		word := binary.LittleEndian.Uint64(p[i:])
 		quotes, slashes := word^'"'*ones, word^'\\'*ones
-		// The high bit of the first byte that is zero; later ones may be wrong.
+		// Marks zero bytes by their high bits. Only the lowest mark is reliable.
 		if zero := ((quotes-ones)&^quotes | (slashes-ones)&^slashes) & highs; zero != 0 {
 			return i + bits.TrailingZeros64(zero)/8
 		}
 		i += 8
 	}
 	return i
+}
+
+// StringLen returns the length in bytes, escapes as written, of the string that p begins with
+// behind its opening quote: up to the closing quote, or to the end of p if p has none.
+func StringLen(p []byte) int {
+	if n := special(p, 0); n < len(p) && p[n] == '"' {
+		return n
+	}
+	for from := 0; ; from++ {
+		i := bytes.IndexByte(p[from:], '"')
+		if i < 0 {
+			return len(p)
+		}
+		from += i
+		slashes := 0
+		for slashes < from && p[from-slashes-1] == '\\' {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return from
+		}
+	}
 }

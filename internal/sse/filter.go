@@ -1,125 +1,130 @@
-package llmhttp
+package sse
 
 import "bytes"
 
-// hider passes a stream of events on without some. An event goes with all its lines, the
-// blank one behind it included; but comments in front of its first field, as they keep
-// a connection alive, go on at once. What it passes on it does not change. How the
-// stream is cut into pieces changes nothing. A hider has one user at a time.
-type hider struct {
-	drop func(data []byte) bool // of an event with data; whether it goes
+// Filter passes a stream on without the events that a function selects. An event is dropped with
+// all its lines and the blank line behind it. Comments in front of its first field pass at once,
+// as they keep a connection alive. A Filter changes nothing of what it passes. It holds an event
+// back until its end, or until it is larger than MaxEvent: such an event passes. Create it with
+// [NewFilter]. It is not safe for concurrent use.
+type Filter struct {
+	drop func(data []byte) bool
 
-	state   hiding
-	inLine  bool // the line at hand has begun
+	state   filterState
+	inLine  bool // the current line has begun
 	cr      bool // the last piece ended with \r
-	dropped bool // the last line ended an event that went
-	started bool // the first event is over; before, there may be a byte order mark
+	dropped bool // the last line ended an event that was dropped
+	started bool // the first event is over; a byte order mark may precede that one
 
-	held []byte // of the event at hand, what earlier pieces had
-	size int    // of the event at hand
-	data []byte // room to join the data of several lines
+	pending []byte // the current event, as far as it was in earlier pieces
+	size    int    // of the current event, in bytes
+	data    []byte // buffer for joining several lines of data
 }
 
-// hiding is what happens to the line at hand.
-type hiding byte
+// filterState is the treatment of the current line.
+type filterState byte
 
 const (
-	between  hiding = iota // it is a comment between events
-	holding                // it is held back, as is all of its event
-	releases               // it goes on, as does all of its event: that is too large to be held
+	between   filterState = iota // a comment between events, which passes
+	holding                      // part of an event that is held back
+	releasing                    // part of an event that passes because of its size
 )
 
-func newHider(drop func(data []byte) bool) *hider { return &hider{drop: drop} }
+// NewFilter returns a Filter that drops the events with data for which drop reports true. drop
+// must neither keep nor change the data, whose lines are joined by newlines.
+func NewFilter(drop func(data []byte) bool) *Filter { return &Filter{drop: drop} }
 
-// filter appends to dst what may go on of the stream, of which p is the next piece.
-// It holds back an event until its end or, when that does not come, until it is larger than
-// 64 KiB or the stream ends.
-func (h *hider) filter(dst, p []byte, atEOF bool) []byte {
-	rest := afterCR(&h.cr, p)
+// Append reads p, the next piece of the stream, and appends to dst the bytes that may pass. It
+// neither keeps nor changes p, and returns the extended dst.
+func (f *Filter) Append(dst, p []byte) []byte {
+	rest := afterCR(&f.cr, p)
 	if len(rest) < len(p) {
-		dst = h.lineFeed(dst, p[:1])
+		dst = f.lineFeed(dst, p[:1])
 	}
-	from := 0 // where in rest that begins which is neither passed on nor held
+	from := 0 // the first byte of rest that is neither passed nor pending
 	for l := linesOf(rest); l.i < len(rest); {
 		begin := l.i
 		line, ended := l.next()
-		first := !h.inLine
-		h.inLine = !ended
-		h.dropped = false
+		first := !f.inLine
+		f.inLine = !ended
+		f.dropped = false
 		blank := first && ended && len(line) == 0
-		if first && h.state == between && !blank && line[0] != ':' {
-			h.state = holding
+		if first && f.state == between && !blank && line[0] != ':' {
+			f.state = holding
 		}
 		switch {
-		case h.state == holding && blank:
-			if h.dropped = h.drops(rest[from:begin]); !h.dropped {
-				dst = append(append(dst, h.held...), rest[from:l.i]...)
+		case f.state == holding && blank:
+			if f.dropped = f.drops(rest[from:begin]); !f.dropped {
+				dst = append(append(dst, f.pending...), rest[from:l.i]...)
 			}
-			h.held, from = h.held[:0], l.i
-		case h.state == holding:
-			if h.size += l.i - begin; h.size <= maxEvent {
+			f.pending, from = f.pending[:0], l.i
+		case f.state == holding:
+			if f.size += l.i - begin; f.size <= MaxEvent {
 				continue
 			}
-			dst = h.release(dst)
+			dst = f.release(dst)
 			fallthrough
 		default:
 			dst = append(dst, rest[from:l.i]...)
 			from = l.i
 		}
 		if blank {
-			h.state, h.size, h.started = between, 0, true
+			f.state, f.size, f.started = between, 0, true
 		}
 	}
-	if !atEOF {
-		h.held = append(h.held, rest[from:]...)
-		return dst
-	}
-	if h.state == holding && !h.drops(rest[from:]) {
-		dst = append(append(dst, h.held...), rest[from:]...)
-	}
-	h.held = nil
+	f.pending = append(f.pending, rest[from:]...)
 	return dst
 }
 
-// lineFeed passes on the \n of a \r\n that was cut in two, which goes where the \r went.
-func (h *hider) lineFeed(dst, lf []byte) []byte {
+// Finish marks the end of the stream and appends to dst the event that it cuts off, unless that
+// is to be dropped. It returns the extended dst. The Filter must not be used afterwards.
+func (f *Filter) Finish(dst []byte) []byte {
+	if f.state == holding && !f.drops(nil) {
+		dst = append(dst, f.pending...)
+	}
+	f.pending = nil
+	return dst
+}
+
+// lineFeed treats the \n of a \r\n that was cut in two as the \r was treated.
+func (f *Filter) lineFeed(dst, lf []byte) []byte {
 	switch {
-	case h.dropped:
+	case f.dropped:
 		return dst
-	case h.state == holding:
-		h.held = append(h.held, lf...)
-		if h.size++; h.size > maxEvent {
-			dst = h.release(dst)
+	case f.state == holding:
+		f.pending = append(f.pending, lf...)
+		if f.size++; f.size > MaxEvent {
+			dst = f.release(dst)
 		}
 		return dst
 	}
 	return append(dst, lf...)
 }
 
-// release lets go of what is held.
-func (h *hider) release(dst []byte) []byte {
-	dst = append(dst, h.held...)
-	h.held, h.state = h.held[:0], releases
+// release passes the pending bytes of an event that is too large to be held back.
+func (f *Filter) release(dst []byte) []byte {
+	dst = append(dst, f.pending...)
+	f.pending, f.state = f.pending[:0], releasing
 	return dst
 }
 
-// drops reports whether the event goes of which p is the last part.
-func (h *hider) drops(p []byte) bool {
-	if len(h.held) > 0 {
-		// It is passed on from both, and not twice.
-		n := len(h.held)
-		h.held = append(h.held, p...)
-		p, h.held = h.held, h.held[:n]
+// drops reports whether the event whose last part is p is to be dropped.
+func (f *Filter) drops(p []byte) bool {
+	if len(f.pending) > 0 {
+		// The caller passes pending and p one after the other, so pending keeps its length.
+		n := len(f.pending)
+		f.pending = append(f.pending, p...)
+		p, f.pending = f.pending, f.pending[:n]
 	}
-	if !h.started {
+	if !f.started {
 		p = bytes.TrimPrefix(p, byteOrderMark)
 	}
-	data, ok := h.dataIn(p)
-	return ok && h.drop(data)
+	data, ok := f.dataIn(p)
+	return ok && f.drop(data)
 }
 
-// dataIn returns the data of an event.
-func (h *hider) dataIn(event []byte) (data []byte, ok bool) {
+// dataIn returns the data of an event, if it has any.
+func (f *Filter) dataIn(event []byte) (data []byte, ok bool) {
 	joined := false
 	for l := linesOf(event); l.i < len(event); {
 		line, _ := l.next()
@@ -130,11 +135,11 @@ func (h *hider) dataIn(event []byte) (data []byte, ok bool) {
 			data, ok = value, true
 		default:
 			if !joined {
-				h.data = append(h.data[:0], data...)
+				f.data = append(f.data[:0], data...)
 				joined = true
 			}
-			h.data = append(append(h.data, '\n'), value...)
-			data = h.data
+			f.data = append(append(f.data, '\n'), value...)
+			data = f.data
 		}
 	}
 	return data, ok

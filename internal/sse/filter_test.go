@@ -1,4 +1,4 @@
-package llmhttp
+package sse
 
 import (
 	"bytes"
@@ -7,34 +7,43 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/piecetest"
 )
 
-// hidden returns what a hider passes on of the pieces.
-func hidden(drop func([]byte) bool, pieces ...[]byte) []byte {
-	h := newHider(drop)
+// filtered returns the bytes of a stream in pieces that a Filter passes.
+func filtered(drop func([]byte) bool, pieces ...[]byte) []byte {
+	f := NewFilter(drop)
 	var passed []byte
 	for _, p := range pieces {
 		own := bytes.Clone(p)
-		passed = h.filter(passed, own, false)
-		clear(own)
+		passed = f.Append(passed, own)
+		clear(own) // a Filter that kept the piece would show it
 	}
-	return h.filter(passed, nil, true)
+	return f.Finish(passed)
 }
 
+// whole appends to dst the bytes of a stream in one piece that pass.
+func whole(dst, body []byte) []byte {
+	f := NewFilter(dropX)
+	return f.Finish(f.Append(dst, body))
+}
+
+// dropX drops events whose data begins with x.
 func dropX(data []byte) bool { return bytes.HasPrefix(data, []byte("x")) }
 
-func TestHider(t *testing.T) {
-	filler := strings.Repeat("y", maxEvent)
+func TestFilter(t *testing.T) {
+	filler := strings.Repeat("y", MaxEvent)
 	for _, tt := range []struct{ name, body, want string }{
 		{"nothing", "", ""},
 		{"an event that stays", "id: 1\ndata: a\n\n", "id: 1\ndata: a\n\n"},
-		{"one that goes with its lines", "data: a\n\nid: 1\ndata: x\n: c\nevent: b\n\ndata: b\n\n", "data: a\n\ndata: b\n\n"},
-		{"all go", "data: x\n\ndata:x1\n\n", ""},
+		{"an event is dropped with its lines", "data: a\n\nid: 1\ndata: x\n: c\nevent: b\n\ndata: b\n\n", "data: a\n\ndata: b\n\n"},
+		{"all are dropped", "data: x\n\ndata:x1\n\n", ""},
 		{"CRLF", "data: a\r\n\r\ndata: x\r\n\r\ndata: b\r\n\r\n", "data: a\r\n\r\ndata: b\r\n\r\n"},
 		{"CR", "data: a\r\rdata: x\r\rdata: b\r\r", "data: a\r\rdata: b\r\r"},
 		{"line ends of all kinds", "data: x\r\n\rdata: a\n\r\ndata: x\r\r\ndata: b\r\n\n", "data: a\n\r\ndata: b\r\n\n"},
 		{"comments between events stay", ": 1\n\ndata: a\n\n: 2\r\n: 3\n\ndata: x\n\n:4\n", ": 1\n\ndata: a\n\n: 2\r\n: 3\n\n:4\n"},
-		{"comments in front of an event that goes", ": 1\ndata: x\n\ndata: a\n\n", ": 1\ndata: a\n\n"},
+		{"comments in front of a dropped event", ": 1\ndata: x\n\ndata: a\n\n", ": 1\ndata: a\n\n"},
 		{"blank lines", "\n\r\n\rdata: x\n\n\n\r\ndata: a\n\n\n", "\n\r\n\r\n\r\ndata: a\n\n\n"},
 		{"data of several lines", "data: \ndata: x\n\ndata: x\ndata: y\ndata: z\n\n", "data: \ndata: x\n\n"},
 		{"events without data", "event: x\n\nx\n\n", "event: x\n\nx\n\n"},
@@ -43,40 +52,40 @@ func TestHider(t *testing.T) {
 		{"no blank line at the end", "data: a\n\ndata: x\n", "data: a\n\n"},
 		{"no end of the line at the end", "data: a\n\ndata: x", "data: a\n\n"},
 		{"an event that is cut off and stays", "data: a\n\ndata: ", "data: a\n\ndata: "},
-		{"what is no stream of events", `{"a":1}`, `{"a":1}`},
-		{"64 KiB", "data: x" + filler[:maxEvent-8] + "\n\ndata: a\n\n", "data: a\n\n"},
-		{"64 KiB, CRLF", "data: x" + filler[:maxEvent-9] + "\r\n\r\ndata: a\n\n", "data: a\n\n"},
-		{"more than 64 KiB", "data: x" + filler[:maxEvent-7] + "\n\ndata: x\n\n", "data: x" + filler[:maxEvent-7] + "\n\n"},
-		{"more than 64 KiB, CRLF", "data: x" + filler[:maxEvent-8] + "\r\n\r\ndata: x\n\n", "data: x" + filler[:maxEvent-8] + "\r\n\r\n"},
+		{"not a stream of events", `{"a":1}`, `{"a":1}`},
+		{"64 KiB", "data: x" + filler[:MaxEvent-8] + "\n\ndata: a\n\n", "data: a\n\n"},
+		{"64 KiB, CRLF", "data: x" + filler[:MaxEvent-9] + "\r\n\r\ndata: a\n\n", "data: a\n\n"},
+		{"more than 64 KiB", "data: x" + filler[:MaxEvent-7] + "\n\ndata: x\n\n", "data: x" + filler[:MaxEvent-7] + "\n\n"},
+		{"more than 64 KiB, CRLF", "data: x" + filler[:MaxEvent-8] + "\r\n\r\ndata: x\n\n", "data: x" + filler[:MaxEvent-8] + "\r\n\r\n"},
 		{"a long event and its other lines", "data: x" + filler + "\ndata: x\r\nid: 1\n\ndata: x\n\n", "data: x" + filler + "\ndata: x\r\nid: 1\n\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			check := func(how string, pieces ...[]byte) {
 				t.Helper()
-				if got := string(hidden(dropX, pieces...)); got != tt.want {
+				if got := string(filtered(dropX, pieces...)); got != tt.want {
 					t.Errorf("%s: %.200q, want %.200q", how, got, tt.want)
 				}
 			}
 			body := []byte(tt.body)
-			for _, size := range []int{1, 2, 3, 7, maxEvent - 1, maxEvent, maxEvent + 1, 1 << 20} {
-				check(fmt.Sprintf("in pieces of %d", size), slices.Collect(slicesOf(body, size))...)
+			for _, size := range []int{1, 2, 3, 7, MaxEvent - 1, MaxEvent, MaxEvent + 1, 1 << 20} {
+				check(fmt.Sprintf("in pieces of %d", size), slices.Collect(piecetest.Cut(body, size))...)
 			}
 			for i := range min(len(body), 200) {
 				check(fmt.Sprintf("cut at %d", i), body[:i], nil, body[i:])
 			}
-			if got := newHider(dropX).filter([]byte("z"), body, true); string(got) != "z"+tt.want {
+			if got := whole([]byte("z"), body); string(got) != "z"+tt.want {
 				t.Errorf("at once: %.200q, want %.200q", got, "z"+tt.want)
 			}
-			if got := hidden(func([]byte) bool { return false }, slices.Collect(slicesOf(body, 5))...); !bytes.Equal(got, body) {
-				t.Errorf("when nothing goes: %.200q", got)
+			if got := filtered(func([]byte) bool { return false }, slices.Collect(piecetest.Cut(body, 5))...); !bytes.Equal(got, body) {
+				t.Errorf("without drops: %.200q", got)
 			}
 		})
 	}
 }
 
-// TestHiderDelay says how soon what goes in comes out.
-func TestHiderDelay(t *testing.T) {
-	h := newHider(dropX)
+// A byte passes as soon as it cannot belong to an event that is dropped.
+func TestFilterDelay(t *testing.T) {
+	filter := NewFilter(dropX)
 	for _, step := range []struct{ in, out string }{
 		{": keep-al", ": keep-al"},
 		{"ive\n", "ive\n"},
@@ -86,35 +95,35 @@ func TestHiderDelay(t *testing.T) {
 		{"\r", "data: a\n\r"},
 		{"\nid", "\n"},
 		{": 1\ndata: x\n\n", ""},
-		{"data: " + strings.Repeat("y", maxEvent-6), ""},
-		{"y", "data: " + strings.Repeat("y", maxEvent-5)},
+		{"data: " + strings.Repeat("y", MaxEvent-6), ""},
+		{"y", "data: " + strings.Repeat("y", MaxEvent-5)},
 		{"y\n", "y\n"},
 	} {
-		if got := h.filter(nil, []byte(step.in), false); string(got) != step.out {
-			t.Fatalf("%.40q let %.40q out, want %.40q", step.in, got, step.out)
+		if got := filter.Append(nil, []byte(step.in)); string(got) != step.out {
+			t.Fatalf("%.40q passed %.40q, want %.40q", step.in, got, step.out)
 		}
 	}
 }
 
-// TestHiderMemory passes an event of 64 MiB on.
-func TestHiderMemory(t *testing.T) {
-	h := newHider(dropX)
+// Passing an event of 64 MiB allocates nothing that grows with it.
+func TestFilterMemory(t *testing.T) {
+	filter := NewFilter(dropX)
 	piece := bytes.Repeat([]byte("y"), 32<<10)
-	room := make([]byte, 0, 256<<10)
-	h.filter(room, []byte("data: "), false)
-	if grown := allocated(func() {
-		for range 64 << 20 / len(piece) {
-			h.filter(room, piece, false)
+	buf := make([]byte, 0, 256<<10)
+	filter.Append(buf, []byte("data: "))
+	if grown := piecetest.Allocated(func() {
+		for range 64 << 20 / piecetest.RaceFactor / len(piece) {
+			filter.Append(buf, piece)
 		}
 	}); grown > 300<<10 {
 		t.Errorf("%d bytes were allocated", grown)
 	}
-	if got := h.filter(room, []byte("\n\ndata: x\n\ndata: a\n\n"), true); string(got) != "\n\ndata: a\n\n" {
-		t.Errorf("behind it comes %q", got)
+	if got := filter.Finish(filter.Append(buf, []byte("\n\ndata: x\n\ndata: a\n\n"))); string(got) != "\n\ndata: a\n\n" {
+		t.Errorf("then %q passed", got)
 	}
 }
 
-func FuzzHider(f *testing.F) {
+func FuzzFilter(f *testing.F) {
 	for _, seed := range []string{
 		"data: x\n\ndata: a\r\n\r\n", ": c\n\n:\rdata: x\r\rid: 1\ndata: b", "\uFEFFdata: x\n\n\ndata\n\n", "data: \ndata:x\n\nz\ndata: x\n\n",
 	} {
@@ -123,22 +132,22 @@ func FuzzHider(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, seed uint64, filler uint16) {
 		body = bytes.Replace(body, []byte("x"), append([]byte("x"), bytes.Repeat([]byte("y"), int(filler))...), 1)
-		pieces := randomPieces(rand.New(rand.NewPCG(seed, 0)), body)
-		if got := hidden(func([]byte) bool { return false }, pieces...); !bytes.Equal(got, body) {
-			t.Fatalf("when nothing goes: %.1000q", got)
+		pieces := piecetest.Random(rand.New(rand.NewPCG(seed, 0)), body)
+		if got := filtered(func([]byte) bool { return false }, pieces...); !bytes.Equal(got, body) {
+			t.Fatalf("without drops: %.1000q", got)
 		}
-		got, want := hidden(dropX, pieces...), newHider(dropX).filter(nil, body, true)
+		got, want := filtered(dropX, pieces...), whole(nil, body)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("in pieces: %.1000q\nat once: %.1000q", got, want)
 		}
-		// What it passed on has no event any more that is to go, but for large ones.
-		again := newHider(func(data []byte) bool {
+		// No event that must be dropped passed.
+		again := NewFilter(func(data []byte) bool {
 			if dropX(data) {
-				t.Errorf("%.100q was passed on", data)
+				t.Errorf("%.100q passed", data)
 			}
 			return false
 		})
 		again.started = true // a byte order mark may have come to the front
-		again.filter(nil, want, true)
+		again.Finish(again.Append(nil, want))
 	})
 }

@@ -1,21 +1,21 @@
-package llmhttp
+package sse
 
 import "bytes"
 
 // lines cuts a piece of a stream into lines, which end with \n, \r\n or \r.
 type lines struct {
 	p []byte
-	i int // where the next line begins
+	i int // the beginning of the next line
 
-	// The next ends at i or behind it. They are kept, so that a piece with one kind
-	// only is not searched for the other time and again.
+	// The next \n and \r at or after i. They are kept so that a piece with one kind of line end is
+	// searched only once for the other.
 	lf, cr int
 }
 
 func linesOf(p []byte) lines { return lines{p: p, lf: -1, cr: -1} }
 
-// next returns the next line, and whether it has its end. The \n that may follow a \r
-// in the next piece belongs to it.
+// next returns the next line without its end, and whether the piece contains the end. After a \r
+// at the end of the piece, a \n at the start of the next piece still belongs to the line.
 func (l *lines) next() (line []byte, ended bool) {
 	if l.lf < l.i {
 		l.lf = l.find('\n')
@@ -52,8 +52,8 @@ func (l *lines) find(c byte) int {
 	return len(l.p)
 }
 
-// afterCR drops the \n from p that belongs to a \r at the end of the piece before,
-// and keeps in cr whether p ends with one.
+// afterCR drops the \n at the start of p that completes a \r at the end of the piece before, and
+// records in cr whether p ends with \r.
 func afterCR(cr *bool, p []byte) []byte {
 	if *cr && len(p) > 0 && p[0] == '\n' {
 		p = p[1:]
@@ -65,7 +65,7 @@ func afterCR(cr *bool, p []byte) []byte {
 	return p
 }
 
-// dataOf returns the value of a line that is a field of data.
+// dataOf returns the value of a line that is a data field.
 func dataOf(line []byte) (value []byte, ok bool) {
 	if len(line) > 6 && string(line[:6]) == "data: " {
 		return line[6:], true
@@ -75,8 +75,8 @@ func dataOf(line []byte) (value []byte, ok bool) {
 	return value, f.isData()
 }
 
-// field tells a line of data from others while it comes in. It is how many bytes
-// of "data: " were found, or one of the constants.
+// field is the state of recognizing a data field in a line that arrives in parts: the number of
+// bytes of "data: " that matched so far, or one of the constants.
 type field byte
 
 const (
@@ -87,7 +87,7 @@ const (
 	otherField field = 7
 )
 
-// value returns what of the next part of the line belongs to the value.
+// value reads the next part of the line and returns the bytes of it that belong to the value.
 func (f *field) value(part []byte) []byte {
 	for i, c := range part {
 		switch {
@@ -109,6 +109,6 @@ func (f *field) value(part []byte) []byte {
 	return nil
 }
 
-// isData reports whether the line, which ends here, is a field of data. A name
-// without a colon is one, too.
+// isData reports whether the line, which ends here, is a data field. The name without a colon is
+// one, too.
 func (f *field) isData() bool { return *f >= afterName && *f <= inValue }

@@ -1,4 +1,4 @@
-package llmhttp
+package headers
 
 import (
 	"math"
@@ -6,39 +6,46 @@ import (
 	"strings"
 )
 
-// readable returns those of a header's values that are read.
+// MaxCount is the largest count of requests or tokens that is believed.
+const MaxCount = 1 << 40
+
+// readable returns the values of a header that are read: the first maxValues of them that are
+// not too long.
 func readable(values []string) []string {
-	if len(values) == 1 && len(values[0]) <= mostHeader {
+	if len(values) == 1 && len(values[0]) <= maxValue {
 		return values
 	}
 	var short []string
-	for _, s := range values[:min(len(values), mostValues)] {
-		if len(s) <= mostHeader {
+	for _, s := range values[:min(len(values), maxValues)] {
+		if len(s) <= maxValue {
 			short = append(short, s)
 		}
 	}
 	return short
 }
 
-// leastCount returns the smallest count that the values of a header have. Values that
-// were joined to one, by a comma and a space, count each: without a space the comma may be
-// that of 1,000.
-func leastCount(values []string) (least int, ok bool) {
+// LeastCount returns the smallest count among the values of a header. See [ParseCount] for the
+// form of a count.
+func LeastCount(values []string) (count int, ok bool) { return least(readable(values)) }
+
+// least returns the smallest count among values. A comma and a space separate values that were
+// joined into one; without the space, the comma may be that of 1,000.
+func least(values []string) (count int, ok bool) {
 	for _, s := range values {
 		for more := true; more; {
 			var one string
 			one, s, more = strings.Cut(s, ", ")
-			if n, count := parseCount(one); count && (!ok || n < least) {
-				least, ok = n, true
+			if n, valid := ParseCount(one); valid && (!ok || n < count) {
+				count, ok = n, true
 			}
 		}
 	}
-	return least, ok
+	return count, ok
 }
 
-// parseCount returns a count of zero or more that is written in digits, perhaps with a
-// point and zeros after it, and is at most mostTokens.
-func parseCount(s string) (int, bool) {
+// ParseCount returns a count of zero to MaxCount that is written in digits, possibly with a
+// decimal point and zeros behind. It saturates where int has 32 bits.
+func ParseCount(s string) (int, bool) {
 	s, fraction, _ := strings.Cut(strings.TrimSpace(s), ".")
 	if s == "" || strings.Trim(fraction, "0") != "" {
 		return 0, false
@@ -48,15 +55,15 @@ func parseCount(s string) (int, bool) {
 		if !isDigit(s[i]) {
 			return 0, false
 		}
-		if n = n*10 + int64(s[i]-'0'); n > mostTokens {
+		if n = n*10 + int64(s[i]-'0'); n > MaxCount {
 			return 0, false
 		}
 	}
 	return int(min(n, math.MaxInt)), true
 }
 
-// hostIn reports whether a host, perhaps with a port, is a domain or lies in it.
-func hostIn(host, domain string) bool {
+// IsHost reports whether a host, with or without a port, is a domain or lies in it.
+func IsHost(host, domain string) bool {
 	if strings.IndexByte(host, ':') >= 0 {
 		if name, _, err := net.SplitHostPort(host); err == nil {
 			host = name

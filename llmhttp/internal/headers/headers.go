@@ -1,4 +1,10 @@
-package llmhttp
+// Package headers parses the headers with which providers report their limits and the time until
+// a call may be sent again. It is for package llmhttp, whose Transport passes the limits to a
+// limiter and whose Classify also finds such headers inside bodies.
+//
+// Headers come from outside: values that are out of range are ignored, and no more than a few
+// short values of each are read.
+package headers
 
 import (
 	"math"
@@ -10,23 +16,23 @@ import (
 )
 
 const (
-	// mostHeader is how long a value of a header may be to be read.
-	mostHeader = 1024
-	// mostValues is how many values of one header are read.
-	mostValues = 16
+	// maxValue is the length in bytes up to which a header's value is read.
+	maxValue = 1024
+	// maxValues bounds the values read per header.
+	maxValues = 16
 
-	// minuteReset is the longest time until a limit of the minute is there again, with
-	// some seconds for the way and for clocks that differ.
+	// minuteReset is the longest reset of a limit per minute: a minute, and some seconds for
+	// latency and for clocks that differ.
 	minuteReset = 65 * time.Second
 
-	// azureSlice is the longest slice of a minute for which Azure limits the requests.
+	// azureSlice is the longest slice of a minute for which Azure limits requests.
 	azureSlice = 10 * time.Second
 
-	// anthropicRounding is what Anthropic rounds the tokens that are left to.
+	// anthropicRounding is the multiple to which Anthropic rounds remaining tokens.
 	anthropicRounding = 1000
 )
 
-// The limits that headers tell of, by the families of their names.
+// The limits that headers report, by the families of header names.
 const (
 	xRequests = iota // X-Ratelimit-*-Requests, of a minute or a day
 	xTokens
@@ -40,47 +46,48 @@ const (
 	anthropicTokens
 	anthropicInput
 	anthropicOutput
-	ietfBare // Ratelimit-*, as drafts before the eighth had them
+	ietfBare // Ratelimit-*, of drafts before the eighth
 	limitFamilies
 )
 
-// limitHeaders is what an answer has of headers that tell of limits.
+// limitHeaders is the headers of an answer that report limits.
 type limitHeaders struct {
 	of              [limitFamilies]limitFields
 	policy, current []string // Ratelimit-Policy and Ratelimit
-	groq, azure     bool
-	found           bool // any but of, for those
+	groq, azure     bool     // the provider is known by its headers or host
+	found           bool     // any header that reports a limit
 }
 
-// limitFields are the values of the headers that tell of one limit.
+// limitFields is the values of the headers that report one limit.
 type limitFields struct{ limit, remaining, reset []string }
 
-// limitsOf returns what the headers of an answer say of the limits of a model. host is
-// the one that was asked, as it tells some dialects apart. What cannot be is left out.
-func limitsOf(h http.Header, host string, now time.Time) ratelimit.ProviderLimits {
+// Limits returns the limits of a model that the headers of an answer report at the time now. host
+// is the host of the request, with or without a port: it tells some dialects apart. Values out of
+// range are left out. It is safe for concurrent use.
+func Limits(h http.Header, host string, now time.Time) ratelimit.ProviderLimits {
 	var l ratelimit.ProviderLimits
 	var s limitHeaders
 	s.scan(h)
 	if !s.found {
 		return l
 	}
-	s.groq = s.groq || hostIn(host, "groq.com")
-	s.azure = s.azure || hostIn(host, "azure.com") || hostIn(host, "azure-api.net")
+	s.groq = s.groq || IsHost(host, "groq.com")
+	s.azure = s.azure || IsHost(host, "azure.com") || IsHost(host, "azure-api.net")
 
 	s.requests(&l, now)
-	s.learn(&l.RPM, xRequestsMinute, now)
-	s.learn(&l.RPD, xRequestsDay, now)
-	s.learn(&l.TPM, xTokens, now)
-	s.learn(&l.TPM, xProjectTokens, now)
-	s.learn(&l.TPM, xTokensMinute, now)
-	s.learn(&l.TPD, xTokensDay, now)
+	s.add(&l.RPM, xRequestsMinute, now)
+	s.add(&l.RPD, xRequestsDay, now)
+	s.add(&l.TPM, xTokens, now)
+	s.add(&l.TPM, xProjectTokens, now)
+	s.add(&l.TPM, xTokensMinute, now)
+	s.add(&l.TPD, xTokensDay, now)
 	s.anthropic(&l, now)
 	s.bare(&l, now)
 	s.ietf(&l, now)
 	return l
 }
 
-// scan looks at each header once, which is quicker than to ask for each by its name.
+// scan visits each header once, which is quicker than looking each name up.
 func (s *limitHeaders) scan(h http.Header) {
 	for key, values := range h {
 		switch {
@@ -116,7 +123,7 @@ func (s *limitHeaders) scan(h http.Header) {
 	}
 }
 
-// put takes over the values of a header of a family.
+// put stores the values of a header of a family. A negative family is not stored.
 func (s *limitHeaders) put(family int, part string, values []string) {
 	if family < 0 {
 		return
@@ -135,7 +142,7 @@ func (s *limitHeaders) put(family int, part string, values []string) {
 	s.found = true
 }
 
-// xFamily returns which limit the end of a header's name means; -1 for none that is known.
+// xFamily returns the family of X-Ratelimit-*-name; -1 if it is unknown.
 func xFamily(name string) int {
 	switch name {
 	case "":
@@ -158,7 +165,7 @@ func xFamily(name string) int {
 	return -1
 }
 
-// anthropicFamily is xFamily for what lies between the ends of the names of Anthropic's.
+// anthropicFamily returns the family of Anthropic-Ratelimit-name-*; -1 if it is unknown.
 func anthropicFamily(name string) int {
 	switch name {
 	case "Requests":
@@ -173,30 +180,30 @@ func anthropicFamily(name string) int {
 	return -1
 }
 
-// requests takes over X-Ratelimit-*-Requests, which some providers have for the minute
-// and others for the day.
+// requests reads X-Ratelimit-*-Requests, which limits the minute at some providers and the day at
+// others.
 func (s *limitHeaders) requests(l *ratelimit.ProviderLimits, now time.Time) {
 	r, ok := s.of[xRequests].read(now)
 	switch {
 	case !ok:
 	case s.azure:
-		// Its limit is that of a slice of 1 or 10 seconds, and does not say of which.
+		// The limit is that of a slice of 1 or 10 seconds, and nothing says which.
 		if r.HasRemaining {
 			if r.Reset == 0 || r.Reset > azureSlice {
 				r.Reset = azureSlice
 			}
 			r.Limit = 0
-			tighten(&l.RPM, r)
+			Tighten(&l.RPM, r)
 		}
 	case s.groq || r.Reset > minuteReset || refillsInADay(r):
-		tighten(&l.RPD, r)
+		Tighten(&l.RPD, r)
 	default:
-		tighten(&l.RPM, r)
+		Tighten(&l.RPM, r)
 	}
 }
 
-// refillsInADay reports whether what was used of a limit comes back at the rate of the
-// whole limit in a day, within a tenth.
+// refillsInADay reports whether the used part of a limit refills at the rate of the whole limit
+// per day, within a tenth.
 func refillsInADay(r ratelimit.ProviderLimit) bool {
 	if !r.HasRemaining || r.Remaining >= r.Limit {
 		return false
@@ -205,31 +212,32 @@ func refillsInADay(r ratelimit.ProviderLimit) bool {
 	return math.Abs(whole-86400) <= 8640
 }
 
-// learn takes over a limit as it is told.
-func (s *limitHeaders) learn(to *ratelimit.ProviderLimit, family int, now time.Time) {
+// add tightens a limit by the headers of a family.
+func (s *limitHeaders) add(to *ratelimit.ProviderLimit, family int, now time.Time) {
 	if r, ok := s.of[family].read(now); ok {
-		tighten(to, r)
+		Tighten(to, r)
 	}
 }
 
+// anthropic reads Anthropic-Ratelimit-*.
 func (s *limitHeaders) anthropic(l *ratelimit.ProviderLimits, now time.Time) {
-	s.learn(&l.RPM, anthropicRequests, now)
+	s.add(&l.RPM, anthropicRequests, now)
 	in, hasIn := s.of[anthropicInput].read(now)
 	out, hasOut := s.of[anthropicOutput].read(now)
 	if hasIn {
-		tighten(&l.ITPM, rounded(in))
+		Tighten(&l.ITPM, rounded(in))
 	}
 	if hasOut {
-		tighten(&l.OTPM, rounded(out))
+		Tighten(&l.OTPM, rounded(out))
 	}
 	if all, ok := s.of[anthropicTokens].read(now); ok && all.HasRemaining && !hasIn && !hasOut {
-		// It is the most restrictive of several limits, now this one and now that.
+		// The header reports whichever of several limits is the most restrictive.
 		all.Limit = 0
-		tighten(&l.TPM, rounded(all))
+		Tighten(&l.TPM, rounded(all))
 	}
 }
 
-// rounded marks a limit's remaining tokens as rounded.
+// rounded marks the remaining tokens of a limit as rounded.
 func rounded(r ratelimit.ProviderLimit) ratelimit.ProviderLimit {
 	if r.HasRemaining {
 		r.Rounding = anthropicRounding
@@ -237,8 +245,8 @@ func rounded(r ratelimit.ProviderLimit) ratelimit.ProviderLimit {
 	return r
 }
 
-// bare takes over X-Ratelimit-Remaining and -Reset. The window is known only as far as
-// the time until the reset tells it, which is too little to learn a limit from.
+// bare reads X-Ratelimit-Remaining and -Reset. Only the time until the reset hints at the window,
+// which is too little to learn a limit from.
 func (s *limitHeaders) bare(l *ratelimit.ProviderLimits, now time.Time) {
 	r, ok := s.of[xBare].read(now)
 	if !ok || !r.HasRemaining || r.Reset == 0 {
@@ -246,29 +254,29 @@ func (s *limitHeaders) bare(l *ratelimit.ProviderLimits, now time.Time) {
 	}
 	r.Limit = 0
 	if r.Reset <= minuteReset {
-		tighten(&l.RPM, r)
+		Tighten(&l.RPM, r)
 	} else {
-		tighten(&l.RPD, r)
+		Tighten(&l.RPD, r)
 	}
 }
 
-// read returns what the headers of one limit say, if it is anything that can be. A limit
-// of zero is none that lets calls pass, so it is not believed, and neither is what is left
-// of it; nor is one that is there again only after mostReset.
+// read returns the limit that the headers of one family report, if they report a valid one. A
+// limit of zero would let no call pass, so it is ignored with its remaining count; so is a limit
+// that resets only after MaxReset.
 func (f *limitFields) read(now time.Time) (r ratelimit.ProviderLimit, ok bool) {
 	if f.limit == nil && f.remaining == nil {
 		return r, false
 	}
-	limit, hasLimit := leastCount(f.limit)
+	limit, hasLimit := least(f.limit)
 	if hasLimit && limit == 0 {
 		return r, false
 	}
 	r.Limit = limit
-	r.Remaining, r.HasRemaining = leastCount(f.remaining)
+	r.Remaining, r.HasRemaining = least(f.remaining)
 	for _, text := range f.reset {
-		if d, said := timeTo(text, now); said && d > mostReset {
+		if d, valid := timeTo(text, now); valid && d > MaxReset {
 			return ratelimit.ProviderLimit{}, false
-		} else if said {
+		} else if valid {
 			r.Reset = max(r.Reset, d)
 		}
 	}
@@ -278,8 +286,9 @@ func (f *limitFields) read(now time.Time) (r ratelimit.ProviderLimit, ok bool) {
 	return r, true
 }
 
-// tighten adds to a limit what else is said of it. Of two figures the tighter counts.
-func tighten(to *ratelimit.ProviderLimit, r ratelimit.ProviderLimit) {
+// Tighten adds to a limit another report of it: of two figures the tighter one counts, and of two
+// resets of the same remaining count the later one.
+func Tighten(to *ratelimit.ProviderLimit, r ratelimit.ProviderLimit) {
 	if r.Limit > 0 && (to.Limit == 0 || r.Limit < to.Limit) {
 		to.Limit = r.Limit
 	}

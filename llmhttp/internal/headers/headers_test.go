@@ -1,58 +1,15 @@
-package llmhttp
+package headers
 
 import (
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headerstest"
 )
-
-// answered is when the answers of the tests came: in Los Angeles it is five in the morning.
-var answered = time.Date(2026, time.October, 4, 12, 0, 0, 0, time.UTC)
-
-// headersOf returns the headers that lines of text are.
-func headersOf(lines string) http.Header {
-	h := http.Header{}
-	for line := range strings.Lines(lines) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			h.Add(key, strings.TrimSpace(value))
-		}
-	}
-	return h
-}
-
-// limitsText returns limits as the tables have them: for each that says anything its name,
-// limit, what remains, the unit of that and the reset, as "RPM 60 59 1s" or "ITPM - 8000/1000 -".
-func limitsText(l ratelimit.ProviderLimits) string {
-	var all []string
-	for _, one := range []struct {
-		name string
-		ratelimit.ProviderLimit
-	}{{"RPM", l.RPM}, {"TPM", l.TPM}, {"ITPM", l.ITPM}, {"OTPM", l.OTPM}, {"RPD", l.RPD}, {"TPD", l.TPD}} {
-		if one.ProviderLimit == (ratelimit.ProviderLimit{}) {
-			continue
-		}
-		limit, remaining, reset := "-", "-", "-"
-		if one.Limit != 0 {
-			limit = strconv.Itoa(one.Limit)
-		}
-		if one.HasRemaining {
-			remaining = strconv.Itoa(one.Remaining)
-		}
-		if one.Rounding != 0 {
-			remaining += "/" + strconv.Itoa(one.Rounding)
-		}
-		if one.Reset != 0 {
-			reset = one.Reset.String()
-		}
-		all = append(all, strings.Join([]string{one.name, limit, remaining, reset}, " "))
-	}
-	return strings.Join(all, ", ")
-}
 
 const openAIHeaders = `
 	Date: Sun, 04 Oct 2026 12:00:00 GMT
@@ -87,7 +44,7 @@ const anthropicHeaders = `
 	Anthropic-Ratelimit-Tokens-Remaining: 2392000
 	Anthropic-Ratelimit-Tokens-Reset: 2026-10-04T12:00:02Z`
 
-func TestLimitsOf(t *testing.T) {
+func TestLimits(t *testing.T) {
 	tests := []struct{ name, host, headers, want string }{
 		{"nothing", "api.openai.com", "Content-Type: application/json", ""},
 		{"OpenAI", "api.openai.com", openAIHeaders, "RPM 5000 4999 12ms, TPM 150000 149984 6m0s"},
@@ -186,35 +143,34 @@ func TestLimitsOf(t *testing.T) {
 		{"16 of a name are read", "", strings.Repeat("X-Ratelimit-Limit-Tokens: 77\n", 15) + "X-Ratelimit-Limit-Tokens: 76\nX-Ratelimit-Limit-Tokens: 75", "TPM 76 - -"},
 	}
 	for _, test := range tests {
-		if got := limitsText(limitsOf(headersOf(test.headers), test.host, answered)); got != test.want {
+		if got := headerstest.Format(Limits(headerstest.Parse(test.headers), test.host, headerstest.Now)); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
 }
 
-// Of the largest count as much is believed as an int can hold.
-func TestLimitsOfLargest(t *testing.T) {
-	got := limitsOf(headersOf("X-Ratelimit-Limit-Tokens: 1099511627776"), "", answered).TPM.Limit
-	if want := int(min(int64(math.MaxInt), mostTokens)); got != want {
+// The largest count saturates at the largest int.
+func TestLimitsLargest(t *testing.T) {
+	got := Limits(headerstest.Parse("X-Ratelimit-Limit-Tokens: 1099511627776"), "", headerstest.Now).TPM.Limit
+	if want := int(min(int64(math.MaxInt), MaxCount)); got != want {
 		t.Errorf("got %d, want %d", got, want)
 	}
 }
 
-// Header names that are not in their canonical form cannot come from net/http, and are
-// no reason to panic.
-func TestLimitsOfOddMap(t *testing.T) {
+// Header names that are not canonical cannot come from net/http, and must not cause a panic.
+func TestLimitsOddMap(t *testing.T) {
 	h := http.Header{"": {"1"}, "X": nil, "R": {}, "Ratelimit": nil, "Ratelimit-": {""}, "Ratelimits": {"5"},
 		"X-Ratelimit-": {"5"}, "X-Ratelimit-Limit": nil, "Anthropic-Ratelimit-": {"5"}, "Anthropic-Ratelimit--Limit": {"5"},
 		"X-Ratelimit-Limit-Tokens": {}, "X-Ratelimit-Remaining-Tokens": {}}
-	if got := limitsOf(h, "", answered); got != (ratelimit.ProviderLimits{}) {
+	if got := Limits(h, "", headerstest.Now); got != (ratelimit.ProviderLimits{}) {
 		t.Errorf("got %+v, want nothing", got)
 	}
-	if got := limitsOf(nil, "", answered); got != (ratelimit.ProviderLimits{}) {
+	if got := Limits(nil, "", headerstest.Now); got != (ratelimit.ProviderLimits{}) {
 		t.Errorf("got %+v of no header, want nothing", got)
 	}
 }
 
-func FuzzLimitsOf(f *testing.F) {
+func FuzzLimits(f *testing.F) {
 	for _, lines := range []string{
 		openAIHeaders, anthropicHeaders,
 		"RateLimit-Policy: \"a\\\";q=1,\\\"\" ; q=100 ; w=60, b;w=86400;q=7\nRateLimit: \"a\"; r=7; t=9, b",
@@ -225,30 +181,30 @@ func FuzzLimitsOf(f *testing.F) {
 		f.Add(lines, "api.groq.com:443", int64(1791115200))
 	}
 	f.Fuzz(func(t *testing.T, lines, host string, now int64) {
-		h, at := headersOf(lines), time.Unix(now%(1<<40), 0)
-		l := limitsOf(h, host, at)
+		h, at := headerstest.Parse(lines), time.Unix(now%(1<<40), 0)
+		l := Limits(h, host, at)
 		for _, one := range []ratelimit.ProviderLimit{l.RPM, l.TPM, l.ITPM, l.OTPM, l.RPD, l.TPD} {
-			if one.Limit < 0 || int64(one.Limit) > mostTokens || one.Remaining < 0 || int64(one.Remaining) > mostTokens ||
-				one.Reset < 0 || one.Reset > mostReset || !one.HasRemaining && (one.Remaining != 0 || one.Rounding != 0) {
+			if one.Limit < 0 || int64(one.Limit) > MaxCount || one.Remaining < 0 || int64(one.Remaining) > MaxCount ||
+				one.Reset < 0 || one.Reset > MaxReset || !one.HasRemaining && (one.Remaining != 0 || one.Rounding != 0) {
 				t.Errorf("out of range: %+v", one)
 			}
 		}
-		if again := limitsOf(h, host, at); again != l {
+		if again := Limits(h, host, at); again != l {
 			t.Errorf("first %+v, then %+v", l, again)
 		}
-		if delay, ok := retryAfter(h, at); delay < 0 || delay > mostReset || !ok && delay != 0 {
+		if delay, ok := RetryAfter(h, at); delay < 0 || delay > MaxReset || !ok && delay != 0 {
 			t.Errorf("retry after %v, %v", delay, ok)
 		}
 	})
 }
 
-func BenchmarkLimitsOf(b *testing.B) {
+func BenchmarkLimits(b *testing.B) {
 	for name, lines := range map[string]string{"openai": openAIHeaders, "anthropic": anthropicHeaders, "none": "Content-Type: a\nDate: b\nServer: c"} {
-		h := headersOf(lines)
+		h := headerstest.Parse(lines)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				limitsOf(h, "api.example.com", answered)
+				Limits(h, "api.example.com", headerstest.Now)
 			}
 		})
 	}

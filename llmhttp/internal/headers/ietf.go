@@ -1,4 +1,4 @@
-package llmhttp
+package headers
 
 import (
 	"strings"
@@ -7,26 +7,27 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// The windows that a limiter has, in seconds.
+// The windows of a limiter, in seconds.
 const (
 	minuteWindow = 60
 	dayWindow    = 86400
 )
 
-// mostMembers is how many members of a list are read.
-const mostMembers = 16
+// maxMembers bounds the members read of a list.
+const maxMembers = 16
 
-// A member is one of the list that a structured field is (RFC 9651), with those of its
-// parameters that the fields for limits have. A number is -1 where it is not said.
+// member is one member of a list in a structured field (RFC 9651), with the parameters that
+// limits use. A missing number is -1.
 type member struct {
-	name                string
-	unit                string // qu
-	quota, window       int    // q, w
-	remaining, untilAll int    // r, t
+	name          string
+	unit          string // qu
+	quota, window int    // q, and w in seconds
+	remaining     int    // r
+	reset         int    // t, in seconds
 }
 
-// ietf takes over the fields of draft-ietf-httpapi-ratelimit-headers: those of its drafts
-// from the eighth on if they are there, else those before.
+// ietf reads the fields of draft-ietf-httpapi-ratelimit-headers: those of its eighth draft and
+// later ones if present, else those of earlier drafts.
 func (s *limitHeaders) ietf(l *ratelimit.ProviderLimits, now time.Time) {
 	if s.policy == nil {
 		s.ietfOld(l, now)
@@ -38,7 +39,7 @@ func (s *limitHeaders) ietf(l *ratelimit.ProviderLimits, now time.Time) {
 		if to == nil || p.quota <= 0 || p.unit != "" && p.unit != "requests" {
 			continue
 		}
-		tighten(to, ratelimit.ProviderLimit{Limit: p.quota})
+		Tighten(to, ratelimit.ProviderLimit{Limit: p.quota})
 		for _, c := range current {
 			if c.name == p.name {
 				c.tighten(to)
@@ -47,19 +48,17 @@ func (s *limitHeaders) ietf(l *ratelimit.ProviderLimits, now time.Time) {
 	}
 }
 
-// tighten adds what is left to a limit.
+// tighten adds the remaining count of the member to a limit.
 func (m member) tighten(to *ratelimit.ProviderLimit) {
-	reset := time.Duration(0)
-	if m.untilAll > int(mostReset/time.Second) || m.remaining < 0 {
+	if m.reset > int(MaxReset/time.Second) || m.remaining < 0 {
 		return
-	} else if m.untilAll > 0 {
-		reset = time.Duration(m.untilAll) * time.Second
 	}
-	tighten(to, ratelimit.ProviderLimit{Remaining: m.remaining, HasRemaining: true, Reset: reset})
+	reset := time.Duration(max(m.reset, 0)) * time.Second
+	Tighten(to, ratelimit.ProviderLimit{Remaining: m.remaining, HasRemaining: true, Reset: reset})
 }
 
-// ietfOld takes over Ratelimit-Limit, -Remaining and -Reset. The limit may be followed by
-// those of all windows, as "50, 10;w=1, 50;w=60"; what is left is of the first.
+// ietfOld reads Ratelimit-Limit, -Remaining and -Reset. The limit may be followed by those of all
+// windows, as in "50, 10;w=1, 50;w=60"; the remaining count belongs to the first.
 func (s *limitHeaders) ietfOld(l *ratelimit.ProviderLimits, now time.Time) {
 	f := &s.of[ietfBare]
 	list := members(f.limit)
@@ -81,19 +80,19 @@ func (s *limitHeaders) ietfOld(l *ratelimit.ProviderLimits, now time.Time) {
 			window = m.window
 		}
 		if to := windowOf(l, m.window); to != nil {
-			quota, _ := parseCount(m.name)
-			tighten(to, ratelimit.ProviderLimit{Limit: quota})
+			quota, _ := ParseCount(m.name)
+			Tighten(to, ratelimit.ProviderLimit{Limit: quota})
 		}
 	}
 	if window < 0 && r.Reset > 0 && r.Reset <= minuteReset {
 		window = minuteWindow
 	}
 	if to := windowOf(l, window); to != nil && r.HasRemaining {
-		tighten(to, r)
+		Tighten(to, r)
 	}
 }
 
-// windowOf returns the limit of requests in a window of so many seconds; nil if there is none.
+// windowOf returns the limit of requests in a window of the given seconds; nil for other windows.
 func windowOf(l *ratelimit.ProviderLimits, seconds int) *ratelimit.ProviderLimit {
 	switch seconds {
 	case minuteWindow:
@@ -104,14 +103,14 @@ func windowOf(l *ratelimit.ProviderLimits, seconds int) *ratelimit.ProviderLimit
 	return nil
 }
 
-// members returns the members of a list that the values of a header are together. A value
-// that is no list has none.
+// members returns the members of the list that the values of a header form together. A value that
+// is no list adds none.
 func members(values []string) []member {
 	var list []member
 	for _, s := range values {
 		before := len(list)
-		for more := true; more && len(list) < mostMembers; {
-			m := member{quota: -1, window: -1, remaining: -1, untilAll: -1}
+		for more := true; more && len(list) < maxMembers; {
+			m := member{quota: -1, window: -1, remaining: -1, reset: -1}
 			var ok bool
 			if s, ok = m.parse(s); !ok {
 				list = list[:before]
@@ -124,7 +123,7 @@ func members(values []string) []member {
 	return list
 }
 
-// parse reads a member and returns what follows it, which is nothing or begins with a comma.
+// parse reads a member and returns the rest behind it, which is empty or begins with a comma.
 func (m *member) parse(s string) (rest string, ok bool) {
 	if m.name, s, ok = item(s); !ok || m.name == "" {
 		return s, false
@@ -150,7 +149,7 @@ func (m *member) parse(s string) (rest string, ok bool) {
 	}
 }
 
-// set takes over a parameter. A number that is none is as if it were not said.
+// set stores a parameter. An invalid number counts as missing.
 func (m *member) set(key, value string) {
 	var to *int
 	switch key {
@@ -164,18 +163,18 @@ func (m *member) set(key, value string) {
 	case "r":
 		to = &m.remaining
 	case "t":
-		to = &m.untilAll
+		to = &m.reset
 	default:
 		return
 	}
 	*to = -1
-	if n, ok := parseCount(value); ok {
+	if n, ok := ParseCount(value); ok {
 		*to = n
 	}
 }
 
-// item reads a string in quotes, without them but with its escapes, or any other item as
-// it is written; and the spaces around it.
+// item reads a quoted string, of which it returns the content with its escapes, or any other item
+// as written. It skips the spaces around the item.
 func item(s string) (text, rest string, ok bool) {
 	s = strings.TrimLeft(s, " \t")
 	if !strings.HasPrefix(s, `"`) {

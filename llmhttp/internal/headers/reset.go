@@ -1,4 +1,4 @@
-package llmhttp
+package headers
 
 import (
 	"net/http"
@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// mostReset is the longest time until a reset, or until a call may be tried again,
-	// that is believed: a day, and an hour for days that are longer and clocks that are wrong.
-	mostReset = 25 * time.Hour
+	// MaxReset is the longest time until a reset or a retry that is believed: a day, and an hour
+	// for days that are longer and clocks that are wrong.
+	MaxReset = 25 * time.Hour
 
-	// farAway is what longer times are taken for.
-	farAway = time.Duration(1) << 60
+	// forever stands for all longer durations.
+	forever = time.Duration(1) << 60
 
-	// mostTimeText is how long the text of a time or duration may be.
-	mostTimeText = 64
+	// maxTimeText is the longest text of a time or duration, in bytes.
+	maxTimeText = 64
 )
 
-// retryAfter returns how long to wait before the next call, as the headers of an answer
-// say it: the longest of what Retry-After-Ms says, else of what Retry-After says, in
-// seconds or as a date. What cannot be, or is longer than mostReset, says nothing.
-func retryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
+// RetryAfter returns the delay before the next call that the headers of an answer ask for at the
+// time now: the longest one in Retry-After-Ms, else in Retry-After, in seconds or as a date. A
+// value that is invalid or longer than MaxReset is ignored. It is safe for concurrent use.
+func RetryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
 	for _, s := range readable(h["Retry-After-Ms"]) {
-		if d, number := decimal(strings.TrimSpace(s), time.Millisecond); number && d <= mostReset {
+		if d, number := decimal(strings.TrimSpace(s), time.Millisecond); number && d <= MaxReset {
 			delay, ok = max(delay, d), true
 		}
 	}
@@ -34,37 +34,36 @@ func retryAfter(h http.Header, now time.Time) (delay time.Duration, ok bool) {
 	for _, s := range readable(h["Retry-After"]) {
 		s = strings.TrimSpace(s)
 		d, number := decimal(s, time.Second)
-		said := number && d <= mostReset
+		valid := number && d <= MaxReset
 		if !number {
-			d, said = parseReset(s, now)
+			d, valid = parseReset(s, now)
 		}
-		if said {
+		if valid {
 			delay, ok = max(delay, d), true
 		}
 	}
 	return delay, ok
 }
 
-// parseReset returns how long it is from now until a reset that is written in one of
-// these ways: a duration of Go as 6m0s or 36.4s, seconds, an RFC 3339 time, an HTTP date,
-// or seconds or milliseconds since 1970. It is zero for a moment that is past, and not ok
-// for one that is more than mostReset away.
+// parseReset returns the time from now until a reset that is written as a duration of Go (6m0s,
+// 36.4s), in seconds, as an RFC 3339 time, as an HTTP date, or in seconds or milliseconds since
+// 1970. It returns zero for a time in the past, and false for one more than MaxReset away.
 func parseReset(s string, now time.Time) (time.Duration, bool) {
 	d, ok := timeTo(s, now)
-	if !ok || d > mostReset || d < -mostReset {
+	if !ok || d > MaxReset || d < -MaxReset {
 		return 0, false
 	}
 	return max(d, 0), true
 }
 
-// timeTo is parseReset without its bounds.
+// timeTo is parseReset without bounds.
 func timeTo(s string, now time.Time) (time.Duration, bool) {
 	s = strings.TrimSpace(s)
-	if s == "" || len(s) > mostTimeText {
+	if s == "" || len(s) > maxTimeText {
 		return 0, false
 	}
 	if d, ok := decimal(s, time.Second); ok {
-		const billion = 1_000_000_000 // seconds are 31 years, and 1970 was longer ago
+		const billion = 1_000_000_000 // seconds are 31 years, so a larger number is a Unix time
 		if d < billion*time.Second {
 			return d, true
 		}
@@ -83,8 +82,8 @@ func timeTo(s string, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// sinceEpoch returns how long it is from now until a number of seconds or milliseconds
-// since 1970. Which of them it is tells how many digits it has, until the year 2286.
+// sinceEpoch returns the time from now until a number of seconds or milliseconds since 1970. Until
+// the year 2286, the number of digits tells the unit.
 func sinceEpoch(s string, now time.Time) time.Duration {
 	s, _, _ = strings.Cut(s, ".")
 	s = strings.TrimLeft(s, "0")
@@ -95,11 +94,10 @@ func sinceEpoch(s string, now time.Time) time.Duration {
 	case err == nil && len(s) == 13:
 		return time.UnixMilli(n).Sub(now)
 	}
-	return farAway
+	return forever
 }
 
-// units returns the duration that numbers with units are together, as 1h30m or 12ms;
-// at most farAway.
+// units returns the sum of numbers with units, such as 1h30m or 12ms; at most forever.
 func units(s string) (sum time.Duration, ok bool) {
 	for s != "" {
 		i := 0
@@ -131,16 +129,26 @@ func units(s string) (sum time.Duration, ok bool) {
 		if !number {
 			return 0, false
 		}
-		sum = min(sum+d, farAway)
+		sum = min(sum+d, forever)
 		s = s[j:]
 	}
 	return sum, true
 }
 
-// decimal returns so many units as a number without sign and exponent says, in digits
-// and perhaps with a point; at most farAway.
+// ParseSeconds returns the duration of a number of seconds without sign and exponent, possibly
+// with a decimal point. It returns false for another text and for more than MaxReset.
+func ParseSeconds(s string) (time.Duration, bool) {
+	d, ok := decimal(s, time.Second)
+	if !ok || d > MaxReset {
+		return 0, false
+	}
+	return d, true
+}
+
+// decimal returns the duration of a number of units without sign and exponent, possibly with a
+// decimal point; at most forever.
 func decimal(s string, unit time.Duration) (time.Duration, bool) {
-	if len(s) > mostTimeText {
+	if len(s) > maxTimeText {
 		return 0, false
 	}
 	var d time.Duration
@@ -155,16 +163,16 @@ func decimal(s string, unit time.Duration) (time.Duration, bool) {
 			digits++
 		default:
 			digits++
-			if d = d*10 + time.Duration(c-'0'); d > farAway/10 {
-				d = farAway / 10
+			if d = d*10 + time.Duration(c-'0'); d > forever/10 {
+				d = forever / 10
 			}
 		}
 	}
 	if digits == 0 {
 		return 0, false
 	}
-	if d >= farAway/unit {
-		return farAway, true
+	if d >= forever/unit {
+		return forever, true
 	}
 	d *= unit
 	if _, fraction, _ := strings.Cut(s, "."); fraction != "" {

@@ -1,16 +1,18 @@
-package llmhttp
+package headers
 
 import (
 	"strings"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headerstest"
 )
 
 func TestParseReset(t *testing.T) {
 	const no = -1
 	tests := []struct {
 		text string
-		want time.Duration // no: it says nothing
+		want time.Duration // no: it is ignored
 	}{
 		{"1s", time.Second},
 		{"12ms", 12 * time.Millisecond},
@@ -93,7 +95,7 @@ func TestParseReset(t *testing.T) {
 		{strings.Repeat("0", 63) + "7s", no},
 	}
 	for _, test := range tests {
-		got, ok := parseReset(test.text, answered)
+		got, ok := parseReset(test.text, headerstest.Now)
 		if !ok && got == 0 {
 			got = no
 		}
@@ -107,7 +109,7 @@ func TestRetryAfter(t *testing.T) {
 	const no = -1
 	tests := []struct {
 		headers string
-		want    time.Duration // no: they say nothing
+		want    time.Duration // no: they are ignored
 	}{
 		{"", no},
 		{"Retry-After: 20", 20 * time.Second},
@@ -136,7 +138,7 @@ func TestRetryAfter(t *testing.T) {
 		{"Retry-After: 20\nRetry-After: " + strings.Repeat("9", 1025), 20 * time.Second},
 	}
 	for _, test := range tests {
-		got, ok := retryAfter(headersOf(test.headers), answered)
+		got, ok := RetryAfter(headerstest.Parse(test.headers), headerstest.Now)
 		if !ok && got == 0 {
 			got = no
 		}
@@ -153,12 +155,12 @@ func FuzzParseReset(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string, now int64) {
 		at := time.Unix(now%(1<<40), 0)
 		d, ok := parseReset(s, at)
-		if d < 0 || d > mostReset || !ok && d != 0 {
+		if d < 0 || d > MaxReset || !ok && d != 0 {
 			t.Errorf("%q: got %v, %v", s, d, ok)
 		}
-		// What a duration is, package time knows as well.
-		if want, err := time.ParseDuration(s); err == nil && len(s) <= mostTimeText && s != "0" &&
-			!strings.ContainsAny(s, "+-") && (want > mostReset) == ok {
+		// A duration means the same to package time.
+		if want, err := time.ParseDuration(s); err == nil && len(s) <= maxTimeText && s != "0" &&
+			!strings.ContainsAny(s, "+-") && (want > MaxReset) == ok {
 			t.Errorf("%q: got %v, %v, want %v", s, d, ok, want)
 		} else if err == nil && ok && s != "0" && want-d > 20 {
 			t.Errorf("%q: got %v, want %v", s, d, want)

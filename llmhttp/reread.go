@@ -6,34 +6,35 @@ import (
 )
 
 const (
-	// mostErrorBody is how many bytes of the body of an error are read.
-	mostErrorBody = 64 << 10
+	// maxErrorBody bounds the bytes that are read of an error's body.
+	maxErrorBody = 64 << 10
 
-	// mostEmptyReads is how often a body may read nothing, one time after the other.
-	mostEmptyReads = 100
+	// maxEmptyReads bounds the Reads in a row that return nothing.
+	maxEmptyReads = 100
 )
 
-// rereadBody is a body the beginning of which was read and is there again.
+// rereadBody is a body whose beginning was read and can be read again.
 type rereadBody struct {
 	body io.ReadCloser
 
-	mu   sync.Mutex // as a body may be closed while it is read
-	head []byte     // what is still to be read again
-	err  error      // what ended that; nil when body has more
+	mu   sync.Mutex // a body may be closed while it is read
+	head []byte     // to be read again
+	err  error      // that ended the first reading; nil if body has more
 }
 
-// reread reads the beginning of a body and returns it, and the body with it still in front.
+// reread reads the beginning of a body. It returns the beginning, and the body with the beginning
+// still in front.
 func reread(body io.ReadCloser) (head []byte, again *rereadBody) {
 	again = &rereadBody{body: body}
 	again.err = again.fill()
 	return again.head, again
 }
 
-// fill reads the beginning of the body.
+// fill reads the beginning of the body, and returns the error that ended it early.
 func (b *rereadBody) fill() error {
 	buf := make([]byte, 0, 4<<10)
 	defer func() { b.head = buf }()
-	for empty := 0; len(buf) < mostErrorBody && empty < mostEmptyReads; empty++ {
+	for empty := 0; len(buf) < maxErrorBody && empty < maxEmptyReads; empty++ {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 		}
@@ -49,7 +50,7 @@ func (b *rereadBody) fill() error {
 	return nil
 }
 
-// Read reads what was read before, and then the rest of the body.
+// Read reads the beginning again, and then the rest of the body.
 func (b *rereadBody) Read(to []byte) (int, error) {
 	b.mu.Lock()
 	if len(b.head) > 0 {
@@ -66,7 +67,7 @@ func (b *rereadBody) Read(to []byte) (int, error) {
 	return b.body.Read(to)
 }
 
-// Close closes the body. What is read after that is for the body to say.
+// Close closes the body. Reads after that go to the body alone.
 func (b *rereadBody) Close() error {
 	b.mu.Lock()
 	b.head, b.err = nil, nil

@@ -11,6 +11,55 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
+// echoAPI is an API of its own: GET with everything in the path.
+type echoAPI struct{}
+
+func (echoAPI) Name() string { return "echo" }
+
+func (echoAPI) Match(req *http.Request, call *llmhttp.Call) bool {
+	model, ok := strings.CutPrefix(req.URL.Path, "/echo/")
+	call.Model, call.Operation = model, "echo"
+	return ok && req.Method == "GET"
+}
+
+func (echoAPI) Request(*llmhttp.Call, llmhttp.Value) {}
+
+func (echoAPI) Estimate(_ *llmhttp.Call, prompt, output int) (int, int) { return prompt, output }
+
+func (echoAPI) Marks() []string { return nil }
+
+func (echoAPI) Count(_ *llmhttp.Call, u *llmhttp.Usage) (prompt, output int) {
+	return u.Prompt, u.Output
+}
+
+func (echoAPI) Refusal(string) []byte { return nil }
+
+func (echoAPI) Response(_ *llmhttp.Call, u *llmhttp.Usage, v llmhttp.Value) {
+	if string(v.Path) == "used" {
+		u.Prompt = 1
+		u.Set(&u.Output, v)
+	}
+}
+
+func TestOwnAdapter(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 10_000})
+	tr := &llmhttp.Transport{Limiter: rl, MaxWait: time.Second, Adapters: []llmhttp.Adapter{echoAPI{}}, Base: reply(200, `{"used":7}`)}
+	client := &http.Client{Transport: tr}
+	for i, status := range []int{200, 429} {
+		resp, err := client.Get("http://llm.test/echo/m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := readAll(t, resp)
+		if resp.StatusCode != status || (body == "") != (i == 1) {
+			t.Errorf("answered %d %q", resp.StatusCode, body)
+		}
+	}
+	if s := rl.Stats("m"); s.OTPM != 7 || s.ITPM != 1 {
+		t.Errorf("charged %+v", s)
+	}
+}
+
 // A model's name that is long or strange is no free pass.
 func TestOddModelNames(t *testing.T) {
 	for _, name := range []string{

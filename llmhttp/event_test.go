@@ -1,12 +1,14 @@
 package llmhttp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,61 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
+
+// A panic in OnEvent keeps neither a slot nor a lock.
+func TestOnEventPanics(t *testing.T) {
+	for _, kind := range []llmhttp.EventKind{llmhttp.EventAdmitted, llmhttp.EventAnswered, llmhttp.EventProblem, llmhttp.EventSettled} {
+		t.Run(string(kind), func(t *testing.T) {
+			rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
+			panicked := false
+			tr := &llmhttp.Transport{Limiter: rl, Base: reply(400, `{}`), OnEvent: func(e llmhttp.Event) {
+				if e.Kind == kind && !panicked {
+					panicked = true
+					panic("of OnEvent")
+				}
+			}}
+			func() {
+				defer func() { recover() }()
+				if resp, err := post(t, tr, chatURL, `{"model":"m"}`); err == nil {
+					readAll(t, resp)
+				}
+			}()
+			if !panicked || !settlesDown(rl) {
+				t.Errorf("panicked: %t; %+v", panicked, rl.Stats("m"))
+			}
+			runtime.KeepAlive(tr)
+		})
+	}
+}
+
+// OnEvent may use the limiter and the Transport itself.
+func TestOnEventCallsBack(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1000})
+	var tr *llmhttp.Transport
+	depth := 0
+	tr = &llmhttp.Transport{Limiter: rl, Base: reply(200, `{"usage":{"prompt_tokens":11,"completion_tokens":7}}`), OnEvent: func(e llmhttp.Event) {
+		rl.Stats(e.Model)
+		rl.Decide(e.Model, 1)
+		rl.Cooldown("other", time.Now().Add(time.Second))
+		rl.Observe(e.Model, ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Remaining: 500, HasRemaining: true}})
+		tr.Anomalies()
+		if depth < 5 {
+			depth++
+			exchange(t, tr, chatURL, `{"model":"m"}`)
+		}
+	}}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m"}`))
+	resp, err := tr.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAll(t, resp)
+	if s := rl.Stats("m"); s.RPM != 6 || s.InFlight != 0 {
+		t.Errorf("charged %+v", s)
+	}
+}
 
 // No key, prompt or reply is in what the Transport tells.
 func TestCanaries(t *testing.T) {

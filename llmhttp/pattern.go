@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// pattern is a sequence of bytes that is searched for in many short texts. The byte
-// of it that is the rarest in answers is searched for, which is several times as fast as
-// bytes.Index: that looks for the first byte, and a quote is everywhere.
+// pattern is a sequence of bytes that is searched for in many short texts, by the byte of it that
+// is the rarest in answers. That is several times as fast as bytes.Index, which looks for the first
+// byte: a quote, which is everywhere.
 type pattern struct {
 	text []byte
 	rare int // index of the byte
 }
 
-// commonest are bytes of JSON and English, the most common ones first.
+// commonest lists bytes of JSON and English, the most common ones first.
 const commonest = `"etaonisrcld:,hupm{}[]_0123456789fgywb `
 
+// patternOf returns the pattern of a text.
 func patternOf(text string) pattern {
 	p := pattern{text: []byte(text)}
 	rarity := -1
@@ -31,7 +32,7 @@ func patternOf(text string) pattern {
 	return p
 }
 
-// index returns where the pattern is in data first, or -1.
+// index returns the index of the first occurrence of the pattern in data, or -1.
 func (p *pattern) index(data []byte) int {
 	if len(p.text) == 0 {
 		return 0

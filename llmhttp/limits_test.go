@@ -2,7 +2,7 @@ package llmhttp_test
 
 import (
 	"io"
-	"net/http"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,107 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
-
-// How long a model pauses after an answer. Jitter makes it up to a tenth longer, and
-// never more than a second.
-func TestCooldown(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		status  int
-		headers []string
-		body    string
-		want    time.Duration
-	}{
-		{"429 with Retry-After", 429, []string{"Retry-After: 7"}, ``, 7 * time.Second},
-		{"429 with retry-after-ms", 429, []string{"Retry-After-Ms: 1500", "Retry-After: 30"}, ``, 1500 * time.Millisecond},
-		{"429 with a date", 429, []string{"Retry-After: Sat, 01 Jan 2000 00:00:40 GMT"}, ``, 40 * time.Second},
-		{"429 that does not say how long", 429, nil, ``, time.Second},
-		{"429 that says nonsense", 429, []string{"Retry-After: 1e21"}, ``, time.Second},
-		{"429 that says -5", 429, []string{"Retry-After: -5"}, ``, time.Second},
-		{"429 that says an hour: two minutes at most", 429, []string{"Retry-After: 3600"}, ``, 2 * time.Minute},
-		{"529", 529, []string{"Retry-After: 3"}, `{"type":"error","error":{"type":"overloaded_error"}}`, 3 * time.Second},
-		{"503", 503, nil, `{"error":{"code":"server_is_overloaded"}}`, time.Second},
-		{"500", 500, nil, `{}`, 0},
-		{"400", 400, nil, `{}`, 0},
-		{"200", 200, []string{"Retry-After: 7"}, `{}`, 0},
-		{"no money: no use waiting", 429, []string{"X-Should-Retry: false"}, `{"error":{"type":"insufficient_quota","code":"insufficient_quota"}}`, 0},
-		{"Gemini says in the body how long", 429, nil, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel-FreeTier","quotaValue":"15"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"36s"}]}}`, 36 * time.Second},
-		{"Gemini's day ends at midnight Pacific, whatever the delay", 429, nil, `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier","quotaValue":"20"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"36s"}]}}`, 8 * time.Hour},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // which begins at midnight UTC, the first of January 2000
-				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
-				var problem llmhttp.Event
-				tr := &llmhttp.Transport{Limiter: rl, Base: reply(test.status, test.body, test.headers...), OnEvent: func(e llmhttp.Event) {
-					if e.Kind == llmhttp.EventProblem {
-						problem = e
-					}
-				}}
-				resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := readAll(t, resp); got != test.body || resp.StatusCode != test.status {
-					t.Errorf("the answer came as %d %q", resp.StatusCode, got)
-				}
-				d := rl.Decide("m", 0)
-				if d.RetryAfter < test.want || d.RetryAfter > test.want+min(test.want/10, time.Second) || (test.want > 0) != (d.Code == ratelimit.DecisionCooldown) {
-					t.Errorf("it pauses for %v (%s), want %v", d.RetryAfter, d.Code, test.want)
-				}
-				if problem.Until != rl.Stats("m").CooldownUntil && !problem.Until.Equal(rl.Stats("m").CooldownUntil) {
-					t.Errorf("the event says until %v, the limiter %v", problem.Until, rl.Stats("m").CooldownUntil)
-				}
-				if (test.status >= 400) != (problem.Problem != nil) {
-					t.Errorf("problem: %+v", problem)
-				}
-				s := rl.Stats("m")
-				refused := test.status < 500 || test.status == 529 || test.status == 503
-				if s.RPM != 1 || (s.TPM == 0) != (refused && test.status >= 400) || s.InFlight != 0 {
-					t.Errorf("charged %+v", s)
-				}
-			})
-		})
-	}
-}
-
-// A shorter pause does not shorten a longer one; the pauses of a provider that does not
-// say how long grow, once for each burst, and begin anew after an answer.
-func TestPausesGrow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{})
-		status := 429
-		tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
-			return response(req, status, ``), nil
-		})}
-		call := func() time.Duration {
-			t.Helper()
-			resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			readAll(t, resp)
-			return rl.Decide("m", 0).RetryAfter
-		}
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-			want *= time.Second
-			if got := call(); got < want || got > want+min(want/10, time.Second) {
-				t.Errorf("it pauses for %v, want %v", got, want)
-			}
-		}
-		status = 200
-		call()
-		status = 429
-		if got := call(); got > 2*time.Second {
-			t.Errorf("after an answer it pauses for %v", got)
-		}
-		rl.Cooldown("m", time.Now().Add(time.Hour))
-		// A call that was in flight when that began.
-		held := rl.Decide("m", 0).RetryAfter
-		if held < 59*time.Minute {
-			t.Fatal(held)
-		}
-	})
-}
 
 // What a provider says of its limits reaches the limiter.
 func TestLimitsAreLearned(t *testing.T) {
@@ -206,6 +105,34 @@ func TestRoundedRemaining(t *testing.T) {
 	readAll(t, resp)
 	if !rl.CanSend("m", 39_500) {
 		t.Error("rounding was taken for tokens of others")
+	}
+}
+
+// What a provider says that cannot be keeps nobody out for longer than a day.
+func TestObserveExtremes(t *testing.T) {
+	odd := []int{math.MinInt, -1, 0, 1, 1 << 30, 1<<30 + 1, math.MaxInt}
+	times := []time.Duration{math.MinInt64, -1, 0, 1, time.Hour, math.MaxInt64}
+	for _, learns := range []bool{false, true} {
+		for _, limit := range odd {
+			for _, left := range odd {
+				for _, reset := range times {
+					rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: learns, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, MaxTPM: 100, MaxITPM: 100, MaxOTPM: 100, MaxRPD: 1000, MaxTPD: 1000}}})
+					rl.RecordUsage("m", 3, 4)
+					one := ratelimit.ProviderLimit{Limit: limit, Remaining: left, HasRemaining: true, Reset: reset, Rounding: limit}
+					for _, sent := range []time.Time{{}, time.Unix(0, 0), time.Now(), time.Now().Add(1e6 * time.Hour), time.Unix(1<<30, 0)} {
+						rl.Observe("m", ratelimit.ProviderLimits{
+							RPM: one, TPM: one, ITPM: one, OTPM: one, RPD: one, TPD: one, SentAt: sent,
+							Counted: ratelimit.ModelStats{RPM: left, TPM: left, ITPM: limit}, UncountedRequests: limit, Uncounted: ratelimit.Usage{PromptTokens: limit, OutputTokens: left},
+						})
+					}
+					d := rl.Decide("m", 1)
+					_, q, _ := rl.QuotaFor("m")
+					if d.RetryAfter < 0 || d.RetryAfter > 24*time.Hour || q.MaxRPM > 10 || q.MaxTPM > 100 || q.MaxRPM < 1 || q.MaxTPD < 1 || q.MaxTPD > 1000 {
+						t.Fatalf("limit %d, left %d, reset %v: %+v, %+v", limit, left, reset, d, q)
+					}
+				}
+			}
+		}
 	}
 }
 

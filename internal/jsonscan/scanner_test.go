@@ -1,17 +1,19 @@
-package llmhttp
+package jsonscan
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/piecetest"
 )
 
-// toldOf writes down a value as "path kind text size".
-func toldOf(v Value) string {
+// format returns a value as "path kind text size".
+func format(v Value) string {
 	path := string(v.Path)
 	if v.Path == nil {
 		path = "?"
@@ -19,17 +21,17 @@ func toldOf(v Value) string {
 	return fmt.Sprintf("%s %c %s %d", path, v.Kind, v.Text, v.Size)
 }
 
-// scanned returns what a scanner tells of the pieces.
-func scanned(pieces ...[]byte) (values []string, s *scanner) {
-	s = newScanner(func(v Value) { values = append(values, toldOf(v)) })
+// scanned returns the values of a text in pieces, and the Scanner that read it.
+func scanned(pieces ...[]byte) (values []string, s *Scanner) {
+	s = New(func(v Value) { values = append(values, format(v)) })
 	for _, p := range pieces {
-		s.feed(bytes.Clone(p))
+		s.Feed(bytes.Clone(p))
 	}
-	s.end()
+	s.End()
 	return values, s
 }
 
-func TestScannerTells(t *testing.T) {
+func TestScanner(t *testing.T) {
 	key64, key65 := strings.Repeat("k", 64), strings.Repeat("k", 65)
 	long := strings.Repeat("x", 300)
 	nested := strings.Repeat(`{"a":`, 17) + "1" + strings.Repeat("}", 17)
@@ -71,7 +73,7 @@ func TestScannerTells(t *testing.T) {
 		{name: "a surrogate pair", text: `"\ud83d\uDE00"`, want: []string{` " \ud83d\uDE00 4`}, strings: 4},
 		{name: "lone surrogates", text: `"\ud83d-\ude00\ud83d\ud83d\ude00\ud83d\n\ude00"`,
 			want: []string{` " \ud83d-\ude00\ud83d\ud83d\ude00\ud83d\n\ude00 21`}, strings: 21},
-		{name: "numbers are not judged", text: `[-1.5E+3,1-2,00]`, want: []string{" [  0", " 0 -1.5E+3 0", " 0 1-2 0", " 0 00 0"}},
+		{name: "numbers are not checked", text: `[-1.5E+3,1-2,00]`, want: []string{" [  0", " 0 -1.5E+3 0", " 0 1-2 0", " 0 00 0"}},
 		{name: "10,000 levels", text: strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), want: slices.Repeat([]string{" [  0"}, 10_000)},
 		{name: "10,001 levels", text: strings.Repeat("[", 10_001), want: slices.Repeat([]string{" [  0"}, 10_000), bad: true},
 		{name: "the wrong bracket", text: `[1}2`, want: []string{" [  0", " 0 1 0"}, bad: true},
@@ -84,16 +86,16 @@ func TestScannerTells(t *testing.T) {
 		{name: "no value", text: `{"a":}`, want: []string{" {  0"}, strings: 1, bad: true},
 		{name: "another word", text: `nuts`, bad: true},
 		{name: "no hex digit", text: `"\u00g0"`, bad: true},
-		{name: "nothing is told behind what is bad", text: `x {"a":1}`, bad: true},
+		{name: "nothing is reported after the text is invalid", text: `x {"a":1}`, bad: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, size := range []int{1, 2, 3, 7, 1 << 20} {
-				got, s := scanned(slices.Collect(slicesOf([]byte(tt.text), size))...)
+				got, s := scanned(slices.Collect(piecetest.Cut([]byte(tt.text), size))...)
 				if !slices.Equal(got, tt.want) {
-					t.Errorf("in pieces of %d: told %q, want %q", size, got, tt.want)
+					t.Errorf("in pieces of %d: got %q, want %q", size, got, tt.want)
 				}
-				if s.bad() != tt.bad || s.strings != tt.strings {
-					t.Errorf("in pieces of %d: bad %v, strings %d, want %v, %d", size, s.bad(), s.strings, tt.bad, tt.strings)
+				if s.Invalid() != tt.bad || s.StringBytes() != tt.strings {
+					t.Errorf("in pieces of %d: bad %v, strings %d, want %v, %d", size, s.Invalid(), s.StringBytes(), tt.bad, tt.strings)
 				}
 			}
 		})
@@ -102,24 +104,24 @@ func TestScannerTells(t *testing.T) {
 
 func TestScannerReset(t *testing.T) {
 	var got []string
-	s := newScanner(func(v Value) { got = append(got, toldOf(v)) })
+	s := New(func(v Value) { got = append(got, format(v)) })
 	for _, before := range []string{`{"a":{"b":`, `["a\u00`, `x`, `{"a.b":[12`, `tr`} {
-		s.reset()
-		s.feed([]byte(before))
-		s.reset()
+		s.Reset()
+		s.Feed([]byte(before))
+		s.Reset()
 		got = nil
-		s.feed([]byte(`{"c":"de"}`))
-		s.end()
-		if want := []string{" {  0", `c " de 2`}; !slices.Equal(got, want) || s.bad() || s.strings != 3 {
-			t.Errorf("behind %s: told %q, bad %v, strings %d", before, got, s.bad(), s.strings)
+		s.Feed([]byte(`{"c":"de"}`))
+		s.End()
+		if want := []string{" {  0", `c " de 2`}; !slices.Equal(got, want) || s.Invalid() || s.StringBytes() != 3 {
+			t.Errorf("behind %s: got %q, bad %v, strings %d", before, got, s.Invalid(), s.StringBytes())
 		}
 	}
 }
 
 func TestScannerRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	told := 0
-	for range 3000 {
+	values := 0
+	for range 3000 / piecetest.RaceFactor {
 		var text []byte
 		for range 1 + rng.IntN(3) {
 			text = append(randomJSON(rng, text, 0), " \n"[rng.IntN(2)])
@@ -128,14 +130,14 @@ func TestScannerRandom(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s is no JSON", text)
 		}
-		got, s := scanned(randomPieces(rng, text)...)
-		if !slices.Equal(got, want) || s.bad() || s.strings != size {
-			t.Fatalf("of %s:\ntold %q, bad %v, strings %d\nwant %q, %d", text, got, s.bad(), s.strings, want, size)
+		got, s := scanned(piecetest.Random(rng, text)...)
+		if !slices.Equal(got, want) || s.Invalid() || s.StringBytes() != size {
+			t.Fatalf("of %s:\ngot %q, bad %v, strings %d\nwant %q, %d", text, got, s.Invalid(), s.StringBytes(), want, size)
 		}
-		told += len(got)
+		values += len(got)
 	}
-	if told < 30_000 {
-		t.Errorf("only %d values were told", told)
+	if values < 30_000/piecetest.RaceFactor {
+		t.Errorf("only %d values", values)
 	}
 }
 
@@ -148,48 +150,103 @@ func FuzzScanner(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, seed uint64) {
 		got, s := scanned(text)
-		again, s2 := scanned(randomPieces(rand.New(rand.NewPCG(seed, 0)), text)...)
-		if !slices.Equal(got, again) || s.bad() != s2.bad() || s.strings != s2.strings || s.partial() != s2.partial() {
-			t.Fatalf("in pieces: %q, bad %v, strings %d\nat once: %q, %v, %d", again, s2.bad(), s2.strings, got, s.bad(), s.strings)
+		again, s2 := scanned(piecetest.Random(rand.New(rand.NewPCG(seed, 0)), text)...)
+		if !slices.Equal(got, again) || s.Invalid() != s2.Invalid() || s.StringBytes() != s2.StringBytes() || s.PartialBytes() != s2.PartialBytes() {
+			t.Fatalf("in pieces: %q, bad %v, strings %d\nat once: %q, %v, %d", again, s2.Invalid(), s2.StringBytes(), got, s.Invalid(), s.StringBytes())
 		}
-		if want, size, ok := oracle(text); ok && (!slices.Equal(got, want) || s.bad() || s.strings != size) {
-			t.Fatalf("told %q, bad %v, strings %d\nwant %q, %d", got, s.bad(), s.strings, want, size)
+		if want, size, ok := oracle(text); ok && (!slices.Equal(got, want) || s.Invalid() || s.StringBytes() != size) {
+			t.Fatalf("got %q, bad %v, strings %d\nwant %q, %d", got, s.Invalid(), s.StringBytes(), want, size)
 		}
 	})
 }
 
-// TestScannerMemory reads a string of 256 MiB (16 with -race, which is slow).
+// Reading a string of 256 MiB allocates nothing that grows with it.
 func TestScannerMemory(t *testing.T) {
+	const length = 256 << 20 / piecetest.RaceFactor
 	piece := []byte(strings.Repeat("abcdefgh", 4000) + `\n\u00e9\"x`)
-	s := newScanner(func(Value) {})
-	s.feed([]byte(`{"a":"`))
-	grown := allocated(func() {
-		for fed := 0; fed < longBody; fed += len(piece) {
-			s.feed(piece)
+	s := New(func(Value) {})
+	s.Feed([]byte(`{"a":"`))
+	grown := piecetest.Allocated(func() {
+		for fed := 0; fed < length; fed += len(piece) {
+			s.Feed(piece)
 		}
 	})
 	if grown > 16<<10 {
 		t.Errorf("%d bytes were allocated", grown)
 	}
-	if s.bad() || s.partial() < longBody/2 {
-		t.Errorf("bad %v after %d bytes", s.bad(), s.partial())
+	if s.Invalid() || s.PartialBytes() < length/2 {
+		t.Errorf("bad %v after %d bytes", s.Invalid(), s.PartialBytes())
 	}
 	doc := []byte(`{"a":[1,"` + strings.Repeat("b", 300) + `\n",{"c":null}]}`)
 	if n := testing.AllocsPerRun(100, func() {
-		s.reset()
-		s.feed(doc[:50])
-		s.feed(doc[50:])
-		s.end()
+		s.Reset()
+		s.Feed(doc[:50])
+		s.Feed(doc[50:])
+		s.End()
 	}); n != 0 {
 		t.Errorf("%v allocations for a text", n)
 	}
 }
 
-// allocated returns how many bytes do allocates.
-func allocated(do func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
+func BenchmarkScanner(b *testing.B) {
+	var chat, request strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&chat, `{"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk",`+
+			`"created":1741570283,"model":"gpt-4o-2024-08-06","choices":[{"index":0,`+
+			`"delta":{"content":" word%d"},"finish_reason":null}],"usage":null}`+"\n\n", i)
+	}
+	request.WriteString(`{"model":"gpt-4o","stream":true,"messages":[`)
+	for i := range 500 {
+		if i > 0 {
+			request.WriteString(",")
+		}
+		content, _ := json.Marshal(strings.Repeat("What is the \"capital\" of France?\n", 10)[:i%300])
+		request.WriteString(`{"role":"user","content":` + string(content) + `}`)
+	}
+	request.WriteString(`]}`)
+	for _, tt := range []struct{ name, text string }{
+		{"chat chunks", chat.String()},
+		{"chat request", request.String()},
+		{"long strings", `{"data":"` + strings.Repeat("QUJDREVGR0hJSktM", 1<<16) + `"}`},
+		{"escapes", `{"data":"` + strings.Repeat(`\"\u00e9\\`, 1<<16) + `"}`},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			text := []byte(tt.text)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(text)))
+			values := 0
+			s := New(func(Value) { values++ })
+			for b.Loop() {
+				s.Reset()
+				for p := range piecetest.Cut(text, 32<<10) {
+					s.Feed(p)
+				}
+				s.End()
+				if s.Invalid() || s.StringBytes() == 0 {
+					b.Fatal("no JSON")
+				}
+			}
+		})
+	}
+}
+
+// StringLen finds the end as a walk over the bytes does.
+func FuzzStringLen(f *testing.F) {
+	for _, seed := range []string{`"`, `a"b`, `\"`, `\\"`, `\\\""`, strings.Repeat("x", 23) + `"`, strings.Repeat("x", 30) + `\"y"z"`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		want := len(text)
+		for i := 0; i < len(text); i++ {
+			if text[i] == '\\' {
+				i++
+			} else if text[i] == '"' {
+				want = i
+				break
+			}
+		}
+		if got := StringLen(text); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	})
 }
