@@ -121,7 +121,7 @@ func TestSetMembers(t *testing.T) {
 	if got := g.TakeAt(setStart, 0).Remaining; got != 8 {
 		t.Errorf("there twice: %d remain, want 8", got)
 	}
-	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // as itself and as the one inside another
+	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // itself, and inside another
 		t.Errorf("in a set, a tree and another limiter: %d remain, want 16", got)
 	}
 }

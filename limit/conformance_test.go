@@ -241,7 +241,7 @@ func TestConformingWait(t *testing.T) {
 			for n := 1; n < atOnce || n == atOnce && !kind.queues; n++ {
 				time.Sleep(time.Minute + 12_345_678)
 				for range atOnce * 2 {
-					if d := l.Take(0); !kind.queues || d.Remaining > n { // where it queues, leave room to wait in
+					if d := l.Take(0); !kind.queues || d.Remaining > n { // leave room to wait in
 						l.Take(1)
 					}
 				}

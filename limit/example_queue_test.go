@@ -20,7 +20,7 @@ func ExampleQueue() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	fmt.Println("hurried:", errors.Is(q.Wait(ctx), limit.ErrDeadline)) // does not even begin to wait
+	fmt.Println("hurried:", errors.Is(q.Wait(ctx), limit.ErrDeadline)) // at once
 
 	q.Take(2) // takes both places
 	fmt.Println("one too many:", errors.Is(q.Wait(context.Background()), limit.ErrFull))
