@@ -51,3 +51,22 @@ func ExampleQueue_ReserveAt() {
 	// start in 200ms
 	// full
 }
+
+// Slots are set aside until it is known whether the call is made.
+func ExampleQueue_HoldAt() {
+	q, err := limit.NewQueue(limit.PerSecond(10), 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Now()
+	hold, _ := q.HoldAt(now, 2)
+	delay, _ := q.ReserveAt(now, 1)
+	fmt.Println("behind what is on hold:", delay)
+	hold.Release()
+	delay, _ = q.ReserveAt(now, 1)
+	fmt.Println("in its place:", delay)
+	// Output:
+	// behind what is on hold: 200ms
+	// in its place: 0s
+}
