@@ -183,8 +183,8 @@ func TestBucketsOfAHoldForCenturies(t *testing.T) {
 	}
 }
 
-// Nothing of the first instant, with which the line begins, is left by a hold that was
-// released: an earlier instant counts as itself, beside holds as well.
+// A released hold leaves nothing of its instant behind, even if the line began with it:
+// earlier instants count as themselves.
 func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 	for _, kind := range bucketKinds {
 		for _, c := range []struct {
@@ -232,8 +232,8 @@ func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 	}
 }
 
-// However many ask at once, what is admitted at one instant is the burst, and what was
-// released is not missing.
+// Concurrent requests at one instant pass up to the burst, and released units are not
+// missing.
 func TestBucketsConcurrently(t *testing.T) {
 	const burst = 1000
 	for _, kind := range bucketKinds {
@@ -295,7 +295,7 @@ func TestBucketsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whoever forgot the constructor learns it each time: a panic leaves nothing locked.
+// A zero value panics each time: a panic leaves nothing locked.
 func TestZeroBucketsPanic(t *testing.T) {
 	for _, l := range []interface{ Allow() bool }{new(limit.GCRA), new(limit.AtomicGCRA), new(limit.Meter)} {
 		for range 2 {

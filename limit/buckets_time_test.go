@@ -19,8 +19,8 @@ var lineKinds = append(bucketKinds[:len(bucketKinds):len(bucketKinds)], []struct
 	{"Sharded", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewSharded(r, c, 1)) }},
 }...)
 
-// What charges nothing leaves no trace, however far its instant is from the others: two
-// may pass at noon, whatever was asked before.
+// A request that charges nothing leaves no trace, even at a far instant: two units pass at
+// noon after any of them.
 func TestFarInstantsThatChargeNothing(t *testing.T) {
 	for _, kind := range lineKinds {
 		for _, ask := range []struct {
@@ -52,8 +52,8 @@ func TestFarInstantsThatChargeNothing(t *testing.T) {
 	}
 }
 
-// RetryAfter is exact as far as a Duration reaches, also for instants that lie before all
-// that the limiter remembers apart.
+// RetryAfter is exact as far as a Duration reaches, even from instants before the line of
+// the limiter.
 func TestRetryAfterFarBefore(t *testing.T) {
 	for _, kind := range lineKinds {
 		for _, back := range []time.Duration{0, 70 * years, 74 * years, 100 * years, 292 * years} {

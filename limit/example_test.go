@@ -27,7 +27,7 @@ func Example() {
 	// Output: false 1s
 }
 
-// A server tells its clients how things stand.
+// A server reports the limit to its clients.
 func ExampleDecision() {
 	perMinute, err := limit.NewFixedWindow(2, time.Minute)
 	if err != nil {
@@ -57,7 +57,7 @@ func ExampleDecision() {
 	// 429, 0 left, reset in 10, retry in "10"
 }
 
-// What cannot be waited for is refused at once.
+// A request that no wait helps is refused at once.
 func ExampleGCRA_WaitN() {
 	l, err := limit.NewGCRA(limit.PerMinute(60), 10)
 	if err != nil {
@@ -89,7 +89,7 @@ func ExampleRate() {
 	// true new meter: invalid parameter: rate.Count is 0, want 1 or more
 }
 
-// weekdays is a Limiter of one's own: it admits everything from Monday to Friday.
+// weekdays is a Limiter of the caller: it admits everything from Monday to Friday.
 type weekdays struct{}
 
 func (weekdays) TakeAt(now time.Time, n int) limit.Decision {
@@ -104,7 +104,7 @@ func (weekdays) TakeAt(now time.Time, n int) limit.Decision {
 	return limit.Decision{RetryAfter: monday.Sub(now)}
 }
 
-// A Limiter of one's own beside one of the package.
+// A Limiter of the caller beside one of the package.
 func ExampleLimiter() {
 	pace, err := limit.NewGCRA(limit.PerMinute(60), 1)
 	if err != nil {

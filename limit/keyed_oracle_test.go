@@ -10,9 +10,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Beside a model that never forgets a key: the decisions are the same, but that a new
-// key is refused while all places are those of keys that have not recovered.
+// Compared with a model that never forgets a key: the decisions are the same, except that a
+// new key is refused while no limiter has recovered.
 func TestKeyedOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 6))
 	const keys, most, burst, interval = 9, 4, 4, 10
 	k := keyed[int](t, most, 60, limit.Every(interval), burst)
@@ -99,8 +100,9 @@ func TestKeyedOracle(t *testing.T) {
 	}
 }
 
-// A million keys do not fill it above its most, nor give one key its limit back.
+// A million keys neither fill a Keyed beyond its most nor give one key its limit back.
 func TestKeyedUnderAttack(t *testing.T) {
+	t.Parallel()
 	const most = 1000
 	k, err := limit.NewKeyed(most, time.Minute, func(key int) (limit.Limiter, error) {
 		if key == 0 {

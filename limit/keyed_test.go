@@ -119,7 +119,7 @@ func TestKeyedBackwardTime(t *testing.T) {
 	}
 }
 
-// What recovered last counts, not what was forgotten last.
+// The floor is the latest recovery, not that of the limiter that was forgotten last.
 func TestKeyedFloor(t *testing.T) {
 	k := keyed[string](t, 2, keyedIdle, limit.PerSecond(1), 2)
 	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
@@ -132,7 +132,7 @@ func TestKeyedFloor(t *testing.T) {
 	}
 }
 
-// Of those that have recovered, the one goes that was used longest ago.
+// Of the limiters that have recovered, the one that was used longest ago is forgotten.
 func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
 	made := map[string]int{}
 	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
@@ -154,7 +154,7 @@ func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-// A limiter that recovers after the last instant that there is is kept until that.
+// A limiter that recovers after the last instant of a time.Time is kept until that.
 func TestKeyedEndOfTime(t *testing.T) {
 	k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
 	last := time.Unix(1<<63-62135596801, 999999999)
@@ -164,7 +164,7 @@ func TestKeyedEndOfTime(t *testing.T) {
 	}
 }
 
-// Idle keys go, a few at each request, but not before they have recovered.
+// Idle keys are forgotten, a few at each request, but not before they have recovered.
 func TestKeyedIdle(t *testing.T) {
 	k := keyed[int](t, 100, 5*time.Second, limit.PerSecond(1), 20)
 	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
@@ -239,8 +239,8 @@ func TestKeyedMake(t *testing.T) {
 	}
 }
 
-// Keys that cannot be found again are not let in, and those that are no keys are a panic
-// that locks nothing.
+// A key that is not equal to itself is refused, and an unhashable one panics and leaves
+// nothing locked.
 func TestKeyedOddKeys(t *testing.T) {
 	k := keyed[any](t, 3, keyedIdle, limit.PerMinute(1), 1)
 	if d, err := k.TakeAt(math.NaN(), setStart, 1); !errors.Is(err, limit.ErrInvalid) || d.OK || k.Len() != 0 {
@@ -256,7 +256,7 @@ func TestKeyedOddKeys(t *testing.T) {
 	}
 }
 
-// A limiter of one's own that panics, that cannot hold, and that says nothing of resets.
+// Limiters of the caller that panic, that cannot hold, and that have no ResetAfter.
 func TestKeyedOwnLimiters(t *testing.T) {
 	var asked []int
 	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
@@ -286,7 +286,7 @@ func TestKeyedOwnLimiters(t *testing.T) {
 	}
 }
 
-// Many at a time that want the same new keys get one limiter for each.
+// Concurrent requests for the same new keys get one limiter for each key.
 func TestKeyedConcurrent(t *testing.T) {
 	const keys, burst = 40, 25
 	k := keyed[int](t, keys, keyedIdle, limit.Every(time.Hour), burst)
@@ -324,7 +324,7 @@ func TestKeyedConcurrent(t *testing.T) {
 	}
 }
 
-// The same while keys come and go: no key gets more than its limit.
+// While keys come and go concurrently, no key gets more than its limit.
 func TestKeyedConcurrentChurn(t *testing.T) {
 	const keys, most, burst, interval = 20, 6, 3, 50
 	k := keyed[int](t, most, 100, limit.Every(interval), burst)

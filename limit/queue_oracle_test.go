@@ -86,10 +86,9 @@ func TestQueueDecidesLikeAListOfSlots(t *testing.T) {
 	}
 }
 
-// However those that wait, that give up, that are told when to start, and that hold and
-// release, come together: no two start sooner than an interval after each other, those
-// that wait start in their order and before their capacity has passed, and where only
-// they are, each starts exactly when one after the other would.
+// Waiting, giving up, reserving, holding and releasing in random order: no two requests
+// start closer than an interval, waiters start in their order and before the capacity has
+// passed, and with waiters alone each starts exactly when the one before it ends.
 func TestQueueRandomly(t *testing.T) {
 	rounds := 300
 	if testing.Short() || raceFactor > 1 {

@@ -61,7 +61,7 @@ func TestQueueRefusesParameters(t *testing.T) {
 	}
 }
 
-// What a hold gives back is taken by the next that fits; what it keeps stays.
+// Released slots go to the next request that fits; committed ones stay.
 func TestQueueHolds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -95,7 +95,7 @@ func TestQueueHolds(t *testing.T) {
 	}
 }
 
-// Once slots are over and others were taken since, the hold on them has no effect.
+// Once the slots of a hold are over and others were taken since, the hold has no effect.
 func TestQueueHoldThatIsOver(t *testing.T) {
 	q := must(limit.NewQueue(limit.PerSecond(1), 5))
 	hold, _ := q.HoldAt(noon, 1)

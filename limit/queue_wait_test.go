@@ -46,8 +46,8 @@ func TestQueueWaitInOrder(t *testing.T) {
 	})
 }
 
-// Whoever gives up frees its slots at once: those behind move up, but not those who were
-// told when to start.
+// A waiter that gives up frees its slots at once: the waiters behind move up, but reserved
+// slots do not.
 func TestQueueWaitCancelled(t *testing.T) {
 	const half = time.Second / 2
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestQueueWaitCancelled(t *testing.T) {
 	}
 }
 
-// Who waits skips a slot that stays, and one that is given back wakes it.
+// A waiter skips a slot on hold, and is woken when that is released.
 func TestQueueWaitBehindAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := must(limit.NewQueue(limit.PerSecond(1), 10))
@@ -109,7 +109,7 @@ func TestQueueWaitBehindAHold(t *testing.T) {
 	})
 }
 
-// On real threads nobody is forgotten, and nobody starts early.
+// On real threads no waiter is forgotten, and none starts early.
 func TestQueueOnRealThreads(t *testing.T) {
 	const interval = 100 * time.Microsecond
 	q := must(limit.NewQueue(limit.Every(interval), 100))
@@ -136,8 +136,7 @@ func TestQueueOnRealThreads(t *testing.T) {
 	}
 }
 
-// What is taken in the future makes nobody who waits start sooner, nor later, also where
-// another one gives up.
+// A slot that is taken in the future does not move the waiters, even if one gives up.
 func TestQueueWaitsOnBesideTheFuture(t *testing.T) {
 	for _, away := range []time.Duration{time.Hour, 80 * years, 100 * years, 290 * years} {
 		synctest.Test(t, func(t *testing.T) {

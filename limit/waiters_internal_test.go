@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Who has waited leaves nothing with the limiters that told him.
+// A waiter that is done leaves no watcher with any limiter.
 func TestWaitLeavesNoWatcher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := NewGCRA(PerSecond(1), 1)
@@ -33,13 +33,13 @@ func TestWaitLeavesNoWatcher(t *testing.T) {
 	})
 }
 
-// mute is a limiter that admits everything and tells nobody.
+// mute is a Limiter that admits everything and notifies nobody.
 type mute struct{}
 
 func (mute) TakeAt(_ time.Time, n int) Decision { return Decision{OK: true, Remaining: n} }
 
-// Where goroutines wake up late, those behind start later, too, and who comes meanwhile
-// starts behind them: the gaps stay as long as they should be.
+// If a goroutine wakes up late, the waiters behind start later, and a new request starts
+// behind them: no gap is too short.
 func TestQueueLateStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, err := NewQueue(PerSecond(1), 10)
