@@ -1,13 +1,45 @@
 package limit
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// Where goroutines wake up late, those behind start later, too, and who comes meanwhile
-// starts behind them: the gaps stay as long as they should be.
+// A waiter that is done leaves no watcher with any limiter.
+func TestWaitLeavesNoWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := NewGCRA(PerSecond(1), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root, err := NewTree("root", g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mute := All(g, mute{})
+		for _, w := range []interface{ Wait(context.Context) error }{g, All(g), root, mute} {
+			g.Take(1)
+			if err := w.Wait(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		for i, c := range []*caller{&g.caller, &root.caller, &mute.caller} {
+			if len(c.kicks) != 0 {
+				t.Errorf("%d: %d watchers", i, len(c.kicks))
+			}
+		}
+	})
+}
+
+// mute is a Limiter that admits everything and notifies nobody.
+type mute struct{}
+
+func (mute) TakeAt(_ time.Time, n int) Decision { return Decision{OK: true, Remaining: n} }
+
+// If a goroutine wakes up late, the waiters behind start later, and a new request starts
+// behind them: no gap is too short.
 func TestQueueLateStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, err := NewQueue(PerSecond(1), 10)
