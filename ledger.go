@@ -223,14 +223,30 @@ func (s *ledger) open(path string, quotas map[string]ModelQuota) (err error) {
 	if err := s.openFile(busyFor); err != nil {
 		return err
 	}
-	if err := s.join(busyFor, func() { s.declareLocked(quotas) }); err != nil {
+	if err := s.enter(func() { s.declareLocked(quotas) }); err != nil {
 		return explainFile(s.path, err)
 	}
-	s.removeUnknownDead()
 	if err := s.lock.Unlock(); err != nil {
 		return err
 	}
 	s.turn <- struct{}{}
+	return nil
+}
+
+// enter is join for a limiter that opens the file. It removes what dead processes have left
+// beside the file, but only of those that were dead before the file was read: join has ended what
+// they held. A process that dies after that keeps its life file, by which others learn of it.
+func (s *ledger) enter(declare func()) error {
+	dead, temps := s.deadLives()
+	if err := s.join(busyFor, declare); err != nil {
+		return err
+	}
+	for _, path := range dead {
+		fsx.RemoveDead(path)
+	}
+	for _, path := range temps {
+		fsx.SweepTemp(path)
+	}
 	return nil
 }
 
@@ -282,16 +298,11 @@ func (s *ledger) othersLive() bool {
 	return slices.ContainsFunc(files, func(path string) bool { return fsx.LivenessOf(path) == fsx.Alive })
 }
 
-// removeUnknownDead removes the life files of dead processes that the database does not
-// know: those that died while they opened it, or before it was replaced.
-func (s *ledger) removeUnknownDead() {
+// deadLives returns the life files of the dead, also of those that the database does not know:
+// of one that died while it opened it, or before it was replaced; and the temporary ones.
+func (s *ledger) deadLives() (dead, temps []string) {
 	files, temps := s.lives()
-	for _, path := range files {
-		fsx.RemoveDead(path)
-	}
-	for _, path := range temps {
-		fsx.SweepTemp(path)
-	}
+	return slices.DeleteFunc(files, func(path string) bool { return fsx.LivenessOf(path) != fsx.Dead }), temps
 }
 
 // do makes a change: work is called with RateLimiter.mu held, once, when memory knows all

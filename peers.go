@@ -167,6 +167,9 @@ func (s *ledger) lookAfterPeers() (found bool) {
 		s.rl.serveAllLocked()
 	})
 	for _, id := range gone {
+		if s.down.Load() {
+			break // others have not read yet that it is gone
+		}
 		fsx.RemoveDead(s.lifePath(id))
 	}
 	return found || len(gone) > 0

@@ -304,16 +304,19 @@ func (s *ledger) joinWithin(declare func()) error {
 	return nil
 }
 
-// deadIn returns the processes in the file that do not live any more.
+// deadIn returns the processes in the file that do not live any more: by their leases, and those
+// of which only events are there.
 func (s *ledger) deadIn(img *image) (dead []int64) {
 	wall, mono := s.clocks()
 	if img.facts[factBoot] != s.machine.Boot {
 		mono = 0
 	}
+	looked := map[int64]bool{0: true, s.id: true} // 0 is the time before the file was shared
 	for _, l := range img.leases {
-		if l.process == s.id {
+		if looked[l.process] {
 			continue
 		}
+		looked[l.process] = true
 		switch fsx.LivenessOf(s.lifePath(l.process)) {
 		case fsx.Dead:
 			dead = append(dead, l.process)
@@ -321,6 +324,15 @@ func (s *ledger) deadIn(img *image) (dead []int64) {
 			if !l.holds(wall, mono) {
 				dead = append(dead, l.process)
 			}
+		}
+	}
+	for _, e := range img.events {
+		if looked[e.process] {
+			continue
+		}
+		looked[e.process] = true
+		if fsx.LivenessOf(s.lifePath(e.process)) == fsx.Dead {
+			dead = append(dead, e.process)
 		}
 	}
 	return dead
