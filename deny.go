@@ -82,16 +82,16 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	tokens := c.Total()
 
 	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.amounts.total.Total(); looks || !fits(used, tokens, q.MaxTPM) {
+	if used := r.sums.Total().Total(); looks || !fits(used, tokens, q.MaxTPM) {
 		over(ofTPM, used, tokens, q.MaxTPM)
 	}
-	if used := r.amounts.total.Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+	if used := r.sums.Total().Output; looks || !fits(used, c.Output, q.MaxOTPM) {
 		over(ofOTPM, used, c.Output, q.MaxOTPM)
 	}
-	if used := r.amounts.total.Input; looks || !fits(used, c.Input, q.MaxITPM) {
+	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
 		over(ofITPM, used, c.Input, q.MaxITPM)
 	}
-	if used := r.requests.len(); looks || !fits(used, c.requests, q.MaxRPM) {
+	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
 		over(ofRPM, used, c.requests, q.MaxRPM)
 	}
 	if r.used != 0 && q.limitsMinute() {
@@ -169,8 +169,8 @@ func (r *reading) fitsIn(of dimension, budget int) time.Duration {
 func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
 	switch of {
 	case ofRPM:
-		if i := r.requests.len() - 1 - budget; i >= 0 {
-			return r.leavesIn(r.requests.when(i))
+		if i := r.requests.Len() - 1 - budget; i >= 0 {
+			return r.leavesIn(r.requests.When(i))
 		}
 	case ofRPD, ofTPD:
 		if r.usedOf(of) > budget {
@@ -190,8 +190,8 @@ func (r *reading) leavesIn(charged int64) time.Duration {
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
-	if i := r.amounts.lastOver(of, budget); i >= 0 {
-		return r.leavesIn(r.tokens.when(i))
+	if i := r.sums.LastOver(of, budget); i >= 0 {
+		return r.leavesIn(r.tokens.When(i))
 	}
 	return 0
 }

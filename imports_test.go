@@ -27,7 +27,7 @@ var requirements = []string{
 var importRules = map[string][]string{
 	".": {
 		modulePath + "/debounce", modulePath + "/limit",
-		modulePath + "/internal/tokens",
+		modulePath + "/internal/ring", modulePath + "/internal/tokens",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...", "github.com/gofrs/flock",
 	},
 	"debounce": {},

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -110,8 +112,8 @@ type change struct {
 	window       *window
 	requests     []time.Time // new ones
 	tokens       []TokenEntry
-	requestFixes []correction[time.Time] // of those that were written earlier
-	tokenFixes   []correction[TokenEntry]
+	requestFixes []ring.Correction[time.Time] // of those that were written earlier
+	tokenFixes   []ring.Correction[TokenEntry]
 	day          usageDay       // the one in memory
 	file         usageDay       // the one that was written
 	zone         *time.Location // whose midnight ends them
@@ -251,13 +253,13 @@ func compare(model string, synced *syncedModel, w *window, instant int64, now ti
 	case synced == nil:
 	case synced.window != w:
 		forget = !lapsed(synced.window, instant, now)
-	case w.requests.isStored() && w.tokens.isStored() && synced.day.same(day):
+	case w.requests.IsStored() && w.tokens.IsStored() && synced.day.same(day):
 		return nil
 	}
 	return &change{
 		model: model, synced: synced, forget: forget, window: w,
-		requests: w.requests.since(w.requests.stored), requestFixes: w.requests.startStoring(),
-		tokens: w.tokens.since(w.tokens.stored), tokenFixes: w.tokens.startStoring(),
+		requests: w.requests.SinceStored(), requestFixes: w.requests.BeginStoring(),
+		tokens: w.tokens.SinceStored(), tokenFixes: w.tokens.BeginStoring(),
 		day: day, zone: w.location,
 	}
 }
@@ -269,9 +271,9 @@ func (rl *RateLimiter) endStoring(changes []*change, ok bool) {
 	turn := rl.takeTurnLocked()
 	for _, c := range changes {
 		if c.window != nil && !c.gone {
-			c.window.requests.endStoring(ok, c.requestFixes)
-			c.window.tokens.endStoring(ok, c.tokenFixes)
-			if ok && c.window.requests.isStored() && c.window.tokens.isStored() && usageDayOf(c.window).same(c.day) {
+			c.window.requests.EndStoring(ok, c.requestFixes)
+			c.window.tokens.EndStoring(ok, c.tokenFixes)
+			if ok && c.window.requests.IsStored() && c.window.tokens.IsStored() && usageDayOf(c.window).same(c.day) {
 				c.window.owes = 0
 			}
 		}
@@ -306,7 +308,7 @@ func lapsed(w *window, instant int64, now time.Time) bool {
 		return false
 	}
 	cut := instant - w.home.span()
-	return w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
+	return w.requests.Before(cut) == w.requests.Len() && w.tokens.Before(cut) == w.tokens.Len() &&
 		(usageDayOf(w).empty() || now.UnixNano() >= w.dayEnd)
 }
 

@@ -218,8 +218,8 @@ func lastRows(tx querier) (last rowids, err error) {
 // them: rows of the same content are alike, whoever wrote them.
 func (w *rowWriter) writeFixes(c *change) error {
 	for _, fix := range c.requestFixes {
-		ts := unixNano(fix.val)
-		if !fix.comes {
+		ts := unixNano(fix.Value)
+		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM requests WHERE rowid =
 				(SELECT rowid FROM requests WHERE model = ? AND ts = ? LIMIT 1)`, c.model, ts); err != nil {
 				return err
@@ -232,8 +232,8 @@ func (w *rowWriter) writeFixes(c *change) error {
 		w.next.requests++
 	}
 	for _, fix := range c.tokenFixes {
-		ts, count, input := unixNano(fix.val.Time), fix.val.Count, fix.val.Input
-		if !fix.comes {
+		ts, count, input := unixNano(fix.Value.Time), fix.Value.Count, fix.Value.Input
+		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM tokens WHERE rowid =
 				(SELECT rowid FROM tokens WHERE model = ? AND ts = ? AND count = ? AND input = ? LIMIT 1)`,
 				c.model, ts, count, input); err != nil {
