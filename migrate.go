@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML
@@ -74,8 +76,10 @@ func (s *snapshot) writeTo(tx *sql.Tx) error {
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {
 		stats := s.state[model]
 		changes = append(changes, &change{
-			model: model, requests: stats.Requests, tokens: stats.Tokens,
-			day: usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
+			model:    model,
+			requests: ring.Changes[time.Time]{Added: stats.Requests},
+			tokens:   ring.Changes[TokenEntry]{Added: stats.Tokens},
+			day:      usageDay{start: unixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
 		})
 	}
 	return w.write(changes)

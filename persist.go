@@ -122,8 +122,8 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 		if stored && !w.ahead {
 			// The database still has times from the future, which would count anew
 			// at every load: the next Persist replaces them.
-			w.requests.AllStored()
-			w.tokens.AllStored()
+			w.requests.StartStoredLog()
+			w.tokens.StartStoredLog()
 		}
 	}
 	rl.mergeCooldowns(loaded.cooldowns, now)

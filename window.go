@@ -219,7 +219,7 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 // owe notes that a change has to get into the database, if there is one, before
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
-	if w.tokens.IsKnown() || w.requests.IsKnown() {
+	if w.tokens.Log().Known() || w.requests.Log().Known() {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
 	}
 }

@@ -166,12 +166,12 @@ func (w *rowWriter) write(changes []*change) error {
 		if err := w.writeFixes(c); err != nil {
 			return fmt.Errorf("correct: %w", err)
 		}
-		for _, t := range c.requests {
+		for _, t := range c.requests.Added {
 			if err := w.requests.add(c.model, unixNano(t)); err != nil {
 				return fmt.Errorf("write requests: %w", err)
 			}
 		}
-		for _, e := range c.tokens {
+		for _, e := range c.tokens.Added {
 			if err := w.tokens.add(c.model, unixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 				return fmt.Errorf("write tokens: %w", err)
 			}
@@ -217,7 +217,7 @@ func lastRows(tx querier) (last rowids, err error) {
 // writeFixes changes rows that were written earlier. They are found by what is in
 // them: rows of the same content are alike, whoever wrote them.
 func (w *rowWriter) writeFixes(c *change) error {
-	for _, fix := range c.requestFixes {
+	for _, fix := range c.requests.Corrected {
 		ts := unixNano(fix.Value)
 		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM requests WHERE rowid =
@@ -231,7 +231,7 @@ func (w *rowWriter) writeFixes(c *change) error {
 		}
 		w.next.requests++
 	}
-	for _, fix := range c.tokenFixes {
+	for _, fix := range c.tokens.Corrected {
 		ts, count, input := unixNano(fix.Value.Time), fix.Value.Count, fix.Value.Input
 		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM tokens WHERE rowid =
@@ -258,8 +258,8 @@ func (w *rowWriter) sweep(changes []*change) error {
 	const least = 1000
 	requests, tokens := least, least
 	for _, c := range changes {
-		requests += 2 * len(c.requests)
-		tokens += 2 * len(c.tokens)
+		requests += 2 * len(c.requests.Added)
+		tokens += 2 * len(c.tokens.Added)
 	}
 	for _, t := range []struct {
 		name, column string

@@ -24,26 +24,14 @@ type Queue[T any] struct {
 	at      []int64 // at[head:] and vals[head:] are the live entries
 	vals    []T
 	head    int
-	dropped int // entries ever dropped: head's position in the whole history
+	dropped int64 // entries ever dropped: the place of head in the whole history
 
 	// pinned, where it is set and true, says that vals is read beside other calls and must not be
 	// overwritten.
 	pinned *atomic.Bool
 
-	// These are places in the whole history, as dropped is.
-	found   int // before it are the entries that the queue was filled with
-	stored  int // before it are those that the database has,
-	storing int // and those that it will have once a Persist is through
-
-	corrections []Correction[T] // what has changed in the entries before storing
-}
-
-// Correction is a change of an entry that the database has: it is removed or added. One that changes
-// is removed and added again.
-type Correction[T any] struct {
-	Value T
-	Added bool
-	fresh bool // the database does not have it before the Persist under way is through
+	found int64   // how many of the entries ever pushed Fill took over
+	log   *Log[T] // nil without a store that asks for changes
 }
 
 // Len returns the number of live entries.
@@ -61,15 +49,8 @@ func (q *Queue[T]) Backs(vals []T) bool {
 // When returns the instant of the i-th oldest entry.
 func (q *Queue[T]) When(i int) int64 { return q.at[q.head+i] }
 
-// total counts the entries ever pushed. It names a point in the history that
-// stays valid while entries leave.
-func (q *Queue[T]) total() int { return q.dropped + q.Len() }
-
-// SinceStored returns the live entries that EndStoring did not report as stored.
-func (q *Queue[T]) SinceStored() []T {
-	skip := min(max(q.stored-q.dropped, 0), q.Len())
-	return q.vals[q.head+skip:]
-}
+// end counts the entries ever pushed: it is the place of the next one in the history.
+func (q *Queue[T]) end() int64 { return q.dropped + int64(q.Len()) }
 
 // Before counts the entries earlier than cut.
 func (q *Queue[T]) Before(cut int64) int {
@@ -117,55 +98,21 @@ func (q *Queue[T]) own() {
 	}
 }
 
-// correct notes a change of the entry at a place in the history.
-func (q *Queue[T]) correct(place int, val T, comes bool) {
-	if place < q.storing {
-		q.corrections = append(q.corrections, Correction[T]{val, comes, place >= q.stored})
-	}
-}
-
 // Set changes the value of the i-th oldest entry.
 func (q *Queue[T]) Set(i int, v T) {
 	q.own()
-	q.correct(q.dropped+i, q.vals[q.head+i], false)
-	q.correct(q.dropped+i, v, true)
+	q.log.set(q.dropped+int64(i), q.vals[q.head+i], v)
 	q.vals[q.head+i] = v
-}
-
-// BeginStoring begins to write the entries since stored into the database, and
-// returns the corrections that have to be made there before.
-func (q *Queue[T]) BeginStoring() (corrections []Correction[T]) {
-	corrections, q.corrections = q.corrections, nil
-	q.storing = q.total()
-	return corrections
-}
-
-// AllStored notes that the database has what the queue was filled with.
-func (q *Queue[T]) AllStored() { q.stored, q.storing = q.found, q.found }
-
-// IsStored reports whether the database has the entries as they are.
-func (q *Queue[T]) IsStored() bool { return q.stored == q.total() && len(q.corrections) == 0 }
-
-// IsKnown reports whether the database has, or had, anything of the queue.
-func (q *Queue[T]) IsKnown() bool { return q.storing > 0 || len(q.corrections) > 0 }
-
-// EndStoring notes whether the database has what BeginStoring began to write. If
-// not, the corrections are still to be made, and those of entries that it does
-// not have are void.
-func (q *Queue[T]) EndStoring(ok bool, corrections []Correction[T]) {
-	if ok {
-		q.stored = q.storing
-		return
-	}
-	q.storing = q.stored
-	q.corrections = append(corrections, slices.DeleteFunc(q.corrections, func(c Correction[T]) bool { return c.fresh })...)
 }
 
 // Remove takes the i-th oldest entry out, at the cost of those behind it.
 func (q *Queue[T]) Remove(i int) {
 	q.own()
-	q.correct(q.dropped+i, q.vals[q.head+i], false)
-	q.shift(q.dropped+i, -1)
+	place := q.dropped + int64(i)
+	q.log.remove(place, q.vals[q.head+i])
+	if place < q.found {
+		q.found--
+	}
 	i += q.head
 	q.at = append(q.at[:i], q.at[i+1:]...)
 	q.vals = append(q.vals[:i], q.vals[i+1:]...)
@@ -174,31 +121,25 @@ func (q *Queue[T]) Remove(i int) {
 // Insert puts an entry behind all of its instant and of earlier ones, at the cost of those it
 // comes before, and returns its position.
 func (q *Queue[T]) Insert(at int64, v T) int {
-	place := q.Before(at + 1)
-	if place < q.Len() {
+	pos := q.Before(at + 1)
+	if pos < q.Len() {
 		q.own()
 	}
-	q.correct(q.dropped+place, v, true)
-	q.shift(q.dropped+place, 1)
+	place := q.dropped + int64(pos)
+	q.log.insert(place, v)
+	if place < q.found {
+		q.found++
+	}
 	q.Push(at, v)
-	i := q.head + place
+	i := q.head + pos
 	copy(q.at[i+1:], q.at[i:])
 	copy(q.vals[i+1:], q.vals[i:])
 	q.at[i], q.vals[i] = at, v
-	return place
-}
-
-// shift moves the marks that lie behind a place in the history.
-func (q *Queue[T]) shift(place, by int) {
-	for _, mark := range []*int{&q.found, &q.stored, &q.storing} {
-		if place < *mark {
-			*mark += by
-		}
-	}
+	return pos
 }
 
 // Place names the i-th oldest entry, by its place in the whole history (its last bits).
-func (q *Queue[T]) Place(i int) uint32 { return uint32(q.dropped + i) }
+func (q *Queue[T]) Place(i int) uint32 { return uint32(q.dropped) + uint32(i) }
 
 // Placed returns the position of the entry that Place named, if one of the given instant is still
 // there, as it nearly always is; else -1. Insert and Remove of older entries change places.
@@ -217,7 +158,7 @@ func (q *Queue[T]) Find(at int64, matches func(*T) bool) int {
 
 // FindFilled is Find among the entries that Fill took over.
 func (q *Queue[T]) FindFilled(at int64, matches func(*T) bool) int {
-	return q.findBelow(max(q.found-q.dropped, 0), at, matches)
+	return q.findBelow(int(max(q.found-q.dropped, 0)), at, matches)
 }
 
 func (q *Queue[T]) findBelow(end int, at int64, matches func(*T) bool) int {
@@ -242,7 +183,7 @@ func moved[T any](live []T, room int) []T {
 // larger than what is left.
 func (q *Queue[T]) Drop(n int) {
 	q.head += n
-	q.dropped += n
+	q.dropped += int64(n)
 	switch live := q.Len(); {
 	case live == 0:
 		q.at, q.vals, q.head = nil, nil, 0
@@ -277,7 +218,7 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 			at[i], vals[i] = e.at, e.val
 		}
 	}
-	q.at, q.vals, q.found = at, vals, len(vals)
+	q.at, q.vals, q.found = at, vals, int64(len(vals))
 }
 
 // Room returns an empty slice with room for n values. Its memory has been written to: the system
