@@ -183,8 +183,8 @@ func (r *reading) fitsIn(of dimension, budget int) time.Duration {
 func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
 	switch of {
 	case ofRPM:
-		if i := r.requests.len() - 1 - budget; i >= 0 {
-			return r.leavesIn(r.requests.when(i))
+		if i := r.requests.Len() - 1 - budget; i >= 0 {
+			return r.leavesIn(r.requests.When(i))
 		}
 	case ofRPD, ofTPD:
 		if r.usedOf(of) > budget {
@@ -204,8 +204,8 @@ func (r *reading) leavesIn(charged int64) time.Duration {
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
-	if i := r.amounts.lastOver(of, budget); i >= 0 {
-		return r.leavesIn(r.tokens.when(i))
+	if i := r.sums.LastOver(of, budget); i >= 0 {
+		return r.leavesIn(r.tokens.When(i))
 	}
 	return 0
 }

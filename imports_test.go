@@ -61,6 +61,7 @@ var importRules = map[string][]string{
 	"internal/sse":       {modulePath + "/internal/piecetest", modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/piecetest": {},
 	"internal/modelname": {modulePath + "/internal/racetest"}, // in its tests
+	"internal/ring":      {modulePath + "/internal/tokens", modulePath + "/internal/racetest"},
 	"internal/racetest":  {},
 }
 
