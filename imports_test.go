@@ -42,10 +42,11 @@ var importRules = map[string][]string{
 		modulePath + "/internal/racetest", // in its tests
 	},
 	"internal/errtext":      {},
+	"internal/external":     {modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
-	"internal/pace":         {},
+	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},

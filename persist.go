@@ -129,7 +129,7 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
-	rl.held = nil
+	rl.external = nil
 	rl.era++
 	rl.guests = guests{}
 	for name, g := range rl.gates {
