@@ -63,6 +63,7 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	in.scanner.End()
+	call.invalid = in.scanner.Invalid()
 	if !in.stopped {
 		call.Partial = in.size > in.max
 		if !call.Partial || call.BodySize < 0 {

@@ -251,7 +251,7 @@ func closeBody(req *http.Request) {
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
 	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name)}
-	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial &&
+	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
 		if asking, ok := withStreamUsage(send, call.BodySize); ok {
 			send, f.hidesUsage = asking, true
