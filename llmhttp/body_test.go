@@ -14,7 +14,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// A body without GetBody is read ahead, and goes out as it came.
+// A body without GetBody is read ahead, and sent unchanged.
 func TestBodyWithoutGetBody(t *testing.T) {
 	for _, size := range []int{0, 10, 100, 5000, 100_000} {
 		for _, limit := range []int64{0, 1000} {
@@ -92,7 +92,7 @@ func TestBodyIsClosed(t *testing.T) {
 	}
 }
 
-// A body that fails is not sent as if it were whole, and one that can be sent is.
+// A body that fails is not sent as if it were whole. A body whose GetBody fails is sent.
 func TestOddRequestBodies(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{})
 	sent := ""
@@ -136,7 +136,7 @@ func (b *readCounter) Read(p []byte) (int, error) {
 
 func (b *readCounter) Close() error { b.closed++; return nil }
 
-// Only a JSON body is read before it is sent: what is no JSON streams through as it comes.
+// Only a JSON body is read before it is sent. Others stream through.
 func TestOnlyJSONIsRead(t *testing.T) {
 	const (
 		json  = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
@@ -145,7 +145,7 @@ func TestOnlyJSONIsRead(t *testing.T) {
 	type reading int
 	const (
 		all   reading = iota
-		piece         // as much as shows that it is no JSON
+		piece         // the piece that shows that it is no JSON
 		none
 	)
 	for _, test := range []struct {
@@ -228,7 +228,7 @@ func TestOnlyJSONIsRead(t *testing.T) {
 	}
 }
 
-// A body that is not read is counted where the path names the model, and its length is no text.
+// A call whose body is not read is counted if the path names the model. Its body is no text.
 func TestUnreadBodyWithModelInPath(t *testing.T) {
 	for _, size := range []int{1000, 1 << 20} {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// The memory that an answer takes does not grow with it.
+// Watching an answer allocates nothing that grows with the answer.
 func TestMemoryOfLargeAnswers(t *testing.T) {
 	const size, slack = 8 << 20, 1 << 20
 	for _, test := range []struct {
@@ -33,52 +34,54 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 		{"zeros", "", "\x00", 200, nil, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
-			first := true
-			tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: test.hides, Retry: llmhttp.Retry{Max: test.retry}, Base: base(func(req *http.Request) (*http.Response, error) {
-				if !first {
-					return response(req, 400, ""), nil
+			synctest.Test(t, func(t *testing.T) { // a retry waits
+				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
+				first := true
+				tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: test.hides, Retry: llmhttp.Retry{Max: test.retry}, Base: base(func(req *http.Request) (*http.Response, error) {
+					if !first {
+						return response(req, 400, ""), nil
+					}
+					first = test.retry == 0
+					resp := response(req, test.status, "", test.headers...)
+					resp.Body = struct {
+						io.Reader
+						io.Closer
+					}{io.MultiReader(strings.NewReader(test.start), endlessBody(test.letter, size)), io.NopCloser(nil)}
+					return resp, nil
+				})}
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				resp, err := post(t, tr, chatURL, `{"model":"m","stream":true}`)
+				if err != nil {
+					t.Fatal(err)
 				}
-				first = test.retry == 0
-				resp := response(req, test.status, "", test.headers...)
-				resp.Body = struct {
-					io.Reader
-					io.Closer
-				}{io.MultiReader(strings.NewReader(test.start), endlessBody(test.letter, size)), io.NopCloser(nil)}
-				return resp, nil
-			})}
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			resp, err := post(t, tr, chatURL, `{"model":"m","stream":true}`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			piece := make([]byte, 32<<10)
-			for {
-				if _, err := resp.Body.Read(piece); err != nil {
-					break
+				piece := make([]byte, 32<<10)
+				for {
+					if _, err := resp.Body.Read(piece); err != nil {
+						break
+					}
 				}
-			}
-			runtime.ReadMemStats(&after)
-			resp.Body.Close()
-			if grown := after.TotalAlloc - before.TotalAlloc; grown > slack {
-				t.Errorf("allocated %d KiB", grown>>10)
-			}
-			if s := rl.Stats("m"); s.InFlight != 0 {
-				t.Errorf("%+v", s)
-			}
+				runtime.ReadMemStats(&after)
+				resp.Body.Close()
+				if grown := after.TotalAlloc - before.TotalAlloc; grown > slack {
+					t.Errorf("allocated %d KiB", grown>>10)
+				}
+				if s := rl.Stats("m"); s.InFlight != 0 {
+					t.Errorf("%+v", s)
+				}
+			})
 		})
 	}
 }
 
-// What is kept of a body takes no more memory than its bytes and a tenth, and a body that is no JSON
-// takes none.
+// The part of a body that was read takes no more memory than its bytes and a tenth. A body that is
+// no JSON takes none.
 func TestMemoryOfRequests(t *testing.T) {
 	const (
 		size  = 15<<20 + 12_345 // of the body
-		limit = 16 << 20        // of what is read
-		slack = 256 << 10       // for all else that runs: scanner, buffers, net/http
+		limit = 16 << 20        // of the part that is read
+		slack = 256 << 10       // scanner, buffers, net/http
 	)
 	chat := []string{`{"model":"m","stream":true,"messages":"`, `"}`}
 	for _, test := range []struct {
@@ -136,7 +139,7 @@ func TestMemoryOfRequests(t *testing.T) {
 			}
 			allocated := int64(after.TotalAlloc - before.TotalAlloc)
 			if test.addsUsage {
-				most += test.kept // the body is copied once, as a whole
+				most += test.kept // the body is copied once as a whole
 			}
 			if allocated > most {
 				t.Errorf("%d KiB were allocated for %d, want %d at most", allocated>>10, test.kept>>10, most>>10)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// applied returns a body after its usageEdit, or nothing without one.
+// applied returns a body with its usageEdit applied, or nothing without an edit.
 func applied(body string) string {
 	e, ok := usageEdit([]byte(body))
 	if !ok {
@@ -47,7 +47,7 @@ func TestUsageEdit(t *testing.T) {
 	}
 }
 
-// Of any JSON object, an edit sets the option and nothing else.
+// In any JSON object, an edit sets the option and nothing else.
 func FuzzUsageEdit(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,{"b":"\\"}],"stream_options":{"x":1}}`, `{"stream_options":null,"stream_options":{}}`,

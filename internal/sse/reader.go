@@ -1,6 +1,6 @@
 // Package sse reads streams of server-sent events that arrive in pieces, in limited memory: a
 // [Reader] takes the data out of the events, and a [Filter] passes a stream on without some of
-// them. How a stream is cut into pieces changes nothing of what they do.
+// them. How a stream is cut into pieces does not change the result.
 //
 // Package llmhttp watches with it the answers of models that stream by. The format is that of
 // https://html.spec.whatwg.org/multipage/server-sent-events.html, but for an event that the end of
@@ -17,7 +17,7 @@ var (
 )
 
 // Handler receives the data of the events that a Reader reads. Its methods must neither keep nor
-// change what they are given, and must not use the Reader.
+// change their arguments, and must not use the Reader.
 type Handler interface {
 	// Event receives the data of an event of at most MaxEvent bytes. The lines of data are joined
 	// by newlines.
