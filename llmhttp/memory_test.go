@@ -15,7 +15,7 @@ import (
 
 // Watching an answer allocates nothing that grows with the answer.
 func TestMemoryOfLargeAnswers(t *testing.T) {
-	const size, slack = 8 << 20, 1 << 20
+	const size, slack = 4 << 20, 1 << 20
 	for _, test := range []struct {
 		name, start, letter string
 		status              int
