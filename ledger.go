@@ -257,7 +257,7 @@ func (s *ledger) declareLocked(quotas map[string]ModelQuota) {
 			continue // the file says the same
 		}
 		s.rl.Quotas[model] = q
-		delete(s.rl.supplied, model)
+		delete(s.rl.provenance.supplied, model)
 		s.noteQuotaLocked(model, q)
 	}
 }
@@ -553,7 +553,7 @@ func (b *ledgerBatch) write(s *ledger) error {
 		if err := w.write(e, b.first+int64(i)); err != nil {
 			return err
 		}
-		if e.kind == eventReset && s.rl.matchVersions {
+		if e.kind == eventReset && s.rl.naming.matchVersions {
 			if err := w.endCooldowns(func(name string) bool { return s.countsAs(name, e.model) }); err != nil {
 				return fmt.Errorf("write event: %w", err)
 			}

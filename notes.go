@@ -97,7 +97,7 @@ func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
 		// Its day may end elsewhere now, and who opens the file later could not tell.
 		instant := s.rl.clock.Sync()
 		w := s.rl.windowLocked(name, stats, instant)
-		s.rl.rezoneLocked(stats, s.rl.zoneRLocked(name), instant)
+		s.rl.rezoneLocked(stats, zoneOf(name, s.rl.Quotas), instant)
 		s.noteLocked(&event{kind: eventDay, model: name, at: instant}, w)
 	}
 }
@@ -140,7 +140,7 @@ const abandonMost = 256
 func (s *ledger) abandonLocked(r *Reservation) {
 	s.abandoned = append(s.abandoned, r)
 	var q ModelQuota
-	s.rl.coverRLocked(r.gate.name, &q)
+	coverOf(r.gate.name, s.rl.Quotas, &q)
 	s.wanted = s.wanted || q.MaxInFlight != 0 || len(s.abandoned) >= abandonMost
 	if s.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, func() {})

@@ -183,7 +183,7 @@ func stillAt(path string, file os.FileInfo) error {
 func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	return rl.storedQuotasRLocked(), maps.Clone(rl.supplied)
+	return rl.provenance.stored(rl.Quotas), maps.Clone(rl.provenance.supplied)
 }
 
 // changes compares memory with what the database is known to hold, and notes
@@ -221,7 +221,7 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.newWindow(stats, rl.zoneRLocked(model), instant, now)
+			w = rl.newWindow(stats, zoneOf(model, rl.Quotas), instant, now)
 			rl.joinLocked(model, w)
 		}
 		rl.followQuotaLocked(model, stats, instant)

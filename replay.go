@@ -85,9 +85,9 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			break
 		}
 		if len(s.rl.cooldowns) >= s.rl.mostModels() {
-			s.rl.thawLocked(now) // those whose models nobody asks for here
+			s.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
 		}
-		s.rl.setCooldownLocked(e.model, until)
+		s.rl.cooldowns.set(e.model, until)
 	case eventQuota:
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
