@@ -375,7 +375,7 @@ func (l *ledger) difference(got ratelimit.ModelStats, now time.Time) string {
 	if got.CooldownUntil.Equal(want.CooldownUntil) {
 		got.CooldownUntil = want.CooldownUntil
 	}
-	if want.DayStart.IsZero() || got.DayStart.Equal(want.DayStart) {
+	if got.DayStart.Equal(want.DayStart) {
 		got.DayStart = want.DayStart
 	}
 	if got == want {

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -29,11 +30,26 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 // when they were denied.
 type Reservations []*Reservation
 
-// Cancel cancels all of them, but those that are settled already. It is safe for
+// Cancel cancels all of them in one step, but those that are settled already. It is safe for
 // concurrent use.
 func (rs Reservations) Cancel() {
+	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {
-		r.Cancel()
+		if r != nil && r.gate != nil && !slices.Contains(limiters, r.gate.home) {
+			limiters = append(limiters, r.gate.home)
+		}
+	}
+	for _, rl := range limiters {
+		rl.update(func() { rl.cancelAllLocked(rs) })
+	}
+}
+
+// cancelAllLocked cancels those of some reservations that are of this limiter.
+func (rl *RateLimiter) cancelAllLocked(rs Reservations) {
+	for _, r := range rs {
+		if r != nil && r.gate != nil && r.gate.home == rl {
+			rl.settleLocked(r, tokens.Count{}, true)
+		}
 	}
 }
 
@@ -181,7 +197,7 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
-		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, m.known, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {

@@ -121,7 +121,9 @@ func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
 	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
 	s.TPM, s.ITPM, s.OTPM = r.amounts.total.Total(), r.amounts.total.Input, r.amounts.total.Output
-	s.DayStart = r.stats.DayStart
+	if s.RPD|s.TPD != 0 {
+		s.DayStart = r.dayShown
+	}
 	if r.gate != nil || r.cool > r.wall {
 		r.present(s)
 	}

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -44,92 +45,115 @@ var denials = [dimensions]denial{
 var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
 	tooMuch: "more requests at once than may be in flight"}
 
-// deny fills in why and for how long.
+// deny fills in why and for how long, by the limits in the order in which they deny: the first
+// names it, the longest wait counts, and the first that the request alone exceeds says that it
+// can never pass. It returns how long the limits deny that end with time.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
 	if field, _, _, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
 		return 0
 	}
-	tooLarge := ""
-	by := func(n *denial, used, more, limit int) bool {
-		d.Code, d.Reason = n.code, n.usedUp
-		if more > limit {
-			tooLarge = n.tooMuch
-		} else if used <= limit-more {
-			d.Reason = n.others
-		}
-		return more <= limit
+	var f refusal
+	cools := r.cool > r.wall
+	if cools {
+		f.refuse(DecisionCooldown, "the model is in a cooldown")
+		f.until(time.Duration(r.cool - r.wall))
 	}
-	until := func(leaves time.Duration) { wait = max(wait, leaves) }
-	// Where these are set, what is used alone does not say that a request fits.
-	held, pace := r.held != nil, r.paceOf(q)
-	looks := held || pace != nil
-	over := func(of dimension, used, more, limit int) {
-		var opens time.Duration
-		if pace != nil && of < paced {
-			opens = pace.opens(of, more, r.instant)
-		}
-		if !r.fits(of, used, more, limit) {
-			if by(&denials[of], used, more, limit) {
-				until(r.fitsIn(of, limit-more))
-			}
-		} else if opens > 0 {
-			d.Code, d.Reason = denials[of].code, denials[of].pace
-		}
-		until(opens)
-	}
-	tokens := c.Total()
-
-	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.amounts.total.Total(); looks || !fits(used, tokens, q.MaxTPM) {
-		over(ofTPM, used, tokens, q.MaxTPM)
-	}
-	if used := r.amounts.total.Output; looks || !fits(used, c.Output, q.MaxOTPM) {
-		over(ofOTPM, used, c.Output, q.MaxOTPM)
-	}
-	if used := r.amounts.total.Input; looks || !fits(used, c.Input, q.MaxITPM) {
-		over(ofITPM, used, c.Input, q.MaxITPM)
-	}
-	if used := r.requests.len(); looks || !fits(used, c.requests, q.MaxRPM) {
-		over(ofRPM, used, c.requests, q.MaxRPM)
-	}
+	f.checkPlace(r)
+	f.checkSlots(r, q, c)
+	p := r.paceOf(q)
+	f.check(ofRPD, r, q, c, nil)
+	f.check(ofTPD, r, q, c, nil)
 	if r.used != 0 && q.limitsMinute() {
-		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
-		until(time.Duration(r.used - r.instant))
+		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
+		f.until(time.Duration(r.used - r.instant))
 	}
-	if used := r.dayTokens(); held || !fits(used, tokens, q.MaxTPD) {
-		over(ofTPD, used, tokens, q.MaxTPD)
-	}
-	if used := r.dayCount(); held || !fits(used, c.requests, q.MaxRPD) {
-		over(ofRPD, used, c.requests, q.MaxRPD)
-	}
-	slots := true
-	if used := r.gate.calls(); !fits(used, c.requests, q.MaxInFlight) {
-		by(&slotsDenial, used, c.requests, q.MaxInFlight)
-		slots = false
-	}
-	if r.full {
-		d.Code, d.Reason = DecisionTooManyModels, tooManyModels
-		if r.freeAt == never {
-			slots = false
-		} else {
-			until(max(time.Duration(r.freeAt-r.instant), 0))
-		}
-	}
-	if r.cool > r.wall {
-		d.Code, d.Reason = DecisionCooldown, "the model is in a cooldown"
-		until(time.Duration(r.cool - r.wall))
-		slots = true
-	}
+	f.check(ofRPM, r, q, c, p)
+	f.check(ofITPM, r, q, c, p)
+	f.check(ofOTPM, r, q, c, p)
+	f.check(ofTPM, r, q, c, p)
+	d.Code, d.Reason = f.code, f.reason
 	switch {
-	case tooLarge != "":
-		d.Never, d.Reason = true, tooLarge
+	case f.tooMuch != "":
+		d.Never, d.Reason = true, f.tooMuch
 		return 0
-	case slots:
-		d.RetryAfter = wait
+	case !f.event || cools: // the cooldown is there to be waited for, whatever comes then
+		d.RetryAfter = f.wait
 	}
-	return wait
+	return f.wait
+}
+
+// refusal puts together what the limits deny.
+type refusal struct {
+	code    DecisionCode // of the first; empty for none
+	reason  string
+	wait    time.Duration // the longest
+	event   bool          // no time says when one of them ends
+	tooMuch string        // the first of them that the request alone exceeds; empty for none
+}
+
+// refuse names the refusal, unless a limit before has named it.
+func (f *refusal) refuse(code DecisionCode, reason string) {
+	if f.code == "" {
+		f.code, f.reason = code, reason
+	}
+}
+
+func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
+
+// never says that the request alone exceeds a limit.
+func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }
+
+// checkPlace denies a model for whose state there is no place.
+func (f *refusal) checkPlace(r *reading) {
+	if !r.full {
+		return
+	}
+	f.refuse(DecisionTooManyModels, tooManyModels)
+	if r.freeAt == never {
+		f.event = true
+	} else {
+		f.until(time.Duration(r.freeAt - r.instant))
+	}
+}
+
+// checkSlots looks at the calls in flight.
+func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
+	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
+		return
+	}
+	f.refuse(slotsDenial.code, slotsDenial.usedUp)
+	f.event = true
+	if c.requests > q.MaxInFlight {
+		f.never(slotsDenial.tooMuch)
+	}
+}
+
+// check looks at the limit of one dimension, and at its bucket where p has one.
+func (f *refusal) check(of dimension, r *reading, q *ModelQuota, c *cost, p *pace) {
+	used, more, limit := r.usedOf(of), c.of(of), *q.limitOf(of)
+	n := &denials[of]
+	switch {
+	case r.fits(of, used, more, limit):
+	case more > limit:
+		f.refuse(n.code, n.usedUp)
+		f.never(n.tooMuch)
+	default:
+		reason := n.usedUp
+		if used <= limit-more {
+			reason = n.others
+		}
+		f.refuse(n.code, reason)
+		f.until(r.fitsIn(of, limit-more))
+	}
+	if p == nil {
+		return
+	}
+	if opens := p.opens(of, more, r.instant); opens > 0 {
+		f.refuse(n.code, n.pace)
+		f.until(opens)
+	}
 }
 
 const tooManyModels = "too many models without a quota of their own are in use"

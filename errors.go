@@ -21,7 +21,8 @@ var (
 
 	// ErrNeverFits is what a LimitError unwraps to when the request can never
 	// pass, however long one waits: it is larger than the quota itself, or the
-	// quota is invalid.
+	// quota is invalid. It is another error than limit.ErrNeverFits, which the
+	// algorithms of package limit return for more than a limit can ever admit.
 	ErrNeverFits = errors.New("request never fits its quota")
 
 	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue wait for

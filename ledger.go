@@ -542,6 +542,11 @@ func (b *ledgerBatch) write(s *ledger) error {
 		if err := w.write(e, b.first+int64(i)); err != nil {
 			return err
 		}
+		if e.kind == eventReset && s.rl.matchVersions {
+			if err := w.endCooldowns(func(name string) bool { return s.countsAs(name, e.model) }); err != nil {
+				return fmt.Errorf("write event: %w", err)
+			}
+		}
 	}
 	if err := w.fold(b.passed); err != nil {
 		return fmt.Errorf("fold events: %w", err)
@@ -568,6 +573,13 @@ func (b *ledgerBatch) write(s *ledger) error {
 		}
 	}
 	return nil
+}
+
+// countsAs reports whether a model is counted under a name.
+func (s *ledger) countsAs(model, name string) bool {
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.rl.nameRLocked(model) == name
 }
 
 // confirmLocked notes that an own event is in the file.
@@ -759,7 +771,7 @@ func (s *ledger) close() error {
 		s.recover(lockedFor)
 	}
 	s.step(background, func() {
-		s.endLinesLocked()
+		s.rl.endLinesLocked()
 		s.noteNowLocked(&event{kind: eventGone, ref: s.id}, nil)
 		s.closed.Store(true)
 	})

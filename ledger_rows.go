@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -164,6 +165,26 @@ func (s *statements) forgetIn(table, model string) (err error) {
 		_, err = s.exec("DELETE FROM " + table)
 	} else {
 		_, err = s.exec("DELETE FROM "+table+" WHERE model = ?", model)
+	}
+	return err
+}
+
+// endCooldowns deletes the cooldowns of the names that match. A cooldown stays in the table under
+// the name that its model had when it was written, which may stand for another since.
+func (s *statements) endCooldowns(matches func(name string) bool) error {
+	var names []string
+	err := s.each(func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return damaged("cooldowns: %w", err)
+		}
+		if matches(name) {
+			names = append(names, name)
+		}
+		return nil
+	}, "SELECT model FROM cooldowns")
+	for _, name := range names {
+		err = errors.Join(err, s.forgetIn("cooldowns", name))
 	}
 	return err
 }

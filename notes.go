@@ -2,9 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"time"
 	"weak"
 
@@ -202,18 +199,6 @@ func (s *ledger) unwrittenLocked() (n int) {
 		}
 	}
 	return n
-}
-
-// endLinesLocked refuses all who wait, because the limiter is closed.
-func (s *ledger) endLinesLocked() {
-	p := s.peers[s.id]
-	if p == nil {
-		return
-	}
-	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
-		w := p.waits[n]
-		s.rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
-	}
 }
 
 // flush brings memory and file together now, and returns why that is not possible.

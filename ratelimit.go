@@ -206,7 +206,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	}
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
-	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
+	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
 		rl.changedLocked(instant)
@@ -216,19 +216,28 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	}
 }
 
-// stateLocked returns the state of a model, made where it has none; nil when
-// there is no place for it and it need not be.
-func (rl *RateLimiter) stateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
+// stateLocked returns the state of a model, made where it has none; nil when there is no place
+// for it.
+func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	return rl.newStateLocked(name, must, instant, now)
-}
-
-func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
-	if !rl.makePlaceLocked(name, instant) && !must {
+	if !rl.makePlaceLocked(name, instant) {
 		return nil
 	}
+	return rl.newStateLocked(name, now)
+}
+
+// mustStateLocked is stateLocked for what has to be counted, be there a place for it or not.
+func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
+	if stats := rl.State[name]; stats != nil {
+		return stats
+	}
+	rl.makePlaceLocked(name, instant)
+	return rl.newStateLocked(name, now)
+}
+
+func (rl *RateLimiter) newStateLocked(name string, now time.Time) *UsageStats {
 	stats := &UsageStats{DayStart: now.Round(0)}
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
@@ -298,7 +307,7 @@ func (rl *RateLimiter) Close() error {
 		rl.closed = true
 		close(rl.closingLocked())
 		if rl.ledger == nil {
-			rl.serveAllLocked()
+			rl.endLinesLocked()
 		}
 	}
 	rl.mu.Unlock()

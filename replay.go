@@ -92,7 +92,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
 			s.quotas[e.model] = true
-			s.rl.quotaEra++
+			s.rl.followQuotasLocked()
 			s.requoted = true
 			s.wanted = true // slots may be limited now
 		}
@@ -117,7 +117,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 // windowLocked returns the window that an event of a model goes to.
 func (s *ledger) windowLocked(model string, instant int64) *window {
 	rl := s.rl
-	stats := rl.stateLocked(model, true, instant, rl.clock.At(instant))
+	stats := rl.mustStateLocked(model, instant, rl.clock.At(instant))
 	w := rl.windowLocked(model, stats, instant)
 	if w.gate == nil {
 		rl.gateLocked(model)
@@ -302,6 +302,7 @@ func (s *ledger) adoptLocked(img *image) (moved bool) {
 	s.raiseDaysLocked(days, instant)
 	s.putBackLocked(own, moved)
 	s.restoreLocked(old, instant)
+	rl.followQuotasLocked() // the tables have names as they were written
 	s.adopting = nil
 	s.follows = img.facts[factFile]
 	s.seenAt = instant

@@ -117,7 +117,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	if !d.Allowed {
 		return nil
 	}
-	return rl.chargeLocked(model, name, &q, known, &r, c.Count)
+	return rl.chargeLocked(model, name, &q, &r, c.Count)
 }
 
 // newLocked returns a fresh reservation. Where nobody watches whether it becomes
@@ -137,13 +137,14 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, c tokens.Count) *Reservation {
+func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
-		stats := rl.stateLocked(name, known, r.instant, now)
+		// A limit denies where there is no place; what nobody limits may go uncounted.
+		stats := rl.stateLocked(name, r.instant, now)
 		if stats == nil {
 			made.more().model = strings.Clone(model)
 			return made

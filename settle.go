@@ -119,7 +119,7 @@ func (rl *RateLimiter) orderLocked(name string, instant int64) *window {
 // newChargeLocked returns the window of a model in order, made where it has no
 // state; nil when there is no place for that.
 func (rl *RateLimiter) newChargeLocked(name string, instant int64, now time.Time) *window {
-	stats := rl.stateLocked(name, false, instant, now)
+	stats := rl.stateLocked(name, instant, now)
 	if stats == nil {
 		return nil
 	}

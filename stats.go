@@ -211,6 +211,8 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, count
 		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
 	}
 	if now.UnixNano() < w.dayEnd {
-		counted.RPD, counted.TPD, counted.DayStart = w.dayCount(), w.dayTokens(), w.stats.DayStart
+		if counted.RPD, counted.TPD = w.dayCount(), w.dayTokens(); counted.RPD|counted.TPD != 0 {
+			counted.DayStart = w.dayShown
+		}
 	}
 }

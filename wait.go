@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
@@ -99,6 +97,9 @@ func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 // vain, and reports whether it was either.
 func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 	switch {
+	case rl.closed && len(w.places) > 0:
+		// What is served in a shutdown would begin in it.
+		rl.endWaitLocked(w, w.closed())
 	case b.Allowed:
 		if w.charges {
 			w.reservations = rl.chargeAllLocked(w.requests, b)
@@ -107,7 +108,7 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 	case b.Never && b.Code != DecisionClosed:
 		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
-		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
+		rl.endWaitLocked(w, w.closed())
 	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait:
 		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
 	default:
@@ -119,6 +120,34 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 // limited returns the error of a refusal.
 func (w *waiter) limited(b *batch, cause error) error {
 	return &LimitError{Model: b.Model, Decision: b.Decision, op: w.op, cause: cause}
+}
+
+// closed returns the error of one that waits when the limiter is closed.
+func (w *waiter) closed() error { return fmt.Errorf("%s: %w", w.op, ErrClosed) }
+
+// endLinesLocked refuses all waiters of this limiter, because it is closed.
+func (rl *RateLimiter) endLinesLocked() {
+	for _, w := range rl.waitersLocked() {
+		if w.process == 0 {
+			rl.endWaitLocked(w, w.closed())
+		}
+	}
+}
+
+// waitersLocked returns all waiters, each once, in the order of their arrival.
+func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
+	if rl.waiting == 0 {
+		return nil
+	}
+	for _, g := range rl.gates {
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*waiter); w.places[0].element == e {
+				waiters = append(waiters, w)
+			}
+		}
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	return waiters
 }
 
 // endWaitLocked ends the wait, with an error or without.
@@ -153,11 +182,7 @@ func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leav
 
 func (rl *RateLimiter) leaveLocked(w *waiter) {
 	if w.over {
-		for _, r := range w.reservations {
-			if r.gate != nil {
-				rl.settleLocked(r, tokens.Count{}, true)
-			}
-		}
+		rl.cancelAllLocked(w.reservations)
 		return
 	}
 	places := w.places
@@ -270,15 +295,20 @@ func (rl *RateLimiter) serveAllLocked() {
 	}
 }
 
-// requoteLocked follows a change of quotas: names may stand for others now, days
-// may end at other times, and all lines are served. Who does not fit any more is
-// refused wherever in its line it stands.
-func (rl *RateLimiter) requoteLocked() {
+// followQuotasLocked follows a change of quotas in what is known of models: names may stand for
+// others now, and days may end at other times. Nobody is served by it.
+func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
 	rl.guests.fullUntil = 0
 	if rl.matchVersions {
 		rl.renameLocked()
 	}
+}
+
+// requoteLocked follows a change of quotas, and serves all lines. A waiter that does not fit any
+// more is refused wherever in its line it stands.
+func (rl *RateLimiter) requoteLocked() {
+	rl.followQuotasLocked()
 	if rl.waiting == 0 {
 		return
 	}
@@ -318,15 +348,7 @@ func (rl *RateLimiter) renameLocked() {
 			rl.held[now] = h
 		}
 	}
-	var waiters []*waiter
-	for _, g := range rl.gates {
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			if w := e.Value.(*waiter); w.places[0].element == e {
-				waiters = append(waiters, w)
-			}
-		}
-	}
-	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	waiters := rl.waitersLocked()
 	for _, w := range waiters {
 		rl.standDownLocked(w)
 	}

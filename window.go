@@ -41,6 +41,7 @@ type window struct {
 	days             int32          // how often the count of the day began anew
 	dayWas           int            // the count of the day when the limiter last changed it
 	dayStart         time.Time      // as in stats
+	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
 	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
@@ -275,6 +276,7 @@ func (w *window) setZone(zone string) {
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
 	w.dayStart, w.dayBegin = w.stats.DayStart, clock.UnixNano(w.stats.DayStart)
+	w.showDay()
 	switch {
 	case w.dayBegin > now.UnixNano():
 		w.startDay(now)
@@ -295,6 +297,16 @@ func (w *window) startDay(now time.Time) {
 	}
 	w.stats.DayStart, w.dayStart = begin, begin
 	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()
+	w.showDay()
+}
+
+// showDay makes equal instants equal with ==, wherever the start of the day came from.
+func (w *window) showDay() {
+	zone := w.location
+	if zone == nil {
+		zone = time.Local
+	}
+	w.dayShown = w.dayStart.Round(0).In(zone)
 }
 
 // dayCount is the count of the day; a caller may have made it negative.
