@@ -3,9 +3,12 @@
 package sqlitestate
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
+	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -34,6 +37,54 @@ func (s *Statements) PutCooldown(model string, until int64) error {
 	_, err := s.Exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
 		ON CONFLICT (model) DO UPDATE SET until = max(until, excluded.until)`, model, until)
 	return err
+}
+
+// PutDay stores the day of a model.
+func (s *Statements) PutDay(model string, d state.DayUsage) error {
+	_, err := s.Exec(`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?)
+		ON CONFLICT (model) DO UPDATE SET
+		day_start = excluded.day_start, day_count = excluded.day_count, day_tokens = excluded.day_tokens`,
+		model, d.Start, d.Count, d.Tokens)
+	return err
+}
+
+// DropDay deletes the day of a model, or of all models where model is empty.
+func (s *Statements) DropDay(model string) error { return s.drop(dailyTable, model) }
+
+// DropCooldown deletes the cooldown of a model, or of all models where model is empty.
+func (s *Statements) DropCooldown(model string) error { return s.drop(cooldownsTable, model) }
+
+func (s *Statements) drop(t *Table, model string) error {
+	if model == "" {
+		return s.clear(t)
+	}
+	_, err := s.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model)
+	return err
+}
+
+// Sweep deletes some of the days and cooldowns that are long over at now, in UnixNano.
+func (s *Statements) Sweep(now int64) error {
+	const most = 1000
+	if _, err := s.Exec("DELETE FROM daily WHERE rowid IN (SELECT rowid FROM daily WHERE day_start < ? LIMIT ?)",
+		now-clock.LongestDay-int64(24*time.Hour), most); err != nil {
+		return err
+	}
+	_, err := s.Exec("DELETE FROM cooldowns WHERE rowid IN (SELECT rowid FROM cooldowns WHERE until < ? LIMIT ?)",
+		now-int64(24*time.Hour), most)
+	return err
+}
+
+// CooldownModels returns the models that have a cooldown.
+func (s *Statements) CooldownModels() (models []string, err error) {
+	err = s.Each(func(rows *sql.Rows) error {
+		var model string
+		if err := Scan(rows, "cooldowns", &model); err != nil {
+			return err
+		}
+		models = append(models, model)
+		return nil
+	}, "SELECT model FROM cooldowns")
+	return models, err
 }
 
 // clear deletes all rows of a table.
