@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -90,27 +92,27 @@ type cost struct {
 }
 
 // of returns the cost in a dimension.
-func (c *cost) of(d dimension) int {
-	if d == ofRPM || d == ofRPD {
+func (c *cost) of(d state.Dimension) int {
+	if d == state.RPM || d == state.RPD {
 		return c.requests
 	}
-	return c.Count.Of(d.kind())
+	return c.Count.Of(state.Limits[d].Tokens)
 }
 
 // reading is what a model has used at one instant. Its window is in order:
 // nothing in it is due to leave.
 type reading struct {
 	*window
-	gate    *gate // nil when nothing is in flight and nobody waits
-	instant int64 // now, on the limiter's time line
-	wall    int64 // now, in UnixNano
-	span    int64 // how long a charge of the minute counts
-	cool    int64 // in UnixNano: nothing is admitted before
-	full    bool  // there is no place for the state of another model
-	freeAt  int64 // with full: when there will be, as far as is known
-	used    int64 // until this instant all minutes count as used
-	badZone bool  // the quota's zone is not known
-	held    *heldBack
+	gate     *gate           // nil when nothing is in flight and nobody waits
+	instant  int64           // now, on the limiter's time line
+	wall     int64           // now, in UnixNano
+	span     int64           // how long a charge of the minute counts
+	cool     int64           // in UnixNano: nothing is admitted before
+	full     bool            // there is no place for the state of another model
+	freeAt   int64           // with full: when there will be, as far as is known
+	used     int64           // until this instant all minutes count as used
+	badZone  bool            // the quota's zone is not known
+	external *external.Usage // nil for none
 }
 
 // unused is the window of a model that was never used. It is never changed.
@@ -119,8 +121,8 @@ var unused = &window{stats: &UsageStats{}, leaveAt: never}
 // modelStats fills in s, which is large enough for copies of it to show.
 func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
-	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
-	s.TPM, s.ITPM, s.OTPM = r.amounts.total.Total(), r.amounts.total.Input, r.amounts.total.Output
+	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
+	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
 	if s.RPD|s.TPD != 0 {
 		s.DayStart = r.dayShown
 	}
@@ -144,18 +146,34 @@ func fits(used, more, limit int) bool {
 	return limit == 0 || more <= limit && used <= limit-more
 }
 
+// fits reports whether more fits a limit of which some is used here and some by others.
+func (r *reading) fits(of state.Dimension, used, more, limit int) bool {
+	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
+}
+
+// leaves reports whether a request that fits what is used fits also beside the
+// external usage.
+func (r *reading) leaves(q *ModelQuota, c *cost) bool {
+	for of := range state.InFlight {
+		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
+			return false
+		}
+	}
+	return true
+}
+
 // admits is the decision of a quota without its explanation.
 func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
 	return fits(w.dayCount(), c.requests, q.MaxRPD) &&
-		fits(w.requests.len(), c.requests, q.MaxRPM) &&
-		(q.MaxTPM == 0 || fits(w.amounts.total.Total(), c.Total(), q.MaxTPM)) &&
+		fits(w.requests.Len(), c.requests, q.MaxRPM) &&
+		(q.MaxTPM == 0 || fits(w.sums.Total().Total(), c.Total(), q.MaxTPM)) &&
 		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
 
 // admitsRest looks at the limits that few models have.
 func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
-	return fits(w.amounts.total.Input, c.Input, q.MaxITPM) &&
-		fits(w.amounts.total.Output, c.Output, q.MaxOTPM) &&
+	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
+		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
 		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
 		fits(g.calls(), c.requests, q.MaxInFlight)
 }
@@ -178,7 +196,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait t
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
 	case r.admits(q, r.gate, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
-		(r.held == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:

@@ -42,10 +42,11 @@ var importRules = map[string][]string{
 		modulePath + "/internal/racetest", // in its tests
 	},
 	"internal/errtext":      {},
+	"internal/external":     {modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
-	"internal/pace":         {},
+	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
@@ -71,6 +72,7 @@ var importRules = map[string][]string{
 	"internal/sse":       {modulePath + "/internal/piecetest", modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/piecetest": {},
 	"internal/modelname": {modulePath + "/internal/racetest"}, // in its tests
+	"internal/ring":      {modulePath + "/internal/tokens", modulePath + "/internal/racetest"},
 	"internal/racetest":  {},
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
@@ -78,8 +79,10 @@ func (s *snapshot) writeTo(tx *sql.Tx) error {
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {
 		stats := s.state[model]
 		changes = append(changes, &change{
-			model: model, requests: stats.Requests, tokens: stats.Tokens,
-			day: usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
+			model:    model,
+			requests: ring.Changes[time.Time]{Added: stats.Requests},
+			tokens:   ring.Changes[TokenEntry]{Added: stats.Tokens},
+			day:      usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
 		})
 	}
 	return w.write(changes)

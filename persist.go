@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // snapshot is quotas, usage and cooldowns as they are stored, apart from any
@@ -119,15 +121,15 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 		if stored && !w.ahead {
 			// The database still has times from the future, which would count anew
 			// at every load: the next Persist replaces them.
-			w.requests.allStored()
-			w.tokens.allStored()
+			w.requests.StartStoredLog()
+			w.tokens.StartStoredLog()
 		}
 	}
 	rl.mergeCooldowns(loaded.cooldowns, now)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
-	rl.held = nil
+	rl.external = nil
 	rl.era++
 	rl.guests = guests{}
 	for name, g := range rl.gates {
@@ -184,7 +186,7 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	rl.mu.RLock()
 	room, era := len(rl.State), rl.era
 	rl.mu.RUnlock()
-	entries := moved[entry](nil, room+room/8)
+	entries := ring.Room[entry](room + room/8)
 	reading := new(atomic.Bool)
 	reading.Store(true)
 	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {

@@ -1,43 +1,49 @@
-package ratelimit
+package ring
 
-import (
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
-)
+import "dappco.re/go/core/go-ratelimit/internal/tokens"
 
 const (
 	fanBits = 4
 	fan     = 1 << fanBits
 )
 
-// sums is a queue of amounts that knows the sum of any stretch of itself in
-// O(log n): a tree in which every node holds the sum of fan nodes below it.
+// Sums is a queue of token counts that knows the sum of any stretch of itself in O(log n): a tree
+// in which every node holds the sum of fan nodes below it. Positions count from the oldest live
+// count, which has position 0. Counts must not be negative; sums saturate at the largest int.
 //
-// A wide tree is used in place of a binary one because a push then touches few
-// levels, and because the fan neighbours of a node lie in a few cache lines.
-type sums struct {
-	levels [][]tokens.Count // levels[0] are the amounts; the last level has at most fan nodes
-	head   int              // levels[0][head:] are live; nodes above may still hold dropped amounts
-	total  tokens.Count     // the sum of the live amounts
+// A wide tree is used in place of a binary one because a push then touches few levels, and because
+// the fan neighbours of a node lie in a few cache lines.
+//
+// The zero Sums is empty. It is not safe for concurrent use.
+type Sums struct {
+	levels [][]tokens.Count // levels[0] are the counts; the last level has at most fan nodes
+	head   int              // levels[0][head:] are live; nodes above may still hold dropped counts
+	total  tokens.Count     // the sum of the live counts
 	large  bool             // some sum may have saturated; else none did
 }
 
-// fill takes amounts over as the only ones.
-func (s *sums) fill(amounts []tokens.Count) {
-	if len(amounts) > 0 {
-		s.rebuild(amounts)
-		s.total = s.sum(0, len(amounts))
+// Total returns the sum of the live counts.
+func (s *Sums) Total() tokens.Count { return s.total }
+
+// Fill makes copies of counts those of an empty queue, with room for as many again.
+func (s *Sums) Fill(counts []tokens.Count) {
+	if n := len(counts); n > 0 {
+		s.rebuild(moved(counts, max(2*n, minRoom)))
+		s.total = s.sum(0, n)
 	}
 }
 
-// live returns the amounts that were not dropped.
-func (s *sums) live() []tokens.Count {
+// Values returns the live counts, oldest first. They are valid until the next call that changes
+// them, and must not be written to.
+func (s *Sums) Values() []tokens.Count {
 	if len(s.levels) == 0 {
 		return nil
 	}
 	return s.levels[0][s.head:]
 }
 
-func (s *sums) push(c tokens.Count) {
+// Push adds a count.
+func (s *Sums) Push(c tokens.Count) {
 	if len(s.levels) == 0 {
 		s.levels = append(s.levels, make([]tokens.Count, 0, minRoom))
 	}
@@ -67,7 +73,7 @@ func (s *sums) push(c tokens.Count) {
 }
 
 // raise adds levels until the topmost has at most fan nodes.
-func (s *sums) raise() {
+func (s *Sums) raise() {
 	for {
 		below := s.levels[len(s.levels)-1]
 		if len(below) <= fan {
@@ -80,7 +86,7 @@ func (s *sums) raise() {
 
 // recount makes the nodes of a level anew from those below, the i-th and all
 // after it.
-func (s *sums) recount(level, i int) {
+func (s *Sums) recount(level, i int) {
 	nodes, below := s.levels[level][:i], s.levels[level-1]
 	for i <<= fanBits; i < len(below); i += fan {
 		nodes = append(nodes, tokens.Sum(below[i:min(i+fan, len(below))]))
@@ -88,8 +94,8 @@ func (s *sums) recount(level, i int) {
 	s.levels[level] = nodes
 }
 
-// makeRoom follows timedQueue.makeRoom, and builds the tree anew.
-func (s *sums) makeRoom() {
+// makeRoom follows Queue.makeRoom, and builds the tree anew.
+func (s *Sums) makeRoom() {
 	live := s.levels[0][s.head:]
 	if s.head > len(live) {
 		s.rebuild(s.levels[0][:copy(s.levels[0], live)])
@@ -98,22 +104,22 @@ func (s *sums) makeRoom() {
 	s.resize(max(2*len(live), minRoom))
 }
 
-func (s *sums) resize(room int) {
+func (s *Sums) resize(room int) {
 	s.rebuild(moved(s.levels[0][s.head:], room))
 }
 
-func (s *sums) rebuild(amounts []tokens.Count) {
-	s.levels = append(s.levels[:0], amounts)
+func (s *Sums) rebuild(counts []tokens.Count) {
+	s.levels = append(s.levels[:0], counts)
 	s.head = 0
-	s.large = len(amounts) > tokens.SmallSum
-	for _, a := range amounts {
-		s.large = s.large || !a.Small()
+	s.large = len(counts) > tokens.SmallSum
+	for _, c := range counts {
+		s.large = s.large || !c.Small()
 	}
 	s.raise()
 }
 
-// drop removes the n oldest amounts.
-func (s *sums) drop(n int) {
+// Drop removes the n oldest counts.
+func (s *Sums) Drop(n int) {
 	if n == 0 {
 		return
 	}
@@ -122,7 +128,7 @@ func (s *sums) drop(n int) {
 	live := len(s.levels[0]) - s.head
 	switch {
 	case live == 0:
-		*s = sums{}
+		*s = Sums{}
 		return
 	case s.total.Saturated(): // says nothing of the rest
 		s.total = s.sum(s.head, len(s.levels[0]))
@@ -134,8 +140,8 @@ func (s *sums) drop(n int) {
 	}
 }
 
-// set replaces the i-th oldest amount in O(log n).
-func (s *sums) set(i int, c tokens.Count) {
+// Set replaces the i-th oldest count in O(log n).
+func (s *Sums) Set(i int, c tokens.Count) {
 	at := s.head + i
 	was := s.levels[0][at]
 	s.levels[0][at] = c
@@ -157,7 +163,7 @@ func (s *sums) set(i int, c tokens.Count) {
 	s.retotal(was, c)
 }
 
-func (s *sums) retotal(was, is tokens.Count) {
+func (s *Sums) retotal(was, is tokens.Count) {
 	if s.total.Saturated() {
 		s.total = s.sum(s.head, len(s.levels[0]))
 	} else {
@@ -165,35 +171,43 @@ func (s *sums) retotal(was, is tokens.Count) {
 	}
 }
 
-// remove takes the i-th oldest amount out, at the cost of those behind it.
-func (s *sums) remove(i int) {
+// Remove takes the i-th oldest count out, at the cost of those behind it.
+func (s *Sums) Remove(i int) {
 	at := s.head + i
-	amounts := s.levels[0]
-	was := amounts[at]
-	s.levels[0] = append(amounts[:at], amounts[at+1:]...)
+	counts := s.levels[0]
+	was := counts[at]
+	s.levels[0] = append(counts[:at], counts[at+1:]...)
 	s.recountFrom(at)
 	s.retotal(was, tokens.Count{})
 }
 
-// insert puts an amount before the i-th oldest, at the cost of those behind it.
-func (s *sums) insert(i int, c tokens.Count) {
-	s.push(c)
+// Insert puts a count before the i-th oldest, at the cost of those behind it.
+func (s *Sums) Insert(i int, c tokens.Count) {
+	s.Push(c)
 	at := s.head + i
-	amounts := s.levels[0]
-	copy(amounts[at+1:], amounts[at:])
-	amounts[at] = c
+	counts := s.levels[0]
+	copy(counts[at+1:], counts[at:])
+	counts[at] = c
 	s.recountFrom(at)
 }
 
-func (s *sums) recountFrom(at int) {
+func (s *Sums) recountFrom(at int) {
 	for k := 1; k < len(s.levels); k++ {
 		at >>= fanBits
 		s.recount(k, at)
 	}
 }
 
-// sum adds up the amounts at positions i to j, j excluded.
-func (s *sums) sum(i, j int) (total tokens.Count) {
+// Sum adds up the counts at positions i to j, j excluded.
+func (s *Sums) Sum(i, j int) tokens.Count {
+	if i >= j {
+		return tokens.Count{}
+	}
+	return s.sum(s.head+i, s.head+j)
+}
+
+// sum adds up the counts at i to j in levels[0], j excluded.
+func (s *Sums) sum(i, j int) (total tokens.Count) {
 	for k := 0; ; k++ {
 		level := s.levels[k]
 		if k == len(s.levels)-1 {
@@ -213,17 +227,17 @@ func (s *sums) sum(i, j int) (total tokens.Count) {
 	}
 }
 
-// lastOver returns which live amount, 0 being the oldest, is the last that must
-// leave before those behind it sum to at most budget in the given share; -1 when
-// the live amounts do already. budget must not be negative.
-func (s *sums) lastOver(of tokens.Kind, budget int) int {
+// LastOver returns the position of the last count that must leave before those behind it sum to at
+// most budget tokens of the given kind; -1 when the live counts do already. budget must not be
+// negative.
+func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 	if s.total.Of(of) <= budget {
 		return -1
 	}
-	// Down from the top, at every level from the newest node towards the oldest:
-	// nodes that fit are taken whole, and the first that does not holds the amount
-	// that is looked for. Dropped amounts lie left of every live one, so they are
-	// never what makes a node too large while the live ones exceed the budget.
+	// Down from the top, at every level from the newest node towards the oldest: nodes that fit are
+	// taken whole, and the first that does not holds the count that is looked for. Dropped counts
+	// lie left of every live one, so they are never the reason that a node is too large while the
+	// live ones exceed the budget.
 	i := 0
 	for k := len(s.levels) - 1; k >= 0; k-- {
 		level := s.levels[k]

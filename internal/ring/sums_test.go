@@ -1,4 +1,4 @@
-package ratelimit
+package ring
 
 import (
 	"math"
@@ -40,44 +40,44 @@ func TestSumsAgreeWithCountingOut(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		huge := seed%3 == 0
-		var s sums
+		var s Sums
 		var naive naiveSums
 		for range 3000 {
 			a := randomAmount(random, huge)
 			switch op := random.IntN(20); {
 			case op < 13:
-				s.push(a)
+				s.Push(a)
 				naive = append(naive, a)
 			case op < 15:
 				n := random.IntN(min(len(naive), 60) + 1)
-				s.drop(n)
+				s.Drop(n)
 				naive = naive[n:]
 			case len(naive) == 0:
 			case op < 17:
 				i := random.IntN(len(naive))
-				s.set(i, a)
+				s.Set(i, a)
 				naive[i] = a
 			case op < 19:
 				i := random.IntN(len(naive))
-				s.remove(i)
+				s.Remove(i)
 				naive = slices.Delete(slices.Clone(naive), i, i+1)
 			default:
 				i := random.IntN(len(naive) + 1)
-				s.insert(i, a)
+				s.Insert(i, a)
 				naive = slices.Insert(slices.Clone(naive), i, a)
 			}
-			if s.total != naive.sum() {
-				t.Fatalf("seed %d: total %d, want %d of %d amounts", seed, s.total, naive.sum(), len(naive))
+			if s.Total() != naive.sum() {
+				t.Fatalf("seed %d: total %d, want %d of %d amounts", seed, s.Total(), naive.sum(), len(naive))
 			}
 			if len(naive) > 0 && random.IntN(20) == 0 {
 				of := tokens.Kind(random.IntN(3))
 				budget := random.IntN(tokens.AddSaturated(naive.sum().Of(of), 1))
-				if got, want := s.lastOver(of, budget), naive.lastOver(of, budget); got != want {
+				if got, want := s.LastOver(of, budget), naive.lastOver(of, budget); got != want {
 					t.Fatalf("seed %d: lastOver(%d, %d) = %d, want %d of %d amounts", seed, of, budget, got, want, len(naive))
 				}
 				i := random.IntN(len(naive))
 				j := i + random.IntN(len(naive)-i+1)
-				if got, want := s.sum(s.head+i, s.head+j), naive[i:j].sum(); got != want {
+				if got, want := s.Sum(i, j), naive[i:j].sum(); got != want {
 					t.Fatalf("seed %d: sum of %d to %d = %d, want %d", seed, i, j, got, want)
 				}
 			}
@@ -113,11 +113,11 @@ func TestSumsLastOverAtTheEdges(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var s sums
+			var s Sums
 			for _, a := range tt.amounts {
-				s.push(a)
+				s.Push(a)
 			}
-			if got := s.lastOver(tt.of, tt.budget); got != tt.want {
+			if got := s.LastOver(tt.of, tt.budget); got != tt.want {
 				t.Errorf("lastOver(%d, %d) of %v = %d, want %d", tt.of, tt.budget, tt.amounts, got, tt.want)
 			}
 		})
@@ -127,18 +127,18 @@ func TestSumsLastOverAtTheEdges(t *testing.T) {
 func TestSumsOfManyAmounts(t *testing.T) {
 	const n = 200_000
 	random := rand.New(rand.NewPCG(1, 6))
-	var s sums
+	var s Sums
 	var naive naiveSums
 	for range n {
 		a := randomAmount(random, false)
-		s.push(a)
+		s.Push(a)
 		naive = append(naive, a)
 	}
-	s.drop(n / 3)
+	s.Drop(n / 3)
 	naive = naive[n/3:]
 	for range 2000 {
 		i, a := random.IntN(len(naive)), randomAmount(random, false)
-		s.set(i, a)
+		s.Set(i, a)
 		naive[i] = a
 	}
 	for range 300 {
@@ -149,7 +149,7 @@ func TestSumsOfManyAmounts(t *testing.T) {
 			left -= naive[want].Of(of)
 			want--
 		}
-		if got := s.lastOver(of, budget); got != want {
+		if got := s.LastOver(of, budget); got != want {
 			t.Fatalf("lastOver(%d, %d) = %d, want %d", of, budget, got, want)
 		}
 	}
