@@ -65,7 +65,7 @@ func (d *DB) Load() (*state.Snapshot, error) {
 	// The snapshot is the caller's, who may change it.
 	d.known = knowledge{quotas: maps.Clone(models.Quotas), cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen}
 	for model, usage := range snapshot.Usage {
-		day := dayOf(usage)
+		day := usage.Day()
 		day.Generation = models.Days[model].Generation
 		d.known.days[model] = knownDay{memory: day, file: day}
 	}
@@ -129,7 +129,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {
 		usage := snapshot.Usage[model]
 		u.Changes = append(u.Changes, &Change{
-			Model: model, Requests: usage.Requests, Tokens: usage.Tokens, Day: dayOf(usage),
+			Model: model, Requests: usage.Requests, Tokens: usage.Tokens, Day: usage.Day(),
 		})
 	}
 	w := &writer{Statements: s, now: u.Now, cutoff: u.Cutoff}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -193,9 +192,4 @@ func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 		snapshot.Cooldowns[model] = time.Unix(0, until)
 	}
 	return snapshot
-}
-
-// dayOf returns the day of a usage as the database stores it.
-func dayOf(u *state.Usage) state.DayUsage {
-	return state.DayUsage{Start: clock.UnixNano(u.DayStart), Count: int64(u.DayCount), Tokens: int64(u.DayTokens)}
 }

@@ -301,7 +301,9 @@ func TestLogSpan(t *testing.T) {
 
 // The machine's times are of its present start, unless others use those of another.
 func TestLogBoot(t *testing.T) {
-	at := func(boot string) func(*Options) { return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: 100} } }
+	at := func(boot string) func(*Options) {
+		return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: 100} }
+	}
 	path := filepath.Join(t.TempDir(), "s.db")
 	first := openLog(t, path, options(1, at("first")))
 	e := use(1)
