@@ -34,8 +34,9 @@ type Log interface {
 	// It may be wrong for some milliseconds.
 	Stale(seen int64) bool
 
-	// Read returns the events behind seen. The error is ErrIncomplete where some of them have
-	// been deleted: the next step reads everything.
+	// Read returns the events behind seen. The error wraps ErrIncomplete where some of them
+	// have been deleted: the next step reads everything. It wraps ErrNoTime where another
+	// program keeps the store busy for the moment.
 	Read(ctx context.Context, seen int64) (News, error)
 
 	// Clock returns the clock that Event.Mono is of, and how far it is ahead of the time line
@@ -123,6 +124,10 @@ type Batch struct {
 	// another log.
 	Renew bool
 	Vouch []int64
+	// NameOf returns the name under which a model is counted; nil where each is its own. With
+	// a Reset of a name go the cooldowns of all models that are counted under it: a cooldown
+	// stays under the name that its model had when it was written. Commit calls it.
+	NameOf func(model string) string
 	// Sweep asks to delete days and cooldowns that are long over.
 	Sweep bool
 	// Wall and Mono are the present moment: in UnixNano, and by Clock (0 if unknown).
