@@ -16,7 +16,7 @@ import (
 )
 
 // Equivalent mutants of sharded.go and shard.go:
-//   - Allow with named at never, or equal to now: the longer way. The same holds for a near
+//   - Allow with named at the origin, or equal to now: the longer way. The same holds for a near
 //     that never gets a shard back, and for other counts of next (BenchmarkSharded).
 //   - raise and raiseLocked at an equal instant; raiseLocked at an earlier one, which only
 //     comes while Allow decides for others: it is within one call.
