@@ -45,6 +45,7 @@ var importRules = map[string][]string{
 	},
 	"internal/errtext":      {},
 	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},

@@ -18,6 +18,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
 // ledger makes one quota of all limiters that share a database. The file holds what
@@ -33,7 +34,7 @@ import (
 // kept in the outbox until it is back.
 type ledger struct {
 	rl       *RateLimiter
-	reporter *reporter
+	reporter *reporter.Reporter
 	path     string
 	options  ledgerOptions
 	id       int64 // this limiter among those that share the file
@@ -164,7 +165,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 		id:       rand.Int64N(1<<62) + 1,
 		machine:  clock.ReadMachine(&rl.clock),
 		turn:     make(chan struct{}, 1),
-		reporter: newReporter(cfg.OnError),
+		reporter: reporter.New(cfg.OnError),
 		peers:    make(map[int64]*peer),
 		quotas:   make(map[string]bool),
 		keep:     rl.span(),
@@ -175,7 +176,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	}
 	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
 	if err := s.open(path, cfg.Quotas); err != nil {
-		s.reporter.stop()
+		s.reporter.Stop()
 		return fmt.Errorf("open shared database: %w", err)
 	}
 	rl.ledger = s
@@ -799,7 +800,7 @@ func (s *ledger) close() error {
 	s.file = nil
 	s.reading.Unlock()
 	err = errors.Join(err, s.life.Release(), s.lock.Close())
-	s.reporter.stop()
+	s.reporter.Stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}

@@ -66,7 +66,7 @@ func (s *ledger) fail(err error) error {
 	}
 	s.rl.mu.Unlock()
 	s.tell()
-	s.reporter.report(err)
+	s.reporter.Report(err)
 	if s.ended {
 		return err
 	}
@@ -224,7 +224,7 @@ func (s *ledger) openFile(most time.Duration) error {
 			if asideErr != nil {
 				return errors.Join(explainFile(s.path, err), asideErr)
 			}
-			s.reporter.report(fmt.Errorf("shared database was damaged and is now %s: %w", name, explainFile(s.path, err)))
+			s.reporter.Report(fmt.Errorf("shared database was damaged and is now %s: %w", name, explainFile(s.path, err)))
 			aside, s.asUsed = true, !s.options.freshStart
 		default:
 			return explainFile(s.path, err)
