@@ -914,7 +914,8 @@ func randomScript(seed, stream uint64, n int) []byte {
 }
 
 func TestAdmissionAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(100) {
+	t.Parallel()
+	for seed := range uint64(times(100, 25, 1000)) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { playTraffic(t, append([]byte{0}, randomScript(seed, 11, 2000)...)) }) {
 			return
 		}

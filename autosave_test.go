@@ -158,6 +158,7 @@ func TestAutoPersistWritesAfterTheLastChange(t *testing.T) {
 
 // Every call that changes what the file holds has it saved, and other calls do not.
 func TestAutoPersistSavesEveryChange(t *testing.T) {
+	t.Parallel()
 	stateOf := func(rl *ratelimit.RateLimiter) string {
 		text := fmt.Sprintf("%d quotas, m %+v", len(rl.Quotas), rl.Quotas["m"])
 		all := rl.AllStats()
@@ -649,6 +650,7 @@ func TestAutoPersistToSQLiteRetries(t *testing.T) {
 
 // However much is recorded, no two saves are closer together than Delay.
 func TestAutoPersistOfABusyLimiter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		when := ratelimit.AutoPersist{Delay: 100 * time.Millisecond, MaxWait: 100 * time.Millisecond}
@@ -682,6 +684,7 @@ func TestAutoPersistOfABusyLimiter(t *testing.T) {
 // Nothing that was recorded before Close is missing in the file, whatever else
 // goes on.
 func TestAutoPersistInACrowd(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"yaml", "sqlite"} {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -107,15 +107,6 @@ func sharedStart(t *testing.T, what string, plan sharedPlan) *sharedChild {
 	return c
 }
 
-func jsonOf(t *testing.T, v any) string {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // sharedStarted starts processes and waits until all are ready.
 func sharedStarted(t *testing.T, n int, what string, plan sharedPlan) []*sharedChild {
 	t.Helper()
@@ -796,11 +787,7 @@ func TestSharedQuotasOfTheFileWinOverProfiles(t *testing.T) {
 // Processes that open a fresh file at once find one quota there.
 func TestSharedProcessesOpenAFreshFile(t *testing.T) {
 	t.Parallel()
-	rounds := 3
-	if sqliteLong() {
-		rounds = 20
-	}
-	for range rounds {
+	for range times(3, 1, 20) {
 		plan := sharedPlan{
 			Path: filepath.Join(t.TempDir(), "folder", "state.db"), Margin: time.Hour,
 			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 5}},
@@ -908,11 +895,8 @@ func sharedChildDoesAnything(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bu
 // and so does one that reads the file then.
 func TestSharedProcessesComeToTheSame(t *testing.T) {
 	t.Parallel()
-	rounds, lasts := 2, 300*time.Millisecond
-	if sqliteLong() {
-		rounds = 50
-	}
-	for range rounds {
+	const lasts = 300 * time.Millisecond
+	for range times(2, 1, 50) {
 		plan := sharedPlan{
 			Path: sqlitePath(t), Margin: time.Hour, Goroutines: 3,
 			Quotas: map[string]ratelimit.ModelQuota{

@@ -586,6 +586,7 @@ func TestYAMLLargeFileMayHaveComments(t *testing.T) {
 }
 
 func TestYAMLConcurrentPersistNeverGoesBack(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	rl := yamlLimiter(t, path)
 	yamlPersist(t, rl)
