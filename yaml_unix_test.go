@@ -357,6 +357,7 @@ func TestYAMLSweepsWhatKilledWritersLeft(t *testing.T) {
 
 // A constructor never takes the file of a writer at work for one left behind.
 func TestYAMLSweepLeavesLivingWritersAlone(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	stop := make(chan struct{})
 	done := make(chan struct{})
