@@ -22,35 +22,32 @@ const (
 	maxCountMessage = 8 << 10
 )
 
-// TokenCounter counts tokens with the countTokens method of the Gemini API, or
-// of a proxy that speaks it (https://ai.google.dev/api/tokens). The zero value
-// asks Google without a key. A TokenCounter is safe for concurrent use while its
-// fields stay as they are.
+// TokenCounter counts tokens with the countTokens method of the Gemini API, or of a compatible
+// proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. A
+// TokenCounter is safe for concurrent use while its fields stay as they are.
 type TokenCounter struct {
 	// BaseURL is the address in front of /v1beta, without query and fragment.
 	// Empty means Google's.
 	BaseURL string
-	// APIKey goes out in the header x-goog-api-key; empty sends none. It is in
-	// no error.
+	// APIKey is sent in the header x-goog-api-key; empty sends none. No error contains it.
 	APIKey string
-	// Client makes the call, except that redirects are never followed, because
-	// the key would go along. Nil uses the transport of http.DefaultClient, with
-	// a time limit of 30 seconds.
+	// Client makes the call, except that redirects are never followed, because they would carry
+	// the key along. Nil uses the transport of http.DefaultClient, with a time limit of 30
+	// seconds.
 	Client *http.Client
 }
 
 // CountTokens asks the Gemini API how many tokens text has for model. It is
-// [TokenCounter.CountTokens] with nothing but a key.
+// [TokenCounter.CountTokens] with only a key.
 func CountTokens(ctx context.Context, apiKey, model, text string) (int, error) {
 	return TokenCounter{APIKey: apiKey}.CountTokens(ctx, model, text)
 }
 
 // CountTokens asks how many tokens text has for model.
 //
-// It fails for a blank model, when the call fails (with the error of ctx, where
-// that has ended), for a status other than 200 (the error has its number and the
-// provider's message), and for a reply over 1 MiB or without a total that is an
-// integer of zero or more.
+// It fails for a blank model; when the call fails (with the error of ctx, where that has ended);
+// for a status other than 200 (the error has the status and the provider's message); and for a
+// reply over 1 MiB or without a total that is an integer of zero or more.
 func (c TokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
 	total, err := c.count(ctx, model, text)
 	if err != nil {
@@ -127,7 +124,7 @@ func (c TokenCounter) client() *http.Client {
 	return &client
 }
 
-// statusError tells what the provider said, in at most maxCountMessage bytes.
+// statusError returns the provider's message, in at most maxCountMessage bytes.
 func (c TokenCounter) statusError(ctx context.Context, response *http.Response) error {
 	// There is room for a key that lies across the end.
 	limit := maxCountMessage + len(c.APIKey)
@@ -163,8 +160,7 @@ func providerMessage(body []byte) string {
 	return strings.TrimSpace(string(body))
 }
 
-// parseTotal reads the reply of countTokens. No part of the reply is in its
-// errors.
+// parseTotal reads the reply of countTokens. Its errors contain no part of the reply.
 func parseTotal(body []byte) (int, error) {
 	if len(body) > maxCountReply {
 		return 0, fmt.Errorf("reply is larger than %d bytes", maxCountReply)
@@ -181,9 +177,8 @@ func parseTotal(body []byte) (int, error) {
 	return *total, nil
 }
 
-// withContextError makes err match the error of ctx, where that has ended. It
-// may not yet: net/http returns the cause of a cancellation instead, and other
-// transports what they like.
+// withContextError makes err match the error of ctx, where that has ended. net/http returns the
+// cause of a cancellation instead, and other transports any error.
 func withContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -202,8 +197,7 @@ func (c TokenCounter) withoutKey(text string) string {
 	return strings.ReplaceAll(text, c.key(), "***")
 }
 
-// withoutKeyPart returns a text that was cut off, without the first part of a
-// key that it may end with.
+// withoutKeyPart removes from the end of a truncated text the beginning of a key.
 func (c TokenCounter) withoutKeyPart(text string) string {
 	for part := c.key(); part != ""; part = part[:len(part)-1] {
 		if before, found := strings.CutSuffix(text, part); found {
@@ -213,8 +207,8 @@ func (c TokenCounter) withoutKeyPart(text string) string {
 	return text
 }
 
-// redact takes the key out of an error, whoever put it there. An error that held
-// it can no longer be unwrapped, except to why the context ended.
+// redact removes the key from an error. An error that held it no longer unwraps, except to the
+// cause of the end of the context.
 func (c TokenCounter) redact(err error) error {
 	text := err.Error()
 	clean := c.withoutKey(text)
