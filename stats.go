@@ -7,21 +7,20 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// ModelStats is what a model has used and what it may use, at one moment. A
-// maximum of zero is unlimited. Minutes are longer by Config.Margin. ModelStats
-// can be compared with ==.
+// ModelStats is the usage and the limits of a model at one moment. A maximum of zero is
+// unlimited. Minutes are longer by Config.Margin. ModelStats can be compared with ==.
 type ModelStats struct {
 	RPM, MaxRPM int       // requests in the last minute
 	TPM, MaxTPM int       // tokens in the last minute
 	RPD, MaxRPD int       // requests in the current day
-	DayStart    time.Time // when the current day began; zero when nothing was used
+	DayStart    time.Time // when the current day began; zero without usage
 
 	ITPM, MaxITPM         int       // input tokens in the last minute
 	OTPM, MaxOTPM         int       // output tokens in the last minute
 	TPD, MaxTPD           int       // tokens in the current day
-	InFlight, MaxInFlight int       // reservations that are not settled
-	Waiting               int       // who waits in Acquire, AcquireAll or WaitForCapacity
-	CooldownUntil         time.Time // nothing is admitted before; zero when there is no cooldown
+	InFlight, MaxInFlight int       // open reservations
+	Waiting               int       // waiters in Acquire, AcquireAll and WaitForCapacity
+	CooldownUntil         time.Time // nothing is admitted before; zero without a cooldown
 }
 
 // limits fills in the maxima.
@@ -50,8 +49,8 @@ func (s *ModelStats) used(of state.Dimension) int {
 	}
 }
 
-// Stats returns what model has used, after forgetting what is no longer
-// counted. For an unknown model it is zero. It is safe for concurrent use.
+// Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
+// zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var q ModelQuota
 	var r reading
@@ -82,10 +81,9 @@ func (rl *RateLimiter) statsSlowly(stats *ModelStats, model string) {
 	r.modelStats(stats, &q)
 }
 
-// AllStats returns the stats of every model that has a quota or was used, after
-// forgetting what is no longer counted. Each is of the moment at which it was
-// read; other calls may come between two of them. AllStats is safe for
-// concurrent use.
+// AllStats returns the stats of every model that has a quota or usage, after forgetting expired
+// charges. Each is of the moment at which it was read; other calls may come between two of them.
+// AllStats is safe for concurrent use.
 func (rl *RateLimiter) AllStats() map[string]ModelStats {
 	names := rl.names()
 	all := make(map[string]ModelStats, len(names))
