@@ -16,7 +16,7 @@ import (
 // lasts there, in the file, too. With the quota "*" that concerns models that nobody
 // has asked about since.
 func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, quota := range []string{"m", "*"} {
 			t.Run(backend+quota, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01 00:00 UTC
@@ -113,6 +113,7 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 // Of several that close at once, none is told that all is well when what was left is
 // lost.
 func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
+	needSQLite(t)
 	t.Parallel()
 	nils := 0
 	for range 20 {
@@ -139,6 +140,7 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 
 // SQLite would go on to write into a file that nobody finds any more.
 func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0

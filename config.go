@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -184,6 +185,9 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	rl, err := newLimiter(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if !sqlitestate.Enabled {
+		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
 	}
 	if cfg.Shared {
 		if err := openLedger(rl, dbPath, cfg); err != nil {
