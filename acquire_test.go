@@ -1,3 +1,5 @@
+// Acquire: the line before a model, and what becomes of those who wait in it.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Random traffic with calls that wait, against the model of admission.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// AutoPersist at its edges: the zone of a day, how often OnError is told, files that vanish.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// AutoPersist in random sessions: the file follows memory.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// AutoPersist: when it saves, and what.
+
 package ratelimit_test
 
 import (

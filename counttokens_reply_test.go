@@ -1,3 +1,5 @@
+// CountTokens: replies, whatever they hold.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// CountTokens: what it asks, and of whom.
+
 package ratelimit_test
 
 import (

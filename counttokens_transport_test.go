@@ -1,3 +1,5 @@
+// CountTokens: clients, redirects, time limits and failing transports.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// What others use of a limit, when models are forgotten.
+
 package ratelimit
 
 import (

@@ -1,3 +1,5 @@
+// Imports: which package of the module may import what.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Random observations against a model of what a provider may have said.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Random calls with Burst against its definition.
+
 package ratelimit_test
 
 import (

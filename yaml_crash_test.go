@@ -1,5 +1,7 @@
 //go:build unix
 
+// YAML files and writers that are killed.
+
 package ratelimit_test
 
 import (
