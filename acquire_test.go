@@ -1,4 +1,4 @@
-// Acquire: the line before a model, and what becomes of those who wait in it.
+// Acquire: the line before a model, and what becomes of its waiters.
 
 package ratelimit_test
 

@@ -256,7 +256,7 @@ func TestCountTokensEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The text arrives as JSON has it: whole, whatever is in it.
+// Every text arrives whole, as JSON.
 func TestCountTokensSendsTheText(t *testing.T) {
 	var got struct {
 		Contents []struct {

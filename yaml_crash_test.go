@@ -183,8 +183,7 @@ func TestYAMLPersistSyncsInOrder(t *testing.T) {
 	}
 }
 
-// A file that ends too early, at whatever byte, is refused, or loads as the
-// beginning of what it was.
+// A file that is cut at any byte is refused, or loads as the beginning of the whole.
 func TestYAMLCutFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.yaml")
