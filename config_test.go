@@ -1,3 +1,5 @@
+// Config: what is refused, where the state file lies, that constructors do not load.
+
 package ratelimit_test
 
 import (
