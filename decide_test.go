@@ -100,20 +100,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideUnknownModelTouchesNothing(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	d := rl.Decide("other", 1<<30)
-	if !d.Allowed || d.Code != ratelimit.DecisionUnknownModel {
-		t.Errorf("Decide = %+v", d)
-	}
-	if !rl.CanSend("other", 5) || rl.CanSend("other", -5) {
-		t.Error("an unknown model allows any estimate but a negative one")
-	}
-	if len(rl.State) != 0 {
-		t.Errorf("state is %v", rl.State)
-	}
-}
-
 func TestDecideShowsWhatAnUnlimitedModelUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})

@@ -47,7 +47,11 @@ var (
 	// closed.
 	ErrClosed = errors.New("limiter is closed")
 
-	errReplaced       = errors.New("another file is in its place")
+	// ErrNoSQLite is returned by what needs SQLite in a program that was built with the tag
+	// nosqlite: NewWithSQLite, NewWithSQLiteConfig, NewWithConfig with the backend "sqlite",
+	// and MigrateYAMLToSQLite. It is never returned without that tag.
+	ErrNoSQLite = state.ErrNoSQLite
+
 	errUnknownBackend = errors.New("unknown backend")
 	errNoFile         = errors.New("the limiter has no state file: make it with a constructor")
 )
