@@ -210,7 +210,7 @@ const longestSpan = minute + day
 
 func newLimiter(cfg Config) (*RateLimiter, error) {
 	if cfg.Margin < 0 || minute+int64(cfg.Margin) > longestSpan {
-		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
+		return nil, fmt.Errorf("new limiter: Margin is %v, want 0 to 24h", cfg.Margin)
 	}
 	for _, field := range []struct {
 		name  string
