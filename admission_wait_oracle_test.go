@@ -1,3 +1,5 @@
+// Random traffic with calls that wait, against the model of admission.
+
 package ratelimit_test
 
 import (
@@ -219,7 +221,7 @@ func (s *traffic) sync() {
 	}
 }
 
-// serve does what happens to those who wait at an instant.
+// serve does what happens to the waiters at an instant.
 func (s *traffic) serve(at time.Time) {
 	if s.ttl > 0 {
 		for _, b := range s.bookings {
@@ -344,7 +346,8 @@ func (s *traffic) closeDoors() {
 }
 
 func TestAcquireAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(100) {
+	t.Parallel()
+	for seed := range uint64(times(100, 25, 1000)) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { playTraffic(t, append([]byte{1}, randomScript(seed, 13, 2000)...)) }) {
 			return
 		}

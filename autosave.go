@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
-// AutoPersist says when the limiter writes its state file by itself. The zero
-// value is off.
+// AutoPersist says when the limiter writes its state file by itself. The zero value is off.
 type AutoPersist struct {
-	// Delay is how long after the last change the file is written. Zero turns it off,
-	// whatever MaxWait is; it must not be negative.
+	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
+	// MaxWait is; it must not be negative.
 	Delay time.Duration
-	// MaxWait is the longest that a change may stay unwritten while more keep
-	// coming. Zero is ten times Delay; otherwise it must be at least Delay.
+	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
+	// ten times Delay; otherwise it must be at least Delay.
 	MaxWait time.Duration
 }
 
@@ -33,7 +33,7 @@ func (a AutoPersist) validate() error {
 	return nil
 }
 
-// maxWait returns MaxWait, or what its zero stands for.
+// maxWait returns MaxWait, or ten times Delay where it is zero.
 func (a AutoPersist) maxWait() time.Duration {
 	switch {
 	case a.MaxWait > 0:
@@ -45,36 +45,36 @@ func (a AutoPersist) maxWait() time.Duration {
 }
 
 const (
-	// maxGrain is how far apart changes are, at most, that the saver takes for
-	// one. To tell it of each would cost half as much as RecordUsage.
+	// maxGrain is the longest time in which the saver takes changes for one. Telling it of each
+	// would cost half as much as RecordUsage.
 	maxGrain = time.Millisecond
 
-	// The pause after a failure, which doubles from the first to the last. None is
-	// shorter than Delay.
+	// The pause after a failure, which doubles from the first to the last. It is never shorter
+	// than Delay.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// saver writes the state file when something has changed. The debouncer says
-// when, and runs one write at a time.
+// saver writes the state file after changes. The debouncer chooses the time, and runs one write
+// at a time.
 type saver struct {
 	rl         *RateLimiter
 	writer     *debounce.Debouncer[struct{}]
-	reporter   *reporter
+	reporter   *reporter.Reporter
 	grain      int64         // see maxGrain
 	firstPause time.Duration // after a failure
 
 	unsaved bool // something changed since the last write began; guarded by rl.mu
 
-	// What follows is guarded by rl.ioMu.
+	// What follows is guarded by rl.storage.mu.
 	pause   time.Duration // before the next retry; 0 when the last write succeeded
 	retries *time.Timer   // ends the pause
 	paused  bool          // the writer leaves the next write to the retry
 	stopped bool
-	lost    error // why what was left could not be saved before the database was closed
+	lost    error // the error of the last save before the database was closed
 }
 
-// startSaver loads the state, and has changes saved from now on.
+// startSaver loads the state, and saves changes from then on.
 func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	if when.Delay == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	}
 	s := &saver{
 		rl:         rl,
-		reporter:   newReporter(onError),
+		reporter:   reporter.New(onError),
 		grain:      int64(min(maxGrain, when.Delay/16)),
 		firstPause: max(firstRetry, when.Delay),
 	}
@@ -97,7 +97,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	return nil
 }
 
-// changedLocked notes a change that is to be saved, as of an instant.
+// changedLocked notes an unsaved change, as of an instant.
 func (rl *RateLimiter) changedLocked(instant int64) {
 	if instant >= rl.tellAt {
 		rl.tellSaverLocked(instant)
@@ -117,29 +117,29 @@ func (rl *RateLimiter) tellSaverLocked(instant int64) {
 	s.writer.Trigger(struct{}{})
 }
 
-// changedNowLocked is changedLocked where the clock was not read.
+// changedNowLocked is changedLocked for callers that have not read the clock.
 func (rl *RateLimiter) changedNowLocked() {
 	if rl.saver != nil {
-		rl.changedLocked(rl.clock.sync())
+		rl.changedLocked(rl.clock.Sync())
 	}
 }
 
 // write is the action of the debouncer.
 func (s *saver) write(struct{}) {
-	s.rl.ioMu.Lock()
+	s.rl.storage.mu.Lock()
 	var err error
 	if !s.paused && s.hasUnsaved() {
-		err = s.rl.save()
+		err = s.rl.storage.save(s.rl)
 	}
-	s.rl.ioMu.Unlock()
+	s.rl.storage.mu.Unlock()
 	if err != nil {
-		s.reporter.report(fmt.Errorf("autosave: %w", err))
+		s.reporter.Report(fmt.Errorf("autosave: %w", err))
 	}
 }
 
-// begin takes all changes so far for saved, because the caller is about to note what
-// there is. A change that comes in between is noted and causes another write; one that
-// comes later only causes that. ioMu must be held.
+// begin marks all changes so far as saved, because the caller is about to copy the state. A
+// change during the copy is copied and causes another write; a later one only causes that write.
+// ioMu must be held.
 func (s *saver) begin() {
 	if s == nil {
 		return
@@ -151,7 +151,7 @@ func (s *saver) begin() {
 	s.writer.Cancel()
 }
 
-// end notes how the write ended that begin announced. ioMu must be held.
+// end takes the result of the write that begin announced. ioMu must be held.
 func (s *saver) end(err error) {
 	if s == nil {
 		return
@@ -180,22 +180,22 @@ func (s *saver) end(err error) {
 
 // retry ends the pause after a failure.
 func (s *saver) retry() {
-	s.rl.ioMu.Lock()
+	s.rl.storage.mu.Lock()
 	s.paused = false
-	s.rl.ioMu.Unlock()
+	s.rl.storage.mu.Unlock()
 	// By way of the debouncer, so that it stays one write at a time.
 	s.writer.Trigger(struct{}{})
 	s.writer.Flush()
 }
 
-// stop has nothing more saved in the background.
+// stop ends the saving in the background.
 func (s *saver) stop() {
 	if s != nil {
 		s.writer.Stop(context.Background()) // cannot fail, because this context never ends
 	}
 }
 
-// finish saves what is left when the saver has been stopped. ioMu must be held, and with
+// finish saves the remaining changes after the saver was stopped. ioMu must be held, and with
 // SQLite until the database is closed.
 func (s *saver) finish() error {
 	if s == nil {
@@ -205,12 +205,12 @@ func (s *saver) finish() error {
 	if s.retries != nil {
 		s.retries.Stop()
 	}
-	s.reporter.stop()
-	if s.rl.sqlite != nil && s.rl.sqlite.db == nil {
+	s.reporter.Stop()
+	if s.rl.storage.sqlite != nil && s.rl.storage.sqlite.db == nil {
 		return s.lost
 	}
 	if s.hasUnsaved() {
-		s.lost = s.rl.save()
+		s.lost = s.rl.storage.save(s.rl)
 	}
 	return s.lost
 }

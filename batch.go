@@ -91,7 +91,7 @@ type modelCost struct {
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for i := range b.costs {
 		m := &b.costs[i]
 		m.reading.instant = instant

@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -11,8 +13,8 @@ import (
 // not pass by its deadline, even alone. As long as it lasts, nobody in the line has to be looked at
 // when the model is charged. It may be less than there is, never more.
 type lineSlack struct {
-	room [dimensions]int // how much more of each dimension
-	full [paced]int64    // the instant until which each bucket may have something in it
+	room [state.InFlight]int // how much more of each dimension
+	full [pace.Units]int64   // the instant until which each bucket may have something in it
 }
 
 func newSlack() *lineSlack {
@@ -29,57 +31,57 @@ func newSlack() *lineSlack {
 // meet leaves a request that passes by an instant enough.
 func (s *lineSlack) meet(r *reading, q *ModelQuota, c *cost, deadline int64) {
 	p := r.paceOf(q)
-	for of := range dimensions {
-		limit := *q.limitOf(of)
+	for of := range state.InFlight {
+		limit := *q.limit(of)
 		if limit <= 0 {
 			continue
 		}
 		s.room[of] = min(s.room[of], limit-c.of(of)-r.usedBy(of, deadline))
 		switch {
-		case of >= paced || !q.paces():
+		case state.Limits[of].Window != state.Minute || !q.paces():
 		case p == nil:
 			s.room[of] = -1 // there are no buckets yet
 		default:
-			price, _ := p.price(of, c.of(of), p.roundUp(of))
-			s.full[of] = min(s.full[of], deadline+int64(max(p.burst-price, 0)))
+			unit := unitOf(of)
+			s.full[unit] = min(s.full[unit], p.MostFull(unit, c.of(of), deadline))
 		}
 	}
 }
 
 // take takes a charge away, and reports whether anything is left.
-func (s *lineSlack) take(c *cost, p *pace) (left bool) {
+func (s *lineSlack) take(c *cost, p *pace.Buckets) (left bool) {
 	left = true
-	for of := range dimensions {
+	for of := range state.InFlight {
 		s.room[of] -= c.of(of)
 		left = left && s.room[of] >= 0
 	}
 	if p != nil {
-		for of := range paced {
-			left = left && int64(p.lanes[of].Empty()) <= s.full[of]
+		for of := range pace.Units {
+			left = left && p.Empty(of) <= s.full[of]
 		}
 	}
 	return left
 }
 
 // usedBy returns how much of what is used and held back now still counts at an instant to come.
-func (r *reading) usedBy(of dimension, instant int64) (used int) {
-	switch n := r.tokens.before(instant - r.span); {
-	case of.daily():
+func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
+	switch n := r.tokens.Before(instant - r.span); {
+	case state.Limits[of].Window == state.Day:
 		if instant+r.wall-r.instant < r.dayEnd {
 			used = r.usedOf(of)
 		}
-	case of == ofRPM:
-		used = r.requests.len() - r.requests.before(instant-r.span)
-	case n < r.tokens.len():
-		used = r.amounts.sum(r.amounts.head+n, r.amounts.head+r.tokens.len()).Of(of.kind())
+	case of == state.RPM:
+		used = r.requests.Len() - r.requests.Before(instant-r.span)
+	case n < r.tokens.Len():
+		used = r.sums.Sum(n, r.tokens.Len()).Of(state.Limits[of].Tokens)
 	}
-	if r.held != nil {
+	if r.external != nil {
 		end := instant
-		if of.daily() {
+		if state.Limits[of].Window == state.Day {
 			end += r.wall - r.instant
 		}
-		if h := r.held[of]; h.until > end {
-			used = tokens.AddSaturated(used, h.amount)
+		if h := r.external[of]; h.Until > end {
+			used = tokens.AddSaturated(used, h.Amount)
 		}
 	}
 	return used
@@ -87,7 +89,7 @@ func (r *reading) usedBy(of dimension, instant int64) (used int) {
 
 // isLateLocked reports whether a waiter could not even alone pass before its deadline.
 func (rl *RateLimiter) isLateLocked(w *waiter, b *batch) bool {
-	return !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait
+	return !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait
 }
 
 // boundLocked notes what a waiter in its lines, which was weighed, needs to pass by its deadline.
@@ -95,8 +97,8 @@ func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 	if w.deadline.IsZero() {
 		return
 	}
-	instant := rl.clock.sync()
-	left := min(w.deadline.Sub(rl.clock.at(instant)), time.Duration(math.MaxInt64/4))
+	instant := rl.clock.Sync()
+	left := min(w.deadline.Sub(rl.clock.At(instant)), time.Duration(math.MaxInt64/4))
 	deadline := instant + int64(left)
 	for i := range b.costs {
 		m, g := &b.costs[i], w.places[i].gate

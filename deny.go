@@ -4,54 +4,18 @@ import (
 	"cmp"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
-
-// denial is how a limit denies. The texts are constants because a denial must not
-// allocate: a busy agent asks often.
-type denial struct {
-	code    DecisionCode
-	usedUp  string
-	others  string // why, where what the provider says of others is what denies
-	tooMuch string
-	pace    string // why, where the minute has room and the burst does not
-}
-
-var denials = [dimensions]denial{
-	ofRPM: {DecisionRPMLimit, "requests per minute are used up",
-		"the provider says that fewer requests per minute are left",
-		"more requests at once than there are in a minute",
-		"pace: the requests of a minute are spread, and the burst is used up"},
-	ofTPM: {DecisionTPMLimit, "tokens per minute are used up",
-		"the provider says that fewer tokens per minute are left",
-		"the request alone is larger than the tokens per minute",
-		"pace: the tokens of a minute are spread, and the burst is used up"},
-	ofITPM: {DecisionITPMLimit, "input tokens per minute are used up",
-		"the provider says that fewer input tokens per minute are left",
-		"the request alone is larger than the input tokens per minute",
-		"pace: the input tokens of a minute are spread, and the burst is used up"},
-	ofOTPM: {DecisionOTPMLimit, "output tokens per minute are used up",
-		"the provider says that fewer output tokens per minute are left",
-		"the request alone is larger than the output tokens per minute",
-		"pace: the output tokens of a minute are spread, and the burst is used up"},
-	ofRPD: {DecisionRPDLimit, "requests per day are used up",
-		"the provider says that fewer requests per day are left",
-		"more requests at once than there are in a day", ""},
-	ofTPD: {DecisionTPDLimit, "tokens per day are used up",
-		"the provider says that fewer tokens per day are left",
-		"the request alone is larger than the tokens per day", ""},
-}
-
-var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
-	tooMuch: "more requests at once than may be in flight"}
 
 // deny fills in why and for how long, by the limits in the order in which they deny: the first
 // names it, the longest wait counts, and the first that the request alone exceeds says that it
 // can never pass. It returns how long the limits deny that end with time.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
-	if field, _, _, bad := q.invalid(); bad || r.badZone {
+	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
-		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
+		d.Code, d.Reason = DecisionInvalidQuota, cmp.Or(reason, unknownZone)
 		return 0
 	}
 	var f refusal
@@ -64,29 +28,29 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	f.checkSlots(r, q, c)
 	// Without these, what is used alone says whether a request fits.
 	p := r.paceOf(q)
-	looks := r.held != nil || p != nil
+	looks := r.external != nil || p != nil
 	total := c.Total()
 	if used := r.dayCount(); looks || !fits(used, c.requests, q.MaxRPD) {
-		f.check(ofRPD, used, c.requests, q.MaxRPD, r, nil)
+		f.check(state.RPD, used, c.requests, q.MaxRPD, r, nil)
 	}
 	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
-		f.check(ofTPD, used, total, q.MaxTPD, r, nil)
+		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
 	}
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
 	}
-	if used := r.requests.len(); looks || !fits(used, c.requests, q.MaxRPM) {
-		f.check(ofRPM, used, c.requests, q.MaxRPM, r, p)
+	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
+		f.check(state.RPM, used, c.requests, q.MaxRPM, r, p)
 	}
-	if used := r.amounts.total.Input; looks || !fits(used, c.Input, q.MaxITPM) {
-		f.check(ofITPM, used, c.Input, q.MaxITPM, r, p)
+	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
+		f.check(state.ITPM, used, c.Input, q.MaxITPM, r, p)
 	}
-	if used := r.amounts.total.Output; looks || !fits(used, c.Output, q.MaxOTPM) {
-		f.check(ofOTPM, used, c.Output, q.MaxOTPM, r, p)
+	if used := r.sums.Total().Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+		f.check(state.OTPM, used, c.Output, q.MaxOTPM, r, p)
 	}
-	if used := r.amounts.total.Total(); looks || !fits(used, total, q.MaxTPM) {
-		f.check(ofTPM, used, total, q.MaxTPM, r, p)
+	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
+		f.check(state.TPM, used, total, q.MaxTPM, r, p)
 	}
 	d.Code, d.Reason = f.code, f.reason
 	switch {
@@ -138,35 +102,36 @@ func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
 		return
 	}
-	f.refuse(slotsDenial.code, slotsDenial.usedUp)
+	slots := &state.Limits[state.InFlight]
+	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
 	if c.requests > q.MaxInFlight {
-		f.never(slotsDenial.tooMuch)
+		f.never(slots.TooLarge)
 	}
 }
 
 // check looks at the limit of one dimension, of which some is used and more is asked for, and at
 // its bucket, if it has one.
-func (f *refusal) check(of dimension, used, more, limit int, r *reading, p *pace) {
-	n := &denials[of]
+func (f *refusal) check(of state.Dimension, used, more, limit int, r *reading, p *pace.Buckets) {
+	n := &state.Limits[of]
 	switch {
 	case r.fits(of, used, more, limit):
 	case more > limit:
-		f.refuse(n.code, n.usedUp)
-		f.never(n.tooMuch)
+		f.refuse(DecisionCode(n.Code), n.UsedUp)
+		f.never(n.TooLarge)
 	default:
-		reason := n.usedUp
+		reason := n.UsedUp
 		if used <= limit-more {
-			reason = n.others
+			reason = n.External
 		}
-		f.refuse(n.code, reason)
+		f.refuse(DecisionCode(n.Code), reason)
 		f.until(r.fitsIn(of, limit-more))
 	}
 	if p == nil {
 		return
 	}
-	if opens := p.opens(of, more, r.instant); opens > 0 {
-		f.refuse(n.code, n.pace)
+	if opens := p.Opens(unitOf(of), more, r.instant); opens > 0 {
+		f.refuse(DecisionCode(n.Code), n.Pace)
 		f.until(opens)
 	}
 }
@@ -176,31 +141,21 @@ const (
 	tooManyNewModels = "more models without a quota of their own than there may be"
 )
 
-var invalidQuotaReasons = map[string]string{
-	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
-	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
-	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
-	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
-	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
-	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
-	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
-	"Burst":       "invalid quota: Burst (burst) is negative",
-	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
-}
+const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
 
 // fitsIn is how long it takes until at most budget of a dimension is used, beside what
 // is held back of it as long as it is.
-func (r *reading) fitsIn(of dimension, budget int) time.Duration {
-	if r.held == nil || r.held[of].amount == 0 {
+func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
+	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
 	}
-	h := &r.held[of]
-	left := time.Duration(h.until - r.instant)
-	if of.daily() {
-		left = time.Duration(h.until - r.wall)
+	u := &r.external[of]
+	left := time.Duration(u.Until - r.instant)
+	if state.Limits[of].Window == state.Day {
+		left = time.Duration(u.Until - r.wall)
 	}
-	if h.amount <= budget {
-		if wait := r.usedFitsIn(of, budget-h.amount); wait < left {
+	if u.Amount <= budget {
+		if wait := r.usedFitsIn(of, budget-u.Amount); wait < left {
 			return wait
 		}
 	}
@@ -208,18 +163,18 @@ func (r *reading) fitsIn(of dimension, budget int) time.Duration {
 }
 
 // usedFitsIn is how long it takes until at most budget of a dimension is used.
-func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
+func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
-	case ofRPM:
-		if i := r.requests.len() - 1 - budget; i >= 0 {
-			return r.leavesIn(r.requests.when(i))
+	case state.RPM:
+		if i := r.requests.Len() - 1 - budget; i >= 0 {
+			return r.leavesIn(r.requests.When(i))
 		}
-	case ofRPD, ofTPD:
+	case state.RPD, state.TPD:
 		if r.usedOf(of) > budget {
 			return time.Duration(r.dayEnd - r.wall)
 		}
 	default:
-		return r.tokensFitIn(of.kind(), budget)
+		return r.tokensFitIn(state.Limits[of].Tokens, budget)
 	}
 	return 0
 }
@@ -232,8 +187,8 @@ func (r *reading) leavesIn(charged int64) time.Duration {
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
-	if i := r.amounts.lastOver(of, budget); i >= 0 {
-		return r.leavesIn(r.tokens.when(i))
+	if i := r.sums.LastOver(of, budget); i >= 0 {
+		return r.leavesIn(r.tokens.When(i))
 	}
 	return 0
 }

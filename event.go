@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -104,8 +104,8 @@ func quotaOf(text string) (q ModelQuota, err error) {
 	if err = json.Unmarshal([]byte(text), &q); err != nil {
 		return ModelQuota{}, err
 	}
-	if _, key, value, bad := q.invalid(); bad {
-		return ModelQuota{}, fmt.Errorf("%s is %d", key, value)
+	if reason, bad := q.invalid(); bad {
+		return ModelQuota{}, errors.New(reason)
 	}
 	return q, nil
 }

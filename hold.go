@@ -25,7 +25,7 @@ func (rl *RateLimiter) watch(r *Reservation) {
 	}
 	r.more().hold = rl.holds.PushBack(hold{weak.Make(r), r.instant})
 	if rl.holds.Len() == 1 {
-		rl.sleepHeldLocked(r.instant + int64(rl.holdTTL) - rl.clock.sync())
+		rl.sleepHeldLocked(r.instant + int64(rl.holdTTL) - rl.clock.Sync())
 	}
 }
 
@@ -48,7 +48,7 @@ type hold struct {
 // settleHeldLocked settles the reservations whose time is over, and sleeps until
 // that of the next one is.
 func (rl *RateLimiter) settleHeldLocked() {
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for {
 		oldest := rl.holds.Front()
 		if oldest == nil {
@@ -83,7 +83,7 @@ func (r *Reservation) abandon() {
 	case r.settled:
 	case rl.ledger != nil:
 		rl.ledger.abandonLocked(r)
-	case rl.clock.ref == rl.clock.ref.Round(0):
+	case rl.clock.InBubble():
 		rl.releaseLocked(r)
 	default:
 		rl.settleLocked(r, r.estimate, false)

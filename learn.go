@@ -3,6 +3,9 @@ package ratelimit
 import (
 	"maps"
 	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // mostLearned is the largest limit that is believed.
@@ -17,28 +20,61 @@ type learned struct {
 	copy   bool // the model had the quota of "*"
 }
 
-// saidRLocked returns the quota of a name in Quotas as the program said it; false where
-// it has none, or a profile or a file supplied it. Those in a shared database were said
-// by the program of some process.
+// provenance tells where the quotas of the limiter come from. It goes by their values,
+// because a program may change the map Quotas by hand.
+type provenance struct {
+	supplied map[string]ModelQuota // by profiles and files, not by the program
+	learned  map[string]learned    // corrected by what providers say
+}
+
+// saidRLocked returns the quota of a name in Quotas as the program said it; false where it
+// has none, or a profile or a file supplied it. Quotas in a shared store were said by the
+// program of some process.
 func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 	q, exists := rl.Quotas[name]
 	if !exists {
 		return ModelQuota{}, false
 	}
-	if l, ok := rl.learned[name]; ok && l.is == q {
+	if l, ok := rl.provenance.learned[name]; ok && l.is == q {
 		return l.said, l.byHand
 	}
-	if s, ok := rl.supplied[name]; ok && s == q && (rl.ledger == nil || !rl.ledger.quotas[name]) {
+	if rl.provenance.isSupplied(name, q) && (rl.ledger == nil || !rl.ledger.quotas[name]) {
 		return ModelQuota{}, false
 	}
 	return q, true
+}
+
+// supply notes that a quota was supplied.
+func (p *provenance) supply(name string, q ModelQuota) {
+	if p.supplied == nil {
+		p.supplied = make(map[string]ModelQuota)
+	}
+	p.supplied[name] = q
+}
+
+// isSupplied reports whether a quota is the one that was supplied.
+func (p *provenance) isSupplied(name string, q ModelQuota) bool {
+	s, ok := p.supplied[name]
+	return ok && s == q
+}
+
+// stored copies the quotas that belong into a file. Corrected copies of the quota "*" do not:
+// read back, nothing would keep them below what was said of "*".
+func (p *provenance) stored(quotas map[string]ModelQuota) map[string]ModelQuota {
+	quotas = maps.Clone(quotas)
+	for model, l := range p.learned {
+		if l.copy && quotas[model] == l.is {
+			delete(quotas, model)
+		}
+	}
+	return quotas
 }
 
 // lessonRLocked returns the quota of a model as corrected by what its provider says, and
 // whether that is another. q is the one that it has; the zero quota if it has none.
 func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
 	next = q
-	if !isName(name) {
+	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
 	source := name
@@ -47,21 +83,21 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	}
 	var said ModelQuota
 	asked := false
-	for of := range dimensions {
+	for of := range state.InFlight {
 		limit := limits.of(of).Limit
-		if limit <= 0 || int64(limit) > mostLearned || limit == *q.limitOf(of) {
+		if limit <= 0 || int64(limit) > mostLearned || limit == *q.limit(of) {
 			continue
 		}
 		if !asked {
 			said, _ = rl.saidRLocked(source)
 			asked = true
 		}
-		if most := *said.limitOf(of); most > 0 {
+		if most := *said.limit(of); most > 0 {
 			limit = min(limit, most)
 		}
-		*next.limitOf(of) = limit
+		*next.limit(of) = limit
 	}
-	if _, _, _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
+	if _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
 		return q, false
 	}
 	return next, true
@@ -71,27 +107,27 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	_, own := rl.Quotas[name]
 	said, byHand := rl.saidRLocked(name)
-	copied := rl.learned[name].copy
+	copied := rl.provenance.learned[name].copy
 	if !own {
 		name = strings.Clone(name) // see stateLocked
 		said, byHand = rl.saidRLocked(everyModel)
 		copied = known
 	}
-	rl.supplyLocked(nil) // makes the maps
+	rl.supplyLocked(nil) // makes the map
 	rl.Quotas[name] = q
 	rl.relistLocked(name)
 	if byHand && !copied {
-		delete(rl.supplied, name)
+		delete(rl.provenance.supplied, name)
 	} else {
-		rl.supplied[name] = q
+		rl.provenance.supply(name, q)
 	}
-	if rl.learned == nil {
-		rl.learned = make(map[string]learned)
+	if rl.provenance.learned == nil {
+		rl.provenance.learned = make(map[string]learned)
 	}
 	if copied || byHand && q != said {
-		rl.learned[name] = learned{q, said, byHand, copied}
+		rl.provenance.learned[name] = learned{q, said, byHand, copied}
 	} else {
-		delete(rl.learned, name)
+		delete(rl.provenance.learned, name)
 	}
 	rl.changedNowLocked()
 	rl.requoteLocked()
@@ -100,31 +136,19 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 // unlearnLocked forgets what a provider has said of a quota, because somebody else set
 // it. Models that had the quota of "*" with corrections have that of "*" again.
 func (rl *RateLimiter) unlearnLocked(name string) {
-	delete(rl.learned, name)
+	delete(rl.provenance.learned, name)
 	if name != everyModel {
 		return
 	}
-	for model, l := range rl.learned {
+	for model, l := range rl.provenance.learned {
 		if !l.copy {
 			continue
 		}
-		delete(rl.learned, model)
+		delete(rl.provenance.learned, model)
 		if rl.Quotas[model] == l.is {
 			delete(rl.Quotas, model)
-			delete(rl.supplied, model)
+			delete(rl.provenance.supplied, model)
 			rl.relistLocked(model)
 		}
 	}
-}
-
-// storedQuotasRLocked copies the quotas that belong into a file. Corrected copies of that
-// of "*" do not: read back, nothing would keep them below what was said of "*".
-func (rl *RateLimiter) storedQuotasRLocked() map[string]ModelQuota {
-	quotas := maps.Clone(rl.Quotas)
-	for model, l := range rl.learned {
-		if l.copy && quotas[model] == l.is {
-			delete(quotas, model)
-		}
-	}
-	return quotas
 }

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -10,6 +12,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // lockedFor is how long a change waits for its turn at the file before it does without.
@@ -187,7 +191,7 @@ func (f *ledgerFile) checkJournal() error {
 		return err
 	}
 	if mode != "wal" {
-		return fmt.Errorf("%w: SQLite keeps no write-ahead log there", errRemoteFileSystem)
+		return fmt.Errorf("%w: SQLite keeps no write-ahead log there", fsx.ErrRemote)
 	}
 	return nil
 }
@@ -207,7 +211,7 @@ func setOrphansAside(path string) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	if err := os.Rename(path+"-wal", path+".stale-"+asideStamp()+"-wal"); err == nil {
+	if err := os.Rename(path+"-wal", path+".stale-"+fsx.AsideTime()+"-wal"); err == nil {
 		os.Remove(path + "-shm")
 	}
 }
@@ -219,7 +223,7 @@ func (f *ledgerFile) setLogAside() {
 	if f.wal == nil || err != nil || !os.SameFile(info, f.wal) || stillAt(f.path, f.opened) == nil {
 		return
 	}
-	os.Rename(f.path+"-wal", f.path+".stale-"+asideStamp()+"-wal")
+	os.Rename(f.path+"-wal", f.path+".stale-"+fsx.AsideTime()+"-wal")
 	os.Remove(f.path + "-shm")
 }
 

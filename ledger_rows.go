@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -8,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -198,7 +201,7 @@ func (s *statements) drop(from, to int64) error {
 func (s *statements) sweep(now int64) error {
 	const most = 1000
 	if _, err := s.exec("DELETE FROM daily WHERE rowid IN (SELECT rowid FROM daily WHERE day_start < ? LIMIT ?)",
-		now-longestDay-day, most); err != nil {
+		now-clock.LongestDay-day, most); err != nil {
 		return err
 	}
 	_, err := s.exec("DELETE FROM cooldowns WHERE rowid IN (SELECT rowid FROM cooldowns WHERE until < ? LIMIT ?)",

@@ -1,3 +1,5 @@
+// Random calls against a model that keeps lists.
+
 package ratelimit_test
 
 import (
@@ -357,7 +359,8 @@ func (s *session) stats() {
 }
 
 func TestRandomTrafficAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(300 / ratelimit.RaceFactor) {
+	t.Parallel()
+	for seed := range uint64(times(300, 18, 3000)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 2000)
 		for i := range script {

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -7,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // However long the file is down, the outbox stays short, and the day is right in the end.
@@ -34,7 +38,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		}
 		open2, _ := rl.Reserve("m", 7, 0)
 		requests, tokens = requests+1, tokens+7
-		const calls = 100_000 / min(RaceFactor, 2) // more events by far than may be kept
+		const calls = 100_000 / min(racetest.Factor, 2) // more events by far than may be kept
 		longest := 0
 		for i := range calls {
 			r, _ := rl.Reserve("m", 5, 5)

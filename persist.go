@@ -2,18 +2,8 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
-	"sync/atomic"
-	"time"
+	"sync"
 )
-
-// snapshot is quotas, usage and cooldowns as they are stored, apart from any
-// limiter.
-type snapshot struct {
-	quotas    map[string]ModelQuota
-	state     map[string]*UsageStats
-	cooldowns map[string]time.Time
-}
 
 // Persist writes quotas, usage and cooldowns to the state file. It holds up
 // other calls only while it notes what there is, never while it writes, and with
@@ -34,13 +24,22 @@ type snapshot struct {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
-	rl.ioMu.Lock()
-	defer rl.ioMu.Unlock()
-	return rl.save()
+	rl.storage.mu.Lock()
+	defer rl.storage.mu.Unlock()
+	return rl.storage.save(rl)
 }
 
-// save is Persist; ioMu must be held.
-func (rl *RateLimiter) save() (err error) {
+// storage is the state file of a limiter: a YAML file or a database. The methods are called
+// with mu held.
+type storage struct {
+	mu      sync.Mutex // one Persist, Load or Close at a time; taken before RateLimiter.mu
+	path    string     // the YAML file; empty with SQLite
+	suspect bool       // the YAML file could not be loaded
+	sqlite  *sqliteStore
+}
+
+// save is Persist.
+func (s *storage) save(rl *RateLimiter) (err error) {
 	if rl.ledger != nil {
 		if err := rl.ledger.flush(); err != nil {
 			return fmt.Errorf("persist: %w", err)
@@ -48,10 +47,10 @@ func (rl *RateLimiter) save() (err error) {
 		return nil
 	}
 	rl.saver.begin()
-	if rl.sqlite != nil {
-		err = rl.sqlite.persist(rl)
+	if s.sqlite != nil {
+		err = s.sqlite.persist(rl)
 	} else {
-		err = rl.persistYAML()
+		err = s.persistYAML(rl)
 	}
 	rl.saver.end(err)
 	if err != nil {
@@ -75,180 +74,26 @@ func (rl *RateLimiter) save() (err error) {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
-	rl.ioMu.Lock()
-	defer rl.ioMu.Unlock()
-	if err := rl.load(); err != nil {
+	rl.storage.mu.Lock()
+	defer rl.storage.mu.Unlock()
+	if err := rl.storage.load(rl); err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return nil
 }
 
-func (rl *RateLimiter) load() error {
+func (s *storage) load(rl *RateLimiter) error {
 	if rl.ledger != nil {
 		return rl.ledger.flush()
 	}
-	if rl.sqlite != nil {
-		loaded, synced, err := rl.sqlite.load()
-		if err != nil {
-			return err
-		}
-		rl.replace(loaded, true)
-		rl.sqlite.remember(loaded, synced)
-		return nil
+	if s.sqlite != nil {
+		return s.sqlite.load(rl)
 	}
-	loaded, err := loadYAML(rl.filePath)
-	rl.suspect = err != nil
+	loaded, err := s.loadYAML()
 	if err != nil || loaded == nil {
 		return err
 	}
-	rl.replace(loaded, false)
+	l := loading{rl, loaded}
+	l.replace(l.index())
 	return nil
-}
-
-// replace takes over what was loaded. The windows are made before the lock is
-// taken, so that no other call waits for that. What comes from a database is
-// stored there.
-func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
-	rl.mergeFile(loaded.quotas)
-	zones := rl.zonesOf(loaded.state)
-	rl.mu.Lock()
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
-	rl.mu.Unlock()
-	for model, stats := range loaded.state {
-		w := rl.newWindow(stats, zones[model], instant, now)
-		if stored && !w.ahead {
-			// The database still has times from the future, which would count anew
-			// at every load: the next Persist replaces them.
-			w.requests.allStored()
-			w.tokens.allStored()
-		}
-	}
-	rl.mergeCooldowns(loaded.cooldowns, now)
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.State = loaded.state
-	rl.held = nil
-	rl.era++
-	rl.unlisted = unlistedModels{}
-	for name, g := range rl.gates {
-		if stats := rl.State[name]; stats != nil {
-			rl.joinLocked(name, stats.window)
-		} else {
-			g.leftLocked()
-		}
-	}
-	rl.requoteLocked()
-}
-
-// zonesOf returns the zones of the models' days, where they have one.
-func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
-	zones := make(map[string]string)
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	n := 0
-	for model := range state {
-		if zone := rl.zoneRLocked(model); zone != "" {
-			zones[model] = zone
-		}
-		if n++; n%1024 == 0 { // let writers in, as names does
-			rl.mu.RUnlock()
-			rl.mu.RLock()
-		}
-	}
-	return zones
-}
-
-// mergeCooldowns takes over the cooldowns of a file that are not over, where
-// memory has none that is later: a program may persist and load in turns to see
-// what others did, and must not lose one by that.
-func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.Time) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	turn := rl.takeTurnLocked()
-	for model, until := range cooldowns {
-		if until.After(now) && until.After(rl.cooldowns[model]) {
-			rl.setCooldownLocked(model, until)
-		}
-		turn.nextLocked()
-	}
-}
-
-// snapshot notes what is to be stored. It copies no entries: until done is
-// called their storage is left alone, and other calls wait for a copy of the
-// slices' ends alone. Room for those is made before the lock is taken.
-func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
-	type entry struct {
-		model string
-		stats UsageStats
-	}
-	rl.mu.RLock()
-	room, era := len(rl.State), rl.era
-	rl.mu.RUnlock()
-	entries := moved[entry](nil, room+room/8)
-	reading := new(atomic.Bool)
-	reading.Store(true)
-	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {
-		if stats == nil {
-			return
-		}
-		if stats.window.mirrors(stats, rl) {
-			rl.followQuotaLocked(model, stats, instant)
-			stats.window.pin(reading)
-		}
-		entries = append(entries, entry{model, UsageStats{
-			Requests:  stats.Requests,
-			Tokens:    stats.Tokens,
-			DayStart:  stats.DayStart,
-			DayCount:  stats.DayCount,
-			DayTokens: stats.DayTokens,
-		}})
-	}
-	cooldowns := rl.liveCooldowns()
-	rl.walk(note)
-	// With very many models a Reset of all may come in the middle. The file must
-	// have all of what was before or nothing.
-	if rl.resetSince(era) {
-		entries = entries[:0]
-		cooldowns = rl.liveCooldowns()
-		rl.walk(note)
-	}
-	s = &snapshot{
-		quotas:    rl.validQuotas(),
-		state:     make(map[string]*UsageStats, len(entries)),
-		cooldowns: cooldowns,
-	}
-	for i := range entries {
-		s.state[entries[i].model] = &entries[i].stats
-	}
-	return s, func() { reading.Store(false) }
-}
-
-// resetSince reports whether all models were reset since an era. While ioMu is held,
-// no Load can have begun another one.
-func (rl *RateLimiter) resetSince(era int) bool {
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	return rl.era != era
-}
-
-// validQuotas copies the quotas that a file may hold.
-func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
-	rl.mu.RLock()
-	quotas := rl.storedQuotasRLocked()
-	rl.mu.RUnlock()
-	maps.DeleteFunc(quotas, func(model string, quota ModelQuota) bool {
-		return quota.validate(model) != nil
-	})
-	return quotas
-}
-
-// liveCooldowns copies the cooldowns that are not over.
-func (rl *RateLimiter) liveCooldowns() map[string]time.Time {
-	rl.mu.RLock()
-	cooldowns := maps.Clone(rl.cooldowns)
-	rl.mu.RUnlock()
-	now := time.Now()
-	maps.DeleteFunc(cooldowns, func(_ string, until time.Time) bool { return !until.After(now) })
-	return cooldowns
 }

@@ -18,7 +18,7 @@ func (rl *RateLimiter) idlestLocked(instant int64) *unlistedModel {
 		case due <= instant && (len(u.idle) == 0 || u.idle[0].key > due-rl.span()-1):
 			rl.reorderLocked(u.busy[0], instant)
 			continue
-		case u.daily.first() <= instant+rl.clock.wall:
+		case u.daily.first() <= rl.clock.UnixNano(instant):
 			rl.reorderLocked(u.daily[0], instant)
 			continue
 		case len(u.idle) == 0:
@@ -76,7 +76,7 @@ func (rl *RateLimiter) placeAtLocked(n int, beside []modelCost, instant int64) (
 	}
 	var aside []bounded
 	next := func() *unlistedModel {
-		if end := u.daily.first(); end != never && end-rl.clock.wall < u.busy.first() {
+		if end := u.daily.first(); end != never && rl.clock.Instant(end) < u.busy.first() {
 			return u.daily[0]
 		}
 		if u.busy.first() == never {
@@ -98,7 +98,7 @@ func (rl *RateLimiter) placeAtLocked(n int, beside []modelCost, instant int64) (
 			n--
 		}
 		if at = m.key; m.heap == &u.daily {
-			at -= rl.clock.wall
+			at = rl.clock.Instant(at)
 		}
 		aside = append(aside, bounded{m, m.heap})
 		m.leave()

@@ -121,7 +121,7 @@ func (rl *RateLimiter) servePlacesLocked() {
 	if len(q.waiters) == 0 {
 		return
 	}
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	next := never
 	var aside []*waiter
 	for len(q.waiters) > 0 {
@@ -151,7 +151,7 @@ func (rl *RateLimiter) reviewPlacesLocked() {
 	if len(q.bound) == 0 {
 		return
 	}
-	instant, at := rl.clock.sync(), int64(math.MinInt64)
+	instant, at := rl.clock.Sync(), int64(math.MinInt64)
 	if free := rl.placesLocked(q.most, nil, instant); free < q.most {
 		at = rl.placeAtLocked(q.most-free, nil, instant)
 	}

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // lockSlice is about how long work that walks over many models holds the lock
@@ -22,15 +24,15 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
-	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
-		w.rollDay(rl.clock.at(instant))
+	if wall := rl.clock.UnixNano(instant); stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
+		w.rollDay(rl.clock.At(instant))
 	}
 	return w
 }
 
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
-	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 	w.quotaEra = rl.quotaEra
 	rl.joinLocked(name, w)
 	return w
@@ -41,7 +43,7 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaEra != rl.quotaEra {
 		w.quotaEra = rl.quotaEra
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+		rl.rezoneLocked(stats, zoneOf(name, rl.Quotas), instant)
 	}
 }
 
@@ -80,7 +82,7 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
-			visit(model, stats, turn.instant, rl.clock.at(turn.instant))
+			visit(model, stats, turn.instant, rl.clock.At(turn.instant))
 		}
 		turn.nextLocked()
 	}
@@ -95,7 +97,7 @@ type turn struct {
 }
 
 func (rl *RateLimiter) takeTurnLocked() turn {
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	return turn{rl: rl, instant: instant, since: instant}
 }
 
@@ -105,11 +107,11 @@ func (t *turn) nextLocked() {
 	if t.steps++; t.steps%32 != 0 {
 		return
 	}
-	if t.instant = t.rl.clock.sync(); t.instant-t.since > lockSlice {
+	if t.instant = t.rl.clock.Sync(); t.instant-t.since > lockSlice {
 		t.rl.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
 		t.rl.mu.Lock()
-		t.instant = t.rl.clock.sync()
+		t.instant = t.rl.clock.Sync()
 		t.since = t.instant
 	}
 }
@@ -131,12 +133,12 @@ func (rl *RateLimiter) indexAll() {
 		model, zone string
 		stats       UsageStats
 	}
-	bare := moved[entry](nil, room)
+	bare := ring.Room[entry](room)
 	var at int64
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare = append(bare, entry{model, rl.zoneRLocked(model), *stats})
+			bare = append(bare, entry{model, zoneOf(model, rl.Quotas), *stats})
 		}
 		at, now = instant, t
 	})
@@ -164,7 +166,8 @@ func (rl *RateLimiter) prune() {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.sweepHeldBackLocked(rl.clock.sync())
+	instant := rl.clock.Sync()
+	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 }
 
 // BackgroundPrune forgets, every interval, what is no longer counted, in a

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -29,10 +30,10 @@ type Reservation struct {
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
 type extra struct {
-	model string        // where it is not the name under which the model is counted
-	delay int64         // how much later the charge counts than it was admitted
-	hold  *list.Element // in holds, with Config.HoldTTL
-	paid  *pace         // the buckets that hold the charge, at its price under another quota, apart from its place
+	model   string        // where it is not the name under which the model is counted
+	delay   int64         // how much later the charge counts than it was admitted
+	hold    *list.Element // in holds, with Config.HoldTTL
+	prepaid *pace.Buckets // the buckets that hold the charge, at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
@@ -50,12 +51,14 @@ func (r *Reservation) entry() int64 {
 // isSlotless reports whether the slot of the reservation was given to others.
 func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
 
-// isPaid reports whether buckets hold the charge apart from its place.
-func (r *Reservation) isPaid(in *pace) bool { return r != nil && r.extra != nil && r.extra.paid == in }
+// isPrepaid reports whether buckets hold the charge apart from its place.
+func (r *Reservation) isPrepaid(in *pace.Buckets) bool {
+	return r != nil && r.extra != nil && in != nil && r.extra.prepaid == in
+}
 
-func (r *Reservation) payIn(p *pace) {
+func (r *Reservation) prepayIn(p *pace.Buckets) {
 	if p != nil || r.extra != nil {
-		r.more().paid = p
+		r.more().prepaid = p
 	}
 }
 
@@ -98,11 +101,11 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	var r reading
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.aliases != nil {
+	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
-		r.instant = rl.clock.sync()
+		r.instant = rl.clock.Sync()
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model
@@ -144,7 +147,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
 	made.estimate = c.Clamp()
-	now := rl.clock.at(r.instant)
+	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
 		// A limit denies where there is no place; what nobody limits may go uncounted.
@@ -170,11 +173,11 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 		rl.loadedLocked(w, cost{1, c})
 	}
 	rl.changedLocked(r.instant)
-	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
+	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}
 	made.gate, made.days = w.gate, w.days
-	made.placeLocked(w, r.instant, w.requests.len()-1, w.tokens.len()-1)
+	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	if rl.ledger != nil {
 		rl.ledger.noteReservationLocked(made)
 	}
@@ -185,7 +188,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 // the token-th oldest of the tokens.
 func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
 	r.window, r.instant = w, instant
-	r.requestAt, r.tokenAt = uint32(w.requests.dropped+request), uint32(w.tokens.dropped+token)
+	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
 
 // Commit settles the reservation: what was really used takes the place of the
@@ -235,5 +238,5 @@ func (r *Reservation) ReservedAt() time.Time {
 	if r.extra != nil {
 		admitted -= r.extra.delay
 	}
-	return rl.clock.at(admitted)
+	return rl.clock.At(admitted)
 }

@@ -73,7 +73,7 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.orderLocked(r.gate.name, rl.clock.sync())
+	return rl.orderLocked(r.gate.name, rl.clock.Sync())
 }
 
 // tokensOf returns which of the tokens are those of a reservation; -1 where they
@@ -81,19 +81,26 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 // made from can be, those of a file, say: later ones are of others. Entries of the
 // same instant and the same amount are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
-	q := &w.tokens
-	if i := q.placed(r.tokenAt, r.instant); w == r.window && i >= 0 && q.vals[q.head+i].tokens() == r.estimate {
+	matches := func(e *TokenEntry) bool { return e.tokens() == r.estimate }
+	if w != r.window {
+		return w.tokens.FindFilled(r.instant, matches)
+	}
+	if i := w.tokens.Placed(r.tokenAt, r.instant); i >= 0 && matches(&w.tokens.Values()[i]) {
 		return i
 	}
-	return q.find(w == r.window, r.instant, func(e *TokenEntry) bool { return e.tokens() == r.estimate })
+	return w.tokens.Find(r.instant, matches)
 }
 
 // requestOf is tokensOf for the request.
 func (w *window) requestOf(r *Reservation) int {
-	if i := w.requests.placed(r.requestAt, r.instant); w == r.window && i >= 0 {
+	any := func(*time.Time) bool { return true }
+	if w != r.window {
+		return w.requests.FindFilled(r.instant, any)
+	}
+	if i := w.requests.Placed(r.requestAt, r.instant); i >= 0 {
 		return i
 	}
-	return w.requests.find(w == r.window, r.instant, func(*time.Time) bool { return true })
+	return w.requests.Find(r.instant, any)
 }
 
 // findLocked returns the window of the reservation's model, and where in it the
@@ -129,7 +136,7 @@ func (w *window) inDay(r *Reservation) bool {
 	if w == r.window {
 		return w.days == r.days
 	}
-	wall := r.instant + w.home.clock.wall
+	wall := w.home.clock.UnixNano(r.instant)
 	return w.dayBegin <= wall && wall < w.dayEnd
 }
 
@@ -140,7 +147,7 @@ func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
 	rest := max(tokens-r.estimate.Total(), 0)
 	if tokens == math.MaxInt {
-		rest = max(rest, w.amounts.total.Total()-now.Total())
+		rest = max(rest, w.sums.Total().Total()-now.Total())
 	}
 	return rest
 }
@@ -167,7 +174,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
 	if exceeds {
-		instant = rl.clock.sync()
+		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
 		rl.orderLocked(r.gate.name, instant)
 	}
@@ -181,7 +188,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	}
 	var now time.Time
 	if exceeds {
-		now = rl.clock.at(instant)
+		now = rl.clock.At(instant)
 	}
 	switch {
 	case token >= 0:
@@ -224,8 +231,8 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	if r.settled {
 		return
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
 	arrived := instant - age
 	if arrived <= r.instant {
@@ -245,17 +252,17 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.estimate)
+		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
 	r.placeLocked(w, arrived, request, token)
-	wall := arrived + rl.clock.wall
+	wall := rl.clock.UnixNano(arrived)
 	switch {
 	case sameDay:
 		r.days = w.days
 	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0 && w.dayTokens() == 0):
-		w.chargeDay(rl.clock.at(arrived), 1, r.estimate.Total())
+		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
 	default:

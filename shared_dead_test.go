@@ -1,16 +1,26 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+//go:build (linux || darwin || freebsd || netbsd || openbsd || dragonfly) && !nosqlite
 
 // Processes that die while another one opens the file.
 package ratelimit
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
-// die makes a limiter look as if its process had been killed.
-func die(rl *RateLimiter) { rl.ledger.life.file.Close() }
+// die makes a limiter look as if its process had been killed: its life file stays, unlocked.
+func die(t *testing.T, rl *RateLimiter) {
+	t.Helper()
+	path := rl.ledger.lifePath(rl.ledger.id)
+	if err := errors.Join(os.Rename(path, path+".away"), rl.ledger.life.Release(), os.Rename(path+".away", path)); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 	for _, when := range []string{"before", "meanwhile"} {
@@ -30,18 +40,18 @@ func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 			}
 			opens := openHostile(t, path, slots).ledger
 			if when == "before" {
-				die(victim)
+				die(t, victim)
 			}
 			<-opens.turn
-			if err := opens.lock.lock(lockedFor); err != nil {
+			if err := opens.lock.Lock(lockedFor); err != nil {
 				t.Fatal(err)
 			}
 			err := opens.enter(func() {
 				if when == "meanwhile" { // the file has been read, and nothing has been removed
-					die(victim)
+					die(t, victim)
 				}
 			})
-			opens.lock.unlock()
+			opens.lock.Unlock()
 			opens.turn <- struct{}{}
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +63,7 @@ func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
-			wantLife(t, victim.ledger.lifePath(victim.ledger.id), lifeUnknown)
+			wantLife(t, victim.ledger.lifePath(victim.ledger.id), fsx.Unknown)
 		})
 	}
 }

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -83,7 +85,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 			defer rl.mu.Unlock()
 			s := rl.ledger
 			for what, n := range map[string]int{
-				"state": len(rl.State), "gates": len(rl.gates), "quotas": len(rl.Quotas), "supplied": len(rl.supplied),
+				"state": len(rl.State), "gates": len(rl.gates), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.supplied),
 				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "trail": len(s.trail.live()),
 				"storage of the trail": cap(s.trail.events),
 				"outbox":               len(s.outbox), "dropable": len(s.dropable), "abandoned": len(s.abandoned), "told": len(s.told),

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -5,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // A limiter whose life file was deleted and cannot be made again fails, and does not
@@ -33,9 +37,9 @@ func TestSharedLifeCannotBeHeld(t *testing.T) {
 		t.Error(err)
 	}
 	a.ledger.turn <- struct{}{}
-	wantLife(t, life, lifeAlive)
+	wantLife(t, life, fsx.Alive)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	wantLife(t, life, lifeUnknown)
+	wantLife(t, life, fsx.Unknown)
 }

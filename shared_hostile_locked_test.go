@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -6,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // Waiting for the turn in vain, to use the file again, must not keep calls waiting.
@@ -13,12 +17,12 @@ func TestSharedRecoveryHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
-	other, err := openTurnLock(path + ".lock")
+	other, err := fsx.OpenFairLock(path + ".lock")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.close()
-	if err := other.lock(time.Minute); err != nil {
+	defer other.Close()
+	if err := other.Lock(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	a.RecordUsage("m", 1, 1)
@@ -32,7 +36,7 @@ func TestSharedRecoveryHoldsNobodyUp(t *testing.T) {
 			t.Fatalf("a call took %v", took)
 		}
 	}
-	other.unlock()
+	other.Unlock()
 	for a.Persist() != nil {
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -6,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 // However short the lease is, it is not renewed all the time.
@@ -39,7 +43,7 @@ func TestSharedLifeFilesOfTheDeadGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
 	left := a.ledger.lifePath(42)
-	temp := filepath.Join(filepath.Dir(left), tempPrefix(left)+"123")
+	temp := filepath.Join(filepath.Dir(left), fsx.TempPrefix(left)+"123")
 	for _, name := range []string{left, temp, path + ".life", path + ".other"} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -51,8 +55,8 @@ func TestSharedLifeFilesOfTheDeadGo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	wantLife(t, a.ledger.lifePath(a.ledger.id), lifeAlive)
-	wantLife(t, b.ledger.lifePath(b.ledger.id), lifeAlive)
+	wantLife(t, a.ledger.lifePath(a.ledger.id), fsx.Alive)
+	wantLife(t, b.ledger.lifePath(b.ledger.id), fsx.Alive)
 }
 
 // What a process with a longer minute charged is kept as long as that is, also by those

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -5,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 )
 
 func openHostile(t *testing.T, path string, change ...func(*Config)) *RateLimiter {
@@ -19,6 +23,13 @@ func openHostile(t *testing.T, path string, change ...func(*Config)) *RateLimite
 	}
 	t.Cleanup(func() { rl.Close() })
 	return rl
+}
+
+func wantLife(t *testing.T, path string, want fsx.Liveness) {
+	t.Helper()
+	if got := fsx.LivenessOf(path); got != want {
+		t.Errorf("the owner of %s is %v, want %v", filepath.Base(path), got, want)
+	}
 }
 
 func withQuota(model string, q ModelQuota) func(*Config) {

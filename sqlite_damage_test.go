@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit_test
 
 import (
@@ -71,6 +73,7 @@ func sqliteQuotasWith(columns string) string {
 }
 
 func TestSQLiteRefusesDamagedFiles(t *testing.T) {
+	t.Parallel()
 	change := func(edit func(data []byte) []byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			data, err := os.ReadFile(path)
@@ -235,6 +238,7 @@ func TestSQLiteTakesOverWhatWasLeftHalfMade(t *testing.T) {
 }
 
 func TestSQLiteLoadRefusesBadValues(t *testing.T) {
+	t.Parallel()
 	const (
 		quota = `INSERT INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES `
 		req   = `INSERT INTO requests (model, ts) VALUES `

@@ -192,7 +192,7 @@ func (rl *RateLimiter) relistLocked(name string) {
 	if stats == nil {
 		return
 	}
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	w := rl.windowLocked(name, stats, instant)
 	switch listed := rl.isListedRLocked(name); {
 	case u.state == nil:
@@ -252,11 +252,11 @@ func (rl *RateLimiter) idleAtLocked(w *window) (at, dayEnd int64) {
 	if w.owes != 0 {
 		at = w.owes
 	}
-	if n := w.requests.len(); n > 0 {
-		at = max(at, w.requests.when(n-1)+rl.span()+1)
+	if n := w.requests.Len(); n > 0 {
+		at = max(at, w.requests.When(n-1)+rl.span()+1)
 	}
-	if n := w.tokens.len(); n > 0 {
-		at = max(at, w.tokens.when(n-1)+rl.span()+1)
+	if n := w.tokens.Len(); n > 0 {
+		at = max(at, w.tokens.When(n-1)+rl.span()+1)
 	}
 	if every.MaxRPD != 0 && w.dayCount() > 0 || every.MaxTPD != 0 && w.dayTokens() > 0 {
 		dayEnd = w.dayEnd
@@ -275,7 +275,7 @@ func (rl *RateLimiter) isAttendedLocked(w *window) bool {
 func (rl *RateLimiter) orderOfLocked(w *window, instant int64) (to *modelHeap, key int64) {
 	u := &rl.unlisted
 	switch at, dayEnd := rl.idleAtLocked(w); {
-	case dayEnd > instant+rl.clock.wall && dayEnd-rl.clock.wall >= at:
+	case dayEnd > rl.clock.UnixNano(instant) && rl.clock.Instant(dayEnd) >= at:
 		return &u.daily, dayEnd
 	case at > instant:
 		return &u.busy, at

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 func unlistedLimiter(t testing.TB, most int, quotas map[string]ModelQuota) *RateLimiter {
@@ -30,7 +32,7 @@ func (rl *RateLimiter) checkUnlistedLocked() error {
 		return nil
 	}
 	n := 0
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for name, stats := range rl.State {
 		w := stats.window
 		if rl.isListedRLocked(name) {
@@ -46,9 +48,9 @@ func (rl *RateLimiter) checkUnlistedLocked() error {
 		}
 		at, dayEnd := rl.idleAtLocked(rl.windowLocked(name, stats, instant))
 		if dayEnd != 0 {
-			at = max(at, dayEnd-rl.clock.wall)
+			at = max(at, rl.clock.Instant(dayEnd))
 		}
-		if bound := m.key; m.heap == &u.busy && bound > max(at, instant) || m.heap == &u.daily && bound-rl.clock.wall > max(at, instant) {
+		if bound := m.key; m.heap == &u.busy && bound > max(at, instant) || m.heap == &u.daily && rl.clock.Instant(bound) > max(at, instant) {
 			return fmt.Errorf("%s is idle at %d, and looked at at %d (now %d)", name, at, bound, instant)
 		}
 	}
@@ -88,7 +90,7 @@ func (rl *RateLimiter) checkWaitersLocked() error {
 }
 
 func TestPlacesAgreeWithALookAtAllModels(t *testing.T) {
-	for seed := range uint64(600 / RaceFactor) {
+	for seed := range uint64(600 / racetest.Factor) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playPlaces(t, rand.New(rand.NewPCG(seed, 33))) })
 		})

@@ -275,7 +275,7 @@ func (rl *RateLimiter) hasEndedLocked(w *waiter) error {
 		return context.Canceled
 	default:
 	}
-	if !w.deadline.IsZero() && !rl.clock.at(rl.clock.sync()).Before(w.deadline) {
+	if !w.deadline.IsZero() && !rl.clock.At(rl.clock.Sync()).Before(w.deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -328,7 +328,7 @@ func (rl *RateLimiter) serveAllLocked() {
 // others now, and days may end at other times. Nobody is served by it.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
-	if rl.matchVersions {
+	if rl.naming.matchVersions {
 		rl.renameLocked()
 	}
 }
@@ -362,13 +362,13 @@ func (rl *RateLimiter) renameLocked() {
 			}
 		}
 	}
-	for name, h := range rl.held {
+	for name, h := range rl.external {
 		if now := rl.nameRLocked(name); now != name {
-			delete(rl.held, name)
-			if there := rl.held[now]; there != nil {
-				h.join(there)
+			delete(rl.external, name)
+			if there := rl.external[now]; there != nil {
+				h.Join(there)
 			}
-			rl.held[now] = h
+			rl.external[now] = h
 		}
 	}
 	waiters := rl.waitersLocked()

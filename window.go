@@ -5,6 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -24,15 +28,15 @@ type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
 	gate     *gate          // the model's, if it has one
-	unlisted *unlistedModel // the model among the others without a quota of their own; nil where it is not indexed
+	unlisted *unlistedModel // the model among those without a quota of their own; nil where it is not indexed
 	gone     bool           // State has another one for the model, or none
 	era      int            // which State the last charge of a reservation found it in
-	requests timedQueue[time.Time]
-	tokens   timedQueue[TokenEntry]
-	amounts  sums  // the tokens of each entry, parallel to tokens
-	leaveAt  int64 // until this instant, included, no entry leaves
-	usedAt   int64 // the instant of the last charge
-	ahead    bool  // an entry was from the future when the window was made
+	requests ring.Queue[time.Time]
+	tokens   ring.Queue[TokenEntry]
+	sums     ring.Sums // the tokens of each entry, parallel to tokens
+	leaveAt  int64     // until this instant, included, no entry leaves
+	usedAt   int64     // the instant of the last charge
+	ahead    bool      // an entry was from the future when the window was made
 
 	zone             string         // whose midnight ends the day
 	quotaEra         int            // when that was looked up
@@ -44,7 +48,7 @@ type window struct {
 	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
-	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
+	pace *pace.Buckets // nil where the quota spreads nothing, or nobody has asked since it does
 
 	owes int64 // before this instant the database may show what is not so any more
 }
@@ -64,17 +68,17 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 		}
 		return instant - int64(age)
 	}
-	w.requests.fill(withRoom(stats.Requests), func(t *time.Time) int64 { return instantOf(t) })
-	w.tokens.fill(withRoom(stats.Tokens), func(e *TokenEntry) int64 {
+	w.requests.Fill(stats.Requests, func(t *time.Time) int64 { return instantOf(t) })
+	w.tokens.Fill(stats.Tokens, func(e *TokenEntry) int64 {
 		e.Count = max(e.Count, 0)
 		e.Input = min(max(e.Input, 0), e.Count)
 		return instantOf(&e.Time)
 	})
-	amounts := make([]tokens.Count, len(w.tokens.vals), cap(w.tokens.vals))
-	for i, e := range w.tokens.vals {
-		amounts[i] = e.tokens()
+	counts := make([]tokens.Count, w.tokens.Len())
+	for i, e := range w.tokens.Values() {
+		counts[i] = e.tokens()
 	}
-	w.amounts.fill(amounts)
+	w.sums.Fill(counts)
 	w.setZone(zone)
 	w.settleDay(now)
 	w.mirror(rl.span())
@@ -90,13 +94,12 @@ func (e *TokenEntry) tokens() tokens.Count {
 // entry that a program took over from another limiter has a window of that one.
 func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
-		sameSlice(stats.Requests, w.requests.vals[w.requests.head:]) &&
-		sameSlice(stats.Tokens, w.tokens.vals[w.tokens.head:])
+		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
 // pin keeps the entries that stats shows where and as they are as long as
 // reading says that somebody reads them without the lock.
-func (w *window) pin(reading *atomic.Bool) { w.requests.pinned, w.tokens.pinned = reading, reading }
+func (w *window) pin(reading *atomic.Bool) { w.requests.Pin(reading); w.tokens.Pin(reading) }
 
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
@@ -104,39 +107,35 @@ func sameSlice[T any](a, b []T) bool {
 
 // mirror shows the entries in stats and works out when the next one leaves.
 func (w *window) mirror(span int64) {
-	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
+	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = never
-	if w.requests.len() > 0 {
-		w.leaveAt = w.requests.when(0) + span
+	if w.requests.Len() > 0 {
+		w.leaveAt = w.requests.When(0) + span
 	}
-	if w.tokens.len() > 0 {
-		w.leaveAt = min(w.leaveAt, w.tokens.when(0)+span)
+	if w.tokens.Len() > 0 {
+		w.leaveAt = min(w.leaveAt, w.tokens.When(0)+span)
 	}
 }
 
 // prune drops what was charged more than span before instant.
 func (w *window) prune(instant, span int64) {
-	requests, tokens := w.requests.before(instant-span), w.tokens.before(instant-span)
-	w.requests.drop(requests)
-	w.tokens.drop(tokens)
-	w.amounts.drop(tokens)
-	if w.pace != nil {
-		w.pace.drop(requests, tokens)
-	}
+	requests, tokens := w.requests.Before(instant-span), w.tokens.Before(instant-span)
+	w.requests.Drop(requests)
+	w.tokens.Drop(tokens)
+	w.sums.Drop(tokens)
+	w.pace.Drop(requests, tokens)
 	w.mirror(span)
 }
 
 // charge adds one request and its tokens.
 func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64) {
 	c = c.Clamp()
-	w.requests.push(instant, now)
-	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
-	w.amounts.push(c)
-	if w.pace != nil {
-		w.pace.pushRequest(instant)
-		w.pace.pushTokens(instant, c)
-	}
-	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
+	w.requests.Push(instant, now)
+	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.sums.Push(c)
+	w.pace.PushRequest(instant)
+	w.pace.PushTokens(instant, c)
+	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
 	w.chargeDay(now, 1, c.Total())
@@ -145,11 +144,9 @@ func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64
 // chargeTokens adds tokens without a request.
 func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 	c = c.Clamp()
-	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
-	w.amounts.push(c)
-	if w.pace != nil {
-		w.pace.pushTokens(instant, c)
-	}
+	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.sums.Push(c)
+	w.pace.PushTokens(instant, c)
 	w.usedAt = instant
 	w.mirror(w.home.span())
 }
@@ -157,13 +154,13 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 // setTokens changes the i-th oldest tokens, which are those of a reservation.
 func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 	c = c.Clamp()
-	w.amounts.set(i, c)
-	if w.pace != nil && !r.isPaid(w.pace) {
-		w.pace.setTokens(i, w.tokens.when(i), c)
+	w.sums.Set(i, c)
+	if !r.isPrepaid(w.pace) {
+		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
-	e := w.tokens.vals[w.tokens.head+i]
-	w.tokens.set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
-	w.stats.Tokens = w.tokens.live()
+	e := w.tokens.Values()[i]
+	w.tokens.Set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
+	w.stats.Tokens = w.tokens.Values()
 }
 
 // moveCharge is removeCharge for what insertCharge then puts elsewhere. It notes which
@@ -171,9 +168,9 @@ func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 func (w *window) moveCharge(r *Reservation, request, token int) {
 	switch p := w.pace; {
 	case p == nil || request < 0 && token < 0:
-		r.payIn(nil)
-	case p.sealed(request, token):
-		r.payIn(p)
+		r.prepayIn(nil)
+	case p.Priced(request, token):
+		r.prepayIn(p)
 	}
 	w.removeCharge(request, token)
 }
@@ -181,17 +178,13 @@ func (w *window) moveCharge(r *Reservation, request, token int) {
 // removeCharge takes a request and tokens out, each unless it is negative.
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
-		w.requests.remove(request)
-		if w.pace != nil {
-			w.pace.removeRequest(request)
-		}
+		w.requests.Remove(request)
+		w.pace.RemoveRequest(request)
 	}
 	if token >= 0 {
-		w.tokens.remove(token)
-		w.amounts.remove(token)
-		if w.pace != nil {
-			w.pace.removeTokens(token)
-		}
+		w.tokens.Remove(token)
+		w.sums.Remove(token)
+		w.pace.RemoveTokens(token)
 	}
 	w.mirror(w.home.span())
 }
@@ -201,17 +194,21 @@ func (w *window) removeCharge(request, token int) {
 // are of, if there is one.
 func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, c tokens.Count) (request, token int) {
 	request = -1
-	paid := w.pace != nil && r.isPaid(w.pace)
+	prepaid := r.isPrepaid(w.pace)
 	if requests > 0 {
-		request = w.requests.insert(instant, when)
-		if w.pace != nil {
-			w.pace.insertRequest(request, instant, paid)
+		request = w.requests.Insert(instant, when)
+		if prepaid {
+			w.pace.InsertPrepaidRequest(request, instant)
+		} else {
+			w.pace.InsertRequest(request, instant)
 		}
 	}
-	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
-	w.amounts.insert(token, c)
-	if w.pace != nil {
-		w.pace.insertTokens(token, instant, c, paid)
+	token = w.tokens.Insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
+	w.sums.Insert(token, c)
+	if prepaid {
+		w.pace.InsertPrepaidTokens(token, instant)
+	} else {
+		w.pace.InsertTokens(token, instant, c)
 	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
@@ -221,8 +218,8 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 // owe notes that a change has to get into the database, if there is one, before
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
-	if w.tokens.isKnown() || w.requests.isKnown() {
-		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
+	if w.tokens.Log().Known() || w.requests.Log().Known() {
+		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.dayEnd))
 	}
 }
 
@@ -269,20 +266,20 @@ func (w *window) rollDay(now time.Time) {
 func (w *window) setZone(zone string) {
 	var err error
 	w.zone = zone
-	w.location, err = loadZone(zone)
+	w.location, err = clock.LoadZone(zone)
 	w.badZone = err != nil
 }
 
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
-	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
+	w.dayStart, w.dayBegin = w.stats.DayStart, clock.UnixNano(w.stats.DayStart)
 	w.showDay()
 	switch {
 	case w.dayBegin > now.UnixNano():
 		w.startDay(now)
 	case w.location != nil:
-		_, end := dayOf(w.dayStart, w.location)
-		w.dayEnd = unixNano(end)
+		_, end := clock.Day(w.dayStart, w.location)
+		w.dayEnd = clock.UnixNano(end)
 	default:
 		w.dayEnd = w.dayBegin + day
 	}
@@ -293,7 +290,7 @@ func (w *window) settleDay(now time.Time) {
 func (w *window) startDay(now time.Time) {
 	begin, end := now.Round(0), now.Add(time.Duration(day))
 	if w.location != nil {
-		begin, end = dayOf(begin, w.location)
+		begin, end = clock.Day(begin, w.location)
 	}
 	w.stats.DayStart, w.dayStart = begin, begin
 	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()
@@ -317,5 +314,19 @@ func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
 
 // empty reports whether nothing is counted any more.
 func (w *window) empty() bool {
-	return w.requests.len() == 0 && w.tokens.len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
+	return w.requests.Len() == 0 && w.tokens.Len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
+}
+
+// usedOf returns what is used of a dimension, by a window in order.
+func (w *window) usedOf(of state.Dimension) int {
+	switch of {
+	case state.RPM:
+		return w.requests.Len()
+	case state.RPD:
+		return w.dayCount()
+	case state.TPD:
+		return w.dayTokens()
+	default:
+		return w.sums.Total().Of(state.Limits[of].Tokens)
+	}
 }
