@@ -16,12 +16,12 @@ import (
 // It returns, in the order of its checks: the error of ctx when that has ended,
 // also while it waits; an error that wraps ErrInvalidTokens for a negative
 // number; a *LimitError that unwraps to ErrNeverFits for a request that can never
-// pass, also when SetQuota makes it so while it waits, to
-// context.DeadlineExceeded when it could not even alone pass before the deadline
-// of ctx, or to ErrQueueFull when Config.MaxQueue wait already, all at once;
-// ErrClosed when the limiter is closed and it would have to wait. With an error
-// nothing is charged. What waits before it is not taken into account for the
-// deadline.
+// pass, to context.DeadlineExceeded when it could not even alone pass before the
+// deadline of ctx, or to ErrQueueFull when Config.MaxQueue wait already, all at once,
+// and the first two also when a change, such as SetQuota or Cooldown, makes it so while
+// it waits; ErrClosed when the limiter is closed and it would have to wait, or waits.
+// With an error nothing is charged. What waits before it is not taken into account for
+// the deadline.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {

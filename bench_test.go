@@ -1,8 +1,10 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -245,5 +247,93 @@ func watchHoldUp(rl *ratelimit.RateLimiter) (stop func() time.Duration) {
 	return func() time.Duration {
 		close(quit)
 		return <-done
+	}
+}
+
+// benchModels are the numbers of models that hold state at which a call must cost the same.
+var benchModels = []int{10, 1_000, 10_000, 50_000}
+
+// BenchmarkManyModels measures calls on few models beside many that hold state.
+func BenchmarkManyModels(b *testing.B) {
+	const few = 10
+	for _, n := range benchModels {
+		names := make([]string, n+few)
+		for i := range names {
+			names[i] = fmt.Sprint("model", i)
+		}
+		call := func(rl *ratelimit.RateLimiter, i int) {
+			r, _ := rl.Reserve(names[i%few], 1, 1)
+			r.Commit(2, 1)
+		}
+		// under makes a limiter with n models under the quota "*", all of which are busy.
+		under := func(b *testing.B) *ratelimit.RateLimiter {
+			every := map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1 << 30}}
+			rl := newLimiterWith(b, ratelimit.Config{Quotas: every, MaxModels: n})
+			for _, name := range names[:n] {
+				rl.RecordUsage(name, 1, 1)
+			}
+			rl.CanSend(names[n], 1) // finds that there is no place
+			return rl
+		}
+		b.Run(fmt.Sprintf("ReserveWhileSomebodyWaits/%d", n), func(b *testing.B) {
+			quotas := map[string]ratelimit.ModelQuota{"busy": {MaxRPM: 1}}
+			for _, name := range names {
+				quotas[name] = ratelimit.ModelQuota{MaxRPM: 1 << 30}
+			}
+			rl := newLimiterWith(b, ratelimit.Config{Quotas: quotas})
+			for _, name := range names[:n] {
+				rl.Reserve(name, 1, 1)
+			}
+			rl.RecordUsage("busy", 1, 1)
+			benchWaiter(b, rl, "busy")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+			}
+		})
+		b.Run(fmt.Sprintf("CommitAndNewName/%d", n), func(b *testing.B) {
+			rl := under(b)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+				if rl.CanSend(names[n], 1) {
+					b.Fatal("there is a place")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("NewNameForAnother/%d", n), func(b *testing.B) {
+			rl := under(b)
+			rl.Reset(names[0])
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				r, _ := rl.Reserve(names[n+i%few], 1, 1)
+				r.Cancel()
+			}
+		})
+		b.Run(fmt.Sprintf("CommitWhileSomebodyWaitsForAPlace/%d", n), func(b *testing.B) {
+			rl := under(b)
+			benchWaiter(b, rl, names[n])
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+			}
+		})
+	}
+}
+
+// benchWaiter has somebody wait for a model until the benchmark ends.
+func benchWaiter(b *testing.B, rl *ratelimit.RateLimiter, model string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rl.Acquire(ctx, model, 1, 1)
+	}()
+	b.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	for rl.Stats(model).Waiting == 0 {
+		runtime.Gosched()
 	}
 }

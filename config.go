@@ -103,7 +103,8 @@ type Config struct {
 	// those that only the quota "*" covers, and those without any. When there are
 	// that many, the one used least recently goes of those with nothing that
 	// counts. If there is none, another model is denied under "*"
-	// (DecisionTooManyModels), and is allowed and not counted without any quota.
+	// (DecisionTooManyModels); without any quota, or where "*" limits nothing, it is
+	// allowed and not counted.
 	// Zero, the default, means 10,000; it must not be negative.
 	MaxModels int
 

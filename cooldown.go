@@ -36,6 +36,8 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	if rl.ledger != nil {
 		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: unixNano(until)}, nil)
 	}
+	rl.reviewLaterLocked(rl.gates[name])
+	rl.settleLinesLocked()
 }
 
 func (rl *RateLimiter) setCooldownLocked(name string, until time.Time) {

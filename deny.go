@@ -62,17 +62,32 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	}
 	f.checkPlace(r)
 	f.checkSlots(r, q, c)
+	// Without these, what is used alone says whether a request fits.
 	p := r.paceOf(q)
-	f.check(ofRPD, r, q, c, nil)
-	f.check(ofTPD, r, q, c, nil)
+	looks := r.held != nil || p != nil
+	total := c.Total()
+	if used := r.dayCount(); looks || !fits(used, c.requests, q.MaxRPD) {
+		f.check(ofRPD, used, c.requests, q.MaxRPD, r, nil)
+	}
+	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
+		f.check(ofTPD, used, total, q.MaxTPD, r, nil)
+	}
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
 	}
-	f.check(ofRPM, r, q, c, p)
-	f.check(ofITPM, r, q, c, p)
-	f.check(ofOTPM, r, q, c, p)
-	f.check(ofTPM, r, q, c, p)
+	if used := r.requests.len(); looks || !fits(used, c.requests, q.MaxRPM) {
+		f.check(ofRPM, used, c.requests, q.MaxRPM, r, p)
+	}
+	if used := r.amounts.total.Input; looks || !fits(used, c.Input, q.MaxITPM) {
+		f.check(ofITPM, used, c.Input, q.MaxITPM, r, p)
+	}
+	if used := r.amounts.total.Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+		f.check(ofOTPM, used, c.Output, q.MaxOTPM, r, p)
+	}
+	if used := r.amounts.total.Total(); looks || !fits(used, total, q.MaxTPM) {
+		f.check(ofTPM, used, total, q.MaxTPM, r, p)
+	}
 	d.Code, d.Reason = f.code, f.reason
 	switch {
 	case f.tooMuch != "":
@@ -130,9 +145,9 @@ func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	}
 }
 
-// check looks at the limit of one dimension, and at its bucket where p has one.
-func (f *refusal) check(of dimension, r *reading, q *ModelQuota, c *cost, p *pace) {
-	used, more, limit := r.usedOf(of), c.of(of), *q.limitOf(of)
+// check looks at the limit of one dimension, of which some is used and more is asked for, and at
+// its bucket, if it has one.
+func (f *refusal) check(of dimension, used, more, limit int, r *reading, p *pace) {
 	n := &denials[of]
 	switch {
 	case r.fits(of, used, more, limit):
@@ -156,7 +171,10 @@ func (f *refusal) check(of dimension, r *reading, q *ModelQuota, c *cost, p *pac
 	}
 }
 
-const tooManyModels = "too many models without a quota of their own are in use"
+const (
+	tooManyModels    = "too many models without a quota of their own are in use"
+	tooManyNewModels = "more models without a quota of their own than there may be"
+)
 
 var invalidQuotaReasons = map[string]string{
 	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",

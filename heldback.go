@@ -84,19 +84,19 @@ type withheld struct {
 const sentSlack = int64(250 * time.Millisecond)
 
 // take puts an observation in the place of the one in force, or has it raise that. It
-// reports whether a request may pass sooner now.
-func (h *withheld) take(is withheld) (eased bool) {
+// reports whether a request may pass sooner now, and whether one may pass later.
+func (h *withheld) take(is withheld) (eased, tightened bool) {
 	was := *h
 	if was.amount > 0 && is.sentAt+sentSlack < was.sentAt {
 		if is.amount <= was.amount {
-			return false
+			return false, false
 		}
 		is.until, is.sentAt = max(is.until, was.until), was.sentAt
 	}
 	if *h = is; is.amount == 0 {
 		*h = withheld{}
 	}
-	return is.amount < was.amount || is.until < was.until
+	return is.amount < was.amount || is.until < was.until, is.amount > was.amount || is.amount > 0 && is.until > was.until
 }
 
 // expire drops what is not held back any more, and reports whether anything is.

@@ -79,6 +79,7 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	}
 	rl.supplyLocked(nil) // makes the maps
 	rl.Quotas[name] = q
+	rl.relistLocked(name)
 	if byHand && !copied {
 		delete(rl.supplied, name)
 	} else {
@@ -111,7 +112,7 @@ func (rl *RateLimiter) unlearnLocked(name string) {
 		if rl.Quotas[model] == l.is {
 			delete(rl.Quotas, model)
 			delete(rl.supplied, model)
-			rl.guests = guests{} // which it is among again
+			rl.relistLocked(model)
 		}
 	}
 }

@@ -144,18 +144,26 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, maySe
 			q, known = next, true
 		}
 	}
-	if !known || q.unlimited() || !rl.holdBackLocked(name, &q, limits) || rl.waiting == 0 {
+	if !known || q.unlimited() {
 		return true
 	}
-	if g := rl.gates[name]; g != nil {
+	eased, tightened := rl.holdBackLocked(name, &q, limits)
+	g := rl.gates[name]
+	if g.waiting() == 0 {
+		return true
+	}
+	if tightened {
+		rl.reviewLaterLocked(g)
+	}
+	if eased || tightened {
 		rl.serveLocked(g)
 	}
 	return true
 }
 
 // holdBackLocked notes what is used beyond what was charged here, and reports whether
-// that makes room.
-func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
+// that makes room, and whether it takes some.
+func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased, tightened bool) {
 	instant := rl.clock.sync()
 	h := rl.heldLocked(name, instant, instant+rl.clock.wall)
 	var w *window
@@ -177,7 +185,7 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 				continue
 			}
 			if !rl.placeToHoldLocked(name, instant) {
-				return false
+				return false, false
 			}
 			h = new(heldBack)
 			if rl.held == nil {
@@ -186,10 +194,11 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 			rl.held[strings.Clone(name)] = h // see stateLocked
 		}
 		is := withheld{amount, rl.heldUntil(of, w, q, said.Reset, instant), rl.sentAt(limits, instant)}
-		eased = h[of].take(is) || eased
+		sooner, later := h[of].take(is)
+		eased, tightened = eased || sooner, tightened || later
 	}
 	rl.heldLocked(name, instant, instant+rl.clock.wall) // drops it where nothing is left of it
-	return eased
+	return eased, tightened
 }
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.

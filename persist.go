@@ -130,7 +130,7 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	rl.State = loaded.state
 	rl.held = nil
 	rl.era++
-	rl.guests = guests{}
+	rl.unlisted = unlistedModels{}
 	for name, g := range rl.gates {
 		if stats := rl.State[name]; stats != nil {
 			rl.joinLocked(name, stats.window)

@@ -15,9 +15,8 @@ const lockSlice = int64(250 * time.Microsecond)
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
-		w.quotaEra = rl.quotaEra
-		rl.joinLocked(name, w)
+		w = rl.makeWindowLocked(name, stats, instant)
+		rl.unlisted.state = nil // a program has changed what was indexed
 	}
 	rl.followQuotaLocked(name, stats, instant)
 	if instant > w.leaveAt {
@@ -26,6 +25,14 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
 		w.rollDay(rl.clock.at(instant))
 	}
+	return w
+}
+
+// makeWindowLocked makes the window of a model anew.
+func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
+	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+	w.quotaEra = rl.quotaEra
+	rl.joinLocked(name, w)
 	return w
 }
 
@@ -43,7 +50,7 @@ func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant
 func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
 		w := rl.windowLocked(name, stats, instant)
-		if !w.empty() || instant < w.owes {
+		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.isAttendedLocked(w) {
 			return false
 		}
 	}
@@ -53,7 +60,7 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
-	rl.guests.fullUntil = 0
+	rl.removeUnlistedLocked(name)
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}
@@ -143,6 +150,7 @@ func (rl *RateLimiter) indexAll() {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
 			rl.joinLocked(before.model, w)
+			rl.unlisted.state = nil
 		}
 		rl.mu.Unlock()
 	}

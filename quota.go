@@ -138,6 +138,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 			rl.Quotas = make(map[string]ModelQuota)
 		}
 		rl.Quotas[model] = quota
+		rl.relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
 		delete(rl.supplied, model)
@@ -184,6 +185,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	instant := rl.clock.sync()
 	for model, quota := range quotas {
 		rl.Quotas[model], rl.supplied[model] = quota, quota
+		rl.relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}

@@ -109,14 +109,17 @@ type RateLimiter struct {
 	held      map[string]*heldBack // what providers say that others use
 
 	gates    map[string]*gate // who is at each model
+	lines    map[*gate]bool   // those with waiters
 	waiting  int              // places in all lines
+	forPlace placeQueue       // those who wait for a place for another model
+	reviews  []*gate          // lines in which somebody may be too late
 	arrivals int              // how many ever had to wait
 
 	aliases       map[string]string
 	matchVersions bool
 	maxQueue      int // waiters per model; 0 is no cap
 	maxModels     int // models without a quota of their own that hold state
-	guests        guests
+	unlisted      unlistedModels
 
 	fresh     []Reservation // that were not handed out yet
 	holdTTL   time.Duration
@@ -208,9 +211,18 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
+		if w.unlisted != nil {
+			rl.chargedUnlistedLocked(w, instant)
+		}
+		if rl.waiting > 0 {
+			rl.loadedLocked(w, cost{1, used})
+		}
 		rl.changedLocked(instant)
 		if rl.ledger != nil {
 			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, Count: used.Clamp()}, w)
+		}
+		if rl.waiting > 0 {
+			rl.settleLinesLocked()
 		}
 	}
 }
@@ -224,7 +236,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 	if !rl.makePlaceLocked(name, instant) {
 		return nil
 	}
-	return rl.newStateLocked(name, now)
+	return rl.newStateLocked(name, instant, now)
 }
 
 // mustStateLocked is stateLocked for what has to be counted, be there a place for it or not.
@@ -233,16 +245,17 @@ func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time
 		return stats
 	}
 	rl.makePlaceLocked(name, instant)
-	return rl.newStateLocked(name, now)
+	return rl.newStateLocked(name, instant, now)
 }
 
-func (rl *RateLimiter) newStateLocked(name string, now time.Time) *UsageStats {
+func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
 	stats := &UsageStats{DayStart: now.Round(0)}
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
 	}
-	// The name may be a part of a longer string, which must not stay for it.
-	rl.State[strings.Clone(name)] = stats
+	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
+	rl.State[name] = stats
+	rl.addUnlistedLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
 
@@ -262,6 +275,7 @@ func (rl *RateLimiter) Reset(model string) {
 		if rl.ledger != nil {
 			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
 		}
+		rl.reviewLaterLocked(rl.gates[name]) // who had a place may need one
 		rl.serveAllLocked()
 	})
 }
@@ -269,7 +283,6 @@ func (rl *RateLimiter) Reset(model string) {
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
 // is empty.
 func (rl *RateLimiter) forgetUsageLocked(name string) {
-	rl.guests.fullUntil = 0
 	if name != "" {
 		delete(rl.cooldowns, name)
 		delete(rl.held, name)
@@ -278,6 +291,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	}
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns, rl.held = nil, nil
+	rl.unlisted = unlistedModels{}
 	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()

@@ -18,8 +18,14 @@ type dayChange struct {
 // applyLocked does in memory what an event of another process says.
 func (s *ledger) applyLocked(e *event, instant int64) {
 	s.effectLocked(e, instant)
-	if e.hasDay {
-		s.setDayLocked(e.model, e.day, instant)
+	if !e.hasDay {
+		return
+	}
+	w := s.windowLocked(e.model, instant)
+	requests, total := w.dayCount(), w.dayTokens()
+	s.setDayLocked(e.model, e.day, instant)
+	if w.dayCount()-requests > e.requests || w.dayTokens()-total > e.Total() {
+		s.rl.reviewLaterLocked(w.gate)
 	}
 }
 
@@ -86,6 +92,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			s.rl.thawLocked(now) // those whose models nobody asks for here
 		}
 		s.rl.setCooldownLocked(e.model, until)
+		s.rl.reviewLaterLocked(s.rl.gates[e.model])
 	case eventQuota:
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})
@@ -132,6 +139,7 @@ func (s *ledger) insertLocked(e *event, instant int64, r *Reservation) (w *windo
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.at, s.rl.clock.at(e.at), e.requests, e.Count)
+	s.rl.loadedLocked(w, cost{e.requests, e.Count})
 	return w, request, token
 }
 
@@ -182,6 +190,7 @@ func (s *ledger) settleOtherLocked(e *event) (change dayChange) {
 		case eventAmend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
+				s.rl.loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -229,7 +238,7 @@ func (s *ledger) buryLocked(process int64) {
 			r.more().slotless = true
 			r.gate.inFlight--
 			r.gate.closeLocked()
-			s.rl.guests.fullUntil = 0
+			s.rl.easeLocked(r.gate.name)
 		}
 		if r == nil || r.settled || h.passed {
 			s.closeHeldLocked(process, n)
@@ -271,7 +280,7 @@ func (s *ledger) adoptLocked(img *image) (moved bool) {
 	s.adoptQuotasLocked(img.quotas)
 	rl.State = make(map[string]*UsageStats)
 	rl.era++
-	rl.guests = guests{}
+	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
 	s.peers = make(map[int64]*peer)
 	s.trail = trail{}

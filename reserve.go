@@ -117,7 +117,11 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	if !d.Allowed {
 		return nil
 	}
-	return rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if rl.waiting > 0 {
+		rl.settleLinesLocked()
+	}
+	return made
 }
 
 // newLocked returns a fresh reservation. Where nobody watches whether it becomes
@@ -159,6 +163,12 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
+	if w.unlisted != nil {
+		rl.chargedUnlistedLocked(w, r.instant)
+	}
+	if rl.waiting > 0 {
+		rl.loadedLocked(w, cost{1, c})
+	}
 	rl.changedLocked(r.instant)
 	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
 		made.more().model = model

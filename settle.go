@@ -37,11 +37,7 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bo
 		rl.ledger.noteSettledLocked(r, used, refund)
 	}
 	rl.releaseLocked(r)
-	switch {
-	case rl.waiting == 0:
-	case rl.crowdedLocked():
-		rl.serveAllLocked()
-	default:
+	if rl.waiting > 0 {
 		rl.serveLocked(r.gate)
 	}
 }
@@ -58,7 +54,9 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 		g.inFlight--
 	}
 	g.closeLocked()
-	rl.guests.fullUntil = 0
+	if rl.unlisted.state != nil {
+		rl.easeLocked(g.name)
+	}
 }
 
 // windowOfLocked returns the window of the reservation's model as it is now; nil
@@ -204,6 +202,9 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
+	if exceeds && rl.waiting > 0 {
+		rl.loadedLocked(w, cost{0, excess})
+	}
 }
 
 // Arrived says when the provider counted the call at the latest: when the
@@ -253,7 +254,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
+	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.at(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
@@ -262,5 +263,9 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	if rl.ledger != nil {
 		rl.ledger.noteMovedLocked(r, w)
+	}
+	if rl.waiting > 0 {
+		rl.loadedLocked(w, cost{1, r.estimate})
+		rl.settleLinesLocked()
 	}
 }

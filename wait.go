@@ -23,6 +23,11 @@ type waiter struct {
 	ticket  int64 // the event that says that it waits; 0 if there is none
 	passed  int64 // where that is in the file, when it is kept only because it is in force
 
+	// While it waits for places for its models:
+	needs   int   // how many,
+	placeAt int64 // the instant at which there were to be as many, when that was last looked at,
+	rank    int   // and where in forPlace it is, counted from 1; 0 if it is not
+
 	places       []place
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
@@ -60,6 +65,7 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 // enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
 // step: so of two who stand in the same lines one is before the other in all.
 func (rl *RateLimiter) enterLocked(w *waiter) {
+	defer rl.settleLinesLocked()
 	b := rl.weighLocked(w.requests)
 	queued := b.queuedLocked()
 	if rl.concludeLocked(w, b) {
@@ -79,8 +85,9 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 	if rl.ledger != nil {
 		rl.ledger.noteWaitLocked(w, b)
 	}
+	rl.boundLocked(w, b)
 	if !queued {
-		w.sleepLocked(b.wait)
+		rl.restLocked(w, b)
 	}
 }
 
@@ -89,6 +96,10 @@ func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		g := rl.gateLocked(b.costs[i].name)
 		w.places = append(w.places, place{g, g.line.PushBack(w)})
+		if rl.lines == nil {
+			rl.lines = make(map[*gate]bool)
+		}
+		rl.lines[g] = true
 		rl.waiting++
 	}
 }
@@ -105,11 +116,20 @@ func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
 			w.reservations = rl.chargeAllLocked(w.requests, b)
 		}
 		rl.endWaitLocked(w, nil)
+	default:
+		return rl.refuseLocked(w, b)
+	}
+	return true
+}
+
+// refuseLocked refuses a waiter that waits in vain, and reports whether it did.
+func (rl *RateLimiter) refuseLocked(w *waiter, b *batch) bool {
+	switch {
 	case b.Never && b.Code != DecisionClosed:
 		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
 	case rl.closed:
 		rl.endWaitLocked(w, w.closed())
-	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait:
+	case rl.isLateLocked(w, b):
 		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
 	default:
 		return false
@@ -136,10 +156,7 @@ func (rl *RateLimiter) endLinesLocked() {
 
 // waitersLocked returns all waiters, each once, in the order of their arrival.
 func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
-	if rl.waiting == 0 {
-		return nil
-	}
-	for _, g := range rl.gates {
+	for g := range rl.lines {
 		for e := g.line.Front(); e != nil; e = e.Next() {
 			if w := e.Value.(*waiter); w.places[0].element == e {
 				waiters = append(waiters, w)
@@ -164,16 +181,22 @@ func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 
 // standDownLocked takes a waiter out of its lines.
 func (rl *RateLimiter) standDownLocked(w *waiter) {
+	rl.forPlace.forget(w)
 	for _, p := range w.places {
-		p.gate.line.Remove(p.element)
+		g := p.gate
+		g.line.Remove(p.element)
 		rl.waiting--
-		if p.gate.line.Len() == 0 && p.gate.timer != nil {
-			p.gate.timer.Stop()
+		if g.line.Len() == 0 {
+			g.slack = nil
+			delete(rl.lines, g)
+			if g.timer != nil {
+				g.timer.Stop()
+			}
+			rl.easeLocked(g.name)
 		}
-		p.gate.closeLocked()
+		g.closeLocked()
 	}
 	w.places = nil
-	rl.guests.fullUntil = 0
 }
 
 // leave ends the wait of one whose context has ended. If it was served in the
@@ -193,21 +216,17 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 	for _, p := range places {
 		rl.serveLocked(p.gate)
 	}
-	if rl.crowdedLocked() {
-		rl.serveAllLocked()
-	}
 }
 
-// serveLocked serves those at the head of a line, as far as there is room.
+// serveLocked serves those at the head of a line, as far as there is room, and those for whom
+// this makes a place.
 func (rl *RateLimiter) serveLocked(g *gate) {
-	if rl.serveLineLocked(g) && rl.crowdedLocked() {
-		rl.serveAllLocked() // who has left may have made a place for another model
-	}
+	rl.serveLineLocked(g)
+	rl.settleLinesLocked()
 }
 
-// serveLineLocked serves a line, and those that this moves on. It reports whether
-// anybody has left.
-func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
+// serveLineLocked serves a line, and those that this moves on.
+func (rl *RateLimiter) serveLineLocked(g *gate) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -220,15 +239,14 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			if w.process != 0 || !w.first() {
 				break // its own process serves it; or it is not the first in its other lines
 			}
-			if w.hasEnded() {
+			if ended := rl.hasEndedLocked(w); ended != nil {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.endWaitLocked(w, context.Canceled)
+				rl.endWaitLocked(w, ended)
 			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
-				w.sleepLocked(b.wait)
+				rl.restLocked(w, b)
 				break
 			}
-			moved = true
 			for _, p := range places {
 				if p.gate != g {
 					pending = append(pending, p.gate)
@@ -236,18 +254,31 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			}
 		}
 	}
-	return moved
 }
 
-// hasEnded reports whether the context of w has ended, without a call of the
-// context's methods, which may be the caller's.
-func (w *waiter) hasEnded() bool {
+// restLocked has somebody who is the first in line be looked at again when it is time for that.
+func (rl *RateLimiter) restLocked(w *waiter, b *batch) {
+	if b.lacking > 0 {
+		rl.forPlace.put(w, b)
+		rl.boundLocked(w, b)
+		return
+	}
+	rl.forPlace.remove(w)
+	w.sleepLocked(b.wait)
+}
+
+// hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
+// reached; without a call of the context's methods, which may be the caller's.
+func (rl *RateLimiter) hasEndedLocked(w *waiter) error {
 	select {
 	case <-w.ended:
-		return true
+		return context.Canceled
 	default:
-		return false
 	}
+	if !w.deadline.IsZero() && !rl.clock.at(rl.clock.sync()).Before(w.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // first reports whether nobody stands before w.
@@ -287,19 +318,16 @@ func (g *gate) wake() {
 // serveAllLocked serves all lines, after something that can make room in any of
 // them.
 func (rl *RateLimiter) serveAllLocked() {
-	for moved := rl.waiting > 0; moved; moved = moved && rl.crowdedLocked() {
-		moved = false
-		for _, g := range rl.gates {
-			moved = rl.serveLineLocked(g) || moved
-		}
+	for g := range rl.lines {
+		rl.serveLineLocked(g)
 	}
+	rl.settleLinesLocked()
 }
 
 // followQuotasLocked follows a change of quotas in what is known of models: names may stand for
 // others now, and days may end at other times. Nobody is served by it.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
-	rl.guests.fullUntil = 0
 	if rl.matchVersions {
 		rl.renameLocked()
 	}
@@ -309,20 +337,15 @@ func (rl *RateLimiter) followQuotasLocked() {
 // more is refused wherever in its line it stands.
 func (rl *RateLimiter) requoteLocked() {
 	rl.followQuotasLocked()
-	if rl.waiting == 0 {
-		return
+	for g := range rl.lines {
+		g.slack = nil
 	}
-	for _, g := range rl.gates {
-		var next *list.Element
-		for e := g.line.Front(); e != nil; e = next {
-			next = e.Next()
-			w := e.Value.(*waiter)
-			if w.process != 0 {
-				continue
-			}
-			if b := rl.weighLocked(w.requests); b.Never {
-				rl.concludeLocked(w, b)
-			}
+	for _, w := range rl.waitersLocked() {
+		if w.process != 0 {
+			continue
+		}
+		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
+			rl.boundLocked(w, b)
 		}
 	}
 	rl.serveAllLocked()

@@ -23,9 +23,10 @@ const (
 type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
-	gate     *gate // the model's, if it has one
-	gone     bool  // State has another one for the model, or none
-	era      int   // which State the last charge of a reservation found it in
+	gate     *gate          // the model's, if it has one
+	unlisted *unlistedModel // the model among the others without a quota of their own; nil where it is not indexed
+	gone     bool           // State has another one for the model, or none
+	era      int            // which State the last charge of a reservation found it in
 	requests timedQueue[time.Time]
 	tokens   timedQueue[TokenEntry]
 	amounts  sums  // the tokens of each entry, parallel to tokens
