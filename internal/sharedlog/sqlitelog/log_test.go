@@ -84,6 +84,10 @@ func use(n int64) *sharedlog.Event {
 }
 
 func TestLogTellsOthersEvents(t *testing.T) {
+	synctest.Test(t, tellsOthersEvents) // where time stands still
+}
+
+func tellsOthersEvents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	one, other := openLog(t, path, options(1)), openLog(t, path, options(2))
 	if image := joinLog(t, one); len(image.Events) != 0 || image.Identity == "" || len(image.Processes) != 0 {
@@ -101,11 +105,11 @@ func TestLogTellsOthersEvents(t *testing.T) {
 	if len(image.Events) != 2 || *image.Events[0] != want || !slices.Equal(image.Processes, []int64{1}) {
 		t.Errorf("the other is told %+v", image)
 	}
-	if other.Stale(2) && other.Stale(2) {
-		// The mark is right, but nothing was read yet to trust it.
-		if news, err := other.Read(t.Context(), 2); err != nil || len(news.Events) != 0 {
-			t.Errorf("read %+v, %v", news, err)
-		}
+	if !other.Stale(2) {
+		t.Error("the mark is trusted before anything was read")
+	}
+	if news, err := other.Read(t.Context(), 2); err != nil || len(news.Events) != 0 {
+		t.Errorf("read %+v, %v", news, err)
 	}
 	if other.Stale(2) || !other.Stale(1) {
 		t.Error("the mark is not that of the last event")
@@ -124,6 +128,13 @@ func TestLogTellsOthersEvents(t *testing.T) {
 	}
 	if news, err := other.Read(t.Context(), 3); err != nil || len(news.Events) != 0 {
 		t.Errorf("read %+v, %v", news, err)
+	}
+	if other.Stale(3) {
+		t.Error("the mark is not trusted after a Read")
+	}
+	time.Sleep(checkEvery)
+	if !other.Stale(3) {
+		t.Error("the mark is trusted for ever")
 	}
 	s := begin(t, other, 2)
 	if news := s.News(); len(news.Events) != 1 || news.Image != nil {
