@@ -312,15 +312,15 @@ func TestLogSpan(t *testing.T) {
 
 // The machine's times are of its present start, unless others use those of another.
 func TestLogBoot(t *testing.T) {
-	at := func(boot string) func(*Options) {
-		return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: 100} }
+	at := func(boot string, ahead int64) func(*Options) {
+		return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: ahead} }
 	}
 	path := filepath.Join(t.TempDir(), "s.db")
-	first := openLog(t, path, options(1, at("first")))
+	first := openLog(t, path, options(1, at("first", 100)))
 	e := use(1)
 	e.Mono = 50
 	commit(t, first, begin(t, first, sharedlog.Everything), e)
-	beside := openLog(t, path, options(2, at("container")))
+	beside := openLog(t, path, options(2, at("container", 100)))
 	joinLog(t, beside)
 	if beside.Clock() != (clock.Machine{}) || first.Clock().Boot != "first" {
 		t.Errorf("beside each other they count by %+v and %+v", first.Clock(), beside.Clock())
@@ -328,7 +328,10 @@ func TestLogBoot(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := openLog(t, path, options(3, at("second")))
+	after := openLog(t, path, options(3, at("second", 1<<50)))
+	s := begin(t, after, sharedlog.Everything)
+	wantOwner(t, after, 1, sharedlog.Alive) // by the wall clock its lease still holds
+	s.Rollback()
 	if image := joinLog(t, after); image.Events[0].Mono != 0 || after.Clock().Boot != "second" {
 		t.Errorf("after a start of the machine the event is %+v, the clock %+v", image.Events[0], after.Clock())
 	}
