@@ -1,3 +1,5 @@
+// AutoPersist at its edges: the zone of a day, how often OnError is told, files that vanish.
+
 package ratelimit_test
 
 import (
@@ -12,9 +14,8 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// SetQuota with a DayZone moves what was used in the day that lasts to the one that
-// lasts there, in the file, too. With the quota "*" that concerns models that nobody
-// has asked about since.
+// SetQuota with a DayZone moves the usage of the current day to the current day of that zone, in
+// the file, too. The quota "*" does so for models that had no call since.
 func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
 	for _, backend := range backends {
 		for _, quota := range []string{"m", "*"} {
@@ -138,7 +139,7 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 	}
 }
 
-// SQLite would go on to write into a file that nobody finds any more.
+// SQLite alone would go on writing into a deleted file.
 func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
 	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {

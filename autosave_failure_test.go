@@ -1,3 +1,5 @@
+// AutoPersist when the file cannot be written: retries, OnError, what Close returns.
+
 package ratelimit_test
 
 import (

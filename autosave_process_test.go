@@ -1,3 +1,5 @@
+// AutoPersist and a killed process: how much is lost.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// AutoPersist while everything else happens at once.
+
 package ratelimit_test
 
 import (

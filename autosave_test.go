@@ -1,3 +1,5 @@
+// AutoPersist: when it saves, and what.
+
 package ratelimit_test
 
 import (
@@ -372,8 +374,7 @@ func TestAutoPersistOfABusyLimiter(t *testing.T) {
 	})
 }
 
-// Nothing that was recorded before Close is missing in the file, whatever else
-// goes on.
+// With many calls at once, the file holds all that was recorded before Close.
 func TestAutoPersistInACrowd(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {

@@ -1,3 +1,5 @@
+// Benchmarks of single calls, of saving and of many models.
+
 package ratelimit_test
 
 import (

@@ -1,4 +1,5 @@
-// Close and those who wait: no call begins during a shutdown.
+// Close and waiters: no call begins during a shutdown.
+
 package ratelimit_test
 
 import (

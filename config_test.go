@@ -1,3 +1,5 @@
+// Config: what is refused, where the state file lies, that constructors do not load.
+
 package ratelimit_test
 
 import (
@@ -19,8 +21,8 @@ func TestBadConfig(t *testing.T) {
 		says []string
 	}{
 		{"unknown backend", ratelimit.Config{Backend: "redis"}, nil, []string{"redis", "yaml", "sqlite"}},
-		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"margin", "-1s"}},
-		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"margin"}},
+		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"Margin", "-1s"}},
+		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"Margin"}},
 		{"negative requests per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPM: -5}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPM", "-5"}},
 		{"negative tokens per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxTPM: -6}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxTPM", "-6"}},
 		{"negative requests per day", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPD: -7}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPD", "-7"}},

@@ -1,3 +1,5 @@
+// Examples: the calls of the contract.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Config.LearnQuotas: quotas learned from what providers say.
+
 package ratelimit_test
 
 import (

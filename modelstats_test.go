@@ -1,4 +1,5 @@
 // ModelStats as a value: it compares with ==, and says nothing of a day that is unused.
+
 package ratelimit_test
 
 import (

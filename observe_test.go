@@ -1,3 +1,5 @@
+// Observe: what a provider says of its limits denies and admits.
+
 package ratelimit_test
 
 import (

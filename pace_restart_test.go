@@ -1,3 +1,5 @@
+// Burst across a restart, and shared by limiters of one file.
+
 package ratelimit_test
 
 import (

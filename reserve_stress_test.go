@@ -1,3 +1,5 @@
+// Reservations: what they allocate, and many at once.
+
 package ratelimit_test
 
 import (

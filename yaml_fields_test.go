@@ -1,3 +1,5 @@
+// Every field, through both backends.
+
 package ratelimit
 
 import (
