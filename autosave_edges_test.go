@@ -17,7 +17,7 @@ import (
 // SetQuota with a DayZone moves the usage of the current day to the current day of that zone, in
 // the file, too. The quota "*" does so for models that had no call since.
 func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, quota := range []string{"m", "*"} {
 			t.Run(backend+quota, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01 00:00 UTC
@@ -114,6 +114,7 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 // Of several that close at once, none is told that all is well when what was left is
 // lost.
 func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
+	needSQLite(t)
 	t.Parallel()
 	nils := 0
 	for range 20 {
@@ -140,6 +141,7 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 
 // SQLite alone would go on writing into a deleted file.
 func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0

@@ -58,7 +58,7 @@ func autosaveLess(a, b string) string {
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
 	t.Parallel()
 	seeds := times(5, 1, 100)
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { autosaveRandomly(t, backend, uint64(seed)) })

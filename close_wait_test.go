@@ -15,6 +15,7 @@ import (
 )
 
 func TestCloseRefusesEverybodyWhoWaits(t *testing.T) {
+	needSQLite(t)
 	quotas := map[string]ratelimit.ModelQuota{"a": {MaxTPM: 100}, "b": {MaxTPM: 100}, "slots": {MaxInFlight: 1}}
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {

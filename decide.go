@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -92,46 +91,6 @@ func (c *cost) of(d state.Dimension) int {
 		return c.requests
 	}
 	return c.Count.Of(state.Limits[d].Tokens)
-}
-
-// reading is what a model has used at one instant. Its window is in order:
-// nothing in it is due to leave.
-type reading struct {
-	*window
-	gate     *gate           // nil when nothing is in flight and nobody waits
-	instant  int64           // now, on the limiter's time line
-	wall     int64           // now, in UnixNano
-	span     int64           // how long a charge of the minute counts
-	cool     int64           // in UnixNano: nothing is admitted before
-	full     bool            // there is no place for the state of another model
-	freeAt   int64           // with full: when there will be, as far as is known
-	used     int64           // until this instant all minutes count as used
-	badZone  bool            // the quota's zone is not known
-	external *external.Usage // nil for none
-}
-
-// unused is the window of a model that was never used. It is never changed.
-var unused = &window{stats: &UsageStats{}, leaveAt: never}
-
-// modelStats fills in s, which is large enough for copies of it to show.
-func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
-	s.limits(q)
-	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
-	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
-	if s.RPD|s.TPD != 0 {
-		s.DayStart = r.dayShown
-	}
-	if r.gate != nil || r.cool > r.wall {
-		r.present(s)
-	}
-}
-
-// present fills in what is not of the window.
-func (r *reading) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
-	if r.cool > r.wall {
-		s.CooldownUntil = time.Unix(0, r.cool)
-	}
 }
 
 // fits reports whether more fits a limit of which some is used. A negative limit

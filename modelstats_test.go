@@ -12,7 +12,7 @@ import (
 )
 
 func TestModelStatsCompareEqualAfterPersistAndLoad(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, zone := range []string{"", "UTC", "America/New_York"} {
 			t.Run(backend+" "+zone, func(t *testing.T) {
 				cfg := ratelimit.Config{

@@ -354,10 +354,10 @@ func (p *watchedPlay) look() {
 }
 
 var otherReasons = map[ratelimit.DecisionCode]string{
-	ratelimit.DecisionRPMLimit:  "the provider says that fewer requests per minute are left",
-	ratelimit.DecisionTPMLimit:  "the provider says that fewer tokens per minute are left",
-	ratelimit.DecisionITPMLimit: "the provider says that fewer input tokens per minute are left",
-	ratelimit.DecisionOTPMLimit: "the provider says that fewer output tokens per minute are left",
-	ratelimit.DecisionRPDLimit:  "the provider says that fewer requests per day are left",
-	ratelimit.DecisionTPDLimit:  "the provider says that fewer tokens per day are left",
+	ratelimit.DecisionRPMLimit:  "the provider reports fewer requests per minute left",
+	ratelimit.DecisionTPMLimit:  "the provider reports fewer tokens per minute left",
+	ratelimit.DecisionITPMLimit: "the provider reports fewer input tokens per minute left",
+	ratelimit.DecisionOTPMLimit: "the provider reports fewer output tokens per minute left",
+	ratelimit.DecisionRPDLimit:  "the provider reports fewer requests per day left",
+	ratelimit.DecisionTPDLimit:  "the provider reports fewer tokens per day left",
 }
