@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: rows of any values.
+
 package ratelimit_test
 
 import (

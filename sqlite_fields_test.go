@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// SQLite: cooldowns, tokens of the day and migration, field by field.
+
 package ratelimit
 
 import (

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// SQLite files of any bytes and rows.
+
 package ratelimit_test
 
 import (
