@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Examples: the SQLite backend.
+
 package ratelimit_test
 
 import (

@@ -1,6 +1,7 @@
 //go:build nosqlite
 
 // The library without SQLite.
+
 package ratelimit_test
 
 import (

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// SQLite: cooldowns, tokens of the day and migration, field by field.
+
 package ratelimit
 
 import (
@@ -15,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // A script is what limiters called A, B and C do on one file, a word each: A=5
@@ -22,6 +26,7 @@ import (
 // of it, A.save, A.load and 10m are what they say. Then the file says until when
 // the cooldown lasts.
 func TestSQLiteCooldownsMerge(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, script, want string
 	}{
@@ -171,7 +176,8 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 
 // Limiters that add to and take from one day, in random order, add up.
 func TestSQLiteDayTokensAddUp(t *testing.T) {
-	for seed := range uint64(10) {
+	t.Parallel()
+	for seed := range uint64(10 / min(racetest.Factor, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			path := filepath.Join(t.TempDir(), "state.db")

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// SQLite: processes that open one file, and processes that are killed.
+
 package ratelimit_test
 
 import (

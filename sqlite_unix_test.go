@@ -1,5 +1,7 @@
 //go:build unix && !nosqlite
 
+// SQLite files on Unix: permissions, links, full disks.
+
 package ratelimit_test
 
 import (
