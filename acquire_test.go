@@ -1,3 +1,5 @@
+// Acquire: the line before a model, and what becomes of its waiters.
+
 package ratelimit_test
 
 import (

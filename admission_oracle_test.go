@@ -1,3 +1,5 @@
+// Random traffic against the model of admission.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Random traffic with calls that wait, against the model of admission.
+
 package ratelimit_test
 
 import (
@@ -219,7 +221,7 @@ func (s *traffic) sync() {
 	}
 }
 
-// serve does what happens to those who wait at an instant.
+// serve does what happens to the waiters at an instant.
 func (s *traffic) serve(at time.Time) {
 	if s.ttl > 0 {
 		for _, b := range s.bookings {

@@ -1,3 +1,5 @@
+// Benchmarks of single calls, of saving and of many models.
+
 package ratelimit_test
 
 import (
@@ -97,7 +99,7 @@ func BenchmarkLeaving(b *testing.B) {
 
 // BenchmarkPersist also reports hold-ups, see benchWatched.
 func BenchmarkPersist(b *testing.B) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, models := range []int{1, 1000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d-models", backend, models), func(b *testing.B) {
 				rl := newLimiterWith(b, ratelimit.Config{
@@ -157,7 +159,7 @@ func BenchmarkPersistNew(b *testing.B) {
 
 // BenchmarkLoad also reports hold-ups, see benchWatched.
 func BenchmarkLoad(b *testing.B) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		b.Run(backend, func(b *testing.B) {
 			rl := newLimiterWith(b, ratelimit.Config{Backend: backend, FilePath: filepath.Join(b.TempDir(), "state")})
 			defer rl.Close()

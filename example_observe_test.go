@@ -1,3 +1,5 @@
+// Example: what a provider says of its limits.
+
 package ratelimit_test
 
 import (

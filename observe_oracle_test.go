@@ -1,3 +1,5 @@
+// Random observations against a model of what a provider may have said.
+
 package ratelimit_test
 
 import (
@@ -135,8 +137,8 @@ func (w *watched) passesAt(now time.Time, a demand) (first time.Time) {
 	return first
 }
 
-// Whatever is charged, settled and observed, a decision is what the written rules say,
-// and RetryAfter is exact.
+// After random charges, settlements and observations a decision follows the written rules, and
+// RetryAfter is exact.
 func TestObserveOracle(t *testing.T) {
 	t.Parallel()
 	seeds := times(60, 20, 600)

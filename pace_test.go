@@ -1,3 +1,5 @@
+// Burst: calls spread over the minute.
+
 package ratelimit_test
 
 import (

@@ -151,23 +151,3 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}
 }
-
-// mergeFile takes over the quotas of a file, except for models whose quota the program set: by
-// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
-// supplied.
-func (rl *RateLimiter) mergeFile(quotas map[string]state.Quota) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the map
-	turn := rl.takeTurnLocked()
-	for model, stored := range quotas {
-		quota := ModelQuota(stored)
-		current, exists := rl.Quotas[model]
-		if !exists || rl.provenance.isSupplied(model, current) {
-			rl.Quotas[model] = quota
-			rl.provenance.supply(model, quota)
-			rl.unlearnLocked(model)
-		}
-		turn.nextLocked()
-	}
-}

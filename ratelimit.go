@@ -128,10 +128,7 @@ type RateLimiter struct {
 	quotaEra   int     // how often quotas changed
 	era        int     // how often Reset or Load put another map into State
 
-	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
-	filePath string     // the YAML file; empty with SQLite
-	suspect  bool       // the YAML file could not be loaded; guarded by ioMu
-	sqlite   *sqliteStore
+	storage storage // the state file
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
@@ -302,15 +299,15 @@ func (rl *RateLimiter) Close() error {
 	rl.mu.Unlock()
 
 	rl.saver.stop()
-	rl.ioMu.Lock()
-	defer rl.ioMu.Unlock()
+	rl.storage.mu.Lock()
+	defer rl.storage.mu.Unlock()
 	err := rl.saver.finish()
 	if rl.ledger != nil {
 		err = errors.Join(err, rl.ledger.close())
 		rl.ledger.goroutines.Wait()
 	}
-	if rl.sqlite != nil {
-		err = errors.Join(err, rl.sqlite.close())
+	if rl.storage.sqlite != nil {
+		err = errors.Join(err, rl.storage.sqlite.close())
 	}
 	if err != nil {
 		return fmt.Errorf("close: %w", err)

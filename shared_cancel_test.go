@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 // Reservations.Cancel with Config.Shared: one step for all of them.
 package ratelimit_test
 

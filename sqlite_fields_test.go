@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit
 
 import (
@@ -269,7 +271,7 @@ func TestMigrateEveryField(t *testing.T) {
 	dir := t.TempDir()
 	from := fieldsLimiter(t, "yaml", filepath.Join(dir, "state.yaml"))
 	from.take(fieldsSample(time.Now()))
-	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.filePath, filepath.Join(dir, "state.db"))); err != nil {
+	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.storage.path, filepath.Join(dir, "state.db"))); err != nil {
 		t.Fatal(err)
 	}
 	to := fieldsLimiter(t, "sqlite", filepath.Join(dir, "state.db"))

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package ratelimit_test
 
 import (
@@ -15,6 +17,10 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
+
+func init() {
+	sqliteChildren["open"], sqliteChildren["save"] = sqliteChildOpens, sqliteChildSaves
+}
 
 // sqliteChildOpens opens the files that it is told to, charges and persists.
 func sqliteChildOpens(in io.Reader, _ []string) error {

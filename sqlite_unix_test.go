@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && !nosqlite
 
 package ratelimit_test
 

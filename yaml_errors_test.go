@@ -1,3 +1,5 @@
+// YAML files that are refused, and what the error says.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// YAML files that were made to cost much.
+
 package ratelimit_test
 
 import (
