@@ -26,8 +26,8 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	return reservations, b.Decision
 }
 
-// Reservations are reservations that were made together, in the order of the requests; nil when
-// they were denied.
+// Reservations are those that were made together, in the order of the requests; nil
+// when they were denied.
 type Reservations []*Reservation
 
 // Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
