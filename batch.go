@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// ReserveAll is Reserve for several requests, which may name a model more than
-// once: all of them are charged, or none. In a denial Model is who denied, and
-// RetryAfter is when all pass. Without requests it succeeds.
+// ReserveAll is Reserve for several requests, which may name a model more than once: all of them
+// are charged, or none. In a denial, Model is the model that denied, and RetryAfter is when all
+// pass. Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
@@ -31,8 +31,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 // when they were denied.
 type Reservations []*Reservation
 
-// Cancel cancels all of them in one step, but those that are settled already. It is safe for
-// concurrent use.
+// Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
 func (rs Reservations) Cancel() {
 	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {

@@ -5,24 +5,23 @@ import (
 	"sync"
 )
 
-// Persist writes quotas, usage and cooldowns to the state file. It holds up
-// other calls only while it notes what there is, never while it writes, and with
-// very many models lets them in between. Concurrent calls take turns.
-// A quota with a negative limit or an unknown zone is left out, because no Load
-// would accept it, and so is a cooldown that is over.
+// Persist writes quotas, usage and cooldowns to the state file. It holds up other calls only
+// while it notes the state, never while it writes, and with very many models lets them in
+// between. Concurrent calls take turns. It leaves out quotas with a negative limit or an unknown
+// zone, because no Load would accept them, and expired cooldowns.
 //
-// With YAML the file is replaced as a whole: a crash leaves the old or the new
-// one. What another process wrote there is overwritten. A file that Load could
-// not read is first moved aside, to its name followed by ".corrupt-" and the time.
+// With YAML it replaces the whole file: a crash leaves the old or the new one. It overwrites the
+// changes of other processes. A file that Load could not read is first moved aside, to its name
+// followed by ".corrupt-" and the time.
 //
-// With SQLite only what is new is written, and what other processes wrote since
-// this limiter's last Load or Persist is kept, day counts included; of two
-// cooldowns of a model the later stays. On a closed limiter it returns ErrClosed.
+// With SQLite it writes only new entries, and keeps those that other processes wrote since this
+// limiter's last Load or Persist, day counts included; of two cooldowns of a model the later
+// stays. On a closed limiter it returns ErrClosed.
 //
-// With Config.Shared everything is in the file already. Persist then only makes sure of
-// that, and returns why it is not; so does Load.
+// With Config.Shared everything is in the file already. Persist and Load then only check that,
+// and return the error if it is not so.
 //
-// It is safe for concurrent use.
+// Persist is safe for concurrent use.
 func (rl *RateLimiter) Persist() error {
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
@@ -59,20 +58,18 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	return nil
 }
 
-// Load reads the state file. The usage in memory is replaced by the file's, so
-// that charges which were not persisted are gone. For quotas, what the program
-// said itself (Config.Quotas, SetQuota) wins over the file, and the file over
-// default profiles. Of a model's cooldowns in memory and in the file, the later
-// wins. A missing file changes nothing and is no error. Whoever waits is served at
+// Load reads the state file. The usage in the file replaces that in memory, so charges that were
+// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) win over the
+// file, and the file wins over default profiles. Of a model's cooldowns in memory and in the
+// file, the later wins. A missing file changes nothing and is not an error. Waiters are served at
 // once.
 //
-// A file that cannot be read for what it should be is an error that wraps
-// ErrCorruptState and names the field and its value, and for a limit that is no
-// integer of zero or more, or a zone that is not known, also ErrInvalidQuota;
-// limiter and file stay as they were. With SQLite, on a closed limiter, it
-// returns ErrClosed. With Config.Shared it is as Persist.
+// A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
+// field and its value; for a limit that is not an integer of zero or more, and for an unknown
+// zone, it also wraps ErrInvalidQuota. Limiter and file stay as they were. With SQLite, on a
+// closed limiter, Load returns ErrClosed. With Config.Shared it does the same as Persist.
 //
-// It is safe for concurrent use.
+// Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()

@@ -170,14 +170,12 @@ func (rl *RateLimiter) prune() {
 	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 }
 
-// BackgroundPrune forgets, every interval, what is no longer counted, in a
-// goroutine of its own, so that models which nobody asks about do not hold
-// memory. It holds up other calls for no more than about a millisecond at a
-// time. An interval of zero or less does nothing.
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
+// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
+// most. An interval of zero or less does nothing.
 //
-// The returned function stops it, and once that has returned no prune runs; it
-// may be called more than once. Close stops it as well. BackgroundPrune is safe
-// for concurrent use.
+// The returned function stops it, and once that has returned no prune runs; it may be called more
+// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}

@@ -137,13 +137,12 @@ type RateLimiter struct {
 // span is how long a charge counts to the minute, in nanoseconds.
 func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
 
-// CanSend reports whether a request with the estimated number of tokens fits
-// the quota of model now. It records nothing. An unknown model and one whose
-// quota is all zero are always allowed, but in a cooldown; a negative estimate
-// never is.
+// CanSend reports whether a request with the estimated number of tokens fits the quota of model
+// now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
+// except in a cooldown; a negative estimate is always denied.
 //
-// The estimate counts as input: see DecideRequest for models that limit input
-// and output apart. CanSend is safe for concurrent use.
+// The estimate counts as input: see DecideRequest for models that limit input and output
+// separately. CanSend is safe for concurrent use.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false

@@ -214,11 +214,11 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	}
 }
 
-// Arrived says when the provider counted the call at the latest: when the
-// request was written, or when the headers of the response came. The charge moves
-// there, so that it leaves the window no sooner than the provider forgets the
-// call. It never moves backwards, and not into the future. If it has left the
-// window already it is charged anew. After Commit or Cancel it does nothing.
+// Arrived gives the latest time at which the provider counted the call: after the request was
+// written, or when the headers of the response came. The charge moves there, so that it leaves
+// the window no sooner than the provider forgets the call. It never moves backwards, nor into the
+// future. A charge that has left the window is charged anew. After Commit or Cancel it does
+// nothing.
 func (r *Reservation) Arrived(at time.Time) {
 	if r == nil || r.gate == nil {
 		return

@@ -57,12 +57,12 @@ type bucket struct {
 	carry uint64
 }
 
-// New returns the buckets of a quota, filled with what a window of that many nanoseconds
-// holds: charges are its requests, each and their instants, and its tokens.
+// New returns the buckets of a quota, filled with the charges of a window of that many
+// nanoseconds: its requests, each with its instant, and its tokens.
 //
-// What was charged before the window, nobody knows any more: it is taken to have filled the
-// burst when the window begins. That is so where a program has been busy all the time, and
-// makes no difference where it was idle for a moment since.
+// Charges before the window are not known: they count as having filled the burst when the window
+// begins. That is so for a program that was busy all the time, and makes no difference after a
+// short pause since.
 func New(q Quota, instant, window int64, charges Charges) *Buckets {
 	b := &Buckets{quota: q}
 	for u := range b.buckets {
@@ -283,8 +283,8 @@ func (b *Buckets) insertPrepaid(u Unit, place int, instant int64) {
 	}
 }
 
-// Drop follows requests and tokens that leave the window, the oldest ones. The buckets keep
-// what they hold of them.
+// Drop follows the oldest requests and tokens out of the window. The buckets keep the remaining
+// effect of their charges.
 func (b *Buckets) Drop(requests, tokens int) {
 	if b == nil {
 		return

@@ -68,8 +68,8 @@ func tooDense(data []byte) bool {
 	return elements > 8192+len(data)/16
 }
 
-// checkNode refuses what a state file has no use for and a hostile one does:
-// anchors, aliases, tags, merge keys and duplicate keys, anywhere.
+// checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge
+// keys and duplicate keys, anywhere.
 func checkNode(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
