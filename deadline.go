@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// lineSlack is how much more may be charged to a model before one of the waiters in its line could
-// not pass by its deadline, even alone. As long as it lasts, nobody in the line has to be looked at
-// when the model is charged. It may be less than there is, never more.
+// lineSlack is how much more may be charged to a model before one of the waiters in its line
+// could not pass by its deadline, even alone. As long as it lasts, a charge of the model needs no
+// look at the line. It may be too small, never too large.
 type lineSlack struct {
 	room [state.InFlight]int // how much more of each dimension
 	full [pace.Units]int64   // the instant until which each bucket may have something in it
@@ -28,7 +28,7 @@ func newSlack() *lineSlack {
 	return s
 }
 
-// meet leaves a request that passes by an instant enough.
+// meet lowers the slack so that a request can pass by an instant.
 func (s *lineSlack) meet(r *reading, q *ModelQuota, c *cost, deadline int64) {
 	p := r.paceOf(q)
 	for of := range state.InFlight {
@@ -48,7 +48,7 @@ func (s *lineSlack) meet(r *reading, q *ModelQuota, c *cost, deadline int64) {
 	}
 }
 
-// take takes a charge away, and reports whether anything is left.
+// take deducts a charge, and reports whether any slack is left.
 func (s *lineSlack) take(c *cost, p *pace.Buckets) (left bool) {
 	left = true
 	for of := range state.InFlight {
@@ -63,7 +63,8 @@ func (s *lineSlack) take(c *cost, p *pace.Buckets) (left bool) {
 	return left
 }
 
-// usedBy returns how much of what is used and held back now still counts at an instant to come.
+// usedBy returns how much of the present usage, external usage included, still counts at a later
+// instant.
 func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
 	switch n := r.tokens.Before(instant - r.span); {
 	case state.Limits[of].Window == state.Day:
@@ -87,12 +88,13 @@ func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
 	return used
 }
 
-// isLateLocked reports whether a waiter could not even alone pass before its deadline.
+// isLateLocked reports whether a waiter cannot pass before its deadline, even alone.
 func (rl *RateLimiter) isLateLocked(w *waiter, b *batch) bool {
 	return !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait
 }
 
-// boundLocked notes what a waiter in its lines, which was weighed, needs to pass by its deadline.
+// boundLocked notes the needs of a waiter in its lines, which was decided upon, to pass by its
+// deadline.
 func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 	if w.deadline.IsZero() {
 		return
@@ -115,8 +117,8 @@ func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 	}
 }
 
-// loadedLocked notes that a model was charged. The waiters whose deadlines that may have passed by
-// are looked at by settleLinesLocked.
+// loadedLocked notes that a model was charged. settleLinesLocked then looks at the waiters whose
+// deadlines the charge may have passed by.
 func (rl *RateLimiter) loadedLocked(w *window, c cost) {
 	g := w.gate
 	if g.waiting() == 0 {
@@ -128,7 +130,7 @@ func (rl *RateLimiter) loadedLocked(w *window, c cost) {
 	}
 }
 
-// reviewLaterLocked has settleLinesLocked look at all who wait in a line. A nil gate has none.
+// reviewLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
 func (rl *RateLimiter) reviewLaterLocked(g *gate) {
 	if g.waiting() > 0 && !g.reviewed {
 		g.reviewed = true
@@ -136,8 +138,8 @@ func (rl *RateLimiter) reviewLaterLocked(g *gate) {
 	}
 }
 
-// settleLinesLocked does what a change of any model means for those who wait: it serves those for
-// whom there is a place, and refuses those whose deadlines the change has passed by.
+// settleLinesLocked applies a change of any model to the waiters: it serves those with a place,
+// and refuses those whose deadlines the change has passed by.
 func (rl *RateLimiter) settleLinesLocked() {
 	for {
 		rl.servePlacesLocked()
@@ -154,7 +156,7 @@ func (rl *RateLimiter) settleLinesLocked() {
 	}
 }
 
-// reviewLocked refuses the waiters of a line that would come too late, wherever in it they stand.
+// reviewLocked refuses the waiters of a line that would come too late, at any place in it.
 func (rl *RateLimiter) reviewLocked(g *gate) {
 	g.slack = nil
 	moved := []*gate{g}

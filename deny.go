@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// deny fills in why and for how long, by the limits in the order in which they deny: the first
-// names it, the longest wait counts, and the first that the request alone exceeds says that it
-// can never pass. It returns how long the limits deny that end with time.
+// deny fills in the reason and the wait, by the limits in the order in which they deny: the first
+// names the denial, the longest wait counts, and the first that the request alone exceeds makes
+// it Never. It returns how long the limits that end with time deny.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
 	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
@@ -63,7 +63,7 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	return f.wait
 }
 
-// refusal puts together what the limits deny.
+// refusal collects the denials of the limits.
 type refusal struct {
 	code    DecisionCode // of the first; empty for none
 	reason  string
@@ -72,7 +72,7 @@ type refusal struct {
 	tooMuch string        // the first of them that the request alone exceeds; empty for none
 }
 
-// refuse names the refusal, unless a limit before has named it.
+// refuse names the refusal, unless an earlier limit has named it.
 func (f *refusal) refuse(code DecisionCode, reason string) {
 	if f.code == "" {
 		f.code, f.reason = code, reason
@@ -84,7 +84,7 @@ func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
 // never says that the request alone exceeds a limit.
 func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }
 
-// checkPlace denies a model for whose state there is no place.
+// checkPlace denies a model without room for its state.
 func (f *refusal) checkPlace(r *reading) {
 	if !r.full {
 		return
@@ -97,7 +97,7 @@ func (f *refusal) checkPlace(r *reading) {
 	}
 }
 
-// checkSlots looks at the calls in flight.
+// checkSlots checks the calls in flight.
 func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
 		return
@@ -143,8 +143,8 @@ const (
 
 const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
 
-// fitsIn is how long it takes until at most budget of a dimension is used, beside what
-// is held back of it as long as it is.
+// fitsIn is how long it takes until at most budget of a dimension is used, by this limiter and by
+// others.
 func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
 	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
@@ -162,7 +162,7 @@ func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
 	return max(left, r.usedFitsIn(of, budget))
 }
 
-// usedFitsIn is how long it takes until at most budget of a dimension is used.
+// usedFitsIn is how long it takes until at most budget of a dimension is used by this limiter.
 func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
 	case state.RPM:
@@ -179,13 +179,13 @@ func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	return 0
 }
 
-// leavesIn is how long it takes until a charge of the given instant is no
-// longer counted. A charge is counted up to and including the age of span.
+// leavesIn is how long a charge of the given instant still counts. A charge counts up to and
+// including the age of span.
 func (r *reading) leavesIn(charged int64) time.Duration {
 	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
-// tokensFitIn is how long it takes until at most budget tokens are counted.
+// tokensFitIn is how long it takes until at most budget tokens count.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
 	if i := r.sums.LastOver(of, budget); i >= 0 {
 		return r.leavesIn(r.tokens.When(i))

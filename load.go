@@ -12,8 +12,8 @@ type loading struct {
 	*state.Snapshot
 }
 
-// index takes over the quotas that were loaded, and returns the usage, indexed: before the
-// lock is taken, so that no other call waits for that.
+// index takes over the loaded quotas, and returns the usage, indexed: before the lock is taken,
+// so that no other call waits for that.
 func (l loading) index() map[string]*UsageStats {
 	l.mergeQuotas()
 	zones := l.zones()
@@ -34,7 +34,7 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 	return instant, rl.clock.At(instant)
 }
 
-// replace takes over the cooldowns and the usage that were loaded, and indexed.
+// replace takes over the loaded cooldowns and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
 	rl := l.rl
@@ -73,9 +73,9 @@ func (l loading) zones() map[string]string {
 	return zones
 }
 
-// mergeCooldowns takes over the cooldowns of a file that are not over, where
-// memory has none that is later: a program may persist and load in turns to see
-// what others did, and must not lose one by that.
+// mergeCooldowns takes over the lasting cooldowns of a file, unless memory has a later one: a
+// program may persist and load in turns to see the changes of others, and must not lose a
+// cooldown by that.
 func (l loading) mergeCooldowns() {
 	rl := l.rl
 	rl.mu.Lock()

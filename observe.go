@@ -43,7 +43,7 @@ type ProviderLimits struct {
 	Uncounted         Usage
 }
 
-// of returns what is said of a dimension.
+// of returns the report of a dimension.
 func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	switch d {
 	case state.RPM:
@@ -61,7 +61,7 @@ func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	}
 }
 
-// uncounted returns what of a dimension the provider may not have counted yet.
+// uncounted returns the part of a dimension that the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d state.Dimension) int {
 	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 	return a.of(d)

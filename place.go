@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// mostModels is how many models without a quota of their own may hold state.
+// mostModels is the bound on models without a quota of their own that hold state.
 func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, defaultMaxModels) }
 
-// idlestLocked returns the idle model that was not used for longest; nil where none is idle.
+// idlestLocked returns the least recently used idle model; nil where none is idle.
 func (rl *RateLimiter) idlestLocked(instant int64) *unlistedModel {
 	u := &rl.unlisted
 	for {
@@ -66,8 +66,8 @@ func isBeside(m *unlistedModel, beside []modelCost) bool {
 	return slices.ContainsFunc(beside, func(c modelCost) bool { return c.name == m.name })
 }
 
-// placeAtLocked returns the instant at which time makes the n-th place from now on; never where
-// it does not. There are none at present.
+// placeAtLocked returns the instant at which time alone makes the n-th place; never where it does
+// not. There is none at present.
 func (rl *RateLimiter) placeAtLocked(n int, beside []modelCost, instant int64) (at int64) {
 	u := rl.unlistedLocked(instant)
 	type bounded struct {
@@ -109,8 +109,8 @@ func (rl *RateLimiter) placeAtLocked(n int, beside []modelCost, instant int64) (
 	return at
 }
 
-// fullLocked reports whether there is no place for the state of a model that has none, and at
-// which instant there will be, as far as time alone makes it.
+// fullLocked reports whether there is no place for the state of a model that has none, and the
+// instant at which time alone makes one.
 func (rl *RateLimiter) fullLocked(name string, instant int64) (full bool, freeAt int64) {
 	if rl.isListedRLocked(name) || rl.placesLocked(1, nil, instant) > 0 {
 		return false, 0
@@ -118,8 +118,8 @@ func (rl *RateLimiter) fullLocked(name string, instant int64) (full bool, freeAt
 	return true, rl.placeAtLocked(1, nil, instant)
 }
 
-// makePlaceLocked makes place for the state of a model that has none, if need be by forgetting an
-// idle one.
+// makePlaceLocked makes a place for the state of a model that has none, if need be by forgetting
+// an idle one.
 func (rl *RateLimiter) makePlaceLocked(name string, instant int64) (ok bool) {
 	if rl.isListedRLocked(name) || len(rl.State) < rl.mostModels() {
 		return true

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// placeQueue is the waiters at the head of their lines for whose models there is no place (see
-// Config.MaxModels). Nobody else has to be looked at when a place is made. One timer is for all of
-// them: it is set for the next place. The zero value is an empty queue.
+// placeQueue holds the waiters at the head of their lines that lack a place for their model (see
+// Config.MaxModels). No other waiter has to be looked at when a place is made. One timer, set for
+// the next place, serves all of them. The zero value is an empty queue.
 type placeQueue struct {
 	waiters waiterHeap
 	timer   *time.Timer
@@ -22,7 +22,8 @@ type placeQueue struct {
 	mostAt   int64 // the instant at which there are as many, when that was last looked at
 }
 
-// waiterHeap is waiters that need the fewest places first, and of those the one that came first.
+// waiterHeap orders waiters by the places that they need, the fewest first, and then by their
+// arrival.
 type waiterHeap []*waiter
 
 func (h waiterHeap) Len() int { return len(h) }
@@ -87,7 +88,7 @@ func (q *placeQueue) remove(w *waiter) {
 	}
 }
 
-// setTimer has servePlacesLocked called at an instant; at none where that is never.
+// setTimer makes the timer call servePlacesLocked at an instant; never stops it.
 func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 	if at == never {
 		if q.firesAt != 0 {
@@ -114,7 +115,7 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 	}
 }
 
-// servePlacesLocked serves those who wait for a place, as far as there are any.
+// servePlacesLocked serves the waiters for a place, as far as there are any.
 func (rl *RateLimiter) servePlacesLocked() {
 	q := &rl.forPlace
 	rl.reviewPlacesLocked()
@@ -144,8 +145,8 @@ func (rl *RateLimiter) servePlacesLocked() {
 	q.setTimer(rl, next, instant)
 }
 
-// reviewPlacesLocked has those looked at again that need places by a deadline, where there are as
-// many only later than there were to be.
+// reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
+// places now come later than before.
 func (rl *RateLimiter) reviewPlacesLocked() {
 	q := &rl.forPlace
 	if len(q.bound) == 0 {

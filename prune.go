@@ -12,8 +12,8 @@ import (
 // at a time.
 const lockSlice = int64(250 * time.Microsecond)
 
-// windowLocked returns the window of stats in order: made anew where stats was
-// changed from outside, without what is no longer counted, in the right day.
+// windowLocked returns the window of stats in order: made anew if stats was changed from outside,
+// without expired charges, in the right day.
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
@@ -38,8 +38,8 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 	return w
 }
 
-// followQuotaLocked has the day of a model end where its quota says, after a change of
-// quotas that may have concerned it.
+// followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
+// that may concern it.
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaEra != rl.quotaEra {
 		w.quotaEra = rl.quotaEra
@@ -116,9 +116,8 @@ func (t *turn) nextLocked() {
 	}
 }
 
-// indexAll makes the missing windows of all models, without the lock: where a
-// program filled State by hand, that may be many entries. Nobody writes into the
-// slices of an entry without a window.
+// indexAll makes the missing windows of all models, without the lock: a program that filled State
+// by hand may have left many entries. Nobody writes into the slices of an entry without a window.
 func (rl *RateLimiter) indexAll() {
 	room := 0
 	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
@@ -158,7 +157,7 @@ func (rl *RateLimiter) indexAll() {
 	}
 }
 
-// prune forgets, in all models, what is no longer counted.
+// prune forgets the expired usage of all models.
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {

@@ -62,7 +62,7 @@ func (r *Reservation) prepayIn(p *pace.Buckets) {
 	}
 }
 
-// more returns what few reservations have, to be changed.
+// more returns the rare fields of a reservation, to be changed.
 func (r *Reservation) more() *extra {
 	if r.extra == nil {
 		r.extra = new(extra)
@@ -126,9 +126,8 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	return made
 }
 
-// newLocked returns a fresh reservation. Where nobody watches whether it becomes
-// garbage, it is cut from a piece for several, because to allocate one takes a
-// fifth of the time of Reserve.
+// newLocked returns a fresh reservation. One that nobody watches for garbage collection is cut
+// from a piece for several, because allocating one takes a fifth of the time of Reserve.
 func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 	if watched {
 		return &Reservation{watched: true}

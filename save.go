@@ -8,7 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// saving is a Persist under way. It copies no entries: their storage is left alone until done
+// saving is a Persist under way. It copies no entries: they stay where and as they are until done
 // is called.
 type saving struct {
 	rl     *RateLimiter
@@ -23,9 +23,9 @@ func newSaving(rl *RateLimiter) saving {
 
 func (s saving) done() { s.pinned.Store(false) }
 
-// consistently visits State by way of visit, which is told the cooldowns, and once more where
-// all models were reset meanwhile: the file must have all of what was before or nothing. With
-// few models that cannot happen. While storage.mu is held, no Load replaces State.
+// consistently visits State by way of visit, which gets the cooldowns, and once more if all
+// models were reset meanwhile: the file must have everything from before the reset or nothing.
+// With few models that cannot happen. While storage.mu is held, no Load replaces State.
 func (s saving) consistently(visit func(cooldowns map[string]time.Time)) {
 	version := s.stateVersion()
 	visit(s.cooldowns())
@@ -52,7 +52,7 @@ func (s saving) quotas() map[string]state.Quota {
 	return quotas
 }
 
-// cooldowns copies the cooldowns that are not over.
+// cooldowns copies the lasting cooldowns.
 func (s saving) cooldowns() map[string]time.Time {
 	rl := s.rl
 	rl.mu.RLock()
