@@ -7,18 +7,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// lineSlack is how much more may be charged to a model before one of the waiters in its line could
-// not pass by its deadline, even alone. As long as it lasts, nobody in the line has to be looked at
-// when the model is charged. It may be less than there is, never more.
-type lineSlack struct {
-	room [dimensions]int // how much more of each dimension
+// slack is how far the charges of a model may go before a waiter could not pass by its deadline,
+// even alone: as long as they do not, it need not be looked at when the model is charged. It may
+// say less than it could, never more.
+type slack struct {
+	load [dimensions]int // what gate.load may grow to
 	full [paced]int64    // the instant until which each bucket may have something in it
 }
 
-func newSlack() *lineSlack {
-	s := new(lineSlack)
-	for of := range s.room {
-		s.room[of] = math.MaxInt
+// unbounded is the slack of a waiter that passes whatever is charged.
+func unbounded() *slack {
+	s := new(slack)
+	for of := range s.load {
+		s.load[of] = math.MaxInt
 	}
 	for of := range s.full {
 		s.full[of] = never
@@ -26,39 +27,54 @@ func newSlack() *lineSlack {
 	return s
 }
 
-// meet leaves a request that passes by an instant enough.
-func (s *lineSlack) meet(r *reading, q *ModelQuota, c *cost, deadline int64) {
+// slackOf returns the slack of a request that passes by an instant, of a model that was read.
+func (g *gate) slackOf(m *modelCost, deadline int64) *slack {
+	s, q, r := unbounded(), &m.quota, &m.reading
 	p := r.paceOf(q)
 	for of := range dimensions {
-		limit := *q.limitOf(of)
-		if limit <= 0 {
+		limit, more := *q.limitOf(of), m.cost.of(of)
+		if !m.known || limit <= 0 {
 			continue
 		}
-		s.room[of] = min(s.room[of], limit-c.of(of)-r.usedBy(of, deadline))
+		room := max(limit-more-r.usedBy(of, deadline), 0)
+		s.load[of] = tokens.AddSaturated(g.load[of], room)
 		switch {
 		case of >= paced || !q.paces():
 		case p == nil:
-			s.room[of] = -1 // there are no buckets yet
+			s.load[of] = g.load[of] // there are no buckets yet
 		default:
-			price, _ := p.price(of, c.of(of), p.roundUp(of))
-			s.full[of] = min(s.full[of], deadline+int64(max(p.burst-price, 0)))
+			price, _ := p.price(of, more, p.roundUp(of))
+			s.full[of] = deadline + int64(max(p.burst-price, 0))
 		}
+	}
+	return s
+}
+
+// join makes s the less of both.
+func (s *slack) join(other *slack) {
+	for of := range s.load {
+		s.load[of] = min(s.load[of], other.load[of])
+	}
+	for of := range s.full {
+		s.full[of] = min(s.full[of], other.full[of])
 	}
 }
 
-// take takes a charge away, and reports whether anything is left.
-func (s *lineSlack) take(c *cost, p *pace) (left bool) {
-	left = true
-	for of := range dimensions {
-		s.room[of] -= c.of(of)
-		left = left && s.room[of] >= 0
-	}
-	if p != nil {
-		for of := range paced {
-			left = left && int64(p.lanes[of].Empty()) <= s.full[of]
+// holds reports whether a waiter in a line, whose model has the buckets p, need not be looked at.
+func (s *slack) holds(g *gate, p *pace) bool {
+	for of := range s.load {
+		if g.load[of] > s.load[of] {
+			return false
 		}
 	}
-	return left
+	if p != nil {
+		for of := range s.full {
+			if int64(p.lanes[of].Empty()) > s.full[of] {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // usedBy returns how much of what is used and held back now still counts at an instant to come.
@@ -99,18 +115,21 @@ func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 	left := min(w.deadline.Sub(rl.clock.at(instant)), time.Duration(math.MaxInt64/4))
 	deadline := instant + int64(left)
 	for i := range b.costs {
-		m, g := &b.costs[i], w.places[i].gate
-		if !m.known {
-			continue
-		}
-		if g.slack == nil {
-			g.slack = newSlack()
-		}
-		g.slack.meet(&m.reading, &m.quota, &m.cost, deadline)
+		p := &w.places[i]
+		p.slack = p.gate.slackOf(&b.costs[i], deadline)
+		p.gate.joinSlack(p.slack)
 	}
 	if b.newcomers > 0 {
 		rl.forPlace.bind(w, b.newcomers, deadline)
 	}
+}
+
+// joinSlack notes the slack of a waiter in the line.
+func (g *gate) joinSlack(s *slack) {
+	if g.slack == nil {
+		g.slack = unbounded()
+	}
+	g.slack.join(s)
 }
 
 // loadedLocked notes that a model was charged. The waiters whose deadlines that may have passed by
@@ -120,15 +139,31 @@ func (rl *RateLimiter) loadedLocked(w *window, c cost) {
 	if g.waiting() == 0 {
 		return
 	}
-	// One that waits for a place may not need that one any more.
-	if first := g.line.Front().Value.(*waiter); first.rank > 0 || g.slack != nil && !g.slack.take(&c, w.pace) {
+	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
+		rl.reviewAllLaterLocked(g) // the place that it waits for may be there now
+	}
+	if g.slack == nil {
+		return
+	}
+	for of := range dimensions {
+		g.load[of] = tokens.AddSaturated(g.load[of], c.of(of))
+	}
+	if !g.slack.holds(g, w.pace) {
 		rl.reviewLaterLocked(g)
 	}
 }
 
-// reviewLaterLocked has settleLinesLocked look at all who wait in a line. A nil gate has none.
+// reviewAllLaterLocked has settleLinesLocked look at all who wait in a line. A nil gate has none.
+func (rl *RateLimiter) reviewAllLaterLocked(g *gate) {
+	if g.waiting() > 0 {
+		g.stale = true
+		rl.reviewLaterLocked(g)
+	}
+}
+
+// reviewLaterLocked has settleLinesLocked look at those in a line whose slack is used up.
 func (rl *RateLimiter) reviewLaterLocked(g *gate) {
-	if g.waiting() > 0 && !g.reviewed {
+	if !g.reviewed {
 		g.reviewed = true
 		rl.reviews = append(rl.reviews, g)
 	}
@@ -154,12 +189,21 @@ func (rl *RateLimiter) settleLinesLocked() {
 
 // reviewLocked refuses the waiters of a line that would come too late, wherever in it they stand.
 func (rl *RateLimiter) reviewLocked(g *gate) {
-	g.slack = nil
+	var buckets *pace
+	if stats := rl.State[g.name]; stats != nil && stats.window != nil {
+		buckets = stats.window.pace
+	}
+	all := g.stale
+	g.stale, g.slack = false, nil
 	moved := []*gate{g}
 	for e := g.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
 		if w.process != 0 || w.deadline.IsZero() {
+			continue
+		}
+		if s := w.slackIn(g); !all && s != nil && s.holds(g, buckets) {
+			g.joinSlack(s)
 			continue
 		}
 		places := w.places
@@ -176,4 +220,14 @@ func (rl *RateLimiter) reviewLocked(g *gate) {
 	for _, g := range moved {
 		rl.serveLineLocked(g)
 	}
+}
+
+// slackIn returns the slack of a waiter in one of its lines; nil where it is not known.
+func (w *waiter) slackIn(g *gate) *slack {
+	for i := range w.places {
+		if w.places[i].gate == g {
+			return w.places[i].slack
+		}
+	}
+	return nil
 }

@@ -153,7 +153,7 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, maySe
 		return true
 	}
 	if tightened {
-		rl.reviewLaterLocked(g)
+		rl.reviewAllLaterLocked(g)
 	}
 	if eased || tightened {
 		rl.serveLocked(g)
