@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -319,6 +320,30 @@ func BenchmarkManyModels(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				call(rl, i)
 			}
+		})
+	}
+}
+
+// BenchmarkLongLine measures a charge while many wait for the model, each until a deadline.
+func BenchmarkLongLine(b *testing.B) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := newLimiter(b, ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 1 << 40, Burst: 30 * time.Second})
+			rl.Reserve("m", 1, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() { rl.Acquire(ctx, "m", 1, 1) })
+			}
+			for rl.Stats("m").Waiting < n {
+				runtime.Gosched()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rl.RecordUsage("m", 1, 1)
+			}
+			cancel()
+			all.Wait()
 		})
 	}
 }
