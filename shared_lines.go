@@ -1,0 +1,380 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+)
+
+// The pauses between two looks at the log, while a request waits, grow from the first to the
+// last. A look at a log that has not changed takes microseconds.
+const (
+	firstLook = time.Millisecond
+	lastLook  = 20 * time.Millisecond
+)
+
+// lines is what a ledger knows of the waiters of its own process, beside their places.
+type lines struct {
+	evicted  []*waiter // have to stand in line again
+	served   []*waiter // may go on once the step is written
+	watching bool      // a goroutine looks for changes
+
+	// stirs counts the changes that may let a waiter at the head of its lines pass, and
+	// reviews those that may refuse one wherever it stands: of quotas and cooldowns.
+	stirs, servedStirs     int64
+	reviews, servedReviews int64
+}
+
+// confirm notes how far a plan has served the lines.
+func (l *lines) confirm(p *plan) {
+	l.servedStirs = max(l.servedStirs, p.stirs)
+	l.servedReviews = max(l.servedReviews, p.reviews)
+}
+
+func (l *lines) areStirred() bool {
+	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted) > 0
+}
+
+// forget takes a waiter off those that have to stand in line again.
+func (l *lines) forget(w *waiter) {
+	l.evicted = slices.DeleteFunc(l.evicted, func(other *waiter) bool { return other == w })
+}
+
+// abandonedReserve is the reservations of this limiter that are garbage and not settled.
+type abandonedReserve struct {
+	reservations []*Reservation
+	wanted       bool // their slots may be wanted
+}
+
+// abandonMost is how many reservations may be garbage before they are settled where no
+// request waits for their slots: one event settles all of them.
+const abandonMost = 256
+
+// abandonLocked has a reservation settled at its estimate, which is garbage. It reports
+// whether the limiter is shared; if not, it does nothing. It is called from a finalizer,
+// which may wait for nothing, nor touch what belongs to a bubble of testing/synctest: there
+// the next change settles the reservation.
+func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
+	if s == nil {
+		return false
+	}
+	if h := s.peers.reservation(s.id, r.entry()); h != nil && h.other == nil {
+		h.other = r // own does not find it any more
+	}
+	g := &s.garbage
+	g.reservations = append(g.reservations, r)
+	var q ModelQuota
+	s.rl.coverRLocked(r.gate.name, &q)
+	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
+	if g.wanted && !s.rl.clock.InBubble() {
+		go s.do(background, nothing)
+	}
+	return true
+}
+
+// planDueLocked plans changes of this limiter's own accord: of what waits for them, the
+// first kind.
+func (s *ledger) planDueLocked(p *plan) {
+	if s.closed.Load() {
+		return
+	}
+	for _, w := range s.lines.evicted {
+		p.wait(w, s.rl.costsRLocked(w.requests))
+	}
+	if p.empty() {
+		p.settleGarbage()
+	}
+	if p.empty() {
+		p.serve()
+	}
+}
+
+// isAnythingDue reports whether planDueLocked would plan anything.
+func (s *ledger) isAnythingDue() bool {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	if !s.lines.areStirred() && !s.garbage.wanted {
+		return false
+	}
+	p := s.newPlanLocked()
+	s.planDueLocked(p)
+	s.lastN = p.base
+	s.own.clear()
+	if p.empty() {
+		s.lines.confirm(p)
+		s.garbage.wanted = false
+	}
+	return !p.empty()
+}
+
+// settleGarbage plans to settle the reservations that are garbage, if their slots may be
+// wanted.
+func (p *plan) settleGarbage() {
+	g := &p.s.garbage
+	if !g.wanted || len(g.reservations) == 0 {
+		return
+	}
+	found := len(g.reservations)
+	var numbers []int64
+	for _, r := range g.reservations {
+		if p.settles(r) {
+			numbers = append(numbers, r.entry())
+		}
+	}
+	if len(numbers) > 0 {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.ReleaseAll, Text: sharedlog.NumbersText(numbers)})
+	}
+	p.then(func() {
+		for _, r := range g.reservations[:found] {
+			r.settled = true // if the log did not know it
+		}
+		g.reservations = slices.Clone(g.reservations[found:])
+		g.wanted = len(g.reservations) > 0
+	})
+}
+
+// waitersLocked returns the waiters of this limiter in the order of their arrival.
+func (s *ledger) waitersLocked() []*waiter {
+	waiters := slices.Clone(s.lines.evicted)
+	if p := s.peers[s.id]; p != nil {
+		waiters = slices.AppendSeq(waiters, maps.Values(p.waits))
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	return waiters
+}
+
+// serve plans to serve or refuse the waiters for which something may have changed. Of two
+// that stand in the same line it decides on the first alone, so that none of its decisions
+// depends on another.
+func (p *plan) serve() {
+	l := &p.s.lines
+	if l.stirs == l.servedStirs && l.reviews == l.servedReviews {
+		return
+	}
+	review := l.reviews != l.servedReviews
+	p.stirs, p.reviews = l.stirs, l.reviews
+	for _, w := range p.s.waitersLocked() {
+		first := w.first()
+		switch {
+		case first && w.hasEnded():
+			// It is about to leave. What it would get for a moment could keep others out.
+			p.end(w, nil, context.Canceled)
+		case first:
+			if len(p.places) > 0 {
+				l.stirs++ // places are few, and the next step knows how many are left
+				return
+			}
+			b := p.rl.weighLocked(w.requests)
+			if !p.resolve(w, b) {
+				w.sleepLocked(b.wait)
+			}
+		case review:
+			p.refuse(w, p.rl.weighLocked(w.requests))
+		}
+	}
+}
+
+// resolve serves a waiter whose requests pass, or refuses one that waits in vain, and
+// reports whether it is either.
+func (p *plan) resolve(w *waiter, b *batch) bool {
+	err, over := p.rl.verdictLocked(w, b)
+	if !over {
+		return false
+	}
+	var rs Reservations
+	if err == nil && w.charges {
+		rs = p.chargeAll(w.requests, b)
+	}
+	p.end(w, rs, err)
+	return true
+}
+
+// refuse refuses a waiter that waits in vain.
+func (p *plan) refuse(w *waiter, b *batch) {
+	if err, over := p.rl.verdictLocked(w, b); over && err != nil {
+		p.end(w, nil, err)
+	}
+}
+
+// end plans the end of a wait, with reservations or an error.
+func (p *plan) end(w *waiter, rs Reservations, err error) {
+	if w.ticket != 0 {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Leave, Ref: w.ticket})
+	}
+	p.then(func() {
+		w.reservations, w.err, w.over, w.ticket = rs, err, true, 0
+		p.s.lines.forget(w)
+		p.s.lines.served = append(p.s.lines.served, w)
+	})
+}
+
+// wait plans to put a waiter at the end of all its lines.
+func (p *plan) wait(w *waiter, b *batch) {
+	requests := make([]Request, len(w.requests))
+	for i, req := range w.requests {
+		req.Model = b.costs[b.of[i]].name
+		requests[i] = req
+	}
+	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: requestsText(requests)})
+	p.s.own.waits[e.N] = w
+}
+
+// enter plans to serve or refuse a waiter at once, or to put it in its lines in one step: so
+// of two that stand in the same lines one is before the other in all.
+func (p *plan) enter(w *waiter) {
+	b := p.rl.weighLocked(w.requests)
+	queued := b.queuedLocked()
+	if p.resolve(w, b) {
+		return
+	}
+	if p.rl.isLineFull(b) {
+		p.end(w, nil, w.limited(b, ErrQueueFull))
+		return
+	}
+	p.wait(w, b)
+	if !queued {
+		p.then(func() { w.sleepLocked(b.wait) })
+	}
+}
+
+// leave plans the end of the wait of a caller whose context has ended. If it was served in
+// the same moment it gives that back.
+func (p *plan) leave(w *waiter) {
+	if w.over {
+		for _, r := range w.reservations {
+			p.cancel(r)
+		}
+		return
+	}
+	p.end(w, nil, context.Canceled)
+}
+
+// standInLocked puts a waiter in its lines.
+func (s *ledger) standInLocked(e *sharedlog.Event) {
+	// No process is number 0, whose waiter would be taken for one of this limiter.
+	if e.Process == 0 || s.peers.hasWaiter(e.Process, e.N) {
+		return
+	}
+	w := &waiter{process: e.Process}
+	if own := s.own.waits[e.N]; own != nil && e.Process == s.id {
+		w = own
+		w.ticket, w.offTail = e.N, 0
+		s.lines.forget(w)
+	} else {
+		requests, err := parseRequests(e.Text)
+		if err != nil || len(requests) == 0 {
+			return
+		}
+		w.requests = requests
+	}
+	s.rl.arrivals++
+	w.seq = s.rl.arrivals
+	s.rl.queueLocked(w, s.rl.costsRLocked(w.requests))
+	s.peers.of(e.Process).waits[e.N] = w
+	if w.process == 0 {
+		s.keepLeaseLocked()
+		s.watchLocked()
+	}
+}
+
+// evictLocked takes a process out of all lines. If it is this one, its waiters have to stand
+// in line again: the others have not heard of it for long.
+func (s *ledger) evictLocked(process int64) {
+	p := s.peers[process]
+	if p == nil {
+		return
+	}
+	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
+		w := s.closeWaitLocked(process, n)
+		s.rl.standDownLocked(w)
+		if w.process == 0 && !s.closed.Load() {
+			w.ticket = 0
+			if s.own.waits[n] != w { // or memory is made anew, which finds it
+				s.lines.evicted = append(s.lines.evicted, w)
+			}
+		}
+	}
+}
+
+// serveLaterLocked has the lines served by the next step. It reports whether the limiter is
+// shared; if not, it does nothing.
+func (s *ledger) serveLaterLocked() (shared bool) {
+	if s == nil {
+		return false
+	}
+	s.lines.stirs++
+	return true
+}
+
+// reviewLaterLocked is serveLaterLocked after a change that may refuse a waiter wherever it
+// stands.
+func (s *ledger) reviewLaterLocked() (shared bool) {
+	if s == nil {
+		return false
+	}
+	s.lines.reviews++
+	return true
+}
+
+// serve makes a step for the sake of the lines.
+func (s *ledger) serve() (shared bool) {
+	return s.update(func(p *plan) { p.s.lines.stirs++ })
+}
+
+// enter is plan.enter.
+func (s *ledger) enter(ctx context.Context, w *waiter) (shared bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	return true, s.do(ctx, func(p *plan) { p.enter(w) })
+}
+
+// leave is plan.leave.
+func (s *ledger) leave(w *waiter) (shared bool) {
+	if s == nil {
+		return false
+	}
+	s.do(background, func(p *plan) { p.leave(w) })
+	return true
+}
+
+// watchLocked has a goroutine look for changes of others, as long as this limiter has
+// waiters.
+func (s *ledger) watchLocked() {
+	if s.lines.watching || s.closed.Load() {
+		return
+	}
+	s.lines.watching = true
+	s.goroutines.Go(s.watch)
+}
+
+func (s *ledger) watch() {
+	changed := s.log.Changed()
+	pause := firstLook
+	for {
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		}
+		s.fresh()
+		s.rl.mu.Lock()
+		stirred := s.lines.areStirred()
+		p := s.peers[s.id]
+		waits := len(s.lines.evicted) > 0 || p != nil && len(p.waits) > 0
+		if s.lines.watching = waits && !s.closed.Load(); !s.lines.watching {
+			s.rl.mu.Unlock()
+			return
+		}
+		s.rl.mu.Unlock()
+		if stirred {
+			s.do(background, nothing) // serves them
+			pause = firstLook
+			continue
+		}
+		pause = min(2*pause, lastLook)
+	}
+}
