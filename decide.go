@@ -119,8 +119,8 @@ var unused = &window{stats: &UsageStats{}, leaveAt: never}
 // modelStats fills in s, which is large enough for copies of it to show.
 func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
-	s.RPM, s.RPD, s.TPD = r.requests.len(), r.dayCount(), r.dayTokens()
-	s.TPM, s.ITPM, s.OTPM = r.amounts.total.Total(), r.amounts.total.Input, r.amounts.total.Output
+	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
+	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
 	if s.RPD|s.TPD != 0 {
 		s.DayStart = r.dayShown
 	}
@@ -147,15 +147,15 @@ func fits(used, more, limit int) bool {
 // admits is the decision of a quota without its explanation.
 func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
 	return fits(w.dayCount(), c.requests, q.MaxRPD) &&
-		fits(w.requests.len(), c.requests, q.MaxRPM) &&
-		(q.MaxTPM == 0 || fits(w.amounts.total.Total(), c.Total(), q.MaxTPM)) &&
+		fits(w.requests.Len(), c.requests, q.MaxRPM) &&
+		(q.MaxTPM == 0 || fits(w.sums.Total().Total(), c.Total(), q.MaxTPM)) &&
 		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
 
 // admitsRest looks at the limits that few models have.
 func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
-	return fits(w.amounts.total.Input, c.Input, q.MaxITPM) &&
-		fits(w.amounts.total.Output, c.Output, q.MaxOTPM) &&
+	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
+		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
 		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
 		fits(g.calls(), c.requests, q.MaxInFlight)
 }

@@ -49,9 +49,9 @@ var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are
 // names it, the longest wait counts, and the first that the request alone exceeds says that it
 // can never pass. It returns how long the limits deny that end with time.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
-	if field, _, _, bad := q.invalid(); bad || r.badZone {
+	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
-		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
+		d.Code, d.Reason = DecisionInvalidQuota, cmp.Or(reason, unknownZone)
 		return 0
 	}
 	var f refusal
@@ -158,17 +158,7 @@ func (f *refusal) check(of dimension, r *reading, q *ModelQuota, c *cost, p *pac
 
 const tooManyModels = "too many models without a quota of their own are in use"
 
-var invalidQuotaReasons = map[string]string{
-	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
-	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
-	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
-	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
-	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
-	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
-	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
-	"Burst":       "invalid quota: Burst (burst) is negative",
-	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
-}
+const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
 
 // fitsIn is how long it takes until at most budget of a dimension is used, beside what
 // is held back of it as long as it is.
@@ -193,8 +183,8 @@ func (r *reading) fitsIn(of dimension, budget int) time.Duration {
 func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
 	switch of {
 	case ofRPM:
-		if i := r.requests.len() - 1 - budget; i >= 0 {
-			return r.leavesIn(r.requests.when(i))
+		if i := r.requests.Len() - 1 - budget; i >= 0 {
+			return r.leavesIn(r.requests.When(i))
 		}
 	case ofRPD, ofTPD:
 		if r.usedOf(of) > budget {
@@ -214,8 +204,8 @@ func (r *reading) leavesIn(charged int64) time.Duration {
 
 // tokensFitIn is how long it takes until at most budget tokens are counted.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
-	if i := r.amounts.lastOver(of, budget); i >= 0 {
-		return r.leavesIn(r.tokens.when(i))
+	if i := r.sums.LastOver(of, budget); i >= 0 {
+		return r.leavesIn(r.tokens.When(i))
 	}
 	return 0
 }

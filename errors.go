@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // The errors that callers match with errors.Is. Each says when it is returned.
@@ -17,7 +19,7 @@ var (
 	// unknown time zone, and by Load and MigrateYAMLToSQLite for a limit that is
 	// no integer of zero or more, or such a zone. The error names the model, the
 	// field and the value.
-	ErrInvalidQuota = errors.New("invalid quota")
+	ErrInvalidQuota = state.ErrInvalidQuota
 
 	// ErrNeverFits is what a LimitError unwraps to when the request can never
 	// pass, however long one waits: it is larger than the quota itself, or the
@@ -39,7 +41,7 @@ var (
 	// with SQLite, of another program. Nothing is overwritten by that; a later
 	// Persist to YAML keeps the old file aside. With Config.Shared, OnError is told of a
 	// damaged file, which gets another name, and the constructor goes on with a new one.
-	ErrCorruptState = errors.New("corrupt state")
+	ErrCorruptState = state.ErrCorrupt
 
 	// ErrClosed is returned by Acquire, AcquireAll, Do and WaitForCapacity when the
 	// limiter is closed while they wait or before they would have to, and by Persist and Load on a closed

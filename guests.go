@@ -148,11 +148,11 @@ func (rl *RateLimiter) idleAtLocked(name string, stats *UsageStats, instant int6
 	if instant < w.owes {
 		at = w.owes
 	}
-	if n := w.requests.len(); n > 0 {
-		at = max(at, w.requests.when(n-1)+rl.span()+1)
+	if n := w.requests.Len(); n > 0 {
+		at = max(at, w.requests.When(n-1)+rl.span()+1)
 	}
-	if n := w.tokens.len(); n > 0 {
-		at = max(at, w.tokens.when(n-1)+rl.span()+1)
+	if n := w.tokens.Len(); n > 0 {
+		at = max(at, w.tokens.When(n-1)+rl.span()+1)
 	}
 	if q.MaxRPD != 0 && w.dayCount() > 0 || q.MaxTPD != 0 && w.dayTokens() > 0 {
 		at = max(at, rl.clock.Instant(w.dayEnd))

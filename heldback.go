@@ -55,13 +55,13 @@ func (q *ModelQuota) limitOf(of dimension) *int {
 func (w *window) usedOf(of dimension) int {
 	switch of {
 	case ofRPM:
-		return w.requests.len()
+		return w.requests.Len()
 	case ofRPD:
 		return w.dayCount()
 	case ofTPD:
 		return w.dayTokens()
 	default:
-		return w.amounts.total.Of(of.kind())
+		return w.sums.Total().Of(of.kind())
 	}
 }
 

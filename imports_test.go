@@ -32,7 +32,10 @@ var importRules = map[string][]string{
 	},
 	"debounce": {},
 	"limit":    {},
-	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
+	"llmhttp": {
+		modulePath, modulePath + "/debounce", modulePath + "/limit",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/sse", modulePath + "/internal/piecetest",
+	},
 
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
@@ -49,8 +52,16 @@ var importRules = map[string][]string{
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
-	"internal/tokens":    {},
+	"internal/tokens": {},
+	"internal/yamlstate": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
+		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+	},
+	"internal/jsonscan":  {modulePath + "/internal/piecetest"},                                    // in its tests
+	"internal/sse":       {modulePath + "/internal/piecetest", modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/piecetest": {},
 	"internal/modelname": {modulePath + "/internal/racetest"}, // in its tests
+	"internal/ring":      {modulePath + "/internal/tokens", modulePath + "/internal/racetest"},
 	"internal/racetest":  {},
 }
 

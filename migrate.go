@@ -13,6 +13,8 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
 // MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML
@@ -24,12 +26,12 @@ import (
 // A failure leaves the
 // database as it was. The YAML file is not changed.
 func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
-	s, err := loadYAML(yamlPath)
-	if err == nil && s == nil {
+	s, err := yamlstate.ReadFile(yamlPath)
+	switch {
+	case err == nil && s == nil:
 		err = fmt.Errorf("%s: %w", yamlPath, fs.ErrNotExist)
-	}
-	if err == nil {
-		err = replaceDatabase(sqlitePath, s)
+	case err == nil:
+		err = replaceDatabase(sqlitePath, snapshotOf(s))
 	}
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
@@ -77,8 +79,10 @@ func (s *snapshot) writeTo(tx *sql.Tx) error {
 	for _, model := range slices.Sorted(maps.Keys(s.state)) {
 		stats := s.state[model]
 		changes = append(changes, &change{
-			model: model, requests: stats.Requests, tokens: stats.Tokens,
-			day: usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
+			model:    model,
+			requests: ring.Changes[time.Time]{Added: stats.Requests},
+			tokens:   ring.Changes[TokenEntry]{Added: stats.Tokens},
+			day:      usageDay{start: clock.UnixNano(stats.DayStart), count: int64(stats.DayCount), tokens: int64(stats.DayTokens)},
 		})
 	}
 	return w.write(changes)

@@ -18,6 +18,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // busyFor is how long opening keeps trying while other processes hold the file.
@@ -207,7 +208,7 @@ func explainFile(path string, err error) error {
 	// The statements are always the same, so where SQLite takes one for an error it is the
 	// tables that are wrong.
 	if errors.As(err, new(damage)) || isDamage(err) || sqliteCode(err) == sqlite3.SQLITE_ERROR {
-		return corrupt(path, errtext.Printable(err))
+		return state.Corrupt(path, errtext.Printable(err))
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }

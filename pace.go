@@ -135,12 +135,12 @@ func (w *window) newPace(is pacing, was *pace, instant int64) *pace {
 	for of := range p.lanes {
 		p.lanes[of].Reset(time.Duration(instant-w.home.span()) + is.burst)
 	}
-	for i := range w.requests.len() {
-		p.pushRequest(w.requests.when(i))
+	for i := range w.requests.Len() {
+		p.pushRequest(w.requests.When(i))
 	}
-	amounts := w.amounts.live()
-	for i := range w.tokens.len() {
-		p.pushTokens(w.tokens.when(i), amounts[i])
+	amounts := w.sums.Values()
+	for i := range w.tokens.Len() {
+		p.pushTokens(w.tokens.When(i), amounts[i])
 	}
 	if was == nil {
 		return p
@@ -153,7 +153,7 @@ func (w *window) newPace(is pacing, was *pace, instant int64) *pace {
 		}
 		p.lanes[of].Reset(empty)
 	}
-	p.sealedRequests, p.sealedTokens = w.requests.len(), w.tokens.len()
+	p.sealedRequests, p.sealedTokens = w.requests.Len(), w.tokens.Len()
 	return p
 }
 

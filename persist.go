@@ -5,6 +5,8 @@ import (
 	"maps"
 	"sync/atomic"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // snapshot is quotas, usage and cooldowns as they are stored, apart from any
@@ -96,8 +98,7 @@ func (rl *RateLimiter) load() error {
 		rl.sqlite.remember(loaded, synced)
 		return nil
 	}
-	loaded, err := loadYAML(rl.filePath)
-	rl.suspect = err != nil
+	loaded, err := rl.loadYAML()
 	if err != nil || loaded == nil {
 		return err
 	}
@@ -120,8 +121,8 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 		if stored && !w.ahead {
 			// The database still has times from the future, which would count anew
 			// at every load: the next Persist replaces them.
-			w.requests.allStored()
-			w.tokens.allStored()
+			w.requests.StartStoredLog()
+			w.tokens.StartStoredLog()
 		}
 	}
 	rl.mergeCooldowns(loaded.cooldowns, now)
@@ -185,7 +186,7 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 	rl.mu.RLock()
 	room, era := len(rl.State), rl.era
 	rl.mu.RUnlock()
-	entries := moved[entry](nil, room+room/8)
+	entries := ring.Room[entry](room + room/8)
 	reading := new(atomic.Bool)
 	reading.Store(true)
 	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -105,14 +106,12 @@ type change struct {
 	forget bool         // what is known of the model is no longer true
 	gone   bool         // not in memory any more
 
-	window       *window
-	requests     []time.Time // new ones
-	tokens       []TokenEntry
-	requestFixes []correction[time.Time] // of those that were written earlier
-	tokenFixes   []correction[TokenEntry]
-	day          usageDay       // the one in memory
-	file         usageDay       // the one that was written
-	zone         *time.Location // whose midnight ends them
+	window   *window
+	requests ring.Changes[time.Time]
+	tokens   ring.Changes[TokenEntry]
+	day      usageDay       // the one in memory
+	file     usageDay       // the one that was written
+	zone     *time.Location // whose midnight ends them
 }
 
 // persist writes what is new in memory since the last load or persist.
@@ -231,6 +230,7 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 			synced.round = s.round
 		}
 		if c := compare(model, synced, w, instant, now); c != nil {
+			c.beginStoring()
 			w.pin(reading)
 			found[model] = c
 		}
@@ -249,15 +249,19 @@ func compare(model string, synced *syncedModel, w *window, instant int64, now ti
 	case synced == nil:
 	case synced.window != w:
 		forget = !lapsed(synced.window, instant, now)
-	case w.requests.isStored() && w.tokens.isStored() && synced.day.same(day):
+	case w.isStored() && synced.day.same(day):
 		return nil
 	}
-	return &change{
-		model: model, synced: synced, forget: forget, window: w,
-		requests: w.requests.since(w.requests.stored), requestFixes: w.requests.startStoring(),
-		tokens: w.tokens.since(w.tokens.stored), tokenFixes: w.tokens.startStoring(),
-		day: day, zone: w.location,
-	}
+	return &change{model: model, synced: synced, forget: forget, window: w, day: day, zone: w.location}
+}
+
+// isStored reports whether the database has the entries as they are.
+func (w *window) isStored() bool { return w.requests.Log().UpToDate() && w.tokens.Log().UpToDate() }
+
+// beginStoring takes the entries to write from the window, which counts them as being written
+// until endStoring.
+func (c *change) beginStoring() {
+	c.requests, c.tokens = c.window.requests.StartLog().Begin(), c.window.tokens.StartLog().Begin()
 }
 
 // endStoring tells the windows whether the database has what they had to store.
@@ -267,9 +271,9 @@ func (rl *RateLimiter) endStoring(changes []*change, ok bool) {
 	turn := rl.takeTurnLocked()
 	for _, c := range changes {
 		if c.window != nil && !c.gone {
-			c.window.requests.endStoring(ok, c.requestFixes)
-			c.window.tokens.endStoring(ok, c.tokenFixes)
-			if ok && c.window.requests.isStored() && c.window.tokens.isStored() && usageDayOf(c.window).same(c.day) {
+			c.window.requests.Log().End(ok, c.requests)
+			c.window.tokens.Log().End(ok, c.tokens)
+			if ok && c.window.isStored() && usageDayOf(c.window).same(c.day) {
 				c.window.owes = 0
 			}
 		}
@@ -304,7 +308,7 @@ func lapsed(w *window, instant int64, now time.Time) bool {
 		return false
 	}
 	cut := instant - w.home.span()
-	return w.requests.before(cut) == w.requests.len() && w.tokens.before(cut) == w.tokens.len() &&
+	return w.requests.Before(cut) == w.requests.Len() && w.tokens.Before(cut) == w.tokens.Len() &&
 		(usageDayOf(w).empty() || now.UnixNano() >= w.dayEnd)
 }
 

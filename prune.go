@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 )
 
 // lockSlice is about how long work that walks over many models holds the lock
@@ -124,7 +126,7 @@ func (rl *RateLimiter) indexAll() {
 		model, zone string
 		stats       UsageStats
 	}
-	bare := moved[entry](nil, room)
+	bare := ring.Room[entry](room)
 	var at int64
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {

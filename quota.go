@@ -1,14 +1,13 @@
 package ratelimit
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited,
@@ -64,49 +63,28 @@ func (q *ModelQuota) minuteCode() DecisionCode {
 	return DecisionTPMLimit
 }
 
-// invalid returns the first limit that is negative, by its name in Go, its name
-// in files, and its value.
-func (q *ModelQuota) invalid() (field, key string, value int64, bad bool) {
+// invalid returns the first limit that is negative.
+func (q *ModelQuota) invalid() (reason string, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
 		if q.Burst < 0 {
-			return "Burst", "burst", int64(q.Burst), true
+			return "invalid quota: Burst (burst) is negative", true
 		}
-		return "", "", 0, false
+		return "", false
 	}
-	for _, limit := range []struct {
-		field, key string
-		value      int
-	}{
-		{"MaxRPM", "max_rpm", q.MaxRPM},
-		{"MaxTPM", "max_tpm", q.MaxTPM},
-		{"MaxRPD", "max_rpd", q.MaxRPD},
-		{"MaxITPM", "max_itpm", q.MaxITPM},
-		{"MaxOTPM", "max_otpm", q.MaxOTPM},
-		{"MaxTPD", "max_tpd", q.MaxTPD},
-		{"MaxInFlight", "max_in_flight", q.MaxInFlight},
-	} {
-		if limit.value < 0 {
-			return limit.field, limit.key, int64(limit.value), true
+	is := state.Quota(*q)
+	for of := range state.Limits {
+		if *is.Limit(state.Dimension(of)) < 0 {
+			return state.Limits[of].Invalid, true
 		}
 	}
-	return "", "", 0, false
+	return "", false
 }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
 func (q ModelQuota) validate(model string) error {
-	if field, key, value, bad := q.invalid(); bad {
-		shown := any(value)
-		if field == "Burst" {
-			shown = q.Burst
-		}
-		return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more",
-			ErrInvalidQuota, errtext.Clip(model), field, key, shown)
-	}
-	if _, err := clock.LoadZone(q.DayZone); err != nil {
-		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, errtext.Clip(model), err)
-	}
-	return nil
+	is := state.Quota(q)
+	return is.Validate(model)
 }
 
 func validateQuotas(quotas map[string]ModelQuota) error {

@@ -164,7 +164,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 		made.more().model = model
 	}
 	made.gate, made.days = w.gate, w.days
-	made.placeLocked(w, r.instant, w.requests.len()-1, w.tokens.len()-1)
+	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	if rl.ledger != nil {
 		rl.ledger.noteReservationLocked(made)
 	}
@@ -175,7 +175,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 // the token-th oldest of the tokens.
 func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
 	r.window, r.instant = w, instant
-	r.requestAt, r.tokenAt = uint32(w.requests.dropped+request), uint32(w.tokens.dropped+token)
+	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
 
 // Commit settles the reservation: what was really used takes the place of the

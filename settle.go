@@ -83,19 +83,26 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 // made from can be, those of a file, say: later ones are of others. Entries of the
 // same instant and the same amount are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
-	q := &w.tokens
-	if i := q.placed(r.tokenAt, r.instant); w == r.window && i >= 0 && q.vals[q.head+i].tokens() == r.estimate {
+	matches := func(e *TokenEntry) bool { return e.tokens() == r.estimate }
+	if w != r.window {
+		return w.tokens.FindFilled(r.instant, matches)
+	}
+	if i := w.tokens.Placed(r.tokenAt, r.instant); i >= 0 && matches(&w.tokens.Values()[i]) {
 		return i
 	}
-	return q.find(w == r.window, r.instant, func(e *TokenEntry) bool { return e.tokens() == r.estimate })
+	return w.tokens.Find(r.instant, matches)
 }
 
 // requestOf is tokensOf for the request.
 func (w *window) requestOf(r *Reservation) int {
-	if i := w.requests.placed(r.requestAt, r.instant); w == r.window && i >= 0 {
+	any := func(*time.Time) bool { return true }
+	if w != r.window {
+		return w.requests.FindFilled(r.instant, any)
+	}
+	if i := w.requests.Placed(r.requestAt, r.instant); i >= 0 {
 		return i
 	}
-	return w.requests.find(w == r.window, r.instant, func(*time.Time) bool { return true })
+	return w.requests.Find(r.instant, any)
 }
 
 // findLocked returns the window of the reservation's model, and where in it the
@@ -142,7 +149,7 @@ func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
 	rest := max(tokens-r.estimate.Total(), 0)
 	if tokens == math.MaxInt {
-		rest = max(rest, w.amounts.total.Total()-now.Total())
+		rest = max(rest, w.sums.Total().Total()-now.Total())
 	}
 	return rest
 }

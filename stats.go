@@ -205,9 +205,9 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, count
 		w = rl.newWindow(&entry, q.DayZone, r.instant, now)
 	}
 	cut := r.instant - r.span
-	counted.RPM = w.requests.len() - w.requests.before(cut)
-	if n := w.tokens.before(cut); n < w.tokens.len() {
-		sum := w.amounts.sum(w.amounts.head+n, w.amounts.head+w.tokens.len())
+	counted.RPM = w.requests.Len() - w.requests.Before(cut)
+	if n := w.tokens.Before(cut); n < w.tokens.Len() {
+		sum := w.sums.Sum(n, w.tokens.Len())
 		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
 	}
 	if now.UnixNano() < w.dayEnd {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -27,12 +28,12 @@ type window struct {
 	gate     *gate // the model's, if it has one
 	gone     bool  // State has another one for the model, or none
 	era      int   // which State the last charge of a reservation found it in
-	requests timedQueue[time.Time]
-	tokens   timedQueue[TokenEntry]
-	amounts  sums  // the tokens of each entry, parallel to tokens
-	leaveAt  int64 // until this instant, included, no entry leaves
-	usedAt   int64 // the instant of the last charge
-	ahead    bool  // an entry was from the future when the window was made
+	requests ring.Queue[time.Time]
+	tokens   ring.Queue[TokenEntry]
+	sums     ring.Sums // the tokens of each entry, parallel to tokens
+	leaveAt  int64     // until this instant, included, no entry leaves
+	usedAt   int64     // the instant of the last charge
+	ahead    bool      // an entry was from the future when the window was made
 
 	zone             string         // whose midnight ends the day
 	quotaEra         int            // when that was looked up
@@ -64,17 +65,17 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 		}
 		return instant - int64(age)
 	}
-	w.requests.fill(withRoom(stats.Requests), func(t *time.Time) int64 { return instantOf(t) })
-	w.tokens.fill(withRoom(stats.Tokens), func(e *TokenEntry) int64 {
+	w.requests.Fill(stats.Requests, func(t *time.Time) int64 { return instantOf(t) })
+	w.tokens.Fill(stats.Tokens, func(e *TokenEntry) int64 {
 		e.Count = max(e.Count, 0)
 		e.Input = min(max(e.Input, 0), e.Count)
 		return instantOf(&e.Time)
 	})
-	amounts := make([]tokens.Count, len(w.tokens.vals), cap(w.tokens.vals))
-	for i, e := range w.tokens.vals {
-		amounts[i] = e.tokens()
+	counts := make([]tokens.Count, w.tokens.Len())
+	for i, e := range w.tokens.Values() {
+		counts[i] = e.tokens()
 	}
-	w.amounts.fill(amounts)
+	w.sums.Fill(counts)
 	w.setZone(zone)
 	w.settleDay(now)
 	w.mirror(rl.span())
@@ -90,13 +91,12 @@ func (e *TokenEntry) tokens() tokens.Count {
 // entry that a program took over from another limiter has a window of that one.
 func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
-		sameSlice(stats.Requests, w.requests.vals[w.requests.head:]) &&
-		sameSlice(stats.Tokens, w.tokens.vals[w.tokens.head:])
+		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
 // pin keeps the entries that stats shows where and as they are as long as
 // reading says that somebody reads them without the lock.
-func (w *window) pin(reading *atomic.Bool) { w.requests.pinned, w.tokens.pinned = reading, reading }
+func (w *window) pin(reading *atomic.Bool) { w.requests.Pin(reading); w.tokens.Pin(reading) }
 
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
@@ -104,22 +104,22 @@ func sameSlice[T any](a, b []T) bool {
 
 // mirror shows the entries in stats and works out when the next one leaves.
 func (w *window) mirror(span int64) {
-	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
+	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = never
-	if w.requests.len() > 0 {
-		w.leaveAt = w.requests.when(0) + span
+	if w.requests.Len() > 0 {
+		w.leaveAt = w.requests.When(0) + span
 	}
-	if w.tokens.len() > 0 {
-		w.leaveAt = min(w.leaveAt, w.tokens.when(0)+span)
+	if w.tokens.Len() > 0 {
+		w.leaveAt = min(w.leaveAt, w.tokens.When(0)+span)
 	}
 }
 
 // prune drops what was charged more than span before instant.
 func (w *window) prune(instant, span int64) {
-	requests, tokens := w.requests.before(instant-span), w.tokens.before(instant-span)
-	w.requests.drop(requests)
-	w.tokens.drop(tokens)
-	w.amounts.drop(tokens)
+	requests, tokens := w.requests.Before(instant-span), w.tokens.Before(instant-span)
+	w.requests.Drop(requests)
+	w.tokens.Drop(tokens)
+	w.sums.Drop(tokens)
 	if w.pace != nil {
 		w.pace.drop(requests, tokens)
 	}
@@ -129,14 +129,14 @@ func (w *window) prune(instant, span int64) {
 // charge adds one request and its tokens.
 func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64) {
 	c = c.Clamp()
-	w.requests.push(instant, now)
-	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
-	w.amounts.push(c)
+	w.requests.Push(instant, now)
+	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.sums.Push(c)
 	if w.pace != nil {
 		w.pace.pushRequest(instant)
 		w.pace.pushTokens(instant, c)
 	}
-	w.stats.Requests, w.stats.Tokens = w.requests.live(), w.tokens.live()
+	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
 	w.chargeDay(now, 1, c.Total())
@@ -145,8 +145,8 @@ func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64
 // chargeTokens adds tokens without a request.
 func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 	c = c.Clamp()
-	w.tokens.push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
-	w.amounts.push(c)
+	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
+	w.sums.Push(c)
 	if w.pace != nil {
 		w.pace.pushTokens(instant, c)
 	}
@@ -157,13 +157,13 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 // setTokens changes the i-th oldest tokens, which are those of a reservation.
 func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 	c = c.Clamp()
-	w.amounts.set(i, c)
+	w.sums.Set(i, c)
 	if w.pace != nil && !r.isPaid(w.pace) {
-		w.pace.setTokens(i, w.tokens.when(i), c)
+		w.pace.setTokens(i, w.tokens.When(i), c)
 	}
-	e := w.tokens.vals[w.tokens.head+i]
-	w.tokens.set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
-	w.stats.Tokens = w.tokens.live()
+	e := w.tokens.Values()[i]
+	w.tokens.Set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
+	w.stats.Tokens = w.tokens.Values()
 }
 
 // moveCharge is removeCharge for what insertCharge then puts elsewhere. It notes which
@@ -181,14 +181,14 @@ func (w *window) moveCharge(r *Reservation, request, token int) {
 // removeCharge takes a request and tokens out, each unless it is negative.
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
-		w.requests.remove(request)
+		w.requests.Remove(request)
 		if w.pace != nil {
 			w.pace.removeRequest(request)
 		}
 	}
 	if token >= 0 {
-		w.tokens.remove(token)
-		w.amounts.remove(token)
+		w.tokens.Remove(token)
+		w.sums.Remove(token)
 		if w.pace != nil {
 			w.pace.removeTokens(token)
 		}
@@ -203,13 +203,13 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 	request = -1
 	paid := w.pace != nil && r.isPaid(w.pace)
 	if requests > 0 {
-		request = w.requests.insert(instant, when)
+		request = w.requests.Insert(instant, when)
 		if w.pace != nil {
 			w.pace.insertRequest(request, instant, paid)
 		}
 	}
-	token = w.tokens.insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
-	w.amounts.insert(token, c)
+	token = w.tokens.Insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
+	w.sums.Insert(token, c)
 	if w.pace != nil {
 		w.pace.insertTokens(token, instant, c, paid)
 	}
@@ -221,7 +221,7 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 // owe notes that a change has to get into the database, if there is one, before
 // the window may be forgotten: of a charge of the given instant, and of the day.
 func (w *window) owe(instant int64) {
-	if w.tokens.isKnown() || w.requests.isKnown() {
+	if w.tokens.Log().Known() || w.requests.Log().Known() {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.dayEnd))
 	}
 }
@@ -317,5 +317,5 @@ func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
 
 // empty reports whether nothing is counted any more.
 func (w *window) empty() bool {
-	return w.requests.len() == 0 && w.tokens.len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
+	return w.requests.Len() == 0 && w.tokens.Len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
 }

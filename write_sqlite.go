@@ -169,12 +169,12 @@ func (w *rowWriter) write(changes []*change) error {
 		if err := w.writeFixes(c); err != nil {
 			return fmt.Errorf("correct: %w", err)
 		}
-		for _, t := range c.requests {
+		for _, t := range c.requests.Added {
 			if err := w.requests.add(c.model, clock.UnixNano(t)); err != nil {
 				return fmt.Errorf("write requests: %w", err)
 			}
 		}
-		for _, e := range c.tokens {
+		for _, e := range c.tokens.Added {
 			if err := w.tokens.add(c.model, clock.UnixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
 				return fmt.Errorf("write tokens: %w", err)
 			}
@@ -220,9 +220,9 @@ func lastRows(tx querier) (last rowids, err error) {
 // writeFixes changes rows that were written earlier. They are found by what is in
 // them: rows of the same content are alike, whoever wrote them.
 func (w *rowWriter) writeFixes(c *change) error {
-	for _, fix := range c.requestFixes {
-		ts := clock.UnixNano(fix.val)
-		if !fix.comes {
+	for _, fix := range c.requests.Corrected {
+		ts := clock.UnixNano(fix.Value)
+		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM requests WHERE rowid =
 				(SELECT rowid FROM requests WHERE model = ? AND ts = ? LIMIT 1)`, c.model, ts); err != nil {
 				return err
@@ -234,9 +234,9 @@ func (w *rowWriter) writeFixes(c *change) error {
 		}
 		w.next.requests++
 	}
-	for _, fix := range c.tokenFixes {
-		ts, count, input := clock.UnixNano(fix.val.Time), fix.val.Count, fix.val.Input
-		if !fix.comes {
+	for _, fix := range c.tokens.Corrected {
+		ts, count, input := clock.UnixNano(fix.Value.Time), fix.Value.Count, fix.Value.Input
+		if !fix.Added {
 			if _, err := w.exec(`DELETE FROM tokens WHERE rowid =
 				(SELECT rowid FROM tokens WHERE model = ? AND ts = ? AND count = ? AND input = ? LIMIT 1)`,
 				c.model, ts, count, input); err != nil {
@@ -261,8 +261,8 @@ func (w *rowWriter) sweep(changes []*change) error {
 	const least = 1000
 	requests, tokens := least, least
 	for _, c := range changes {
-		requests += 2 * len(c.requests)
-		tokens += 2 * len(c.tokens)
+		requests += 2 * len(c.requests.Added)
+		tokens += 2 * len(c.tokens.Added)
 	}
 	for _, t := range []struct {
 		name, column string

@@ -15,7 +15,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// ownLimiter is a Limiter of a user: no Holder, and not comparable.
+// ownLimiter is a Limiter of the caller: no Holder, and not comparable.
 type ownLimiter func(now time.Time, n int) limit.Decision
 
 func (o ownLimiter) TakeAt(now time.Time, n int) limit.Decision { return o(now, n) }
@@ -121,7 +121,7 @@ func TestSetMembers(t *testing.T) {
 	if got := g.TakeAt(setStart, 0).Remaining; got != 8 {
 		t.Errorf("there twice: %d remain, want 8", got)
 	}
-	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // as itself and as the one inside another
+	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // itself, and inside another
 		t.Errorf("in a set, a tree and another limiter: %d remain, want 16", got)
 	}
 }
@@ -157,7 +157,7 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if d := limit.All(wide, wide, groupGCRA(t, limit.PerSecond(1), 20), refuses).TakeAt(setStart, 2); d != (limit.Decision{Remaining: 9}) {
 		t.Errorf("%+v", d)
 	}
-	// A peek that one's own limiter refuses, against the contract, refuses nothing.
+	// A peek that a Limiter of the caller refuses, against the contract, refuses nothing.
 	strict := ownLimiter(func(_ time.Time, n int) limit.Decision { return limit.Decision{OK: n > 0, Remaining: 99} })
 	if d := limit.All(strict).TakeAt(setStart, 2); !d.OK {
 		t.Errorf("%+v", d)
@@ -215,6 +215,7 @@ func manyDecisions() int {
 
 // Sets that share members, and the members themselves, are charged at random.
 func TestSetOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 1))
 	var members []limit.Limiter
 	var model []*drainModel

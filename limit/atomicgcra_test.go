@@ -14,6 +14,7 @@ import (
 // With instants that go back, holds that end in any order, and leaps over the ends of
 // their time lines, GCRA and AtomicGCRA still say the same.
 func TestAtomicGCRADecidesLikeGCRA(t *testing.T) {
+	t.Parallel()
 	rounds := 1_000_000
 	if testing.Short() || raceFactor > 1 {
 		rounds /= 10

@@ -52,6 +52,7 @@ func (e *exactBucket) ceil(parts *big.Int) time.Duration {
 // GCRA and AtomicGCRA decide like a bucket that drains one unit in T, Meter like one that
 // drains Count in Per; in all that they say.
 func TestBucketsDecideLikeExactOnes(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		count    int
 		per      time.Duration

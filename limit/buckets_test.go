@@ -132,7 +132,7 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 	for _, kind := range bucketKinds {
 		for _, commit := range []bool{false, true} {
 			l := must(kind.make(limit.PerSecond(1), 10))
-			l.TakeAt(noon, 0)
+			l.TakeAt(noon, 1) // from here the line lasts until end
 			hold, _ := l.HoldAt(noon.Add(end-1), 4)
 			l.TakeAt(noon.Add(end-1), 6)
 			if d := l.TakeAt(noon.Add(end+time.Second), 1); !d.OK || d.Remaining != 0 {
@@ -155,8 +155,85 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 	}
 }
 
-// However many ask at once, what is admitted at one instant is the burst, and what was
-// released is not missing.
+// A hold stays exact however many lines it outlives, and however much is charged meanwhile:
+// when it ends, its own charge has drained for long.
+func TestBucketsOfAHoldForCenturies(t *testing.T) {
+	const unit = time.Duration(1 << 59)
+	for _, kind := range bucketKinds {
+		for _, commit := range []bool{false, true} {
+			l := must(kind.make(limit.Every(unit), 2))
+			hold, _ := l.HoldAt(noon, 1)
+			now := noon
+			for i := range 100 {
+				if d := l.TakeAt(now, 1); !d.OK {
+					t.Fatalf("%s, unit %d: %+v", kind.name, i, d)
+				}
+				now = now.Add(unit)
+			}
+			if commit {
+				hold.Commit()
+			} else {
+				hold.Release()
+			}
+			want := limit.Decision{OK: true, ResetAfter: 2 * unit}
+			if d := l.TakeAt(now, 2); d != want {
+				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
+			}
+		}
+	}
+}
+
+// A released hold leaves nothing of its instant behind, even if the line began with it:
+// earlier instants count as themselves.
+func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for _, c := range []struct {
+			name string
+			play func(l limit.Holder, at time.Time)
+			want int // seconds of what is left to drain
+		}{
+			{"a hold that is committed", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				hold.Commit()
+			}, 1},
+			{"a hold that is committed after a charge", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				l.TakeAt(at, 2)
+				hold.Commit()
+			}, 3},
+			{"a hold that is released", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				hold.Release()
+				l.TakeAt(at, 1)
+			}, 1},
+			{"holds with nothing between them", func(l limit.Holder, at time.Time) {
+				first, _ := l.HoldAt(at, 1)
+				second, _ := l.HoldAt(at, 1)
+				second.Commit()
+				first.Release()
+			}, 1},
+			{"a hold that is committed behind an open one", func(l limit.Holder, at time.Time) {
+				first, _ := l.HoldAt(at, 1)
+				second, _ := l.HoldAt(at, 1)
+				first.Commit()
+				second.Release()
+			}, 1},
+		} {
+			l := must(kind.make(limit.PerSecond(1), 10))
+			hold, _ := l.HoldAt(noon, 1)
+			hold.Release()
+			at := noon.Add(-time.Hour)
+			c.play(l, at)
+			want := limit.Decision{OK: true, Remaining: 10 - c.want, ResetAfter: time.Duration(c.want) * time.Second}
+			if d := l.TakeAt(at, 0); d != want {
+				t.Errorf("%s, %s: %+v, want %+v", kind.name, c.name, d, want)
+			}
+		}
+	}
+}
+
+// Concurrent requests at one instant pass up to the burst, and released units are not
+// missing.
 func TestBucketsConcurrently(t *testing.T) {
 	const burst = 1000
 	for _, kind := range bucketKinds {
@@ -218,7 +295,7 @@ func TestBucketsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whoever forgot the constructor learns it each time: a panic leaves nothing locked.
+// A zero value panics each time: a panic leaves nothing locked.
 func TestZeroBucketsPanic(t *testing.T) {
 	for _, l := range []interface{ Allow() bool }{new(limit.GCRA), new(limit.AtomicGCRA), new(limit.Meter)} {
 		for range 2 {

@@ -26,9 +26,9 @@ func lull(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Int64N(int64(time.Second / 5)))
 }
 
-// What asks for nothing, for less, for too much or for what is not there is answered
-// without a trace, at any instant; and who comes back when he is told passes, and not a
-// nanosecond sooner.
+// Requests for nothing, for less than nothing, for too much and for units that are not
+// there leave no trace, at any instant. A refused request passes after RetryAfter, and not
+// a nanosecond sooner.
 func TestConformingDecisions(t *testing.T) {
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		l := kind.make(sevens)
@@ -83,6 +83,7 @@ func TestConformingDecisions(t *testing.T) {
 // In no interval passes more than there may, also when the clock goes back: what passes
 // then counts as of the latest instant.
 func TestConformingBounds(t *testing.T) {
+	t.Parallel()
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		for _, back := range []time.Duration{0, 1, time.Second, time.Hour} {
 			full := false
@@ -125,7 +126,7 @@ func TestConformingBounds(t *testing.T) {
 	})
 }
 
-// Who takes all, goes back an hour, takes, and comes back, gets nothing by that.
+// A caller that takes all, goes back an hour, takes, and comes back, gains nothing.
 func TestConformingClockGoesBack(t *testing.T) {
 	drain := func(l limit.Limiter, now time.Time) (passed int) {
 		for l.TakeAt(now, 1).OK {
@@ -241,7 +242,7 @@ func TestConformingWait(t *testing.T) {
 			for n := 1; n < atOnce || n == atOnce && !kind.queues; n++ {
 				time.Sleep(time.Minute + 12_345_678)
 				for range atOnce * 2 {
-					if d := l.Take(0); !kind.queues || d.Remaining > n { // where it queues, leave room to wait in
+					if d := l.Take(0); !kind.queues || d.Remaining > n { // leave room to wait in
 						l.Take(1)
 					}
 				}

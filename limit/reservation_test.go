@@ -58,7 +58,7 @@ func TestReservationDelay(t *testing.T) {
 	}
 }
 
-// Cancel gives back what nobody has reserved after it, while it is in time.
+// Cancel in time gives back the tokens less those reserved after it.
 func TestReservationCancel(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -237,8 +237,7 @@ func TestTokenBucketWaits(t *testing.T) {
 	})
 }
 
-// A context that ends gives the tokens back to those that wait behind, as far as their
-// times are not settled.
+// WaitN gives its tokens back if the context ends first.
 func TestTokenBucketWaitGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := limit.NewTokenBucket(10, 3)

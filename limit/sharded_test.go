@@ -127,6 +127,7 @@ func TestShardedRate(t *testing.T) {
 // A refusal is true, its RetryAfter exact, and the sums are those of the shards, which
 // the model knows one by one through their keys.
 func TestShardedOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 5))
 	const shards, burst, interval = 3, 10, 21 // a unit of a shard takes 21 ns
 	s := sharded(t, limit.Every(interval/shards), burst, shards)
@@ -223,9 +224,9 @@ func TestShardedOracle(t *testing.T) {
 	}
 }
 
-// A shard that has not charged since does not take an earlier instant for one of its own:
-// what passed in it then would drain until the clock is back. In whatever way units are
-// taken at an instant and at an earlier one, at both together no more pass than the burst.
+// A shard that was not charged since does not accept an earlier instant: its charge would
+// drain until the clock is back. By any method, the units taken at an instant and at an
+// earlier one sum to at most the burst.
 func TestShardedClockGoesBack(t *testing.T) {
 	commit := func(h limit.Hold, d limit.Decision) bool {
 		h.Commit()

@@ -50,6 +50,7 @@ func TestSlidingCounterRoundsTheEstimateDown(t *testing.T) {
 // instant never more than limit + ⌈previous × elapsed/window⌉; an estimate is never
 // wrong by more than previous × max(elapsed, window−elapsed)/window, and 1 for rounding.
 func TestSlidingCounterBounds(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 3))
 	for range 2000 / raceFactor {
 		most, window := 1+r.IntN(30), 1+r.Int64N(200)
@@ -127,6 +128,7 @@ func TestSlidingCounterAtItsWorst(t *testing.T) {
 // How far off it is where requests come at random, 90 % of the limit on average, and the
 // limit is 100: these are the figures of the documentation.
 func TestSlidingCounterOfRandomRequests(t *testing.T) {
+	t.Parallel()
 	const requests = 1_000_000 / raceFactor
 	r := rand.New(rand.NewPCG(7, 4))
 	counter, _ := limit.NewSlidingCounter(100, time.Second)

@@ -23,8 +23,8 @@ func after(d time.Duration) time.Time { return bucketStart.Add(d) }
 
 const tenth = 100 * time.Millisecond
 
-// A bucket of 20 tokens, 10 a second: 10 requests at 0, 30 at 1 s, and all who can at
-// 1.5 and 2 s. 40 pass, which is the most that can.
+// A bucket of 20 tokens, 10 a second: 10 requests at 0, 30 at 1 s, and as many as can pass
+// at 1.5 and 2 s. 40 pass, the most that can.
 func TestTokenBucketWorkedExample(t *testing.T) {
 	b := limit.NewTokenBucket(10, 20)
 	total := 0
@@ -139,7 +139,7 @@ func TestTokenBucketLimits(t *testing.T) {
 	}
 }
 
-// Time that has passed is counted up to 292 years, so no wait helps who needs more.
+// Elapsed time counts up to 292 years, so no wait helps a request that needs more.
 func TestTokenBucketOfCenturies(t *testing.T) {
 	b := limit.NewTokenBucket(1e-10, 1)
 	b.AllowN(after(-math.MaxInt64), 1)
@@ -189,7 +189,7 @@ func TestTokenBucketTakeAtInDebt(t *testing.T) {
 	if d, want := b.TakeAt(after(0), 1), (limit.Decision{RetryAfter: 3 * tenth, ResetAfter: 5 * tenth}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
 	}
-	// A bucket that is full was so for whoever asks of an earlier instant, too.
+	// A full bucket is also full as seen from an earlier instant.
 	b.AllowN(after(time.Hour), 0)
 	if d, want := b.TakeAt(after(0), 0), (limit.Decision{OK: true, Remaining: 3}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
@@ -314,7 +314,7 @@ func TestTokenBucketJumpsBack(t *testing.T) {
 	}
 }
 
-// While tokens are on hold nobody else gets them; then they are gone or back.
+// Tokens on hold are not given to others; then they are charged or given back.
 func TestTokenBucketHold(t *testing.T) {
 	b := limit.NewTokenBucket(10, 5)
 	first, d := b.HoldAt(after(0), 3)

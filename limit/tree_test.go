@@ -32,8 +32,8 @@ func child(tb testing.TB, parent *limit.Tree, name string, l limit.Limiter) *lim
 	return t
 }
 
-// A leaf that admits while the root refuses loses nothing, however late that is and
-// whatever came since: a reservation that is cancelled would give back less.
+// A leaf that admits while the root refuses loses nothing, at any instant and after any
+// other charges: a cancelled reservation would give back less.
 func TestTreeRefusalLosesNothing(t *testing.T) {
 	leaf, top := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 10)
 	root := newTree(t, "root", top)
@@ -162,6 +162,7 @@ func errorOf[T any](_ T, err error) error { return err }
 // A tree of three levels with random requests and holds, beside a model that has every
 // level on its own.
 func TestTreeOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 3))
 	type level struct {
 		node  *limit.Tree

@@ -48,7 +48,7 @@ func onWaiting(t *testing.T, f func(t *testing.T, l waiting)) {
 	}
 }
 
-// finishes notes who is done waiting, when, and how.
+// finishes records which waiters are done, when, and with which error.
 type finishes struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -75,7 +75,7 @@ func (f *finishes) wait(ctx context.Context, l waiting, who, n int) {
 	synctest.Wait()
 }
 
-// want checks who is done once nobody moves any more.
+// want checks which waiters are done once all goroutines are blocked.
 func (f *finishes) want(t *testing.T, want ...finish) {
 	t.Helper()
 	synctest.Wait()
@@ -145,8 +145,8 @@ func TestWaitRefusesAtOnce(t *testing.T) {
 	})
 }
 
-// Behind somebody else, too, a deadline that cannot be met is refused at once; and what
-// can be seen only at the head of the line, as soon as it is seen.
+// A waiter whose deadline cannot be met is refused at once, even behind others; if that
+// shows only at the head of the line, then.
 func TestWaitRefusesBehindOthers(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		f := newFinishes()
@@ -163,7 +163,7 @@ func TestWaitRefusesBehindOthers(t *testing.T) {
 	})
 }
 
-// Whoever gives up charges nothing, and passes the turn on.
+// A waiter that gives up charges nothing, and passes the turn on.
 func TestWaitCancelled(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -219,7 +219,7 @@ func TestWaitForAHold(t *testing.T) {
 	})
 }
 
-// Those who do not stand in line may take what the first waits for: it waits on.
+// Requests outside the line may take the units for which the first waits: it waits on.
 func TestWaitIsOvertakenByTake(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		f := newFinishes()
@@ -233,8 +233,8 @@ func TestWaitIsOvertakenByTake(t *testing.T) {
 	})
 }
 
-// Many wait, and many give up: what passes is never more than the rate allows, nobody is
-// forgotten, and all the time is used.
+// Many wait, and many give up: never more passes than the rate allows, no waiter is
+// forgotten, and no unit is lost.
 func TestWaitStress(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -274,7 +274,7 @@ func TestWaitStress(t *testing.T) {
 	})
 }
 
-// On real threads, nobody sleeps on after a hold has ended: it alone stands in the way.
+// On real threads, no waiter sleeps on after the only hold in its way has ended.
 func TestWaitMissesNoWakeUp(t *testing.T) {
 	l := must(limit.NewGCRA(limit.Every(1), 1)) // what is charged drains at once
 	var wg sync.WaitGroup

@@ -174,8 +174,8 @@ func TestAnchoredWindowThatAHoldBegins(t *testing.T) {
 	}
 }
 
-// In no window are more admitted than the limit, however many ask at once, and whatever
-// becomes of what is on hold.
+// No window admits more than the limit, with concurrent requests and with holds that end
+// either way.
 func TestWindowsAreSafe(t *testing.T) {
 	for _, kind := range windowKinds {
 		const most = 100
@@ -213,7 +213,7 @@ func TestWindowsAreSafe(t *testing.T) {
 	}
 }
 
-// Those who wait pass at the end of the window, or when what was on hold is given back.
+// Waiters pass at the end of the window, or when a hold is released.
 func TestWindowsWait(t *testing.T) {
 	type waiter interface {
 		WaitN(ctx context.Context, n int) error

@@ -11,15 +11,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// endlessBody gives so many bytes of one letter.
-func endlessBody(letter string, size int64) io.ReadCloser {
-	return io.NopCloser(io.LimitReader(repeater(strings.Repeat(letter, 32<<10)), size))
-}
-
-type repeater string
-
-func (r repeater) Read(p []byte) (int, error) { return copy(p, r), nil }
-
 // The memory that an answer takes does not grow with it.
 func TestMemoryOfLargeAnswers(t *testing.T) {
 	const size = 16 << 20

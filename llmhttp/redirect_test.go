@@ -9,11 +9,63 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
+
+func TestRedirects(t *testing.T) {
+	var reached atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reached.Add(1)
+		io.WriteString(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}))
+	defer other.Close()
+	var to string
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/here/v1/messages" {
+			io.WriteString(w, `{}`)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+	}))
+	defer first.Close()
+	for _, path := range []string{"/v1/messages", "/v1/files"} {
+		rl := newLimiter(t, ratelimit.ModelQuota{})
+		tr := &llmhttp.Transport{Limiter: rl}
+		client := &http.Client{Transport: tr}
+		call := func() error {
+			req, _ := http.NewRequest("POST", first.URL+path, strings.NewReader(`{"model":"m"}`))
+			req.Header.Set("x-api-key", "sk-secret")
+			resp, err := client.Do(req)
+			if err == nil {
+				readAll(t, resp)
+			}
+			return err
+		}
+		to = other.URL + "/v1/messages?key=sk-secret"
+		err := call()
+		var redirect *llmhttp.RedirectError
+		if !errors.As(err, &redirect) || reached.Load() != 0 {
+			t.Errorf("%s: redirected to another host: %v, and it was reached %d times", path, err, reached.Load())
+		}
+		if redirect != nil && strings.Contains(redirect.Error(), "secret") {
+			t.Errorf("the error tells the key: %v", redirect)
+		}
+		to = "/here/v1/messages"
+		if err := call(); err != nil {
+			t.Errorf("%s: redirected on the same host: %v", path, err)
+		}
+		to = other.URL + "/v1/messages"
+		tr.AllowRedirects = true
+		if err := call(); err != nil || reached.Swap(0) != 1 {
+			t.Errorf("%s: redirected with AllowRedirects: %v", path, err)
+		}
+		tr.CloseIdleConnections()
+	}
+}
 
 // Neither the key nor the prompt reaches another origin, on whatever way.
 func TestRedirectsToOthers(t *testing.T) {

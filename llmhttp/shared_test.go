@@ -66,32 +66,3 @@ func TestSharedLimiter(t *testing.T) {
 		}
 	}
 }
-
-// Closed while calls wait: they end at once.
-func TestLimiterIsClosed(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-	tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, "{}")}
-	held, _ := rl.Reserve("m", 0, 0)
-	errs := make(chan error, 3)
-	for range 3 {
-		go func() {
-			_, err := post(t, tr, chatURL, `{"model":"m"}`)
-			errs <- err
-		}()
-	}
-	for rl.Stats("m").Waiting < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	rl.Close()
-	for range 3 {
-		select {
-		case err := <-errs:
-			if !errors.Is(err, ratelimit.ErrClosed) {
-				t.Error(err)
-			}
-		case <-time.After(5 * time.Second):
-			t.Fatal("it still waits")
-		}
-	}
-	held.Cancel()
-}

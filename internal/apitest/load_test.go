@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 )
@@ -48,7 +47,7 @@ func (l *loader) folder(path string) string {
 		return filepath.Join(l.root, inside)
 	}
 	for _, parent := range []string{"src", "src/vendor"} {
-		folder := filepath.Join(runtime.GOROOT(), parent, path)
+		folder := filepath.Join(l.context.GOROOT, parent, path)
 		if _, err := os.Stat(folder); err == nil {
 			return folder
 		}

@@ -12,10 +12,10 @@ import (
 // soon as it is made, and cannot do that.
 //
 // A charge is the time that it takes to drain. Instants are durations since the origin of
-// any time line that the caller keeps. A charge is known by its place in the order of
-// time, and 0 is the oldest that was not dropped. Push takes constant time, Set time
-// logarithmic in the number of charges, Insert and Remove time in proportion to the
-// charges behind the place.
+// any time line that the caller keeps. A charge is known by its place in the order of time,
+// and 0 is the oldest that was not dropped. Push takes constant time, Set time logarithmic
+// in the number of charges, Insert and Remove time in proportion to the charges behind the
+// place.
 //
 // Set, Insert, Remove and Drop panic for a place that does not exist. The caller keeps the
 // charges in the order of time.
@@ -88,9 +88,8 @@ func charge(at, cost, depth time.Duration) drain {
 	return drain{cost, at + cost, at + depth}
 }
 
-// Push adds a charge that is not earlier than the others. The bucket takes at most depth
-// to drain: the rest of a charge runs over and is forgotten. A cost below zero counts as
-// zero.
+// Push adds a charge that is not earlier than the others. The bucket takes at most depth to
+// drain: the rest of a charge runs over and is forgotten. A cost below zero counts as zero.
 func (b *Backlog) Push(at, cost, depth time.Duration) {
 	b.begin()
 	d := charge(at, cost, depth)

@@ -10,11 +10,12 @@ import (
 )
 
 // Equivalent mutants of backlog.go:
-//   - Drop that compacts at every call, or at head == live: takes longer, with the same result
-//     (BenchmarkBacklog/push shows it).
-//   - keptCharges and the eighth in Drop off by one: thresholds of memory, not of meaning.
-//   - keptCharges in Drop met exactly: append gives a capacity of 1,024, but giving that back
-//     is no different from keeping it.
+//   - Drop that compacts at every call, or at head == live: takes longer, with the same
+//     result (BenchmarkBacklog/push shows it).
+//   - keptCharges and the eighth in Drop off by one: thresholds of memory, not of
+//     meaning.
+//   - keptCharges in Drop met exactly: append gives a capacity of 1,024, but giving that
+//     back is no different from keeping it.
 
 // ledger is a Backlog by definition: it keeps every charge ever made.
 type ledger struct {
@@ -33,8 +34,8 @@ func (l *ledger) drained() time.Duration {
 	return x
 }
 
-// Whatever is done to the charges, the bucket drains when it would have if only what is
-// left had been done.
+// After any corrections, the bucket drains when it would have if only the charges that are
+// left had been made.
 func TestBacklogIsWhatItsChargesMakeIt(t *testing.T) {
 	for seed := range uint64(60) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -127,8 +128,8 @@ func TestBacklogCutsTheCostToTheDepth(t *testing.T) {
 	}
 }
 
-// Memory follows the live charges: dropped ones make room, what a burst took is given
-// back, and a Backlog that fills and drains within keptCharges allocates nothing.
+// Memory follows the live charges: dropped ones make room, what a burst took is given back,
+// and a Backlog that fills and drains within keptCharges allocates nothing.
 func TestBacklogMemory(t *testing.T) {
 	var b Backlog
 	room := func() int {

@@ -1,0 +1,227 @@
+// Package ring holds what a window of the limiter counts: a queue of timed entries that grows at
+// the back and shrinks at the front, and a tree of the sums over the tokens of such entries. Both
+// allocate nothing in their steady state.
+package ring
+
+import (
+	"cmp"
+	"slices"
+	"sync/atomic"
+)
+
+// minRoom is the smallest capacity that a queue allocates.
+const minRoom = 8
+
+// Queue holds values in the order of their instants, oldest first. It grows at the back and
+// shrinks at the front, and it uses the room at the front again. Positions count from the oldest
+// live entry, which has position 0.
+//
+// Instants are nanoseconds on any time line. They lie apart from the values because a caller may
+// show the values to others, as one slice.
+//
+// The zero Queue is empty. It is not safe for concurrent use, but for what Pin says.
+type Queue[T any] struct {
+	at      []int64 // at[head:] and vals[head:] are the live entries
+	vals    []T
+	head    int
+	dropped int64 // entries ever dropped: the place of head in the whole history
+
+	// pinned, where it is set and true, says that vals is read beside other calls and must not be
+	// overwritten.
+	pinned *atomic.Bool
+
+	found int64   // how many of the entries ever pushed Fill took over
+	log   *Log[T] // nil without a store that asks for changes
+}
+
+// Len returns the number of live entries.
+func (q *Queue[T]) Len() int { return len(q.at) - q.head }
+
+// Values returns the live values in storage that the queue uses again: they are valid until the
+// next call that changes it. The capacity is clipped, so that an append copies them.
+func (q *Queue[T]) Values() []T { return slices.Clip(q.vals[q.head:]) }
+
+// Backs reports whether vals are the live values in the queue's own storage.
+func (q *Queue[T]) Backs(vals []T) bool {
+	return len(vals) == q.Len() && (len(vals) == 0 || &vals[0] == &q.vals[q.head])
+}
+
+// When returns the instant of the i-th oldest entry.
+func (q *Queue[T]) When(i int) int64 { return q.at[q.head+i] }
+
+// end counts the entries ever pushed: it is the place of the next one in the history.
+func (q *Queue[T]) end() int64 { return q.dropped + int64(q.Len()) }
+
+// Before counts the entries earlier than cut.
+func (q *Queue[T]) Before(cut int64) int {
+	n, _ := slices.BinarySearch(q.at[q.head:], cut)
+	return n
+}
+
+// Pin promises that, as long as reading is true, the values that are live now stay in their
+// storage as they are, so that they can be read beside calls that change the queue. Changes move
+// the queue to other storage where they must. A later Pin replaces an earlier one.
+func (q *Queue[T]) Pin(reading *atomic.Bool) { q.pinned = reading }
+
+// Push adds an entry. Its instant must not be earlier than those of the others.
+func (q *Queue[T]) Push(at int64, v T) {
+	if len(q.at) == cap(q.at) {
+		q.makeRoom()
+	}
+	q.at = append(q.at, at)
+	q.vals = append(q.vals, v)
+}
+
+// makeRoom slides the live entries to the front where that frees at least half
+// of the storage, and doubles the storage otherwise: either way the cost is
+// spread over at least as many pushes as entries are moved.
+func (q *Queue[T]) makeRoom() {
+	if q.head > q.Len() && (q.pinned == nil || !q.pinned.Load()) {
+		n := copy(q.at, q.at[q.head:])
+		copy(q.vals, q.vals[q.head:])
+		q.at, q.vals, q.head = q.at[:n], q.vals[:n], 0
+		return
+	}
+	q.resize(max(2*q.Len(), minRoom))
+}
+
+func (q *Queue[T]) resize(room int) {
+	q.at, q.vals, q.head = moved(q.at[q.head:], room), moved(q.vals[q.head:], room), 0
+	q.pinned = nil
+}
+
+// own makes sure that the values are not pinned, so that one may be changed in place. Where they
+// are it moves them all, once for each Pin.
+func (q *Queue[T]) own() {
+	if q.pinned != nil && q.pinned.Load() {
+		q.resize(cap(q.at))
+	}
+}
+
+// Set changes the value of the i-th oldest entry.
+func (q *Queue[T]) Set(i int, v T) {
+	q.own()
+	q.log.set(q.dropped+int64(i), q.vals[q.head+i], v)
+	q.vals[q.head+i] = v
+}
+
+// Remove takes the i-th oldest entry out, at the cost of those behind it.
+func (q *Queue[T]) Remove(i int) {
+	q.own()
+	place := q.dropped + int64(i)
+	q.log.remove(place, q.vals[q.head+i])
+	if place < q.found {
+		q.found--
+	}
+	i += q.head
+	q.at = append(q.at[:i], q.at[i+1:]...)
+	q.vals = append(q.vals[:i], q.vals[i+1:]...)
+}
+
+// Insert puts an entry behind all of its instant and of earlier ones, at the cost of those it
+// comes before, and returns its position.
+func (q *Queue[T]) Insert(at int64, v T) int {
+	pos := q.Before(at + 1)
+	if pos < q.Len() {
+		q.own()
+	}
+	place := q.dropped + int64(pos)
+	q.log.insert(place, v)
+	if place < q.found {
+		q.found++
+	}
+	q.Push(at, v)
+	i := q.head + pos
+	copy(q.at[i+1:], q.at[i:])
+	copy(q.vals[i+1:], q.vals[i:])
+	q.at[i], q.vals[i] = at, v
+	return pos
+}
+
+// Place names the i-th oldest entry, by its place in the whole history (its last bits).
+func (q *Queue[T]) Place(i int) uint32 { return uint32(q.dropped) + uint32(i) }
+
+// Placed returns the position of the entry that Place named, if one of the given instant is still
+// there, as it nearly always is; else -1. Insert and Remove of older entries change places.
+func (q *Queue[T]) Placed(place uint32, at int64) int {
+	if i := int(int32(place - uint32(q.dropped))); i >= 0 && i < q.Len() && q.When(i) == at {
+		return i
+	}
+	return -1
+}
+
+// Find returns the position of the first entry of the given instant that matches; -1 when none
+// does.
+func (q *Queue[T]) Find(at int64, matches func(*T) bool) int {
+	return q.findBelow(q.Len(), at, matches)
+}
+
+// FindFilled is Find among the entries that Fill took over.
+func (q *Queue[T]) FindFilled(at int64, matches func(*T) bool) int {
+	return q.findBelow(int(max(q.found-q.dropped, 0)), at, matches)
+}
+
+func (q *Queue[T]) findBelow(end int, at int64, matches func(*T) bool) int {
+	for i := q.Before(at); i < end && q.When(i) == at; i++ {
+		if matches(&q.vals[q.head+i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// moved copies live into storage of the given capacity. It touches all of the
+// storage: the system provides memory page by page as it is first written to,
+// and it is better to pay for that here than in the pushes to come.
+func moved[T any](live []T, room int) []T {
+	buf := make([]T, room)
+	clear(buf[copy(buf, live):])
+	return buf[:len(live)]
+}
+
+// Drop removes the n oldest entries and gives back storage that has become far
+// larger than what is left.
+func (q *Queue[T]) Drop(n int) {
+	q.head += n
+	q.dropped += int64(n)
+	switch live := q.Len(); {
+	case live == 0:
+		q.at, q.vals, q.head = nil, nil, 0
+	case cap(q.at) > 1024 && live < cap(q.at)/8:
+		q.resize(2 * live)
+	}
+}
+
+// Fill makes copies of vals the entries of an empty queue, sorted by the instants that instantOf
+// gives, which is called once for each in the order of vals and may change it. It leaves room for as
+// many again, so that the next Push need not move them.
+func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
+	if len(vals) == 0 {
+		return
+	}
+	vals = moved(vals, max(2*len(vals), minRoom))
+	at := make([]int64, len(vals), cap(vals))
+	for i := range vals {
+		at[i] = instantOf(&vals[i])
+	}
+	if !slices.IsSorted(at) {
+		type entry struct {
+			at  int64
+			val T
+		}
+		entries := make([]entry, len(vals))
+		for i := range vals {
+			entries[i] = entry{at[i], vals[i]}
+		}
+		slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+		for i, e := range entries {
+			at[i], vals[i] = e.at, e.val
+		}
+	}
+	q.at, q.vals, q.found = at, vals, int64(len(vals))
+}
+
+// Room returns an empty slice with room for n values. Its memory has been written to: the system
+// provides memory page by page as it is first written to, and the caller may be able to pay for
+// that here rather than in the appends to come, under a lock.
+func Room[T any](n int) []T { return moved[T](nil, n) }
