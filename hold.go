@@ -67,7 +67,13 @@ func (rl *RateLimiter) settleHeldLocked() {
 	}
 }
 
-func (rl *RateLimiter) settleHeld() { rl.change(background, rl.settleHeldLocked) }
+func (rl *RateLimiter) settleHeld() {
+	if !rl.ledger.update(func(p *plan) { p.settleHeld() }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.settleHeldLocked()
+	}
+}
 
 // abandon settles a reservation that is garbage at its estimate.
 //
@@ -81,8 +87,7 @@ func (r *Reservation) abandon() {
 	defer rl.mu.Unlock()
 	switch {
 	case r.settled:
-	case rl.ledger != nil:
-		rl.ledger.abandonLocked(r)
+	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		rl.releaseLocked(r)
 	default:

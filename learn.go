@@ -30,7 +30,7 @@ func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 	if l, ok := rl.learned[name]; ok && l.is == q {
 		return l.said, l.byHand
 	}
-	if s, ok := rl.supplied[name]; ok && s == q && (rl.ledger == nil || !rl.ledger.quotas[name]) {
+	if s, ok := rl.supplied[name]; ok && s == q && !rl.ledger.hasQuota(name, q) {
 		return ModelQuota{}, false
 	}
 	return q, true

@@ -124,7 +124,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	done := rl.observeLocked(model, &limits, false)
 	rl.mu.Unlock()
 	if !done {
-		rl.update(func() { rl.observeLocked(model, &limits, true) })
+		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits, true) }) })
 	}
 }
 

@@ -230,6 +230,10 @@ func (p *pace) insert(of dimension, place int, instant int64, n int, paid bool) 
 	if p.limits[of] <= 0 || paid && place < 0 {
 		return
 	}
+	if !paid && place == p.lanes[of].Len() {
+		p.push(of, instant, n)
+		return
+	}
 	price, _ := p.price(of, n, p.roundUp(of))
 	depth := time.Duration(minute)
 	if paid {

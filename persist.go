@@ -43,8 +43,8 @@ func (rl *RateLimiter) Persist() error {
 
 // save is Persist; ioMu must be held.
 func (rl *RateLimiter) save() (err error) {
-	if rl.ledger != nil {
-		if err := rl.ledger.flush(); err != nil {
+	if shared, err := rl.ledger.flush(); shared {
+		if err != nil {
 			return fmt.Errorf("persist: %w", err)
 		}
 		return nil
@@ -86,8 +86,8 @@ func (rl *RateLimiter) Load() error {
 }
 
 func (rl *RateLimiter) load() error {
-	if rl.ledger != nil {
-		return rl.ledger.flush()
+	if shared, err := rl.ledger.flush(); shared {
+		return err
 	}
 	if rl.sqlite != nil {
 		loaded, synced, err := rl.sqlite.load()

@@ -105,20 +105,23 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 // not fit it. With Config.Shared it holds for all processes, unless it is invalid. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	rl.update(func() {
-		if rl.Quotas == nil {
-			rl.Quotas = make(map[string]ModelQuota)
-		}
-		rl.Quotas[model] = quota
-		rl.unlearnLocked(model)
-		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-		delete(rl.supplied, model)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteQuotaLocked(model, quota)
-		}
-		rl.requoteLocked()
-	})
+	if !rl.ledger.update(func(p *plan) { p.setQuota(model, quota) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.setQuotaLocked(model, quota)
+	}
+}
+
+func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
+	if rl.Quotas == nil {
+		rl.Quotas = make(map[string]ModelQuota)
+	}
+	rl.Quotas[model] = quota
+	rl.unlearnLocked(model)
+	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
+	delete(rl.supplied, model)
+	rl.changedNowLocked()
+	rl.requoteLocked()
 }
 
 // AddProvider adds the quotas of a provider's default profile to those already
@@ -134,14 +137,17 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	if !ok {
 		return
 	}
-	rl.update(func() {
-		if rl.ledger != nil {
-			maps.DeleteFunc(profile.Models, rl.ledger.hasQuotaLocked)
-		}
+	add := func() {
+		maps.DeleteFunc(profile.Models, rl.ledger.hasQuota)
 		rl.supplyLocked(profile.Models)
 		rl.changedNowLocked()
 		rl.requoteLocked()
-	})
+	}
+	if !rl.ledger.update(func(p *plan) { p.then(add) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		add()
+	}
 }
 
 // supplyLocked sets quotas that the program did not say itself: they come from
@@ -264,9 +270,7 @@ func (rl *RateLimiter) zoneRLocked(name string) string {
 // without it they take an alias, the exact name, or "*". QuotaFor is safe for
 // concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	name, _ = rl.matchRLocked(model)

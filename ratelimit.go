@@ -191,7 +191,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.update(func() { rl.recordLocked(model, used) })
+		rl.ledger.update(func(p *plan) { p.record(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -210,9 +210,6 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
 		rl.changedLocked(instant)
-		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, Count: used.Clamp()}, w)
-		}
 	}
 }
 
@@ -253,18 +250,17 @@ func (rl *RateLimiter) newStateLocked(name string, now time.Time) *UsageStats {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	rl.update(func() {
-		name := model
-		if model != "" {
-			name = rl.nameRLocked(model)
-		}
-		rl.forgetUsageLocked(name)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
-		}
-		rl.serveAllLocked()
-	})
+	if rl.ledger.update(func(p *plan) { p.reset(model) }) {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if model != "" {
+		model = rl.nameRLocked(model)
+	}
+	rl.forgetUsageLocked(model)
+	rl.changedNowLocked()
+	rl.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
@@ -306,9 +302,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		if rl.ledger == nil {
-			rl.endLinesLocked()
-		}
+		rl.endLinesLocked()
 	}
 	rl.mu.Unlock()
 
@@ -316,10 +310,8 @@ func (rl *RateLimiter) Close() error {
 	rl.ioMu.Lock()
 	defer rl.ioMu.Unlock()
 	err := rl.saver.finish()
-	if rl.ledger != nil {
-		err = errors.Join(err, rl.ledger.close())
-		rl.ledger.goroutines.Wait()
-	}
+	err = errors.Join(err, rl.ledger.close())
+	rl.ledger.wait()
 	if rl.sqlite != nil {
 		err = errors.Join(err, rl.sqlite.close())
 	}

@@ -238,3 +238,7 @@ func (t sqliteTable) column(i int, name string) string {
 	}
 	return ""
 }
+
+const sharedFormat = 100
+
+var errShared = errors.New("the database is shared by several processes: open it with Config.Shared")

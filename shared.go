@@ -100,6 +100,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		peers:    make(peers),
 		quotas:   make(map[string]bool),
 		keep:     rl.span(),
+		own:      newOwnState(),
 	}
 	if s.options.ttl == 0 {
 		s.options.ttl = defaultLeaseTTL
@@ -117,6 +118,13 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s.writer <- struct{}{}
 	rl.ledger = s
 	return nil
+}
+
+// openLedger makes a limiter one of those that share a database.
+func openLedger(rl *RateLimiter, path string, cfg Config) error {
+	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error) {
+		return nil, errors.New("not yet")
+	})
 }
 
 // join brings memory to the end of the log, and writes the quotas that the program said.
@@ -313,4 +321,17 @@ func (s *ledger) wait() {
 	if s != nil {
 		s.goroutines.Wait()
 	}
+}
+
+// reserve is plan.reserve. Where calls in flight deny, it makes sure that they are calls of
+// processes that live.
+func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
+	for {
+		err = s.do(ctx, func(p *plan) { made = p.reserve(d, model, c) })
+		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
+			break
+		}
+	}
+	s.rl.watch(made)
+	return made, err
 }

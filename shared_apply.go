@@ -206,6 +206,9 @@ func (s *ledger) windowLocked(model string, instant int64) *window {
 		rl.gateLocked(model)
 	}
 	w.era = rl.era
+	var q ModelQuota
+	rl.coverRLocked(model, &q)
+	w.followPacing(&q, instant)
 	return w
 }
 
@@ -243,6 +246,9 @@ func (s *ledger) openLocked(e *sharedlog.Event, n int64, w *window, request, tok
 	}
 	r.days = w.days
 	r.placeLocked(w, e.At, request, token)
+	if e.Process == s.id && s.own.forgotten[n] {
+		r.window = &window{gone: true}
+	}
 	w.gate.inFlight++
 	s.peers.of(e.Process).open[n] = h
 	if e.Process == s.id {

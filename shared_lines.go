@@ -322,7 +322,13 @@ func (s *ledger) reviewLaterLocked() (shared bool) {
 
 // serve makes a step for the sake of the lines.
 func (s *ledger) serve() (shared bool) {
-	return s.update(func(p *plan) { p.s.lines.stirs++ })
+	if s == nil {
+		return false
+	}
+	s.rl.mu.Lock()
+	s.lines.stirs++
+	s.rl.mu.Unlock()
+	return s.update(nothing)
 }
 
 // enter is plan.enter.

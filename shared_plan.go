@@ -120,7 +120,7 @@ func (p *plan) dayTokensWithout(day, w *window, r *Reservation, now tokens.Count
 	used := day.dayTokens()
 	rest := max(used-r.estimate.Total(), 0)
 	if used == math.MaxInt {
-		rest = max(rest, w.amounts.total.Total()-now.Total())
+		rest = max(rest, w.sums.Total().Total()-now.Total())
 	}
 	return rest
 }
@@ -214,8 +214,7 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 
 // reserveAll decides on requests that are to pass together, and plans their reservations.
 func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
-	b := p.rl.weighLocked(reqs)
-	b.queuedLocked()
+	b := p.rl.decideAllLocked(reqs)
 	if !b.Allowed {
 		return nil, b
 	}
@@ -250,6 +249,42 @@ func (p *plan) cancel(r *Reservation) {
 		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
 	}
 	p.setDay(e, day)
+}
+
+// cancelAll is cancel for those of some reservations that are of this limiter.
+func (p *plan) cancelAll(rs Reservations) {
+	for _, r := range rs {
+		if r != nil && r.gate != nil && r.gate.home == p.rl {
+			p.cancel(r)
+		}
+	}
+}
+
+// settleHeld plans to settle the reservations whose time is over, and sleeps until that of
+// the next one is.
+func (p *plan) settleHeld() {
+	rl := p.rl
+	for e := rl.holds.Front(); e != nil; e = e.Next() {
+		h := e.Value.(hold)
+		if left := h.since + int64(rl.holdTTL) - p.instant; left > 0 {
+			p.then(func() { rl.sleepHeldLocked(left) })
+			return
+		}
+		if r := h.reservation.Value(); r != nil {
+			p.commit(r, r.estimate)
+		} else {
+			p.then(func() { rl.holds.Remove(e) }) // abandon is about to settle it
+		}
+	}
+}
+
+// settle is commit or, with a refund, cancel.
+func (p *plan) settle(r *Reservation, used tokens.Count, refund bool) {
+	if refund {
+		p.cancel(r)
+	} else {
+		p.commit(r, used)
+	}
 }
 
 // commit plans to replace the estimate of a reservation by what was used.

@@ -19,6 +19,14 @@ import (
 type ownState struct {
 	reservations map[int64]*Reservation
 	waits        map[int64]*waiter
+
+	// forgotten are the reservations whose charges a reset had forgotten before memory was
+	// made anew: the log may not have that reset any more.
+	forgotten map[int64]bool
+}
+
+func newOwnState() ownState {
+	return ownState{reservations: make(map[int64]*Reservation), waits: make(map[int64]*waiter), forgotten: make(map[int64]bool)}
 }
 
 // reservation returns the reservation that an event is to open, if it is one of process id.
@@ -35,6 +43,7 @@ func (o *ownState) reservation(e *sharedlog.Event, id, n int64) *Reservation {
 func (o *ownState) clear() {
 	clear(o.reservations)
 	clear(o.waits)
+	clear(o.forgotten)
 }
 
 // lostLog is what a log that was replaced said beyond the events that the tail has.
@@ -130,6 +139,8 @@ func (s *ledger) takeDownLocked() {
 			for n, h := range p.open {
 				if r := h.reservation(); r != nil && h.other == nil {
 					s.own.reservations[n] = r
+					w := r.window
+					s.own.forgotten[n] = w.gone || w.era != s.rl.era || w.stats.window != w
 				}
 			}
 			maps.Copy(s.own.waits, p.waits)

@@ -233,8 +233,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 
 func (s *ledger) endPlanLocked() {
 	s.pending = nil
-	clear(s.own.reservations)
-	clear(s.own.waits)
+	s.own.clear()
 }
 
 // discard drops a plan of which nothing was written. It reports whether memory has to be

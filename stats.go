@@ -34,9 +34,7 @@ func (s *ModelStats) limits(q *ModelQuota) {
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var q ModelQuota
 	var r reading
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, _ := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, &q, &r)
@@ -86,7 +84,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger != nil && rl.ledger.usedUntil != 0 {
+	if rl.ledger.maybeUsed() {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
@@ -172,9 +170,7 @@ func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.b
 // readNowLocked reads what is not of the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
-	if rl.ledger != nil {
-		r.used = rl.ledger.usedAtLocked(r.instant)
-	}
+	r.used = rl.ledger.usedAtLocked(r.instant)
 	if len(rl.held) > 0 {
 		r.held = rl.heldLocked(name, r.instant, r.wall)
 	}
