@@ -198,7 +198,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		}
 		return rl, nil
 	}
-	if rl.sqlite, err = openSQLite(dbPath, nil); err != nil {
+	if rl.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -90,27 +92,27 @@ type cost struct {
 }
 
 // of returns the cost in a dimension.
-func (c *cost) of(d dimension) int {
-	if d == ofRPM || d == ofRPD {
+func (c *cost) of(d state.Dimension) int {
+	if d == state.RPM || d == state.RPD {
 		return c.requests
 	}
-	return c.Count.Of(d.kind())
+	return c.Count.Of(state.Limits[d].Tokens)
 }
 
 // reading is what a model has used at one instant. Its window is in order:
 // nothing in it is due to leave.
 type reading struct {
 	*window
-	gate    *gate // nil when nothing is in flight and nobody waits
-	instant int64 // now, on the limiter's time line
-	wall    int64 // now, in UnixNano
-	span    int64 // how long a charge of the minute counts
-	cool    int64 // in UnixNano: nothing is admitted before
-	full    bool  // there is no place for the state of another model
-	freeAt  int64 // with full: when there will be, as far as is known
-	used    int64 // until this instant all minutes count as used
-	badZone bool  // the quota's zone is not known
-	held    *heldBack
+	gate     *gate           // nil when nothing is in flight and nobody waits
+	instant  int64           // now, on the limiter's time line
+	wall     int64           // now, in UnixNano
+	span     int64           // how long a charge of the minute counts
+	cool     int64           // in UnixNano: nothing is admitted before
+	full     bool            // there is no place for the state of another model
+	freeAt   int64           // with full: when there will be, as far as is known
+	used     int64           // until this instant all minutes count as used
+	badZone  bool            // the quota's zone is not known
+	external *external.Usage // nil for none
 }
 
 // unused is the window of a model that was never used. It is never changed.
@@ -142,6 +144,22 @@ func (r *reading) present(s *ModelStats) {
 // does not overflow.
 func fits(used, more, limit int) bool {
 	return limit == 0 || more <= limit && used <= limit-more
+}
+
+// fits reports whether more fits a limit of which some is used here and some by others.
+func (r *reading) fits(of state.Dimension, used, more, limit int) bool {
+	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
+}
+
+// leaves reports whether a request that fits what is used fits also beside the
+// external usage.
+func (r *reading) leaves(q *ModelQuota, c *cost) bool {
+	for of := range state.InFlight {
+		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
+			return false
+		}
+	}
+	return true
 }
 
 // admits is the decision of a quota without its explanation.
@@ -178,7 +196,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait t
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
 	case r.admits(q, r.gate, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
-		(r.held == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:

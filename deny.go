@@ -4,46 +4,10 @@ import (
 	"cmp"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
-
-// denial is how a limit denies. The texts are constants because a denial must not
-// allocate: a busy agent asks often.
-type denial struct {
-	code    DecisionCode
-	usedUp  string
-	others  string // why, where what the provider says of others is what denies
-	tooMuch string
-	pace    string // why, where the minute has room and the burst does not
-}
-
-var denials = [dimensions]denial{
-	ofRPM: {DecisionRPMLimit, "requests per minute are used up",
-		"the provider says that fewer requests per minute are left",
-		"more requests at once than there are in a minute",
-		"pace: the requests of a minute are spread, and the burst is used up"},
-	ofTPM: {DecisionTPMLimit, "tokens per minute are used up",
-		"the provider says that fewer tokens per minute are left",
-		"the request alone is larger than the tokens per minute",
-		"pace: the tokens of a minute are spread, and the burst is used up"},
-	ofITPM: {DecisionITPMLimit, "input tokens per minute are used up",
-		"the provider says that fewer input tokens per minute are left",
-		"the request alone is larger than the input tokens per minute",
-		"pace: the input tokens of a minute are spread, and the burst is used up"},
-	ofOTPM: {DecisionOTPMLimit, "output tokens per minute are used up",
-		"the provider says that fewer output tokens per minute are left",
-		"the request alone is larger than the output tokens per minute",
-		"pace: the output tokens of a minute are spread, and the burst is used up"},
-	ofRPD: {DecisionRPDLimit, "requests per day are used up",
-		"the provider says that fewer requests per day are left",
-		"more requests at once than there are in a day", ""},
-	ofTPD: {DecisionTPDLimit, "tokens per day are used up",
-		"the provider says that fewer tokens per day are left",
-		"the request alone is larger than the tokens per day", ""},
-}
-
-var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
-	tooMuch: "more requests at once than may be in flight"}
 
 // deny fills in why and for how long, by the limits in the order in which they deny: the first
 // names it, the longest wait counts, and the first that the request alone exceeds says that it
@@ -63,16 +27,16 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	f.checkPlace(r)
 	f.checkSlots(r, q, c)
 	p := r.paceOf(q)
-	f.check(ofRPD, r, q, c, nil)
-	f.check(ofTPD, r, q, c, nil)
+	f.check(state.RPD, r, q, c, nil)
+	f.check(state.TPD, r, q, c, nil)
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
 	}
-	f.check(ofRPM, r, q, c, p)
-	f.check(ofITPM, r, q, c, p)
-	f.check(ofOTPM, r, q, c, p)
-	f.check(ofTPM, r, q, c, p)
+	f.check(state.RPM, r, q, c, p)
+	f.check(state.ITPM, r, q, c, p)
+	f.check(state.OTPM, r, q, c, p)
+	f.check(state.TPM, r, q, c, p)
 	d.Code, d.Reason = f.code, f.reason
 	switch {
 	case f.tooMuch != "":
@@ -123,35 +87,36 @@ func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
 		return
 	}
-	f.refuse(slotsDenial.code, slotsDenial.usedUp)
+	slots := &state.Limits[state.InFlight]
+	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
 	if c.requests > q.MaxInFlight {
-		f.never(slotsDenial.tooMuch)
+		f.never(slots.TooLarge)
 	}
 }
 
 // check looks at the limit of one dimension, and at its bucket where p has one.
-func (f *refusal) check(of dimension, r *reading, q *ModelQuota, c *cost, p *pace) {
-	used, more, limit := r.usedOf(of), c.of(of), *q.limitOf(of)
-	n := &denials[of]
+func (f *refusal) check(of state.Dimension, r *reading, q *ModelQuota, c *cost, p *pace.Buckets) {
+	used, more, limit := r.usedOf(of), c.of(of), *q.limit(of)
+	n := &state.Limits[of]
 	switch {
 	case r.fits(of, used, more, limit):
 	case more > limit:
-		f.refuse(n.code, n.usedUp)
-		f.never(n.tooMuch)
+		f.refuse(DecisionCode(n.Code), n.UsedUp)
+		f.never(n.TooLarge)
 	default:
-		reason := n.usedUp
+		reason := n.UsedUp
 		if used <= limit-more {
-			reason = n.others
+			reason = n.External
 		}
-		f.refuse(n.code, reason)
+		f.refuse(DecisionCode(n.Code), reason)
 		f.until(r.fitsIn(of, limit-more))
 	}
 	if p == nil {
 		return
 	}
-	if opens := p.opens(of, more, r.instant); opens > 0 {
-		f.refuse(n.code, n.pace)
+	if opens := p.Opens(unitOf(of), more, r.instant); opens > 0 {
+		f.refuse(DecisionCode(n.Code), n.Pace)
 		f.until(opens)
 	}
 }
@@ -162,17 +127,17 @@ const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone;
 
 // fitsIn is how long it takes until at most budget of a dimension is used, beside what
 // is held back of it as long as it is.
-func (r *reading) fitsIn(of dimension, budget int) time.Duration {
-	if r.held == nil || r.held[of].amount == 0 {
+func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
+	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
 	}
-	h := &r.held[of]
-	left := time.Duration(h.until - r.instant)
-	if of.daily() {
-		left = time.Duration(h.until - r.wall)
+	u := &r.external[of]
+	left := time.Duration(u.Until - r.instant)
+	if state.Limits[of].Window == state.Day {
+		left = time.Duration(u.Until - r.wall)
 	}
-	if h.amount <= budget {
-		if wait := r.usedFitsIn(of, budget-h.amount); wait < left {
+	if u.Amount <= budget {
+		if wait := r.usedFitsIn(of, budget-u.Amount); wait < left {
 			return wait
 		}
 	}
@@ -180,18 +145,18 @@ func (r *reading) fitsIn(of dimension, budget int) time.Duration {
 }
 
 // usedFitsIn is how long it takes until at most budget of a dimension is used.
-func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
+func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
-	case ofRPM:
+	case state.RPM:
 		if i := r.requests.Len() - 1 - budget; i >= 0 {
 			return r.leavesIn(r.requests.When(i))
 		}
-	case ofRPD, ofTPD:
+	case state.RPD, state.TPD:
 		if r.usedOf(of) > budget {
 			return time.Duration(r.dayEnd - r.wall)
 		}
 	default:
-		return r.tokensFitIn(of.kind(), budget)
+		return r.tokensFitIn(state.Limits[of].Tokens, budget)
 	}
 	return 0
 }

@@ -24,7 +24,7 @@ var requirements = []string{
 // importRules say what the packages in a folder may import, beside the standard library
 // and each other. A path that ends in /... is all that lies under it. A folder of internal
 // without a rule may import nothing of this module or of another; any other folder without
-// a rule may import all of this module.
+// a rule may import all of this module. Of several folders with a rule the innermost counts.
 var importRules = map[string][]string{
 	".": {
 		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
@@ -42,12 +42,23 @@ var importRules = map[string][]string{
 		modulePath + "/internal/racetest", // in its tests
 	},
 	"internal/errtext":      {},
+	"internal/external":     {modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
-	"internal/pace":         {},
+	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/sharedlog/sqlitelog": {
+		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
+		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
+		"modernc.org/sqlite",
+	},
+	"internal/sqlitestate": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
+		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -137,6 +148,12 @@ func mayImport(folder, imported string) bool {
 	if internal = internal && top == "internal"; internal {
 		name, _, _ := strings.Cut(rest, "/")
 		top = path.Join(top, name)
+		for under := folder; under != top; under = path.Dir(under) {
+			if _, found := importRules[under]; found {
+				top = under
+				break
+			}
+		}
 	}
 	allowed, found := importRules[top]
 	if !found && !internal {
@@ -199,25 +216,28 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 			"exclude (\n\texample.org/d v1.0.0\n)\nreplace example.org/e => ../e\n")},
 		"a.go": file("fmt", "net/http", "gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/unix",
 			modulePath+"/debounce", modulePath+"/limit", modulePath+"/internal/fsx"),
-		"a_test.go":                file("testing", modulePath, "example.org/assert"),
-		"b.go":                     file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
-		"limit/a.go":               file("time"),
-		"limit/a_test.go":          file(modulePath+"/limit", modulePath+"/limit/inner"),
-		"limit/b.go":               file(modulePath),
-		"limit/inner/a.go":         file(modulePath + "/debounce"),
-		"debounce/a_test.go":       file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
-		"llmhttp/a.go":             file(modulePath, modulePath+"/limit"),
-		"llmhttp/a_test.go":        file("gopkg.in/yaml.v3"),
-		"examples/a/main.go":       file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
-		"internal/fsx/a.go":        file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
-		"internal/fsx/b.go":        file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
-		"internal/other/a.go":      file(modulePath + "/internal/other/inner"),
-		"internal/other/b.go":      file(modulePath+"/limit", "golang.org/x/sys/unix"),
-		"internal/bench/go.mod":    {},
-		"internal/bench/a_test.go": file("golang.org/x/time/rate"),
-		"limit/testdata/a.go":      file("example.org/a"),
-		".hidden/a.go":             file("example.org/a"),
-		"README.md":                {},
+		"a_test.go":               file("testing", modulePath, "example.org/assert"),
+		"b.go":                    file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
+		"limit/a.go":              file("time"),
+		"limit/a_test.go":         file(modulePath+"/limit", modulePath+"/limit/inner"),
+		"limit/b.go":              file(modulePath),
+		"limit/inner/a.go":        file(modulePath + "/debounce"),
+		"debounce/a_test.go":      file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
+		"llmhttp/a.go":            file(modulePath, modulePath+"/limit"),
+		"llmhttp/a_test.go":       file("gopkg.in/yaml.v3"),
+		"examples/a/main.go":      file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
+		"internal/fsx/a.go":       file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
+		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
+		"internal/other/a.go":     file(modulePath + "/internal/other/inner"),
+		"internal/sharedlog/a.go": file(modulePath + "/internal/sqlitestate"),
+
+		"internal/sharedlog/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/sharedlog", modulePath+"/internal/figure"),
+		"internal/other/b.go":               file(modulePath+"/limit", "golang.org/x/sys/unix"),
+		"internal/bench/go.mod":             {},
+		"internal/bench/a_test.go":          file("golang.org/x/time/rate"),
+		"limit/testdata/a.go":               file("example.org/a"),
+		".hidden/a.go":                      file("example.org/a"),
+		"README.md":                         {},
 	}
 	want := []string{
 		"a_test.go imports example.org/assert",
@@ -234,6 +254,8 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"internal/fsx/b.go imports " + modulePath + "/internal/figure",
 		"internal/other/b.go imports " + modulePath + "/limit",
 		"internal/other/b.go imports golang.org/x/sys/unix",
+		"internal/sharedlog/a.go imports " + modulePath + "/internal/sqlitestate",
+		"internal/sharedlog/sqlitelog/a.go imports " + modulePath + "/internal/figure",
 		"limit/b.go imports " + modulePath,
 		"limit/inner/a.go imports " + modulePath + "/debounce",
 		"llmhttp/a_test.go imports gopkg.in/yaml.v3",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // mostLearned is the largest limit that is believed.
@@ -49,19 +50,19 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	}
 	var said ModelQuota
 	asked := false
-	for of := range dimensions {
+	for of := range state.InFlight {
 		limit := limits.of(of).Limit
-		if limit <= 0 || int64(limit) > mostLearned || limit == *q.limitOf(of) {
+		if limit <= 0 || int64(limit) > mostLearned || limit == *q.limit(of) {
 			continue
 		}
 		if !asked {
 			said, _ = rl.saidRLocked(source)
 			asked = true
 		}
-		if most := *said.limitOf(of); most > 0 {
+		if most := *said.limit(of); most > 0 {
 			limit = min(limit, most)
 		}
-		*next.limitOf(of) = limit
+		*next.limit(of) = limit
 	}
 	if _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
 		return q, false

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -43,31 +45,25 @@ type ProviderLimits struct {
 }
 
 // of returns what is said of a dimension.
-func (l *ProviderLimits) of(d dimension) *ProviderLimit {
+func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	switch d {
-	case ofRPM:
+	case state.RPM:
 		return &l.RPM
-	case ofTPM:
+	case state.TPM:
 		return &l.TPM
-	case ofITPM:
+	case state.ITPM:
 		return &l.ITPM
-	case ofOTPM:
+	case state.OTPM:
 		return &l.OTPM
-	case ofRPD:
+	case state.RPD:
 		return &l.RPD
 	default:
 		return &l.TPD
 	}
 }
 
-// counted returns what was charged of a dimension when the call was sent.
-func (l *ProviderLimits) counted(d dimension) int {
-	s := &l.Counted
-	return [dimensions]int{ofRPM: s.RPM, ofTPM: s.TPM, ofITPM: s.ITPM, ofOTPM: s.OTPM, ofRPD: s.RPD, ofTPD: s.TPD}[d]
-}
-
 // uncounted returns what of a dimension the provider may not have counted yet.
-func (l *ProviderLimits) uncounted(d dimension) int {
+func (l *ProviderLimits) uncounted(d state.Dimension) int {
 	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 	return a.of(d)
 }
@@ -90,7 +86,7 @@ func (l *ProviderLimits) uncounted(d dimension) int {
 // Limit corrects the quota of the model, with Config.LearnQuotas alone.
 //
 //   - What a profile or a file said goes up and down. What the program said is never
-//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a
+//     exceeded, and is remembered, so that it can come back. An unlimited state.Dimension gets a
 //     limit.
 //   - Where only "*" covers the model it gets a copy of that with the corrections, until
 //     somebody sets "*" again. Without any quota it gets one made of what the provider said.
@@ -145,7 +141,7 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, maySe
 			q, known = next, true
 		}
 	}
-	if !known || q.unlimited() || !rl.holdBackLocked(name, &q, limits) || rl.waiting == 0 {
+	if !known || q.unlimited() || !rl.noteExternalLocked(name, &q, limits) || rl.waiting == 0 {
 		return true
 	}
 	if g := rl.gates[name]; g != nil {
@@ -154,14 +150,13 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, maySe
 	return true
 }
 
-// holdBackLocked notes what is used beyond what was charged here, and reports whether
-// that makes room.
-func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
+// noteExternalLocked notes the external usage, and reports whether that makes room.
+func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
 	instant := rl.clock.Sync()
-	h := rl.heldLocked(name, instant, rl.clock.UnixNano(instant))
+	u := rl.externalLocked(name, instant, rl.clock.UnixNano(instant))
 	var w *window
-	for of := range dimensions {
-		said, limit := limits.of(of), *q.limitOf(of)
+	for of := range state.InFlight {
+		said, limit := limits.of(of), *q.limit(of)
 		if limit <= 0 || !said.HasRemaining || said.Remaining < 0 {
 			continue
 		}
@@ -170,27 +165,54 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 		}
 		left := tokens.AddSaturated(said.Remaining, max(said.Rounding, 0)/2)
 		used := w.usedOf(of)
-		counted := max(used-min(limits.uncounted(of), used), limits.counted(of))
+		counted := max(used-min(limits.uncounted(of), used), limits.Counted.used(of))
 		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
 		amount = max(amount-counted, 0)
-		if h == nil {
+		if u == nil {
 			if amount == 0 {
 				continue
 			}
-			if !rl.placeToHoldLocked(name, instant) {
+			if !rl.placeForExternalLocked(name, instant) {
 				return false
 			}
-			h = new(heldBack)
-			if rl.held == nil {
-				rl.held = make(map[string]*heldBack)
+			u = new(external.Usage)
+			if rl.external == nil {
+				rl.external = make(map[string]*external.Usage)
 			}
-			rl.held[strings.Clone(name)] = h // see stateLocked
+			rl.external[strings.Clone(name)] = u // see stateLocked
 		}
-		is := withheld{amount, rl.heldUntil(of, w, q, said.Reset, instant), rl.sentAt(limits, instant)}
-		eased = h[of].take(is) || eased
+		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: rl.sentAt(limits, instant)}
+		eased = u[of].Take(is) || eased
 	}
-	rl.heldLocked(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
+	rl.externalLocked(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
 	return eased
+}
+
+// externalLocked returns the external usage of a model now; nil for none.
+func (rl *RateLimiter) externalLocked(name string, instant, wall int64) *external.Usage {
+	u := rl.external[name]
+	if u != nil && !u.Expire(instant, wall) {
+		delete(rl.external, name)
+		return nil
+	}
+	return u
+}
+
+// placeForExternalLocked reports whether there is place for the external usage of one more
+// model. Models with a quota of their own always have one.
+func (rl *RateLimiter) placeForExternalLocked(name string, instant int64) bool {
+	if _, own := rl.Quotas[name]; own || len(rl.external) < rl.mostModels() {
+		return true
+	}
+	rl.sweepExternalLocked(instant)
+	return len(rl.external) < rl.mostModels()
+}
+
+// sweepExternalLocked drops the external usage that is over, of all models.
+func (rl *RateLimiter) sweepExternalLocked(instant int64) {
+	for name := range rl.external {
+		rl.externalLocked(name, instant, rl.clock.UnixNano(instant))
+	}
 }
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.
@@ -211,9 +233,9 @@ func (rl *RateLimiter) sentAt(limits *ProviderLimits, instant int64) int64 {
 	return instant - max(int64(rl.clock.At(instant).Sub(limits.SentAt)), 0)
 }
 
-// heldUntil returns until when something is held back that is observed now.
-func (rl *RateLimiter) heldUntil(of dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
-	if !of.daily() {
+// externalUntil returns until when something is held back that is observed now.
+func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
+	if state.Limits[of].Window != state.Day {
 		if 0 < reset && int64(reset) < rl.span() {
 			return instant + int64(reset)
 		}

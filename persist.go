@@ -51,7 +51,7 @@ func (rl *RateLimiter) save() (err error) {
 	}
 	rl.saver.begin()
 	if rl.sqlite != nil {
-		err = rl.sqlite.persist(rl)
+		err = rl.persistSQLite()
 	} else {
 		err = rl.persistYAML()
 	}
@@ -90,46 +90,44 @@ func (rl *RateLimiter) load() error {
 		return err
 	}
 	if rl.sqlite != nil {
-		loaded, synced, err := rl.sqlite.load()
-		if err != nil {
-			return err
-		}
-		rl.replace(loaded, true)
-		rl.sqlite.remember(loaded, synced)
-		return nil
+		return rl.loadSQLite()
 	}
 	loaded, err := rl.loadYAML()
 	if err != nil || loaded == nil {
 		return err
 	}
-	rl.replace(loaded, false)
+	rl.indexLoaded(loaded)
+	rl.replace(loaded)
 	return nil
 }
 
-// replace takes over what was loaded. The windows are made before the lock is
-// taken, so that no other call waits for that. What comes from a database is
-// stored there.
-func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
+// indexLoaded takes over the quotas that were loaded, and makes the windows of the usage:
+// before the lock is taken, so that no other call waits for that.
+func (rl *RateLimiter) indexLoaded(loaded *snapshot) {
 	rl.mergeFile(loaded.quotas)
 	zones := rl.zonesOf(loaded.state)
-	rl.mu.Lock()
-	instant := rl.clock.Sync()
-	now := rl.clock.At(instant)
-	rl.mu.Unlock()
+	instant, now := rl.present()
 	for model, stats := range loaded.state {
-		w := rl.newWindow(stats, zones[model], instant, now)
-		if stored && !w.ahead {
-			// The database still has times from the future, which would count anew
-			// at every load: the next Persist replaces them.
-			w.requests.StartStoredLog()
-			w.tokens.StartStoredLog()
-		}
+		rl.newWindow(stats, zones[model], instant, now)
 	}
+}
+
+// present returns the present instant, and what the clocks show.
+func (rl *RateLimiter) present() (instant int64, now time.Time) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	instant = rl.clock.Sync()
+	return instant, rl.clock.At(instant)
+}
+
+// replace takes over the cooldowns and the usage that were loaded, and indexed.
+func (rl *RateLimiter) replace(loaded *snapshot) {
+	_, now := rl.present()
 	rl.mergeCooldowns(loaded.cooldowns, now)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.State = loaded.state
-	rl.held = nil
+	rl.external = nil
 	rl.era++
 	rl.guests = guests{}
 	for name, g := range rl.gates {

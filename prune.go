@@ -158,7 +158,7 @@ func (rl *RateLimiter) prune() {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.sweepHeldBackLocked(rl.clock.Sync())
+	rl.sweepExternalLocked(rl.clock.Sync())
 }
 
 // BackgroundPrune forgets, every interval, what is no longer counted, in a

@@ -41,6 +41,9 @@ type ModelQuota struct {
 	Burst time.Duration `yaml:"burst,omitempty"`
 }
 
+// limit returns where the quota has its limit of a dimension.
+func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
+
 // unlimited reports whether a quota limits nothing. The zone of the day is no
 // limit, nor is Burst, which spreads other limits. What is negative is not unlimited.
 func (q *ModelQuota) unlimited() bool {
@@ -50,15 +53,12 @@ func (q *ModelQuota) unlimited() bool {
 // limitsMinute reports whether anything in a minute is limited.
 func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 }
 
-// minuteCode is the code of the first limit of the minute.
+// minuteCode is the code of the first limit of the minute, in the order in which they deny.
 func (q *ModelQuota) minuteCode() DecisionCode {
-	switch {
-	case q.MaxRPM != 0:
-		return DecisionRPMLimit
-	case q.MaxITPM != 0:
-		return DecisionITPMLimit
-	case q.MaxOTPM != 0:
-		return DecisionOTPMLimit
+	for _, of := range [...]state.Dimension{state.RPM, state.ITPM, state.OTPM} {
+		if *q.limit(of) != 0 {
+			return DecisionCode(state.Limits[of].Code)
+		}
 	}
 	return DecisionTPMLimit
 }
@@ -71,9 +71,8 @@ func (q *ModelQuota) invalid() (reason string, bad bool) {
 		}
 		return "", false
 	}
-	is := state.Quota(*q)
 	for of := range state.Limits {
-		if *is.Limit(state.Dimension(of)) < 0 {
+		if *q.limit(state.Dimension(of)) < 0 {
 			return state.Limits[of].Invalid, true
 		}
 	}

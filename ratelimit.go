@@ -55,6 +55,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -106,8 +107,8 @@ type RateLimiter struct {
 	Quotas map[string]ModelQuota  // what each model may use
 	State  map[string]*UsageStats // what each model has used
 
-	cooldowns map[string]time.Time // nothing is admitted for a model until then
-	held      map[string]*heldBack // what providers say that others use
+	cooldowns map[string]time.Time       // nothing is admitted for a model until then
+	external  map[string]*external.Usage // what providers say that others use
 
 	gates    map[string]*gate // who is at each model
 	waiting  int              // places in all lines
@@ -269,12 +270,12 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.guests.fullUntil = 0
 	if name != "" {
 		delete(rl.cooldowns, name)
-		delete(rl.held, name)
+		delete(rl.external, name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns, rl.held = nil, nil
+	rl.cooldowns, rl.external = nil, nil
 	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"modernc.org/sqlite"
 )
 
 // reportEvery is how long no other error of a kind is reported after one.
@@ -71,7 +70,7 @@ func (r *reporter) stop() {
 // system or the database gives them, or else the type of their innermost cause.
 func kindOf(err error) any {
 	var errno syscall.Errno
-	var refusal *sqlite.Error
+	var refusal interface{ Code() int } // of SQLite
 	switch {
 	case errors.Is(err, ErrCorruptState):
 		return ErrCorruptState

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -29,10 +30,10 @@ type Reservation struct {
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
 type extra struct {
-	model string        // where it is not the name under which the model is counted
-	delay int64         // how much later the charge counts than it was admitted
-	hold  *list.Element // in holds, with Config.HoldTTL
-	paid  *pace         // the buckets that hold the charge, at its price under another quota, apart from its place
+	model   string        // where it is not the name under which the model is counted
+	delay   int64         // how much later the charge counts than it was admitted
+	hold    *list.Element // in holds, with Config.HoldTTL
+	prepaid *pace.Buckets // the buckets that hold the charge, at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
@@ -50,12 +51,14 @@ func (r *Reservation) entry() int64 {
 // isSlotless reports whether the slot of the reservation was given to others.
 func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
 
-// isPaid reports whether buckets hold the charge apart from its place.
-func (r *Reservation) isPaid(in *pace) bool { return r != nil && r.extra != nil && r.extra.paid == in }
+// isPrepaid reports whether buckets hold the charge apart from its place.
+func (r *Reservation) isPrepaid(in *pace.Buckets) bool {
+	return r != nil && r.extra != nil && in != nil && r.extra.prepaid == in
+}
 
-func (r *Reservation) payIn(p *pace) {
+func (r *Reservation) prepayIn(p *pace.Buckets) {
 	if p != nil || r.extra != nil {
-		r.more().paid = p
+		r.more().prepaid = p
 	}
 }
 

@@ -35,14 +35,21 @@ func statsOf(u *state.Usage) *UsageStats {
 // stored returns the snapshot as stores see it. It shares the slices.
 func (s *snapshot) stored() *state.Snapshot {
 	is := state.NewSnapshot()
-	for model, q := range s.quotas {
-		is.Quotas[model] = state.Quota(q)
-	}
+	is.Quotas = storedQuotas(s.quotas)
 	for model, stats := range s.state {
 		is.Usage[model] = stats.usage()
 	}
 	is.Cooldowns = s.cooldowns
 	return is
+}
+
+// storedQuotas returns quotas as stores see them.
+func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
+	stored := make(map[string]state.Quota, len(quotas))
+	for model, q := range quotas {
+		stored[model] = state.Quota(q)
+	}
+	return stored
 }
 
 // snapshotOf returns what was read.

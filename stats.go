@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // ModelStats is what a model has used and what it may use, at one moment. A
@@ -27,6 +28,26 @@ type ModelStats struct {
 func (s *ModelStats) limits(q *ModelQuota) {
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
+}
+
+// used returns what is used of a dimension.
+func (s *ModelStats) used(of state.Dimension) int {
+	switch of {
+	case state.RPM:
+		return s.RPM
+	case state.TPM:
+		return s.TPM
+	case state.RPD:
+		return s.RPD
+	case state.ITPM:
+		return s.ITPM
+	case state.OTPM:
+		return s.OTPM
+	case state.TPD:
+		return s.TPD
+	default:
+		return s.InFlight
+	}
 }
 
 // Stats returns what model has used, after forgetting what is no longer
@@ -75,12 +96,12 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 // lookRLocked returns a model's window and the present instant, when nothing has
 // to be changed for that: the window is in order and holds something, none of its
 // entries is due to leave, its day lasts, its buckets are those of the quota, there is no
-// cooldown and nothing held back, and the clocks were compared lately. That is so at
+// cooldown and no external usage, and the clocks were compared lately. That is so at
 // nearly every call, and it lets readers run beside each other. It returns unused where
 // there is no state, and nil where something has to be done first.
 func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
-	if len(rl.cooldowns) > 0 || len(rl.held) > 0 {
-		if _, cools := rl.cooldowns[name]; cools || rl.held[name] != nil {
+	if len(rl.cooldowns) > 0 || len(rl.external) > 0 {
+		if _, cools := rl.cooldowns[name]; cools || rl.external[name] != nil {
 			return nil, 0
 		}
 	}
@@ -171,8 +192,8 @@ func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.b
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	r.used = rl.ledger.usedAtLocked(r.instant)
-	if len(rl.held) > 0 {
-		r.held = rl.heldLocked(name, r.instant, r.wall)
+	if len(rl.external) > 0 {
+		r.external = rl.externalLocked(name, r.instant, r.wall)
 	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {

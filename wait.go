@@ -372,13 +372,13 @@ func (rl *RateLimiter) renameLocked() {
 			}
 		}
 	}
-	for name, h := range rl.held {
+	for name, h := range rl.external {
 		if now := rl.nameRLocked(name); now != name {
-			delete(rl.held, name)
-			if there := rl.held[now]; there != nil {
-				h.join(there)
+			delete(rl.external, name)
+			if there := rl.external[now]; there != nil {
+				h.Join(there)
 			}
-			rl.held[now] = h
+			rl.external[now] = h
 		}
 	}
 	waiters := rl.waitersLocked()

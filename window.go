@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -45,7 +47,7 @@ type window struct {
 	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
-	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
+	pace *pace.Buckets // nil where the quota spreads nothing, or nobody has asked since it does
 
 	owes int64 // before this instant the database may show what is not so any more
 }
@@ -120,9 +122,7 @@ func (w *window) prune(instant, span int64) {
 	w.requests.Drop(requests)
 	w.tokens.Drop(tokens)
 	w.sums.Drop(tokens)
-	if w.pace != nil {
-		w.pace.drop(requests, tokens)
-	}
+	w.pace.Drop(requests, tokens)
 	w.mirror(span)
 }
 
@@ -132,10 +132,8 @@ func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64
 	w.requests.Push(instant, now)
 	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
 	w.sums.Push(c)
-	if w.pace != nil {
-		w.pace.pushRequest(instant)
-		w.pace.pushTokens(instant, c)
-	}
+	w.pace.PushRequest(instant)
+	w.pace.PushTokens(instant, c)
 	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
@@ -147,9 +145,7 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 	c = c.Clamp()
 	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
 	w.sums.Push(c)
-	if w.pace != nil {
-		w.pace.pushTokens(instant, c)
-	}
+	w.pace.PushTokens(instant, c)
 	w.usedAt = instant
 	w.mirror(w.home.span())
 }
@@ -158,8 +154,8 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 	c = c.Clamp()
 	w.sums.Set(i, c)
-	if w.pace != nil && !r.isPaid(w.pace) {
-		w.pace.setTokens(i, w.tokens.When(i), c)
+	if !r.isPrepaid(w.pace) {
+		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
 	e := w.tokens.Values()[i]
 	w.tokens.Set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
@@ -171,9 +167,9 @@ func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 func (w *window) moveCharge(r *Reservation, request, token int) {
 	switch p := w.pace; {
 	case p == nil || request < 0 && token < 0:
-		r.payIn(nil)
-	case p.sealed(request, token):
-		r.payIn(p)
+		r.prepayIn(nil)
+	case p.Priced(request, token):
+		r.prepayIn(p)
 	}
 	w.removeCharge(request, token)
 }
@@ -182,16 +178,12 @@ func (w *window) moveCharge(r *Reservation, request, token int) {
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
 		w.requests.Remove(request)
-		if w.pace != nil {
-			w.pace.removeRequest(request)
-		}
+		w.pace.RemoveRequest(request)
 	}
 	if token >= 0 {
 		w.tokens.Remove(token)
 		w.sums.Remove(token)
-		if w.pace != nil {
-			w.pace.removeTokens(token)
-		}
+		w.pace.RemoveTokens(token)
 	}
 	w.mirror(w.home.span())
 }
@@ -201,17 +193,21 @@ func (w *window) removeCharge(request, token int) {
 // are of, if there is one.
 func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, c tokens.Count) (request, token int) {
 	request = -1
-	paid := w.pace != nil && r.isPaid(w.pace)
+	prepaid := r.isPrepaid(w.pace)
 	if requests > 0 {
 		request = w.requests.Insert(instant, when)
-		if w.pace != nil {
-			w.pace.insertRequest(request, instant, paid)
+		if prepaid {
+			w.pace.InsertPrepaidRequest(request, instant)
+		} else {
+			w.pace.InsertRequest(request, instant)
 		}
 	}
 	token = w.tokens.Insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
 	w.sums.Insert(token, c)
-	if w.pace != nil {
-		w.pace.insertTokens(token, instant, c, paid)
+	if prepaid {
+		w.pace.InsertPrepaidTokens(token, instant)
+	} else {
+		w.pace.InsertTokens(token, instant, c)
 	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
@@ -318,4 +314,18 @@ func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
 // empty reports whether nothing is counted any more.
 func (w *window) empty() bool {
 	return w.requests.Len() == 0 && w.tokens.Len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
+}
+
+// usedOf returns what is used of a dimension, by a window in order.
+func (w *window) usedOf(of state.Dimension) int {
+	switch of {
+	case state.RPM:
+		return w.requests.Len()
+	case state.RPD:
+		return w.dayCount()
+	case state.TPD:
+		return w.dayTokens()
+	default:
+		return w.sums.Total().Of(state.Limits[of].Tokens)
+	}
 }

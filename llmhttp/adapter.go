@@ -43,6 +43,7 @@ type Call struct {
 
 	choices int  // answers that the request asks for; zero means one
 	inPath  bool // the path names the model, which overrides the body
+	invalid bool // the body was read and is no JSON
 }
 
 // setModel takes the model from the body. The last of several counts, as it does at servers.
@@ -63,8 +64,8 @@ type Usage struct {
 	ToolUse    int // input tokens of tool results, where they are reported apart
 	Output     int // output tokens
 	Thoughts   int // output tokens of reasoning, where they are reported apart
-	// Known reports that the answer told its usage: the final usage, or with Partial the usage up
-	// to then.
+	// Known reports that the answer stated its usage: the final usage, or with Partial the usage
+	// so far.
 	Known   bool
 	Partial bool
 	// Anomalies counts the counts that were invalid: negative, fractional, too large, or no
@@ -107,14 +108,14 @@ func tokenCount(v Value) (int, bool) {
 // clampTokens returns n, or the largest valid number of tokens if n is larger.
 func clampTokens(n int64) int { return int(min(n, maxTokens, math.MaxInt)) }
 
-// An Adapter knows the API of one provider: which requests are calls to a model, what they ask
-// for, and where answers report their usage. Its methods must be safe for concurrent use, must not
-// retain their arguments, and must return quickly.
+// An Adapter knows the API of one provider: which requests are calls to a model, which model and
+// how much output they ask for, and where answers report their usage. Its methods must be safe for
+// concurrent use, must not retain their arguments, and must return quickly.
 type Adapter interface {
 	// Name returns the name of the adapter in events.
 	Name() string
-	// Match reports whether a request belongs to the API, by its method and path, and sets what
-	// these determine: Operation, and possibly Model, Stream and Free.
+	// Match reports whether a request belongs to the API, by its method and path, and sets the
+	// fields that these determine: Operation, and possibly Model, Stream and Free.
 	Match(req *http.Request, call *Call) bool
 	// Request receives each value of the request's body and stores it in call where it matters. A
 	// request that names no model by the end of the body is not limited.

@@ -11,7 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// echoAPI is an API of its own: GET with everything in the path.
+// echoAPI is an adapter for GET requests that name the model in the path.
 type echoAPI struct{}
 
 func (echoAPI) Name() string { return "echo" }
@@ -60,7 +60,7 @@ func TestOwnAdapter(t *testing.T) {
 	}
 }
 
-// A model's name that is long or strange is no free pass.
+// A long or strange name of a model does not evade the limits.
 func TestOddModelNames(t *testing.T) {
 	for _, name := range []string{
 		strings.Repeat("x", 10_000),
@@ -89,7 +89,7 @@ func TestOddModelNames(t *testing.T) {
 	}
 }
 
-// A name in a path is bounded as one in a body is.
+// A name in a path is bounded like one in a body.
 func TestModelNamesInPaths(t *testing.T) {
 	for _, name := range []string{strings.Repeat("x", 10_000), "a%00b%0Ac", "a%E2%80%AEb"} {
 		var told strings.Builder
@@ -117,7 +117,7 @@ func TestModelNamesInPaths(t *testing.T) {
 	}
 }
 
-// Of two models in a body the last one counts, as it does for the parsers of servers.
+// Of two models in a body the last one counts, as it does at servers.
 func TestModelNamedTwice(t *testing.T) {
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/api/chat"} {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10})

@@ -20,7 +20,11 @@ const (
 // no type, or a default that says nothing about the body: that of curl -d, or of a fetch with a
 // string.
 func requestForm(h http.Header) bodyForm {
-	mediaType, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	contentType := h["Content-Type"]
+	if len(contentType) == 0 {
+		return untypedBody
+	}
+	mediaType, _, _ := strings.Cut(contentType[0], ";")
 	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); mediaType {
 	case "application/json":
 		return jsonBody

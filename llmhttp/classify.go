@@ -12,7 +12,7 @@ import (
 // statusOverloaded is the status with which Anthropic reports overload.
 const statusOverloaded = 529
 
-// defaultDay is the time until the end of a quota's day if the provider does not tell it.
+// defaultDay is the time until the end of a quota's day if the provider does not state it.
 const defaultDay = 24 * time.Hour
 
 // Classify returns the reason why a provider did not answer a call, by the status, the headers and

@@ -11,8 +11,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// How long a model pauses after an answer. Jitter makes it up to a tenth longer, and
-// never more than a second.
+// The answer determines the pause of a model. Jitter adds up to a tenth, at most a second.
 func TestCooldown(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -73,8 +72,8 @@ func TestCooldown(t *testing.T) {
 	}
 }
 
-// A shorter pause does not shorten a longer one; the pauses of a provider that does not
-// say how long grow, once for each burst, and begin anew after an answer.
+// Pauses of unknown length grow, once for each burst, and begin anew after an answer. A shorter
+// pause does not shorten a longer one.
 func TestPausesGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
@@ -112,7 +111,7 @@ func TestPausesGrow(t *testing.T) {
 	})
 }
 
-// Money that is gone does not make the next call wait, whatever Retry-After says.
+// Used-up money does not make the next call wait, whatever Retry-After says.
 func TestExhaustedDoesNotPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
@@ -128,7 +127,7 @@ func TestExhaustedDoesNotPause(t *testing.T) {
 	})
 }
 
-// A shorter pause does not shorten a longer one, also by calls that were in flight.
+// The answers to calls in flight do not shorten a longer pause.
 func TestPauseIsNotShortened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})

@@ -3,7 +3,6 @@ package llmhttp_test
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"slices"
@@ -17,16 +16,16 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// freeIn is how long the model stays full.
+// freeIn returns the time until the model has room.
 func freeIn(rl *ratelimit.RateLimiter) time.Duration { return rl.Decide("m", 0).RetryAfter }
 
-// A charge leaves the window no sooner than the provider forgets the call: a minute after
-// the request was written and the margin passed, or the headers came.
+// A charge leaves the window no sooner than the provider forgets the call: a minute after the
+// request was written and the margin passed, or after the headers arrived.
 func TestDating(t *testing.T) {
 	const exact = time.Nanosecond // after the minute
 	for _, test := range []struct {
 		name    string
-		write   time.Duration // from the start until the request is written; negative: Base does not tell
+		write   time.Duration // from the start until the request is written; negative: Base does not trace it
 		headers time.Duration // from the start until the headers come
 		margin  time.Duration
 		dated   time.Duration // from the start
@@ -83,7 +82,7 @@ func TestDating(t *testing.T) {
 	}
 }
 
-// A connection that http.Transport found dead is written to again, later.
+// A request that http.Transport writes again, after a dead connection, is dated by the last write.
 func TestDatedByTheLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
@@ -107,8 +106,8 @@ func TestDatedByTheLastWrite(t *testing.T) {
 	})
 }
 
-// Calls that begin one after the other are dated each by its own time, whether those
-// before them have their answer or not.
+// Calls that begin one after the other are dated each by its own time, whether the calls before
+// them have their answers or not.
 func TestDatingOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1000})
@@ -148,8 +147,8 @@ func TestDatingOfMany(t *testing.T) {
 	})
 }
 
-// Over http.Transport, no window of the provider has more calls than there may be: answers take long,
-// connections are few, bodies are slow.
+// Over http.Transport, no window of the provider exceeds its limit, however long answers take and
+// however few connections there are.
 func TestProviderIsNeverOverrun(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -168,7 +167,7 @@ func TestProviderIsNeverOverrun(t *testing.T) {
 				const rpm, calls = 5, 25
 				var mu sync.Mutex
 				var arrived []time.Time
-				l := &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+				l := newPipeListener()
 				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					io.Copy(io.Discard, r.Body)
 					time.Sleep(test.way)

@@ -50,7 +50,7 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// What a model writes is learned, and forgotten.
+// The expected output follows the outputs of recent answers.
 func TestOutputIsLearned(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
 	var wrote, expected int

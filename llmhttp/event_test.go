@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -72,7 +73,7 @@ func TestOnEventCallsBack(t *testing.T) {
 	}
 }
 
-// No key, prompt or reply is in what the Transport tells.
+// Events and problems contain no key, prompt or reply.
 func TestCanaries(t *testing.T) {
 	const canary = "canary4711"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -128,16 +129,18 @@ func TestCanaries(t *testing.T) {
 	}
 }
 
-// The error of a Base is not told to OnEvent with the address in it, where the key may be.
+// An error of Base appears in events without its address, which may contain the key.
 func TestEventsTellNoAddress(t *testing.T) {
-	const key = "canary4711"
-	broke := &url.Error{Op: "Post", URL: "https://llm.test/v1beta/models/m:generateContent?key=" + key, Err: errors.New("broken")}
-	var told strings.Builder
-	tr := &llmhttp.Transport{Limiter: newLimiter(t, ratelimit.ModelQuota{}), Retry: llmhttp.Retry{Max: 1}, Base: base(func(*http.Request) (*http.Response, error) { return nil, broke }), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&told, "%+v\n", e) }}
-	if _, err := post(t, tr, "https://llm.test/v1beta/models/m:generateContent?key="+key, `{}`); !errors.Is(err, broke) {
-		t.Error(err)
-	}
-	if strings.Contains(told.String(), key) {
-		t.Errorf("told: %s", told.String())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const key = "canary4711"
+		broke := &url.Error{Op: "Post", URL: "https://llm.test/v1beta/models/m:generateContent?key=" + key, Err: errors.New("broken")}
+		var told strings.Builder
+		tr := &llmhttp.Transport{Limiter: newLimiter(t, ratelimit.ModelQuota{}), Retry: llmhttp.Retry{Max: 1}, Base: base(func(*http.Request) (*http.Response, error) { return nil, broke }), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&told, "%+v\n", e) }}
+		if _, err := post(t, tr, "https://llm.test/v1beta/models/m:generateContent?key="+key, `{}`); !errors.Is(err, broke) {
+			t.Error(err)
+		}
+		if strings.Contains(told.String(), key) {
+			t.Errorf("told: %s", told.String())
+		}
+	})
 }

@@ -76,9 +76,9 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wroteRequest
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
 	if _, known := base.(*http.Transport); !known {
-		// An http.Transport traces what it writes and leaves headers alone. It would send the
-		// headers of a body of an unknown type in a packet of their own, which takes half as long
-		// as the whole call; so it gets the request as it is.
+		// An http.Transport traces its writing and leaves headers alone, so it gets the body as it
+		// is: with one of an unknown type it would send the headers in a packet of their own,
+		// which takes half as long as the whole call.
 		req.Header = send.Header.Clone()
 		if send.Body != nil && send.Body != http.NoBody {
 			req.Body = &sentBody{send.Body, f}

@@ -23,8 +23,8 @@ type inspection struct {
 	mediaBytes int   // of StringBytes, the bytes of media, which are no text
 }
 
-// recognize returns the adapter for a request, and sets what it makes of the request in call. It
-// returns nil for a request that is no call to a model.
+// recognize returns the adapter for a request, which fills in call. It returns nil for a request
+// that is no call to a model.
 func (t *Transport) recognize(req *http.Request, call *Call) Adapter {
 	for _, all := range [...][]Adapter{t.Adapters, adapters} {
 		for _, a := range all {
@@ -38,9 +38,9 @@ func (t *Transport) recognize(req *http.Request, call *Call) Adapter {
 	return nil
 }
 
-// inspect reads the body of a call, if it is JSON, and sets what the body says in call. It returns
-// the request to send, whose body is complete: without GetBody, a copy of the request with the
-// bytes that were read in front of the rest. With an error, the body is closed.
+// inspect reads the body of a call, if it is JSON, and fills in call. It returns the request to
+// send, whose body is complete: without GetBody, a copy of the request with the bytes that were
+// read in front of the rest. With an error, the body is closed.
 func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	req := call.Request
 	if req.Body == nil || req.Body == http.NoBody {
@@ -63,6 +63,7 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	in.scanner.End()
+	call.invalid = in.scanner.Invalid()
 	if !in.stopped {
 		call.Partial = in.size > in.max
 		if !call.Partial || call.BodySize < 0 {

@@ -3,6 +3,7 @@ package llmhttp_test
 import (
 	"io"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// What a provider says of its limits reaches the limiter.
+// The limits that a provider reports reach the limiter.
 func TestLimitsAreLearned(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -51,7 +52,7 @@ func TestLimitsAreLearned(t *testing.T) {
 	}
 }
 
-// What remains tightens, and what others use of the same account is held back.
+// A remaining count below our own counts as external usage of the same account.
 func TestRemainingTightens(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -93,7 +94,7 @@ func TestRemainingTightens(t *testing.T) {
 	}
 }
 
-// Anthropic rounds what remains to thousands.
+// Anthropic rounds remaining counts to thousands.
 func TestRoundedRemaining(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxITPM: 40_000})
 	tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, `{"usage":{"input_tokens":400,"output_tokens":1}}`,
@@ -108,15 +109,20 @@ func TestRoundedRemaining(t *testing.T) {
 	}
 }
 
-// What a provider says that cannot be keeps nobody out for longer than a day.
+// Absurd reports of a provider deny no call for longer than a day.
 func TestObserveExtremes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.yaml") // never written
 	odd := []int{math.MinInt, -1, 0, 1, 1 << 30, 1<<30 + 1, math.MaxInt}
+	quota := ratelimit.ModelQuota{MaxRPM: 10, MaxTPM: 100, MaxITPM: 100, MaxOTPM: 100, MaxRPD: 1000, MaxTPD: 1000}
 	times := []time.Duration{math.MinInt64, -1, 0, 1, time.Hour, math.MaxInt64}
 	for _, learns := range []bool{false, true} {
 		for _, limit := range odd {
 			for _, left := range odd {
 				for _, reset := range times {
-					rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: learns, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, MaxTPM: 100, MaxITPM: 100, MaxOTPM: 100, MaxRPD: 1000, MaxTPD: 1000}}})
+					rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: path, LearnQuotas: learns, Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
+					if err != nil {
+						t.Fatal(err)
+					}
 					rl.RecordUsage("m", 3, 4)
 					one := ratelimit.ProviderLimit{Limit: limit, Remaining: left, HasRemaining: true, Reset: reset, Rounding: limit}
 					for _, sent := range []time.Time{{}, time.Unix(0, 0), time.Now(), time.Now().Add(1e6 * time.Hour), time.Unix(1<<30, 0)} {
@@ -136,7 +142,7 @@ func TestObserveExtremes(t *testing.T) {
 	}
 }
 
-// No answer, however strange, takes much memory or time, or is changed.
+// No answer, however strange, takes much memory or time, or is changed on its way.
 func TestStrangeAnswers(t *testing.T) {
 	long := strings.Repeat("x", 3<<20)
 	for _, test := range []struct {

@@ -15,8 +15,8 @@ const (
 	maxCooldown = 2 * time.Minute
 	// maxDay bounds the pause for a quota of the day.
 	maxDay = 25 * time.Hour
-	// maxJitter bounds the time that is added to pauses, so that many programs that were told to
-	// wait equally long do not return together.
+	// maxJitter bounds the time that is added to pauses, so that many programs that wait equally
+	// long do not return together.
 	maxJitter = time.Second
 )
 
@@ -32,7 +32,7 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 		f.header = h.Clone()
 		f.problem = classify(f.status, f.header, nil, f.host(), now)
 		if !bodyNext && f.problem.RetryAfter > 0 && h.Get("X-Should-Retry") != "false" {
-			// Otherwise the body may still tell the time to wait, or that waiting is useless.
+			// Otherwise the body may still state the time to wait, or that waiting is useless.
 			f.pausedUntil = f.pause(f.problem, now)
 		}
 	case f.status >= 200:

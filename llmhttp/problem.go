@@ -9,7 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// ProblemKind is the class of a [Problem], by what to do about it.
+// ProblemKind is the class of a [Problem], which determines the right reaction.
 type ProblemKind int
 
 // The kinds of problems. The zero ProblemKind is invalid.
@@ -84,7 +84,7 @@ type Problem struct {
 	// Status is the HTTP status of the answer.
 	Status int
 	// RetryAfter is the time to wait before the next call, counted from the answer; zero if the
-	// answer does not tell it. It is at most 25 hours, and zero if Kind is Exhausted.
+	// answer does not state it. It is at most 25 hours, and zero if Kind is Exhausted.
 	RetryAfter time.Duration
 	// Until is the end of the day of a DailyQuota, or its latest possible end; zero for other
 	// kinds.
@@ -96,7 +96,7 @@ type Problem struct {
 	// Quota is the exceeded quota as Gemini names it, at most 128 such characters; empty if the
 	// answer does not name it.
 	Quota string
-	// Limit is the size of Quota; zero if the answer does not tell it.
+	// Limit is the size of Quota; zero if the answer does not state it.
 	Limit int
 
 	learned ratelimit.ProviderLimits

@@ -36,7 +36,7 @@ type base func(*http.Request) (*http.Response, error)
 
 func (b base) RoundTrip(req *http.Request) (*http.Response, error) { return b(req) }
 
-// reply is a base that answers everything with a status, headers ("Name: value") and a body.
+// reply returns a base that answers all requests with a status, headers ("Name: value") and a body.
 func reply(status int, body string, headers ...string) base {
 	return func(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
@@ -82,7 +82,7 @@ func readAll(t testing.TB, resp *http.Response) string {
 	return string(body)
 }
 
-// exchange makes a call and reads its answer, in any goroutine.
+// exchange makes a call and reads its answer. It may run in any goroutine.
 func exchange(t testing.TB, rt http.RoundTripper, url, body string) {
 	t.Helper()
 	resp, err := post(t, rt, url, body)
@@ -108,7 +108,7 @@ type failing struct{ err error }
 
 func (f *failing) Read([]byte) (int, error) { return 0, f.err }
 
-// endlessBody gives so many bytes of one letter.
+// endlessBody returns a body of size bytes that repeats a text.
 func endlessBody(letter string, size int64) io.ReadCloser {
 	return io.NopCloser(io.LimitReader(repeater(strings.Repeat(letter, 32<<10)), size))
 }
@@ -122,6 +122,10 @@ type pipeListener struct {
 	conns chan net.Conn
 	done  chan struct{}
 	once  sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {

@@ -67,7 +67,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// Neither the key nor the prompt reaches another origin, on whatever way.
+// No kind of redirect passes the key or the prompt to another origin.
 func TestRedirectsToOthers(t *testing.T) {
 	const key, prompt = "sk-canary-4711", "canary prompt 0815"
 	var mu sync.Mutex
@@ -92,6 +92,8 @@ func TestRedirectsToOthers(t *testing.T) {
 		w.WriteHeader(code)
 	}))
 	defer first.Close()
+	under := http.DefaultTransport.(*http.Transport).Clone()
+	defer under.CloseIdleConnections()
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(first.URL, "http://"))
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		for _, hops := range []int{0, 3} {
@@ -107,8 +109,7 @@ func TestRedirectsToOthers(t *testing.T) {
 				} {
 					t.Run(fmt.Sprintf("%d after %d to %s from %s", code, hops, name, path), func(t *testing.T) {
 						var events strings.Builder
-						tr := &llmhttp.Transport{Limiter: newLimiter(t, ratelimit.ModelQuota{}), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&events, "%+v %v\n", e, e.Err) }}
-						defer tr.CloseIdleConnections()
+						tr := &llmhttp.Transport{Base: under, Limiter: newLimiter(t, ratelimit.ModelQuota{}), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&events, "%+v %v\n", e, e.Err) }}
 						req, _ := http.NewRequest("POST", fmt.Sprintf("%s%s?hops=%d", first.URL, path, hops), strings.NewReader(`{"model":"m","messages":[{"content":"`+prompt+`"}]}`))
 						req.Header.Set("X-Api-Key", key)
 						req.Header.Set("Authorization", "Bearer "+key)
@@ -137,7 +138,7 @@ func TestRedirectsToOthers(t *testing.T) {
 	}
 }
 
-// A Base need not set Response.Request; http.Client follows redirects all the same.
+// Redirects of a Base that does not set Response.Request are recognized, too.
 func TestRedirectWithoutRequest(t *testing.T) {
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages/count_tokens", "/v1/files"} {
 		reached := ""

@@ -71,7 +71,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// Nothing that can be told before is waited for.
+// A call that cannot succeed is refused without a wait.
 func TestRefusedAtOnce(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -108,7 +108,7 @@ func TestRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// MaxWait is over while the call stands in line: that is a refusal, not an end of the context.
+// The end of MaxWait while the call is queued is a refusal, not an end of the context.
 func TestMaxWaitInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
@@ -127,7 +127,7 @@ func TestMaxWaitInLine(t *testing.T) {
 	})
 }
 
-// What http.Client's Timeout forbids is refused at once, in the provider's form.
+// A call that would exceed http.Client's Timeout is refused at once, in the provider's format.
 func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
@@ -142,8 +142,8 @@ func TestClientTimeout(t *testing.T) {
 	})
 }
 
-// A provider that lowers its limit does not refuse for ever who waits with an estimate that
-// was cut to the higher one.
+// After a provider lowers its limit, a waiting call whose estimate was cut to the higher limit is
+// not refused.
 func TestQuotaShrinksWhileOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000}}})
@@ -173,36 +173,38 @@ func TestQuotaShrinksWhileOneWaits(t *testing.T) {
 	})
 }
 
-// Closed while calls wait: they end at once.
+// Closing the limiter ends the calls that wait at once.
 func TestLimiterIsClosed(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-	tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, "{}")}
-	held, _ := rl.Reserve("m", 0, 0)
-	errs := make(chan error, 3)
-	for range 3 {
-		go func() {
-			_, err := post(t, tr, chatURL, `{"model":"m"}`)
-			errs <- err
-		}()
-	}
-	for rl.Stats("m").Waiting < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	rl.Close()
-	for range 3 {
-		select {
-		case err := <-errs:
-			if !errors.Is(err, ratelimit.ErrClosed) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
+		tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, "{}")}
+		held, _ := rl.Reserve("m", 0, 0)
+		errs := make(chan error, 3)
+		for range 3 {
+			go func() {
+				_, err := post(t, tr, chatURL, `{"model":"m"}`)
+				errs <- err
+			}()
+		}
+		synctest.Wait()
+		if s := rl.Stats("m"); s.Waiting != 3 {
+			t.Errorf("%d wait, want 3", s.Waiting)
+		}
+		began := time.Now()
+		rl.Close()
+		for range 3 {
+			if err := <-errs; !errors.Is(err, ratelimit.ErrClosed) {
 				t.Error(err)
 			}
-		case <-time.After(5 * time.Second):
-			t.Fatal("it still waits")
 		}
-	}
-	held.Cancel()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("it took %v", took)
+		}
+		held.Cancel()
+	})
 }
 
-// The context ends while the call stands in line.
+// The end of the context removes the call from the queue.
 func TestContextEndsInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})

@@ -35,30 +35,10 @@ func (t *Transport) retry(
 		errors.As(err, new(*RedirectError)) {
 		return nil, nil
 	}
-	e := Event{Kind: EventRetry, Err: quiet(err)}
-	delay, asked := time.Second<<min(f.attempt, 5)/2, time.Duration(0)
-	if err == nil {
-		if !retryable(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
-			return nil, nil
-		}
-		p := Classify(resp)
-		switch p.Kind {
-		case RateLimited, Overloaded, Failed, Rejected:
-		default:
-			return nil, nil
-		}
-		e.Status, e.Problem = f.status, p
-		asked = p.RetryAfter
-	}
-	longest := t.Retry.MaxDelay
-	if longest <= 0 {
-		longest = defaultMaxDelay
-	}
-	if asked > longest {
+	e, delay, ok := t.retryDelay(f, resp, err)
+	if !ok {
 		return nil, nil
 	}
-	delay = max(delay, asked)
-	delay += rand.N(min(delay/4, maxJitter) + 1)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return nil, nil
 	}
@@ -88,6 +68,36 @@ func (t *Transport) retry(
 		resp.Body.Close()
 	}
 	return next, again
+}
+
+// retryDelay returns the delay before the next try and the event that announces it. It returns
+// false if a retry is useless, or would be later than MaxDelay allows.
+func (t *Transport) retryDelay(
+	f *flight, resp *http.Response, err error,
+) (e Event, delay time.Duration, ok bool) {
+	e = Event{Kind: EventRetry, Err: quiet(err)}
+	delay = time.Second << min(f.attempt, 5) / 2
+	if err == nil {
+		if !retryable(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
+			return e, 0, false
+		}
+		p := Classify(resp)
+		switch p.Kind {
+		case RateLimited, Overloaded, Failed, Rejected:
+		default:
+			return e, 0, false
+		}
+		e.Status, e.Problem = f.status, p
+		longest := t.Retry.MaxDelay
+		if longest <= 0 {
+			longest = defaultMaxDelay
+		}
+		if p.RetryAfter > longest {
+			return e, 0, false
+		}
+		delay = max(delay, p.RetryAfter)
+	}
+	return e, delay + rand.N(min(delay/4, maxJitter)+1), true
 }
 
 // retryable reports whether a call with this status may succeed the next time.

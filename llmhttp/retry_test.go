@@ -128,7 +128,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A try does not wait for the slot of the one before, however long the answer to that is.
+// A try does not wait for the slot of the try before, however long the answer to that is.
 func TestRetryWithOneSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
@@ -150,7 +150,7 @@ func TestRetryWithOneSlot(t *testing.T) {
 	})
 }
 
-// What a try that is repeated must not do to the next one.
+// A failed try leaves nothing behind that hinders the next one.
 func TestRetryOfOddAnswers(t *testing.T) {
 	const ok = `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`
 	for _, test := range []struct {

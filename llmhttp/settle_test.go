@@ -90,7 +90,7 @@ func TestSettledOnce(t *testing.T) {
 
 func readAndClose(t *testing.T, resp *http.Response, _ func()) { readAll(t, resp) }
 
-// readOnce reads what there is, without coming to the end, and closes.
+// readOnce reads the bytes at hand, without reaching the end, and closes the body.
 func readOnce(t *testing.T, resp *http.Response, _ func()) {
 	if _, err := resp.Body.Read(make([]byte, 64<<10)); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func readOnce(t *testing.T, resp *http.Response, _ func()) {
 	resp.Body.Close()
 }
 
-// slowBody gives its lines one after the other, a second apart, until it is closed.
+// slowBody returns its lines a second apart until it is closed.
 type slowBody struct {
 	lines  []string
 	once   sync.Once
@@ -125,7 +125,7 @@ func (b *slowBody) Read(p []byte) (int, error) {
 
 func (b *slowBody) Close() error { b.once.Do(func() { close(b.closed) }); return nil }
 
-// An answer that nobody reads to its end is settled all the same.
+// An answer that is not read to its end is settled all the same.
 func TestAbandonedBody(t *testing.T) {
 	lines := slices.Repeat([]string{sse(`{"choices":[{"delta":{"content":"` + strings.Repeat("x", 4000) + `"}}]}`)}, 1000)
 	for _, test := range []struct {
@@ -170,7 +170,7 @@ func TestAbandonedBody(t *testing.T) {
 				}
 				time.Sleep(time.Hour)
 				synctest.Wait()
-				// What is not read is looked for once in a while only.
+				// Abandoned answers are found by a check once in a while.
 				if got := settled.Sub(began); got < test.after || got > test.after+max(test.idle, 10*time.Minute) && test.timeout == 0 {
 					t.Errorf("settled after %v, want %v", got, test.after)
 				}
@@ -183,7 +183,7 @@ func TestAbandonedBody(t *testing.T) {
 	}
 }
 
-// An answer that is cut within its usage tells only a part of it.
+// An answer that is cut off within its usage reports only a part of it.
 func TestCutWithinUsage(t *testing.T) {
 	text := strings.Repeat("x", 8000)
 	for _, test := range []struct{ name, path, request, answer string }{
@@ -212,7 +212,7 @@ func TestCutWithinUsage(t *testing.T) {
 	}
 }
 
-// A Read that waits long is a Read.
+// An answer is not idle while a Read waits.
 func TestLongRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000, MaxInFlight: 1})
@@ -244,8 +244,8 @@ func TestLongRead(t *testing.T) {
 	})
 }
 
-// An answer that no model writes does not change what later calls are charged, and where it
-// tells no usage the estimate stands.
+// An absurd answer does not change the estimates of later calls. If it reports no usage, the charge
+// stays at the estimate.
 func TestAbsurdAnswers(t *testing.T) {
 	for _, test := range []struct {
 		name, start, letter string

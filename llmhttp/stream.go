@@ -19,7 +19,7 @@ var (
 // sse.MaxEvent. How the body is cut into pieces changes nothing. It is not safe for concurrent use.
 type stream struct {
 	scanner *jsonscan.Scanner
-	events  *sse.Reader
+	events  sse.Reader
 	marks   []pattern
 	texts   textCounter
 
@@ -41,7 +41,7 @@ const (
 // newStream returns a stream that passes values to emit, which must not use the stream.
 func newStream(marks []string, emit func(jsonscan.Value)) *stream {
 	s := &stream{scanner: jsonscan.New(emit)}
-	s.events = sse.NewReader((*streamEvents)(s))
+	s.events.Handler = (*streamEvents)(s)
 	for _, mark := range marks {
 		s.marks = append(s.marks, patternOf(mark))
 	}
@@ -131,7 +131,9 @@ type streamEvents stream
 
 // Event counts the text of an event, and scans the event if it has a mark.
 func (s *streamEvents) Event(data []byte) {
-	s.last = s.last || bytes.Equal(trimSpace(data), lastData)
+	if n := len(data); n > 0 && data[n-1] == ']' { // rules most events out
+		s.last = s.last || bytes.Equal(trimSpace(data), lastData)
+	}
 	s.written = add(s.written, s.texts.count(data))
 	if s.marked(data) {
 		s.scanner.Reset()

@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -47,58 +46,6 @@ func withStreamUsage(req *http.Request, bodySize int64) (*http.Request, bool) {
 	}
 	send.Body, _ = send.GetBody()
 	return send, true
-}
-
-// edit replaces the bytes from begin to end of a body by text.
-type edit struct {
-	begin, end int
-	text       string
-}
-
-// usageEdit returns the edit that sets include_usage in a body. It returns false for a body that
-// sets it already, and for one that is no JSON object.
-func usageEdit(body []byte) (edit, bool) {
-	const option = `"include_usage":true`
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return edit{}, false
-	}
-	open, fields := int(dec.InputOffset()), 0
-	for dec.More() {
-		fields++
-		key, err := dec.Token()
-		if err != nil {
-			return edit{}, false
-		}
-		var value json.RawMessage
-		if dec.Decode(&value) != nil {
-			return edit{}, false
-		}
-		if key != "stream_options" {
-			continue
-		}
-		end := int(dec.InputOffset())
-		begin := end - len(value)
-		if string(value) == "null" {
-			return edit{begin, end, `{` + option + `}`}, true
-		}
-		var options map[string]json.RawMessage
-		if json.Unmarshal(value, &options) != nil || options["include_usage"] != nil {
-			return edit{}, false
-		}
-		if len(options) > 0 {
-			return edit{begin + 1, begin + 1, option + `,`}, true
-		}
-		return edit{begin, end, `{` + option + `}`}, true
-	}
-	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
-		return edit{}, false
-	}
-	insert := `"stream_options":{` + option + `}`
-	if fields > 0 {
-		insert += ","
-	}
-	return edit{open, open, insert}, true
 }
 
 // filteredBody is the body of an answer without the chunk that reports the usage.

@@ -96,8 +96,8 @@ type Transport struct {
 	// Config.Margin of the limiter.
 	Margin time.Duration
 
-	// MaxBody bounds the bytes that are read of a request's body to learn what it asks for. Only
-	// JSON bodies are read: those with a JSON Content-Type, and those without a telling one that
+	// MaxBody bounds the bytes that are read of a request's body before it is sent. Only JSON
+	// bodies are read: those with a JSON Content-Type, and those without a telling one that
 	// begin with { or [. The estimate for a larger body comes from its size, and the model must be
 	// named in the part that was read. Of a body without GetBody, the part that was read is held
 	// in memory. Zero or less means 16 MiB.
@@ -251,7 +251,7 @@ func closeBody(req *http.Request) {
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
 	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name)}
-	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial &&
+	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
 		if asking, ok := withStreamUsage(send, call.BodySize); ok {
 			send, f.hidesUsage = asking, true

@@ -17,7 +17,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// What is no call to a model goes to Base as the very request it is.
+// Base gets the identical request if it is no call to a model.
 func TestPassThrough(t *testing.T) {
 	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1}}})
 	var got *http.Request
@@ -60,7 +60,7 @@ func TestPassThrough(t *testing.T) {
 	}
 }
 
-// A call that was never sent costs nothing; one that was sent and failed, its estimate.
+// A call that was never sent costs nothing. A call that was sent and failed costs its estimate.
 func TestFailedCalls(t *testing.T) {
 	gone := httptest.NewServer(nil)
 	gone.Close()
@@ -95,7 +95,8 @@ func TestFailedCalls(t *testing.T) {
 	}
 }
 
-// settlesDown reports whether no call is in flight any more, at the latest when what is garbage is collected.
+// settlesDown reports whether all calls are settled, at the latest when garbage-collected
+// reservations are.
 func settlesDown(rl *ratelimit.RateLimiter) bool {
 	for range 100 {
 		if rl.Stats("m").InFlight == 0 {
@@ -156,7 +157,7 @@ func TestBaseMisbehaves(t *testing.T) {
 	}
 }
 
-// A Base that changes its request, as many wrappers do, does not change the caller's.
+// A Base that changes its request, as many wrappers do, does not change the caller's request.
 func TestRequestIsCloned(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{})
 	tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
@@ -183,7 +184,7 @@ func TestRequestIsCloned(t *testing.T) {
 	}
 }
 
-// As http.Transport, it returns an error for a request without a URL, and closes the body.
+// Like http.Transport, it returns an error for a request without a URL, and closes the body.
 func TestRequestWithoutURL(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{})
 	for _, other := range []http.RoundTripper{http.DefaultTransport, &llmhttp.Transport{Limiter: rl}} {
@@ -227,8 +228,8 @@ func TestSwitchingProtocols(t *testing.T) {
 	}
 }
 
-// BenchmarkTransport is what a call costs without a network, bare and through a Transport.
-// internal/bench has the same over loopback.
+// BenchmarkTransport measures a call without a network, bare and through a Transport.
+// internal/bench measures the same over loopback.
 func BenchmarkTransport(b *testing.B) {
 	header := http.Header{
 		"Content-Type":                   {"application/json"},

@@ -109,7 +109,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// The name under which a call is counted does not change what its provider counts.
+// The name under which a call is counted does not change its provider's way of counting.
 func TestModelDoesNotChangeWhatCounts(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
 	tr := &llmhttp.Transport{
@@ -126,7 +126,7 @@ func TestModelDoesNotChangeWhatCounts(t *testing.T) {
 	}
 }
 
-// OpenAI keeps what it charged when the call arrived.
+// OpenAI does not refund its charge for the arrival of a call.
 func TestNoRefund(t *testing.T) {
 	for _, test := range []struct {
 		name, url, body string
@@ -158,7 +158,7 @@ func TestNoRefund(t *testing.T) {
 	}
 }
 
-// What OpenAI keeps, others on the same hosts do not.
+// Other providers on OpenAI's hosts refund.
 func TestAzureKeepsOnlyOpenAIs(t *testing.T) {
 	rl := newLimiter(t, ratelimit.ModelQuota{MaxOTPM: 10_000})
 	tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, `{"usage":{"input_tokens":10,"output_tokens":3}}`)}

@@ -200,15 +200,12 @@ func (b *Backlog) recount() {
 // after returns x after the nodes i to j of level k, j excluded.
 func (b *Backlog) after(x time.Duration, k, i, j int) time.Duration {
 	level := b.levels[k]
-	if k+1 < len(b.levels) {
-		first, end := (i+fan-1)>>fanBits, j>>fanBits
-		if first < end {
-			for ; i < first<<fanBits; i++ {
-				x = level[i].of(x)
-			}
-			x = b.after(x, k+1, first, end)
-			i = end << fanBits
+	if first, end := (i+fan-1)>>fanBits, j>>fanBits; first < end { // whole runs
+		for ; i < first<<fanBits; i++ {
+			x = level[i].of(x)
 		}
+		x = b.after(x, k+1, first, end)
+		i = end << fanBits
 	}
 	for ; i < j; i++ {
 		x = level[i].of(x)

@@ -9,13 +9,12 @@ import (
 	"time"
 )
 
-// Equivalent mutants of backlog.go:
-//   - Drop that compacts at every call, or at head == live: takes longer, with the same
-//     result (BenchmarkBacklog/push shows it).
-//   - keptCharges and the eighth in Drop off by one: thresholds of memory, not of
-//     meaning.
-//   - keptCharges in Drop met exactly: append gives a capacity of 1,024, but giving that
-//     back is no different from keeping it.
+// Equivalent mutants of backlog.go, which change the time or the memory and no result:
+//   - Push that makes runs at every charge, not only at the last one of a run.
+//   - after that goes through all charges, or begins or ends a run earlier or later: the runs
+//     are the short cut that BenchmarkBacklog/set measures.
+//   - Drop that moves the charges at every call, or at head == live: BenchmarkBacklog/push.
+//   - In Drop, the eighth off by one, and keptCharges or the eighth met exactly.
 
 // ledger is a Backlog by definition: it keeps every charge ever made.
 type ledger struct {
@@ -105,11 +104,14 @@ func TestBacklogPushDoesNotAllocate(t *testing.T) {
 			b.Drop(1)
 		}
 	}
-	for range 20_000 {
-		push()
+	pushes := func() {
+		for range 20_000 {
+			push()
+		}
 	}
-	if n := testing.AllocsPerRun(1000, push); n != 0 {
-		t.Errorf("%v allocations", n)
+	pushes()
+	if n := testing.AllocsPerRun(10, pushes); n != 0 {
+		t.Errorf("%v allocations in 20,000 pushes", n)
 	}
 }
 
@@ -157,6 +159,14 @@ func TestBacklogMemory(t *testing.T) {
 	}
 
 	fill(100_000)
+	for k := range b.levels[1:] {
+		if got, want := len(b.levels[k+1]), len(b.levels[k])/fan; got != want {
+			t.Errorf("level %d has %d nodes, want %d", k+1, got, want)
+		}
+	}
+	if top := len(b.levels[len(b.levels)-1]); top == 0 || top >= fan {
+		t.Errorf("%d nodes at the top, want 1 to %d", top, fan-1)
+	}
 	b.Drop(b.Len())
 	if got := cap(b.levels[0]); got > keptCharges {
 		t.Errorf("after 100,000 charges there is room for %d, want at most %d", got, keptCharges)

@@ -1,6 +1,6 @@
-// Package piecetest is what the tests of readers that take their input in pieces share: cutting
-// an input into pieces, and measuring what reading it allocates. The tests of jsonscan, sse and
-// llmhttp use it; no program does.
+// Package piecetest helps to test readers that take their input in pieces: it cuts an input into
+// pieces, measures the memory that reading allocates, and scales tests for the race detector. The
+// tests of jsonscan, sse and llmhttp use it; no program does.
 package piecetest
 
 import (

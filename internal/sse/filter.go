@@ -4,8 +4,8 @@ import "bytes"
 
 // Filter passes a stream on without the events that a function selects. An event is dropped with
 // all its lines and the blank line behind it. Comments in front of its first field pass at once,
-// as they keep a connection alive. A Filter changes nothing of what it passes. It holds an event
-// back until its end, or until it is larger than MaxEvent: such an event passes. Create it with
+// as they keep a connection alive. The bytes that pass are unchanged. A Filter holds an event back
+// until its end, or until the event is larger than MaxEvent: then it passes. Create it with
 // [NewFilter]. It is not safe for concurrent use.
 type Filter struct {
 	drop func(data []byte) bool

@@ -1,6 +1,6 @@
 // Package sse reads streams of server-sent events that arrive in pieces, in limited memory: a
 // [Reader] takes the data out of the events, and a [Filter] passes a stream on without some of
-// them. How a stream is cut into pieces changes nothing of what they do.
+// them. How a stream is cut into pieces does not change the result.
 //
 // Package llmhttp watches with it the answers of models that stream by. The format is that of
 // https://html.spec.whatwg.org/multipage/server-sent-events.html, but for an event that the end of
@@ -17,7 +17,7 @@ var (
 )
 
 // Handler receives the data of the events that a Reader reads. Its methods must neither keep nor
-// change what they are given, and must not use the Reader.
+// change their arguments, and must not use the Reader.
 type Handler interface {
 	// Event receives the data of an event of at most MaxEvent bytes. The lines of data are joined
 	// by newlines.
@@ -31,9 +31,11 @@ type Handler interface {
 }
 
 // Reader passes the data of each event in a stream to a Handler. Events without data and all
-// fields but data are skipped. Create it with [NewReader]. It is not safe for concurrent use.
+// fields but data are skipped. The zero value with a Handler is ready to use. It must not be copied
+// after the first use, and is not safe for concurrent use.
 type Reader struct {
-	handler Handler
+	// Handler receives the events. It must be set before the first use.
+	Handler Handler
 
 	mark    int   // bytes of the byte order mark so far; all of them also when there is none
 	cr      bool  // the last piece ended with \r
@@ -45,9 +47,6 @@ type Reader struct {
 	whole  []byte // a part of the current piece
 	joined []byte
 }
-
-// NewReader returns a Reader that passes events to h.
-func NewReader(h Handler) *Reader { return &Reader{handler: h} }
 
 // Feed reads the next piece of the stream. It neither keeps nor changes the piece.
 func (r *Reader) Feed(p []byte) {
@@ -70,7 +69,7 @@ func (r *Reader) Feed(p []byte) {
 			switch {
 			case !ok:
 			case !r.hasData && len(value) <= MaxEvent && l.skipBlank():
-				r.handler.Event(value)
+				r.Handler.Event(value)
 			default:
 				r.add(value)
 			}
@@ -149,11 +148,11 @@ func (r *Reader) gather(data []byte) {
 	}
 	if !r.large {
 		r.large = true
-		r.handler.BeginLarge()
-		r.handler.Large(r.joined)
+		r.Handler.BeginLarge()
+		r.Handler.Large(r.joined)
 		r.joined = r.joined[:0]
 	}
-	r.handler.Large(data)
+	r.Handler.Large(data)
 }
 
 // dispatch ends an event.
@@ -166,11 +165,11 @@ func (r *Reader) dispatch() {
 	}
 	switch {
 	case r.large:
-		r.handler.EndLarge()
+		r.Handler.EndLarge()
 	case len(r.joined) > 0:
-		r.handler.Event(r.joined)
+		r.Handler.Event(r.joined)
 	default:
-		r.handler.Event(r.whole)
+		r.Handler.Event(r.whole)
 	}
 	r.hasData, r.large, r.whole, r.joined = false, false, nil, r.joined[:0]
 }

@@ -31,7 +31,7 @@ func (r *recorder) EndLarge()         { r.events = append(r.events, string(r.lar
 // read returns the events of a stream in pieces.
 func read(pieces ...[]byte) []string {
 	var rec recorder
-	r := NewReader(&rec)
+	r := Reader{Handler: &rec}
 	for _, p := range pieces {
 		own := bytes.Clone(p)
 		r.Feed(own)
@@ -116,7 +116,7 @@ func TestReaderMemory(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var d discard
-			r := NewReader(&d)
+			r := Reader{Handler: &d}
 			r.Feed([]byte(tt.begin))
 			piece := bytes.Repeat([]byte(tt.middle), 32<<10/len(tt.middle))
 			grown := piecetest.Allocated(func() {

@@ -14,6 +14,8 @@ var (
 	ErrCorrupt = errors.New("corrupt state")
 	// ErrInvalidQuota is wrapped by the error of a limit out of range or an unknown zone.
 	ErrInvalidQuota = errors.New("invalid quota")
+	// ErrNoSQLite is returned by what needs SQLite in a program built without it.
+	ErrNoSQLite = errors.New("built without SQLite (build tag nosqlite)")
 )
 
 // corruptError is a state file that cannot be read as one. Its text is short, whatever the

@@ -3,6 +3,8 @@ package state
 import (
 	"fmt"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // Token is the tokens of one request. Input is a part of Count.
@@ -51,6 +53,11 @@ func (u *Usage) TokenCount() int {
 		return 0
 	}
 	return u.Tokens.Len()
+}
+
+// Day returns the day as databases store it.
+func (u *Usage) Day() DayUsage {
+	return DayUsage{Start: clock.UnixNano(u.DayStart), Count: int64(u.DayCount), Tokens: int64(u.DayTokens)}
 }
 
 // Snapshot is quotas, usage and cooldowns of all models as they are stored, apart from any

@@ -62,8 +62,8 @@ type limitHeaders struct {
 type limitFields struct{ limit, remaining, reset []string }
 
 // Limits returns the limits of a model that the headers of an answer report at the time now. host
-// is the host of the request, with or without a port: it tells some dialects apart. Values out of
-// range are left out. It is safe for concurrent use.
+// is the host of the request, with or without a port, which distinguishes some dialects. Values
+// out of range are left out. It is safe for concurrent use.
 func Limits(h http.Header, host string, now time.Time) ratelimit.ProviderLimits {
 	var l ratelimit.ProviderLimits
 	var s limitHeaders

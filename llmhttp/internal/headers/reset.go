@@ -83,7 +83,7 @@ func timeTo(s string, now time.Time) (time.Duration, bool) {
 }
 
 // sinceEpoch returns the time from now until a number of seconds or milliseconds since 1970. Until
-// the year 2286, the number of digits tells the unit.
+// the year 2286, the number of digits decides the unit.
 func sinceEpoch(s string, now time.Time) time.Duration {
 	s, _, _ = strings.Cut(s, ".")
 	s = strings.TrimLeft(s, "0")
