@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
 // AutoPersist says when the limiter writes its state file by itself. The zero
@@ -60,7 +61,7 @@ const (
 type saver struct {
 	rl         *RateLimiter
 	writer     *debounce.Debouncer[struct{}]
-	reporter   *reporter
+	reporter   *reporter.Reporter
 	grain      int64         // see maxGrain
 	firstPause time.Duration // after a failure
 
@@ -84,7 +85,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	}
 	s := &saver{
 		rl:         rl,
-		reporter:   newReporter(onError),
+		reporter:   reporter.New(onError),
 		grain:      int64(min(maxGrain, when.Delay/16)),
 		firstPause: max(firstRetry, when.Delay),
 	}
@@ -133,7 +134,7 @@ func (s *saver) write(struct{}) {
 	}
 	s.rl.ioMu.Unlock()
 	if err != nil {
-		s.reporter.report(fmt.Errorf("autosave: %w", err))
+		s.reporter.Report(fmt.Errorf("autosave: %w", err))
 	}
 }
 
@@ -205,7 +206,7 @@ func (s *saver) finish() error {
 	if s.retries != nil {
 		s.retries.Stop()
 	}
-	s.reporter.stop()
+	s.reporter.Stop()
 	if s.rl.sqlite != nil && s.rl.sqlite.db == nil {
 		return s.lost
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // autosaveView is all that a file should hold of a limiter.
@@ -54,7 +55,7 @@ func autosaveLess(a, b string) string {
 // Whatever is called, and however much time passes, the file holds what memory does
 // when it has been quiet for long enough, and after Close.
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
-	seeds := 1 + 4/ratelimit.RaceFactor
+	seeds := 1 + 4/racetest.Factor
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		seeds = 100
 	}

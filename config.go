@@ -244,12 +244,11 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		State:  make(map[string]*UsageStats),
 		margin: cfg.Margin,
 
-		aliases:       maps.Clone(cfg.Aliases),
-		matchVersions: cfg.MatchVersions,
-		maxQueue:      cfg.MaxQueue,
-		maxModels:     cfg.MaxModels,
-		holdTTL:       cfg.HoldTTL,
-		learns:        cfg.LearnQuotas,
+		naming:    naming{aliases: maps.Clone(cfg.Aliases), matchVersions: cfg.MatchVersions},
+		maxQueue:  cfg.MaxQueue,
+		maxModels: cfg.MaxModels,
+		holdTTL:   cfg.HoldTTL,
+		learns:    cfg.LearnQuotas,
 	}
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
@@ -261,7 +260,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	for model, quota := range cfg.Quotas {
 		rl.Quotas[model] = quota
-		delete(rl.supplied, model)
+		delete(rl.provenance.supplied, model)
 	}
 	rl.clock.Sync()
 	return rl, nil

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -30,27 +31,37 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 		return
 	}
 	if !exists && len(rl.cooldowns) >= rl.mostModels() {
-		rl.thawLocked(now)
+		rl.cooldowns.dropOver(now)
 		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
 			return
 		}
 	}
-	rl.setCooldownLocked(strings.Clone(name), until) // see stateLocked
+	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
 }
 
-func (rl *RateLimiter) setCooldownLocked(name string, until time.Time) {
-	if rl.cooldowns == nil {
-		rl.cooldowns = make(map[string]time.Time)
+// cooldowns are the times before which nothing is admitted, by model. Nil has none.
+type cooldowns map[string]time.Time
+
+// set notes a cooldown, whether there is another one or not.
+func (c *cooldowns) set(name string, until time.Time) {
+	if *c == nil {
+		*c = make(cooldowns)
 	}
-	rl.cooldowns[name] = until
+	(*c)[name] = until
 }
 
-// thawLocked drops the cooldowns that are over.
-func (rl *RateLimiter) thawLocked(now time.Time) {
-	for name, until := range rl.cooldowns {
-		if !until.After(now) {
-			delete(rl.cooldowns, name)
-		}
+// raise notes a cooldown that is not over and ends later than the one there is. It reports
+// whether it did.
+func (c *cooldowns) raise(name string, until, now time.Time) bool {
+	if !until.After(now) || !until.After((*c)[name]) {
+		return false
 	}
+	c.set(name, until)
+	return true
+}
+
+// dropOver drops the cooldowns that are over.
+func (c cooldowns) dropOver(now time.Time) {
+	maps.DeleteFunc(c, func(_ string, until time.Time) bool { return !until.After(now) })
 }

@@ -217,3 +217,11 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+func TestDecisionsAndStatsCompare(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+	first, second := rl.Decide("m", 1), rl.Decide("m", 1)
+	if first != second || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
+		t.Error("equal decisions differ")
+	}
+}

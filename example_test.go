@@ -7,6 +7,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,23 +19,29 @@ func call(prompt string) (promptTokens, outputTokens int) { return len(prompt) /
 
 // tempDir is a folder for the state files of one example.
 func tempDir() string {
-	dir, err := os.MkdirTemp(examplesDir, "")
+	dir, err := os.MkdirTemp(examplesDir(), "")
 	if err != nil {
 		log.Fatal(err)
 	}
 	return dir
 }
 
-// examplesDir is removed when all tests have run.
-var examplesDir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if examplesDir, err = os.MkdirTemp("", "ratelimit"); err != nil {
+// examplesDir makes the folder that TestMain removes. It is made on demand: the child processes
+// of tests run no example, and one that is killed or exits removes nothing.
+var examplesDir = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
 		log.Fatal(err)
 	}
+	removeExamples = func() { os.RemoveAll(dir) }
+	return dir
+})
+
+var removeExamples = func() {}
+
+func TestMain(m *testing.M) {
 	status := m.Run()
-	os.RemoveAll(examplesDir)
+	removeExamples()
 	os.Exit(status)
 }
 

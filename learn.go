@@ -20,21 +20,54 @@ type learned struct {
 	copy   bool // the model had the quota of "*"
 }
 
-// saidRLocked returns the quota of a name in Quotas as the program said it; false where
-// it has none, or a profile or a file supplied it. Those in a shared database were said
-// by the program of some process.
+// provenance tells where the quotas of the limiter come from. It goes by their values,
+// because a program may change the map Quotas by hand.
+type provenance struct {
+	supplied map[string]ModelQuota // by profiles and files, not by the program
+	learned  map[string]learned    // corrected by what providers say
+}
+
+// saidRLocked returns the quota of a name in Quotas as the program said it; false where it
+// has none, or a profile or a file supplied it. Quotas in a shared store were said by the
+// program of some process.
 func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 	q, exists := rl.Quotas[name]
 	if !exists {
 		return ModelQuota{}, false
 	}
-	if l, ok := rl.learned[name]; ok && l.is == q {
+	if l, ok := rl.provenance.learned[name]; ok && l.is == q {
 		return l.said, l.byHand
 	}
-	if s, ok := rl.supplied[name]; ok && s == q && !rl.ledger.hasQuota(name, q) {
+	if rl.provenance.isSupplied(name, q) && !rl.ledger.hasQuota(name, q) {
 		return ModelQuota{}, false
 	}
 	return q, true
+}
+
+// supply notes that a quota was supplied.
+func (p *provenance) supply(name string, q ModelQuota) {
+	if p.supplied == nil {
+		p.supplied = make(map[string]ModelQuota)
+	}
+	p.supplied[name] = q
+}
+
+// isSupplied reports whether a quota is the one that was supplied.
+func (p *provenance) isSupplied(name string, q ModelQuota) bool {
+	s, ok := p.supplied[name]
+	return ok && s == q
+}
+
+// stored copies the quotas that belong into a file. Corrected copies of the quota "*" do not:
+// read back, nothing would keep them below what was said of "*".
+func (p *provenance) stored(quotas map[string]ModelQuota) map[string]ModelQuota {
+	quotas = maps.Clone(quotas)
+	for model, l := range p.learned {
+		if l.copy && quotas[model] == l.is {
+			delete(quotas, model)
+		}
+	}
+	return quotas
 }
 
 // lessonRLocked returns the quota of a model as corrected by what its provider says, and
@@ -74,26 +107,26 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	_, own := rl.Quotas[name]
 	said, byHand := rl.saidRLocked(name)
-	copied := rl.learned[name].copy
+	copied := rl.provenance.learned[name].copy
 	if !own {
 		name = strings.Clone(name) // see stateLocked
 		said, byHand = rl.saidRLocked(everyModel)
 		copied = known
 	}
-	rl.supplyLocked(nil) // makes the maps
+	rl.supplyLocked(nil) // makes the map
 	rl.Quotas[name] = q
 	if byHand && !copied {
-		delete(rl.supplied, name)
+		delete(rl.provenance.supplied, name)
 	} else {
-		rl.supplied[name] = q
+		rl.provenance.supply(name, q)
 	}
-	if rl.learned == nil {
-		rl.learned = make(map[string]learned)
+	if rl.provenance.learned == nil {
+		rl.provenance.learned = make(map[string]learned)
 	}
 	if copied || byHand && q != said {
-		rl.learned[name] = learned{q, said, byHand, copied}
+		rl.provenance.learned[name] = learned{q, said, byHand, copied}
 	} else {
-		delete(rl.learned, name)
+		delete(rl.provenance.learned, name)
 	}
 	rl.changedNowLocked()
 	rl.requoteLocked()
@@ -102,31 +135,19 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 // unlearnLocked forgets what a provider has said of a quota, because somebody else set
 // it. Models that had the quota of "*" with corrections have that of "*" again.
 func (rl *RateLimiter) unlearnLocked(name string) {
-	delete(rl.learned, name)
+	delete(rl.provenance.learned, name)
 	if name != everyModel {
 		return
 	}
-	for model, l := range rl.learned {
+	for model, l := range rl.provenance.learned {
 		if !l.copy {
 			continue
 		}
-		delete(rl.learned, model)
+		delete(rl.provenance.learned, model)
 		if rl.Quotas[model] == l.is {
 			delete(rl.Quotas, model)
-			delete(rl.supplied, model)
+			delete(rl.provenance.supplied, model)
 			rl.guests = guests{} // which it is among again
 		}
 	}
-}
-
-// storedQuotasRLocked copies the quotas that belong into a file. Corrected copies of that
-// of "*" do not: read back, nothing would keep them below what was said of "*".
-func (rl *RateLimiter) storedQuotasRLocked() map[string]ModelQuota {
-	quotas := maps.Clone(rl.Quotas)
-	for model, l := range rl.learned {
-		if l.copy && quotas[model] == l.is {
-			delete(quotas, model)
-		}
-	}
-	return quotas
 }

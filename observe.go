@@ -105,7 +105,7 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 		return
 	}
 	rl.mu.Lock()
-	rl.observeLocked(model, &limits, true)
+	rl.observeLocked(model, &limits)
 	rl.mu.Unlock()
 }
 
@@ -117,43 +117,53 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 	rl.ledger.fresh() // what other processes have charged is not of others
 	rl.mu.Lock()
-	done := rl.observeLocked(model, &limits, false)
+	serves := rl.observationServesRLocked(model, &limits)
+	if !serves {
+		rl.observeLocked(model, &limits)
+	}
 	rl.mu.Unlock()
-	if !done {
-		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits, true) }) })
+	if serves {
+		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
 	}
 }
 
-// observeLocked is Observe. It does nothing and returns false where it might have to
-// serve somebody and may not.
-func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, mayServe bool) (done bool) {
+// observationServesRLocked reports whether an observation may serve waiters, which with a
+// shared store is a change that the other processes learn of.
+func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLimits) bool {
 	var q ModelQuota
-	name, known := rl.findRLocked(model, &q)
-	if !mayServe && rl.gates[name].waiting() > 0 {
+	name, _ := rl.findRLocked(model, &q)
+	switch {
+	case rl.gates[name].waiting() > 0:
+		return true
+	case !rl.learns:
 		return false
 	}
+	_, corrects := rl.lessonRLocked(name, q, limits)
+	return corrects
+}
+
+// observeLocked is Observe.
+func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
+	var q ModelQuota
+	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
 		if next, is := rl.lessonRLocked(name, q, limits); is {
-			if !mayServe {
-				return false
-			}
 			rl.learnLocked(name, next, known)
 			q, known = next, true
 		}
 	}
 	if !known || q.unlimited() || !rl.noteExternalLocked(name, &q, limits) || rl.waiting == 0 {
-		return true
+		return
 	}
 	if g := rl.gates[name]; g != nil {
 		rl.serveLocked(g)
 	}
-	return true
 }
 
 // noteExternalLocked notes the external usage, and reports whether that makes room.
 func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
 	instant := rl.clock.Sync()
-	u := rl.externalLocked(name, instant, rl.clock.UnixNano(instant))
+	u := rl.external.Of(name, instant, rl.clock.UnixNano(instant))
 	var w *window
 	for of := range state.InFlight {
 		said, limit := limits.of(of), *q.limit(of)
@@ -177,25 +187,15 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 			}
 			u = new(external.Usage)
 			if rl.external == nil {
-				rl.external = make(map[string]*external.Usage)
+				rl.external = make(external.Usages)
 			}
 			rl.external[strings.Clone(name)] = u // see stateLocked
 		}
-		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: rl.sentAt(limits, instant)}
+		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: limits.sentAt(&rl.clock, instant)}
 		eased = u[of].Take(is) || eased
 	}
-	rl.externalLocked(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
+	rl.external.Of(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
 	return eased
-}
-
-// externalLocked returns the external usage of a model now; nil for none.
-func (rl *RateLimiter) externalLocked(name string, instant, wall int64) *external.Usage {
-	u := rl.external[name]
-	if u != nil && !u.Expire(instant, wall) {
-		delete(rl.external, name)
-		return nil
-	}
-	return u
 }
 
 // placeForExternalLocked reports whether there is place for the external usage of one more
@@ -204,15 +204,8 @@ func (rl *RateLimiter) placeForExternalLocked(name string, instant int64) bool {
 	if _, own := rl.Quotas[name]; own || len(rl.external) < rl.mostModels() {
 		return true
 	}
-	rl.sweepExternalLocked(instant)
+	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 	return len(rl.external) < rl.mostModels()
-}
-
-// sweepExternalLocked drops the external usage that is over, of all models.
-func (rl *RateLimiter) sweepExternalLocked(instant int64) {
-	for name := range rl.external {
-		rl.externalLocked(name, instant, rl.clock.UnixNano(instant))
-	}
 }
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.
@@ -226,11 +219,11 @@ func (rl *RateLimiter) usedLocked(name string, q *ModelQuota, instant int64) *wi
 }
 
 // sentAt returns when the call was sent that was answered, as an instant.
-func (rl *RateLimiter) sentAt(limits *ProviderLimits, instant int64) int64 {
-	if limits.SentAt.IsZero() {
+func (l *ProviderLimits) sentAt(c *clock.Clock, instant int64) int64 {
+	if l.SentAt.IsZero() {
 		return instant
 	}
-	return instant - max(int64(rl.clock.At(instant).Sub(limits.SentAt)), 0)
+	return instant - max(int64(c.At(instant).Sub(l.SentAt)), 0)
 }
 
 // externalUntil returns until when something is held back that is observed now.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // oracle is a limiter that shares nothing with ours: it keeps every charge and
@@ -357,7 +358,7 @@ func (s *session) stats() {
 }
 
 func TestRandomTrafficAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(300 / ratelimit.RaceFactor) {
+	for seed := range uint64(300 / racetest.Factor) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 2000)
 		for i := range script {

@@ -147,7 +147,7 @@ func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
 	defer rl.mu.RUnlock()
 	n := 0
 	for model := range state {
-		if zone := rl.zoneRLocked(model); zone != "" {
+		if zone := zoneOf(model, rl.Quotas); zone != "" {
 			zones[model] = zone
 		}
 		if n++; n%1024 == 0 { // let writers in, as names does
@@ -166,9 +166,7 @@ func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.T
 	defer rl.mu.Unlock()
 	turn := rl.takeTurnLocked()
 	for model, until := range cooldowns {
-		if until.After(now) && until.After(rl.cooldowns[model]) {
-			rl.setCooldownLocked(model, until)
-		}
+		rl.cooldowns.raise(model, until, now)
 		turn.nextLocked()
 	}
 }
@@ -234,7 +232,7 @@ func (rl *RateLimiter) resetSince(era int) bool {
 // validQuotas copies the quotas that a file may hold.
 func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
 	rl.mu.RLock()
-	quotas := rl.storedQuotasRLocked()
+	quotas := rl.provenance.stored(rl.Quotas)
 	rl.mu.RUnlock()
 	maps.DeleteFunc(quotas, func(model string, quota ModelQuota) bool {
 		return quota.validate(model) != nil

@@ -88,7 +88,7 @@ func (rl *RateLimiter) persistSQLite() error {
 		return ErrClosed
 	}
 	rl.mu.RLock()
-	quotas, supplied := rl.storedQuotasRLocked(), maps.Clone(rl.supplied)
+	quotas, supplied := rl.provenance.stored(rl.Quotas), maps.Clone(rl.provenance.supplied)
 	rl.mu.RUnlock()
 	rl.indexAll()
 	s := sqliteSave{rl: rl, store: rl.sqlite, pinned: new(atomic.Bool)}
@@ -156,7 +156,7 @@ func (s *sqliteSave) compareState() {
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.newWindow(stats, rl.zoneRLocked(model), instant, now)
+			w = rl.newWindow(stats, zoneOf(model, rl.Quotas), instant, now)
 			rl.joinLocked(model, w)
 		}
 		rl.followQuotaLocked(model, stats, instant)

@@ -17,7 +17,7 @@ const lockSlice = int64(250 * time.Microsecond)
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
+		w = rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 		w.quotaEra = rl.quotaEra
 		rl.joinLocked(name, w)
 	}
@@ -36,7 +36,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaEra != rl.quotaEra {
 		w.quotaEra = rl.quotaEra
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+		rl.rezoneLocked(stats, zoneOf(name, rl.Quotas), instant)
 	}
 }
 
@@ -131,7 +131,7 @@ func (rl *RateLimiter) indexAll() {
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare = append(bare, entry{model, rl.zoneRLocked(model), *stats})
+			bare = append(bare, entry{model, zoneOf(model, rl.Quotas), *stats})
 		}
 		at, now = instant, t
 	})
@@ -158,7 +158,8 @@ func (rl *RateLimiter) prune() {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.sweepExternalLocked(rl.clock.Sync())
+	instant := rl.clock.Sync()
+	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 }
 
 // BackgroundPrune forgets, every interval, what is no longer counted, in a

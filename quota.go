@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -118,7 +117,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 	rl.Quotas[model] = quota
 	rl.unlearnLocked(model)
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-	delete(rl.supplied, model)
+	delete(rl.provenance.supplied, model)
 	rl.changedNowLocked()
 	rl.requoteLocked()
 }
@@ -155,12 +154,10 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.Quotas == nil {
 		rl.Quotas = make(map[string]ModelQuota, len(quotas))
 	}
-	if rl.supplied == nil {
-		rl.supplied = make(map[string]ModelQuota, len(quotas))
-	}
 	instant := rl.clock.Sync()
 	for model, quota := range quotas {
-		rl.Quotas[model], rl.supplied[model] = quota, quota
+		rl.Quotas[model] = quota
+		rl.provenance.supply(model, quota)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}
@@ -172,112 +169,15 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the maps
+	rl.supplyLocked(nil) // makes the map
 	turn := rl.takeTurnLocked()
 	for model, quota := range quotas {
 		current, exists := rl.Quotas[model]
-		supplied, wasSupplied := rl.supplied[model]
-		if !exists || wasSupplied && current == supplied {
-			rl.Quotas[model], rl.supplied[model] = quota, quota
+		if !exists || rl.provenance.isSupplied(model, current) {
+			rl.Quotas[model] = quota
+			rl.provenance.supply(model, quota)
 			rl.unlearnLocked(model)
 		}
 		turn.nextLocked()
 	}
-}
-
-// everyModel is the name of the quota for models that have none of their own.
-const everyModel = "*"
-
-// findRLocked resolves the name that a caller uses for a model: to the name
-// under which it is counted, and its quota.
-func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
-	if *q, known = rl.Quotas[model]; known && rl.aliases == nil {
-		return model, true
-	}
-	return rl.resolveRLocked(model, q)
-}
-
-// nameRLocked is the name under which a model is counted.
-func (rl *RateLimiter) nameRLocked(model string) string {
-	if rl.matchVersions {
-		model, _ = rl.matchRLocked(model)
-	} else if alias, ok := rl.aliases[model]; ok {
-		model = alias
-	}
-	return model
-}
-
-func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
-	name = rl.nameRLocked(model)
-	return name, rl.coverRLocked(name, q)
-}
-
-// coverRLocked looks up the quota of the models that are counted under a name.
-func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
-	if *q, known = rl.Quotas[name]; !known {
-		*q, known = rl.Quotas[everyModel]
-	}
-	return known
-}
-
-// matchRLocked returns the alias or the name of a quota that a model stands for,
-// and the model itself where there is none.
-func (rl *RateLimiter) matchRLocked(model string) (name string, ok bool) {
-	name, ok = modelname.Match(model, func(name string) bool {
-		if _, ok := rl.aliases[name]; ok {
-			return true
-		}
-		_, ok := rl.Quotas[name]
-		return ok && name != everyModel
-	})
-	if !ok {
-		return model, false
-	}
-	if alias, ok := rl.aliases[name]; ok {
-		return rl.matchQuotaRLocked(alias), true
-	}
-	return name, true
-}
-
-// matchQuotaRLocked resolves what an alias stands for, which is no alias.
-func (rl *RateLimiter) matchQuotaRLocked(model string) string {
-	name, ok := modelname.Match(model, func(name string) bool {
-		_, ok := rl.Quotas[name]
-		return ok && name != everyModel
-	})
-	if !ok {
-		return model
-	}
-	return name
-}
-
-// zoneRLocked returns the zone of a model's day.
-func (rl *RateLimiter) zoneRLocked(name string) string {
-	var q ModelQuota
-	rl.coverRLocked(name, &q)
-	return q.DayZone
-}
-
-// QuotaFor returns the quota that covers model, and the name that it has in
-// Quotas. It looks for the exact name first. Then for the longest name that model
-// extends: by ":" or "@" and anything, or by "-" and a date or version
-// (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also
-// after "models/", "publishers/…/models/" and one leading "provider/" are taken
-// off. Then for the quota named "*". Config.Aliases apply before.
-//
-// The methods of the limiter resolve names like this with Config.MatchVersions;
-// without it they take an alias, the exact name, or "*". QuotaFor is safe for
-// concurrent use.
-func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
-	rl.ledger.fresh()
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	name, _ = rl.matchRLocked(model)
-	if quota, ok = rl.Quotas[name]; ok {
-		return name, quota, true
-	}
-	if quota, ok = rl.Quotas[everyModel]; ok {
-		return everyModel, quota, true
-	}
-	return "", ModelQuota{}, false
 }

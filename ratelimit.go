@@ -107,36 +107,34 @@ type RateLimiter struct {
 	Quotas map[string]ModelQuota  // what each model may use
 	State  map[string]*UsageStats // what each model has used
 
-	cooldowns map[string]time.Time       // nothing is admitted for a model until then
-	external  map[string]*external.Usage // what providers say that others use
+	cooldowns cooldowns       // nothing is admitted for a model until then
+	external  external.Usages // what providers say that others use
 
 	gates    map[string]*gate // who is at each model
 	waiting  int              // places in all lines
 	arrivals int              // how many ever had to wait
 
-	aliases       map[string]string
-	matchVersions bool
-	maxQueue      int // waiters per model; 0 is no cap
-	maxModels     int // models without a quota of their own that hold state
-	guests        guests
+	naming    naming
+	maxQueue  int // waiters per model; 0 is no cap
+	maxModels int // models without a quota of their own that hold state
+	guests    guests
 
 	fresh     []Reservation // that were not handed out yet
 	holdTTL   time.Duration
 	holds     list.List // of hold, in the order of their admission
 	holdTimer *time.Timer
 
-	clock    clock.Clock
-	margin   time.Duration
-	tellAt   int64                 // from this instant on the saver is told of changes
-	saver    *saver                // nil without Config.AutoPersist
-	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
-	learned  map[string]learned    // quotas that were corrected, and others that keep to what was said
-	learns   bool                  // Config.LearnQuotas
-	closing  chan struct{}         // closed by Close; nil until somebody needs it
-	closed   bool
-	ledger   *ledger // with Config.Shared
-	quotaEra int     // how often quotas changed
-	era      int     // how often Reset or Load put another map into State
+	clock      clock.Clock
+	margin     time.Duration
+	tellAt     int64  // from this instant on the saver is told of changes
+	saver      *saver // nil without Config.AutoPersist
+	provenance provenance
+	learns     bool          // Config.LearnQuotas
+	closing    chan struct{} // closed by Close; nil until somebody needs it
+	closed     bool
+	ledger     *ledger // with Config.Shared
+	quotaEra   int     // how often quotas changed
+	era        int     // how often Reset or Load put another map into State
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite
@@ -164,7 +162,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	rl.mu.RLock()
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, which takes a twentieth less
-	if !known || rl.aliases != nil {
+	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
@@ -202,7 +200,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
-	if rl.aliases != nil || rl.matchVersions {
+	if rl.naming.aliases != nil || rl.naming.matchVersions {
 		name = rl.nameRLocked(model)
 	}
 	instant := rl.clock.Sync()

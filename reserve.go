@@ -101,7 +101,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	var r reading
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.aliases != nil {
+	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
@@ -160,7 +160,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
 	rl.changedLocked(r.instant)
-	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
+	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}
 	made.gate, made.days = w.gate, w.days

@@ -9,7 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 )
 
 // ledger makes one quota of all limiters that share a log. The log holds the events that
@@ -31,7 +34,7 @@ type ledger struct {
 	log      sharedlog.Log
 	id       int64 // this limiter among those that share the log
 	options  ledgerOptions
-	reporter *reporter
+	reporter *reporter.Reporter
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
 	// after the other. It guards recovery.
@@ -96,7 +99,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		options:  ledgerOptions{ttl: cfg.LeaseTTL, failClosed: cfg.FailClosed},
 		id:       rand.Int64N(1<<62) + 1,
 		writer:   make(chan struct{}, 1),
-		reporter: newReporter(cfg.OnError),
+		reporter: reporter.New(cfg.OnError),
 		peers:    make(peers),
 		quotas:   make(map[string]bool),
 		keep:     rl.span(),
@@ -106,13 +109,13 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		s.options.ttl = defaultLeaseTTL
 	}
 	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
-	if s.log, err = open(s.id, s.options.ttl, s.reporter.report); err == nil {
+	if s.log, err = open(s.id, s.options.ttl, s.reporter.Report); err == nil {
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
 	}
 	if err != nil {
-		s.reporter.stop()
+		s.reporter.Stop()
 		return fmt.Errorf("open shared database: %w", err)
 	}
 	s.writer <- struct{}{}
@@ -123,7 +126,16 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 // openLedger makes a limiter one of those that share a database.
 func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error) {
-		return nil, errors.New("not yet")
+		return sqlitelog.Open(path, sqlitelog.Options{
+			Process: process, Durability: cfg.Durability, LeaseTTL: ttl, FreshStart: cfg.FreshStart,
+			Span: rl.span(), Machine: clock.ReadMachine(&rl.clock), Report: report,
+			Now: func() (instant, wall int64) {
+				rl.mu.Lock()
+				defer rl.mu.Unlock()
+				instant = rl.clock.Sync()
+				return instant, rl.clock.UnixNano(instant)
+			},
+		})
 	})
 }
 
@@ -300,7 +312,7 @@ func (s *ledger) close() error {
 	s.readMu.Lock()
 	err := s.log.Close()
 	s.readMu.Unlock()
-	s.reporter.stop()
+	s.reporter.Stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}

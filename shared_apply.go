@@ -179,14 +179,12 @@ func (s *ledger) effectLocked(e *sharedlog.Event, instant int64) (change dayChan
 }
 
 func (s *ledger) coolLocked(model string, until, now time.Time) {
-	if !until.After(now) || !until.After(s.rl.cooldowns[model]) {
-		return
-	}
 	if len(s.rl.cooldowns) >= s.rl.mostModels() {
-		s.rl.thawLocked(now) // those whose models nobody asks for here
+		s.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
 	}
-	s.rl.setCooldownLocked(model, until)
-	s.lines.reviews++
+	if s.rl.cooldowns.raise(model, until, now) {
+		s.lines.reviews++
+	}
 }
 
 func (s *ledger) setQuotaLocked(model string, q ModelQuota) {
@@ -207,7 +205,7 @@ func (s *ledger) windowLocked(model string, instant int64) *window {
 	}
 	w.era = rl.era
 	var q ModelQuota
-	rl.coverRLocked(model, &q)
+	coverOf(model, rl.Quotas, &q)
 	w.followPacing(&q, instant)
 	return w
 }

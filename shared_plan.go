@@ -75,11 +75,6 @@ func (s *ledger) stampLocked(e *sharedlog.Event, n int64, machine clock.Machine)
 	e.Mono = machine.At(e.At + e.Age)
 }
 
-// dayOf returns the day of a window.
-func dayOf(w *window) state.DayUsage {
-	return state.DayUsage{Start: w.dayBegin, Count: int64(w.dayCount()), Tokens: int64(w.dayTokens())}
-}
-
 // setDay says in an event how the day of its model is after it.
 func (p *plan) setDay(e *sharedlog.Event, day *window) { e.Day, e.HasDay = dayOf(day), true }
 
@@ -94,7 +89,7 @@ func (p *plan) day(name string, instant int64) *window {
 		d = p.rl.windowLocked(name, stats, instant).copyDay()
 	} else {
 		now := p.rl.clock.At(instant)
-		d = p.rl.newWindow(&UsageStats{DayStart: now.Round(0)}, p.rl.zoneRLocked(name), instant, now)
+		d = p.rl.newWindow(&UsageStats{DayStart: now.Round(0)}, zoneOf(name, p.rl.Quotas), instant, now)
 	}
 	if p.days == nil {
 		p.days = make(map[string]*window)
@@ -107,7 +102,7 @@ func (p *plan) day(name string, instant int64) *window {
 func (w *window) copyDay() *window {
 	stats := &UsageStats{DayStart: w.stats.DayStart, DayCount: w.stats.DayCount, DayTokens: w.stats.DayTokens}
 	d := &window{
-		home: w.home, stats: stats, zone: w.zone, quotaEra: w.quotaEra, location: w.location, badZone: w.badZone,
+		home: w.home, stats: stats, zone: w.zone, location: w.location, badZone: w.badZone,
 		days: w.days, dayWas: w.dayWas, dayStart: w.dayStart, dayBegin: w.dayBegin, dayEnd: w.dayEnd,
 	}
 	stats.window = d
@@ -378,7 +373,7 @@ func (p *plan) cool(model string, until time.Time) {
 		return
 	}
 	if !exists && len(rl.cooldowns) >= rl.mostModels() {
-		rl.thawLocked(now)
+		rl.cooldowns.dropOver(now)
 		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
 			return
 		}

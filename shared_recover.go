@@ -43,7 +43,7 @@ func (s *ledger) fail(err error) error {
 		s.lines.stirs++
 	}
 	s.rl.mu.Unlock()
-	s.reporter.report(err)
+	s.reporter.Report(err)
 	if s.ended {
 		return err
 	}

@@ -152,7 +152,7 @@ func (s *ledger) fillLocked(b *sharedlog.Batch, p *plan) {
 			b.Vouch = append(b.Vouch, process)
 		}
 	}
-	if s.rl.matchVersions {
+	if s.rl.naming.matchVersions {
 		b.NameOf = s.nameOf
 	}
 	if len(b.Events) == 0 {

@@ -146,19 +146,6 @@ ALTER TABLE daily ADD COLUMN day_tokens INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
 `
 
-func TestSQLiteSchemaIsTheDocumented(t *testing.T) {
-	documented, ours := sqlitePath(t), sqlitePath(t)
-	sqliteExec(t, documented, sqliteDocumented, sqliteAdded)
-	sqliteLimiter(t, ours)
-	sqliteWantSchema(t, ours, documented)
-	if got := sqliteQuery(t, ours, `PRAGMA journal_mode`); !slices.Equal(got, []string{"wal"}) {
-		t.Errorf("journal_mode = %q", got)
-	}
-	if got := sqliteQuery(t, ours, `PRAGMA user_version`); !slices.Equal(got, []string{"1"}) {
-		t.Errorf("user_version = %q", got)
-	}
-}
-
 // sqliteWantSchema compares the tables and indexes of two databases.
 func sqliteWantSchema(t *testing.T, path, like string) {
 	t.Helper()

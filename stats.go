@@ -193,7 +193,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	r.used = rl.ledger.usedAtLocked(r.instant)
 	if len(rl.external) > 0 {
-		r.external = rl.externalLocked(name, r.instant, r.wall)
+		r.external = rl.external.Of(name, r.instant, r.wall)
 	}
 	if len(rl.cooldowns) > 0 {
 		if until, ok := rl.cooldowns[name]; ok {

@@ -333,7 +333,7 @@ func (rl *RateLimiter) serveAllLocked() {
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
 	rl.guests.fullUntil = 0
-	if rl.matchVersions {
+	if rl.naming.matchVersions {
 		rl.renameLocked()
 	}
 }

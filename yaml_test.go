@@ -18,6 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 type (
@@ -542,7 +543,7 @@ func TestYAMLLeavesInvalidQuotasOut(t *testing.T) {
 
 // A million entries take the way through the file and back.
 func TestYAMLMillionEntries(t *testing.T) {
-	const entries = 1_000_000 / yamlRaceFactor
+	const entries = 1_000_000 / racetest.Factor
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	rl := yamlLimiter(t, path)
 	now := time.Now()

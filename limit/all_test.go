@@ -172,6 +172,87 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	}
 }
 
+// Members of nested Sets and Trees are members, and holds of a Set that hold nothing are none.
+func TestSetOfSetsAndTrees(t *testing.T) {
+	g, h := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 20)
+	set := limit.All(limit.All(g), must(limit.NewTree("root", h)))
+	if d := set.TakeAt(setStart, 2); !d.OK || d.Remaining != 8 {
+		t.Errorf("%+v", d)
+	}
+	if g, h := g.TakeAt(setStart, 0).Remaining, h.TakeAt(setStart, 0).Remaining; g != 8 || h != 18 {
+		t.Errorf("%d and %d remain, want 8 and 18", g, h)
+	}
+	if hold, d := set.HoldAt(setStart, 0); !d.OK || hold != (limit.Hold{}) {
+		t.Errorf("a hold of nothing: %+v, %+v", hold, d)
+	}
+}
+
+// A limiter that can only be asked with a charge comes after those that can hold, in their
+// order, and after a refusal no more is asked.
+func TestSetAsksOwnLimitersLast(t *testing.T) {
+	var first, second []int
+	g := groupGCRA(t, limit.PerSecond(1), 1)
+	g.TakeAt(setStart, 1)
+	h := groupGCRA(t, limit.PerSecond(1), 1)
+	set := limit.All(counter(9, &first), h, ownHolder{g}, counter(9, &second))
+	if d := set.TakeAt(setStart, 1); d.OK || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
+	}
+	if slices.Contains(first, 1) || slices.Contains(second, 1) {
+		t.Errorf("asked for %v and %v, want looks only", first, second)
+	}
+	set = limit.All(counter(0, &first), counter(9, &second))
+	if d := set.TakeAt(setStart, 1); d.OK || d.RetryAfter != time.Hour {
+		t.Errorf("%+v", d)
+	}
+	if !slices.Contains(first, 1) || slices.Contains(second, 1) {
+		t.Errorf("asked for %v and %v, want 1 of the first only", first, second)
+	}
+}
+
+// A Set of one limiter decides and waits as that one does, whatever it is: it peeks at it,
+// and learns of the end of its holds.
+func TestSetOfOneIsThatOne(t *testing.T) {
+	onConforming(t, func(t *testing.T, kind conforming, _ *rand.Rand) {
+		if kind.name == "Keyed" || kind.byChance {
+			t.Skip("is no Limiter, or goes by chance")
+		}
+		synctest.Test(t, func(t *testing.T) {
+			l := kind.make(eights)
+			set := limit.All(l)
+			now := time.Now()
+			for range atOnce {
+				l.TakeAt(now, 1)
+			}
+			if got, want := set.TakeAt(now, 1), l.TakeAt(now, 1); got != want || got.OK {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			time.Sleep(time.Hour)
+			hold, d := l.HoldAt(time.Now(), atOnce)
+			if !d.OK {
+				t.Fatalf("%+v", d)
+			}
+			if kind.queues { // its slots on hold pass: below
+				return
+			}
+			begin := time.Now()
+			time.AfterFunc(time.Millisecond, hold.Release)
+			if err := set.Wait(t.Context()); err != nil || time.Since(begin) != time.Millisecond {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		q := must(limit.NewQueue(limit.PerSecond(1), 2))
+		hold, _ := q.HoldAt(time.Now(), 2)
+		begin := time.Now()
+		time.AfterFunc(time.Millisecond, hold.Release)
+		if err := limit.All(q).WaitN(t.Context(), 2); err != nil || time.Since(begin) != time.Millisecond {
+			t.Errorf("a Queue: %v after %v", err, time.Since(begin))
+		}
+	})
+}
+
 // A limiter that panics leaves nothing on hold and nothing locked.
 func TestSetPanic(t *testing.T) {
 	g, h := groupGCRA(t, limit.PerSecond(1), 3), groupGCRA(t, limit.PerSecond(1), 3)

@@ -126,11 +126,7 @@ func (g *AtomicGCRA) HoldAt(now time.Time, n int) (Hold, Decision) {
 		if d := g.account.peekLocked(now, n); !d.OK || n == 0 {
 			return Hold{}, d
 		}
-		if c == nil {
-			g.startLocked(now, elsewhere)
-			break
-		}
-		if c.tat.CompareAndSwap(tat, elsewhere) {
+		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
 			break
 		}
 	}

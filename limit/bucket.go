@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"time"
 )
@@ -134,7 +133,7 @@ func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark
 
 // up returns the mark as a time in whole nanoseconds, rounded up.
 func (m mark) up() time.Duration {
-	if m.parts > 0 && m.ns < math.MaxInt64 {
+	if m.parts > 0 {
 		m.ns++
 	}
 	return time.Duration(m.ns)

@@ -109,6 +109,7 @@ func TestBucketsRefuseParameters(t *testing.T) {
 			{limit.PerSecond(1), 0, false},
 			{limit.PerSecond(1), -1, false},
 			{limit.Every(time.Hour), 1 << 30, false},
+			{limit.Every(1 << 40), 1 << 24, false},
 			{limit.Every(1 << 60), 1, true},
 			{limit.Every(1 << 60), 2, false},
 			{limit.Every(1), 1, true},
@@ -148,7 +149,15 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 			if d := l.TakeAt(noon.Add(end+time.Second), 0); d != want {
 				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
 			}
-			if d := l.TakeAt(noon.Add(end+time.Second).Add(math.MaxInt64), 10); !d.OK {
+			// A hold begins the next line.
+			next := noon.Add(end + time.Second).Add(end)
+			l.TakeAt(next.Add(-time.Second), 5)
+			hold, d := l.HoldAt(next, 1)
+			if !d.OK || d.Remaining != 5 || d.ResetAfter != 4*time.Second {
+				t.Errorf("%s, a hold at the end: %+v", kind.name, d)
+			}
+			hold.Release()
+			if d := l.TakeAt(next.Add(math.MaxInt64), 10); !d.OK {
 				t.Errorf("%s: long after: %+v", kind.name, d)
 			}
 		}
@@ -160,24 +169,26 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 func TestBucketsOfAHoldForCenturies(t *testing.T) {
 	const unit = time.Duration(1 << 59)
 	for _, kind := range bucketKinds {
-		for _, commit := range []bool{false, true} {
-			l := must(kind.make(limit.Every(unit), 2))
-			hold, _ := l.HoldAt(noon, 1)
-			now := noon
-			for i := range 100 {
-				if d := l.TakeAt(now, 1); !d.OK {
-					t.Fatalf("%s, unit %d: %+v", kind.name, i, d)
+		for units := 2; units < 50; units++ {
+			for _, commit := range []bool{false, true} {
+				l := must(kind.make(limit.Every(unit), 2))
+				hold, _ := l.HoldAt(noon, 1)
+				now := noon
+				for i := range units {
+					if d := l.TakeAt(now, 1); !d.OK {
+						t.Fatalf("%s, unit %d: %+v", kind.name, i, d)
+					}
+					now = now.Add(unit + unit/2)
 				}
-				now = now.Add(unit)
-			}
-			if commit {
-				hold.Commit()
-			} else {
-				hold.Release()
-			}
-			want := limit.Decision{OK: true, ResetAfter: 2 * unit}
-			if d := l.TakeAt(now, 2); d != want {
-				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
+				if commit {
+					hold.Commit()
+				} else {
+					hold.Release()
+				}
+				want := limit.Decision{OK: true, ResetAfter: 2 * unit}
+				if d := l.TakeAt(now, 2); d != want {
+					t.Errorf("%s, %d units, commit %v: %+v, want %+v", kind.name, units, commit, d, want)
+				}
 			}
 		}
 	}
@@ -232,10 +243,26 @@ func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
 	}
 }
 
+// A hold ends once: what was charged since stays.
+func TestBucketsHoldsEndOnce(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for _, end := range []func(limit.Hold){limit.Hold.Commit, limit.Hold.Release} {
+			l := must(kind.make(limit.PerSecond(1), 10))
+			hold, _ := l.HoldAt(noon, 1)
+			hold.Commit()
+			l.TakeAt(noon, 2)
+			end(hold)
+			if d := l.TakeAt(noon, 0); d.Remaining != 7 {
+				t.Errorf("%s: %d remain, want 7", kind.name, d.Remaining)
+			}
+		}
+	}
+}
+
 // Concurrent requests at one instant pass up to the burst, and released units are not
 // missing.
 func TestBucketsConcurrently(t *testing.T) {
-	const burst = 1000
+	const burst = 20_000
 	for _, kind := range bucketKinds {
 		l := must(kind.make(limit.PerSecond(1), burst))
 		var charged atomic.Int64
@@ -243,7 +270,7 @@ func TestBucketsConcurrently(t *testing.T) {
 		for g := range 8 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 9))
-				for range 400 {
+				for range 20 * 400 {
 					switch rng.IntN(4) {
 					case 0:
 						if hold, d := l.HoldAt(noon, 2); d.OK {

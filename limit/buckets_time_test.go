@@ -79,3 +79,19 @@ func TestRetryAfterFarBefore(t *testing.T) {
 		}
 	}
 }
+
+// Instants farther apart than a Duration reaches count as that far: sums stop at the
+// longest Duration, and the first instant of all is as good as another.
+func TestInstantsAtTheEndsOfADuration(t *testing.T) {
+	for _, kind := range lineKinds {
+		l := must(kind.make(limit.PerSecond(1), 1))
+		if d, want := l.TakeAt(time.Unix(-1<<60, 0), 1), (limit.Decision{OK: true, ResetAfter: time.Second}); d != want {
+			t.Errorf("%s, first at the beginning of time: %+v, want %+v", kind.name, d, want)
+		}
+		l = must(kind.make(limit.PerSecond(1), 1))
+		l.TakeAt(noon, 1)
+		if d := l.TakeAt(noon.Add(time.Second/2-math.MaxInt64), 1); d.OK || d.ResetAfter != math.MaxInt64 {
+			t.Errorf("%s, 292 years before: %+v", kind.name, d)
+		}
+	}
+}

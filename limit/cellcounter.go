@@ -37,12 +37,13 @@ func (p pair) sum(left, window time.Duration) int {
 	return p.current + weighted(p.previous, left, window)
 }
 
-// until returns how long it takes from place p on until the counts sum to at most room.
+// until returns how long it takes from place p on until the counts sum to at most room. It
+// is not positive if they do at p.
 func (c *cellCounter) until(p place, count pair, room int) time.Duration {
 	window := c.cells.length
 	switch {
 	case count.current <= room:
-		return max(fades(count.previous, room-count.current, window)-p.elapsed, 0)
+		return fades(count.previous, room-count.current, window) - p.elapsed
 	case c.slides:
 		return window - p.elapsed + fades(count.current, room, window)
 	}

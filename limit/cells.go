@@ -88,10 +88,7 @@ func (c *cells) moveTo(p place) {
 // sinceEpoch returns the time since the Unix epoch modulo length. It is right even in years
 // whose nanoseconds do not fit an int64.
 func sinceEpoch(now time.Time, length time.Duration) time.Duration {
-	seconds := now.Unix() % int64(length)
-	if seconds < 0 {
-		seconds += int64(length)
-	}
+	seconds := now.Unix()%int64(length) + int64(length) // not negative
 	high, low := bits.Mul64(uint64(seconds), uint64(time.Second))
 	low, carry := bits.Add64(low, uint64(now.Nanosecond()), 0)
 	return time.Duration(bits.Rem64(high+carry, low, uint64(length)))

@@ -110,10 +110,9 @@ func (j *joint) add(l Limiter, level int) {
 	j.members = append(j.members, m)
 }
 
-// same reports whether a and b are one limiter. Limiters that cannot be compared are not.
-func same(a, b Limiter) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
-}
+// same reports whether a and b are one limiter. Limiters that cannot be compared are not:
+// a == b panics only if both cannot.
+func same(a, b Limiter) bool { return reflect.ValueOf(a).Comparable() && a == b }
 
 // unlock unlocks. If a limiter panicked, it first releases the holds that are left.
 func (l *jointLock) unlock() {

@@ -210,23 +210,20 @@ func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
 }
 
 // expireLocked forgets up to two entries that were not used for idle. An entry that has not
-// recovered is looked at again after another idle.
+// recovered is looked at again after another idle. The entry of the request stays, so there
+// is always one.
 func (k *Keyed[K]) expireLocked(now time.Time) {
 	for range 2 {
-		oldest := k.used.Back()
-		if oldest == nil {
-			return
-		}
-		e := oldest.Value.(*entry[K])
+		e := k.used.Back().Value.(*entry[K])
 		if now.Sub(e.last) < k.idle {
 			return
 		}
 		if e.isFree(now) {
 			k.forgetLocked(e)
-			continue
+		} else {
+			e.last = now
+			k.used.MoveToFront(e.use)
 		}
-		e.last = now
-		k.used.MoveToFront(oldest)
 	}
 }
 

@@ -194,6 +194,60 @@ func TestKeyedIdle(t *testing.T) {
 	}
 }
 
+// An entry remembers the latest use and the latest recovery, also behind earlier instants and
+// peeks at which it has recovered.
+func TestKeyedRemembersTheLatest(t *testing.T) {
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	k := keyed[string](t, 9, 5*time.Second, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(10), 1)
+	mustTake(t, k, "a", at(0), 0)
+	mustTake(t, k, "b", at(14), 1)
+	if k.Len() != 2 {
+		t.Error("a key is idle 4 seconds after its use, and a look at an earlier instant")
+	}
+
+	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(10), 2) // has recovered at 12
+	mustTake(t, k, "a", at(20), 0)
+	mustTake(t, k, "b", at(30), 1) // a is forgotten; has recovered at 31
+	mustTake(t, k, "a", at(40), 0)
+	if d := mustTake(t, k, "a", at(11), 1); d.ResetAfter != 21*time.Second {
+		t.Errorf("a new key at 11 s counts as at 31 s: %+v", d)
+	}
+
+	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(0), 2)  // has recovered at 2
+	mustTake(t, k, "a", at(20), 0) // when it had for long
+	if d := mustTake(t, k, "b", at(5), 1); d.ResetAfter != time.Second {
+		t.Errorf("the recovery of a was at 2 s, not at the look at 20 s: %+v", d)
+	}
+}
+
+// A key stays only if something was charged: not after a hold that is released, and after a
+// charge of a limiter that says nothing of resets, it does.
+func TestKeyedKeepsWhatIsCharged(t *testing.T) {
+	k := keyed[string](t, 3, keyedIdle, limit.PerSecond(1), 2)
+	hold, d, err := k.HoldAt("a", setStart, 1)
+	if err != nil || !d.OK || k.Len() != 1 {
+		t.Fatalf("%+v, %v, %d keys", d, err, k.Len())
+	}
+	hold.Release()
+	if k.Len() != 0 {
+		t.Error("a key without a charge is kept")
+	}
+	if err := k.WaitN(t.Context(), "a", 3); !errors.Is(err, limit.ErrNeverFits) || k.Len() != 0 {
+		t.Errorf("a key of a refused wait: %v, %d keys", err, k.Len())
+	}
+	var asked []int
+	own, err := limit.NewKeyed(3, keyedIdle, func(string) (limit.Limiter, error) { return counter(9, &asked), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !own.Allow("a") || own.Len() != 1 {
+		t.Errorf("%d keys after a charge without a reset", own.Len())
+	}
+}
+
 func TestKeyedMake(t *testing.T) {
 	fails := errors.New("no such user")
 	made := 0

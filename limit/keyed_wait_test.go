@@ -12,6 +12,54 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// takeOnly hides everything but TakeAt, so that a Keyed waits in its stead.
+type takeOnly struct{ of limit.Limiter }
+
+func (l takeOnly) TakeAt(now time.Time, n int) limit.Decision { return l.of.TakeAt(now, n) }
+
+// Waits charge what they ask for, in the order in which they came, whether the limiter waits
+// itself or the Keyed waits for it.
+func TestKeyedWaitCharges(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			k := must(limit.NewKeyed(2, keyedIdle, func(string) (limit.Limiter, error) {
+				g, err := limit.NewGCRA(limit.PerSecond(1), 3)
+				if own {
+					return takeOnly{g}, err
+				}
+				return g, err
+			}))
+			if err := k.Wait(t.Context(), "key"); err != nil {
+				t.Error(err)
+			}
+			if d := must(k.Take("key", 0)); d.Remaining != 2 {
+				t.Errorf("own %v: %d remain, want 2", own, d.Remaining)
+			}
+			f := newFinishes()
+			f.wait(t.Context(), ofKey{k}, 1, 3) // at 1 s
+			f.wait(t.Context(), ofKey{k}, 2, 2) // at 3 s, though 2 are there
+			time.Sleep(time.Minute)
+			f.want(t, finish{1, time.Second, nil}, finish{2, 3 * time.Second, nil})
+		})
+	}
+}
+
+// A Keyed waits with the methods of the limiter, which learn of the end of a hold at once.
+func TestKeyedWaitForAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
+		hold, _, err := k.HoldAt("a", time.Now(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		time.AfterFunc(time.Millisecond, hold.Release)
+		if err := k.Wait(t.Context(), "a"); err != nil || time.Since(begin) != time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
 func TestKeyedWait(t *testing.T) {
 	t.Run("for its limiter", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -50,7 +98,23 @@ func TestKeyedWait(t *testing.T) {
 			if err := k.Wait(t.Context(), "b"); err != nil || time.Since(start) != time.Second {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
+			time.Sleep(time.Second / 3)
+			if err := k.Wait(t.Context(), "c"); err != nil || time.Since(start) != 2*time.Second {
+				t.Errorf("%v after %v", err, time.Since(start))
+			}
 		})
+	})
+	t.Run("with a context that has ended", func(t *testing.T) {
+		made := 0
+		k := must(limit.NewKeyed(1, keyedIdle, func(string) (limit.Limiter, error) {
+			made++
+			return limit.NewGCRA(limit.PerSecond(1), 1)
+		}))
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := k.Wait(ended, "a"); err != context.Canceled || made != 0 {
+			t.Errorf("%v, and %d limiters were made", err, made)
+		}
 	})
 	t.Run("for a place that is on hold", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -102,8 +102,8 @@ func (q *Queue) Allow() bool {
 	defer q.mu.Unlock()
 	now := time.Now()
 	instant, _ := q.line.at(now)
-	start, d := q.decideLocked(instant, 1)
-	if !d.OK || start > instant {
+	start, _ := q.decideLocked(instant, 1)
+	if start > instant { // there is always room for a slot that starts now
 		return false
 	}
 	q.putLocked(now, instant, slots{start: start, end: start + q.interval})

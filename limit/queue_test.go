@@ -112,6 +112,30 @@ func TestQueueHoldThatIsOver(t *testing.T) {
 	}
 }
 
+// Slots between others count as room, and a slot that is taken beside those of a hold does
+// not become one of them.
+func TestQueueGaps(t *testing.T) {
+	q := must(limit.NewQueue(limit.PerSecond(1), 3))
+	q.TakeAt(noon, 1)
+	first, _ := q.HoldAt(noon, 1)
+	q.TakeAt(noon, 1)
+	first.Release()
+	want := limit.Decision{OK: true, Remaining: 1, ResetAfter: 3 * time.Second}
+	if d := q.TakeAt(noon, 0); d != want {
+		t.Errorf("a gap of one: %+v, want %+v", d, want)
+	}
+
+	q = must(limit.NewQueue(limit.PerSecond(1), 3))
+	first, _ = q.HoldAt(noon, 1)
+	second, _ := q.HoldAt(noon, 1)
+	first.Release()
+	q.TakeAt(noon, 1)
+	second.Release()
+	if delay, d := q.ReserveAt(noon, 1); !d.OK || delay != time.Second {
+		t.Errorf("what was on hold behind a taken slot starts after %v, %+v", delay, d)
+	}
+}
+
 func TestQueueAllow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := must(limit.NewQueue(limit.PerSecond(1), 5))
@@ -128,6 +152,9 @@ func TestQueueAllow(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		if !q.Allow() {
 			t.Error("in time")
+		}
+		if !must(limit.NewQueue(limit.PerSecond(1), 1)).Allow() {
+			t.Error("a capacity of one")
 		}
 	})
 }

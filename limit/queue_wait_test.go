@@ -136,6 +136,33 @@ func TestQueueOnRealThreads(t *testing.T) {
 	}
 }
 
+// A deadline that is late enough does not stop a wait.
+func TestQueueWaitInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := must(limit.NewQueue(limit.PerSecond(1), 2))
+		q.Take(1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second+1)
+		defer cancel()
+		begin := time.Now()
+		if err := q.Wait(ctx); err != nil || time.Since(begin) != time.Second {
+			t.Errorf("%v after %v", err, time.Since(begin))
+		}
+	})
+}
+
+// The line of a queue goes on under a single waiter, too.
+func TestQueueOneWaitsBesideTheFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := must(limit.NewQueue(limit.PerSecond(1), 10))
+		q.Take(1)
+		f := newFinishes()
+		f.wait(t.Context(), q, 1, 1)
+		q.TakeAt(time.Now().Add(80*years), 1)
+		time.Sleep(time.Minute)
+		f.want(t, finish{1, time.Second, nil})
+	})
+}
+
 // A slot that is taken in the future does not move the waiters, even if one gives up.
 func TestQueueWaitsOnBesideTheFuture(t *testing.T) {
 	for _, away := range []time.Duration{time.Hour, 80 * years, 100 * years, 290 * years} {

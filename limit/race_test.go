@@ -1,7 +1,6 @@
-//go:build race
-
 package limit_test
 
-// raceFactor divides the decisions of the oracles: the race detector makes them ten to
-// twenty times as slow, and another run goes without it.
-const raceFactor = 20
+import "dappco.re/go/core/go-ratelimit/internal/racetest"
+
+// raceFactor divides the decisions of the oracles under the race detector.
+const raceFactor = racetest.Factor

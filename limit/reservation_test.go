@@ -58,6 +58,23 @@ func TestReservationDelay(t *testing.T) {
 	}
 }
 
+// Reserve takes one token, and a Reservation of none gives none back.
+func TestReservationOfOneAndOfNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := limit.NewTokenBucket(1, 3)
+		if r := b.Reserve(); !r.OK() || b.Tokens() != 2 {
+			t.Errorf("ok %v, %v tokens, want 2", r.OK(), b.Tokens())
+		}
+	})
+	b := limit.NewTokenBucket(1, 3)
+	none := b.ReserveN(after(10*time.Second), 0)
+	b.AllowN(after(0), 3)
+	none.CancelAt(after(0))
+	if tokens := b.TokensAt(after(0)); tokens != 0 {
+		t.Errorf("%v tokens after nothing was given back", tokens)
+	}
+}
+
 // Cancel in time gives back the tokens less those reserved after it.
 func TestReservationCancel(t *testing.T) {
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -178,6 +179,33 @@ func TestSlidingCounterWaitsExactly(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Allow at the end of a cell counts in the next one, and an instant before a charge counts as
+// that, with its share of the cell before.
+func TestSlidingCounterAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := must(limit.NewSlidingCounter(10, time.Minute))
+		for range 9 {
+			s.Allow()
+		}
+		begin := time.Now() // of a bubble, which begins with a minute
+		time.Sleep(time.Minute)
+		if !s.Allow() || s.Allow() {
+			t.Error("not the tenth at the very beginning of the next cell")
+		}
+		time.Sleep(30 * time.Second)
+		if !s.Allow() { // ⌊9 × 30/60⌋ + 2 count
+			t.Error("refused in the middle")
+		}
+		want := limit.Decision{OK: true, Remaining: 4, ResetAfter: time.Minute + 1}
+		if d := s.TakeAt(begin.Add(90*time.Second), 0); d != want {
+			t.Errorf("%+v, want %+v", d, want)
+		}
+		if d := s.TakeAt(begin.Add(65*time.Second), 0); d.Remaining != 4 {
+			t.Errorf("seen from before the last charge %d remain, want 4", d.Remaining)
+		}
+	})
 }
 
 // checkCounterWait charges some units in the cell of the epoch and asks for n, then and

@@ -101,8 +101,20 @@ func TestSlidingLogOfALargeLimit(t *testing.T) {
 	}
 }
 
-// In no time as long as the window, with its beginning left out, is more admitted than
-// the limit, however large it is: the log grows, shrinks and comes round.
+// When the line begins anew, once in 73 years, a charge lies at its very beginning.
+func TestSlidingLogAcrossTheEndOfItsLine(t *testing.T) {
+	s := must(limit.NewSlidingLog(3, time.Minute))
+	s.TakeAt(noon, 1)
+	later := noon.Add(74 * years)
+	s.TakeAt(later, 1)
+	want := limit.Decision{OK: true, Remaining: 2, ResetAfter: time.Minute}
+	if d := s.TakeAt(later, 0); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}
+
+// In no time as long as the window, with its beginning left out, more than the limit is
+// admitted: the log grows, shrinks and comes round.
 func TestSlidingLogNeverExceedsTheLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 2))
 	for _, most := range []int{1, 63, 64, 65, 127, 129, 1000} {

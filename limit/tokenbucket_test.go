@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -275,6 +276,42 @@ func TestTokenBucketSet(t *testing.T) {
 }
 
 // AllowN of a negative number gives tokens, as in x/time.
+// SetLimit and SetBurst are SetLimitAt and SetBurstAt now.
+func TestTokenBucketSetNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := limit.NewTokenBucket(1, 5)
+		b.Allow()
+		b.SetLimit(2)
+		b.SetBurst(7)
+		time.Sleep(time.Second)
+		if b.Limit() != 2 || b.Burst() != 7 || b.Tokens() != 6 {
+			t.Errorf("limit %v, burst %d, %v tokens, want 2, 7 and 6", b.Limit(), b.Burst(), b.Tokens())
+		}
+	})
+}
+
+// Allow counts whole nanoseconds, a negative limit refills nothing, and a full bucket that is
+// not refilled is as new.
+func TestTokenBucketAtTheEdges(t *testing.T) {
+	b := limit.NewTokenBucket(5e8, 1) // a token every 2 ns
+	if !b.AllowN(after(0), 1) || b.AllowN(after(1), 1) || !b.AllowN(after(2), 1) {
+		t.Error("a token every 2 ns is not 2 ns apart")
+	}
+	b = limit.NewTokenBucket(-5, 2)
+	if !b.AllowN(after(0), 2) || b.AllowN(after(time.Hour), 1) {
+		t.Error("a negative limit admits another number than the burst")
+	}
+	b = limit.NewTokenBucket(0, 3)
+	if d, want := b.TakeAt(after(0), 0), (limit.Decision{OK: true, Remaining: 3}); d != want {
+		t.Errorf("full, without a refill: %+v, want %+v", d, want)
+	}
+	b = limit.NewTokenBucket(1e9, 1)
+	b.TakeAt(after(5), 1)
+	if d := b.TakeAt(after(0), 0); d.ResetAfter != 6 {
+		t.Errorf("seen from 5 ns before, the bucket is full after %v, want 6ns", d.ResetAfter)
+	}
+}
+
 func TestTokenBucketAllowNegative(t *testing.T) {
 	b := limit.NewTokenBucket(10, 3)
 	if !b.AllowN(after(0), 3) || !b.AllowN(after(0), -2) || b.TokensAt(after(0)) != 2 {

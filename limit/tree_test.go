@@ -111,6 +111,21 @@ func TestTreeTellsWhoRefused(t *testing.T) {
 	}
 }
 
+// A level that never admits a request refuses harder than one with the longest RetryAfter.
+func TestTreeTellsNeverBeforeTheLongestWait(t *testing.T) {
+	leaf, top := groupGCRA(t, limit.PerSecond(1), 2), groupGCRA(t, limit.PerSecond(1), 1)
+	root := newTree(t, "root", top)
+	node := child(t, root, "leaf", leaf)
+	leaf.TakeAt(setStart, 2)
+	d, refused := node.TakePathAt(time.Time{}, 2)
+	if want := (limit.Decision{Never: true, ResetAfter: math.MaxInt64}); d != want || refused != root {
+		t.Errorf("%+v of %v, want %+v of the root", d, refused.Name(), want)
+	}
+	if d := root.Take(1); !d.OK {
+		t.Errorf("a level with the clock: %+v", d)
+	}
+}
+
 func TestTreeShape(t *testing.T) {
 	g, h := groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9)
 	root := newTree(t, "company", g)

@@ -39,8 +39,8 @@ func onWaiting(t *testing.T, f func(t *testing.T, l waiting)) {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := kind.make()
-				if d := l.Take(3); !d.OK {
-					t.Fatal(d)
+				if !l.Take(1).OK || !l.Take(2).OK {
+					t.Fatal("refused")
 				}
 				f(t, l)
 			})
@@ -230,6 +230,35 @@ func TestWaitIsOvertakenByTake(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		f.want(t, finish{1, 3 * time.Second, nil})
+	})
+}
+
+// A request that comes while others wait lines up behind them, even if its units are there.
+func TestWaitDoesNotOvertake(t *testing.T) {
+	onWaiting(t, func(t *testing.T, l waiting) {
+		f := newFinishes()
+		f.wait(t.Context(), l, 1, 3)
+		time.Sleep(time.Second)
+		f.wait(t.Context(), l, 2, 1)
+		f.want(t)
+		time.Sleep(time.Minute)
+		f.want(t, finish{1, 3 * time.Second, nil}, finish{2, 4 * time.Second, nil})
+	})
+}
+
+// The shortest wait of all is a wait.
+func TestWaitForANanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := must(limit.NewGCRA(limit.Every(1), 1))
+		begin := time.Now()
+		for range 3 {
+			if err := g.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != 2 {
+			t.Errorf("three units a nanosecond apart took %v", took)
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
 	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/sse"
 )
 
@@ -181,9 +182,9 @@ func TestStreamMemory(t *testing.T) {
 			s := newStream(testMarks, func(jsonscan.Value) { told++ })
 			piece := bytes.Repeat([]byte(tt.middle), 32<<10/len(tt.middle))
 			s.feed([]byte(tt.begin))
-			length := 8 << 20 / piecetest.RaceFactor
+			length := 8 << 20 / racetest.Factor
 			if tt.name == "a string" {
-				length = 256 << 20 / piecetest.RaceFactor
+				length = 256 << 20 / racetest.Factor
 			}
 			grown := piecetest.Allocated(func() {
 				for fed := 0; fed < length; fed += len(piece) {

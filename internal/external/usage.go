@@ -66,3 +66,25 @@ func (u *Usage) Join(other *Usage) {
 		}
 	}
 }
+
+// Usages are the external usage of models, by the names under which they are counted. They
+// lie beside the state of the models: they must outlast windows, which are made anew and
+// pruned, and a model need not have state for them. Nil is none.
+type Usages map[string]*Usage
+
+// Of returns the usage of a model at an instant, which is wall in UnixNano; nil for none.
+func (us Usages) Of(name string, instant, wall int64) *Usage {
+	u := us[name]
+	if u != nil && !u.Expire(instant, wall) {
+		delete(us, name)
+		return nil
+	}
+	return u
+}
+
+// DropOver drops the usage that is over, of all models.
+func (us Usages) DropOver(instant, wall int64) {
+	for name := range us {
+		us.Of(name, instant, wall)
+	}
+}

@@ -53,3 +53,23 @@ func TestJoinTakesTheMoreOfEach(t *testing.T) {
 		t.Errorf("%+v, want %+v", u, want)
 	}
 }
+
+func TestUsagesForgetWhatIsOver(t *testing.T) {
+	us := external.Usages{
+		"a": {state.RPM: {Amount: 1, Until: 10}},
+		"b": {state.RPM: {Amount: 1, Until: 20}},
+		"c": {},
+	}
+	if us.Of("a", 9, 0) == nil || us.Of("a", 10, 0) != nil || us.Of("c", 9, 0) != nil || us.Of("d", 9, 0) != nil {
+		t.Errorf("%v", us)
+	}
+	us.DropOver(19, 0)
+	if len(us) != 1 {
+		t.Errorf("%v", us)
+	}
+	us.DropOver(20, 0)
+	if len(us) != 0 {
+		t.Errorf("%v", us)
+	}
+	external.Usages(nil).DropOver(1, 1)
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // format returns a value as "path kind text size".
@@ -121,7 +122,7 @@ func TestScannerReset(t *testing.T) {
 func TestScannerRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	values := 0
-	for range 3000 / piecetest.RaceFactor {
+	for range 3000 / racetest.Factor {
 		var text []byte
 		for range 1 + rng.IntN(3) {
 			text = append(randomJSON(rng, text, 0), " \n"[rng.IntN(2)])
@@ -136,7 +137,7 @@ func TestScannerRandom(t *testing.T) {
 		}
 		values += len(got)
 	}
-	if values < 30_000/piecetest.RaceFactor {
+	if values < 30_000/racetest.Factor {
 		t.Errorf("only %d values", values)
 	}
 }
@@ -162,7 +163,7 @@ func FuzzScanner(f *testing.F) {
 
 // Reading a string of 256 MiB allocates nothing that grows with it.
 func TestScannerMemory(t *testing.T) {
-	const length = 256 << 20 / piecetest.RaceFactor
+	const length = 256 << 20 / racetest.Factor
 	piece := []byte(strings.Repeat("abcdefgh", 4000) + `\n\u00e9\"x`)
 	s := New(func(Value) {})
 	s.Feed([]byte(`{"a":"`))

@@ -2,5 +2,5 @@
 
 package racetest
 
-// Factor divides the size of tests that compute much, with the race detector.
+// Factor divides the size of tests that compute much. Without the race detector it is 1.
 const Factor = 1

@@ -2,6 +2,6 @@
 
 package racetest
 
-// Factor divides the size of tests that compute much: the race detector makes them ten
-// times as slow, and another run goes without it.
-const Factor = 5
+// Factor divides the size of tests that compute much: the race detector makes them ten to twenty
+// times as slow. The full size runs without it.
+const Factor = 16

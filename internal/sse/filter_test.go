@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // filtered returns the bytes of a stream in pieces that a Filter passes.
@@ -112,7 +113,7 @@ func TestFilterMemory(t *testing.T) {
 	buf := make([]byte, 0, 256<<10)
 	filter.Append(buf, []byte("data: "))
 	if grown := piecetest.Allocated(func() {
-		for range 64 << 20 / piecetest.RaceFactor / len(piece) {
+		for range 64 << 20 / racetest.Factor / len(piece) {
 			filter.Append(buf, piece)
 		}
 	}); grown > 300<<10 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // recorder is a Handler that records the data of events. A large event has its parts joined, with
@@ -120,7 +121,7 @@ func TestReaderMemory(t *testing.T) {
 			r.Feed([]byte(tt.begin))
 			piece := bytes.Repeat([]byte(tt.middle), 32<<10/len(tt.middle))
 			grown := piecetest.Allocated(func() {
-				for fed := 0; fed < tt.length/piecetest.RaceFactor; fed += len(piece) {
+				for fed := 0; fed < tt.length/racetest.Factor; fed += len(piece) {
 					r.Feed(piece)
 				}
 			})

@@ -1,7 +1,11 @@
+// Tests of the state that the public API does not show: memory, watchers, and which lock a
+// decision takes.
+
 package limit
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,13 +23,18 @@ func TestWaitLeavesNoWatcher(t *testing.T) {
 			t.Fatal(err)
 		}
 		mute := All(g, mute{})
-		for _, w := range []interface{ Wait(context.Context) error }{g, All(g), root, mute} {
+		sharded, err := NewSharded(PerSecond(1), 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range []interface{ Wait(context.Context) error }{g, All(g), root, mute, All(sharded.Shard("a"))} {
 			g.Take(1)
+			sharded.Take(1)
 			if err := w.Wait(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
-		for i, c := range []*caller{&g.caller, &root.caller, &mute.caller} {
+		for i, c := range []*caller{&g.caller, &root.caller, &mute.caller, &sharded.caller} {
 			if len(c.kicks) != 0 {
 				t.Errorf("%d: %d watchers", i, len(c.kicks))
 			}
@@ -87,4 +96,79 @@ func TestQueueLateStart(t *testing.T) {
 		q.startFirst()
 		starts(61100*time.Millisecond + time.Second)
 	})
+}
+
+// A log takes memory by doubling, and never for more than its limit.
+func TestRingGrowsToTheLimit(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		sizes []int
+	}{
+		{1, []int{1}},
+		{63, []int{63}},
+		{64, []int{64}},
+		{65, []int{64, 65}},
+		{128, []int{64, 128}},
+		{129, []int{64, 129}},
+		{150, []int{64, 128, 150}},
+		{1000, []int{64, 128, 256, 512, 1000}},
+	} {
+		r := ring{entries: make([]record, min(c.limit, firstEntries))}
+		sizes := []int{len(r.entries)}
+		for i := range c.limit {
+			r.insert(int64(i), 1, c.limit)
+			if size := len(r.entries); size != sizes[len(sizes)-1] {
+				sizes = append(sizes, size)
+			}
+		}
+		if !slices.Equal(sizes, c.sizes) {
+			t.Errorf("limit %d: room for %v, want %v", c.limit, sizes, c.sizes)
+		}
+	}
+}
+
+// While nothing is on hold an AtomicGCRA decides without its mutex.
+func TestAtomicGCRANeedsNoMutex(t *testing.T) {
+	g, err := NewAtomicGCRA(PerSecond(1), 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Take(1)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	done := make(chan bool)
+	go func() { done <- g.Allow() && g.Take(1).OK && !g.Allow() && !g.Take(1).OK }()
+	select {
+	case ok := <-done:
+		if !ok {
+			t.Error("not the burst")
+		}
+	case <-time.After(time.Minute):
+		t.Error("waits for the mutex")
+	}
+}
+
+// A Queue forgets slots that are over, and joins slots that touch.
+func TestQueueMemory(t *testing.T) {
+	q, err := NewQueue(PerSecond(1), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for range 100 {
+		q.TakeAt(now, 1)
+		now = now.Add(time.Minute)
+	}
+	if n := len(q.slots); n != 1 {
+		t.Errorf("%d runs of slots after pauses, want the last", n)
+	}
+	for range 5 {
+		q.TakeAt(now, 1)
+	}
+	hold, _ := q.HoldAt(now, 1)
+	q.TakeAt(now, 1)
+	hold.Commit()
+	if n := len(q.slots); n != 1 {
+		t.Errorf("%d runs of adjoining slots, want 1", n)
+	}
 }

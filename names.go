@@ -1,0 +1,105 @@
+package ratelimit
+
+import "dappco.re/go/core/go-ratelimit/internal/modelname"
+
+// everyModel is the name of the quota for models that have none of their own.
+const everyModel = "*"
+
+// naming says under which name a model is counted. It never changes.
+type naming struct {
+	aliases       map[string]string // Config.Aliases
+	matchVersions bool              // Config.MatchVersions
+}
+
+// counted returns the name under which a model is counted.
+func (n *naming) counted(model string, quotas map[string]ModelQuota) string {
+	if n.matchVersions {
+		model, _ = n.match(model, quotas)
+	} else if alias, ok := n.aliases[model]; ok {
+		model = alias
+	}
+	return model
+}
+
+// match returns the alias or the name of a quota that a model stands for, and the model
+// itself where there is none.
+func (n *naming) match(model string, quotas map[string]ModelQuota) (name string, ok bool) {
+	name, ok = modelname.Match(model, func(name string) bool {
+		_, ok := n.aliases[name]
+		return ok || hasOwnQuota(name, quotas)
+	})
+	if !ok {
+		return model, false
+	}
+	alias, ok := n.aliases[name]
+	if !ok {
+		return name, true
+	}
+	// An alias does not stand for another one.
+	if name, ok = modelname.Match(alias, func(name string) bool { return hasOwnQuota(name, quotas) }); !ok {
+		return alias, true
+	}
+	return name, true
+}
+
+// hasOwnQuota reports whether a model has a quota that is not that of all.
+func hasOwnQuota(name string, quotas map[string]ModelQuota) bool {
+	_, ok := quotas[name]
+	return ok && name != everyModel
+}
+
+// coverOf looks up the quota of the models that are counted under a name.
+func coverOf(name string, quotas map[string]ModelQuota, q *ModelQuota) (known bool) {
+	if *q, known = quotas[name]; !known {
+		*q, known = quotas[everyModel]
+	}
+	return known
+}
+
+// zoneOf returns the zone of the day of the models that are counted under a name.
+func zoneOf(name string, quotas map[string]ModelQuota) string {
+	var q ModelQuota
+	coverOf(name, quotas, &q)
+	return q.DayZone
+}
+
+// findRLocked resolves the name that a caller uses for a model: to the name under which it
+// is counted, and its quota.
+func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
+	if *q, known = rl.Quotas[model]; known && rl.naming.aliases == nil {
+		return model, true
+	}
+	return rl.resolveRLocked(model, q)
+}
+
+func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
+	name = rl.nameRLocked(model)
+	return name, coverOf(name, rl.Quotas, q)
+}
+
+// nameRLocked returns the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string { return rl.naming.counted(model, rl.Quotas) }
+
+// QuotaFor returns the quota that covers model, and the name that it has in
+// Quotas. It looks for the exact name first. Then for the longest name that model
+// extends: by ":" or "@" and anything, or by "-" and a date or version
+// (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also
+// after "models/", "publishers/…/models/" and one leading "provider/" are taken
+// off. Then for the quota named "*". Config.Aliases apply before.
+//
+// The methods of the limiter resolve names like this with Config.MatchVersions;
+// without it they take an alias, the exact name, or "*". QuotaFor is safe for
+// concurrent use.
+func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	name, _ = rl.naming.match(model, rl.Quotas)
+	if quota, ok = rl.Quotas[name]; ok {
+		return name, quota, true
+	}
+	if quota, ok = rl.Quotas[everyModel]; ok {
+		return everyModel, quota, true
+	}
+	return "", ModelQuota{}, false
+}
