@@ -101,6 +101,12 @@ func (s *ledger) applyLocked(e *sharedlog.Event, instant int64) {
 // day comes on top of what they have counted meanwhile.
 func (s *ledger) mergeLocked(e *sharedlog.Event, instant int64) {
 	change := s.effectLocked(e, instant)
+	if added, known := s.outbox.added[e]; known {
+		change = dayChange{}
+		if e.HasDay {
+			change = added.in(s.windowLocked(e.Model, instant), s.rl.clock.UnixNano(instant))
+		}
+	}
 	e.Day, e.HasDay = state.DayUsage{}, false // that was the day as this limiter alone knew it
 	w := change.window
 	if w == nil {
@@ -110,10 +116,12 @@ func (s *ledger) mergeLocked(e *sharedlog.Event, instant int64) {
 	case change.requests > 0 && s.dayIsOver(w, e.At, instant):
 	case change.requests > 0 || change.tokens > 0:
 		w.chargeDay(s.rl.clock.At(e.At), change.requests, change.tokens)
-		if h := s.peers.reservation(e.Process, e.N); h != nil {
-			if r := h.reservation(); r != nil {
-				r.days = w.days // which it may have begun
-			}
+		n := e.N
+		if e.Kind == sharedlog.Move {
+			n = e.Ref
+		}
+		if h := s.peers.reservation(e.Process, n); h != nil && h.reservation() != nil {
+			h.reservation().days = w.days // which it may have begun
 		}
 	default:
 		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"database/sql"
+	"testing"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -18,4 +20,18 @@ func NewOverFake(fake *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process
 		return fake.Open(id, rl.span(), ttl), nil
 	})
 	return rl, process, err
+}
+
+// sqliteNumber returns the integer that a query of a database yields.
+func sqliteNumber(t *testing.T, path, query string, args ...any) (n int64) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -68,7 +67,7 @@ func (s *sharedSession) conflict(fake *sharedlogtest.Fake) {
 			case n < 20:
 				s.conflicts++
 				s.between()
-			case n < 22 && os.Getenv("NOFAIL") == "":
+			case n < 22:
 				s.failures++
 				return errors.New("made up, before the write")
 			}
@@ -76,7 +75,7 @@ func (s *sharedSession) conflict(fake *sharedlogtest.Fake) {
 		return nil
 	}
 	fake.After = func(int64) error {
-		if !s.calm && !within && random.IntN(40) == 0 && os.Getenv("NOFAIL") == "" {
+		if !s.calm && !within && random.IntN(40) == 0 {
 			s.failures++
 			return errors.New("made up, after the write")
 		}

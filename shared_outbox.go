@@ -12,8 +12,18 @@ import (
 // outbox holds the events that are in memory and not known to be in the log.
 type outbox struct {
 	events []*sharedlog.Event
-	packAt int   // how long it must be to be packed; 0 for packFrom
-	tried  int64 // own events up to this number may be in the log already
+	added  map[*sharedlog.Event]dayAdded // of those that a step has planned
+	packAt int                           // how long it must be to be packed; 0 for packFrom
+	tried  int64                         // own events up to this number may be in the log already
+}
+
+// add adds the events of a plan that are not in the log.
+func (o *outbox) add(e *sharedlog.Event, added dayAdded) {
+	if o.added == nil {
+		o.added = make(map[*sharedlog.Event]dayAdded)
+	}
+	o.added[e] = added
+	o.events = append(o.events, e)
 }
 
 // packFrom is how many events the outbox holds before it is packed for the first time.
@@ -22,10 +32,12 @@ const packFrom = 10_000
 // remove takes an event out, and reports whether it was there.
 func (o *outbox) remove(key sharedlog.Key) bool {
 	i := slices.IndexFunc(o.events, func(e *sharedlog.Event) bool { return e.Key() == key })
-	switch {
-	case i < 0:
+	if i < 0 {
 		return false
-	case i == 0:
+	}
+	delete(o.added, o.events[i])
+	switch i {
+	case 0:
 		o.events = o.events[1:] // without moving all that are behind
 	default:
 		o.events = slices.Concat(o.events[:i], o.events[i+1:])
@@ -64,6 +76,13 @@ func (s *ledger) packLocked() {
 		}
 	}
 	s.outbox.events = append(kept, p.tallies()...)
+	added := make(map[*sharedlog.Event]dayAdded, len(kept))
+	for _, e := range kept {
+		if is, known := s.outbox.added[e]; known {
+			added[e] = is
+		}
+	}
+	s.outbox.added = added
 	s.outbox.packAt = 2 * len(s.outbox.events)
 }
 

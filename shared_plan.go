@@ -28,7 +28,9 @@ type plan struct {
 	events  []*sharedlog.Event
 	after   []func()
 	days    map[string]*window // the days of models after the events
-	places  map[string]bool    // models without a quota of their own that get state
+	said    map[string]state.DayUsage
+	added   map[*sharedlog.Event]dayAdded
+	places  map[string]bool // models without a quota of their own that get state
 	settled map[int64]*Reservation
 
 	stirs, reviews int64 // how far it has served the lines
@@ -75,8 +77,32 @@ func (s *ledger) stampLocked(e *sharedlog.Event, n int64, machine clock.Machine)
 	e.Mono = machine.At(e.At + e.Age)
 }
 
+// dayAdded is what an event added to the day when it was planned.
+type dayAdded struct {
+	requests, tokens int
+	end              int64 // of that day, in UnixNano
+}
+
+// in returns the same for the day of a window.
+func (a dayAdded) in(w *window, wall int64) dayChange {
+	if (a.requests < 0 || a.tokens < 0) && wall >= a.end {
+		return dayChange{window: w} // it came off a day that is over
+	}
+	return dayChange{w, a.requests, a.tokens}
+}
+
 // setDay says in an event how the day of its model is after it.
-func (p *plan) setDay(e *sharedlog.Event, day *window) { e.Day, e.HasDay = dayOf(day), true }
+func (p *plan) setDay(e *sharedlog.Event, day *window) {
+	was, is := p.said[e.Model], dayOf(day)
+	if was.Start != is.Start {
+		was = state.DayUsage{}
+	}
+	if e.Kind != sharedlog.Day {
+		p.added[e] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.dayEnd}
+	}
+	p.said[e.Model] = is
+	e.Day, e.HasDay = is, true
+}
 
 // day returns the day of a model after what was planned so far: a window of which only the
 // day is used, and may be changed.
@@ -92,9 +118,10 @@ func (p *plan) day(name string, instant int64) *window {
 		d = p.rl.newWindow(&UsageStats{DayStart: now.Round(0)}, zoneOf(name, p.rl.Quotas), instant, now)
 	}
 	if p.days == nil {
-		p.days = make(map[string]*window)
+		p.days, p.said = make(map[string]*window), make(map[string]state.DayUsage)
+		p.added = make(map[*sharedlog.Event]dayAdded)
 	}
-	p.days[name] = d
+	p.days[name], p.said[name] = d, dayOf(d)
 	return d
 }
 

@@ -273,7 +273,7 @@ func (s *ledger) keepPlan(p *plan) {
 		for _, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it
 				s.applyLocked(e, instant)
-				s.outbox.events = append(s.outbox.events, e)
+				s.outbox.add(e, p.added[e])
 			}
 		}
 		s.packLocked()

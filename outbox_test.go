@@ -1,0 +1,89 @@
+package ratelimit
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
+)
+
+// However long the file is down, the outbox stays short, and the day is right in the end.
+func TestOutboxIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.db")
+	synctest.Test(t, func(t *testing.T) {
+		open := func() *RateLimiter {
+			rl, err := NewWithSQLiteConfig(path, Config{Shared: true, LeaseTTL: time.Hour, Quotas: map[string]ModelQuota{
+				"m": {MaxRPM: 1_000_000, MaxRPD: 10_000_000}, "other": {MaxTPD: 10_000_000},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rl
+		}
+		rl := open()
+		requests, tokens := 0, 0
+		open1, _ := rl.Reserve("m", 7, 0) // which is never settled
+		requests, tokens = requests+1, tokens+7
+		if err := os.Rename(path, path+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		open2, _ := rl.Reserve("m", 7, 0)
+		requests, tokens = requests+1, tokens+7
+		const calls = 100_000 / min(racetest.Factor, 2) // more events by far than may be kept
+		longest := 0
+		for i := range calls {
+			r, _ := rl.Reserve("m", 5, 5)
+			switch i % 4 {
+			case 0:
+				r.Commit(3, 0)
+				requests, tokens = requests+1, tokens+3
+			case 1:
+				r.Cancel()
+			case 2:
+				r.Commit(5, 5)
+				requests, tokens = requests+1, tokens+10
+			case 3:
+				r.Commit(20, 5)
+				requests, tokens = requests+1, tokens+25
+			}
+			rl.RecordUsage("other", 2, 0)
+			time.Sleep(20 * time.Millisecond)
+			rl.mu.Lock()
+			longest = max(longest, len(rl.ledger.outbox.events))
+			rl.mu.Unlock()
+		}
+		// In two minutes there are 18,000 events.
+		if longest > 60_000 {
+			t.Errorf("the outbox had %d events", longest)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".away", path); err != nil {
+			t.Fatal(err)
+		}
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		reader := open()
+		for name, rl := range map[string]*RateLimiter{"itself": rl, "another": reader} {
+			if got := rl.Stats("m"); got.RPD != requests || got.TPD != tokens || got.InFlight != 2 {
+				t.Errorf("%s counts %+v, want %d requests, %d tokens, 2 in flight", name, got, requests, tokens)
+			}
+			if got := rl.Stats("other"); got.RPD != calls || got.TPD != 2*calls {
+				t.Errorf("%s counts %+v of the other", name, got)
+			}
+		}
+		runtime.KeepAlive(open1)
+		runtime.KeepAlive(open2)
+		rl.Close()
+		reader.Close()
+	})
+}
