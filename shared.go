@@ -302,7 +302,7 @@ func (s *ledger) close() error {
 	if s.down.Load() {
 		s.recover(recoverAtOnce)
 	}
-	s.step(background, s.planClose)
+	s.step(background, (*plan).close)
 	s.stopRecovery()
 	s.rl.mu.Lock()
 	lost, cause := s.outbox.lasting(), s.err
@@ -317,15 +317,6 @@ func (s *ledger) close() error {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}
 	return err
-}
-
-// planClose refuses all who wait, and ends what this limiter has open.
-func (s *ledger) planClose(p *plan) {
-	for _, w := range s.waitersLocked() {
-		p.end(w, nil, w.closed())
-	}
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: s.id})
-	p.then(func() { s.closed.Store(true) })
 }
 
 // wait waits for the goroutines of a closed ledger.

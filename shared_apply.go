@@ -55,7 +55,7 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 			continue
 		}
 		s.dateLocked(e, machine, instant, s.seenAt)
-		s.applyLocked(e, instant)
+		s.asOf(instant).apply(e)
 		s.tail.push(e)
 		s.seen = e.Seq
 		s.lines.stirs++
@@ -79,32 +79,41 @@ func (s *ledger) writtenAsLocked(read *sharedlog.Event, instant int64) bool {
 	return false
 }
 
+// effect applies events as of an instant. Its methods are called with RateLimiter.mu held.
+type effect struct {
+	s       *ledger
+	rl      *RateLimiter
+	instant int64
+}
+
+func (s *ledger) asOf(instant int64) effect { return effect{s, s.rl, instant} }
+
 // dayChange is what an event adds to a model's day.
 type dayChange struct {
 	window           *window
 	requests, tokens int
 }
 
-// applyLocked does in memory what an event says. An own event concerns the reservation or
+// apply does in memory what an event says. An own event concerns the reservation or
 // the waiter that own has for it.
-func (s *ledger) applyLocked(e *sharedlog.Event, instant int64) {
-	s.effectLocked(e, instant)
+func (f effect) apply(e *sharedlog.Event) {
+	f.do(e)
 	if e.HasDay {
-		s.setDayLocked(e.Model, e.Day, instant)
+		f.setDay(e.Model, e.Day)
 	}
-	if e.Process == s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
-		s.lines.stirs++
+	if e.Process == f.s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
+		f.s.lines.stirs++
 	}
 }
 
-// mergeLocked is applyLocked for an event that others do not know yet: what it adds to the
+// merge is apply for an event that others do not know yet: what it adds to the
 // day comes on top of what they have counted meanwhile.
-func (s *ledger) mergeLocked(e *sharedlog.Event, instant int64) {
-	change := s.effectLocked(e, instant)
-	if added, known := s.outbox.added[e]; known {
+func (f effect) merge(e *sharedlog.Event) {
+	change := f.do(e)
+	if added, known := f.s.outbox.added[e]; known {
 		change = dayChange{}
 		if e.HasDay {
-			change = added.in(s.windowLocked(e.Model, instant), s.rl.clock.UnixNano(instant))
+			change = added.in(f.window(e.Model), f.rl.clock.UnixNano(f.instant))
 		}
 	}
 	e.Day, e.HasDay = state.DayUsage{}, false // that was the day as this limiter alone knew it
@@ -113,14 +122,14 @@ func (s *ledger) mergeLocked(e *sharedlog.Event, instant int64) {
 		return
 	}
 	switch {
-	case change.requests > 0 && s.dayIsOver(w, e.At, instant):
+	case change.requests > 0 && f.dayIsOver(w, e.At):
 	case change.requests > 0 || change.tokens > 0:
-		w.chargeDay(s.rl.clock.At(e.At), change.requests, change.tokens)
+		w.chargeDay(f.rl.clock.At(e.At), change.requests, change.tokens)
 		n := e.N
 		if e.Kind == sharedlog.Move {
 			n = e.Ref
 		}
-		if h := s.peers.reservation(e.Process, n); h != nil && h.reservation() != nil {
+		if h := f.s.peers.reservation(e.Process, n); h != nil && h.reservation() != nil {
 			h.reservation().days = w.days // which it may have begun
 		}
 	default:
@@ -131,112 +140,112 @@ func (s *ledger) mergeLocked(e *sharedlog.Event, instant int64) {
 
 // dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
 // the day may have begun with the charge, be it that others began one later.
-func (s *ledger) dayIsOver(w *window, at, instant int64) bool {
+func (f effect) dayIsOver(w *window, at int64) bool {
 	if w.location != nil {
-		return s.rl.clock.UnixNano(at) < w.dayBegin
+		return f.rl.clock.UnixNano(at) < w.dayBegin
 	}
-	return instant-at >= day
+	return f.instant-at >= day
 }
 
-// effectLocked does what an event says, but for the day. It returns what that is to change
+// do does what an event says, but for the day. It returns what that is to change
 // by it.
-func (s *ledger) effectLocked(e *sharedlog.Event, instant int64) (change dayChange) {
+func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	switch e.Kind {
 	case sharedlog.Use, sharedlog.Reserve:
-		w, request, token := s.insertLocked(e, instant, nil)
+		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
-			s.openLocked(e, e.N, w, request, token)
+			f.open(e, e.N, w, request, token)
 		}
 		if e.Ref != 0 {
 			return change // what settled the reservation counts to the day, or it was counted
 		}
 		return dayChange{w, e.Requests, e.Total()}
 	case sharedlog.Move:
-		s.moveLocked(e, instant)
+		f.move(e)
 	case sharedlog.Amend, sharedlog.Release, sharedlog.Cancel:
-		return s.settleLocked(e)
+		return f.settle(e)
 	case sharedlog.ReleaseAll:
 		numbers, _ := sharedlog.ParseNumbers(e.Text) // what is not a list releases nothing
 		for _, n := range numbers {
-			s.settleLocked(&sharedlog.Event{Kind: sharedlog.Release, Process: e.Process, Ref: n})
+			f.settle(&sharedlog.Event{Kind: sharedlog.Release, Process: e.Process, Ref: n})
 		}
 	case sharedlog.Reset:
-		s.rl.forgetUsageLocked(e.Model)
+		f.rl.forgetUsageLocked(e.Model)
 	case sharedlog.Cooldown:
-		s.coolLocked(e.Model, time.Unix(0, e.Wall), s.rl.clock.At(instant))
+		f.cool(e.Model, time.Unix(0, e.Wall), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
 		if q, err := sharedlog.ParseQuota(e.Text); err == nil {
-			s.setQuotaLocked(e.Model, ModelQuota(q))
+			f.setQuota(e.Model, ModelQuota(q))
 		}
 	case sharedlog.Wait:
-		s.standInLocked(e)
+		f.standIn(e)
 	case sharedlog.Leave:
-		if w := s.closeWaitLocked(e.Process, e.Ref); w != nil {
-			s.rl.standDownLocked(w)
+		if w := f.s.closeWaitLocked(e.Process, e.Ref); w != nil {
+			f.rl.standDownLocked(w)
 		}
 	case sharedlog.Gone:
-		s.removeDeadLocked(e.Ref)
+		f.removeDead(e.Ref)
 	case sharedlog.Evict:
-		s.evictLocked(e.Ref)
+		f.evict(e.Ref)
 	case sharedlog.Tally:
-		return dayChange{s.windowLocked(e.Model, instant), e.Requests, e.Total()}
+		return dayChange{f.window(e.Model), e.Requests, e.Total()}
 	case sharedlog.Day:
-		return dayChange{window: s.windowLocked(e.Model, instant)}
+		return dayChange{window: f.window(e.Model)}
 	}
 	return dayChange{}
 }
 
-func (s *ledger) coolLocked(model string, until, now time.Time) {
-	if len(s.rl.cooldowns) >= s.rl.mostModels() {
-		s.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
+func (f effect) cool(model string, until, now time.Time) {
+	if len(f.rl.cooldowns) >= f.rl.mostModels() {
+		f.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
 	}
-	if s.rl.cooldowns.raise(model, until, now) {
-		s.lines.reviews++
+	if f.rl.cooldowns.raise(model, until, now) {
+		f.s.lines.reviews++
 	}
 }
 
-func (s *ledger) setQuotaLocked(model string, q ModelQuota) {
-	s.rl.supplyLocked(map[string]ModelQuota{model: q})
-	s.quotas[model] = true
-	s.rl.followQuotasLocked()
-	s.lines.reviews++
-	s.garbage.wanted = true // slots may be limited now
+func (f effect) setQuota(model string, q ModelQuota) {
+	f.rl.supplyLocked(map[string]ModelQuota{model: q})
+	f.s.quotas[model] = true
+	f.rl.followQuotasLocked()
+	f.s.lines.reviews++
+	f.s.garbage.wanted = true // slots may be limited now
 }
 
-// windowLocked returns the window that an event of a model goes to.
-func (s *ledger) windowLocked(model string, instant int64) *window {
-	rl := s.rl
-	stats := rl.mustStateLocked(model, instant, rl.clock.At(instant))
-	w := rl.windowLocked(model, stats, instant)
+// window returns the window that an event of a model goes to.
+func (f effect) window(model string) *window {
+	rl := f.rl
+	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
+	w := rl.windowLocked(model, stats, f.instant)
 	if w.gate == nil {
 		rl.gateLocked(model)
 	}
 	w.era = rl.era
 	var q ModelQuota
 	coverOf(model, rl.Quotas, &q)
-	w.followPacing(&q, instant)
+	w.followPacing(&q, f.instant)
 	return w
 }
 
-// insertLocked puts the charge of an event into its window, unless it counts no more. r
+// insert puts the charge of an event into its window, unless it counts no more. r
 // is the reservation that it is of, if that is known.
-func (s *ledger) insertLocked(e *sharedlog.Event, instant int64, r *Reservation) (w *window, request, token int) {
-	w, request, token = s.windowLocked(e.Model, instant), -1, -1
-	if instant-e.At > s.rl.span() {
+func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, token int) {
+	w, request, token = f.window(e.Model), -1, -1
+	if f.instant-e.At > f.rl.span() {
 		return w, request, token
 	}
-	request, token = w.insertCharge(r, e.At, s.rl.clock.At(e.At), e.Requests, e.Count)
+	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
 	return w, request, token
 }
 
-// openLocked notes that the charge is that of a reservation, which has a number among the
+// open notes that the charge is that of a reservation, which has a number among the
 // events of its process and is open.
-func (s *ledger) openLocked(e *sharedlog.Event, n int64, w *window, request, token int) {
-	if s.peers.reservation(e.Process, n) != nil {
+func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
+	if f.s.peers.reservation(e.Process, n) != nil {
 		return // a log that somebody else wrote; it would never be settled
 	}
 	h := &openReservation{seq: e.Seq}
-	r := s.own.reservation(e, s.id, n)
+	r := f.s.own.reservation(e, f.s.id, n)
 	if r != nil {
 		r.more().entry = n
 		h.own = weak.Make(r)
@@ -252,37 +261,37 @@ func (s *ledger) openLocked(e *sharedlog.Event, n int64, w *window, request, tok
 	}
 	r.days = w.days
 	r.placeLocked(w, e.At, request, token)
-	if e.Process == s.id && s.own.forgotten[n] {
+	if e.Process == f.s.id && f.s.own.forgotten[n] {
 		r.window = &window{gone: true}
 	}
 	w.gate.inFlight++
-	s.peers.of(e.Process).open[n] = h
-	if e.Process == s.id {
-		s.keepLeaseLocked()
+	f.s.peers.of(e.Process).open[n] = h
+	if e.Process == f.s.id {
+		f.s.keepLeaseLocked()
 	}
 }
 
-// moveLocked moves the charge of a reservation. Where that is not known any more, its
+// move moves the charge of a reservation. Where that is not known any more, its
 // event has been deleted: it counted no more when it was moved.
-func (s *ledger) moveLocked(e *sharedlog.Event, instant int64) {
-	h := s.peers.reservation(e.Process, e.Ref)
+func (f effect) move(e *sharedlog.Event) {
+	h := f.s.peers.reservation(e.Process, e.Ref)
 	if h == nil || h.reservation() == nil {
-		w, request, token := s.insertLocked(e, instant, nil)
-		s.openLocked(e, e.Ref, w, request, token)
+		w, request, token := f.insert(e, nil)
+		f.open(e, e.Ref, w, request, token)
 		return
 	}
 	r := h.reservation()
-	if w, request, token := s.rl.findLocked(r); w != nil {
+	if w, request, token := f.rl.findLocked(r); w != nil {
 		w.moveCharge(r, request, token)
 	}
-	w, request, token := s.insertLocked(e, instant, r)
+	w, request, token := f.insert(e, r)
 	r.placeLocked(w, e.At, request, token)
 	r.days = w.days
 }
 
-// settleLocked settles a reservation.
-func (s *ledger) settleLocked(e *sharedlog.Event) (change dayChange) {
-	h := s.closeReservationLocked(e.Process, e.Ref)
+// settle settles a reservation.
+func (f effect) settle(e *sharedlog.Event) (change dayChange) {
+	h := f.s.closeReservationLocked(e.Process, e.Ref)
 	if h == nil {
 		return change
 	}
@@ -292,7 +301,7 @@ func (s *ledger) settleLocked(e *sharedlog.Event) (change dayChange) {
 	}
 	// What a reset has forgotten does not come off what was charged since, and what was
 	// charged yesterday not off today.
-	if w, request, token := s.rl.findLocked(r); w != nil {
+	if w, request, token := f.rl.findLocked(r); w != nil {
 		inDay := w.inDay(r)
 		switch e.Kind {
 		case sharedlog.Amend:
@@ -309,30 +318,30 @@ func (s *ledger) settleLocked(e *sharedlog.Event) (change dayChange) {
 			}
 		}
 	}
-	s.rl.releaseLocked(r)
+	f.rl.releaseLocked(r)
 	return change
 }
 
-// setDayLocked makes the day of a model the one that an event says.
-func (s *ledger) setDayLocked(model string, d state.DayUsage, instant int64) {
-	w := s.windowLocked(model, instant)
+// setDay makes the day of a model the one that an event says.
+func (f effect) setDay(model string, d state.DayUsage) {
+	w := f.window(model)
 	if d.Start != w.dayBegin {
 		if d.Start >= w.dayEnd {
 			w.days++
 		}
 		w.stats.DayStart = state.DayTime(d.Start)
-		w.settleDay(s.rl.clock.At(instant))
+		w.settleDay(f.rl.clock.At(f.instant))
 	}
 	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
 }
 
-// removeDeadLocked ends what a dead process has open.
-func (s *ledger) removeDeadLocked(process int64) {
-	s.evictLocked(process)
-	if process == s.id {
-		s.lease.renewAt = math.MinInt64 // it lives, and says so
+// removeDead ends what a dead process has open.
+func (f effect) removeDead(process int64) {
+	f.evict(process)
+	if process == f.s.id {
+		f.s.lease.renewAt = math.MinInt64 // it lives, and says so
 	}
-	p := s.peers[process]
+	p := f.s.peers[process]
 	if p == nil {
 		return
 	}
@@ -344,10 +353,10 @@ func (s *ledger) removeDeadLocked(process int64) {
 			r.more().slotless = true
 			r.gate.inFlight--
 			r.gate.closeLocked()
-			s.rl.guests.fullUntil = 0
+			f.rl.guests.fullUntil = 0
 		}
 		if r == nil || r.settled || h.offTail {
-			s.closeReservationLocked(process, n)
+			f.s.closeReservationLocked(process, n)
 		}
 	}
 }

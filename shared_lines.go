@@ -76,14 +76,13 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	return true
 }
 
-// planDueLocked plans changes of this limiter's own accord: of what waits for them, the
-// first kind.
-func (s *ledger) planDueLocked(p *plan) {
-	if s.closed.Load() {
+// due plans changes of this limiter's own accord: of what waits for them, the first kind.
+func (p *plan) due() {
+	if p.s.closed.Load() {
 		return
 	}
-	for _, w := range s.lines.evicted {
-		p.wait(w, s.rl.costsRLocked(w.requests))
+	for _, w := range p.s.lines.evicted {
+		p.wait(w, p.rl.costsRLocked(w.requests))
 	}
 	if p.empty() {
 		p.settleGarbage()
@@ -93,7 +92,7 @@ func (s *ledger) planDueLocked(p *plan) {
 	}
 }
 
-// isAnythingDue reports whether planDueLocked would plan anything.
+// isAnythingDue reports whether plan.due would plan anything.
 func (s *ledger) isAnythingDue() bool {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
@@ -101,7 +100,7 @@ func (s *ledger) isAnythingDue() bool {
 		return false
 	}
 	p := s.newPlanLocked()
-	s.planDueLocked(p)
+	p.due()
 	s.lastN = p.base
 	s.own.clear()
 	if p.empty() {
@@ -137,11 +136,11 @@ func (p *plan) settleGarbage() {
 	})
 }
 
-// waitersLocked returns the waiters of this limiter in the order of their arrival.
-func (s *ledger) waitersLocked() []*waiter {
-	waiters := slices.Clone(s.lines.evicted)
-	if p := s.peers[s.id]; p != nil {
-		waiters = slices.AppendSeq(waiters, maps.Values(p.waits))
+// waiters returns the waiters of this limiter in the order of their arrival.
+func (p *plan) waiters() []*waiter {
+	waiters := slices.Clone(p.s.lines.evicted)
+	if own := p.s.peers[p.s.id]; own != nil {
+		waiters = slices.AppendSeq(waiters, maps.Values(own.waits))
 	}
 	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	return waiters
@@ -157,7 +156,7 @@ func (p *plan) serve() {
 	}
 	review := l.reviews != l.servedReviews
 	p.stirs, p.reviews = l.stirs, l.reviews
-	for _, w := range p.s.waitersLocked() {
+	for _, w := range p.waiters() {
 		first := w.first()
 		switch {
 		case first && w.hasEnded():
@@ -223,6 +222,15 @@ func (p *plan) wait(w *waiter, b *batch) {
 	p.s.own.waits[e.N] = w
 }
 
+// close plans to refuse all waiters, and to end what this limiter has open.
+func (p *plan) close() {
+	for _, w := range p.waiters() {
+		p.end(w, nil, w.closed())
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: p.s.id})
+	p.then(func() { p.s.closed.Store(true) })
+}
+
 // enter plans to serve or refuse a waiter at once, or to put it in its lines in one step: so
 // of two that stand in the same lines one is before the other in all.
 func (p *plan) enter(w *waiter) {
@@ -253,17 +261,17 @@ func (p *plan) leave(w *waiter) {
 	p.end(w, nil, context.Canceled)
 }
 
-// standInLocked puts a waiter in its lines.
-func (s *ledger) standInLocked(e *sharedlog.Event) {
+// standIn puts a waiter in its lines.
+func (f effect) standIn(e *sharedlog.Event) {
 	// No process is number 0, whose waiter would be taken for one of this limiter.
-	if e.Process == 0 || s.peers.hasWaiter(e.Process, e.N) {
+	if e.Process == 0 || f.s.peers.hasWaiter(e.Process, e.N) {
 		return
 	}
 	w := &waiter{process: e.Process}
-	if own := s.own.waits[e.N]; own != nil && e.Process == s.id {
+	if own := f.s.own.waits[e.N]; own != nil && e.Process == f.s.id {
 		w = own
 		w.ticket, w.offTail = e.N, 0
-		s.lines.forget(w)
+		f.s.lines.forget(w)
 	} else {
 		requests, err := parseRequests(e.Text)
 		if err != nil || len(requests) == 0 {
@@ -271,30 +279,30 @@ func (s *ledger) standInLocked(e *sharedlog.Event) {
 		}
 		w.requests = requests
 	}
-	s.rl.arrivals++
-	w.seq = s.rl.arrivals
-	s.rl.queueLocked(w, s.rl.costsRLocked(w.requests))
-	s.peers.of(e.Process).waits[e.N] = w
+	f.rl.arrivals++
+	w.seq = f.rl.arrivals
+	f.rl.queueLocked(w, f.rl.costsRLocked(w.requests))
+	f.s.peers.of(e.Process).waits[e.N] = w
 	if w.process == 0 {
-		s.keepLeaseLocked()
-		s.watchLocked()
+		f.s.keepLeaseLocked()
+		f.s.watchLocked()
 	}
 }
 
-// evictLocked takes a process out of all lines. If it is this one, its waiters have to stand
+// evict takes a process out of all lines. If it is this one, its waiters have to stand
 // in line again: the others have not heard of it for long.
-func (s *ledger) evictLocked(process int64) {
-	p := s.peers[process]
+func (f effect) evict(process int64) {
+	p := f.s.peers[process]
 	if p == nil {
 		return
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
-		w := s.closeWaitLocked(process, n)
-		s.rl.standDownLocked(w)
-		if w.process == 0 && !s.closed.Load() {
+		w := f.s.closeWaitLocked(process, n)
+		f.rl.standDownLocked(w)
+		if w.process == 0 && !f.s.closed.Load() {
 			w.ticket = 0
-			if s.own.waits[n] != w { // or memory is made anew, which finds it
-				s.lines.evicted = append(s.lines.evicted, w)
+			if f.s.own.waits[n] != w { // or memory is made anew, which finds it
+				f.s.lines.evicted = append(f.s.lines.evicted, w)
 			}
 		}
 	}

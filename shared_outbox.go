@@ -165,7 +165,7 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 // add adds to the day, unless it is over.
 func (p *packing) add(e *sharedlog.Event, requests, used int) {
 	s := p.ledger
-	if s.dayIsOver(s.windowLocked(e.Model, p.instant), e.At, p.instant) {
+	if f := s.asOf(p.instant); f.dayIsOver(f.window(e.Model), e.At) {
 		return
 	}
 	day := p.days[e.Model]

@@ -20,7 +20,7 @@ import (
 func (s *ledger) step(ctx context.Context, decide func(*plan)) error {
 	for decided := false; ; {
 		p, err := s.once(ctx, func(p *plan) {
-			s.planDueLocked(p)
+			p.due()
 			if p.empty() && !decided {
 				p.asked = true
 				decide(p)
@@ -133,14 +133,15 @@ func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
 	}
 	decide(p)
-	s.fillLocked(&p.batch, p)
+	p.fill()
 	s.pending = p
 	return p
 }
 
-// fillLocked fills the batch of a plan. Only a batch that adds an event deletes any, so that
-// the last place in the log is never given twice.
-func (s *ledger) fillLocked(b *sharedlog.Batch, p *plan) {
+// fill fills the batch of a plan. Only a batch that adds an event deletes any, so that the
+// last place in the log is never given twice.
+func (p *plan) fill() {
+	s, b := p.s, &p.batch
 	instant := s.rl.clock.Sync()
 	*b = sharedlog.Batch{
 		Events: slices.Concat(s.outbox.events, p.events),
@@ -214,7 +215,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 		}
 	default:
 		e.Seq = seq
-		s.applyLocked(e, instant)
+		s.asOf(instant).apply(e)
 	}
 	s.tail.push(e)
 	s.seen = max(s.seen, seq)
@@ -272,7 +273,7 @@ func (s *ledger) keepPlan(p *plan) {
 	if !s.closed.Load() {
 		for _, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it
-				s.applyLocked(e, instant)
+				s.asOf(instant).apply(e)
 				s.outbox.add(e, p.added[e])
 			}
 		}
