@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,7 +61,7 @@ func (s *sharedSession) conflict(fake *sharedlogtest.Fake) {
 	random := rand.New(rand.NewPCG(s.random.Uint64(), 7))
 	within := false
 	fake.Before = func(int64) error {
-		if !s.calm && !within {
+		if !s.calm.Load() && !within {
 			within = true
 			defer func() { within = false }()
 			switch n := random.IntN(60); {
@@ -75,7 +76,7 @@ func (s *sharedSession) conflict(fake *sharedlogtest.Fake) {
 		return nil
 	}
 	fake.After = func(int64) error {
-		if !s.calm && !within && random.IntN(40) == 0 {
+		if !s.calm.Load() && !within && random.IntN(40) == 0 {
 			s.failures++
 			return errors.New("made up, after the write")
 		}
@@ -123,13 +124,13 @@ func (s *sharedSession) between() {
 
 // recover has the limiters use the log again.
 func (s *sharedSession) recover() {
-	s.calm = true
+	s.calm.Store(true)
 	for _, rl := range s.shared {
 		for rl.Err() != nil {
 			rl.Persist()
 		}
 	}
-	s.calm = false
+	s.calm.Store(false)
 }
 
 // sharedSession does the same to several limiters of a file as to one of its own.
@@ -145,8 +146,8 @@ type sharedSession struct {
 
 	// With a fake:
 	fake                *sharedlogtest.Fake
-	by                  int  // the limiter whose step it is
-	calm                bool // nothing is to conflict or fail
+	by                  int         // the limiter whose step it is
+	calm                atomic.Bool // nothing is to conflict or fail
 	conflicts, failures int
 }
 
@@ -208,7 +209,7 @@ func (s *sharedSession) openShared() *ratelimit.RateLimiter {
 
 func (s *sharedSession) run(steps int) {
 	defer func() {
-		s.calm = true
+		s.calm.Store(true)
 		for _, rl := range s.shared {
 			if err := rl.Close(); err != nil {
 				s.t.Error(err)
@@ -264,9 +265,9 @@ func (s *sharedSession) step() {
 			pause = time.Duration(s.random.Int64N(int64(20 * time.Hour)))
 		}
 		s.say("sleep %v", pause)
-		s.calm = true // leases are renewed meanwhile
+		s.calm.Store(true) // leases are renewed meanwhile
 		time.Sleep(pause)
-		s.calm = false
+		s.calm.Store(false)
 	case p < 88:
 		if s.random.IntN(6) == 0 {
 			model = ""
@@ -343,8 +344,8 @@ func (s *sharedSession) arrive() {
 // reopen closes a limiter and opens the file again, after its reservations are settled:
 // with it their slots would go.
 func (s *sharedSession) reopen(i int) {
-	s.calm = true
-	defer func() { s.calm = false }()
+	s.calm.Store(true)
+	defer func() { s.calm.Store(false) }()
 	for _, pair := range s.open {
 		if pair.by == i {
 			pair.shared.Commit(1, 1)
