@@ -335,7 +335,8 @@ func (s *traffic) closeDoors() {
 }
 
 func TestAcquireAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(100) {
+	t.Parallel()
+	for seed := range uint64(times(100, 25, 1000)) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { playTraffic(t, append([]byte{1}, randomScript(seed, 13, 2000)...)) }) {
 			return
 		}

@@ -10,14 +10,13 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
-// AutoPersist says when the limiter writes its state file by itself. The zero
-// value is off.
+// AutoPersist says when the limiter writes its state file by itself. The zero value is off.
 type AutoPersist struct {
-	// Delay is how long after the last change the file is written. Zero turns it off,
-	// whatever MaxWait is; it must not be negative.
+	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
+	// MaxWait is; it must not be negative.
 	Delay time.Duration
-	// MaxWait is the longest that a change may stay unwritten while more keep
-	// coming. Zero is ten times Delay; otherwise it must be at least Delay.
+	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
+	// ten times Delay; otherwise it must be at least Delay.
 	MaxWait time.Duration
 }
 
@@ -34,7 +33,7 @@ func (a AutoPersist) validate() error {
 	return nil
 }
 
-// maxWait returns MaxWait, or what its zero stands for.
+// maxWait returns MaxWait, or ten times Delay where it is zero.
 func (a AutoPersist) maxWait() time.Duration {
 	switch {
 	case a.MaxWait > 0:
@@ -46,18 +45,18 @@ func (a AutoPersist) maxWait() time.Duration {
 }
 
 const (
-	// maxGrain is how far apart changes are, at most, that the saver takes for
-	// one. To tell it of each would cost half as much as RecordUsage.
+	// maxGrain is the longest time in which the saver takes changes for one. Telling it of each
+	// would cost half as much as RecordUsage.
 	maxGrain = time.Millisecond
 
-	// The pause after a failure, which doubles from the first to the last. None is
-	// shorter than Delay.
+	// The pause after a failure, which doubles from the first to the last. It is never shorter
+	// than Delay.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 10 * time.Second
 )
 
-// saver writes the state file when something has changed. The debouncer says
-// when, and runs one write at a time.
+// saver writes the state file after changes. The debouncer chooses the time, and runs one write
+// at a time.
 type saver struct {
 	rl         *RateLimiter
 	writer     *debounce.Debouncer[struct{}]
@@ -72,10 +71,10 @@ type saver struct {
 	retries *time.Timer   // ends the pause
 	paused  bool          // the writer leaves the next write to the retry
 	stopped bool
-	lost    error // why what was left could not be saved before the database was closed
+	lost    error // the error of the last save before the database was closed
 }
 
-// startSaver loads the state, and has changes saved from now on.
+// startSaver loads the state, and saves changes from then on.
 func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	if when.Delay == 0 {
 		return nil
@@ -98,7 +97,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	return nil
 }
 
-// changedLocked notes a change that is to be saved, as of an instant.
+// changedLocked notes an unsaved change, as of an instant.
 func (rl *RateLimiter) changedLocked(instant int64) {
 	if instant >= rl.tellAt {
 		rl.tellSaverLocked(instant)
@@ -118,7 +117,7 @@ func (rl *RateLimiter) tellSaverLocked(instant int64) {
 	s.writer.Trigger(struct{}{})
 }
 
-// changedNowLocked is changedLocked where the clock was not read.
+// changedNowLocked is changedLocked for callers that have not read the clock.
 func (rl *RateLimiter) changedNowLocked() {
 	if rl.saver != nil {
 		rl.changedLocked(rl.clock.Sync())
@@ -138,9 +137,9 @@ func (s *saver) write(struct{}) {
 	}
 }
 
-// begin takes all changes so far for saved, because the caller is about to note what
-// there is. A change that comes in between is noted and causes another write; one that
-// comes later only causes that. ioMu must be held.
+// begin marks all changes so far as saved, because the caller is about to copy the state. A
+// change during the copy is copied and causes another write; a later one only causes that write.
+// ioMu must be held.
 func (s *saver) begin() {
 	if s == nil {
 		return
@@ -152,7 +151,7 @@ func (s *saver) begin() {
 	s.writer.Cancel()
 }
 
-// end notes how the write ended that begin announced. ioMu must be held.
+// end takes the result of the write that begin announced. ioMu must be held.
 func (s *saver) end(err error) {
 	if s == nil {
 		return
@@ -189,14 +188,14 @@ func (s *saver) retry() {
 	s.writer.Flush()
 }
 
-// stop has nothing more saved in the background.
+// stop ends the saving in the background.
 func (s *saver) stop() {
 	if s != nil {
 		s.writer.Stop(context.Background()) // cannot fail, because this context never ends
 	}
 }
 
-// finish saves what is left when the saver has been stopped. ioMu must be held, and with
+// finish saves the remaining changes after the saver was stopped. ioMu must be held, and with
 // SQLite until the database is closed.
 func (s *saver) finish() error {
 	if s == nil {

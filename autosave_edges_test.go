@@ -47,6 +47,7 @@ func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
 // An error of a kind is reported once a second at most, also when there are two kinds in
 // turn and OnError takes long for one of them.
 func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "sub", "state.yaml")
@@ -112,6 +113,7 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 // Of several that close at once, none is told that all is well when what was left is
 // lost.
 func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
+	t.Parallel()
 	nils := 0
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 // Everything at once, with a file that cannot be written now and then: what was
 // recorded before Close is in the file, and nothing is written after it.
 func TestAutoPersistWithEverythingAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"yaml", "sqlite"} {
 		for i := range 4 { // one for each Delay
 			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
@@ -57,7 +58,7 @@ func everythingAtOnce(t *testing.T, backend string, i int) {
 	for g := range 4 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(i), uint64(g)))
-			for range 150 {
+			for range times(150, 40, 600) {
 				switch rnd.IntN(8) {
 				case 0, 1, 2:
 					rl.RecordUsage(fmt.Sprint("m", rnd.IntN(3)), 1, 1)

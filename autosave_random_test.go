@@ -16,7 +16,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // autosaveView is all that a file should hold of a limiter.
@@ -55,10 +54,8 @@ func autosaveLess(a, b string) string {
 // Whatever is called, and however much time passes, the file holds what memory does
 // when it has been quiet for long enough, and after Close.
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
-	seeds := 1 + 4/racetest.Factor
-	if os.Getenv("RATELIMIT_LONG") != "" {
-		seeds = 100
-	}
+	t.Parallel()
+	seeds := times(5, 1, 100)
 	for _, backend := range []string{"yaml", "sqlite"} {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {

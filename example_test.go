@@ -7,8 +7,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"sync"
-	"testing"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -16,34 +14,6 @@ import (
 
 // call stands for the call to the provider.
 func call(prompt string) (promptTokens, outputTokens int) { return len(prompt) / 4, 20 }
-
-// tempDir is a folder for the state files of one example.
-func tempDir() string {
-	dir, err := os.MkdirTemp(examplesDir(), "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	return dir
-}
-
-// examplesDir makes the folder that TestMain removes. It is made on demand: the child processes
-// of tests run no example, and one that is killed or exits removes nothing.
-var examplesDir = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "ratelimit")
-	if err != nil {
-		log.Fatal(err)
-	}
-	removeExamples = func() { os.RemoveAll(dir) }
-	return dir
-})
-
-var removeExamples = func() {}
-
-func TestMain(m *testing.M) {
-	status := m.Run()
-	removeExamples()
-	os.Exit(status)
-}
 
 // Check before the call, record after it.
 func Example() {

@@ -48,6 +48,7 @@ var importRules = map[string][]string{
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
+	"internal/gemini":       {},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {

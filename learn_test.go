@@ -287,6 +287,7 @@ func TestLimitErrorOfOthers(t *testing.T) {
 // A shared database that takes the place of one that was deleted is told what was said by
 // hand, not what was learned.
 func TestLearnedQuotasAreNotRestored(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shared.db")
 	open := func(quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
 		rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{

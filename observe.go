@@ -10,36 +10,35 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// ProviderLimit is what a provider says of one limit of a model. The zero value says
-// nothing.
+// ProviderLimit is a provider's report of one limit of a model. The zero value reports nothing.
 type ProviderLimit struct {
-	// Limit is the most that there may be; zero or less, or more than 1<<40, says nothing.
+	// Limit is the maximum; zero or less, or more than 1<<40, reports nothing.
 	Limit int
-	// Remaining is what is left, if HasRemaining; a negative number says nothing.
+	// Remaining is the remaining amount, if HasRemaining; a negative number reports nothing.
 	Remaining    int
 	HasRemaining bool
-	// Reset is how long it takes until all of it is there again; zero or less when not said.
+	// Reset is the time until the whole limit is available again; zero or less is unknown.
 	Reset time.Duration
-	// Rounding is the unit to which Remaining was rounded, as 1000; zero or less for none.
+	// Rounding is the unit to which Remaining was rounded, such as 1000; zero or less is none.
 	Rounding int
 }
 
-// ProviderLimits is what a provider says of the limits of a model with an answer, see
-// [RateLimiter.Observe]. The zero value says nothing.
+// ProviderLimits is a provider's report of the limits of a model, see [RateLimiter.Observe]. The
+// zero value reports nothing.
 type ProviderLimits struct {
 	RPM, TPM, ITPM, OTPM ProviderLimit // of the minute
 	RPD, TPD             ProviderLimit // of the day
 
-	// SentAt is when the call was sent that was answered; zero, or a time that is still
-	// to come, is now.
+	// SentAt is the time at which the answered call was sent; zero, or a time in the future, is
+	// now.
 	SentAt time.Time
-	// Counted is what [RateLimiter.Stats] said just after that call was charged. An answer may
-	// tell what was left when its call came, which is long ago where the answer took long.
-	// Leave it zero if you do not know; its limits do not matter.
+	// Counted is what [RateLimiter.Stats] returned just after the call was charged. An answer may
+	// report what was left when its call came, which is long ago for a slow answer. Zero is
+	// unknown; the limits in it do not matter.
 	Counted ModelStats
-	// UncountedRequests and Uncounted are what is charged here for calls that the
-	// provider may not have counted yet when it answered, because they were on their way.
-	// What is negative is zero, and what is more than was charged is that.
+	// UncountedRequests and Uncounted are the charges of calls that were on their way, so that
+	// the provider may not have counted them yet when it answered. A negative number is zero;
+	// more than was charged is the charge.
 	UncountedRequests int
 	Uncounted         Usage
 }
@@ -68,37 +67,36 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 	return a.of(d)
 }
 
-// Observe takes over what a provider says of the limits of a model: by the headers of
-// an answer, or as the program knows it from elsewhere.
+// Observe takes over a provider's report of the limits of a model, from the headers of an answer
+// or from elsewhere.
 //
-// Remaining only ever tightens. If less is left than was counted here, others use the
-// same limit, and what they use is held back: decisions count it beside what was charged.
+// Remaining only ever tightens. If less is left than was counted here, other programs use the
+// same limit. The difference is external usage, which decisions count beside the charges.
 //
-//   - Of a minute until Reset, at most a minute (with Config.Margin); of a day until the
-//     model's day ends or Reset, at most 24 hours.
-//   - It is compared with what is charged now, less Uncounted, or with Counted if that is
+//   - That of a minute lasts until Reset, at most a minute (with Config.Margin); that of a day
+//     until the model's day ends or Reset, at most 24 hours.
+//   - Remaining is compared with the present charges less Uncounted, or with Counted if that is
 //     more. Half of Rounding is added to Remaining.
-//   - Of two answers the one counts whose call was sent later, and the other can only add
-//     to it. Calls that were sent within 250 ms of each other count as sent together.
-//   - It is not in [ModelStats], not saved, not shared, and gone after Reset and Load. It
-//     makes no request one that never passes. Where there is no limit nothing is held back.
+//   - Of two answers, the one whose call was sent later counts, and the other can only add to it.
+//     Calls that were sent within 250 ms of each other count as sent together.
+//   - External usage is not in [ModelStats], not saved, not shared, and gone after Reset and
+//     Load. It never makes a request one that never passes. Without a limit there is none.
 //
-// Limit corrects the quota of the model, with Config.LearnQuotas alone.
+// Limit corrects the quota of the model, only with Config.LearnQuotas.
 //
-//   - What a profile or a file said goes up and down. What the program said is never
-//     exceeded, and is remembered, so that it can come back. An unlimited state.Dimension gets a
-//     limit.
-//   - Where only "*" covers the model it gets a copy of that with the corrections, until
-//     somebody sets "*" again. Without any quota it gets one made of what the provider said.
-//     Both need room under Config.MaxModels.
+//   - The quota of a profile or a file goes up and down. A quota that the program set is never
+//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a limit.
+//   - A model that only "*" covers gets a copy of that with the corrections, until "*" is set
+//     again. A model without any quota gets one made of the report. Both need room under
+//     Config.MaxModels.
 //   - SetQuota and AddProvider start afresh.
-//   - Corrected quotas are written to the state file, but for copies of "*". With
-//     Config.Shared they are this process's own, are lost where it has to read the whole
-//     database again, and the quotas there count as said by the program.
+//   - Corrected quotas are written to the state file, except copies of "*". With Config.Shared
+//     they belong to this process and are lost where it has to read the whole database again, and
+//     the quotas there count as set by the program.
 //
-// Whoever waits is served at once if there is more room now. Impossible numbers (negative,
-// too large) are ignored. MatchVersions and Aliases apply. Observe is safe for concurrent
-// use, and cheap where it changes nothing: call it for every answer.
+// Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
+// ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where
+// it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.ledger != nil {
 		rl.observeShared(model, limits)
@@ -109,8 +107,8 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	rl.mu.Unlock()
 }
 
-// observeShared is Observe with Config.Shared. Most of it concerns this process alone,
-// and takes no transaction. It is apart because limits then are allocated.
+// observeShared is Observe with Config.Shared. Most of it concerns this process alone, and takes
+// no transaction. It is apart because limits then are allocated.
 func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	if rl.ledger.closed.Load() {
 		return

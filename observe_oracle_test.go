@@ -138,7 +138,8 @@ func (w *watched) passesAt(now time.Time, a demand) (first time.Time) {
 // Whatever is charged, settled and observed, a decision is what the written rules say,
 // and RetryAfter is exact.
 func TestObserveOracle(t *testing.T) {
-	seeds := 60
+	t.Parallel()
+	seeds := times(60, 20, 600)
 	if testing.Short() {
 		seeds = 20
 	}

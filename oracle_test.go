@@ -11,7 +11,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // oracle is a limiter that shares nothing with ours: it keeps every charge and
@@ -358,7 +357,8 @@ func (s *session) stats() {
 }
 
 func TestRandomTrafficAgreesWithOracle(t *testing.T) {
-	for seed := range uint64(300 / racetest.Factor) {
+	t.Parallel()
+	for seed := range uint64(times(300, 18, 3000)) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		script := make([]byte, 2000)
 		for i := range script {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // paceBook is the pace, and the minute beside it, by definition: it keeps every charge
@@ -168,7 +167,7 @@ func (b *paceBook) requote(quota ratelimit.ModelQuota, now time.Time) {
 
 // A limiter with Burst decides like its definition, whatever is done.
 func TestPaceAgainstOracle(t *testing.T) {
-	for seed := range uint64(60 / min(racetest.Factor, 4)) {
+	for seed := range uint64(times(60, 15, 600)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { playPace(t, rand.New(rand.NewPCG(seed, 11))) })

@@ -53,6 +53,7 @@ type judge interface {
 // call as fast as the limiter lets them; each call takes up to 30 ms to
 // arrive. With Burst none is refused, and what the provider allows is used.
 func TestPaceKeepsProvidersThatJudgeInSeconds(t *testing.T) {
+	t.Parallel()
 	const (
 		s  = time.Second
 		ms = time.Millisecond

@@ -13,6 +13,7 @@ import (
 
 // What was started before a restart counts after it, in both backends.
 func TestPaceAcrossRestart(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"yaml", "sqlite"} {
 		for _, tt := range []struct {
 			name  string
@@ -73,6 +74,7 @@ func TestPaceAcrossRestart(t *testing.T) {
 // Several limiters that share a file keep one pace: never more than the burst and what
 // the rate gives start in any time, and hardly less.
 func TestPaceIsShared(t *testing.T) {
+	t.Parallel()
 	const (
 		rpm   = 120
 		burst = 5 * time.Second

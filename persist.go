@@ -3,19 +3,10 @@ package ratelimit
 import (
 	"fmt"
 	"maps"
-	"sync/atomic"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
-
-// snapshot is quotas, usage and cooldowns as they are stored, apart from any
-// limiter.
-type snapshot struct {
-	quotas    map[string]ModelQuota
-	state     map[string]*UsageStats
-	cooldowns map[string]time.Time
-}
 
 // Persist writes quotas, usage and cooldowns to the state file. It holds up
 // other calls only while it notes what there is, never while it writes, and with
@@ -96,20 +87,22 @@ func (rl *RateLimiter) load() error {
 	if err != nil || loaded == nil {
 		return err
 	}
-	rl.indexLoaded(loaded)
-	rl.replace(loaded)
+	rl.replace(rl.indexLoaded(loaded), loaded.Cooldowns)
 	return nil
 }
 
-// indexLoaded takes over the quotas that were loaded, and makes the windows of the usage:
-// before the lock is taken, so that no other call waits for that.
-func (rl *RateLimiter) indexLoaded(loaded *snapshot) {
-	rl.mergeFile(loaded.quotas)
-	zones := rl.zonesOf(loaded.state)
+// indexLoaded takes over the quotas that were loaded, and returns the usage, indexed: before
+// the lock is taken, so that no other call waits for that.
+func (rl *RateLimiter) indexLoaded(loaded *state.Snapshot) map[string]*UsageStats {
+	rl.mergeFile(loaded.Quotas)
+	zones := rl.zonesOf(loaded.Usage)
 	instant, now := rl.present()
-	for model, stats := range loaded.state {
-		rl.newWindow(stats, zones[model], instant, now)
+	all := make(map[string]*UsageStats, len(loaded.Usage))
+	for model, u := range loaded.Usage {
+		all[model] = statsOf(u)
+		rl.newWindow(all[model], zones[model], instant, now)
 	}
+	return all
 }
 
 // present returns the present instant, and what the clocks show.
@@ -121,12 +114,12 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 }
 
 // replace takes over the cooldowns and the usage that were loaded, and indexed.
-func (rl *RateLimiter) replace(loaded *snapshot) {
+func (rl *RateLimiter) replace(usage map[string]*UsageStats, cooldowns map[string]time.Time) {
 	_, now := rl.present()
-	rl.mergeCooldowns(loaded.cooldowns, now)
+	rl.mergeCooldowns(cooldowns, now)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.State = loaded.state
+	rl.State = usage
 	rl.external = nil
 	rl.era++
 	rl.guests = guests{}
@@ -141,12 +134,12 @@ func (rl *RateLimiter) replace(loaded *snapshot) {
 }
 
 // zonesOf returns the zones of the models' days, where they have one.
-func (rl *RateLimiter) zonesOf(state map[string]*UsageStats) map[string]string {
+func (rl *RateLimiter) zonesOf(usage map[string]*state.Usage) map[string]string {
 	zones := make(map[string]string)
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	n := 0
-	for model := range state {
+	for model := range usage {
 		if zone := zoneOf(model, rl.Quotas); zone != "" {
 			zones[model] = zone
 		}
@@ -171,56 +164,6 @@ func (rl *RateLimiter) mergeCooldowns(cooldowns map[string]time.Time, now time.T
 	}
 }
 
-// snapshot notes what is to be stored. It copies no entries: until done is
-// called their storage is left alone, and other calls wait for a copy of the
-// slices' ends alone. Room for those is made before the lock is taken.
-func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
-	type entry struct {
-		model string
-		stats UsageStats
-	}
-	rl.mu.RLock()
-	room, era := len(rl.State), rl.era
-	rl.mu.RUnlock()
-	entries := ring.Room[entry](room + room/8)
-	reading := new(atomic.Bool)
-	reading.Store(true)
-	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {
-		if stats == nil {
-			return
-		}
-		if stats.window.mirrors(stats, rl) {
-			rl.followQuotaLocked(model, stats, instant)
-			stats.window.pin(reading)
-		}
-		entries = append(entries, entry{model, UsageStats{
-			Requests:  stats.Requests,
-			Tokens:    stats.Tokens,
-			DayStart:  stats.DayStart,
-			DayCount:  stats.DayCount,
-			DayTokens: stats.DayTokens,
-		}})
-	}
-	cooldowns := rl.liveCooldowns()
-	rl.walk(note)
-	// With very many models a Reset of all may come in the middle. The file must
-	// have all of what was before or nothing.
-	if rl.resetSince(era) {
-		entries = entries[:0]
-		cooldowns = rl.liveCooldowns()
-		rl.walk(note)
-	}
-	s = &snapshot{
-		quotas:    rl.validQuotas(),
-		state:     make(map[string]*UsageStats, len(entries)),
-		cooldowns: cooldowns,
-	}
-	for i := range entries {
-		s.state[entries[i].model] = &entries[i].stats
-	}
-	return s, func() { reading.Store(false) }
-}
-
 // resetSince reports whether all models were reset since an era. While ioMu is held,
 // no Load can have begun another one.
 func (rl *RateLimiter) resetSince(era int) bool {
@@ -230,12 +173,12 @@ func (rl *RateLimiter) resetSince(era int) bool {
 }
 
 // validQuotas copies the quotas that a file may hold.
-func (rl *RateLimiter) validQuotas() map[string]ModelQuota {
+func (rl *RateLimiter) validQuotas() map[string]state.Quota {
 	rl.mu.RLock()
-	quotas := rl.provenance.stored(rl.Quotas)
+	quotas := storedQuotas(rl.provenance.stored(rl.Quotas))
 	rl.mu.RUnlock()
-	maps.DeleteFunc(quotas, func(model string, quota ModelQuota) bool {
-		return quota.validate(model) != nil
+	maps.DeleteFunc(quotas, func(model string, quota state.Quota) bool {
+		return quota.Validate(model) != nil
 	})
 	return quotas
 }

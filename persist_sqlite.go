@@ -58,17 +58,16 @@ func (rl *RateLimiter) loadSQLite() error {
 	if err != nil {
 		return err
 	}
-	loaded := snapshotOf(is)
-	rl.indexLoaded(loaded)
-	rl.sqlite.remember(is, loaded)
-	rl.replace(loaded)
+	usage := rl.indexLoaded(is)
+	rl.sqlite.remember(is, usage)
+	rl.replace(usage, is.Cooldowns)
 	return nil
 }
 
 // remember notes that the database has what was read from it. Nobody else knows that yet.
-func (s *sqliteStore) remember(is *state.Snapshot, loaded *snapshot) {
-	s.models = make(map[string]*syncedModel, len(loaded.state))
-	for model, stats := range loaded.state {
+func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats) {
+	s.models = make(map[string]*syncedModel, len(usage))
+	for model, stats := range usage {
 		synced := &syncedModel{day: is.Usage[model].Day()}
 		// Where the database has times from the future, which would count anew at every load,
 		// the next Persist replaces them.

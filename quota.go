@@ -9,10 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// ModelQuota is what a provider allows one model. A zero field is unlimited,
-// so the zero value limits nothing. A negative field is invalid, and so is a
-// zone that is not known: constructors and Load refuse them, and SetQuota with
-// one admits nothing until it is put right.
+// ModelQuota is what a provider allows one model. A zero field is unlimited, so the zero value
+// limits nothing. A negative field or an unknown zone makes the quota invalid: constructors and
+// Load refuse it; SetQuota accepts it, and the model admits nothing until the quota is corrected.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm"` // requests per minute
 	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together
@@ -21,30 +20,29 @@ type ModelQuota struct {
 	MaxITPM     int `yaml:"max_itpm,omitempty"`      // input (prompt) tokens per minute
 	MaxOTPM     int `yaml:"max_otpm,omitempty"`      // output tokens per minute
 	MaxTPD      int `yaml:"max_tpd,omitempty"`       // tokens per day, prompt and output together
-	MaxInFlight int `yaml:"max_in_flight,omitempty"` // calls at once, from admission until they are settled
+	MaxInFlight int `yaml:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
 
-	// DayZone is the IANA name of the time zone at whose midnight the day ends,
-	// as "America/Los_Angeles". Empty is a day of 24 hours from its first
-	// request. Programs that may run where there is no time zone database import
-	// time/tzdata.
+	// DayZone is the IANA name of the time zone at whose midnight the day ends, such as
+	// "America/Los_Angeles". Empty is a day of 24 hours from its first request. Programs that may
+	// run without a time zone database import time/tzdata.
 	DayZone string `yaml:"day_zone,omitempty"`
 
-	// Burst spreads the calls inside the minute. It is the time whose share of MaxRPM,
-	// MaxTPM, MaxITPM and MaxOTPM may start back to back; what follows starts evenly, at
-	// the rate of the quota. With MaxRPM 60 and a Burst of 10 s ten calls may start at
-	// once, and then one a second. A single call that is more than the share passes when
-	// nothing is left to pay for, and is paid for afterwards; so do the requests of one
-	// ReserveAll or AcquireAll. The minute holds beside it. Zero, and a minute or more,
-	// let the whole quota of a minute start at once; negative is invalid. In a file it is
-	// a duration with its unit, as 10s.
+	// Burst spreads the calls inside the minute. The share of Burst in MaxRPM, MaxTPM, MaxITPM
+	// and MaxOTPM may start back to back; further calls start evenly, at the rate of the quota.
+	// With MaxRPM 60 and a Burst of 10 s ten calls may start at once, and then one a second.
+	//
+	// A single call above the share passes once all earlier calls are paid for, and is paid for
+	// afterwards; the requests of one ReserveAll or AcquireAll count as a single call. The limits
+	// of the minute still hold. Zero, and a minute or more, let the whole quota of a minute start
+	// at once; negative is invalid. In a file Burst is a duration with its unit, such as 10s.
 	Burst time.Duration `yaml:"burst,omitempty"`
 }
 
 // limit returns where the quota has its limit of a dimension.
 func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
 
-// unlimited reports whether a quota limits nothing. The zone of the day is no
-// limit, nor is Burst, which spreads other limits. What is negative is not unlimited.
+// unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
+// Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
 }
@@ -94,13 +92,13 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 	return nil
 }
 
-// SetQuota sets the quota of one model, now and over whatever a file or a
-// profile says. The zero quota makes it unlimited. With a negative limit, or a zone
-// that is not known, nothing is admitted for the model, and Decide says so with
-// DecisionInvalidQuota.
+// SetQuota sets the quota of one model. It wins over files and profiles. The zero quota makes the
+// model unlimited. With a negative limit or an unknown zone, the model admits nothing, and Decide
+// returns DecisionInvalidQuota.
 //
-// Whoever waits is served by the new quota at once, or refused if the request does
-// not fit it. With Config.Shared it holds for all processes, unless it is invalid. SetQuota is safe for concurrent use.
+// Waiters are served by the new quota at once, or refused if their request does not fit it. With
+// Config.Shared the quota applies to all processes, unless it is invalid. SetQuota is safe for
+// concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	if !rl.ledger.update(func(p *plan) { p.setQuota(model, quota) }) {
@@ -122,14 +120,12 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 	rl.requoteLocked()
 }
 
-// AddProvider adds the quotas of a provider's default profile to those already
-// there, and replaces those of the models that both name, whoever said them. From
-// then on they are those of a profile: the next Load may replace them by the
-// file's. With Config.Shared those that the file has stay, and the others hold for this
+// AddProvider adds the quotas of a provider's default profile and replaces the present quotas of
+// its models. From then on they count as those of a profile: the next Load may replace them by
+// the file's. With Config.Shared the quotas in the file stay, and the others apply to this
 // limiter alone. An unknown provider changes nothing.
 //
-// Whoever waits is served by the new quotas at once.
-// AddProvider is safe for concurrent use.
+// Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
 	profile, ok := DefaultProfiles()[provider]
 	if !ok {
@@ -148,8 +144,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	}
 }
 
-// supplyLocked sets quotas that the program did not say itself: they come from
-// a profile or a file. A later file may replace them.
+// supplyLocked sets quotas of a profile or a file. A later file may replace them.
 func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.Quotas == nil {
 		rl.Quotas = make(map[string]ModelQuota, len(quotas))
@@ -163,15 +158,16 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	}
 }
 
-// mergeFile takes over the quotas of a file, except for models whose
-// quota the program said itself: by Config.Quotas, by SetQuota, or in the
-// Quotas map, where it shows as a value that was not supplied.
-func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
+// mergeFile takes over the quotas of a file, except for models whose quota the program set: by
+// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
+// supplied.
+func (rl *RateLimiter) mergeFile(quotas map[string]state.Quota) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.supplyLocked(nil) // makes the map
 	turn := rl.takeTurnLocked()
-	for model, quota := range quotas {
+	for model, stored := range quotas {
+		quota := ModelQuota(stored)
 		current, exists := rl.Quotas[model]
 		if !exists || rl.provenance.isSupplied(model, current) {
 			rl.Quotas[model] = quota

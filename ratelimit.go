@@ -1,8 +1,8 @@
-// Package ratelimit keeps a program's calls to large language models inside the
-// provider's quotas, for each model apart: requests, input, output and all tokens
-// per minute, requests and tokens per day, and calls at once.
+// Package ratelimit keeps a program's calls to large language models inside the provider's
+// quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
+// per day, and concurrent calls.
 //
-// Wait for room, call, and say what was used:
+// Wait for room, make the call, and report the usage:
 //
 //	rl, err := ratelimit.New()
 //	…
@@ -11,39 +11,35 @@
 //	reply, err := call(…)
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
-// [RateLimiter.Acquire] waits its turn among all goroutines that share the
-// limiter. [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] does all
-// three steps.
+// [RateLimiter.Acquire] waits its turn among all goroutines that share the limiter.
+// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps.
 //
-// Where one goroutine does everything, it may as well ask before a call and tell
-// after it, with [RateLimiter.CanSend] and [RateLimiter.RecordUsage].
-// [RateLimiter.Decide] answers like CanSend and says why, and how long to wait;
-// [RateLimiter.WaitForCapacity] waits that long.
+// A program with a single goroutine may check before a call and record after it, with
+// [RateLimiter.CanSend] and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend,
+// with the reason and the wait; [RateLimiter.WaitForCapacity] waits that long.
 //
 // # How it counts
 //
-// A charge counts for one minute from the moment it was made: an exact sliding
-// window, not a bucket and not a calendar minute. ModelQuota.Burst adds a bucket that
-// spreads the calls inside the minute. The day is 24 hours from its first request,
-// or ends at midnight of ModelQuota.DayZone. A limit of zero is unlimited, and a
-// model without a quota is always allowed.
+// A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
+// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
+// day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
+// zero is unlimited, and a model without a quota is always allowed.
 //
 // # How it remembers
 //
-// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that
-// a restart does not forget what was used: YAML by default, SQLite with
-// [NewWithSQLiteConfig]. A program may also say when, with [RateLimiter.Persist]
-// and [RateLimiter.Load].
+// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that a restart does
+// not forget them: YAML by default, SQLite with [NewWithSQLiteConfig]. A program may also choose
+// the times itself, with [RateLimiter.Persist] and [RateLimiter.Load].
 //
-// With Config.Shared one SQLite file is one quota of all processes on a machine: each
-// call is a short transaction on it, and nothing that was admitted is forgotten when a
-// process dies.
+// With Config.Shared one SQLite file is one quota of all processes on a machine: each call is a
+// short transaction on it, and no admission is lost when a process dies. Built with the tag
+// nosqlite, the package has no SQLite backend.
 //
 // # Concurrency
 //
-// All methods of [RateLimiter] are safe for concurrent use. A check with CanSend
-// and the record after it are two steps, though: goroutines that check together
-// pass together. Reserve and Acquire check and charge in one.
+// All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
+// after it are two steps, though: goroutines that check together pass together. Reserve and
+// Acquire check and charge in one step.
 package ratelimit
 
 import (
@@ -59,14 +55,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// UsageStats is what a model has used: the charges of the last minute and the
-// count of the day. The zero value is a model that was never used.
+// UsageStats is the usage of a model: the charges of the last minute and the count of the day.
+// The zero value is an unused model.
 //
-// The limiter keeps the slices sorted, oldest first, and replaces them as
-// entries come and leave; a slice read from here is valid until the next call
-// on the limiter. To keep it, or to put it into another entry, copy it.
+// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave;
+// a slice read from here is valid until the next call on the limiter. To keep it, or to put it
+// into another entry, copy it.
 type UsageStats struct {
-	Requests []time.Time  `yaml:"requests"`  // when each request of the last minute was recorded
+	Requests []time.Time  `yaml:"requests"`  // the times of the last minute's requests
 	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
 	DayStart time.Time    `yaml:"day_start"` // when the current day began
 	DayCount int          `yaml:"day_count"` // requests since DayStart
@@ -76,36 +72,32 @@ type UsageStats struct {
 	window *window // the same, indexed; nil until the limiter first looks
 }
 
-// TokenEntry is the tokens that one request used.
+// TokenEntry is the tokens of one request.
 type TokenEntry struct {
 	Time  time.Time `yaml:"time"`  // when the request was recorded
 	Count int       `yaml:"count"` // prompt and output tokens together
 
-	// Input is how many of Count are prompt tokens; the rest is output. It is
-	// held between 0 and Count.
+	// Input is the number of prompt tokens in Count; the rest is output. It is clamped between 0
+	// and Count.
 	Input int `yaml:"input,omitempty"`
 }
 
-// RateLimiter decides whether calls may be sent, from the quotas of the models
-// and what was used of them. Make one with [New], [NewWithConfig],
-// [NewWithSQLite] or [NewWithSQLiteConfig].
+// RateLimiter decides whether calls may be sent, from the quotas of the models and their usage.
+// Make one with [New], [NewWithConfig], [NewWithSQLite] or [NewWithSQLiteConfig].
 //
-// Quotas and State are the limiter's truth, and a program may fill or replace
-// them before it shares the limiter among goroutines; afterwards it must use
-// the methods. With Config.AutoPersist the limiter has a goroutine of its own from the
-// first method that changes something. With Config.Shared, State is a copy of what the
-// database says, which must only be read, and Quotas are changed by SetQuota alone.
-// The limiter takes entries in any order, nil entries, and times
-// from the future (they count as of now). It notices another map, another
-// entry, another slice, or another day at its next call, but not an element
-// changed in place.
+// Quotas and State are the limiter's truth. A program may fill or replace them before it shares
+// the limiter among goroutines; afterwards it must use the methods. With Config.AutoPersist the
+// limiter has a goroutine of its own from the first method that changes something. With
+// Config.Shared, State is a copy of the database, which must only be read, and only SetQuota
+// changes Quotas. The limiter accepts entries in any order, nil entries, and times from the
+// future (they count as of now). Its next call notices another map, another entry, another slice,
+// or another day, but not an element changed in place.
 //
-// A RateLimiter must not be copied. All its methods are safe for concurrent
-// use.
+// A RateLimiter must not be copied. All its methods are safe for concurrent use.
 type RateLimiter struct {
 	mu     sync.RWMutex
-	Quotas map[string]ModelQuota  // what each model may use
-	State  map[string]*UsageStats // what each model has used
+	Quotas map[string]ModelQuota  // the limits of each model
+	State  map[string]*UsageStats // the usage of each model
 
 	cooldowns cooldowns       // nothing is admitted for a model until then
 	external  external.Usages // what providers say that others use
@@ -182,9 +174,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	return rl.Decide(model, estimatedTokens).Allowed
 }
 
-// RecordUsage charges one request and its tokens to model, as of now. Negative
-// token counts count as zero, and sums stop at the largest int. Models without
-// a quota are recorded too, as many as Config.MaxModels allows.
+// RecordUsage charges one request and its tokens to model, as of now. Negative token counts count
+// as zero, and sums stop at the largest int. Models without a quota are recorded too, up to
+// Config.MaxModels.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
@@ -212,7 +204,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	}
 }
 
-// stateLocked returns the state of a model, made where it has none; nil when there is no place
+// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
 // for it.
 func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
 	if stats := rl.State[name]; stats != nil {
@@ -224,7 +216,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 	return rl.newStateLocked(name, now)
 }
 
-// mustStateLocked is stateLocked for what has to be counted, be there a place for it or not.
+// mustStateLocked is stateLocked for a charge that must be counted, even without room.
 func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
 	if stats := rl.State[name]; stats != nil {
 		return stats
@@ -243,8 +235,8 @@ func (rl *RateLimiter) newStateLocked(name string, now time.Time) *UsageStats {
 	return stats
 }
 
-// Reset forgets what model has used and what Observe holds back of it, and ends its
-// cooldown; Reset("") does it for all models. Quotas stay, and so do the calls in flight. Whoever waits is served
+// Reset forgets the usage of model, also the external usage that Observe found, and ends its
+// cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
 // at once.
 //
 // It is safe for concurrent use.
@@ -280,21 +272,19 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	}
 }
 
-// Close ends the limiter's background work: BackgroundPrune stops, and whoever
-// waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With
-// Config.AutoPersist it writes what is not saved yet, and returns the error if
-// that fails; without it, it saves nothing: call Persist first. With SQLite it then
-// closes the database, and what could not be written is lost. Decisions and records
-// go on in memory, unsaved, and with YAML so do Persist and Load.
+// Close ends the limiter's background work: BackgroundPrune stops, and waiters in
+// WaitForCapacity, Acquire and AcquireAll get ErrClosed. With Config.AutoPersist it writes
+// unsaved changes, and returns the error if that fails; without it, it saves nothing: call
+// Persist first. With SQLite it then closes the database, and changes that could not be written
+// are lost. Decisions and records go on in memory, unsaved, and with YAML so do Persist and Load.
 //
-// With Config.Shared, Close gives up what this limiter holds: its slots go to others,
-// and what it charged stays charged. It tries once more to write what could not be
-// written, and says so if it cannot. Afterwards decisions are denied with
-// DecisionClosed, and records are forgotten.
+// With Config.Shared, Close gives this limiter's slots to others; its charges stay. It tries once
+// more to write what could not be written, and returns an error if it cannot. Afterwards
+// decisions are denied with DecisionClosed, and records are ignored.
 //
-// Close waits for a write that is under way; SQLite waits up to five seconds for the
-// lock of another program, each time, and a shared database up to three. It may be called more than once. With YAML the
-// next call writes what came since, and what the last one could not. It is safe for
+// Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
+// another program, and a shared database up to three. Close may be called more than once. With
+// YAML the next call writes later changes, and those that the last call could not. It is safe for
 // concurrent use, also from Config.OnError.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()

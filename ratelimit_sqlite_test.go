@@ -62,29 +62,6 @@ func TestSQLitePersistWaitsForAnotherWriter(t *testing.T) {
 	}
 }
 
-// Times are UnixNano, and a second Persist doubles nothing.
-func TestSQLiteStoresNanoseconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := sqlitePath(t)
-		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3}}})
-		time.Sleep(123_456_789)
-		now := time.Now().UnixNano()
-		rl.RecordUsage("m", 40, 2)
-		sqlitePersist(t, rl)
-		sqlitePersist(t, rl)
-		for query, want := range map[string]string{
-			`SELECT model, max_rpm, max_tpm, max_rpd FROM quotas`: "m 1 2 3",
-			`SELECT model, ts FROM requests`:                      fmt.Sprint("m ", now),
-			`SELECT model, ts, count FROM tokens`:                 fmt.Sprint("m ", now, " 42"),
-			`SELECT model, day_start, day_count FROM daily`:       fmt.Sprint("m ", now, " 1"),
-		} {
-			if got := sqliteQuery(t, path, query); !slices.Equal(got, []string{want}) {
-				t.Errorf("%s: %q, want %q", query, got, want)
-			}
-		}
-	})
-}
-
 // Migration: quotas and usage go over, the YAML file stays, and a second time is as the first.
 func TestMigrationIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -109,6 +86,33 @@ func TestMigrationIsIdempotent(t *testing.T) {
 		}
 		if yamlRead(t, source) != before {
 			t.Error("the YAML file changed")
+		}
+	})
+}
+
+// Times are UnixNano, and a second Persist doubles nothing.
+func TestSQLiteStoresUnixNano(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := sqlitePath(t)
+		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 8}, "free": {},
+		}})
+		time.Sleep(123_456_789)
+		first := time.Now().UnixNano()
+		rl.RecordUsage("a b", 40, 2)
+		time.Sleep(1 * time.Nanosecond)
+		rl.RecordUsage("a b", 0, 0)
+		sqlitePersist(t, rl)
+		sqlitePersist(t, rl)
+		for query, want := range map[string][]string{
+			`SELECT * FROM quotas ORDER BY model`: {"a b 1 2 3 4 5 6 7 Asia/Tokyo 8", "free 0 0 0 0 0 0 0  0"},
+			`SELECT * FROM requests ORDER BY ts`:  {fmt.Sprint("a b ", first), fmt.Sprint("a b ", first+1)},
+			`SELECT * FROM tokens ORDER BY ts`:    {fmt.Sprint("a b ", first, " 42 40"), fmt.Sprint("a b ", first+1, " 0 0")},
+			`SELECT * FROM daily`:                 {fmt.Sprint("a b ", time.Date(1999, 12, 31, 15, 0, 0, 0, time.UTC).UnixNano(), " 2 42")},
+		} {
+			if got := sqliteQuery(t, path, query); !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", query, got, want)
+			}
 		}
 	})
 }

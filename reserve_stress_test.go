@@ -55,6 +55,7 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 // state is written, read and reset. With -race it also shows that what is written
 // without the lock is not changed meanwhile.
 func TestReservationsUnderWay(t *testing.T) {
+	t.Parallel()
 	for _, backend := range []string{"yaml", "sqlite"} {
 		t.Run(backend, func(t *testing.T) {
 			rl := newLimiterWith(t, ratelimit.Config{

@@ -125,10 +125,7 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 		t.Run(test.scarce, func(t *testing.T) {
 			const processes, goroutines = 4, 4
 			const each = processes * goroutines
-			most := 20 * each
-			if sqliteLong() {
-				most = 1000 * each
-			}
+			most := times(20, 12, 1000) * each
 			children := sharedStarted(t, processes, "turns", sharedPlan{
 				Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": test.quota, "n": test.quota},
 				Goroutines: goroutines, Model: "m", Also: test.also, PromptTokens: test.tokens,
@@ -263,12 +260,8 @@ func TestSharedWaiterWakes(t *testing.T) {
 				Path: sqlitePath(t), Margin: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": quota},
 			})
 			a, b := agents[0], agents[1]
-			rounds := 5
-			if sqliteLong() {
-				rounds = 200
-			}
 			var latencies []time.Duration
-			for range rounds {
+			for range times(5, 3, 200) {
 				a.admitted(reserve)
 				b.order(sharedOrder{Do: "acquire", Model: "m", PromptTokens: 10})
 				waiting(a, "m")

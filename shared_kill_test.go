@@ -74,10 +74,7 @@ func TestSharedSurvivesKill(t *testing.T) {
 		{"power", 2, 3, 250},
 	} {
 		t.Run(fmt.Sprintf("%s, %d at once", test.durability, test.children), func(t *testing.T) {
-			rounds := test.short
-			if sqliteLong() {
-				rounds = test.long
-			}
+			rounds := times(test.short, (test.short+1)/2, test.long)
 			acknowledged, more := 0, 0
 			var path string
 			for round := range rounds {

@@ -168,4 +168,3 @@ func (p *plan) hasPlace(name string, beside []modelCost, instant int64) (has boo
 	}
 	return has
 }
-

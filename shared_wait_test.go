@@ -27,11 +27,7 @@ func TestSharedWaiters(t *testing.T) {
 	t.Parallel()
 	const perMinute = 10
 	const waiters = 25
-	seeds := 3
-	if sqliteLong() {
-		seeds = 500
-	}
-	for seed := range seeds {
+	for seed := range times(3, 1, 500) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "state.db")
@@ -100,6 +96,7 @@ func TestSharedWaiters(t *testing.T) {
 
 // Of one model, first come is first served, and at once.
 func TestSharedFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
 		slots := func(cfg *ratelimit.Config) {

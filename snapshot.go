@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"time"
-
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -32,17 +30,6 @@ func statsOf(u *state.Usage) *UsageStats {
 	return s
 }
 
-// stored returns the snapshot as stores see it. It shares the slices.
-func (s *snapshot) stored() *state.Snapshot {
-	is := state.NewSnapshot()
-	is.Quotas = storedQuotas(s.quotas)
-	for model, stats := range s.state {
-		is.Usage[model] = stats.usage()
-	}
-	is.Cooldowns = s.cooldowns
-	return is
-}
-
 // storedQuotas returns quotas as stores see them.
 func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
 	stored := make(map[string]state.Quota, len(quotas))
@@ -50,25 +37,4 @@ func storedQuotas(quotas map[string]ModelQuota) map[string]state.Quota {
 		stored[model] = state.Quota(q)
 	}
 	return stored
-}
-
-// snapshotOf returns what was read.
-func snapshotOf(is *state.Snapshot) *snapshot {
-	s := newSnapshot()
-	for model, q := range is.Quotas {
-		s.quotas[model] = ModelQuota(q)
-	}
-	for model, u := range is.Usage {
-		s.state[model] = statsOf(u)
-	}
-	s.cooldowns = is.Cooldowns
-	return s
-}
-
-func newSnapshot() *snapshot {
-	return &snapshot{
-		quotas:    make(map[string]ModelQuota),
-		state:     make(map[string]*UsageStats),
-		cooldowns: make(map[string]time.Time),
-	}
 }

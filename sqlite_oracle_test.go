@@ -262,6 +262,7 @@ func (w *sqliteWorld) check(t *testing.T, db *sql.DB) error {
 // Two or three limiters that record, load, persist and reset in random order on
 // one file, for days, lose nothing that another wrote, and double nothing.
 func TestSQLiteLimitersAgreeWithTheSpecification(t *testing.T) {
+	t.Parallel()
 	for seed := range sqliteSeeds(t, 12) {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { sqliteRandomWalk(t, seed) })

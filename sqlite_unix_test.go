@@ -208,6 +208,7 @@ func sqliteChildFillsTheDisk(_ io.Reader, args []string) error {
 }
 
 func TestSQLiteFullDisk(t *testing.T) {
+	t.Parallel()
 	dir, source := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")
 	if err := os.WriteFile(source, []byte(migrateYAML), 0o600); err != nil {
 		t.Fatal(err)

@@ -226,6 +226,7 @@ func TestStateMovesToAnotherLimiter(t *testing.T) {
 }
 
 func TestEntriesStayDuringPersist(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
 		for range 100 {

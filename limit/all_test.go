@@ -15,6 +15,16 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of joint.go:
+//   - A comparison for sorting that does not tell a Limiter after a Holder from an equal one:
+//     a stable sort by less needs the other direction only.
+//   - takeAt that holds the last member, too, and that gathers n = 0; takeAt and holdAt that
+//     go on after gatherLocked refused: nothing is held, and the verdict is the same.
+//   - Ended holds that are kept or ended again: the second end does nothing, and notifies
+//     waiters that look and wait on.
+//   - holdAt that gathers after a refusal of the peek: a member refuses again. (What others
+//     can see of that between the two needs a third goroutine.)
+
 // ownLimiter is a Limiter of the caller: no Holder, and not comparable.
 type ownLimiter func(now time.Time, n int) limit.Decision
 

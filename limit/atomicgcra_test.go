@@ -11,6 +11,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of atomicgcra.go:
+//   - Allow and TakeAt that take the long way, but not the mutex; Allow at far or just after.
+//   - takeLine that replaces the cell after a decision without a charge: by the same state.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+//
+// A lost CompareAndSwap that is taken for a won one is found by the concurrent tests, on most
+// runs: it needs two goroutines between two instructions.
+
 // With instants that go back, holds that end in any order, and leaps over the ends of
 // their time lines, GCRA and AtomicGCRA still say the same.
 func TestAtomicGCRADecidesLikeGCRA(t *testing.T) {

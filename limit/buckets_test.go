@@ -12,6 +12,18 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of account.go, bucket.go, bucketed.go and timeline.go:
+//   - bucket.cost and bucket.units that divide where den is 1: longer ways (internal/bench,
+//     BenchmarkLimit). The same holds for allowNowLocked that leaves everything to
+//     takeLocked, and for one that goes on beyond a line: in 255 years no sum overflows.
+//   - bucket.plus that leaves parts == den: compared and subtracted, it is the next whole
+//     nanosecond.
+//   - A line that is moved before it has begun, or that begins at 1: nothing lies on it.
+//   - endLocked that adds up the charges after a Release: the sum is the same.
+//   - An instant that counts as itself and is 0 early (timeline.at at -far, momentLocked at
+//     the instant of the hold, asOf with 0), and a line that ends at far or just after it.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+
 var noon = time.Unix(1_800_000_000, 0)
 
 // bucketKinds are the algorithms that decide by one bucket.

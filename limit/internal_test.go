@@ -172,3 +172,18 @@ func TestQueueMemory(t *testing.T) {
 		t.Errorf("%d runs of adjoining slots, want 1", n)
 	}
 }
+
+// Allow, which takes a shorter way through a cell, keeps the clock that the limiter follows.
+func TestCellsStayOnTheirClock(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		aligned bool
+		want    time.Time
+	}{{false, now}, {true, now.Round(0)}} {
+		cells := cells{length: time.Minute, aligned: c.aligned}
+		cells.stay(now, 0)
+		if cells.latest != c.want {
+			t.Errorf("aligned %v: %v, want %v", c.aligned, cells.latest, c.want)
+		}
+	}
+}

@@ -12,6 +12,17 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of keyed.go, keyed_entry.go and keyed_wait.go:
+//   - enter that sets the Decision for n <= 0, or beside an entry: it is not read then.
+//   - expireLocked of three keys instead of two, or that looks at one which has not recovered
+//     at each round: more work, and no key goes before it has recovered and was idle.
+//   - roomLocked with a wait beside room: it is not read then.
+//   - leave at a look of which the limiter recovers in a nanosecond.
+//   - unwatch of an entry, which watches nothing; a popped entry that is not set to nil.
+//   - WaitN at a deadline that is the very instant of the retry: both happen.
+//   - WaitN that does not return the error of sleep: the loop begins with it.
+//   - waitIn that looks at the instant of its beginning: the recovery is the same.
+
 const keyedIdle = time.Hour
 
 func keyed[K comparable](tb testing.TB, most int, idle time.Duration, rate limit.Rate, burst int) *limit.Keyed[K] {
@@ -209,10 +220,9 @@ func TestKeyedRemembersTheLatest(t *testing.T) {
 	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
 	mustTake(t, k, "a", at(10), 2) // has recovered at 12
 	mustTake(t, k, "a", at(20), 0)
-	mustTake(t, k, "b", at(30), 1) // a is forgotten; has recovered at 31
-	mustTake(t, k, "a", at(40), 0)
-	if d := mustTake(t, k, "a", at(11), 1); d.ResetAfter != 21*time.Second {
-		t.Errorf("a new key at 11 s counts as at 31 s: %+v", d)
+	mustTake(t, k, "b", at(20), 0) // a is forgotten
+	if d := mustTake(t, k, "a", at(11), 1); d.ResetAfter != 2*time.Second {
+		t.Errorf("a new key at 11 s counts as at 12 s: %+v", d)
 	}
 
 	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
@@ -220,6 +230,15 @@ func TestKeyedRemembersTheLatest(t *testing.T) {
 	mustTake(t, k, "a", at(20), 0) // when it had for long
 	if d := mustTake(t, k, "b", at(5), 1); d.ResetAfter != time.Second {
 		t.Errorf("the recovery of a was at 2 s, not at the look at 20 s: %+v", d)
+	}
+}
+
+// A limiter that recovers in a nanosecond keeps its place that long.
+func TestKeyedRecoveryOfANanosecond(t *testing.T) {
+	k := keyed[string](t, 1, keyedIdle, limit.Every(1), 1)
+	mustTake(t, k, "a", setStart, 1)
+	if d, want := mustTake(t, k, "b", setStart, 1), (limit.Decision{RetryAfter: 1}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
 	}
 }
 

@@ -13,6 +13,20 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of queue.go and queue_wait.go:
+//   - Other capacities of slots and kick; a kick without a reason: the waiter looks and waits
+//     on. The same holds for end of a hold that had ended, and for moving up nobody.
+//   - A line that begins anew at each slot: instants only differ.
+//   - behindLocked that goes through all waiters where none is overdue: the last end is the
+//     same, as they follow each other.
+//   - Slots that end at an instant or lie in no gap at it (fitLocked, describeLocked): the
+//     gap is empty. putLocked keeps such slots for one more decision.
+//   - insertLocked at the same start: no two slots have one.
+//   - join that waits for a slot which starts now: its turn comes at once.
+//   - join at a deadline that is the very instant of the start: both happen.
+//   - startFirst that moves up those behind a waiter who is not late: they stay.
+//   - A new timer each time, or one that is not stopped.
+
 // 30 at once, where 20 have room: 20 start a tenth of a second apart, 10 are refused at
 // once; and after a pause the next starts at once.
 func TestQueueFull(t *testing.T) {
@@ -109,6 +123,12 @@ func TestQueueHoldThatIsOver(t *testing.T) {
 	}
 	if none, _ := q.HoldAt(noon.Add(10*time.Second), 0); none != (limit.Hold{}) {
 		t.Error("a hold of nothing")
+	}
+	q = must(limit.NewQueue(limit.PerSecond(1), 5))
+	hold, _ = q.HoldAt(noon.Add(10*time.Second), 1)
+	hold.Release()
+	if d := q.TakeAt(noon, 0); d.ResetAfter != 0 {
+		t.Errorf("nothing is taken, and all is as new after %v", d.ResetAfter)
 	}
 }
 

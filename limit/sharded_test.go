@@ -15,6 +15,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of sharded.go and shard.go:
+//   - Allow with named at the origin, or equal to now: the longer way. The same holds for a near
+//     that never gets a shard back, and for other counts of next (BenchmarkSharded).
+//   - raise and raiseLocked at an equal instant; raiseLocked at an earlier one, which only
+//     comes while Allow decides for others: it is within one call.
+//   - allowNow that raises seen when refused: no instant named later finds more, since holds
+//     are named before.
+//   - tryAt at equal RetryAfter; another capacity of a slice that grows.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+//
+// A lost CompareAndSwap in raise that is taken for a won one needs two goroutines between two
+// instructions.
+
 func sharded(tb testing.TB, rate limit.Rate, burst, shards int) *limit.Sharded {
 	tb.Helper()
 	s, err := limit.NewSharded(rate, burst, shards)

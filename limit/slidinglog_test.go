@@ -9,6 +9,13 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of slidinglog.go and ring.go:
+//   - end that inserts a charge which has left the window: since and after pass it by.
+//   - An instant at the latest that is 0 behind, and a line that ends at far or just after it.
+//   - ring.insert before charges of the same instant: their sums are the same.
+//   - ring.head at len(entries): get takes it for 0.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+
 // A refused request waits for as many of the oldest units as it needs, and no longer.
 func TestSlidingLogWaitsForTheOldest(t *testing.T) {
 	start := time.Unix(1_800_000_000, 0)

@@ -12,6 +12,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of tokenbucket.go and tokentake.go:
+//   - Comparisons at equality where both ways give the same: a full bucket, a Limit of Inf or
+//     0, an elapsed or a missing of 0, n = 0 after its own case, sums at InfDuration.
+//   - The instant of a hold, which Commit does not read.
+//   - untilLocked with other steps: they are short cuts to what the bisection behind them
+//     finds (internal/bench, BenchmarkLimit).
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+
 var (
 	_ limit.Limiter = (*limit.TokenBucket)(nil)
 	_ limit.Holder  = (*limit.TokenBucket)(nil)

@@ -14,6 +14,15 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of wait.go:
+//   - A kick of another capacity; a waiter that looks every 100 ms though it is notified.
+//   - A new timer each time, or one that is not stopped.
+//   - A request that lines up though nobody waits: its turn comes at once.
+//   - A deadline that is the very instant of the retry (both happen), or is compared though
+//     the request is OK, when RetryAfter is 0.
+//
+// A context that ends together with the turn is seen in one of two places, by chance.
+
 // waiting is a limiter on which one can wait.
 type waiting interface {
 	limit.Holder

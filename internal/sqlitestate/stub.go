@@ -4,6 +4,9 @@ package sqlitestate
 
 import "dappco.re/go/core/go-ratelimit/internal/state"
 
+// Enabled reports whether the program was built with SQLite.
+const Enabled = false
+
 // DB stands for a connection to a database: there is none without SQLite.
 type DB struct{}
 

@@ -73,10 +73,29 @@ func (c *content) news(process int64) sharedlog.News {
 		Quotas:   c.Quotas, Cooldowns: c.Cooldowns, Days: c.Days,
 		UsedWall: c.facts.number(factUsedWall), UsedMono: c.facts.number(factUsedMono),
 	}
-	for _, l := range c.leases {
-		if l.process != process {
-			image.Processes = append(image.Processes, l.process)
+	for _, other := range c.processes() {
+		if other != process {
+			image.Processes = append(image.Processes, other)
 		}
 	}
 	return sharedlog.News{Image: image, Span: c.facts.number(factSpan), Folded: c.facts.number(factFolded)}
+}
+
+// processes returns those that may hold something: that have a lease, or of which only events
+// are there. Process 0 is the time before the file was shared.
+func (c *content) processes() (all []int64) {
+	seen := map[int64]bool{0: true}
+	add := func(process int64) {
+		if !seen[process] {
+			seen[process] = true
+			all = append(all, process)
+		}
+	}
+	for _, l := range c.leases {
+		add(l.process)
+	}
+	for _, e := range c.events {
+		add(e.Process)
+	}
+	return all
 }

@@ -54,7 +54,7 @@ func (s *step) readEverything() error {
 		return err
 	}
 	s.see(c)
-	s.dead = s.log.unknownDead(c.leases)
+	s.dead = s.log.unknownDead(c.processes())
 	return nil
 }
 

@@ -55,15 +55,14 @@ func (l *Log) othersLive() bool {
 // unknownDead returns the dead processes that the database does not know: those that died
 // while they opened it, or before it was replaced. What a known one held has yet to be ended,
 // and nothing but its life file tells that it is dead. So it must be called with the lock
-// held, and with what the database says now.
-func (l *Log) unknownDead(known []lease) (dead []int64) {
+// held, and known be what the database says now.
+func (l *Log) unknownDead(known []int64) (dead []int64) {
 	processes, temps := l.lives()
 	for _, path := range temps {
 		fsx.SweepTemp(path)
 	}
 	for _, process := range processes {
-		isKnown := slices.ContainsFunc(known, func(l lease) bool { return l.process == process })
-		if !isKnown && l.livenessOf(process) == fsx.Dead {
+		if !slices.Contains(known, process) && l.livenessOf(process) == fsx.Dead {
 			dead = append(dead, process)
 		}
 	}
@@ -104,9 +103,9 @@ func (l *Log) Owner(process int64) sharedlog.Liveness {
 		return sharedlog.Dead
 	}
 	wall, mono := l.clocks()
-	lease, err := l.leaseOf(process)
+	lease, known := l.leaseOf(process)
 	switch {
-	case err != nil || lease.holds(wall, mono):
+	case !known || lease.holds(wall, mono):
 		return sharedlog.Alive
 	case life == fsx.Unknown:
 		return sharedlog.Dead
@@ -115,17 +114,21 @@ func (l *Log) Owner(process int64) sharedlog.Liveness {
 	}
 }
 
-// leaseOf returns what a process said last of itself.
-func (l *Log) leaseOf(process int64) (lease, error) {
+// leaseOf returns what a process said last of itself, and whether that is known. The lease of a
+// process that has none is known, and does not hold. But within a step that reads everything
+// it is not known: only events of the process are left, which may have ended all it held.
+func (l *Log) leaseOf(process int64) (is lease, known bool) {
 	l.readMu.Lock()
 	defer l.readMu.Unlock()
 	if l.joining != nil {
-		return l.joining[process], nil
+		is, known = l.joining[process]
+		return is, known
 	}
 	if l.file == nil {
-		return lease{}, os.ErrClosed
+		return is, false
 	}
-	return l.file.reader.readLease(process)
+	is, err := l.file.reader.readLease(process)
+	return is, err == nil
 }
 
 // clocks returns what the wall clock and that of the machine say now.

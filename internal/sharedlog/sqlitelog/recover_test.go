@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,7 +70,7 @@ func TestOwner(t *testing.T) {
 func TestLifeFilesOfTheDead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	victim, one := openLog(t, path, options(1)), openLog(t, path, options(2))
-	joinLog(t, victim)
+	commit(t, victim, begin(t, victim, sharedlog.Everything), use(1))
 	joinLog(t, one)
 	unknown := openLog(t, path, options(4))
 	if err := os.WriteFile(unknown.lifePath(4), nil, 0o600); err != nil {
@@ -84,7 +85,7 @@ func TestLifeFilesOfTheDead(t *testing.T) {
 		func() {},
 		func() { joinLog(t, openLog(t, path, options(5))) },
 		func() { begin(t, one, sharedlog.Everything).Rollback() },
-		func() { commit(t, one, begin(t, one, 0), use(1)) },
+		func() { commit(t, one, begin(t, one, 1), use(1)) },
 	} {
 		open()
 		if life := fsx.LivenessOf(victim.lifePath(1)); life != fsx.Dead {
@@ -95,7 +96,22 @@ func TestLifeFilesOfTheDead(t *testing.T) {
 	if life := fsx.LivenessOf(unknown.lifePath(4)); life != fsx.Unknown {
 		t.Errorf("the life file of a process that the database never knew is %v", life)
 	}
-	commit(t, one, begin(t, one, 1), &sharedlog.Event{N: 2, Kind: sharedlog.Gone, Ref: 1})
+	// So it does where only events of it are left.
+	s = begin(t, one, 2)
+	if _, err := one.file.writer.Exec("DELETE FROM processes WHERE id = 1"); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, one, s)
+	s = begin(t, openLog(t, path, options(7)), sharedlog.Everything)
+	if got := s.News().Image.Processes; !slices.Contains(got, 1) {
+		t.Errorf("the processes are %v", got)
+	}
+	s.Rollback()
+	joinLog(t, openLog(t, path, options(8)))
+	if life := fsx.LivenessOf(victim.lifePath(1)); life != fsx.Dead {
+		t.Fatalf("the life file of the dead is %v", life)
+	}
+	commit(t, one, begin(t, one, 2), &sharedlog.Event{N: 2, Kind: sharedlog.Gone, Ref: 1})
 	if life := fsx.LivenessOf(victim.lifePath(1)); life != fsx.Unknown {
 		t.Errorf("after all has ended the life file is %v", life)
 	}

@@ -1,5 +1,7 @@
 //go:build !linux
 
+// What tests ask of the system, where it cannot do it.
+
 package ratelimit_test
 
 import (
@@ -9,3 +11,5 @@ import (
 
 func sharedStop(*os.Process) error     { return errors.ErrUnsupported }
 func sharedContinue(*os.Process) error { return errors.ErrUnsupported }
+
+func becomeOnThisThread(int) bool { return false }

@@ -1,0 +1,189 @@
+package ratelimit
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
+)
+
+// reading is what a model has used at one instant. Its window is in order:
+// nothing in it is due to leave.
+type reading struct {
+	*window
+	gate     *gate           // nil when nothing is in flight and nobody waits
+	instant  int64           // now, on the limiter's time line
+	wall     int64           // now, in UnixNano
+	span     int64           // how long a charge of the minute counts
+	cool     int64           // in UnixNano: nothing is admitted before
+	full     bool            // there is no place for the state of another model
+	freeAt   int64           // with full: when there will be, as far as is known
+	used     int64           // until this instant all minutes count as used
+	badZone  bool            // the quota's zone is not known
+	external *external.Usage // nil for none
+}
+
+// unused is the window of a model that was never used. It is never changed.
+var unused = &window{stats: &UsageStats{}, leaveAt: never}
+
+// modelStats fills in s, which is large enough for copies of it to show.
+func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
+	s.limits(q)
+	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
+	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
+	if s.RPD|s.TPD != 0 {
+		s.DayStart = r.dayShown
+	}
+	if r.gate != nil || r.cool > r.wall {
+		r.present(s)
+	}
+}
+
+// present fills in what is not of the window.
+func (r *reading) present(s *ModelStats) {
+	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
+	if r.cool > r.wall {
+		s.CooldownUntil = time.Unix(0, r.cool)
+	}
+}
+
+// lookRLocked returns a model's window and the present instant, when nothing has
+// to be changed for that: the window is in order and holds something, none of its
+// entries is due to leave, its day lasts, its buckets are those of the quota, there is no
+// cooldown and no external usage, and the clocks were compared lately. That is so at
+// nearly every call, and it lets readers run beside each other. It returns unused where
+// there is no state, and nil where something has to be done first.
+func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
+	if len(rl.cooldowns) > 0 || len(rl.external) > 0 {
+		if _, cools := rl.cooldowns[name]; cools || rl.external[name] != nil {
+			return nil, 0
+		}
+	}
+	if rl.ledger.maybeUsed() {
+		return nil, 0
+	}
+	stats, exists := rl.State[name]
+	if stats == nil {
+		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.gates) > 0 && rl.gates[name] != nil {
+			return nil, 0
+		}
+		return unused, 0
+	}
+	instant = rl.clock.Now()
+	wall := rl.clock.UnixNano(instant)
+	w = stats.window
+	if rl.clock.Due(instant) || !w.mirrors(stats, rl) || instant > w.leaveAt ||
+		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() ||
+		q.paces() && w.paceOf(q) == nil {
+		return nil, 0
+	}
+	return w, instant
+}
+
+// readRLocked reads what a model has used as lookRLocked does.
+func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+	w, instant := rl.lookRLocked(name, q)
+	if w == nil {
+		return false
+	}
+	r.instant, r.wall, r.span = instant, rl.clock.UnixNano(instant), rl.span()
+	r.take(w)
+	return true
+}
+
+// readLocked reads what a model has used, after bringing its window in order.
+func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats, exists := rl.State[name]
+	rl.readNowLocked(name, r)
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
+	if exists && !rl.pruneLocked(name, stats, r.instant) {
+		r.take(stats.window)
+		r.followPacing(q, r.instant)
+		return
+	}
+	r.window = unused
+	r.gate, r.badZone = rl.gates[name], clock.BadZone(q.DayZone)
+	if known {
+		r.full, r.freeAt = rl.fullLocked(name, r.instant)
+	}
+}
+
+// readToChargeLocked is readLocked for what is about to be charged: an empty
+// window stays.
+func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats := rl.State[name]
+	if stats == nil {
+		rl.readLocked(name, q, known, r)
+		return
+	}
+	rl.readNowLocked(name, r)
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
+	r.take(rl.windowLocked(name, stats, r.instant))
+	r.followPacing(q, r.instant)
+}
+
+// rezoneLocked follows a quota whose day ends at the midnight of another zone now.
+// What was used in the day that lasts counts to the one that lasts there: when it
+// was used, nobody knows any more.
+func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
+	if stats == nil || stats.window == nil || stats.window.zone == zone {
+		return
+	}
+	w, now := stats.window, rl.clock.At(instant)
+	w.rollDay(now)
+	w.setZone(zone)
+	if w.location != nil {
+		w.startDay(now)
+	} else {
+		w.settleDay(now)
+	}
+}
+
+// take makes a window the one that is read.
+func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.badZone }
+
+// readNowLocked reads what is not of the window, as of r.instant.
+func (rl *RateLimiter) readNowLocked(name string, r *reading) {
+	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
+	r.used = rl.ledger.usedAtLocked(r.instant)
+	if len(rl.external) > 0 {
+		r.external = rl.external.Of(name, r.instant, r.wall)
+	}
+	if len(rl.cooldowns) > 0 {
+		if until, ok := rl.cooldowns[name]; ok {
+			if r.cool = clock.UnixNano(until); r.cool <= r.wall {
+				delete(rl.cooldowns, name)
+			}
+		}
+	}
+}
+
+// countLocked reads what a model has used and leaves its entry as it is, also
+// what is no longer counted. The window of r is as good as unused.
+func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
+	rl.readNowLocked(name, r)
+	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.gates[name]
+	counted.limits(q)
+	r.present(counted)
+	stats := rl.State[name]
+	if stats == nil {
+		return
+	}
+	now := rl.clock.At(r.instant)
+	w := stats.window
+	if !w.mirrors(stats, rl) {
+		entry := *stats
+		w = rl.newWindow(&entry, q.DayZone, r.instant, now)
+	}
+	cut := r.instant - r.span
+	counted.RPM = w.requests.Len() - w.requests.Before(cut)
+	if n := w.tokens.Before(cut); n < w.tokens.Len() {
+		sum := w.sums.Sum(n, w.tokens.Len())
+		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
+	}
+	if now.UnixNano() < w.dayEnd {
+		if counted.RPD, counted.TPD = w.dayCount(), w.dayTokens(); counted.RPD|counted.TPD != 0 {
+			counted.DayStart = w.dayShown
+		}
+	}
+}
