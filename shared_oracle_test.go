@@ -36,11 +36,7 @@ func TestSharedIsOneLimiter(t *testing.T) {
 // after it was written.
 func TestSharedIsOneLimiterWhateverConflicts(t *testing.T) {
 	t.Parallel()
-	seeds := 40
-	if sqliteLong() {
-		seeds = 2000
-	}
-	for seed := range seeds {
+	for seed := range times(40, 10, 2000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
