@@ -37,6 +37,7 @@ type extra struct {
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
+	plan     int64 // which plan settles it
 	slotless bool  // its slot was given to others, who took this process for dead
 }
 

@@ -62,6 +62,8 @@ type ledger struct {
 	outbox    outbox           // the events that it does not have
 	lastN     int64            // of this limiter's own events
 	pending   *plan            // the step that is being written
+	spare     *plan            // memory for the next one
+	plans     int64            // so many there were
 	own       ownState         // to which the own events belong that are yet to be applied
 	lines     lines            // the waiters of this limiter
 	garbage   abandonedReserve // reservations that nobody settled

@@ -92,22 +92,25 @@ func (p *plan) due() {
 	}
 }
 
-// isAnythingDue reports whether plan.due would plan anything.
-func (s *ledger) isAnythingDue() bool {
+// isAnythingDue reports whether plan.due would plan anything, after a plan was carried out.
+func (s *ledger) isAnythingDue(after *plan) bool {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
+	s.reuseLocked(after)
 	if !s.lines.areStirred() && !s.garbage.wanted {
 		return false
 	}
 	p := s.newPlanLocked()
+	defer s.reuseLocked(p)
 	p.due()
 	s.lastN = p.base
 	s.own.clear()
 	if p.empty() {
 		s.lines.confirm(p)
 		s.garbage.wanted = false
+		return false
 	}
-	return !p.empty()
+	return true
 }
 
 // settleGarbage plans to settle the reservations that are garbage, if their slots may be

@@ -81,7 +81,10 @@ func (ps peers) hasWaiter(process, n int64) bool {
 }
 
 // hasAny reports whether a process has anything open.
-func (ps peers) hasAny(process int64) bool { return ps[process] != nil }
+func (ps peers) hasAny(process int64) bool {
+	p := ps[process]
+	return p != nil && len(p.open)+len(p.waits) > 0
+}
 
 // forgetIfIdle forgets a process that has nothing.
 func (ps peers) forgetIfIdle(process int64) {
@@ -101,7 +104,9 @@ func (s *ledger) closeReservationLocked(process, n int64) *openReservation {
 		s.tail.dropLater(h.seq)
 	}
 	delete(s.peers[process].open, n)
-	s.peers.forgetIfIdle(process)
+	if process != s.id { // which has a reservation again soon
+		s.peers.forgetIfIdle(process)
+	}
 	return h
 }
 

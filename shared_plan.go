@@ -25,11 +25,12 @@ type plan struct {
 
 	events  []*sharedlog.Event
 	after   []func()
-	days    map[string]*window // the days of models after the events
-	said    map[string]state.DayUsage
-	added   map[*sharedlog.Event]dayAdded
+	added   []dayAdded      // what each of them adds to its day
+	days    []*plannedDay   // of models after the events
+	byModel map[string]int  // where they are, if they are many
 	places  map[string]bool // models without a quota of their own that get state
-	settled map[int64]*Reservation
+	settled []*Reservation
+	serial  int64 // tells plans apart
 
 	stirs, reviews int64 // how far it has served the lines
 	expired        expired
@@ -37,9 +38,26 @@ type plan struct {
 }
 
 func (s *ledger) newPlanLocked() *plan {
-	return &plan{
-		s: s, rl: s.rl, base: s.lastN, machine: s.log.Clock(), instant: s.rl.clock.Sync(),
+	s.plans++
+	p := s.spare // which saves a tenth of the time of a step beside the store
+	if p == nil {
+		p = new(plan)
+	}
+	s.spare = nil
+	*p = plan{
+		s: s, rl: s.rl, base: s.lastN, serial: s.plans, machine: s.log.Clock(), instant: s.rl.clock.Sync(),
+		days: p.days[:0], added: p.added[:0], settled: p.settled[:0],
 		stirs: s.lines.servedStirs, reviews: s.lines.servedReviews,
+	}
+	return p
+}
+
+// reuseLocked lets the next step have the memory of a plan.
+func (s *ledger) reuseLocked(p *plan) {
+	const most = 16 // days and reservations
+	if len(p.days) <= most && len(p.settled) <= most {
+		clear(p.settled)
+		s.spare = p
 	}
 }
 
@@ -56,7 +74,7 @@ func (p *plan) then(f func()) { p.after = append(p.after, f) }
 func (p *plan) add(e *sharedlog.Event) *sharedlog.Event {
 	p.s.lastN++
 	p.s.stampLocked(e, p.s.lastN, p.machine)
-	p.events = append(p.events, e)
+	p.events, p.added = append(p.events, e), append(p.added, dayAdded{})
 	return e
 }
 
@@ -89,54 +107,83 @@ func (a dayAdded) in(w *window, wall int64) dayChange {
 	return dayChange{w, a.requests, a.tokens}
 }
 
-// setDay says in an event how the day of its model is after it.
-func (p *plan) setDay(e *sharedlog.Event, day *window) {
-	was, is := p.said[e.Model], dayOf(day)
+// setDay says in the last event how the day of its model is after it.
+func (p *plan) setDay(day *plannedDay) {
+	e, was, is := p.events[len(p.events)-1], day.said, dayOf(&day.window)
 	if was.Start != is.Start {
 		was = state.DayUsage{}
 	}
 	if e.Kind != sharedlog.Day {
-		p.added[e] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.dayEnd}
+		p.added[len(p.added)-1] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.dayEnd}
 	}
-	p.said[e.Model] = is
-	e.Day, e.HasDay = is, true
+	e.Day, e.HasDay, day.said = is, true, is
 }
 
-// day returns the day of a model after what was planned so far: a window of which only the
+// plannedDay is the day of a model after what was planned so far: a window of which only the
 // day is used, and may be changed.
-func (p *plan) day(name string, instant int64) *window {
-	d := p.days[name]
-	if d != nil {
+type plannedDay struct {
+	window
+	stats UsageStats // of the window
+	model string
+	said  state.DayUsage // the day after the last event
+}
+
+// day returns the day of a model after what was planned so far.
+func (p *plan) day(model string, instant int64) *plannedDay {
+	if d := p.plannedDay(model); d != nil {
 		return d
 	}
-	if stats := p.rl.State[name]; stats != nil {
-		d = p.rl.windowLocked(name, stats, instant).copyDay()
+	var d *plannedDay
+	if n := len(p.days); n < cap(p.days) {
+		d = p.days[:n+1][n]
+	}
+	if d == nil {
+		d = new(plannedDay)
+	}
+	p.days = append(p.days, d)
+	if w := &d.window; p.rl.State[model] != nil {
+		of := p.rl.windowLocked(model, p.rl.State[model], instant)
+		d.stats = UsageStats{DayStart: of.stats.DayStart, DayCount: of.stats.DayCount, DayTokens: of.stats.DayTokens}
+		*w = window{
+			home: of.home, zone: of.zone, location: of.location, badZone: of.badZone, days: of.days,
+			dayWas: of.dayWas, dayStart: of.dayStart, dayBegin: of.dayBegin, dayEnd: of.dayEnd,
+		}
 	} else {
 		now := p.rl.clock.At(instant)
-		d = p.rl.newWindow(&UsageStats{DayStart: now.Round(0)}, zoneOf(name, p.rl.Quotas), instant, now)
+		d.stats = UsageStats{DayStart: now.Round(0)}
+		*w = *p.rl.newWindow(&d.stats, zoneOf(model, p.rl.Quotas), instant, now)
 	}
-	if p.days == nil {
-		p.days, p.said = make(map[string]*window), make(map[string]state.DayUsage)
-		p.added = make(map[*sharedlog.Event]dayAdded)
-	}
-	p.days[name], p.said[name] = d, dayOf(d)
+	d.window.stats, d.stats.window = &d.stats, &d.window
+	d.model, d.said = model, dayOf(&d.window)
 	return d
 }
 
-// copyDay returns a window without charges that has the same day.
-func (w *window) copyDay() *window {
-	stats := &UsageStats{DayStart: w.stats.DayStart, DayCount: w.stats.DayCount, DayTokens: w.stats.DayTokens}
-	d := &window{
-		home: w.home, stats: stats, zone: w.zone, location: w.location, badZone: w.badZone,
-		days: w.days, dayWas: w.dayWas, dayStart: w.dayStart, dayBegin: w.dayBegin, dayEnd: w.dayEnd,
+// plannedDay returns the day of a model, if it was asked for already.
+func (p *plan) plannedDay(model string) *plannedDay {
+	const few = 8
+	if len(p.days) <= few {
+		for _, d := range p.days {
+			if d.model == model {
+				return d
+			}
+		}
+		return nil
 	}
-	stats.window = d
-	return d
+	if p.byModel == nil {
+		p.byModel = make(map[string]int)
+	}
+	for i := len(p.byModel); i < len(p.days); i++ {
+		p.byModel[p.days[i].model] = i
+	}
+	if i, planned := p.byModel[model]; planned {
+		return p.days[i]
+	}
+	return nil
 }
 
 // dayTokensWithout is window.dayTokensWithout for the day after what was planned. w has the
 // charges of the minute.
-func (p *plan) dayTokensWithout(day, w *window, r *Reservation, now tokens.Count) int {
+func (p *plan) dayTokensWithout(day *plannedDay, w *window, r *Reservation, now tokens.Count) int {
 	used := day.dayTokens()
 	rest := max(used-r.estimate.Total(), 0)
 	if used == math.MaxInt {

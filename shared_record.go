@@ -19,7 +19,8 @@ func (p *plan) record(model string, used tokens.Count) {
 	used = used.Clamp()
 	day := p.day(name, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
-	p.setDay(p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used}), day)
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
+	p.setDay(day)
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
@@ -58,7 +59,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day := p.day(name, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
-	p.setDay(e, day)
+	p.setDay(day)
 	p.s.own.reservations[e.N] = made
 	return made
 }
@@ -84,13 +85,11 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 
 // settles reports whether a reservation is to be settled, and notes that it is.
 func (p *plan) settles(r *Reservation) bool {
-	if r == nil || r.gate == nil || r.settled || p.settled[r.entry()] != nil {
+	if r == nil || r.gate == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
-	if p.settled == nil {
-		p.settled = make(map[int64]*Reservation)
-	}
-	p.settled[r.entry()] = r // which keeps it from being garbage until the event was applied
+	r.extra.plan = p.serial
+	p.settled = append(p.settled, r) // which keeps it from being garbage until the event was applied
 	return true
 }
 
@@ -100,7 +99,7 @@ func (p *plan) cancel(r *Reservation) {
 		return
 	}
 	name, instant := r.gate.name, p.instant
-	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
 	if p.rl.State[name] == nil {
 		return
 	}
@@ -109,7 +108,7 @@ func (p *plan) cancel(r *Reservation) {
 	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
 		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
 	}
-	p.setDay(e, day)
+	p.setDay(day)
 }
 
 // cancelAll is cancel for those of some reservations that are of this limiter.
@@ -167,7 +166,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 		token = w.tokensOf(r)
 	}
 	known := w != nil && (w == r.window || token >= 0)
-	var day *window
+	var day *plannedDay
 	if p.rl.State[name] != nil || left && p.hasPlace(name, nil, instant) {
 		day = p.day(name, instant)
 		if left && token < 0 {
@@ -181,9 +180,9 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 			day.chargeDay(p.rl.clock.At(instant), 0, excess.Total())
 		}
 	}
-	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Amend, Ref: r.entry(), Model: name, Count: used.Clamp()})
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Amend, Ref: r.entry(), Model: name, Count: used.Clamp()})
 	if day != nil {
-		p.setDay(e, day)
+		p.setDay(day)
 	}
 }
 
@@ -216,10 +215,10 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 	default:
 		over = true
 	}
-	e := p.add(&sharedlog.Event{
+	p.add(&sharedlog.Event{
 		Kind: sharedlog.Move, Ref: r.entry(), Model: name, At: arrived, Age: age, Requests: 1, Count: r.estimate,
 	})
-	p.setDay(e, day)
+	p.setDay(day)
 	p.s.own.reservations[r.entry()] = r
 	p.then(func() {
 		r.more().delay += arrived - was
@@ -269,7 +268,8 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 		}
 		// Its day may end elsewhere then, and one that reads the log later could not tell.
 		day := p.day(name, p.instant)
-		p.rl.rezoneLocked(day.stats, q.DayZone, p.instant)
-		p.setDay(p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name}), day)
+		p.rl.rezoneLocked(&day.stats, q.DayZone, p.instant)
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name})
+		p.setDay(day)
 	}
 }

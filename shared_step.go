@@ -32,7 +32,7 @@ func (s *ledger) step(ctx context.Context, decide func(*plan)) error {
 		if p.asked {
 			decided, ctx = true, background
 		}
-		if decided && !s.isAnythingDue() {
+		if due := s.isAnythingDue(p); decided && !due {
 			return nil
 		}
 	}
@@ -144,9 +144,12 @@ func (p *plan) fill() {
 	s, b := p.s, &p.batch
 	instant := s.rl.clock.Sync()
 	*b = sharedlog.Batch{
-		Events: slices.Concat(s.outbox.events, p.events),
+		Events: p.events,
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
 		Renew: p.joins || s.lease.due(instant) && s.peers.hasAny(s.id),
+	}
+	if len(s.outbox.events) > 0 {
+		b.Events = slices.Concat(s.outbox.events, p.events)
 	}
 	if p.joins && s.lost != nil {
 		for process := range s.peers {
@@ -271,10 +274,10 @@ func (s *ledger) keepPlan(p *plan) {
 	instant := s.rl.clock.Sync()
 	s.lines.confirm(p)
 	if !s.closed.Load() {
-		for _, e := range p.events {
+		for i, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it
 				s.asOf(instant).apply(e)
-				s.outbox.add(e, p.added[e])
+				s.outbox.add(e, p.added[i])
 			}
 		}
 		s.packLocked()
