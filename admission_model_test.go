@@ -1,3 +1,5 @@
+// The model that admission is compared with: books that keep every charge, in the plainest way.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Random traffic against the model of admission.
+
 package ratelimit_test
 
 import (
@@ -40,6 +42,7 @@ type traffic struct {
 	guests   []*guest // those who wait, in the order of their arrival
 	mu       sync.Mutex
 	returned []*guest // those whose call has returned, since the last look
+	rests    bool     // it sleeps
 	tight    bool     // nothing but Reserve charges, and Commit never exceeds
 	lazy     bool     // does not look at everything after each step
 	log      []string

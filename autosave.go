@@ -66,7 +66,7 @@ type saver struct {
 
 	unsaved bool // something changed since the last write began; guarded by rl.mu
 
-	// What follows is guarded by rl.ioMu.
+	// What follows is guarded by rl.storage.mu.
 	pause   time.Duration // before the next retry; 0 when the last write succeeded
 	retries *time.Timer   // ends the pause
 	paused  bool          // the writer leaves the next write to the retry
@@ -126,12 +126,12 @@ func (rl *RateLimiter) changedNowLocked() {
 
 // write is the action of the debouncer.
 func (s *saver) write(struct{}) {
-	s.rl.ioMu.Lock()
+	s.rl.storage.mu.Lock()
 	var err error
 	if !s.paused && s.hasUnsaved() {
-		err = s.rl.save()
+		err = s.rl.storage.save(s.rl)
 	}
-	s.rl.ioMu.Unlock()
+	s.rl.storage.mu.Unlock()
 	if err != nil {
 		s.reporter.Report(fmt.Errorf("autosave: %w", err))
 	}
@@ -180,9 +180,9 @@ func (s *saver) end(err error) {
 
 // retry ends the pause after a failure.
 func (s *saver) retry() {
-	s.rl.ioMu.Lock()
+	s.rl.storage.mu.Lock()
 	s.paused = false
-	s.rl.ioMu.Unlock()
+	s.rl.storage.mu.Unlock()
 	// By way of the debouncer, so that it stays one write at a time.
 	s.writer.Trigger(struct{}{})
 	s.writer.Flush()
@@ -206,11 +206,11 @@ func (s *saver) finish() error {
 		s.retries.Stop()
 	}
 	s.reporter.Stop()
-	if s.rl.sqlite != nil && s.rl.sqlite.db == nil {
+	if s.rl.storage.sqlite != nil && s.rl.storage.sqlite.db == nil {
 		return s.lost
 	}
 	if s.hasUnsaved() {
-		s.lost = s.rl.save()
+		s.lost = s.rl.storage.save(s.rl)
 	}
 	return s.lost
 }

@@ -1,3 +1,5 @@
+// AutoPersist when the file cannot be written: retries, OnError, what Close returns.
+
 package ratelimit_test
 
 import (
@@ -145,6 +147,7 @@ func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
 
 // What a closed database could not take is lost, and Close goes on to say so.
 func TestCloseOfSQLiteSaysWhatIsLost(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		rl := autosaved(t, "sqlite", path, ratelimit.AutoPersist{Delay: time.Second}, nil)
@@ -200,6 +203,7 @@ func TestOnErrorIsOnItsOwn(t *testing.T) {
 
 // SQLite tells of failures like YAML, and saves what it could not when it can.
 func TestAutoPersistToSQLiteRetries(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0

@@ -1,3 +1,5 @@
+// Helpers of the tests of AutoPersist.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// AutoPersist and a killed process: how much is lost.
+
 package ratelimit_test
 
 import (
@@ -44,7 +46,7 @@ func TestKilledProcessLosesNoMoreThanMaxWait(t *testing.T) {
 	// longer than that: one that did not save while it is busy would lose all.
 	const runs, write = 4 * time.Second, 3 * time.Second
 	for i := range times(1, 1, 5) {
-		for _, backend := range []string{"yaml", "sqlite"} {
+		for _, backend := range backends {
 			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
 				t.Parallel()
 				path := filepath.Join(t.TempDir(), "state")

@@ -1,3 +1,5 @@
+// AutoPersist while everything else happens at once.
+
 package ratelimit_test
 
 import (
@@ -20,7 +22,7 @@ import (
 // recorded before Close is in the file, and nothing is written after it.
 func TestAutoPersistWithEverythingAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for i := range 4 { // one for each Delay
 			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { everythingAtOnce(t, backend, i) })

@@ -1,3 +1,5 @@
+// AutoPersist: when it saves, and what.
+
 package ratelimit_test
 
 import (
@@ -130,7 +132,7 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 		{"Load", func(rl *ratelimit.RateLimiter) { rl.Load() }, false},
 		{"Reset of all", func(rl *ratelimit.RateLimiter) { rl.Reset("") }, true},
 	}
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -166,7 +168,7 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 // A limiter that saves by itself starts from what was saved, and so never writes
 // over it.
 func TestAutoPersistLoads(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
@@ -192,7 +194,7 @@ func TestAutoPersistLoads(t *testing.T) {
 }
 
 func TestAutoPersistNeedsASoundFile(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state")
 			const damaged = "quotas: [no: map\n"
@@ -215,6 +217,7 @@ func TestAutoPersistNeedsASoundFile(t *testing.T) {
 // A database that opens and does not load is closed again: one left open would keep
 // the bubble from ending.
 func TestAutoPersistClosesWhatDoesNotLoad(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		cfg := ratelimit.Config{AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}
@@ -246,7 +249,7 @@ func TestAutoPersistRefusesOddDurations(t *testing.T) {
 		{ratelimit.AutoPersist{Delay: 1, MaxWait: 1<<63 - 1}, ""},
 	}
 	for _, tt := range tests {
-		for _, backend := range []string{"yaml", "sqlite"} {
+		for _, backend := range backends {
 			path := filepath.Join(t.TempDir(), "state")
 			rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: backend, FilePath: path, AutoPersist: tt.when})
 			if tt.want == "" && err == nil {
@@ -289,7 +292,7 @@ func TestPersistIsAheadOfAutoPersist(t *testing.T) {
 
 // What changes in the same instant as a save, but after it began, is saved, too.
 func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -311,7 +314,7 @@ func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
 }
 
 func TestCloseSavesWhatIsLeft(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -371,11 +374,10 @@ func TestAutoPersistOfABusyLimiter(t *testing.T) {
 	})
 }
 
-// Nothing that was recorded before Close is missing in the file, whatever else
-// goes on.
+// With many calls at once, the file holds all that was recorded before Close.
 func TestAutoPersistInACrowd(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")

@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// ReserveAll is Reserve for several requests, which may name a model more than
-// once: all of them are charged, or none. In a denial Model is who denied, and
-// RetryAfter is when all pass. Without requests it succeeds.
+// ReserveAll is Reserve for several requests, which may name a model more than once: all of them
+// are charged, or none. In a denial, Model is the model that denied, and RetryAfter is when all
+// pass. Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
@@ -21,6 +21,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 		rl.mu.Lock()
 		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
+			rl.settleLinesLocked()
 		}
 		rl.mu.Unlock()
 	}
@@ -39,8 +40,7 @@ func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
 // when they were denied.
 type Reservations []*Reservation
 
-// Cancel cancels all of them in one step, but those that are settled already. It is safe for
-// concurrent use.
+// Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
 func (rs Reservations) Cancel() {
 	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {
@@ -77,9 +77,13 @@ func (rl *RateLimiter) watchAll(rs Reservations) {
 type batch struct {
 	Decision
 	wait  time.Duration // how long the limits deny that end with time
-	event bool          // some of them are denied until a call in flight ends
+	event bool          // some of them are denied until something ends that no time tells
 	costs []modelCost
 	of    []int // which of the costs each request belongs to
+
+	newcomers int   // how many of the models need a place for their state,
+	lacking   int   // for how many of them there is none,
+	placeAt   int64 // and the instant at which there will be; never where time does not tell
 }
 
 // modelCost is what the requests of a batch cost one model.
@@ -90,6 +94,8 @@ type modelCost struct {
 	known   bool
 	cost    cost
 	reading reading
+
+	unlisted bool // it has no quota of its own, and is limited
 }
 
 // weighLocked decides on requests that are to pass together, as of now and as if
@@ -102,17 +108,16 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 		m := &b.costs[i]
 		m.reading.instant = instant
 		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.reading)
+	}
+	rl.placeLocked(b, instant)
+	for i := range b.costs {
+		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		m.reading.modelStats(&d.Stats, &m.quota)
 		wait := decide(&d, &m.quota, m.known, &m.reading, &m.cost)
 		b.merge(&d, wait)
 	}
-	if n := rl.newcomersRLocked(b); n > 1 && b.Allowed && !rl.roomLocked(n, b.costs, instant) {
-		b.Decision = Decision{
-			Code: DecisionTooManyModels, Reason: tooManyModels,
-			Never: n > rl.mostModels(), Model: b.costs[0].model,
-		}
-	}
+	b.boundLocked(rl.mostModels())
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
 	}
@@ -122,6 +127,50 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	return b
 }
 
+// placeLocked works out for which of the new models there is a place. Each was read as if it were
+// the only one.
+func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
+	b.placeAt = never
+	for i := range b.costs {
+		m := &b.costs[i]
+		if m.unlisted = m.known && !m.quota.unlimited() && !rl.isListedRLocked(m.name); m.unlisted && m.reading.window == unused {
+			b.newcomers++
+		}
+	}
+	if b.newcomers == 0 {
+		return
+	}
+	free := rl.placesLocked(b.newcomers, b.costs, instant)
+	if b.lacking = b.newcomers - free; b.lacking > 0 {
+		b.placeAt = rl.placeAtLocked(b.lacking, b.costs, instant)
+	}
+	for i := range b.costs {
+		if m := &b.costs[i]; m.unlisted && m.reading.window == unused {
+			m.reading.full, m.reading.freeAt = free <= 0, b.placeAt
+			free--
+		}
+	}
+}
+
+// boundLocked refuses more models than ever find a place together.
+func (b *batch) boundLocked(most int) {
+	if b.Never {
+		return
+	}
+	for i := range b.costs {
+		m := &b.costs[i]
+		if !m.unlisted {
+			continue
+		}
+		if most--; most < 0 {
+			d := Decision{Code: DecisionTooManyModels, Reason: tooManyNewModels, Never: true, Model: m.model}
+			m.reading.modelStats(&d.Stats, &m.quota)
+			b.merge(&d, 0)
+			return
+		}
+	}
+}
+
 // costsRLocked works out what requests cost each model.
 func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 	b := &batch{of: make([]int, len(reqs))}
@@ -129,19 +178,6 @@ func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 		b.of[i] = b.add(rl, &reqs[i])
 	}
 	return b
-}
-
-// newcomersRLocked counts the models that need a place for their state. Each was
-// weighed as if it were the only one.
-func (rl *RateLimiter) newcomersRLocked(b *batch) (n int) {
-	for i := range b.costs {
-		if m := &b.costs[i]; m.known && m.reading.window == unused {
-			if _, own := rl.Quotas[m.name]; !own {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // add counts a request to the cost of its model.
@@ -171,7 +207,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		return
 	}
 	b.wait = max(b.wait, wait)
-	b.event = b.event || d.Code == DecisionInFlightLimit
+	b.event = b.event || d.awaitsEvent()
 	switch {
 	case d.Never:
 		b.wait = 0
@@ -185,6 +221,11 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.RetryAfter = b.wait; b.event {
 		b.RetryAfter = 0
 	}
+}
+
+// awaitsEvent reports whether no time says when a request passes.
+func (d *Decision) awaitsEvent() bool {
+	return (d.Code == DecisionInFlightLimit || d.Code == DecisionTooManyModels) && !d.Never && d.RetryAfter == 0
 }
 
 // queuedLocked denies the requests where others wait.

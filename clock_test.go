@@ -1,3 +1,5 @@
+// The limiter on a wall clock that is set.
+
 package ratelimit
 
 import (

@@ -1,4 +1,5 @@
-// Close and those who wait: no call begins during a shutdown.
+// Close and waiters: no call begins during a shutdown.
+
 package ratelimit_test
 
 import (
@@ -14,6 +15,7 @@ import (
 )
 
 func TestCloseRefusesEverybodyWhoWaits(t *testing.T) {
+	needSQLite(t)
 	quotas := map[string]ratelimit.ModelQuota{"a": {MaxTPM: 100}, "b": {MaxTPM: 100}, "slots": {MaxInFlight: 1}}
 	for _, shared := range []bool{false, true} {
 		t.Run(fmt.Sprintf("shared %v", shared), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -151,11 +152,11 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rl.filePath = fsx.Absolute(path)
+	rl.storage.path = fsx.Absolute(path)
 	// A program that never calls Persist may run where it cannot write, so a
 	// folder that cannot be made is for Persist to report.
-	if os.MkdirAll(filepath.Dir(rl.filePath), 0o700) == nil {
-		fsx.SweepTemps(rl.filePath)
+	if os.MkdirAll(filepath.Dir(rl.storage.path), 0o700) == nil {
+		fsx.SweepTemps(rl.storage.path)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -185,17 +186,20 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !sqlitestate.Enabled {
+		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
+	}
 	if cfg.Shared {
 		if err := openLedger(rl, dbPath, cfg); err != nil {
 			return nil, fmt.Errorf("new limiter: %w", err)
 		}
 		return rl, nil
 	}
-	if rl.sqlite, err = openSQLite(dbPath); err != nil {
+	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
-		rl.sqlite.close()
+		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	return rl, nil
@@ -206,7 +210,7 @@ const longestSpan = minute + day
 
 func newLimiter(cfg Config) (*RateLimiter, error) {
 	if cfg.Margin < 0 || minute+int64(cfg.Margin) > longestSpan {
-		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
+		return nil, fmt.Errorf("new limiter: Margin is %v, want 0 to 24h", cfg.Margin)
 	}
 	for _, field := range []struct {
 		name  string

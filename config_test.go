@@ -1,3 +1,5 @@
+// Config: what is refused, where the state file lies, that constructors do not load.
+
 package ratelimit_test
 
 import (
@@ -19,14 +21,14 @@ func TestBadConfig(t *testing.T) {
 		says []string
 	}{
 		{"unknown backend", ratelimit.Config{Backend: "redis"}, nil, []string{"redis", "yaml", "sqlite"}},
-		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"margin", "-1s"}},
-		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"margin"}},
+		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"Margin", "-1s"}},
+		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"Margin"}},
 		{"negative requests per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPM: -5}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPM", "-5"}},
 		{"negative tokens per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxTPM: -6}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxTPM", "-6"}},
 		{"negative requests per day", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPD: -7}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPD", "-7"}},
 	}
 	for _, tt := range tests {
-		for _, backend := range []string{"yaml", "sqlite"} {
+		for _, backend := range backends {
 			t.Run(tt.name+" "+backend, func(t *testing.T) {
 				cfg := tt.cfg
 				if cfg.Backend == "" {
@@ -67,6 +69,9 @@ func TestStateFileLocation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if strings.HasSuffix(tt.want, ".db") {
+				needSQLite(t)
+			}
 			dir := t.TempDir()
 			for env, home := range map[string]string{"CORE_HOME": tt.coreHome, "HOME": tt.home, "USERPROFILE": tt.userHome} {
 				if home != "" {
@@ -103,7 +108,7 @@ func TestStateFileLocation(t *testing.T) {
 }
 
 func TestConstructorsDoNotLoad(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			cfg := ratelimit.Config{Backend: backend, FilePath: filepath.Join(t.TempDir(), "state")}
 			first := newLimiterWith(t, cfg)

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Cooldown notes that the provider said to wait: nothing is admitted for model
-// before until, also without a quota. A denial says so with DecisionCooldown, and
-// its RetryAfter is what is left. Another cooldown never shortens one that ends
-// later; Reset ends it. It follows the wall clock, and Persist keeps it.
+// Cooldown follows a provider that said to wait: the model admits nothing before until, also
+// without a quota. A denial has the code DecisionCooldown, and its RetryAfter is the rest of the
+// cooldown. Another cooldown never shortens one that ends later; Reset ends it. It follows the
+// wall clock, and Persist keeps it.
 //
-// A time that is over does nothing. Of models without a quota of their own no
-// more than Config.MaxModels have a cooldown at a time; one beyond is not noted.
-// Cooldown is safe for concurrent use.
+// A time in the past does nothing. At most Config.MaxModels models without a quota of their own
+// have a cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	until = until.Round(0)
 	if !rl.ledger.update(func(p *plan) { p.cool(model, until) }) {
@@ -38,6 +37,8 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	}
 	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
+	rl.reviewAllLaterLocked(rl.gates[name])
+	rl.settleLinesLocked()
 }
 
 // cooldowns are the times before which nothing is admitted, by model. Nil has none.

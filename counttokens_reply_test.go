@@ -1,3 +1,5 @@
+// CountTokens: replies, whatever they hold.
+
 package ratelimit_test
 
 import (
@@ -95,8 +97,7 @@ func TestCountTokensStatus(t *testing.T) {
 	}
 }
 
-// Wherever the cut falls, and whatever stands in front of it, no more than the
-// odd character of the key stays.
+// A cut through a key, at any character and after any text, leaves at most the odd character of it.
 func TestCountTokensCutsNoKey(t *testing.T) {
 	for _, keys := range []int{0, 1, 3, 50, 150} {
 		for shift := range 3 * len(secretKey) {

@@ -1,3 +1,5 @@
+// CountTokens: what it asks, and of whom.
+
 package ratelimit_test
 
 import (
@@ -173,7 +175,7 @@ func TestCountTokensUsesOnlyTheDefaultTransport(t *testing.T) {
 	}
 }
 
-// Whatever the name, it arrives as one segment of the path.
+// Every name arrives as one segment of the path.
 func TestCountTokensEscapesTheModel(t *testing.T) {
 	var path, query string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,3 +1,5 @@
+// CountTokens: clients, redirects, time limits and failing transports.
+
 package ratelimit_test
 
 import (
@@ -254,7 +256,7 @@ func TestCountTokensEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// The text arrives as JSON has it: whole, whatever is in it.
+// Every text arrives whole, as JSON.
 func TestCountTokensSendsTheText(t *testing.T) {
 	var got struct {
 		Contents []struct {

@@ -79,7 +79,7 @@ type Decision struct {
 	Model string
 }
 
-// cost is what a request charges: requests and the tokens of all of them.
+// cost is the charge of a request: requests and the tokens of all of them.
 type cost struct {
 	requests int
 	tokens.Count
@@ -105,8 +105,7 @@ func (r *reading) fits(of state.Dimension, used, more, limit int) bool {
 	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
 }
 
-// leaves reports whether a request that fits what is used fits also beside the
-// external usage.
+// leaves reports whether a request that fits the own usage also fits beside the external usage.
 func (r *reading) leaves(q *ModelQuota, c *cost) bool {
 	for of := range state.InFlight {
 		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
@@ -124,7 +123,7 @@ func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
 		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
 
-// admitsRest looks at the limits that few models have.
+// admitsRest checks the limits that few models have.
 func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
 	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
 		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
@@ -132,10 +131,9 @@ func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
 		fits(g.calls(), c.requests, q.MaxInFlight)
 }
 
-// decide is the whole decision: from a quota, what is used of it and a request,
-// to the answer. It changes nothing and reads no clock. It fills in d, because a
-// Decision is large enough for copies of it to show, and returns how long the
-// limits alone that end with time deny the request.
+// decide makes the whole decision, from a quota, its usage and a request. It changes nothing and
+// reads no clock. It fills in d, because a Decision is large enough for copies of it to show, and
+// returns how long the limits that end with time deny the request.
 func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait time.Duration) {
 	switch {
 	case c.Input < 0 || c.Output < 0:

@@ -1,3 +1,5 @@
+// Decide: each code, how long to wait, what it costs.
+
 package ratelimit_test
 
 import (

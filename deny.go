@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// deny fills in why and for how long, by the limits in the order in which they deny: the first
-// names it, the longest wait counts, and the first that the request alone exceeds says that it
-// can never pass. It returns how long the limits deny that end with time.
+// deny fills in the reason and the wait, by the limits in the order in which they deny: the first
+// names the denial, the longest wait counts, and the first that the request alone exceeds makes
+// it Never. It returns how long the limits that end with time deny.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
 	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
@@ -26,17 +26,32 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	}
 	f.checkPlace(r)
 	f.checkSlots(r, q, c)
+	// Without these, what is used alone says whether a request fits.
 	p := r.paceOf(q)
-	f.check(state.RPD, r, q, c, nil)
-	f.check(state.TPD, r, q, c, nil)
+	looks := r.external != nil || p != nil
+	total := c.Total()
+	if used := r.dayCount(); looks || !fits(used, c.requests, q.MaxRPD) {
+		f.check(state.RPD, used, c.requests, q.MaxRPD, r, nil)
+	}
+	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
+		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
+	}
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
 	}
-	f.check(state.RPM, r, q, c, p)
-	f.check(state.ITPM, r, q, c, p)
-	f.check(state.OTPM, r, q, c, p)
-	f.check(state.TPM, r, q, c, p)
+	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
+		f.check(state.RPM, used, c.requests, q.MaxRPM, r, p)
+	}
+	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
+		f.check(state.ITPM, used, c.Input, q.MaxITPM, r, p)
+	}
+	if used := r.sums.Total().Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+		f.check(state.OTPM, used, c.Output, q.MaxOTPM, r, p)
+	}
+	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
+		f.check(state.TPM, used, total, q.MaxTPM, r, p)
+	}
 	d.Code, d.Reason = f.code, f.reason
 	switch {
 	case f.tooMuch != "":
@@ -48,7 +63,7 @@ func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) 
 	return f.wait
 }
 
-// refusal puts together what the limits deny.
+// refusal collects the denials of the limits.
 type refusal struct {
 	code    DecisionCode // of the first; empty for none
 	reason  string
@@ -57,7 +72,7 @@ type refusal struct {
 	tooMuch string        // the first of them that the request alone exceeds; empty for none
 }
 
-// refuse names the refusal, unless a limit before has named it.
+// refuse names the refusal, unless an earlier limit has named it.
 func (f *refusal) refuse(code DecisionCode, reason string) {
 	if f.code == "" {
 		f.code, f.reason = code, reason
@@ -69,7 +84,7 @@ func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
 // never says that the request alone exceeds a limit.
 func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }
 
-// checkPlace denies a model for whose state there is no place.
+// checkPlace denies a model without room for its state.
 func (f *refusal) checkPlace(r *reading) {
 	if !r.full {
 		return
@@ -82,7 +97,7 @@ func (f *refusal) checkPlace(r *reading) {
 	}
 }
 
-// checkSlots looks at the calls in flight.
+// checkSlots checks the calls in flight.
 func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
 		return
@@ -95,9 +110,9 @@ func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 	}
 }
 
-// check looks at the limit of one dimension, and at its bucket where p has one.
-func (f *refusal) check(of state.Dimension, r *reading, q *ModelQuota, c *cost, p *pace.Buckets) {
-	used, more, limit := r.usedOf(of), c.of(of), *q.limit(of)
+// check looks at the limit of one dimension, of which some is used and more is asked for, and at
+// its bucket, if it has one.
+func (f *refusal) check(of state.Dimension, used, more, limit int, r *reading, p *pace.Buckets) {
 	n := &state.Limits[of]
 	switch {
 	case r.fits(of, used, more, limit):
@@ -121,12 +136,15 @@ func (f *refusal) check(of state.Dimension, r *reading, q *ModelQuota, c *cost, 
 	}
 }
 
-const tooManyModels = "too many models without a quota of their own are in use"
+const (
+	tooManyModels    = "too many models without a quota of their own are in use"
+	tooManyNewModels = "more models without a quota of their own than there may be"
+)
 
 const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
 
-// fitsIn is how long it takes until at most budget of a dimension is used, beside what
-// is held back of it as long as it is.
+// fitsIn is how long it takes until at most budget of a dimension is used, by this limiter and by
+// others.
 func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
 	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
@@ -144,7 +162,7 @@ func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
 	return max(left, r.usedFitsIn(of, budget))
 }
 
-// usedFitsIn is how long it takes until at most budget of a dimension is used.
+// usedFitsIn is how long it takes until at most budget of a dimension is used by this limiter.
 func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
 	case state.RPM:
@@ -161,13 +179,13 @@ func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	return 0
 }
 
-// leavesIn is how long it takes until a charge of the given instant is no
-// longer counted. A charge is counted up to and including the age of span.
+// leavesIn is how long a charge of the given instant still counts. A charge counts up to and
+// including the age of span.
 func (r *reading) leavesIn(charged int64) time.Duration {
 	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
-// tokensFitIn is how long it takes until at most budget tokens are counted.
+// tokensFitIn is how long it takes until at most budget tokens count.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
 	if i := r.sums.LastOver(of, budget); i >= 0 {
 		return r.leavesIn(r.tokens.When(i))

@@ -47,9 +47,9 @@ var (
 	// closed.
 	ErrClosed = errors.New("limiter is closed")
 
-	// ErrNoSQLite is returned by what needs SQLite in a program that was built with the tag
-	// nosqlite: NewWithSQLite, NewWithSQLiteConfig, NewWithConfig with the backend "sqlite",
-	// and MigrateYAMLToSQLite. It is never returned without that tag.
+	// ErrNoSQLite is returned in a program that was built with the tag nosqlite by NewWithSQLite,
+	// NewWithSQLiteConfig, NewWithConfig with the backend "sqlite", and MigrateYAMLToSQLite. It
+	// is never returned without that tag.
 	ErrNoSQLite = state.ErrNoSQLite
 
 	errUnknownBackend = errors.New("unknown backend")

@@ -1,3 +1,5 @@
+// What others use of a limit, when models are forgotten.
+
 package ratelimit
 
 import (
@@ -7,7 +9,7 @@ import (
 	"time"
 )
 
-// What is not held back any more takes no memory, also of models that nobody asks for.
+// External usage that is over takes no memory, also of models without calls.
 func TestPruneDropsWhatIsNotHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl, err := NewWithConfig(Config{FilePath: filepath.Join(t.TempDir(), "f"), Quotas: map[string]ModelQuota{"m": {MaxRPM: 1}, "n": {MaxRPM: 1}}})

@@ -4,12 +4,13 @@ import (
 	"container/list"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// gate is who is at a model at present: the calls in flight and those who wait.
-// There is one only as long as there is somebody, or the model has state. It is
-// not persisted, and outlives Reset and Load: a call in flight is in flight
-// whatever is forgotten.
+// gate is the present traffic of a model: its calls in flight and its waiters. It exists only
+// while there is any, or the model has state. It is not persisted, and outlives Reset and Load: a
+// call in flight stays in flight.
 type gate struct {
 	home     *RateLimiter
 	name     string
@@ -18,6 +19,11 @@ type gate struct {
 	timer    *time.Timer // wakes the line; nil until somebody had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
+	// Of the waiters with a deadline:
+	slack    *slack              // the least of any; nil for none
+	load     [state.InFlight]int // what was charged since the line began
+	stale    bool                // all are to be looked at
+	reviewed bool                // it is in RateLimiter.reviews
 }
 
 // calls and waiting are how many calls are in flight, and how many wait. A nil gate
@@ -53,20 +59,20 @@ func (rl *RateLimiter) gateLocked(name string) *gate {
 	return g
 }
 
-// joinLocked makes a window that is new in State know the gate of its model.
+// joinLocked gives a window that is new in State the gate of its model.
 func (rl *RateLimiter) joinLocked(name string, w *window) {
 	if g := rl.gates[name]; g != nil {
 		w.gate, g.bare = g, false
 	}
 }
 
-// leftLocked notes that the model has no state any more.
+// leftLocked notes that the model has lost its state.
 func (g *gate) leftLocked() {
 	g.bare = true
 	g.closeLocked()
 }
 
-// closeLocked removes the gate when nobody is there.
+// closeLocked removes the gate when it is empty.
 func (g *gate) closeLocked() {
 	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.gates[g.name] == g {
 		delete(g.home.gates, g.name)

@@ -17,7 +17,25 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
+
+// backends are those of this build.
+var backends = []string{"yaml"}
+
+func init() {
+	if sqlitestate.Enabled {
+		backends = append(backends, "sqlite")
+	}
+}
+
+// needSQLite skips a test of SQLite in a build without it.
+func needSQLite(t testing.TB) {
+	t.Helper()
+	if !sqlitestate.Enabled {
+		t.Skip("built without SQLite")
+	}
+}
 
 func TestMain(m *testing.M) {
 	// Tests that run in parallel wait for processes, locks and files more than they compute.

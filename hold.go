@@ -6,10 +6,9 @@ import (
 	"weak"
 )
 
-// watch makes sure that a reservation which is never settled gives its slot
-// back: when it is garbage, and with Config.HoldTTL when that time is over. To
-// watch costs more than the rest of Reserve, so it is done only where slots are
-// limited.
+// watch makes sure that a reservation which is never settled gives its slot back: when it is
+// garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
+// of Reserve, so it is done only where slots are limited.
 func (rl *RateLimiter) watch(r *Reservation) {
 	if r == nil || r.gate == nil || !r.watched {
 		return
@@ -38,15 +37,15 @@ func (rl *RateLimiter) sleepHeldLocked(left int64) {
 	}
 }
 
-// hold is a reservation that is settled when its time is over. It does not keep
-// the reservation from being garbage.
+// hold is a reservation that is settled when it expires. It does not keep the reservation from
+// being garbage-collected.
 type hold struct {
 	reservation weak.Pointer[Reservation]
 	since       int64 // instant
 }
 
-// settleHeldLocked settles the reservations whose time is over, and sleeps until
-// that of the next one is.
+// settleHeldLocked settles the reservations that have expired, and sleeps until the next one
+// does.
 func (rl *RateLimiter) settleHeldLocked() {
 	instant := rl.clock.Sync()
 	for {
@@ -75,12 +74,11 @@ func (rl *RateLimiter) settleHeld() {
 	}
 }
 
-// abandon settles a reservation that is garbage at its estimate.
+// abandon settles a garbage-collected reservation at its estimate.
 //
-// It runs outside of a bubble of testing/synctest, also for a reservation that
-// was made in one. There it must not touch what belongs to the bubble: the clock,
-// timers and channels. It knows by the limiter's clock, which has no monotonic
-// reading in a bubble, and leaves those who wait to the next call.
+// It runs outside of a bubble of testing/synctest, also for a reservation that was made in one.
+// There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
+// limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
 func (r *Reservation) abandon() {
 	rl := r.gate.home
 	rl.mu.Lock()

@@ -1,3 +1,5 @@
+// Imports: which package of the module may import what.
+
 package ratelimit_test
 
 import (
@@ -80,8 +82,7 @@ var importRules = map[string][]string{
 	"internal/racetest":  {},
 }
 
-// Whoever imports a package links what it imports, so no package may import more
-// than it needs to.
+// A program links all that its packages import, so none imports more than it needs.
 func TestImports(t *testing.T) {
 	broken, err := brokenImports(os.DirFS("."))
 	if err != nil {

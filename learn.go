@@ -8,11 +8,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// mostLearned is the largest limit that is believed.
+// mostLearned is the largest limit of a provider that is believed.
 const mostLearned = 1 << 40
 
-// learned is a quota that a provider has corrected, where something else is to be
-// remembered of it.
+// learned is a quota that a provider has corrected.
 type learned struct {
 	is     ModelQuota // what is in Quotas for it; where that is another, this says nothing
 	said   ModelQuota // what it was, if by hand: no limit of that is exceeded
@@ -20,16 +19,16 @@ type learned struct {
 	copy   bool // the model had the quota of "*"
 }
 
-// provenance tells where the quotas of the limiter come from. It goes by their values,
-// because a program may change the map Quotas by hand.
+// provenance tells where the quotas of the limiter come from. It goes by their values, because a
+// program may change the map Quotas by hand.
 type provenance struct {
 	supplied map[string]ModelQuota // by profiles and files, not by the program
 	learned  map[string]learned    // corrected by what providers say
 }
 
-// saidRLocked returns the quota of a name in Quotas as the program said it; false where it
-// has none, or a profile or a file supplied it. Quotas in a shared store were said by the
-// program of some process.
+// saidRLocked returns the quota of a name in Quotas as the program set it; false where it has
+// none, or a profile or a file supplied it. Quotas in a shared store were set by the program of
+// some process.
 func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 	q, exists := rl.Quotas[name]
 	if !exists {
@@ -59,7 +58,7 @@ func (p *provenance) isSupplied(name string, q ModelQuota) bool {
 }
 
 // stored copies the quotas that belong into a file. Corrected copies of the quota "*" do not:
-// read back, nothing would keep them below what was said of "*".
+// read back, nothing would keep them below "*".
 func (p *provenance) stored(quotas map[string]ModelQuota) map[string]ModelQuota {
 	quotas = maps.Clone(quotas)
 	for model, l := range p.learned {
@@ -70,8 +69,8 @@ func (p *provenance) stored(quotas map[string]ModelQuota) map[string]ModelQuota 
 	return quotas
 }
 
-// lessonRLocked returns the quota of a model as corrected by what its provider says, and
-// whether that is another. q is the one that it has; the zero quota if it has none.
+// lessonRLocked returns the quota of a model as corrected by the report of its provider, and
+// whether that differs. q is its present quota; the zero quota for none.
 func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
 	next = q
 	if !modelname.IsName(name) {
@@ -115,6 +114,7 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	}
 	rl.supplyLocked(nil) // makes the map
 	rl.Quotas[name] = q
+	rl.relistLocked(name)
 	if byHand && !copied {
 		delete(rl.provenance.supplied, name)
 	} else {
@@ -132,8 +132,8 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	rl.requoteLocked()
 }
 
-// unlearnLocked forgets what a provider has said of a quota, because somebody else set
-// it. Models that had the quota of "*" with corrections have that of "*" again.
+// unlearnLocked forgets the corrections of a quota that was set anew. Models that had a corrected
+// copy of "*" have "*" again.
 func (rl *RateLimiter) unlearnLocked(name string) {
 	delete(rl.provenance.learned, name)
 	if name != everyModel {
@@ -147,7 +147,7 @@ func (rl *RateLimiter) unlearnLocked(name string) {
 		if rl.Quotas[model] == l.is {
 			delete(rl.Quotas, model)
 			delete(rl.provenance.supplied, model)
-			rl.guests = guests{} // which it is among again
+			rl.relistLocked(model)
 		}
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
-// MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML state file into
-// a SQLite database, which then holds that and nothing else. It creates the database where it
-// is missing. Running it again gives the same database.
+// MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML state file into a
+// SQLite database, and replaces its content. It creates a missing database. Running it again
+// gives the same database.
 //
 // A missing or unreadable YAML file is an error (ErrCorruptState for the latter), and so is a
 // database that cannot be opened, or that is shared (Config.Shared). A failure leaves the

@@ -1,4 +1,5 @@
 // ModelStats as a value: it compares with ==, and says nothing of a day that is unused.
+
 package ratelimit_test
 
 import (
@@ -11,7 +12,7 @@ import (
 )
 
 func TestModelStatsCompareEqualAfterPersistAndLoad(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, zone := range []string{"", "UTC", "America/New_York"} {
 			t.Run(backend+" "+zone, func(t *testing.T) {
 				cfg := ratelimit.Config{

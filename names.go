@@ -80,16 +80,14 @@ func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string,
 // nameRLocked returns the name under which a model is counted.
 func (rl *RateLimiter) nameRLocked(model string) string { return rl.naming.counted(model, rl.Quotas) }
 
-// QuotaFor returns the quota that covers model, and the name that it has in
-// Quotas. It looks for the exact name first. Then for the longest name that model
-// extends: by ":" or "@" and anything, or by "-" and a date or version
-// (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also
-// after "models/", "publishers/…/models/" and one leading "provider/" are taken
-// off. Then for the quota named "*". Config.Aliases apply before.
+// QuotaFor returns the quota that covers model, and its name in Quotas. It looks for the exact
+// name first; then for the longest name that model extends: by ":" or "@" and any text, or by "-"
+// and a date or version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number),
+// also after removing "models/", "publishers/…/models/" and one leading "provider/"; then for the
+// quota named "*". Config.Aliases apply before.
 //
-// The methods of the limiter resolve names like this with Config.MatchVersions;
-// without it they take an alias, the exact name, or "*". QuotaFor is safe for
-// concurrent use.
+// With Config.MatchVersions the methods of the limiter resolve names like this; without it they
+// take an alias, the exact name, or "*". QuotaFor is safe for concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.ledger.fresh()
 	rl.mu.RLock()

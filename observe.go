@@ -43,7 +43,7 @@ type ProviderLimits struct {
 	Uncounted         Usage
 }
 
-// of returns what is said of a dimension.
+// of returns the report of a dimension.
 func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	switch d {
 	case state.RPM:
@@ -61,7 +61,7 @@ func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	}
 }
 
-// uncounted returns what of a dimension the provider may not have counted yet.
+// uncounted returns the part of a dimension that the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d state.Dimension) int {
 	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 	return a.of(d)
@@ -150,16 +150,25 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 			q, known = next, true
 		}
 	}
-	if !known || q.unlimited() || !rl.noteExternalLocked(name, &q, limits) || rl.waiting == 0 {
+	if !known || q.unlimited() {
 		return
 	}
-	if g := rl.gates[name]; g != nil {
+	eased, tightened := rl.noteExternalLocked(name, &q, limits)
+	g := rl.gates[name]
+	if g.waiting() == 0 {
+		return
+	}
+	if tightened {
+		rl.reviewAllLaterLocked(g)
+	}
+	if eased || tightened {
 		rl.serveLocked(g)
 	}
 }
 
-// noteExternalLocked notes the external usage, and reports whether that makes room.
-func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
+// noteExternalLocked notes the external usage, and reports whether that makes room, and whether
+// it takes some.
+func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased, tightened bool) {
 	instant := rl.clock.Sync()
 	u := rl.external.Of(name, instant, rl.clock.UnixNano(instant))
 	var w *window
@@ -181,7 +190,7 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 				continue
 			}
 			if !rl.placeForExternalLocked(name, instant) {
-				return false
+				return false, false
 			}
 			u = new(external.Usage)
 			if rl.external == nil {
@@ -190,10 +199,11 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 			rl.external[strings.Clone(name)] = u // see stateLocked
 		}
 		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: limits.sentAt(&rl.clock, instant)}
-		eased = u[of].Take(is) || eased
+		sooner, later := u[of].Take(is)
+		eased, tightened = eased || sooner, tightened || later
 	}
 	rl.external.Of(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
-	return eased
+	return eased, tightened
 }
 
 // placeForExternalLocked reports whether there is place for the external usage of one more

@@ -1,3 +1,5 @@
+// Random calls against a model that keeps lists.
+
 package ratelimit_test
 
 import (

@@ -12,7 +12,7 @@ func (q *ModelQuota) paces() bool {
 	return q.Burst > 0 && int64(q.Burst) < minute && q.limitsMinute()
 }
 
-// pacing is what of the quota spreads the calls inside the minute.
+// pacing returns the part of the quota that spreads the calls inside the minute.
 func (q *ModelQuota) pacing() (p pace.Quota) {
 	p.Burst = q.Burst
 	p.PerMinute[pace.Requests], p.PerMinute[pace.AllTokens] = q.MaxRPM, q.MaxTPM
@@ -20,7 +20,7 @@ func (q *ModelQuota) pacing() (p pace.Quota) {
 	return p
 }
 
-// unitOf returns what the bucket of a limit of the minute counts.
+// unitOf returns the unit of the bucket of a limit of the minute.
 func unitOf(of state.Dimension) pace.Unit {
 	limit := &state.Limits[of]
 	if limit.Counts {
@@ -47,8 +47,8 @@ func (w *window) admitsNow(q *ModelQuota, c *cost, instant int64) bool {
 	return w.pace.Admit(c.requests, c.Count, instant)
 }
 
-// followPacing makes the buckets those of a quota. Where there were buckets of another
-// quota, they keep what is in them, at its price.
+// followPacing makes the buckets those of a quota. Buckets of another quota keep their content,
+// at its price.
 func (w *window) followPacing(q *ModelQuota, instant int64) {
 	switch {
 	case !q.paces():

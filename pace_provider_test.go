@@ -1,3 +1,5 @@
+// Burst before providers that judge in seconds.
+
 package ratelimit_test
 
 import (

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/ring"
@@ -49,18 +48,19 @@ func (s *sqliteStore) close() error {
 	return db.Close()
 }
 
-// loadSQLite replaces the usage in memory by that of the database. ioMu must be held.
-func (rl *RateLimiter) loadSQLite() error {
-	if rl.sqlite.db == nil {
+// load replaces the usage in memory by that of the database.
+func (s *sqliteStore) load(rl *RateLimiter) error {
+	if s.db == nil {
 		return ErrClosed
 	}
-	is, err := rl.sqlite.db.Load()
+	is, err := s.db.Load()
 	if err != nil {
 		return err
 	}
-	usage := rl.indexLoaded(is)
-	rl.sqlite.remember(is, usage)
-	rl.replace(usage, is.Cooldowns)
+	l := loading{rl, is}
+	usage := l.index()
+	s.remember(is, usage)
+	l.replace(usage)
 	return nil
 }
 
@@ -80,39 +80,36 @@ func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats)
 	}
 }
 
-// persistSQLite writes what is new in memory since the last load or persist. ioMu must be
-// held.
-func (rl *RateLimiter) persistSQLite() error {
-	if rl.sqlite.db == nil {
+// persist writes what is new in memory since the last load or persist.
+func (s *sqliteStore) persist(rl *RateLimiter) error {
+	if s.db == nil {
 		return ErrClosed
 	}
 	rl.mu.RLock()
 	quotas, supplied := rl.provenance.stored(rl.Quotas), maps.Clone(rl.provenance.supplied)
 	rl.mu.RUnlock()
 	rl.indexAll()
-	s := sqliteSave{rl: rl, store: rl.sqlite, pinned: new(atomic.Bool)}
-	s.pinned.Store(true)
-	defer s.pinned.Store(false)
-	cooldowns := s.compareAll()
+	save := sqliteSave{saving: newSaving(rl), store: s}
+	defer save.done()
+	cooldowns := save.compareAll()
 	now := time.Now().UnixNano()
-	err := s.store.db.Store(&sqlitestate.Update{
-		Quotas: storedQuotas(quotas), Supplied: storedQuotas(supplied), Cooldowns: cooldowns, Changes: s.changes(),
+	err := s.db.Store(&sqlitestate.Update{
+		Quotas: storedQuotas(quotas), Supplied: storedQuotas(supplied), Cooldowns: cooldowns, Changes: save.changes(),
 		Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
-	s.end(err == nil)
+	save.end(err == nil)
 	if err != nil {
 		return err
 	}
-	s.remember()
+	save.remember()
 	return nil
 }
 
 // sqliteSave is one Persist under way: the models that differ from what the database is known
 // to hold.
 type sqliteSave struct {
-	rl     *RateLimiter
+	saving
 	store  *sqliteStore
-	pinned *atomic.Bool // as long as it is true the entries are left where and as they are
 	models map[string]*modelSave
 }
 
@@ -124,21 +121,13 @@ type modelSave struct {
 	tokens   ring.Changes[TokenEntry]
 }
 
-// compareAll finds the models that differ, and returns all cooldowns. It copies no entries.
-//
-// With very many models a Reset of all may come in the middle. The file must have all of
-// what was before or nothing.
+// compareAll finds the models that differ, and returns all cooldowns.
 func (s *sqliteSave) compareAll() (cooldowns map[string]time.Time) {
-	s.rl.mu.RLock()
-	era := s.rl.era
-	s.rl.mu.RUnlock()
-	cooldowns = s.rl.liveCooldowns()
-	s.compareState()
-	if s.rl.resetSince(era) {
-		s.end(false)
-		cooldowns = s.rl.liveCooldowns()
+	s.consistently(func(live map[string]time.Time) {
+		s.end(false) // of what was found before
+		cooldowns = live
 		s.compareState()
-	}
+	})
 	s.addGone()
 	return cooldowns
 }

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"io"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
@@ -11,82 +10,68 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
-// persistYAML writes the state file. ioMu must be held.
-func (rl *RateLimiter) persistYAML() error {
-	if rl.filePath == "" {
+// persistYAML writes the state file.
+func (s *storage) persistYAML(rl *RateLimiter) error {
+	if s.path == "" {
 		return errNoFile
 	}
-	s, done := rl.snapshot()
-	defer done()
+	save := newSaving(rl)
+	defer save.done()
+	snapshot := save.snapshot()
 	replace := fsx.Replace
-	if rl.suspect {
+	if s.suspect {
 		replace = fsx.ReplaceKeepingOld
 	}
-	err := replace(rl.filePath, func(w io.Writer) error {
-		return yamlstate.Encode(w, s, time.Now())
+	err := replace(s.path, func(w io.Writer) error {
+		return yamlstate.Encode(w, snapshot, time.Now())
 	})
 	if err == nil {
-		rl.suspect = false
+		s.suspect = false
 	}
 	return err
 }
 
-// loadYAML reads the state file; nil where there is none. ioMu must be held.
-func (rl *RateLimiter) loadYAML() (*state.Snapshot, error) {
-	if rl.filePath == "" {
+// loadYAML reads the state file; nil where there is none.
+func (s *storage) loadYAML() (*state.Snapshot, error) {
+	if s.path == "" {
 		return nil, errNoFile
 	}
-	s, err := yamlstate.ReadFile(rl.filePath)
-	rl.suspect = err != nil
-	return s, err
+	loaded, err := yamlstate.ReadFile(s.path)
+	s.suspect = err != nil
+	return loaded, err
 }
 
-// snapshot notes what is to be stored. It copies no entries: until done is
-// called their storage is left alone, and other calls wait for a copy of the
-// slices' ends alone. Room for those is made before the lock is taken.
-func (rl *RateLimiter) snapshot() (s *state.Snapshot, done func()) {
+// snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone,
+// and room for those is made before the lock is taken.
+func (s saving) snapshot() *state.Snapshot {
 	type entry struct {
 		model string
 		stats UsageStats
 	}
+	rl := s.rl
 	rl.mu.RLock()
-	room, era := len(rl.State), rl.era
+	room := len(rl.State)
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
-	reading := new(atomic.Bool)
-	reading.Store(true)
-	note := func(model string, stats *UsageStats, instant int64, _ time.Time) {
-		if stats == nil {
-			return
-		}
-		if stats.window.mirrors(stats, rl) {
-			rl.followQuotaLocked(model, stats, instant)
-			stats.window.pin(reading)
-		}
-		entries = append(entries, entry{model, UsageStats{
-			Requests:  stats.Requests,
-			Tokens:    stats.Tokens,
-			DayStart:  stats.DayStart,
-			DayCount:  stats.DayCount,
-			DayTokens: stats.DayTokens,
-		}})
-	}
-	cooldowns := rl.liveCooldowns()
-	rl.walk(note)
-	// With very many models a Reset of all may come in the middle. The file must
-	// have all of what was before or nothing.
-	if rl.resetSince(era) {
-		entries = entries[:0]
-		cooldowns = rl.liveCooldowns()
-		rl.walk(note)
-	}
-	s = &state.Snapshot{
-		Quotas:    rl.validQuotas(),
-		Usage:     make(map[string]*state.Usage, len(entries)),
-		Cooldowns: cooldowns,
-	}
+	snapshot := &state.Snapshot{Quotas: s.quotas()}
+	s.consistently(func(cooldowns map[string]time.Time) {
+		entries, snapshot.Cooldowns = entries[:0], cooldowns
+		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
+			if stats == nil {
+				return
+			}
+			if stats.window.mirrors(stats, rl) {
+				rl.followQuotaLocked(model, stats, instant)
+				stats.window.pin(s.pinned)
+			}
+			entry := entry{model, *stats}
+			entry.stats.window = nil
+			entries = append(entries, entry)
+		})
+	})
+	snapshot.Usage = make(map[string]*state.Usage, len(entries))
 	for i := range entries {
-		s.Usage[entries[i].model] = entries[i].stats.usage()
+		snapshot.Usage[entries[i].model] = entries[i].stats.usage()
 	}
-	return s, func() { reading.Store(false) }
+	return snapshot
 }

@@ -12,14 +12,13 @@ import (
 // at a time.
 const lockSlice = int64(250 * time.Microsecond)
 
-// windowLocked returns the window of stats in order: made anew where stats was
-// changed from outside, without what is no longer counted, in the right day.
+// windowLocked returns the window of stats in order: made anew if stats was changed from outside,
+// without expired charges, in the right day.
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
-		w.quotaEra = rl.quotaEra
-		rl.joinLocked(name, w)
+		w = rl.makeWindowLocked(name, stats, instant)
+		rl.unlisted.state = nil // a program has changed what was indexed
 	}
 	rl.followQuotaLocked(name, stats, instant)
 	if instant > w.leaveAt {
@@ -31,8 +30,16 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	return w
 }
 
-// followQuotaLocked has the day of a model end where its quota says, after a change of
-// quotas that may have concerned it.
+// makeWindowLocked makes the window of a model anew.
+func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
+	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
+	w.quotaEra = rl.quotaEra
+	rl.joinLocked(name, w)
+	return w
+}
+
+// followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
+// that may concern it.
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaEra != rl.quotaEra {
 		w.quotaEra = rl.quotaEra
@@ -45,7 +52,7 @@ func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant
 func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
 		w := rl.windowLocked(name, stats, instant)
-		if !w.empty() || instant < w.owes {
+		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.isAttendedLocked(w) {
 			return false
 		}
 	}
@@ -55,7 +62,7 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
-	rl.guests.fullUntil = 0
+	rl.removeUnlistedLocked(name)
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}
@@ -109,9 +116,8 @@ func (t *turn) nextLocked() {
 	}
 }
 
-// indexAll makes the missing windows of all models, without the lock: where a
-// program filled State by hand, that may be many entries. Nobody writes into the
-// slices of an entry without a window.
+// indexAll makes the missing windows of all models, without the lock: a program that filled State
+// by hand may have left many entries. Nobody writes into the slices of an entry without a window.
 func (rl *RateLimiter) indexAll() {
 	room := 0
 	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
@@ -145,12 +151,13 @@ func (rl *RateLimiter) indexAll() {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
 			rl.joinLocked(before.model, w)
+			rl.unlisted.state = nil
 		}
 		rl.mu.Unlock()
 	}
 }
 
-// prune forgets, in all models, what is no longer counted.
+// prune forgets the expired usage of all models.
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
@@ -162,14 +169,12 @@ func (rl *RateLimiter) prune() {
 	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 }
 
-// BackgroundPrune forgets, every interval, what is no longer counted, in a
-// goroutine of its own, so that models which nobody asks about do not hold
-// memory. It holds up other calls for no more than about a millisecond at a
-// time. An interval of zero or less does nothing.
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
+// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
+// most. An interval of zero or less does nothing.
 //
-// The returned function stops it, and once that has returned no prune runs; it
-// may be called more than once. Close stops it as well. BackgroundPrune is safe
-// for concurrent use.
+// The returned function stops it, and once that has returned no prune runs; it may be called more
+// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}

@@ -1,3 +1,5 @@
+// Forgetting: background pruning, storage that is given back.
+
 package ratelimit_test
 
 import (

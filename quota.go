@@ -113,6 +113,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 		rl.Quotas = make(map[string]ModelQuota)
 	}
 	rl.Quotas[model] = quota
+	rl.relistLocked(model)
 	rl.unlearnLocked(model)
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
 	delete(rl.provenance.supplied, model)
@@ -153,27 +154,8 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	for model, quota := range quotas {
 		rl.Quotas[model] = quota
 		rl.provenance.supply(model, quota)
+		rl.relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
-	}
-}
-
-// mergeFile takes over the quotas of a file, except for models whose quota the program set: by
-// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
-// supplied.
-func (rl *RateLimiter) mergeFile(quotas map[string]state.Quota) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the map
-	turn := rl.takeTurnLocked()
-	for model, stored := range quotas {
-		quota := ModelQuota(stored)
-		current, exists := rl.Quotas[model]
-		if !exists || rl.provenance.isSupplied(model, current) {
-			rl.Quotas[model] = quota
-			rl.provenance.supply(model, quota)
-			rl.unlearnLocked(model)
-		}
-		turn.nextLocked()
 	}
 }

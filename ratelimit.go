@@ -103,13 +103,16 @@ type RateLimiter struct {
 	external  external.Usages // what providers say that others use
 
 	gates    map[string]*gate // who is at each model
+	lines    map[*gate]bool   // those with waiters
 	waiting  int              // places in all lines
+	forPlace placeQueue       // those who wait for a place for another model
+	reviews  []*gate          // lines in which somebody may be too late
 	arrivals int              // how many ever had to wait
 
 	naming    naming
 	maxQueue  int // waiters per model; 0 is no cap
 	maxModels int // models without a quota of their own that hold state
-	guests    guests
+	unlisted  unlistedModels
 
 	fresh     []Reservation // that were not handed out yet
 	holdTTL   time.Duration
@@ -128,22 +131,18 @@ type RateLimiter struct {
 	quotaEra   int     // how often quotas changed
 	era        int     // how often Reset or Load put another map into State
 
-	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
-	filePath string     // the YAML file; empty with SQLite
-	suspect  bool       // the YAML file could not be loaded; guarded by ioMu
-	sqlite   *sqliteStore
+	storage storage // the state file
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
 func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
 
-// CanSend reports whether a request with the estimated number of tokens fits
-// the quota of model now. It records nothing. An unknown model and one whose
-// quota is all zero are always allowed, but in a cooldown; a negative estimate
-// never is.
+// CanSend reports whether a request with the estimated number of tokens fits the quota of model
+// now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
+// except in a cooldown; a negative estimate is always denied.
 //
-// The estimate counts as input: see DecideRequest for models that limit input
-// and output apart. CanSend is safe for concurrent use.
+// The estimate counts as input: see DecideRequest for models that limit input and output
+// separately. CanSend is safe for concurrent use.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
@@ -200,7 +199,16 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
+		if w.unlisted != nil {
+			rl.chargedUnlistedLocked(w, instant)
+		}
+		if rl.waiting > 0 {
+			rl.loadedLocked(w, cost{1, used})
+		}
 		rl.changedLocked(instant)
+		if rl.waiting > 0 {
+			rl.settleLinesLocked()
+		}
 	}
 }
 
@@ -213,7 +221,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 	if !rl.makePlaceLocked(name, instant) {
 		return nil
 	}
-	return rl.newStateLocked(name, now)
+	return rl.newStateLocked(name, instant, now)
 }
 
 // mustStateLocked is stateLocked for a charge that must be counted, even without room.
@@ -222,16 +230,17 @@ func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time
 		return stats
 	}
 	rl.makePlaceLocked(name, instant)
-	return rl.newStateLocked(name, now)
+	return rl.newStateLocked(name, instant, now)
 }
 
-func (rl *RateLimiter) newStateLocked(name string, now time.Time) *UsageStats {
+func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
 	stats := &UsageStats{DayStart: now.Round(0)}
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
 	}
-	// The name may be a part of a longer string, which must not stay for it.
-	rl.State[strings.Clone(name)] = stats
+	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
+	rl.State[name] = stats
+	rl.addUnlistedLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
 
@@ -251,13 +260,13 @@ func (rl *RateLimiter) Reset(model string) {
 	}
 	rl.forgetUsageLocked(model)
 	rl.changedNowLocked()
+	rl.reviewAllLaterLocked(rl.gates[model]) // one that had a place may need one
 	rl.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
 // is empty.
 func (rl *RateLimiter) forgetUsageLocked(name string) {
-	rl.guests.fullUntil = 0
 	if name != "" {
 		delete(rl.cooldowns, name)
 		delete(rl.external, name)
@@ -266,6 +275,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	}
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns, rl.external = nil, nil
+	rl.unlisted = unlistedModels{}
 	rl.era++
 	for _, g := range rl.gates {
 		g.leftLocked()
@@ -296,13 +306,13 @@ func (rl *RateLimiter) Close() error {
 	rl.mu.Unlock()
 
 	rl.saver.stop()
-	rl.ioMu.Lock()
-	defer rl.ioMu.Unlock()
+	rl.storage.mu.Lock()
+	defer rl.storage.mu.Unlock()
 	err := rl.saver.finish()
 	err = errors.Join(err, rl.ledger.close())
 	rl.ledger.wait()
-	if rl.sqlite != nil {
-		err = errors.Join(err, rl.sqlite.close())
+	if rl.storage.sqlite != nil {
+		err = errors.Join(err, rl.storage.sqlite.close())
 	}
 	if err != nil {
 		return fmt.Errorf("close: %w", err)

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 // The contract on SQLite: the document's chapters on the database and on migration, row by row.
 
 package ratelimit_test

@@ -399,6 +399,9 @@ func TestConstructors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if strings.HasSuffix(tt.file, ".db") {
+				needSQLite(t)
+			}
 			home := t.TempDir()
 			t.Setenv("CORE_HOME", home)
 			rl, err := tt.construct(home)
@@ -427,7 +430,7 @@ func TestConstructors(t *testing.T) {
 
 // Data flow: ask, call, record, persist; the next process loads.
 func TestDataFlow(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			cfg := ratelimit.Config{
 				Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"),

@@ -9,12 +9,12 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// Reservation is room that was charged before a call: one request, its
-// estimated tokens, and a slot among the calls in flight. Settle it once, with
-// Commit when the call was made, or with Cancel when it was not.
+// Reservation is room that was charged before a call: one request, its estimated tokens, and a
+// slot among the calls in flight. Settle it once, with Commit after the call, or with Cancel if
+// the call was never sent.
 //
-// A nil Reservation is one that was denied: its methods do nothing. All methods
-// are safe for concurrent use.
+// A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
+// concurrent use.
 type Reservation struct {
 	gate      *gate   // nil when nothing was counted, because there was no place
 	window    *window // where the charge went,
@@ -63,7 +63,7 @@ func (r *Reservation) prepayIn(p *pace.Buckets) {
 	}
 }
 
-// more returns what few reservations have, to be changed.
+// more returns the rare fields of a reservation, to be changed.
 func (r *Reservation) more() *extra {
 	if r.extra == nil {
 		r.extra = new(extra)
@@ -71,14 +71,13 @@ func (r *Reservation) more() *extra {
 	return r.extra
 }
 
-// Reserve checks all limits of model and charges them, in one step: one request,
-// the estimated tokens, one request of the day, one of the calls in flight. If
-// any of them denies it charges nothing, returns nil, and the Decision says why.
-// A model without a quota, or with one that is all zero, is charged and never
-// denied but by a cooldown.
+// Reserve checks all limits of model and charges them in one step: one request, the estimated
+// tokens, one request of the day, one slot. If any of them denies, it charges nothing and returns
+// nil and the reason. A model without a quota, or with an all-zero one, is charged, and denied
+// only by a cooldown.
 //
-// While others wait for the model in Acquire it is denied with DecisionQueued.
-// Reserve is safe for concurrent use.
+// While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
+// for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
 	r = rl.reserve(&d, model, &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}})
 	return r, d
@@ -118,12 +117,15 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	if !d.Allowed {
 		return nil
 	}
-	return rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if rl.waiting > 0 {
+		rl.settleLinesLocked()
+	}
+	return made
 }
 
-// newLocked returns a fresh reservation. Where nobody watches whether it becomes
-// garbage, it is cut from a piece for several, because to allocate one takes a
-// fifth of the time of Reserve.
+// newLocked returns a fresh reservation. One that nobody watches for garbage collection is cut
+// from a piece for several, because allocating one takes a fifth of the time of Reserve.
 func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 	if watched {
 		return &Reservation{watched: true}
@@ -160,6 +162,12 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
+	if w.unlisted != nil {
+		rl.chargedUnlistedLocked(w, r.instant)
+	}
+	if rl.waiting > 0 {
+		rl.loadedLocked(w, cost{1, c})
+	}
 	rl.changedLocked(r.instant)
 	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {
 		made.more().model = model
@@ -176,24 +184,22 @@ func (r *Reservation) placeLocked(w *window, instant int64, request, token int) 
 	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
 
-// Commit settles the reservation: what was really used takes the place of the
-// estimate, at the time of admission. If that has left the window meanwhile, what
-// exceeds the estimate is charged now. Negative counts count as zero.
+// Commit settles the reservation: the real usage replaces the estimate, at the time of admission.
+// If the charge has left the window, the usage above the estimate is charged as of now. Negative
+// counts count as zero.
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
 	r.settle(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, false)
 }
 
-// Cancel settles the reservation of a call that was never sent: everything that
-// was charged is given back. A call that was sent and failed has been counted by
-// the provider; Commit it.
+// Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
+// The provider has counted a call that was sent and failed: Commit it.
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Cancel() { r.settle(tokens.Count{}, true) }
 
-// Model returns the model that the reservation was made for, by the name that
-// the caller used.
+// Model returns the model of the reservation, by the name that the caller used.
 func (r *Reservation) Model() string {
 	switch {
 	case r == nil:
@@ -210,8 +216,8 @@ func (r *Reservation) Model() string {
 	return r.gate.name
 }
 
-// ReservedAt returns when the reservation was admitted; the zero time when it is
-// nil or was not counted, see Config.MaxModels.
+// ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one
+// that was not counted, see Config.MaxModels.
 func (r *Reservation) ReservedAt() time.Time {
 	if r == nil || r.gate == nil {
 		return time.Time{}

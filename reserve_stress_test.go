@@ -1,3 +1,5 @@
+// Reservations: what they allocate, and many at once.
+
 package ratelimit_test
 
 import (
@@ -56,7 +58,7 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 // without the lock is not changed meanwhile.
 func TestReservationsUnderWay(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			rl := newLimiterWith(t, ratelimit.Config{
 				Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), HoldTTL: time.Minute,

@@ -34,11 +34,7 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bo
 		rl.changedNowLocked()
 	}
 	rl.releaseLocked(r)
-	switch {
-	case rl.waiting == 0:
-	case rl.crowdedLocked():
-		rl.serveAllLocked()
-	default:
+	if rl.waiting > 0 {
 		rl.serveLocked(r.gate)
 	}
 }
@@ -55,7 +51,9 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 		g.inFlight--
 	}
 	g.closeLocked()
-	rl.guests.fullUntil = 0
+	if rl.unlisted.state != nil {
+		rl.easeLocked(g.name)
+	}
 }
 
 // windowOfLocked returns the window of the reservation's model as it is now; nil
@@ -205,13 +203,16 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
+	if exceeds && rl.waiting > 0 {
+		rl.loadedLocked(w, cost{0, excess})
+	}
 }
 
-// Arrived says when the provider counted the call at the latest: when the
-// request was written, or when the headers of the response came. The charge moves
-// there, so that it leaves the window no sooner than the provider forgets the
-// call. It never moves backwards, and not into the future. If it has left the
-// window already it is charged anew. After Commit or Cancel it does nothing.
+// Arrived gives the latest time at which the provider counted the call: after the request was
+// written, or when the headers of the response came. The charge moves there, so that it leaves
+// the window no sooner than the provider forgets the call. It never moves backwards, nor into the
+// future. A charge that has left the window is charged anew. After Commit or Cancel it does
+// nothing.
 func (r *Reservation) Arrived(at time.Time) {
 	if r == nil || r.gate == nil {
 		return
@@ -258,11 +259,15 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
+	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
 	default:
 		r.days = w.days - 1 // a day that is over
+	}
+	if rl.waiting > 0 {
+		rl.loadedLocked(w, cost{1, r.estimate})
+		rl.settleLinesLocked()
 	}
 }

@@ -252,11 +252,11 @@ func (s *ledger) maybeUsed() bool { return s != nil && s.usedUntil != 0 }
 // hasQuota reports whether the log has a quota of a model.
 func (s *ledger) hasQuota(model string, _ ModelQuota) bool { return s != nil && s.quotas[model] }
 
-// Err returns why the shared database cannot be used at present; nil while it can, and
-// without Config.Shared. As long as it cannot, decisions are made on what this process
-// last knew and what it charged itself, or denied with Config.FailClosed, and what it
-// charges is written when the database is back. Err looks whether the database is still
-// there, but does not write to it, which Persist tries. It is safe for concurrent use.
+// Err returns the error that keeps the limiter from using the shared database; nil while it can
+// use it, and without Config.Shared. Meanwhile the limiter decides by the last state that it read
+// and by its own charges, or denies with Config.FailClosed. It writes its charges when the
+// database is back. Err checks that the database is in its place, but does not write to it;
+// Persist does. It is safe for concurrent use.
 func (rl *RateLimiter) Err() error {
 	rl.ledger.fresh()
 	return rl.ledger.failure()

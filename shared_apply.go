@@ -99,7 +99,12 @@ type dayChange struct {
 func (f effect) apply(e *sharedlog.Event) {
 	f.do(e)
 	if e.HasDay {
+		w := f.window(e.Model)
+		requests, total := w.dayCount(), w.dayTokens()
 		f.setDay(e.Model, e.Day)
+		if w.dayCount()-requests > e.Requests || w.dayTokens()-total > e.Total() {
+			f.rl.reviewAllLaterLocked(w.gate)
+		}
 	}
 	if e.Process == f.s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
 		f.s.lines.stirs++
@@ -235,6 +240,7 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
+	f.rl.loadedLocked(w, cost{e.Requests, e.Count})
 	return w, request, token
 }
 
@@ -307,6 +313,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
+				f.rl.loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -353,7 +360,7 @@ func (f effect) removeDead(process int64) {
 			r.more().slotless = true
 			r.gate.inFlight--
 			r.gate.closeLocked()
-			f.rl.guests.fullUntil = 0
+			f.rl.easeLocked(r.gate.name)
 		}
 		if r == nil || r.settled || h.offTail {
 			f.s.closeReservationLocked(process, n)

@@ -1,4 +1,7 @@
+//go:build !nosqlite
+
 // Reservations.Cancel with Config.Shared: one step for all of them.
+
 package ratelimit_test
 
 import (

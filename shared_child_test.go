@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Processes that share a file: how tests start them, order and ask them.
+
 package ratelimit_test
 
 import (

@@ -1,4 +1,4 @@
-//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+//go:build (linux || darwin || freebsd || netbsd || openbsd || dragonfly) && !nosqlite
 
 // Processes that die while another one opens the file.
 package ratelimit

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: processes take turns, and wake each other.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: gaps in the log.
+
 package ratelimit
 
 import (

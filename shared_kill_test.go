@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: processes that are killed or stopped.
+
 package ratelimit_test
 
 import (

@@ -33,10 +33,15 @@ type lines struct {
 func (l *lines) confirm(p *plan) {
 	l.servedStirs = max(l.servedStirs, p.stirs)
 	l.servedReviews = max(l.servedReviews, p.reviews)
+	for _, g := range p.rl.reviews[:p.reviewed] {
+		g.reviewed, g.stale = false, false
+	}
+	p.rl.reviews = slices.Clone(p.rl.reviews[p.reviewed:])
 }
 
-func (l *lines) areStirred() bool {
-	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted) > 0
+// areStirred reports whether something has changed for the waiters since they were served.
+func (l *lines) areStirred(rl *RateLimiter) bool {
+	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted)+len(rl.reviews) > 0
 }
 
 // forget takes a waiter off those that have to stand in line again.
@@ -97,7 +102,7 @@ func (s *ledger) isAnythingDue(after *plan) bool {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	s.reuseLocked(after)
-	if !s.lines.areStirred() && !s.garbage.wanted {
+	if !s.lines.areStirred(s.rl) && !s.garbage.wanted {
 		return false
 	}
 	p := s.newPlanLocked()
@@ -153,31 +158,43 @@ func (p *plan) waiters() []*waiter {
 // that stand in the same line it decides on the first alone, so that none of its decisions
 // depends on another.
 func (p *plan) serve() {
-	l := &p.s.lines
-	if l.stirs == l.servedStirs && l.reviews == l.servedReviews {
+	l, rl := &p.s.lines, p.rl
+	all := l.reviews != l.servedReviews
+	if l.stirs == l.servedStirs && !all && len(rl.reviews) == 0 {
 		return
 	}
-	review := l.reviews != l.servedReviews
-	p.stirs, p.reviews = l.stirs, l.reviews
-	for _, w := range p.waiters() {
-		first := w.first()
-		switch {
-		case first && w.hasEnded():
-			// It is about to leave. What it would get for a moment could keep others out.
-			p.end(w, nil, context.Canceled)
-		case first:
-			if len(p.places) > 0 {
-				l.stirs++ // places are few, and the next step knows how many are left
-				return
-			}
-			b := p.rl.weighLocked(w.requests)
-			if !p.resolve(w, b) {
-				w.sleepLocked(b.wait)
-			}
-		case review:
-			p.refuse(w, p.rl.weighLocked(w.requests))
+	review := all || len(rl.reviews) > 0
+	if review {
+		for g := range rl.lines {
+			g.slack = nil // which boundLocked works out again
 		}
 	}
+	for _, w := range p.waiters() {
+		first := w.first()
+		if first && len(p.places) > 0 {
+			return // places are few, and the next step knows how many are left
+		}
+		if ended := rl.hasEndedLocked(w); first && ended != nil {
+			// It is about to leave. What it would get for a moment could keep others out.
+			p.end(w, nil, ended)
+			continue
+		}
+		if !first && !all && (!review || w.deadline.IsZero()) {
+			continue
+		}
+		b := rl.weighLocked(w.requests)
+		switch over := first && p.resolve(w, b) || !first && p.refuse(w, b); {
+		case over:
+		case review:
+			rl.boundLocked(w, b)
+			fallthrough
+		default:
+			if first {
+				w.sleepLocked(b.wait)
+			}
+		}
+	}
+	p.stirs, p.reviews, p.reviewed = l.stirs, l.reviews, len(rl.reviews)
 }
 
 // resolve serves a waiter whose requests pass, or refuses one that waits in vain, and
@@ -195,11 +212,13 @@ func (p *plan) resolve(w *waiter, b *batch) bool {
 	return true
 }
 
-// refuse refuses a waiter that waits in vain.
-func (p *plan) refuse(w *waiter, b *batch) {
-	if err, over := p.rl.verdictLocked(w, b); over && err != nil {
+// refuse refuses a waiter that waits in vain, and reports whether it does.
+func (p *plan) refuse(w *waiter, b *batch) bool {
+	err := p.rl.refusalLocked(w, b)
+	if err != nil {
 		p.end(w, nil, err)
 	}
+	return err != nil
 }
 
 // end plans the end of a wait, with reservations or an error.
@@ -247,9 +266,15 @@ func (p *plan) enter(w *waiter) {
 		return
 	}
 	p.wait(w, b)
-	if !queued {
-		p.then(func() { w.sleepLocked(b.wait) })
-	}
+	p.then(func() {
+		if len(w.places) == 0 {
+			return // it was taken out already
+		}
+		p.rl.boundLocked(w, b)
+		if !queued {
+			w.sleepLocked(b.wait)
+		}
+	})
 }
 
 // leave plans the end of the wait of a caller whose context has ended. If it was served in
@@ -379,7 +404,7 @@ func (s *ledger) watch() {
 		}
 		s.fresh()
 		s.rl.mu.Lock()
-		stirred := s.lines.areStirred()
+		stirred := s.lines.areStirred(s.rl)
 		p := s.peers[s.id]
 		waits := len(s.lines.evicted) > 0 || p != nil && len(p.waits) > 0
 		if s.lines.watching = waits && !s.closed.Load(); !s.lines.watching {

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: no minute of all processes exceeds the quota.
+
 package ratelimit_test
 
 import (

@@ -1,4 +1,7 @@
+//go:build !nosqlite
+
 // What a quota that another process sets means for names, with Config.Shared.
+
 package ratelimit_test
 
 import (

@@ -33,6 +33,7 @@ type plan struct {
 	serial  int64 // tells plans apart
 
 	stirs, reviews int64 // how far it has served the lines
+	reviewed       int   // and how many of RateLimiter.reviews it has seen to
 	expired        expired
 	batch          sharedlog.Batch
 }
@@ -205,7 +206,7 @@ func (p *plan) hasPlace(name string, beside []modelCost, instant int64) (has boo
 		full, _ := p.rl.fullLocked(name, instant)
 		has = !full
 	} else {
-		has = p.rl.roomLocked(more, beside, instant)
+		has = p.rl.placesLocked(more, beside, instant) >= more
 	}
 	if has {
 		if p.places == nil {

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: processes that admit together what the quota permits.
+
 package ratelimit_test
 
 import (

@@ -123,7 +123,7 @@ func (b *rebuild) load() {
 	rl.supplyLocked(quotas)
 	rl.State = make(map[string]*UsageStats)
 	rl.era++
-	rl.guests = guests{}
+	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
 	b.s.peers = make(peers)
 	b.s.tail = tail{}

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite files of the original, which get the columns of today.
+
 package ratelimit_test
 
 import (

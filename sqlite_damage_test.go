@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite files that are damaged, of another program, or hold bad values.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: cooldowns, tokens of the day and migration, field by field.
+
 package ratelimit
 
 import (
@@ -13,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // A script is what limiters called A, B and C do on one file, a word each: A=5
@@ -20,6 +26,7 @@ import (
 // of it, A.save, A.load and 10m are what they say. Then the file says until when
 // the cooldown lasts.
 func TestSQLiteCooldownsMerge(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, script, want string
 	}{
@@ -169,7 +176,8 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 
 // Limiters that add to and take from one day, in random order, add up.
 func TestSQLiteDayTokensAddUp(t *testing.T) {
-	for seed := range uint64(10) {
+	t.Parallel()
+	for seed := range uint64(10 / min(racetest.Factor, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			path := filepath.Join(t.TempDir(), "state.db")
@@ -269,7 +277,7 @@ func TestMigrateEveryField(t *testing.T) {
 	dir := t.TempDir()
 	from := fieldsLimiter(t, "yaml", filepath.Join(dir, "state.yaml"))
 	from.take(fieldsSample(time.Now()))
-	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.filePath, filepath.Join(dir, "state.db"))); err != nil {
+	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.storage.path, filepath.Join(dir, "state.db"))); err != nil {
 		t.Fatal(err)
 	}
 	to := fieldsLimiter(t, "sqlite", filepath.Join(dir, "state.db"))

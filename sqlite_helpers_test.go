@@ -1,3 +1,5 @@
+// Helpers of the tests of SQLite files.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: several limiters save to one file, and nothing is lost.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: random limiters of one file against the specification of merging.
+
 package ratelimit_test
 
 import (

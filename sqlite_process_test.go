@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: processes that open one file, and processes that are killed.
+
 package ratelimit_test
 
 import (
@@ -15,6 +19,10 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
+
+func init() {
+	sqliteChildren["open"], sqliteChildren["save"] = sqliteChildOpens, sqliteChildSaves
+}
 
 // sqliteChildOpens opens the files that it is told to, charges and persists.
 func sqliteChildOpens(in io.Reader, _ []string) error {

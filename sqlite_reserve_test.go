@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: reservations that are settled after a save.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: saving and loading.
+
 package ratelimit_test
 
 import (

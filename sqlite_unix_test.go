@@ -1,4 +1,6 @@
-//go:build unix
+//go:build unix && !nosqlite
+
+// SQLite files on Unix: permissions, links, full disks.
 
 package ratelimit_test
 

@@ -1,3 +1,5 @@
+// State: entries made by hand, limits of counts, what callers may keep.
+
 package ratelimit_test
 
 import (

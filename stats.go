@@ -28,7 +28,7 @@ func (s *ModelStats) limits(q *ModelQuota) {
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 }
 
-// used returns what is used of a dimension.
+// used returns the usage of a dimension.
 func (s *ModelStats) used(of state.Dimension) int {
 	switch of {
 	case state.RPM:

@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !nosqlite
 
 // What tests ask of the system, where it cannot do it.
 

@@ -7,8 +7,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
 )
 
-// reading is what a model has used at one instant. Its window is in order:
-// nothing in it is due to leave.
+// reading is the usage of a model at one instant. Its window is in order: nothing in it is due to
+// leave.
 type reading struct {
 	*window
 	gate     *gate           // nil when nothing is in flight and nobody waits
@@ -23,7 +23,7 @@ type reading struct {
 	external *external.Usage // nil for none
 }
 
-// unused is the window of a model that was never used. It is never changed.
+// unused is the window of an unused model. It is never changed.
 var unused = &window{stats: &UsageStats{}, leaveAt: never}
 
 // modelStats fills in s, which is large enough for copies of it to show.
@@ -39,7 +39,7 @@ func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	}
 }
 
-// present fills in what is not of the window.
+// present fills in the numbers that are not in the window.
 func (r *reading) present(s *ModelStats) {
 	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
 	if r.cool > r.wall {
@@ -47,12 +47,11 @@ func (r *reading) present(s *ModelStats) {
 	}
 }
 
-// lookRLocked returns a model's window and the present instant, when nothing has
-// to be changed for that: the window is in order and holds something, none of its
-// entries is due to leave, its day lasts, its buckets are those of the quota, there is no
-// cooldown and no external usage, and the clocks were compared lately. That is so at
-// nearly every call, and it lets readers run beside each other. It returns unused where
-// there is no state, and nil where something has to be done first.
+// lookRLocked returns a model's window and the present instant if the window can be read without
+// a change: it is in order and not empty, none of its entries is due to leave, its day lasts, its
+// buckets are those of the quota, there is no cooldown and no external usage, and the clocks were
+// compared lately. That is so at nearly every call, and it lets readers run beside each other. It
+// returns unused for a model without state, and nil where something has to be done first.
 func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
 	if len(rl.cooldowns) > 0 || len(rl.external) > 0 {
 		if _, cools := rl.cooldowns[name]; cools || rl.external[name] != nil {
@@ -80,7 +79,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	return w, instant
 }
 
-// readRLocked reads what a model has used as lookRLocked does.
+// readRLocked reads the usage of a model as lookRLocked does.
 func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
 	w, instant := rl.lookRLocked(name, q)
 	if w == nil {
@@ -91,7 +90,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 	return true
 }
 
-// readLocked reads what a model has used, after bringing its window in order.
+// readLocked reads the usage of a model, after bringing its window in order.
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
 	stats, exists := rl.State[name]
 	rl.readNowLocked(name, r)
@@ -108,8 +107,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 	}
 }
 
-// readToChargeLocked is readLocked for what is about to be charged: an empty
-// window stays.
+// readToChargeLocked is readLocked before a charge: an empty window stays.
 func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *reading) {
 	stats := rl.State[name]
 	if stats == nil {
@@ -122,9 +120,8 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 	r.followPacing(q, r.instant)
 }
 
-// rezoneLocked follows a quota whose day ends at the midnight of another zone now.
-// What was used in the day that lasts counts to the one that lasts there: when it
-// was used, nobody knows any more.
+// rezoneLocked follows a quota whose day now ends at the midnight of another zone. The usage of
+// the present day counts to the day that is present there, because its times are no longer known.
 func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
 	if stats == nil || stats.window == nil || stats.window.zone == zone {
 		return
@@ -139,10 +136,10 @@ func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int6
 	}
 }
 
-// take makes a window the one that is read.
+// take sets the window that is read.
 func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.badZone }
 
-// readNowLocked reads what is not of the window, as of r.instant.
+// readNowLocked reads everything outside the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	r.used = rl.ledger.usedAtLocked(r.instant)
@@ -158,8 +155,8 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	}
 }
 
-// countLocked reads what a model has used and leaves its entry as it is, also
-// what is no longer counted. The window of r is as good as unused.
+// countLocked reads the usage of a model and leaves its entry as it is, expired charges included.
+// The window of r is as good as unused.
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
 	rl.readNowLocked(name, r)
 	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.gates[name]

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
@@ -23,6 +25,11 @@ type waiter struct {
 	ticket  int64 // the event that says that it waits; 0 if there is none
 	offTail int64 // the place of that in the log, where it is kept only because it is in force
 
+	// While it waits for places for its models:
+	needs   int   // how many,
+	placeAt int64 // the instant at which there were to be as many, when that was last looked at,
+	rank    int   // and where in forPlace it is, counted from 1; 0 if it is not
+
 	places       []place
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
@@ -34,6 +41,7 @@ type waiter struct {
 type place struct {
 	gate    *gate
 	element *list.Element
+	slack   *slack // nil for a waiter without a deadline
 }
 
 // wait serves a waiter when its turn comes, and returns its error when it is
@@ -70,6 +78,7 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 // enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
 // step: so of two who stand in the same lines one is before the other in all.
 func (rl *RateLimiter) enterLocked(w *waiter) {
+	defer rl.settleLinesLocked()
 	b := rl.weighLocked(w.requests)
 	queued := b.queuedLocked()
 	if rl.concludeLocked(w, b) {
@@ -82,8 +91,9 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 	rl.arrivals++
 	w.seq = rl.arrivals
 	rl.queueLocked(w, b)
+	rl.boundLocked(w, b)
 	if !queued {
-		w.sleepLocked(b.wait)
+		rl.restLocked(w, b)
 	}
 }
 
@@ -104,7 +114,11 @@ func (rl *RateLimiter) isLineFull(b *batch) bool {
 func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		g := rl.gateLocked(b.costs[i].name)
-		w.places = append(w.places, place{g, g.line.PushBack(w)})
+		w.places = append(w.places, place{gate: g, element: g.line.PushBack(w)})
+		if rl.lines == nil {
+			rl.lines = make(map[*gate]bool)
+		}
+		rl.lines[g] = true
 		rl.waiting++
 	}
 }
@@ -131,14 +145,31 @@ func (rl *RateLimiter) verdictLocked(w *waiter, b *batch) (err error, over bool)
 		return w.closed(), true // what is served in a shutdown would begin in it
 	case b.Allowed:
 		return nil, true
-	case b.Never && b.Code != DecisionClosed:
-		return w.limited(b, ErrNeverFits), true
-	case rl.closed:
-		return w.closed(), true
-	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait:
-		return w.limited(b, context.DeadlineExceeded), true
 	}
-	return nil, false
+	err = rl.refusalLocked(w, b)
+	return err, err != nil
+}
+
+// refuseLocked refuses a waiter that waits in vain, and reports whether it did.
+func (rl *RateLimiter) refuseLocked(w *waiter, b *batch) bool {
+	err := rl.refusalLocked(w, b)
+	if err != nil {
+		rl.endWaitLocked(w, err)
+	}
+	return err != nil
+}
+
+// refusalLocked returns the error of a waiter that waits in vain; nil for another.
+func (rl *RateLimiter) refusalLocked(w *waiter, b *batch) error {
+	switch {
+	case b.Never && b.Code != DecisionClosed:
+		return w.limited(b, ErrNeverFits)
+	case rl.closed:
+		return w.closed()
+	case rl.isLateLocked(w, b):
+		return w.limited(b, context.DeadlineExceeded)
+	}
+	return nil
 }
 
 // limited returns the error of a refusal.
@@ -161,10 +192,7 @@ func (rl *RateLimiter) endLinesLocked() {
 
 // waitersLocked returns all waiters, each once, in the order of their arrival.
 func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
-	if rl.waiting == 0 {
-		return nil
-	}
-	for _, g := range rl.gates {
+	for g := range rl.lines {
 		for e := g.line.Front(); e != nil; e = e.Next() {
 			if w := e.Value.(*waiter); w.places[0].element == e {
 				waiters = append(waiters, w)
@@ -184,16 +212,22 @@ func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 
 // standDownLocked takes a waiter out of its lines.
 func (rl *RateLimiter) standDownLocked(w *waiter) {
+	rl.forPlace.forget(w)
 	for _, p := range w.places {
-		p.gate.line.Remove(p.element)
+		g := p.gate
+		g.line.Remove(p.element)
 		rl.waiting--
-		if p.gate.line.Len() == 0 && p.gate.timer != nil {
-			p.gate.timer.Stop()
+		if g.line.Len() == 0 {
+			g.slack, g.load, g.stale = nil, [state.InFlight]int{}, false
+			delete(rl.lines, g)
+			if g.timer != nil {
+				g.timer.Stop()
+			}
+			rl.easeLocked(g.name)
 		}
-		p.gate.closeLocked()
+		g.closeLocked()
 	}
 	w.places = nil
-	rl.guests.fullUntil = 0
 }
 
 // leave ends the wait of one whose context has ended. If it was served in the
@@ -216,24 +250,20 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 	for _, p := range places {
 		rl.serveLocked(p.gate)
 	}
-	if rl.crowdedLocked() {
-		rl.serveAllLocked()
-	}
 }
 
-// serveLocked serves those at the head of a line, as far as there is room.
+// serveLocked serves those at the head of a line, as far as there is room, and those for whom
+// this makes a place.
 func (rl *RateLimiter) serveLocked(g *gate) {
 	if rl.ledger.serveLaterLocked() {
 		return
 	}
-	if rl.serveLineLocked(g) && rl.crowdedLocked() {
-		rl.serveAllLocked() // who has left may have made a place for another model
-	}
+	rl.serveLineLocked(g)
+	rl.settleLinesLocked()
 }
 
-// serveLineLocked serves a line, and those that this moves on. It reports whether
-// anybody has left.
-func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
+// serveLineLocked serves a line, and those that this moves on.
+func (rl *RateLimiter) serveLineLocked(g *gate) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -246,15 +276,14 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			if w.process != 0 || !w.first() {
 				break // its own process serves it; or it is not the first in its other lines
 			}
-			if w.hasEnded() {
+			if ended := rl.hasEndedLocked(w); ended != nil {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.endWaitLocked(w, context.Canceled)
+				rl.endWaitLocked(w, ended)
 			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
-				w.sleepLocked(b.wait)
+				rl.restLocked(w, b)
 				break
 			}
-			moved = true
 			for _, p := range places {
 				if p.gate != g {
 					pending = append(pending, p.gate)
@@ -262,18 +291,31 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			}
 		}
 	}
-	return moved
 }
 
-// hasEnded reports whether the context of w has ended, without a call of the
-// context's methods, which may be the caller's.
-func (w *waiter) hasEnded() bool {
+// restLocked has somebody who is the first in line be looked at again when it is time for that.
+func (rl *RateLimiter) restLocked(w *waiter, b *batch) {
+	if b.lacking > 0 {
+		rl.forPlace.put(w, b)
+		rl.boundLocked(w, b)
+		return
+	}
+	rl.forPlace.remove(w)
+	w.sleepLocked(b.wait)
+}
+
+// hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
+// reached; without a call of the context's methods, which may be the caller's.
+func (rl *RateLimiter) hasEndedLocked(w *waiter) error {
 	select {
 	case <-w.ended:
-		return true
+		return context.Canceled
 	default:
-		return false
 	}
+	if !w.deadline.IsZero() && !rl.clock.At(rl.clock.Sync()).Before(w.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // first reports whether nobody stands before w.
@@ -320,19 +362,16 @@ func (rl *RateLimiter) serveAllLocked() {
 	if rl.ledger.serveLaterLocked() {
 		return
 	}
-	for moved := rl.waiting > 0; moved; moved = moved && rl.crowdedLocked() {
-		moved = false
-		for _, g := range rl.gates {
-			moved = rl.serveLineLocked(g) || moved
-		}
+	for g := range rl.lines {
+		rl.serveLineLocked(g)
 	}
+	rl.settleLinesLocked()
 }
 
 // followQuotasLocked follows a change of quotas in what is known of models: names may stand for
 // others now, and days may end at other times. Nobody is served by it.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
-	rl.guests.fullUntil = 0
 	if rl.naming.matchVersions {
 		rl.renameLocked()
 	}
@@ -342,20 +381,18 @@ func (rl *RateLimiter) followQuotasLocked() {
 // more is refused wherever in its line it stands.
 func (rl *RateLimiter) requoteLocked() {
 	rl.followQuotasLocked()
-	if rl.ledger.reviewLaterLocked() || rl.waiting == 0 {
+	if rl.ledger.reviewLaterLocked() {
 		return
 	}
-	for _, g := range rl.gates {
-		var next *list.Element
-		for e := g.line.Front(); e != nil; e = next {
-			next = e.Next()
-			w := e.Value.(*waiter)
-			if w.process != 0 {
-				continue
-			}
-			if b := rl.weighLocked(w.requests); b.Never {
-				rl.concludeLocked(w, b)
-			}
+	for g := range rl.lines {
+		g.slack = nil
+	}
+	for _, w := range rl.waitersLocked() {
+		if w.process != 0 {
+			continue
+		}
+		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
+			rl.boundLocked(w, b)
 		}
 	}
 	rl.serveAllLocked()

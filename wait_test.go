@@ -1,3 +1,5 @@
+// WaitForCapacity: when it wakes, and why it does not.
+
 package ratelimit_test
 
 import (

@@ -18,18 +18,18 @@ const (
 	never  = int64(math.MaxInt64)
 )
 
-// window is what the limiter keeps beside one UsageStats so that a decision
-// never has to scan it: the same entries in order, on the limiter's own time
-// line, with the sums of their tokens.
+// window is the index of one UsageStats, so that a decision never has to scan it: the same
+// entries in order, on the limiter's own time line, with the sums of their tokens.
 //
-// UsageStats stays the truth. The window remembers which slices and which day
-// it was made from; where they are others now, it is made anew.
+// UsageStats stays the truth. The window remembers the slices and the day that it was made from;
+// when they differ, it is made anew.
 type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
-	gate     *gate // the model's, if it has one
-	gone     bool  // State has another one for the model, or none
-	era      int   // which State the last charge of a reservation found it in
+	gate     *gate          // the model's, if it has one
+	unlisted *unlistedModel // the model among those without a quota of their own; nil where it is not indexed
+	gone     bool           // State has another one for the model, or none
+	era      int            // which State the last charge of a reservation found it in
 	requests ring.Queue[time.Time]
 	tokens   ring.Queue[TokenEntry]
 	sums     ring.Sums // the tokens of each entry, parallel to tokens
@@ -52,9 +52,9 @@ type window struct {
 	owes int64 // before this instant the database may show what is not so any more
 }
 
-// newWindow indexes stats, whose slices it replaces by sorted copies: they may
-// come from a caller, who may have others that share their storage. Entries
-// from the future count as of now, counts are held in their range.
+// newWindow indexes stats and replaces its slices by sorted copies, because a caller may have
+// others that share their storage. Entries from the future count as of now; counts are clamped to
+// their range.
 func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, now time.Time) *window {
 	if old := stats.window; old != nil {
 		noticeDay(stats, old.dayWas)
@@ -89,15 +89,15 @@ func (e *TokenEntry) tokens() tokens.Count {
 	return tokens.Count{Input: e.Input, Output: e.Count - e.Input}
 }
 
-// mirrors reports whether the window still belongs to stats as it is now. An
-// entry that a program took over from another limiter has a window of that one.
+// mirrors reports whether the window still matches stats. An entry that a program took over from
+// another limiter has the window of that limiter.
 func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
-// pin keeps the entries that stats shows where and as they are as long as
-// reading says that somebody reads them without the lock.
+// pin keeps the entries that stats shows where and as they are as long as reading is true:
+// somebody reads them without the lock.
 func (w *window) pin(reading *atomic.Bool) { w.requests.Pin(reading); w.tokens.Pin(reading) }
 
 func sameSlice[T any](a, b []T) bool {
@@ -116,7 +116,7 @@ func (w *window) mirror(span int64) {
 	}
 }
 
-// prune drops what was charged more than span before instant.
+// prune drops the charges that are more than span older than instant.
 func (w *window) prune(instant, span int64) {
 	requests, tokens := w.requests.Before(instant-span), w.tokens.Before(instant-span)
 	w.requests.Drop(requests)
@@ -162,8 +162,8 @@ func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 	w.stats.Tokens = w.tokens.Values()
 }
 
-// moveCharge is removeCharge for what insertCharge then puts elsewhere. It notes which
-// buckets keep the charge although it is removed.
+// moveCharge is removeCharge for a charge that insertCharge then puts elsewhere. It notes the
+// buckets that keep the charge although it is removed.
 func (w *window) moveCharge(r *Reservation, request, token int) {
 	switch p := w.pace; {
 	case p == nil || request < 0 && token < 0:
@@ -174,7 +174,7 @@ func (w *window) moveCharge(r *Reservation, request, token int) {
 	w.removeCharge(request, token)
 }
 
-// removeCharge takes a request and tokens out, each unless it is negative.
+// removeCharge removes a request and tokens; a negative place removes nothing.
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
 		w.requests.Remove(request)
@@ -188,9 +188,8 @@ func (w *window) removeCharge(request, token int) {
 	w.mirror(w.home.span())
 }
 
-// insertCharge puts a request, if there is one, and tokens where they belong by their
-// instant, and returns which they then are; -1 for none. r is the reservation that they
-// are of, if there is one.
+// insertCharge inserts a request, if there is one, and tokens at the places of their instant, and
+// returns these places; -1 for none. r is the reservation that they belong to, if any.
 func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, c tokens.Count) (request, token int) {
 	request = -1
 	prepaid := r.isPrepaid(w.pace)
@@ -214,8 +213,8 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 	return request, token
 }
 
-// owe notes that a change has to get into the database, if there is one, before
-// the window may be forgotten: of a charge of the given instant, and of the day.
+// owe notes that a change, of a charge of the given instant and of the day, has to get into the
+// database, if there is one, before the window may be forgotten.
 func (w *window) owe(instant int64) {
 	if w.tokens.Log().Known() || w.requests.Log().Known() {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.dayEnd))
@@ -235,16 +234,16 @@ func (w *window) setDay(requests, tokens int) {
 	w.stats.DayCount, w.stats.DayTokens, w.dayWas = requests, tokens, requests
 }
 
-// noticeDay notices that a program has forgotten the requests of the day by
-// hand, of which there were some: it means the tokens, too.
+// noticeDay notices that a program has cleared the requests of the day by hand: it means the
+// tokens, too.
 func noticeDay(stats *UsageStats, were int) {
 	if stats.DayCount != were && stats.DayCount <= 0 {
 		stats.DayTokens = 0
 	}
 }
 
-// rollDay ends a day that is over. A day that lies in the future, because the
-// wall clock stepped back, begins now.
+// rollDay ends an expired day. A day that lies in the future, because the wall clock stepped
+// back, begins now.
 func (w *window) rollDay(now time.Time) {
 	noticeDay(w.stats, w.dayWas)
 	w.dayWas = w.stats.DayCount
@@ -261,7 +260,7 @@ func (w *window) rollDay(now time.Time) {
 	}
 }
 
-// setZone notes in which zone the day ends at midnight.
+// setZone sets the zone in which the day ends at midnight.
 func (w *window) setZone(zone string) {
 	var err error
 	w.zone = zone
@@ -311,12 +310,12 @@ func (w *window) dayCount() int { return max(w.stats.DayCount, 0) }
 // dayTokens is the tokens of the day; a caller may have made them negative.
 func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
 
-// empty reports whether nothing is counted any more.
+// empty reports whether nothing counts any more.
 func (w *window) empty() bool {
 	return w.requests.Len() == 0 && w.tokens.Len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
 }
 
-// usedOf returns what is used of a dimension, by a window in order.
+// usedOf returns the usage of a dimension, by a window in order.
 func (w *window) usedOf(of state.Dimension) int {
 	switch of {
 	case state.RPM:

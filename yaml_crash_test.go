@@ -1,5 +1,7 @@
 //go:build unix
 
+// YAML files and writers that are killed.
+
 package ratelimit_test
 
 import (
@@ -181,8 +183,7 @@ func TestYAMLPersistSyncsInOrder(t *testing.T) {
 	}
 }
 
-// A file that ends too early, at whatever byte, is refused, or loads as the
-// beginning of what it was.
+// A file that is cut at any byte is refused, or loads as the beginning of the whole.
 func TestYAMLCutFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.yaml")

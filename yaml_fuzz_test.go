@@ -1,3 +1,5 @@
+// YAML files of any bytes.
+
 package ratelimit
 
 import (

@@ -1,3 +1,5 @@
+// Helpers of the tests of YAML files.
+
 package ratelimit_test
 
 import (

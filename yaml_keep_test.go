@@ -1,3 +1,5 @@
+// YAML files keep what was used.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// YAML files: layouts, and whose quota counts.
+
 package ratelimit_test
 
 import (

@@ -1,5 +1,7 @@
 //go:build unix
 
+// YAML files on Unix: links, odd files, permissions, leftovers.
+
 package ratelimit_test
 
 import (

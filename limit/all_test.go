@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -298,7 +299,7 @@ func (b *drainModel) wait(n int) int64 { return max(0, b.level+(int64(n)-b.burst
 
 // manyDecisions is how many random decisions are compared with a model.
 func manyDecisions() int {
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		return 50_000
 	}
 	return 1_000_000

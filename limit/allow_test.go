@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -37,7 +38,7 @@ func TestAllowIsTakeAtOfOneUnit(t *testing.T) {
 				quick, plain := build(), build()
 				var open [][2]limit.Hold
 				passed := 0
-				for step := range 20_000 / raceFactor {
+				for step := range 20_000 / racetest.Factor {
 					switch what := random.IntN(20); {
 					case what == 0:
 						a, _ := quick.HoldAt(time.Now(), 1)

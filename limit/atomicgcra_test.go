@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -24,7 +25,7 @@ import (
 func TestAtomicGCRADecidesLikeGCRA(t *testing.T) {
 	t.Parallel()
 	rounds := 1_000_000
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(3, 4))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -62,7 +63,7 @@ func TestBucketsDecideLikeExactOnes(t *testing.T) {
 		{1, 1, 10}, {1_000_003, time.Hour, 50_000}, {999_999_937, time.Second, 1000}, {1, time.Hour, 100},
 	}
 	rounds := 1_000_000 / len(cases)
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -173,7 +174,7 @@ func (h *historyBucket) take(at int64, n int64, open bool) (limit.Decision, *his
 // charged when they were made, or never.
 func TestBucketsHoldsAreExact(t *testing.T) {
 	rounds := 10_000
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	type pair struct {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -33,7 +34,7 @@ func TestConformingDecisions(t *testing.T) {
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		l := kind.make(sevens)
 		now, retries := noon, 0
-		for range 20_000 / raceFactor {
+		for range 20_000 / racetest.Factor {
 			now = now.Add(lull(rng))
 			before := l.TakeAt(now, 0)
 			if !before.OK || before.Never || before.RetryAfter != 0 || before.Remaining < 0 {
@@ -87,7 +88,7 @@ func TestConformingBounds(t *testing.T) {
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		for _, back := range []time.Duration{0, 1, time.Second, time.Hour} {
 			full := false
-			for range max(1, 40/raceFactor) {
+			for range max(1, 40/racetest.Factor) {
 				l := kind.make(sevens)
 				latest := noon.Add(time.Duration(rng.Int64N(int64(time.Second))))
 				var seen time.Time // the latest instant at which something passed
@@ -197,7 +198,7 @@ func TestConformingHolds(t *testing.T) {
 		}
 		l, plain := kind.make(eights), kind.make(eights)
 		now, held := noon, 0
-		for range 20_000 / raceFactor {
+		for range 20_000 / racetest.Factor {
 			now = now.Add(tick * time.Duration(rng.IntN(100)))
 			n := rng.IntN(atOnce + 2)
 			hold, d := l.HoldAt(now, n)

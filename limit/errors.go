@@ -25,5 +25,5 @@ var (
 
 	// ErrDeadline is returned at once by Wait and WaitN if the units could only pass after
 	// the deadline of the context. It also matches context.DeadlineExceeded.
-	ErrDeadline = fmt.Errorf("would pass only later: %w", context.DeadlineExceeded)
+	ErrDeadline = fmt.Errorf("cannot pass before the deadline: %w", context.DeadlineExceeded)
 )

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -58,7 +59,7 @@ func (o *queueOracle) reserve(now int64, n int) (delay time.Duration, d limit.De
 
 func TestQueueDecidesLikeAListOfSlots(t *testing.T) {
 	rounds := 1_000_000
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -91,7 +92,7 @@ func TestQueueDecidesLikeAListOfSlots(t *testing.T) {
 // passed, and with waiters alone each starts exactly when the one before it ends.
 func TestQueueRandomly(t *testing.T) {
 	rounds := 300
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 5
 	}
 	for round := range rounds {

@@ -38,7 +38,7 @@ func TestRefusalsNameTheParameter(t *testing.T) {
 		{errorOf(limit.NewAnchoredWindow(1, 0)), "new anchored window: invalid parameter: window is 0s, want more than 0"},
 		{errorOf(limit.NewSlidingLog(-1, time.Second)), "new sliding log: invalid parameter: limit is -1"},
 		{errorOf(limit.NewSlidingCounter(1, 1<<60+1)), "new sliding counter: invalid parameter: window is 320255h58m24.606846977s, want at most"},
-		{errorOf(limit.NewTree("", must(limit.NewGCRA(second, 1)))), `new tree: invalid parameter: name is "", want one`},
+		{errorOf(limit.NewTree("", must(limit.NewGCRA(second, 1)))), `new tree: invalid parameter: name is "", want a name`},
 		{errorOf(limit.NewTree("team", nil)), `new tree "team": invalid parameter: limiter is nil`},
 		{errorOf(limit.NewKeyed[int](0, 1, nil)), "new keyed: invalid parameter: most is 0, want 1 or more"},
 		{errorOf(limit.NewKeyed[int](1, 0, nil)), "idle is 0s, want more than 0"},

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -53,7 +54,7 @@ func TestSlidingCounterRoundsTheEstimateDown(t *testing.T) {
 func TestSlidingCounterBounds(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 3))
-	for range 2000 / raceFactor {
+	for range 2000 / racetest.Factor {
 		most, window := 1+r.IntN(30), 1+r.Int64N(200)
 		s, _ := limit.NewSlidingCounter(most, time.Duration(window))
 		var history []windowEntry
@@ -130,7 +131,7 @@ func TestSlidingCounterAtItsWorst(t *testing.T) {
 // limit is 100: these are the figures of the documentation.
 func TestSlidingCounterOfRandomRequests(t *testing.T) {
 	t.Parallel()
-	const requests = 1_000_000 / raceFactor
+	const requests = 1_000_000 / racetest.Factor
 	r := rand.New(rand.NewPCG(7, 4))
 	counter, _ := limit.NewSlidingCounter(100, time.Second)
 	log, _ := limit.NewSlidingLog(100, time.Second)

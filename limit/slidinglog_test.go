@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -128,7 +129,7 @@ func TestSlidingLogNeverExceedsTheLimit(t *testing.T) {
 		l, _ := limit.NewSlidingLog(most, time.Duration(most))
 		var at []int64 // of each unit
 		oldest, now := 0, int64(0)
-		for range 50_000 / raceFactor {
+		for range 50_000 / racetest.Factor {
 			switch r.IntN(1000) {
 			case 0:
 				now += int64(3 * most)

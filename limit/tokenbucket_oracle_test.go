@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -39,7 +40,7 @@ const rounding = 10
 // TakeAt, and for holds that end in any order. AllowN is up to a nanosecond generous.
 func TestTokenBucketDecidesLikeOneInIntegers(t *testing.T) {
 	t.Parallel()
-	steps := 1_000_000 / raceFactor
+	steps := 1_000_000 / racetest.Factor
 	if testing.Short() {
 		steps /= 10
 	}

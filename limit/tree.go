@@ -38,7 +38,7 @@ func NewTree(name string, limiter Limiter) (*Tree, error) {
 func newTree(operation, name string, limiter Limiter, l *jointLock, above []*Tree) (*Tree, error) {
 	switch {
 	case name == "":
-		return nil, fmt.Errorf("%s: %w: name is %q, want one", operation, ErrInvalid, name)
+		return nil, fmt.Errorf("%s: %w: name is %q, want a name", operation, ErrInvalid, name)
 	case limiter == nil:
 		return nil, fmt.Errorf("%s %q: %w: limiter is nil", operation, name, ErrInvalid)
 	}
@@ -63,7 +63,7 @@ func (t *Tree) Child(name string, limiter Limiter) (*Tree, error) {
 	t.joint.lock.Lock()
 	defer t.joint.lock.Unlock()
 	if _, ok := t.children[name]; ok {
-		return nil, fmt.Errorf("new child: %w: name is %q, which %q has already", ErrInvalid, name, t.name)
+		return nil, fmt.Errorf("new child: %w: name is %q, which %q already has", ErrInvalid, name, t.name)
 	}
 	if t.children == nil {
 		t.children = make(map[string]*Tree)

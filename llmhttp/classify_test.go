@@ -354,7 +354,7 @@ func TestProblem(t *testing.T) {
 		{Problem{Kind: DailyQuota, Status: 429, Code: "RESOURCE_EXHAUSTED", Quota: "RequestsPerDay", Limit: 20,
 			RetryAfter: time.Hour, Until: time.Date(2026, 10, 5, 0, 0, 0, 0, time.FixedZone("", -7*3600))},
 			"provider: daily quota used up (429 RESOURCE_EXHAUSTED RequestsPerDay), until 2026-10-05T07:00:00Z", ErrDailyQuota},
-		{Problem{Kind: Exhausted, Status: 402}, "provider: money or plan used up (402)", ErrExhausted},
+		{Problem{Kind: Exhausted, Status: 402}, "provider: credit or plan used up (402)", ErrExhausted},
 		{Problem{Kind: Overloaded, Status: 529, Code: "overloaded_error"}, "provider: overloaded (529 overloaded_error)", ErrOverloaded},
 		{Problem{Kind: Rejected, Status: 400}, "provider: rejected (400)", nil},
 		{Problem{Kind: Failed, Status: 500, RetryAfter: time.Second}, "provider: failed (500), again in 1s", nil},

@@ -38,7 +38,7 @@ var (
 	// ErrDailyQuota matches a Problem of the kind DailyQuota.
 	ErrDailyQuota = errors.New("daily quota used up")
 	// ErrExhausted matches a Problem of the kind Exhausted.
-	ErrExhausted = errors.New("money or plan used up")
+	ErrExhausted = errors.New("credit or plan used up")
 	// ErrOverloaded matches a Problem of the kind Overloaded.
 	ErrOverloaded = errors.New("overloaded")
 	// ErrNotSent matches a Problem of the kind NotSent. It is ratelimit.ErrNotSent.

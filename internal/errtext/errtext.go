@@ -1,6 +1,6 @@
-// Package errtext makes text that nobody checked fit for an error: names of models and
-// zones from a caller or a file may have any length and any bytes. The limiter, its time
-// zones and the readers of its files use it.
+// Package errtext makes unchecked text fit for an error: names of models and zones from a caller
+// or a file may have any length and any bytes. The limiter, its time zones and the readers of its
+// files use it.
 package errtext
 
 import (

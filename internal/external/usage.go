@@ -1,5 +1,5 @@
-// Package external keeps what a provider says that is used of a model beyond what was charged
-// here: others use the same limit. The limiter's Observe fills it in, and its decisions count
+// Package external keeps the usage of a model that a provider reports beyond the charges here:
+// other programs use the same limit. The limiter's Observe fills it in, and its decisions count
 // it beside the charges.
 package external
 
@@ -20,29 +20,30 @@ type Part struct {
 	SentAt int64 // the instant at which the call was sent whose answer said so
 }
 
-// sentSlack is how much earlier than another a call may have been sent whose answer still
-// counts as the later word: two calls that were sent at about the same time may have arrived
-// in either order.
+// sentSlack is how much earlier than another a call may have been sent whose answer still counts
+// as the later one: two calls sent at about the same time may arrive in either order.
 const sentSlack = int64(250 * time.Millisecond)
 
-// Take puts an observation in the place of the one in force, or has it raise that if its call
-// was sent earlier. It reports whether a request may pass sooner now.
-func (p *Part) Take(is Part) (eased bool) {
+// Take replaces the observation in force, or raises it if the new one is of a call that was sent
+// earlier. It reports whether a request may now pass sooner, and whether one may pass later.
+func (p *Part) Take(is Part) (eased, tightened bool) {
 	was := *p
 	if was.Amount > 0 && is.SentAt+sentSlack < was.SentAt {
 		if is.Amount <= was.Amount {
-			return false
+			return false, false
 		}
 		is.Until, is.SentAt = max(is.Until, was.Until), was.SentAt
 	}
 	if *p = is; is.Amount == 0 {
 		*p = Part{}
 	}
-	return is.Amount < was.Amount || is.Until < was.Until
+	eased = is.Amount < was.Amount || is.Until < was.Until
+	tightened = is.Amount > was.Amount || is.Amount > 0 && is.Until > was.Until
+	return eased, tightened
 }
 
-// Expire drops what is over at an instant, which is wall in UnixNano, and reports whether
-// anything is left.
+// Expire drops the parts that have ended at an instant, which is wall in UnixNano, and reports
+// whether any is left.
 func (u *Usage) Expire(instant, wall int64) (left bool) {
 	for of := range state.InFlight {
 		now := instant

@@ -27,7 +27,7 @@ func TestTake(t *testing.T) {
 		{"250 ms are no order", external.Part{Amount: 3, Until: 10, SentAt: 250 * ms}, external.Part{Amount: 2, Until: 20, SentAt: 0}, external.Part{Amount: 2, Until: 20, SentAt: 0}, true},
 	} {
 		p := tt.was
-		if eased := p.Take(tt.is); p != tt.want || eased != tt.eased {
+		if eased, _ := p.Take(tt.is); p != tt.want || eased != tt.eased {
 			t.Errorf("%s: %+v, eased %v; want %+v, %v", tt.name, p, eased, tt.want, tt.eased)
 		}
 	}

@@ -21,7 +21,7 @@ func createTemp(target string) (*os.File, error) {
 		// A sweep was faster. It removes the file.
 		f.Close()
 	}
-	return nil, fmt.Errorf("create temporary file beside %s: removed by others", target)
+	return nil, fmt.Errorf("create temporary file beside %s: another process removed it", target)
 }
 
 // TempPrefix returns how the names of the temporary files for target begin, without their

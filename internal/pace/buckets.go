@@ -16,7 +16,7 @@ const (
 	AllTokens
 	InputTokens
 	OutputTokens
-	units
+	Units // how many there are
 )
 
 // kind is which tokens a unit counts.
@@ -25,7 +25,7 @@ func (u Unit) kind() tokens.Kind { return tokens.Kind(u - AllTokens) }
 // Quota is what of a quota spreads the calls inside the minute. Quotas can be compared with
 // ==.
 type Quota struct {
-	PerMinute [units]int    // by Unit; 0 for no limit
+	PerMinute [Units]int    // by Unit; 0 for no limit
 	Burst     time.Duration // the time whose share of PerMinute may start back to back
 }
 
@@ -41,7 +41,7 @@ type Quota struct {
 // nothing. Buckets are not safe for concurrent use.
 type Buckets struct {
 	quota   Quota
-	buckets [units]bucket
+	buckets [Units]bucket
 
 	// So many of the oldest requests and tokens were charged under another quota, at another
 	// price. Changes of them come too late for the buckets.
@@ -57,12 +57,12 @@ type bucket struct {
 	carry uint64
 }
 
-// New returns the buckets of a quota, filled with what a window of that many nanoseconds
-// holds: charges are its requests, each and their instants, and its tokens.
+// New returns the buckets of a quota, filled with the charges of a window of that many
+// nanoseconds: its requests, each with its instant, and its tokens.
 //
-// What was charged before the window, nobody knows any more: it is taken to have filled the
-// burst when the window begins. That is so where a program has been busy all the time, and
-// makes no difference where it was idle for a moment since.
+// Charges before the window are not known: they count as having filled the burst when the window
+// begins. That is so for a program that was busy all the time, and makes no difference after a
+// short pause since.
 func New(q Quota, instant, window int64, charges Charges) *Buckets {
 	b := &Buckets{quota: q}
 	for u := range b.buckets {
@@ -114,12 +114,22 @@ func (b *Buckets) Opens(u Unit, n int, instant int64) time.Duration {
 	return b.buckets[u].Empty() - max(b.quota.Burst-price, 0) - time.Duration(instant)
 }
 
+// Empty returns the instant at which the bucket of a unit is empty, if nothing is added.
+func (b *Buckets) Empty(u Unit) int64 { return int64(b.buckets[u].Empty()) }
+
+// MostFull returns up to which instant the bucket of a unit may hold something for n of it to
+// start at an instant to come.
+func (b *Buckets) MostFull(u Unit, n int, instant int64) int64 {
+	price, _ := b.price(u, n, b.roundUp(u))
+	return instant + int64(max(b.quota.Burst-price, 0))
+}
+
 // Admit reports whether so many requests and tokens may start now.
 func (b *Buckets) Admit(requests int, c tokens.Count, instant int64) bool {
 	if b.Opens(Requests, requests, instant) > 0 {
 		return false
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		if b.Opens(u, c.Of(u.kind()), instant) > 0 {
 			return false
 		}
@@ -139,7 +149,7 @@ func (b *Buckets) PushTokens(instant int64, c tokens.Count) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		b.push(u, instant, c.Of(u.kind()))
 	}
 }
@@ -158,7 +168,7 @@ func (b *Buckets) SetTokens(i int, instant int64, c tokens.Count) {
 	if b == nil || i < b.pricedTokens {
 		return
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			price, _ := b.price(u, c.Of(u.kind()), b.roundUp(u))
 			b.buckets[u].Set(i-b.pricedTokens, time.Duration(instant), price, time.Duration(minute))
@@ -192,7 +202,7 @@ func (b *Buckets) RemoveTokens(i int) {
 		b.pricedTokens--
 		return
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			b.buckets[u].Remove(i - b.pricedTokens)
 		}
@@ -227,7 +237,7 @@ func (b *Buckets) InsertTokens(i int, instant int64, c tokens.Count) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		b.insert(u, i-b.pricedTokens, instant, c.Of(u.kind()))
 	}
 	b.countPricedTokens(i)
@@ -239,7 +249,7 @@ func (b *Buckets) InsertPrepaidTokens(i int, instant int64) {
 	if b == nil {
 		return
 	}
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		b.insertPrepaid(u, i-b.pricedTokens, instant)
 	}
 	b.countPricedTokens(i)
@@ -277,8 +287,8 @@ func (b *Buckets) insertPrepaid(u Unit, place int, instant int64) {
 	}
 }
 
-// Drop follows requests and tokens that leave the window, the oldest ones. The buckets keep
-// what they hold of them.
+// Drop follows the oldest requests and tokens out of the window. The buckets keep the remaining
+// effect of their charges.
 func (b *Buckets) Drop(requests, tokens int) {
 	if b == nil {
 		return
@@ -290,7 +300,7 @@ func (b *Buckets) Drop(requests, tokens int) {
 	}
 	priced = min(b.pricedTokens, tokens)
 	b.pricedTokens -= priced
-	for u := AllTokens; u < units; u++ {
+	for u := AllTokens; u < Units; u++ {
 		if b.quota.PerMinute[u] > 0 {
 			b.buckets[u].Drop(tokens - priced)
 		}

@@ -1,7 +1,6 @@
-// Package state holds the plain types that cross the boundaries of the house: what a
-// limiter stores, and what every store reads and writes. The limiter's package converts
-// its exported types from and to them; internal/yamlstate, internal/sqlitestate and
-// internal/sharedlog know no others.
+// Package state holds the plain types that cross the boundaries of the house: the content of a
+// limiter that stores read and write. The limiter's package converts its exported types from and
+// to them; internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
 package state
 
 import (

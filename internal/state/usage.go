@@ -38,7 +38,7 @@ func (t Token) CheckInput() error {
 	return nil
 }
 
-// Usage is what a model has used: the charges of the minute, oldest first, and the day.
+// Usage is the usage of a model: the charges of the minute, oldest first, and the day.
 type Usage struct {
 	Requests  []time.Time
 	Tokens    Tokens // nil for none

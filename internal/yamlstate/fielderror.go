@@ -20,7 +20,7 @@ func checkInput(e state.Token) error {
 
 var errDuplicate = errors.New("a duplicate key")
 
-// fieldError is what is wrong with a field, and where in the file that is.
+// fieldError is an error in a field, and the place of the field in the file.
 type fieldError struct {
 	path  string // as in state.m.tokens[3].count
 	cause error

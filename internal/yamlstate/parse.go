@@ -68,8 +68,8 @@ func tooDense(data []byte) bool {
 	return elements > 8192+len(data)/16
 }
 
-// checkNode refuses what a state file has no use for and a hostile one does:
-// anchors, aliases, tags, merge keys and duplicate keys, anywhere.
+// checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge
+// keys and duplicate keys, anywhere.
 func checkNode(n *yaml.Node) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
@@ -113,7 +113,7 @@ func keyName(n *yaml.Node) (string, error) {
 	tag := n.ShortTag()
 	switch {
 	case n.Kind != yaml.ScalarNode:
-		return "", errors.New("a key that is no text")
+		return "", errors.New("a key that is not text")
 	case n.Anchor != "":
 		return "", fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
 	case tag == "!!merge" || tag == "!!null":
@@ -121,7 +121,7 @@ func keyName(n *yaml.Node) (string, error) {
 	case tag == "!!binary":
 		name, err := base64.StdEncoding.DecodeString(n.Value)
 		if err != nil {
-			return "", fmt.Errorf("a key that is no base64: %q", errtext.Clip(n.Value))
+			return "", fmt.Errorf("a key that is not base64: %q", errtext.Clip(n.Value))
 		}
 		return string(name), nil
 	case n.Style&yaml.TaggedStyle != 0:

@@ -10,12 +10,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// scan reads the layout that Encode and yaml.Marshal write: block style,
-// one key or item a line, any indentation that is kept up. It exists because
-// the YAML library takes seconds and gigabytes for what a million entries need.
-// It is strict: at anything else it gives up, and parse decides whether the
-// file is merely of another layout or wrong. What it accepts, parse reads
-// alike, unless that finds it too large or too dense.
+// scan reads the layout that Encode and yaml.Marshal write: block style, one key or item a line,
+// any consistent indentation. It exists because the YAML library takes seconds and gigabytes for
+// a million entries. It is strict: at anything else it gives up, and parse decides whether the
+// file is wrong or merely of another layout. parse reads every file that scan accepts in the same
+// way, unless it finds it too large or too dense.
 func scan(r io.Reader) (*state.Snapshot, error) {
 	p := newLineScanner(r)
 	s := state.NewSnapshot()

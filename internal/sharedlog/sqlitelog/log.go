@@ -28,8 +28,8 @@ type Log struct {
 
 	machine atomic.Pointer[clock.Machine]
 	lock    atomic.Pointer[fsx.FairLock] // of all processes; changed between Begin and Commit
-	checkAt atomic.Int64                 // since started, in nanoseconds: until then the mark is relied on
-	factsAt atomic.Int64                 // the same: then the facts are due to be read
+	checkAt atomic.Int64                 // until when the mark is relied on, in ns since started
+	factsAt atomic.Int64                 // when the facts are due to be read, in ns since started
 
 	readMu sync.Mutex // one reader at a time
 

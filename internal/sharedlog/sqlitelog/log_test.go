@@ -84,6 +84,10 @@ func use(n int64) *sharedlog.Event {
 }
 
 func TestLogTellsOthersEvents(t *testing.T) {
+	synctest.Test(t, tellsOthersEvents) // where time stands still
+}
+
+func tellsOthersEvents(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	one, other := openLog(t, path, options(1)), openLog(t, path, options(2))
 	if image := joinLog(t, one); len(image.Events) != 0 || image.Identity == "" || len(image.Processes) != 0 {
@@ -101,11 +105,11 @@ func TestLogTellsOthersEvents(t *testing.T) {
 	if len(image.Events) != 2 || *image.Events[0] != want || !slices.Equal(image.Processes, []int64{1}) {
 		t.Errorf("the other is told %+v", image)
 	}
-	if other.Stale(2) && other.Stale(2) {
-		// The mark is right, but nothing was read yet to trust it.
-		if news, err := other.Read(t.Context(), 2); err != nil || len(news.Events) != 0 {
-			t.Errorf("read %+v, %v", news, err)
-		}
+	if !other.Stale(2) {
+		t.Error("the mark is trusted before anything was read")
+	}
+	if news, err := other.Read(t.Context(), 2); err != nil || len(news.Events) != 0 {
+		t.Errorf("read %+v, %v", news, err)
 	}
 	if other.Stale(2) || !other.Stale(1) {
 		t.Error("the mark is not that of the last event")
@@ -124,6 +128,13 @@ func TestLogTellsOthersEvents(t *testing.T) {
 	}
 	if news, err := other.Read(t.Context(), 3); err != nil || len(news.Events) != 0 {
 		t.Errorf("read %+v, %v", news, err)
+	}
+	if other.Stale(3) {
+		t.Error("the mark is not trusted after a Read")
+	}
+	time.Sleep(checkEvery)
+	if !other.Stale(3) {
+		t.Error("the mark is trusted for ever")
 	}
 	s := begin(t, other, 2)
 	if news := s.News(); len(news.Events) != 1 || news.Image != nil {
@@ -301,15 +312,15 @@ func TestLogSpan(t *testing.T) {
 
 // The machine's times are of its present start, unless others use those of another.
 func TestLogBoot(t *testing.T) {
-	at := func(boot string) func(*Options) {
-		return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: 100} }
+	at := func(boot string, ahead int64) func(*Options) {
+		return func(o *Options) { o.Machine = clock.Machine{Boot: boot, Ahead: ahead} }
 	}
 	path := filepath.Join(t.TempDir(), "s.db")
-	first := openLog(t, path, options(1, at("first")))
+	first := openLog(t, path, options(1, at("first", 100)))
 	e := use(1)
 	e.Mono = 50
 	commit(t, first, begin(t, first, sharedlog.Everything), e)
-	beside := openLog(t, path, options(2, at("container")))
+	beside := openLog(t, path, options(2, at("container", 100)))
 	joinLog(t, beside)
 	if beside.Clock() != (clock.Machine{}) || first.Clock().Boot != "first" {
 		t.Errorf("beside each other they count by %+v and %+v", first.Clock(), beside.Clock())
@@ -317,7 +328,10 @@ func TestLogBoot(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	after := openLog(t, path, options(3, at("second")))
+	after := openLog(t, path, options(3, at("second", 1<<50)))
+	s := begin(t, after, sharedlog.Everything)
+	wantOwner(t, after, 1, sharedlog.Alive) // by the wall clock its lease still holds
+	s.Rollback()
 	if image := joinLog(t, after); image.Events[0].Mono != 0 || after.Clock().Boot != "second" {
 		t.Errorf("after a start of the machine the event is %+v, the clock %+v", image.Events[0], after.Clock())
 	}

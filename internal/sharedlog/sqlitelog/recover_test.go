@@ -214,8 +214,12 @@ func TestLogOfADamagedFile(t *testing.T) {
 			t.Errorf("with FreshStart %v the minute is used: %v", freshStart, used)
 		}
 		s.Rollback() // what was not written is said again
-		if image := joinLog(t, l); (image.UsedWall != 0) == freshStart {
+		image := joinLog(t, l)
+		if (image.UsedWall != 0) == freshStart {
 			t.Errorf("with FreshStart %v at the second attempt: %+v", freshStart, image)
+		}
+		if again := joinLog(t, l); again.UsedWall != image.UsedWall {
+			t.Errorf("the minute is used until %d, and later until %d", image.UsedWall, again.UsedWall)
 		}
 		aside, err := filepath.Glob(path + ".corrupt-*")
 		if err != nil || len(aside) == 0 {
