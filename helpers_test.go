@@ -127,3 +127,7 @@ func jsonOf(t *testing.T, v any) string {
 	}
 	return string(text)
 }
+
+// sharedHandOver is how long it takes at most until a limiter learns that another one has
+// made room.
+const sharedHandOver = 50 * time.Millisecond

@@ -49,38 +49,6 @@ func (l *lines) forget(w *waiter) {
 	l.evicted = slices.DeleteFunc(l.evicted, func(other *waiter) bool { return other == w })
 }
 
-// abandonedReserve is the reservations of this limiter that are garbage and not settled.
-type abandonedReserve struct {
-	reservations []*Reservation
-	wanted       bool // their slots may be wanted
-}
-
-// abandonMost is how many reservations may be garbage before they are settled where no
-// request waits for their slots: one event settles all of them.
-const abandonMost = 256
-
-// abandonLocked has a reservation settled at its estimate, which is garbage. It reports
-// whether the limiter is shared; if not, it does nothing. It is called from a finalizer,
-// which may wait for nothing, nor touch what belongs to a bubble of testing/synctest: there
-// the next change settles the reservation.
-func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
-	if s == nil {
-		return false
-	}
-	if h := s.peers.reservation(s.id, r.entry()); h != nil && h.other == nil {
-		h.other = r // own does not find it any more
-	}
-	g := &s.garbage
-	g.reservations = append(g.reservations, r)
-	var q ModelQuota
-	coverOf(r.gate.name, s.rl.Quotas, &q)
-	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
-	if g.wanted && !s.rl.clock.InBubble() {
-		go s.do(background, nothing)
-	}
-	return true
-}
-
 // due plans changes of this limiter's own accord: of what waits for them, the first kind.
 func (p *plan) due() {
 	if p.s.closed.Load() {
@@ -116,32 +84,6 @@ func (s *ledger) isAnythingDue(after *plan) bool {
 		return false
 	}
 	return true
-}
-
-// settleGarbage plans to settle the reservations that are garbage, if their slots may be
-// wanted.
-func (p *plan) settleGarbage() {
-	g := &p.s.garbage
-	if !g.wanted || len(g.reservations) == 0 {
-		return
-	}
-	found := len(g.reservations)
-	var numbers []int64
-	for _, r := range g.reservations {
-		if p.settles(r) {
-			numbers = append(numbers, r.entry())
-		}
-	}
-	if len(numbers) > 0 {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.ReleaseAll, Text: sharedlog.NumbersText(numbers)})
-	}
-	p.then(func() {
-		for _, r := range g.reservations[:found] {
-			r.settled = true // if the log did not know it
-		}
-		g.reservations = slices.Clone(g.reservations[found:])
-		g.wanted = len(g.reservations) > 0
-	})
 }
 
 // waiters returns the waiters of this limiter in the order of their arrival.

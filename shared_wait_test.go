@@ -20,10 +20,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
-
 // waitQuotas are those of the tests of waiters: ten requests a minute of "a", two calls at once
 // of "b".
 func waitQuotas(cfg *ratelimit.Config) {
