@@ -25,7 +25,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 		}
 		rl.mu.Unlock()
 	}
-	rl.watchAll(reservations)
+	reservations.watch()
 	return reservations, b.Decision
 }
 
@@ -51,24 +51,24 @@ func (rs Reservations) Cancel() {
 	for _, rl := range limiters {
 		if !rl.ledger.update(func(p *plan) { p.cancelAll(rs) }) {
 			rl.mu.Lock()
-			rl.cancelAllLocked(rs)
+			rs.cancelLocked(rl)
 			rl.mu.Unlock()
 		}
 	}
 }
 
-// cancelAllLocked cancels those of some reservations that are of this limiter.
-func (rl *RateLimiter) cancelAllLocked(rs Reservations) {
+// cancelLocked cancels the reservations that are of a limiter.
+func (rs Reservations) cancelLocked(rl *RateLimiter) {
 	for _, r := range rs {
 		if r != nil && r.gate != nil && r.gate.home == rl {
-			rl.settleLocked(r, tokens.Count{}, true)
+			r.cancelLocked()
 		}
 	}
 }
 
-func (rl *RateLimiter) watchAll(rs Reservations) {
+func (rs Reservations) watch() {
 	for _, r := range rs {
-		rl.watch(r)
+		r.watch()
 	}
 }
 

@@ -244,7 +244,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		naming:    naming{aliases: maps.Clone(cfg.Aliases), matchVersions: cfg.MatchVersions},
 		maxQueue:  cfg.MaxQueue,
 		maxModels: cfg.MaxModels,
-		holdTTL:   cfg.HoldTTL,
+		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
 	}
 	providers := cfg.Providers

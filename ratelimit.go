@@ -43,7 +43,6 @@
 package ratelimit
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"strings"
@@ -114,10 +113,8 @@ type RateLimiter struct {
 	maxModels int // models without a quota of their own that hold state
 	unlisted  unlistedModels
 
-	fresh     []Reservation // that were not handed out yet
-	holdTTL   time.Duration
-	holds     list.List // of hold, in the order of their admission
-	holdTimer *time.Timer
+	fresh  []Reservation // that were not handed out yet
+	expiry expiry
 
 	clock      clock.Clock
 	margin     time.Duration

@@ -32,7 +32,7 @@ type Reservation struct {
 type extra struct {
 	model   string        // where it is not the name under which the model is counted
 	delay   int64         // how much later the charge counts than it was admitted
-	hold    *list.Element // in holds, with Config.HoldTTL
+	expires *list.Element // in expiry.open, with Config.HoldTTL
 	prepaid *pace.Buckets // the buckets that hold the charge, at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -92,7 +92,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, c *cost) (made *Reserv
 	made = rl.reserveLocked(d, model, c)
 	rl.mu.Unlock()
 	if made != nil && made.watched {
-		rl.watch(made)
+		made.watch()
 	}
 	return made
 }
@@ -141,7 +141,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
-	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0)
+	made := rl.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
 	w := r.window
@@ -183,21 +183,6 @@ func (r *Reservation) placeLocked(w *window, instant int64, request, token int) 
 	r.window, r.instant = w, instant
 	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
-
-// Commit settles the reservation: the real usage replaces the estimate, at the time of admission.
-// If the charge has left the window, the usage above the estimate is charged as of now. Negative
-// counts count as zero.
-//
-// Only the first Commit or Cancel of a reservation counts.
-func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	r.settle(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, false)
-}
-
-// Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
-// The provider has counted a call that was sent and failed: Commit it.
-//
-// Only the first Commit or Cancel of a reservation counts.
-func (r *Reservation) Cancel() { r.settle(tokens.Count{}, true) }
 
 // Model returns the model of the reservation, by the name that the caller used.
 func (r *Reservation) Model() string {

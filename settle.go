@@ -7,45 +7,76 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// settle replaces the estimate by what was used, or takes the whole charge back.
-func (r *Reservation) settle(used tokens.Count, refund bool) {
+// Commit settles the reservation: the real usage replaces the estimate, at the time of admission.
+// If the charge has left the window, the usage above the estimate is charged as of now. Negative
+// counts count as zero.
+//
+// Only the first Commit or Cancel of a reservation counts.
+func (r *Reservation) Commit(promptTokens, outputTokens int) {
+	if r == nil || r.gate == nil {
+		return
+	}
+	rl, used := r.gate.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	if rl.ledger != nil { // before the function is made, which takes an allocation
+		rl.ledger.update(func(p *plan) { p.commit(r, used) })
+		return
+	}
+	rl.mu.Lock()
+	r.commitLocked(used)
+	rl.mu.Unlock()
+}
+
+// Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
+// The provider has counted a call that was sent and failed: Commit it.
+//
+// Only the first Commit or Cancel of a reservation counts.
+func (r *Reservation) Cancel() {
 	if r == nil || r.gate == nil {
 		return
 	}
 	rl := r.gate.home
-	if rl.ledger != nil {
-		rl.ledger.update(func(p *plan) { p.settle(r, used, refund) })
-		return
+	if !rl.ledger.update(func(p *plan) { p.cancel(r) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		r.cancelLocked()
 	}
-	rl.mu.Lock()
-	rl.settleLocked(r, used, refund)
-	rl.mu.Unlock()
 }
 
-func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bool) {
+// commitLocked replaces the estimate by what was used.
+func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
 	}
-	if refund {
-		rl.refundLocked(r)
-		rl.changedNowLocked()
-	} else if used != r.estimate {
-		rl.correctLocked(r, used)
-		rl.changedNowLocked()
+	if used != r.estimate {
+		r.correctLocked(used)
+		r.gate.home.changedNowLocked()
 	}
-	rl.releaseLocked(r)
-	if rl.waiting > 0 {
+	r.endLocked()
+}
+
+// cancelLocked takes the whole charge back.
+func (r *Reservation) cancelLocked() {
+	if r.settled {
+		return
+	}
+	r.refundLocked()
+	r.gate.home.changedNowLocked()
+	r.endLocked()
+}
+
+// endLocked gives the slot back, and serves the waiters.
+func (r *Reservation) endLocked() {
+	r.releaseLocked()
+	if rl := r.gate.home; rl.waiting > 0 {
 		rl.serveLocked(r.gate)
 	}
 }
 
-// releaseLocked gives the slot of a reservation back.
-func (rl *RateLimiter) releaseLocked(r *Reservation) {
+// releaseLocked gives the slot of the reservation back.
+func (r *Reservation) releaseLocked() {
+	rl := r.gate.home
 	r.settled = true
-	if r.extra != nil && r.extra.hold != nil {
-		rl.holds.Remove(r.extra.hold)
-		r.extra.hold = nil
-	}
+	rl.expiry.forget(r)
 	g := r.gate
 	if !r.isSlotless() {
 		g.inFlight--
@@ -56,10 +87,11 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 	}
 }
 
-// windowOfLocked returns the window of the reservation's model as it is now; nil
+// currentWindowLocked returns the window of the reservation's model as it is now; nil
 // when there is none. It is another one than that of the charge after Reset, after
 // Load, and when a program put another entry into State.
-func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
+func (r *Reservation) currentWindowLocked() *window {
+	rl := r.gate.home
 	if w := r.window; !w.gone && w.era == rl.era && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
@@ -102,8 +134,8 @@ func (w *window) requestOf(r *Reservation) int {
 
 // findLocked returns the window of the reservation's model, and where in it the
 // charge is.
-func (rl *RateLimiter) findLocked(r *Reservation) (w *window, request, token int) {
-	if w = rl.windowOfLocked(r); w == nil {
+func (r *Reservation) findLocked() (w *window, request, token int) {
+	if w = r.currentWindowLocked(); w == nil {
 		return nil, -1, -1
 	}
 	return w, w.requestOf(r), w.tokensOf(r)
@@ -150,8 +182,8 @@ func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 }
 
 // refundLocked takes the charge of a reservation back.
-func (rl *RateLimiter) refundLocked(r *Reservation) {
-	w, request, token := rl.findLocked(r)
+func (r *Reservation) refundLocked() {
+	w, request, token := r.findLocked()
 	if w == nil || w != r.window && request < 0 && token < 0 {
 		return // forgotten
 	}
@@ -166,7 +198,8 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 // correctLocked replaces the estimate of a reservation by what was used. The
 // clock is read only where something has to be charged: an entry that is due to
 // leave may as well be corrected.
-func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
+func (r *Reservation) correctLocked(used tokens.Count) {
+	rl := r.gate.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
@@ -175,7 +208,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 		left = instant-r.instant > rl.span()
 		rl.orderLocked(r.gate.name, instant)
 	}
-	w, token := rl.windowOfLocked(r), -1
+	w, token := r.currentWindowLocked(), -1
 	if w != nil {
 		token = w.tokensOf(r)
 	}
@@ -220,15 +253,16 @@ func (r *Reservation) Arrived(at time.Time) {
 	rl := r.gate.home
 	if !rl.ledger.update(func(p *plan) { p.arrive(r, at) }) {
 		rl.mu.Lock()
-		rl.arriveLocked(r, at)
+		r.arriveLocked(at)
 		rl.mu.Unlock()
 	}
 }
 
-func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
+func (r *Reservation) arriveLocked(at time.Time) {
 	if r.settled {
 		return
 	}
+	rl := r.gate.home
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
@@ -238,7 +272,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	rl.changedLocked(instant)
 	rl.orderLocked(r.gate.name, instant)
-	w, request, token := rl.findLocked(r)
+	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}

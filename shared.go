@@ -337,6 +337,6 @@ func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost
 			break
 		}
 	}
-	s.rl.watch(made)
+	made.watch()
 	return made, err
 }

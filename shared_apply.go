@@ -287,7 +287,7 @@ func (f effect) move(e *sharedlog.Event) {
 		return
 	}
 	r := h.reservation()
-	if w, request, token := f.rl.findLocked(r); w != nil {
+	if w, request, token := r.findLocked(); w != nil {
 		w.moveCharge(r, request, token)
 	}
 	w, request, token := f.insert(e, r)
@@ -307,7 +307,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 	}
 	// What a reset has forgotten does not come off what was charged since, and what was
 	// charged yesterday not off today.
-	if w, request, token := f.rl.findLocked(r); w != nil {
+	if w, request, token := r.findLocked(); w != nil {
 		inDay := w.inDay(r)
 		switch e.Kind {
 		case sharedlog.Amend:
@@ -325,7 +325,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		}
 	}
-	f.rl.releaseLocked(r)
+	r.releaseLocked()
 	return change
 }
 

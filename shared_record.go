@@ -104,7 +104,7 @@ func (p *plan) cancel(r *Reservation) {
 		return
 	}
 	day := p.day(name, instant)
-	w, request, token := p.rl.findLocked(r)
+	w, request, token := r.findLocked()
 	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
 		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
 	}
@@ -120,30 +120,21 @@ func (p *plan) cancelAll(rs Reservations) {
 	}
 }
 
-// settleHeld plans to settle the reservations whose time is over, and sleeps until that of
-// the next one is.
-func (p *plan) settleHeld() {
-	rl := p.rl
-	for e := rl.holds.Front(); e != nil; e = e.Next() {
-		h := e.Value.(hold)
-		if left := h.since + int64(rl.holdTTL) - p.instant; left > 0 {
-			p.then(func() { rl.sleepHeldLocked(left) })
+// settleExpired plans to settle the reservations that have expired, and sleeps until the next
+// one does.
+func (p *plan) settleExpired() {
+	rl, expiry := p.rl, &p.rl.expiry
+	for e := expiry.open.Front(); e != nil; e = e.Next() {
+		x := e.Value.(expiring)
+		if left := x.since + int64(expiry.ttl) - p.instant; left > 0 {
+			p.then(func() { expiry.sleepLocked(rl, left) })
 			return
 		}
-		if r := h.reservation.Value(); r != nil {
+		if r := x.reservation.Value(); r != nil {
 			p.commit(r, r.estimate)
 		} else {
-			p.then(func() { rl.holds.Remove(e) }) // abandon is about to settle it
+			p.then(func() { expiry.open.Remove(e) }) // abandon is about to settle it
 		}
-	}
-}
-
-// settle is commit or, with a refund, cancel.
-func (p *plan) settle(r *Reservation, used tokens.Count, refund bool) {
-	if refund {
-		p.cancel(r)
-	} else {
-		p.commit(r, used)
 	}
 }
 
@@ -161,7 +152,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 	exceeds := excess != (tokens.Count{})
 	left := exceeds && instant-r.instant > p.rl.span()
 	p.rl.orderLocked(name, instant)
-	w, token := p.rl.windowOfLocked(r), -1
+	w, token := r.currentWindowLocked(), -1
 	if w != nil {
 		token = w.tokensOf(r)
 	}
@@ -197,7 +188,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 	}
 	name := r.gate.name
 	rl.orderLocked(name, instant)
-	w, request, token := rl.findLocked(r)
+	w, request, token := r.findLocked()
 	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}

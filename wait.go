@@ -61,7 +61,7 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 		rl.leave(w)
 		return nil, err
 	}
-	rl.watchAll(w.reservations)
+	w.reservations.watch()
 	return w.reservations, w.err
 }
 
@@ -242,7 +242,7 @@ func (rl *RateLimiter) leave(w *waiter) {
 
 func (rl *RateLimiter) leaveLocked(w *waiter) {
 	if w.over {
-		rl.cancelAllLocked(w.reservations)
+		w.reservations.cancelLocked(rl)
 		return
 	}
 	places := w.places
