@@ -30,6 +30,10 @@ func init() {
 	}
 }
 
+// sharedHandOver is how long it takes at most until a limiter learns that another one has
+// made room.
+const sharedHandOver = 50 * time.Millisecond
+
 // needSQLite skips a test of SQLite in a build without it.
 func needSQLite(t testing.TB) {
 	t.Helper()
@@ -128,7 +132,3 @@ func jsonOf(t *testing.T, v any) string {
 	}
 	return string(text)
 }
-
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
