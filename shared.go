@@ -184,12 +184,15 @@ func nothing(*plan) {}
 
 // fresh brings memory up to date with the log, as far as that has changed.
 func (s *ledger) fresh() {
-	if s != nil && !s.down.Load() && !s.closed.Load() {
+	if s != nil { // which is inlined
 		s.catchUp()
 	}
 }
 
 func (s *ledger) catchUp() {
+	if s.down.Load() || s.closed.Load() {
+		return
+	}
 	switch err := s.read(); {
 	case err == nil:
 		s.lookAfterPeers()
