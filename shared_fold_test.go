@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: days from events and from the table.
+
 package ratelimit
 
 import (

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: nothing grows with time.
+
 package ratelimit
 
 import (
@@ -13,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // What a shared limiter needs does not grow with the time that it runs, nor with the
@@ -21,7 +25,7 @@ import (
 // nothing for hours on end, one only reads, and one is closed and opened again now and
 // then.
 func TestSharedDoesNotGrow(t *testing.T) {
-	days, perDay := 4, 1000
+	days, perDay := 4, 1000/min(racetest.Factor, 2)
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		days, perDay = 30, 4000
 	}

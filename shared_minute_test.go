@@ -179,7 +179,7 @@ func wantWithin(t *testing.T, meter *sharedMeter, quota ratelimit.ModelQuota) {
 // The long form: real minutes, in which processes are killed and replaced, and others
 // stopped for a while.
 func TestSharedProcessesKeepEveryMinuteWithinTheQuotaWhileTheyDie(t *testing.T) {
-	if !sqliteLong() {
+	if !longRun() {
 		t.Skip("takes minutes: set RATELIMIT_LONG")
 	}
 	t.Parallel()

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: waiting in several limiters of one file.
+
 package ratelimit_test
 
 import (
