@@ -108,8 +108,8 @@ func TestSharedTakenForDead(t *testing.T) {
 	}
 }
 
-// Who is evicted while it cannot hear that goes to the end of the line, once, and others
-// know that it stands there.
+// A waiter that is evicted while its file is down goes to the end of the line, once, where the
+// other processes see it.
 func TestSharedEvictedWhileDown(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	q := withQuota("m", ModelQuota{MaxInFlight: 1})
@@ -214,7 +214,7 @@ func TestSharedRecoveryHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// The short deadline of one call is no failure of the file, whoever holds it.
+// The short deadline of one call is no failure of the file, which another program holds.
 func TestSharedDeadlineWhileAnotherProgramWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
@@ -350,8 +350,8 @@ func TestSharedLifeFilesOfTheDeadGo(t *testing.T) {
 	wantLife(t, lifePath(path, b), fsx.Alive)
 }
 
-// What a process with a longer minute charged is kept as long as that is, also by those
-// who were there before it.
+// The charges of a process with a longer minute are kept for that minute, also by limiters that
+// opened the file before it.
 func TestSharedLongerMinute(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	synctest.Test(t, func(t *testing.T) {

@@ -228,7 +228,7 @@ func TestSharedSlotsOfAKilledProcessComeBack(t *testing.T) {
 	}
 }
 
-// Who is killed while it waits holds up nobody behind it.
+// A waiter that is killed does not hold up the line behind it.
 func TestSharedWaiterThatIsKilledIsPassedOver(t *testing.T) {
 	t.Parallel()
 	acquire := sharedOrder{Do: "acquire", Model: "m", PromptTokens: 10}
