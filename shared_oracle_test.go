@@ -18,8 +18,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// Several limiters of one file take random turns. Each of them then says what one limiter alone says
-// after all of it.
+// Several limiters of one file take random turns. Each of them then says what one limiter alone
+// says after all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
 	t.Parallel()
 	for seed := range times(8, 2, 1000) {
