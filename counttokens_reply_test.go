@@ -1,4 +1,4 @@
-// CountTokens: replies, whatever they hold.
+// CountTokens: replies of every kind.
 
 package ratelimit_test
 

@@ -1,5 +1,6 @@
 // Deadlines of those who wait: what makes it impossible to pass in time ends the wait at once,
 // wherever in the line it is, and the error says what it was.
+
 package ratelimit_test
 
 import (

@@ -95,23 +95,23 @@ func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter 
 	return rl
 }
 
-// sqliteLong reports whether the long form of the tests is asked for.
-func sqliteLong() bool { return os.Getenv("RATELIMIT_LONG") != "" }
+// longRun reports whether the long form of the tests is asked for.
+func longRun() bool { return os.Getenv("RATELIMIT_LONG") != "" }
 
 // times is how often a test does something: short in the usual run, at least least under the race
 // detector, which makes it ten times as slow, and long with RATELIMIT_LONG.
 func times(short, least, long int) int {
-	if sqliteLong() {
+	if longRun() {
 		return long
 	}
 	return min(short, max(least, short/racetest.Factor))
 }
 
-// sqliteSeeds returns n seeds, which are always the same, and with
+// manySeeds returns n seeds, which are always the same, and with
 // RATELIMIT_LONG two hundred times as many others.
-func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
+func manySeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
-	if sqliteLong() {
+	if longRun() {
 		first, n = rand.Uint64(), 200*n
 		t.Logf("seeds from %d", first)
 	}

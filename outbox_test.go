@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: the outbox of a limiter whose file is down.
+
 package ratelimit
 
 import (
@@ -38,7 +40,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		}
 		open2, _ := rl.Reserve("m", 7, 0)
 		requests, tokens = requests+1, tokens+7
-		const calls = 100_000 / min(racetest.Factor, 2) // more events by far than may be kept
+		const calls = 100_000 / min(racetest.Factor, 4) // more events by far than may be kept
 		longest := 0
 		for i := range calls {
 			r, _ := rl.Reserve("m", 5, 5)

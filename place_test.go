@@ -1,5 +1,6 @@
 // Places for models without a quota of their own (Config.MaxModels), where several are asked for
 // at once.
+
 package ratelimit_test
 
 import (

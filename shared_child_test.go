@@ -291,7 +291,7 @@ func (c *sharedChild) until(o sharedOrder, is func(sharedAnswer) bool) sharedAns
 
 // sharedSize is how many processes take part in a test, with how many goroutines each.
 func sharedSize() (processes, goroutines int) {
-	if sqliteLong() {
+	if longRun() {
 		return 8, 8
 	}
 	return 4, 4

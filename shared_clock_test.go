@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: processes whose clocks differ or are set.
+
 package ratelimit
 
 import (

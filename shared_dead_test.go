@@ -1,6 +1,7 @@
 //go:build (linux || darwin || freebsd || netbsd || openbsd || dragonfly) && !nosqlite
 
 // Processes that die while another one opens the file.
+
 package ratelimit
 
 import (

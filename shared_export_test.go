@@ -1,3 +1,5 @@
+// Shared: what tests of behaviour use of the inside, a limiter over a log in memory.
+
 package ratelimit
 
 import (

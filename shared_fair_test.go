@@ -110,9 +110,8 @@ func sharedTurns(t *testing.T, children []*sharedChild, goroutines int, done fun
 	return turns
 }
 
-// Those who want more than there is, all the time, get equally much. How long a turn
-// takes depends on the machine, so waits are counted in turns: how many others were
-// admitted while one waited.
+// Callers that want more than there is, all the time, get equal shares. The time of a turn depends
+// on the machine, so a wait is counted in turns: the other calls that are admitted meanwhile.
 func TestSharedProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -171,8 +170,8 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 	}
 }
 
-// A large request is not starved by small ones, in whatever process they are: there is
-// always room for one of those, and never for the large one, unless they let it.
+// Small requests do not starve a large one, in the same process or in another. There is always
+// room for a small one, and for the large one only if they wait.
 func TestSharedLargeRequestIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

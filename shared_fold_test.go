@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: days from events and from the table.
+
 package ratelimit
 
 import (
@@ -11,8 +13,8 @@ import (
 	"testing"
 )
 
-// The table daily is written only when the events that say more are deleted. Whoever
-// opens the file at any time must find the days that those know who were there all along.
+// The table daily is written only when newer events are deleted. A limiter that opens the file at
+// any time finds the same days as the limiters that had it open all along.
 func TestSharedDaysFromEventsAndTable(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(2)

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: nothing grows with time.
+
 package ratelimit
 
 import (
@@ -13,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // What a shared limiter needs does not grow with the time that it runs, nor with the
@@ -21,7 +25,7 @@ import (
 // nothing for hours on end, one only reads, and one is closed and opened again now and
 // then.
 func TestSharedDoesNotGrow(t *testing.T) {
-	days, perDay := 4, 1000
+	days, perDay := 4, 1000/min(racetest.Factor, 2)
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		days, perDay = 30, 4000
 	}
@@ -34,7 +38,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 		perMinute = int(time.Minute/pause) + 1
 	)
 	// A call makes two events at most, and some of them are reservations that stay open.
-	// Who deletes events does so when there are sweepFrom of them.
+	// A limiter deletes events when there are sweepFrom of them.
 	rowsMost := int64(perMinute*2*2 + 2*sweepFrom + openMost + 10)
 	most := map[string]int64{
 		"rows of ledger": rowsMost, "rows of processes": 4, "rows of facts": 10, "rows of quotas": names + 1,
@@ -179,7 +183,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 		}
 		t.Logf("%d calls in %d days, %d names; at most %v", calls, days, heard, highest)
 	})
-	// Who closes it last leaves the database alone.
+	// The last Close leaves the database alone.
 	for _, suffix := range []string{"-wal", "-shm"} {
 		if _, err := os.Stat(path + suffix); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s is there: %v", suffix, err)

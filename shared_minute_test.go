@@ -27,7 +27,7 @@ func sharedChildIsMetered(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bufio
 	defer cancel()
 	in.Scan() // go
 	if plan.Calls == 0 {
-		// Whoever could not pass within that time, not even alone, is refused at once.
+		// A request that could not pass within that time, not even alone, is refused at once.
 		ctx, cancel = context.WithTimeout(ctx, 40*time.Second)
 		defer cancel()
 	}
@@ -179,7 +179,7 @@ func wantWithin(t *testing.T, meter *sharedMeter, quota ratelimit.ModelQuota) {
 // The long form: real minutes, in which processes are killed and replaced, and others
 // stopped for a while.
 func TestSharedProcessesKeepEveryMinuteWithinTheQuotaWhileTheyDie(t *testing.T) {
-	if !sqliteLong() {
+	if !longRun() {
 		t.Skip("takes minutes: set RATELIMIT_LONG")
 	}
 	t.Parallel()

@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: several limiters of a file against one limiter alone.
+
 package ratelimit_test
 
 import (
@@ -16,15 +18,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// Whatever several limiters of one file do in turns, each of them says what one limiter
-// alone would say that had done all of it.
+// Several limiters of one file take random turns. Each of them then says what one limiter alone
+// says after all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	seeds := 8
-	if sqliteLong() {
-		seeds = 1000
-	}
-	for seed := range seeds {
+	for seed := range times(8, 2, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "state.db")

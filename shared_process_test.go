@@ -401,8 +401,8 @@ func sharedChildDoesAnything(rl *ratelimit.RateLimiter, plan *sharedPlan, in *bu
 	return nil
 }
 
-// Whatever processes do, and when they are killed, all that are left come to the same,
-// and so does one that reads the file then.
+// After random calls and kills, the processes that are left count the same, and so does one that
+// opens the file then.
 func TestSharedProcessesComeToTheSame(t *testing.T) {
 	t.Parallel()
 	const lasts = 300 * time.Millisecond

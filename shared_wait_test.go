@@ -1,5 +1,7 @@
 //go:build !nosqlite
 
+// Shared: waiting in several limiters of one file.
+
 package ratelimit_test
 
 import (
@@ -27,8 +29,8 @@ func waitQuotas(cfg *ratelimit.Config) {
 	cfg.Quotas = map[string]ratelimit.ModelQuota{"a": {MaxRPM: 10, MaxTPM: 300}, "b": {MaxInFlight: 2, MaxTPM: 300}}
 }
 
-// Those who wait in several limiters of one file, for one model or for two, are all
-// served, within the quota, and nothing of them stays.
+// The waiters of several limiters of one file, for one model or for two, are all served within the
+// quota, and leave nothing behind.
 func TestSharedWaiters(t *testing.T) {
 	t.Parallel()
 	for seed := range times(3, 1, 500) {
@@ -195,7 +197,7 @@ func TestSharedFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// Who gives up waiting does not hold up those behind, wherever they wait.
+// A waiter that gives up does not hold up the line behind it, in any limiter.
 func TestSharedWaiterLeaves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -237,7 +239,7 @@ func TestSharedWaiterLeaves(t *testing.T) {
 	})
 }
 
-// All files are for their owner alone, whatever the umask.
+// Under any umask all files are for their owner alone.
 func TestSharedFilesArePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no such modes")

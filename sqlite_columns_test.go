@@ -156,7 +156,7 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 func TestSQLiteManyProcessesOpenAnOldFile(t *testing.T) {
 	t.Parallel()
 	rounds := 5
-	if sqliteLong() {
+	if longRun() {
 		rounds = 100
 	}
 	dir := t.TempDir()

@@ -267,7 +267,7 @@ func (w *sqliteWorld) check(t *testing.T, db *sql.DB) error {
 // one file, for days, lose nothing that another wrote, and double nothing.
 func TestSQLiteLimitersAgreeWithTheSpecification(t *testing.T) {
 	t.Parallel()
-	for seed := range sqliteSeeds(t, 12) {
+	for seed := range manySeeds(t, 12) {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { sqliteRandomWalk(t, seed) })
 		}) {

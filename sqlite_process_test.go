@@ -105,7 +105,7 @@ func sqliteChildSaves(_ io.Reader, args []string) error {
 func TestSQLiteSurvivesKill(t *testing.T) {
 	t.Parallel()
 	files := 1
-	if sqliteLong() {
+	if longRun() {
 		files = 17
 	}
 	for range files {

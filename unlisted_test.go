@@ -1,5 +1,6 @@
 // The index of the models without a quota of their own, and the queue for their places: held
 // against a look at everything, and by how much they look at.
+
 package ratelimit
 
 import (
