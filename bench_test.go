@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -97,6 +98,79 @@ func BenchmarkLeaving(b *testing.B) {
 		b.StartTimer()
 		rl.CanSend("m", 1)
 	}
+}
+
+// BenchmarkLongestCall makes calls until a model has more than a million live entries, and others
+// while as many leave. It reports the longest single call beside the longest of as many turns of a
+// loop that only reads the clock, because the machine and the garbage collector hold up both, and
+// how many of each take more than half a millisecond.
+func BenchmarkLongestCall(b *testing.B) {
+	roomy := ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30}
+	paced := roomy
+	paced.Burst = 30 * time.Second
+	var r *ratelimit.Reservation
+	record := func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }
+	reserve := func(rl *ratelimit.RateLimiter) { r, _ = rl.Reserve("m", 90, 10) }
+	const growth = 1<<20 + 5000
+	for _, bench := range []struct {
+		name         string
+		quota        ratelimit.ModelQuota
+		filled       int // entries that are about to leave
+		calls        int
+		before, call func(rl *ratelimit.RateLimiter)
+	}{
+		{"RecordUsage/Growing", roomy, 0, growth, nil, record},
+		{"RecordUsage/Leaving", roomy, growth, 2 * growth, nil, record},
+		{"PacedRecordUsage/Growing", paced, 0, growth, nil, record},
+		{"PacedRecordUsage/Leaving", paced, growth, 2 * growth, nil, record},
+		{"Reserve/Growing", roomy, 0, growth, nil, reserve},
+		{"Commit/Growing", roomy, 0, growth, reserve, func(*ratelimit.RateLimiter) { r.Commit(80, 10) }},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			var longest, nothing time.Duration
+			var long, longNothing int
+			for b.Loop() {
+				rl := newLimiter(b, bench.quota)
+				if bench.filled > 0 {
+					rl.State["m"] = leavingStats(bench.filled)
+					rl.Stats("m")
+				}
+				for range bench.calls {
+					if bench.before != nil {
+						bench.before(rl)
+					}
+					began := time.Now()
+					bench.call(rl)
+					took := time.Since(began)
+					if longest = max(longest, took); took > time.Millisecond/2 {
+						long++
+					}
+				}
+				for range bench.calls {
+					took := time.Since(time.Now())
+					if nothing = max(nothing, took); took > time.Millisecond/2 {
+						longNothing++
+					}
+				}
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(longest.Seconds()*1000, "longest-ms")
+			b.ReportMetric(nothing.Seconds()*1000, "nothing-ms")
+			b.ReportMetric(float64(long)/float64(b.N), "long")
+			b.ReportMetric(float64(longNothing)/float64(b.N), "long-nothing")
+		})
+	}
+}
+
+// leavingStats is filledStats of which the entries leave within the second that comes.
+func leavingStats(n int) *ratelimit.UsageStats {
+	stats := filledStats(n)
+	for i := range stats.Requests {
+		age := time.Minute - time.Second*time.Duration(i)/time.Duration(n)
+		stats.Requests[i] = stats.DayStart.Add(-age)
+		stats.Tokens[i].Time = stats.Requests[i]
+	}
+	return stats
 }
 
 // BenchmarkPersist also reports hold-ups, see benchWatched.
@@ -319,6 +393,30 @@ func BenchmarkManyModels(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				call(rl, i)
 			}
+		})
+	}
+}
+
+// BenchmarkLongLine measures a charge while many wait for the model, each until a deadline.
+func BenchmarkLongLine(b *testing.B) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := newLimiter(b, ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 1 << 40, Burst: 30 * time.Second})
+			rl.Reserve("m", 1, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() { rl.Acquire(ctx, "m", 1, 1) })
+			}
+			for rl.Stats("m").Waiting < n {
+				runtime.Gosched()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rl.RecordUsage("m", 1, 1)
+			}
+			cancel()
+			all.Wait()
 		})
 	}
 }

@@ -38,7 +38,7 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	if rl.ledger != nil {
 		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: clock.UnixNano(until)}, nil)
 	}
-	rl.reviewLaterLocked(rl.gates[name])
+	rl.reviewAllLaterLocked(rl.gates[name])
 	rl.settleLinesLocked()
 }
 

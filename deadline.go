@@ -9,18 +9,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// lineSlack is how much more may be charged to a model before one of the waiters in its line
-// could not pass by its deadline, even alone. As long as it lasts, a charge of the model needs no
-// look at the line. It may be too small, never too large.
-type lineSlack struct {
-	room [state.InFlight]int // how much more of each dimension
+// slack is how far the charges of a model may go before a waiter could not pass by its deadline,
+// even alone. As long as it lasts, a charge of the model needs no look at the waiter. It may be too
+// small, never too large.
+type slack struct {
+	load [state.InFlight]int // the most that gate.load may grow to
 	full [pace.Units]int64   // the instant until which each bucket may have something in it
 }
 
-func newSlack() *lineSlack {
-	s := new(lineSlack)
-	for of := range s.room {
-		s.room[of] = math.MaxInt
+// unbounded is the slack of a waiter that passes whatever is charged.
+func unbounded() *slack {
+	s := new(slack)
+	for of := range s.load {
+		s.load[of] = math.MaxInt
 	}
 	for of := range s.full {
 		s.full[of] = never
@@ -28,39 +29,54 @@ func newSlack() *lineSlack {
 	return s
 }
 
-// meet lowers the slack so that a request can pass by an instant.
-func (s *lineSlack) meet(r *reading, q *ModelQuota, c *cost, deadline int64) {
+// slackOf returns the slack of a request that passes by an instant, of a model that was read.
+func (g *gate) slackOf(m *modelCost, deadline int64) *slack {
+	s, q, r := unbounded(), &m.quota, &m.reading
 	p := r.paceOf(q)
 	for of := range state.InFlight {
-		limit := *q.limit(of)
-		if limit <= 0 {
+		limit, more := *q.limit(of), m.cost.of(of)
+		if !m.known || limit <= 0 {
 			continue
 		}
-		s.room[of] = min(s.room[of], limit-c.of(of)-r.usedBy(of, deadline))
+		room := max(limit-more-r.usedBy(of, deadline), 0)
+		s.load[of] = tokens.AddSaturated(g.load[of], room)
 		switch {
 		case state.Limits[of].Window != state.Minute || !q.paces():
 		case p == nil:
-			s.room[of] = -1 // there are no buckets yet
+			s.load[of] = g.load[of] // there are no buckets yet
 		default:
 			unit := unitOf(of)
-			s.full[unit] = min(s.full[unit], p.MostFull(unit, c.of(of), deadline))
+			s.full[unit] = p.MostFull(unit, more, deadline)
 		}
+	}
+	return s
+}
+
+// join makes s the less of both.
+func (s *slack) join(other *slack) {
+	for of := range s.load {
+		s.load[of] = min(s.load[of], other.load[of])
+	}
+	for of := range s.full {
+		s.full[of] = min(s.full[of], other.full[of])
 	}
 }
 
-// take deducts a charge, and reports whether any slack is left.
-func (s *lineSlack) take(c *cost, p *pace.Buckets) (left bool) {
-	left = true
-	for of := range state.InFlight {
-		s.room[of] -= c.of(of)
-		left = left && s.room[of] >= 0
+// holds reports whether a waiter in a line, whose model has the buckets p, need not be looked at.
+func (s *slack) holds(g *gate, p *pace.Buckets) bool {
+	for of := range s.load {
+		if g.load[of] > s.load[of] {
+			return false
+		}
 	}
 	if p != nil {
 		for of := range pace.Units {
-			left = left && p.Empty(of) <= s.full[of]
+			if p.Empty(of) > s.full[of] {
+				return false
+			}
 		}
 	}
-	return left
+	return true
 }
 
 // usedBy returns how much of the present usage, external usage included, still counts at a later
@@ -103,18 +119,21 @@ func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 	left := min(w.deadline.Sub(rl.clock.At(instant)), time.Duration(math.MaxInt64/4))
 	deadline := instant + int64(left)
 	for i := range b.costs {
-		m, g := &b.costs[i], w.places[i].gate
-		if !m.known {
-			continue
-		}
-		if g.slack == nil {
-			g.slack = newSlack()
-		}
-		g.slack.meet(&m.reading, &m.quota, &m.cost, deadline)
+		p := &w.places[i]
+		p.slack = p.gate.slackOf(&b.costs[i], deadline)
+		p.gate.joinSlack(p.slack)
 	}
 	if b.newcomers > 0 {
 		rl.forPlace.bind(w, b.newcomers, deadline)
 	}
+}
+
+// joinSlack notes the slack of a waiter in the line.
+func (g *gate) joinSlack(s *slack) {
+	if g.slack == nil {
+		g.slack = unbounded()
+	}
+	g.slack.join(s)
 }
 
 // loadedLocked notes that a model was charged. settleLinesLocked then looks at the waiters whose
@@ -124,15 +143,31 @@ func (rl *RateLimiter) loadedLocked(w *window, c cost) {
 	if g.waiting() == 0 {
 		return
 	}
-	// One that waits for a place may not need that one any more.
-	if first := g.line.Front().Value.(*waiter); first.rank > 0 || g.slack != nil && !g.slack.take(&c, w.pace) {
+	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
+		rl.reviewAllLaterLocked(g) // the place that it waits for may be there now
+	}
+	if g.slack == nil {
+		return
+	}
+	for of := range state.InFlight {
+		g.load[of] = tokens.AddSaturated(g.load[of], c.of(of))
+	}
+	if !g.slack.holds(g, w.pace) {
 		rl.reviewLaterLocked(g)
 	}
 }
 
-// reviewLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
+// reviewAllLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
+func (rl *RateLimiter) reviewAllLaterLocked(g *gate) {
+	if g.waiting() > 0 {
+		g.stale = true
+		rl.reviewLaterLocked(g)
+	}
+}
+
+// reviewLaterLocked makes settleLinesLocked look at the waiters in a line whose slack is used up.
 func (rl *RateLimiter) reviewLaterLocked(g *gate) {
-	if g.waiting() > 0 && !g.reviewed {
+	if !g.reviewed {
 		g.reviewed = true
 		rl.reviews = append(rl.reviews, g)
 	}
@@ -158,12 +193,21 @@ func (rl *RateLimiter) settleLinesLocked() {
 
 // reviewLocked refuses the waiters of a line that would come too late, at any place in it.
 func (rl *RateLimiter) reviewLocked(g *gate) {
-	g.slack = nil
+	var buckets *pace.Buckets
+	if stats := rl.State[g.name]; stats != nil && stats.window != nil {
+		buckets = stats.window.pace
+	}
+	all := g.stale
+	g.stale, g.slack = false, nil
 	moved := []*gate{g}
 	for e := g.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
 		if w.process != 0 || w.deadline.IsZero() {
+			continue
+		}
+		if s := w.slackIn(g); !all && s != nil && s.holds(g, buckets) {
+			g.joinSlack(s)
 			continue
 		}
 		places := w.places
@@ -180,4 +224,14 @@ func (rl *RateLimiter) reviewLocked(g *gate) {
 	for _, g := range moved {
 		rl.serveLineLocked(g)
 	}
+}
+
+// slackIn returns the slack of a waiter in one of its lines; nil where it is not known.
+func (w *waiter) slackIn(g *gate) *slack {
+	for i := range w.places {
+		if w.places[i].gate == g {
+			return w.places[i].slack
+		}
+	}
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // gate is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -17,8 +19,11 @@ type gate struct {
 	timer    *time.Timer // wakes the line; nil until somebody had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
-	slack    *lineSlack  // nil where nobody in the line has a deadline
-	reviewed bool        // it is in RateLimiter.reviews
+	// Of the waiters with a deadline:
+	slack    *slack              // the least of any; nil for none
+	load     [state.InFlight]int // what was charged since the line began
+	stale    bool                // all are to be looked at
+	reviewed bool                // it is in RateLimiter.reviews
 }
 
 // calls and waiting are how many calls are in flight, and how many wait. A nil gate

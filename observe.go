@@ -159,7 +159,7 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 		return
 	}
 	if tightened {
-		rl.reviewLaterLocked(g)
+		rl.reviewAllLaterLocked(g)
 	}
 	if eased || tightened {
 		rl.serveLocked(g)

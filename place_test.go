@@ -178,7 +178,7 @@ func TestRetryAfterForPlacesIsExact(t *testing.T) {
 						if _, early := rl.ReserveAll(reqs...); early.Allowed || early.RetryAfter != 1 {
 							t.Fatalf("%+v: %v before its time: %+v\nat first %+v", reqs, time.Nanosecond, early, d)
 						}
-						time.Sleep(1)
+						time.Sleep(time.Nanosecond)
 						rs, late := rl.ReserveAll(reqs...)
 						if !late.Allowed {
 							t.Fatalf("%+v: at its time: %+v\nat first %+v", reqs, late, d)

@@ -167,7 +167,7 @@ func (rl *RateLimiter) reviewPlacesLocked() {
 	q.bound = nil // who stays is bound again
 	for w := range bound {
 		for _, p := range w.places {
-			rl.reviewLaterLocked(p.gate)
+			rl.reviewAllLaterLocked(p.gate)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (rl *RateLimiter) Reset(model string) {
 		if rl.ledger != nil {
 			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
 		}
-		rl.reviewLaterLocked(rl.gates[name]) // who had a place may need one
+		rl.reviewAllLaterLocked(rl.gates[name]) // who had a place may need one
 		rl.serveAllLocked()
 	})
 }

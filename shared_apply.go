@@ -27,7 +27,7 @@ func (s *ledger) applyLocked(e *event, instant int64) {
 	requests, total := w.dayCount(), w.dayTokens()
 	s.setDayLocked(e.model, e.day, instant)
 	if w.dayCount()-requests > e.requests || w.dayTokens()-total > e.Total() {
-		s.rl.reviewLaterLocked(w.gate)
+		s.rl.reviewAllLaterLocked(w.gate)
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *ledger) effectLocked(e *event, instant int64) (change dayChange) {
 			s.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
 		}
 		s.rl.cooldowns.set(e.model, until)
-		s.rl.reviewLaterLocked(s.rl.gates[e.model])
+		s.rl.reviewAllLaterLocked(s.rl.gates[e.model])
 	case eventQuota:
 		if q, err := quotaOf(e.text); err == nil {
 			s.rl.supplyLocked(map[string]ModelQuota{e.model: q})

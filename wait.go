@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // waiter is somebody who waits, in the lines of all the models it asks for.
@@ -39,6 +41,7 @@ type waiter struct {
 type place struct {
 	gate    *gate
 	element *list.Element
+	slack   *slack // nil for a waiter without a deadline
 }
 
 // wait serves a waiter when its turn comes, and returns its error when it is
@@ -95,7 +98,7 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		g := rl.gateLocked(b.costs[i].name)
-		w.places = append(w.places, place{g, g.line.PushBack(w)})
+		w.places = append(w.places, place{gate: g, element: g.line.PushBack(w)})
 		if rl.lines == nil {
 			rl.lines = make(map[*gate]bool)
 		}
@@ -187,7 +190,7 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 		g.line.Remove(p.element)
 		rl.waiting--
 		if g.line.Len() == 0 {
-			g.slack = nil
+			g.slack, g.load, g.stale = nil, [state.InFlight]int{}, false
 			delete(rl.lines, g)
 			if g.timer != nil {
 				g.timer.Stop()

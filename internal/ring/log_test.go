@@ -118,7 +118,7 @@ func TestLogCorrectsWhatIsStored(t *testing.T) {
 			if !slices.Equal(q.Values(), want) {
 				t.Fatalf("seed %d: live is %v, want %v", seed, q.Values(), want)
 			}
-			if !slices.IsSorted(q.at[q.head:]) {
+			if !slices.IsSorted(q.at.live()) {
 				t.Fatalf("seed %d: out of order", seed)
 			}
 		}

@@ -9,9 +9,6 @@ import (
 	"sync/atomic"
 )
 
-// minRoom is the smallest capacity that a queue allocates.
-const minRoom = 8
-
 // Queue holds values in the order of their instants, oldest first. It grows at the back and
 // shrinks at the front, and it uses the room at the front again. Positions count from the oldest
 // live entry, which has position 0.
@@ -21,121 +18,82 @@ const minRoom = 8
 //
 // The zero Queue is empty. It is not safe for concurrent use, but for what Pin says.
 type Queue[T any] struct {
-	at      []int64 // at[head:] and vals[head:] are the live entries
-	vals    []T
-	head    int
-	dropped int64 // entries ever dropped: the place of head in the whole history
-
-	// pinned, where it is set and true, says that vals is read beside other calls and must not be
-	// overwritten.
-	pinned *atomic.Bool
-
-	found int64   // how many of the entries ever pushed Fill took over
-	log   *Log[T] // nil without a store that asks for changes
+	at      row[int64] // the instants,
+	vals    row[T]     // and the values, side by side
+	dropped int64      // entries ever dropped: the place of the oldest in the whole history
+	found   int64      // how many of the entries ever pushed Fill took over
+	log     *Log[T]    // nil without a store that asks for changes
 }
 
 // Len returns the number of live entries.
-func (q *Queue[T]) Len() int { return len(q.at) - q.head }
+func (q *Queue[T]) Len() int { return q.at.len() }
 
 // Values returns the live values in storage that the queue uses again: they are valid until the
 // next call that changes it. The capacity is clipped, so that an append copies them.
-func (q *Queue[T]) Values() []T { return slices.Clip(q.vals[q.head:]) }
+func (q *Queue[T]) Values() []T { return q.vals.live() }
 
 // Backs reports whether vals are the live values in the queue's own storage.
 func (q *Queue[T]) Backs(vals []T) bool {
-	return len(vals) == q.Len() && (len(vals) == 0 || &vals[0] == &q.vals[q.head])
+	return len(vals) == q.Len() && (len(vals) == 0 || &vals[0] == &q.vals.buf[q.vals.head])
 }
 
 // When returns the instant of the i-th oldest entry.
-func (q *Queue[T]) When(i int) int64 { return q.at[q.head+i] }
+func (q *Queue[T]) When(i int) int64 { return q.at.buf[q.at.head+i] }
 
 // end counts the entries ever pushed: it is the place of the next one in the history.
 func (q *Queue[T]) end() int64 { return q.dropped + int64(q.Len()) }
 
 // Before counts the entries earlier than cut.
 func (q *Queue[T]) Before(cut int64) int {
-	n, _ := slices.BinarySearch(q.at[q.head:], cut)
+	n, _ := slices.BinarySearch(q.at.buf[q.at.head:], cut)
 	return n
 }
 
 // Pin promises that, as long as reading is true, the values that are live now stay in their
 // storage as they are, so that they can be read beside calls that change the queue. Changes move
 // the queue to other storage where they must. A later Pin replaces an earlier one.
-func (q *Queue[T]) Pin(reading *atomic.Bool) { q.pinned = reading }
+func (q *Queue[T]) Pin(reading *atomic.Bool) { q.vals.pinned = reading }
 
 // Push adds an entry. Its instant must not be earlier than those of the others.
 func (q *Queue[T]) Push(at int64, v T) {
-	if len(q.at) == cap(q.at) {
-		q.makeRoom()
-	}
-	q.at = append(q.at, at)
-	q.vals = append(q.vals, v)
-}
-
-// makeRoom slides the live entries to the front where that frees at least half
-// of the storage, and doubles the storage otherwise: either way the cost is
-// spread over at least as many pushes as entries are moved.
-func (q *Queue[T]) makeRoom() {
-	if q.head > q.Len() && (q.pinned == nil || !q.pinned.Load()) {
-		n := copy(q.at, q.at[q.head:])
-		copy(q.vals, q.vals[q.head:])
-		q.at, q.vals, q.head = q.at[:n], q.vals[:n], 0
-		return
-	}
-	q.resize(max(2*q.Len(), minRoom))
-}
-
-func (q *Queue[T]) resize(room int) {
-	q.at, q.vals, q.head = moved(q.at[q.head:], room), moved(q.vals[q.head:], room), 0
-	q.pinned = nil
-}
-
-// own makes sure that the values are not pinned, so that one may be changed in place. Where they
-// are it moves them all, once for each Pin.
-func (q *Queue[T]) own() {
-	if q.pinned != nil && q.pinned.Load() {
-		q.resize(cap(q.at))
-	}
+	*q.at.extend() = at
+	*q.vals.extend() = v
 }
 
 // Set changes the value of the i-th oldest entry.
 func (q *Queue[T]) Set(i int, v T) {
-	q.own()
-	q.log.set(q.dropped+int64(i), q.vals[q.head+i], v)
-	q.vals[q.head+i] = v
+	q.vals.own()
+	q.log.set(q.dropped+int64(i), q.vals.buf[q.vals.head+i], v)
+	q.vals.set(i, v)
 }
 
 // Remove takes the i-th oldest entry out, at the cost of those behind it.
 func (q *Queue[T]) Remove(i int) {
-	q.own()
+	q.vals.own()
 	place := q.dropped + int64(i)
-	q.log.remove(place, q.vals[q.head+i])
+	q.log.remove(place, q.vals.buf[q.vals.head+i])
 	if place < q.found {
 		q.found--
 	}
-	i += q.head
-	q.at = append(q.at[:i], q.at[i+1:]...)
-	q.vals = append(q.vals[:i], q.vals[i+1:]...)
+	q.at.remove(i)
+	q.vals.remove(i)
 }
 
 // Insert puts an entry behind all of its instant and of earlier ones, at the cost of those it
 // comes before, and returns its position.
 func (q *Queue[T]) Insert(at int64, v T) int {
-	pos := q.Before(at + 1)
-	if pos < q.Len() {
-		q.own()
+	i := q.Before(at + 1)
+	if i < q.Len() {
+		q.vals.own()
 	}
-	place := q.dropped + int64(pos)
+	place := q.dropped + int64(i)
 	q.log.insert(place, v)
 	if place < q.found {
 		q.found++
 	}
-	q.Push(at, v)
-	i := q.head + pos
-	copy(q.at[i+1:], q.at[i:])
-	copy(q.vals[i+1:], q.vals[i:])
-	q.at[i], q.vals[i] = at, v
-	return pos
+	q.at.insert(i, at)
+	q.vals.insert(i, v)
+	return i
 }
 
 // Place names the i-th oldest entry, by its place in the whole history (its last bits).
@@ -163,33 +121,19 @@ func (q *Queue[T]) FindFilled(at int64, matches func(*T) bool) int {
 
 func (q *Queue[T]) findBelow(end int, at int64, matches func(*T) bool) int {
 	for i := q.Before(at); i < end && q.When(i) == at; i++ {
-		if matches(&q.vals[q.head+i]) {
+		if matches(&q.vals.buf[q.vals.head+i]) {
 			return i
 		}
 	}
 	return -1
 }
 
-// moved copies live into storage of the given capacity. It touches all of the
-// storage: the system provides memory page by page as it is first written to,
-// and it is better to pay for that here than in the pushes to come.
-func moved[T any](live []T, room int) []T {
-	buf := make([]T, room)
-	clear(buf[copy(buf, live):])
-	return buf[:len(live)]
-}
-
 // Drop removes the n oldest entries and gives back storage that has become far
 // larger than what is left.
 func (q *Queue[T]) Drop(n int) {
-	q.head += n
+	q.at.drop(n)
+	q.vals.drop(n)
 	q.dropped += int64(n)
-	switch live := q.Len(); {
-	case live == 0:
-		q.at, q.vals, q.head = nil, nil, 0
-	case cap(q.at) > 1024 && live < cap(q.at)/8:
-		q.resize(2 * live)
-	}
 }
 
 // Fill makes copies of vals the entries of an empty queue, sorted by the instants that instantOf
@@ -199,8 +143,8 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 	if len(vals) == 0 {
 		return
 	}
-	vals = moved(vals, max(2*len(vals), minRoom))
-	at := make([]int64, len(vals), cap(vals))
+	vals = append(Room[T](roomFor(len(vals))), vals...)
+	at := Room[int64](cap(vals))[:len(vals)]
 	for i := range vals {
 		at[i] = instantOf(&vals[i])
 	}
@@ -218,10 +162,7 @@ func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 			at[i], vals[i] = e.at, e.val
 		}
 	}
-	q.at, q.vals, q.found = at, vals, int64(len(vals))
+	q.at.fill(at)
+	q.vals.fill(vals)
+	q.found = int64(len(vals))
 }
-
-// Room returns an empty slice with room for n values. Its memory has been written to: the system
-// provides memory page by page as it is first written to, and the caller may be able to pay for
-// that here rather than in the appends to come, under a lock.
-func Room[T any](n int) []T { return moved[T](nil, n) }

@@ -43,12 +43,12 @@ func TestQueueGivesStorageBack(t *testing.T) {
 		q.Push(int64(i), i)
 	}
 	q.Drop(99_900)
-	if c := cap(q.at); c > 1000 {
+	if c := cap(q.at.buf); c > 1000 {
 		t.Errorf("100 entries keep room for %d", c)
 	}
 	q.Drop(100)
-	if cap(q.at) != 0 || cap(q.vals) != 0 {
-		t.Errorf("an emptied queue keeps room for %d and %d", cap(q.at), cap(q.vals))
+	if cap(q.at.buf) != 0 || cap(q.vals.buf) != 0 {
+		t.Errorf("an emptied queue keeps room for %d and %d", cap(q.at.buf), cap(q.vals.buf))
 	}
 }
 

@@ -1,37 +1,49 @@
 package ring
 
-import "dappco.re/go/core/go-ratelimit/internal/tokens"
+import (
+	"math/bits"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
 
 const (
 	fanBits = 4
 	fan     = 1 << fanBits
+
+	// The place of the oldest count is known modulo period: as many counts never live at a time,
+	// and it is a multiple of the counts below a node of any level.
+	period = 1 << (bits.UintSize - fanBits)
 )
 
 // Sums is a queue of token counts that knows the sum of any stretch of itself in O(log n): a tree
-// in which every node holds the sum of fan nodes below it. Positions count from the oldest live
+// in which every node holds the sum of the fan nodes below it. Positions count from the oldest live
 // count, which has position 0. Counts must not be negative; sums saturate at the largest int.
 //
 // A wide tree is used in place of a binary one because a push then touches few levels, and because
-// the fan neighbours of a node lie in a few cache lines.
+// the fan neighbours of a node lie in a few cache lines. There is a node only where all fan nodes
+// below it were pushed, so that most pushes, and changes of new counts, touch no node at all. Nodes
+// keep their place in the tree as counts come and leave, so none is ever worked out again but by
+// Set, Insert and Remove.
 //
 // The zero Sums is empty. It is not safe for concurrent use.
 type Sums struct {
-	levels [][]tokens.Count // levels[0] are the counts; the last level has at most fan nodes
-	head   int              // levels[0][head:] are live; nodes above may still hold dropped counts
-	total  tokens.Count     // the sum of the live counts
-	large  bool             // some sum may have saturated; else none did
+	// levels[0] are the live counts, levels[k] the nodes above any of them. The topmost has fewer
+	// than 2*fan nodes. The first node of a level may be above counts that were dropped.
+	levels []row[tokens.Count]
+	head   int          // the place of the oldest live count among all ever pushed
+	total  tokens.Count // the sum of the live counts
+}
+
+// Len returns the number of live counts.
+func (s *Sums) Len() int {
+	if len(s.levels) == 0 {
+		return 0
+	}
+	return s.levels[0].len()
 }
 
 // Total returns the sum of the live counts.
 func (s *Sums) Total() tokens.Count { return s.total }
-
-// Fill makes copies of counts those of an empty queue, with room for as many again.
-func (s *Sums) Fill(counts []tokens.Count) {
-	if n := len(counts); n > 0 {
-		s.rebuild(moved(counts, max(2*n, minRoom)))
-		s.total = s.sum(0, n)
-	}
-}
 
 // Values returns the live counts, oldest first. They are valid until the next call that changes
 // them, and must not be written to.
@@ -39,133 +51,146 @@ func (s *Sums) Values() []tokens.Count {
 	if len(s.levels) == 0 {
 		return nil
 	}
-	return s.levels[0][s.head:]
+	return s.levels[0].live()
+}
+
+// first returns the place of the first node of level k among all nodes of that level.
+func (s *Sums) first(k int) int { return s.head >> (fanBits * k) }
+
+// Fill makes copies of counts those of an empty queue, with room for as many again.
+func (s *Sums) Fill(counts []tokens.Count) {
+	if len(counts) == 0 {
+		return
+	}
+	s.levels = make([]row[tokens.Count], 1)
+	s.levels[0].fill(append(Room[tokens.Count](roomFor(len(counts))), counts...))
+	s.raise()
+	s.total = s.sum(0, len(counts))
 }
 
 // Push adds a count.
 func (s *Sums) Push(c tokens.Count) {
 	if len(s.levels) == 0 {
-		s.levels = append(s.levels, make([]tokens.Count, 0, minRoom))
+		s.levels = make([]row[tokens.Count], 1)
 	}
-	if len(s.levels[0]) == cap(s.levels[0]) {
-		s.makeRoom()
-	}
-	i := len(s.levels[0])
-	s.levels[0] = append(s.levels[0], c)
-	s.large = s.large || !c.Small() || i >= tokens.SmallSum
-	for k := 1; k < len(s.levels); k++ {
-		i >>= fanBits
-		level := s.levels[k]
-		switch {
-		case i == len(level):
-			s.levels[k] = append(level, c)
-		case s.large:
-			level[i] = level[i].Plus(c)
-		default:
-			level[i].Input += c.Input
-			level[i].Output += c.Output
-		}
-	}
-	if len(s.levels[len(s.levels)-1]) > fan {
-		s.raise()
-	}
+	*s.levels[0].extend() = c
 	s.total = s.total.Plus(c)
+	if (s.head+s.levels[0].len())%fan == 0 {
+		s.grow()
+	}
 }
 
-// raise adds levels until the topmost has at most fan nodes.
-func (s *Sums) raise() {
-	for {
-		below := s.levels[len(s.levels)-1]
-		if len(below) <= fan {
+// grow adds the nodes that the newest count completes.
+func (s *Sums) grow() {
+	for k := 1; k < len(s.levels); k++ {
+		level := &s.levels[k]
+		i := level.len()
+		if (s.first(k)+i+1)<<fanBits > s.first(k-1)+s.levels[k-1].len() {
 			return
 		}
-		s.levels = append(s.levels, make([]tokens.Count, 0, 2*(len(below)/fan+1)))
-		s.recount(len(s.levels)-1, 0)
-	}
-}
-
-// recount makes the nodes of a level anew from those below, the i-th and all
-// after it.
-func (s *Sums) recount(level, i int) {
-	nodes, below := s.levels[level][:i], s.levels[level-1]
-	for i <<= fanBits; i < len(below); i += fan {
-		nodes = append(nodes, tokens.Sum(below[i:min(i+fan, len(below))]))
-	}
-	s.levels[level] = nodes
-}
-
-// makeRoom follows Queue.makeRoom, and builds the tree anew.
-func (s *Sums) makeRoom() {
-	live := s.levels[0][s.head:]
-	if s.head > len(live) {
-		s.rebuild(s.levels[0][:copy(s.levels[0], live)])
-		return
-	}
-	s.resize(max(2*len(live), minRoom))
-}
-
-func (s *Sums) resize(room int) {
-	s.rebuild(moved(s.levels[0][s.head:], room))
-}
-
-func (s *Sums) rebuild(counts []tokens.Count) {
-	s.levels = append(s.levels[:0], counts)
-	s.head = 0
-	s.large = len(counts) > tokens.SmallSum
-	for _, c := range counts {
-		s.large = s.large || !c.Small()
+		level.push(s.node(k, i))
 	}
 	s.raise()
 }
 
+// raise adds levels until the topmost has few nodes.
+func (s *Sums) raise() {
+	for k := len(s.levels); s.levels[k-1].len() > fan; k++ {
+		s.levels = append(s.levels, row[tokens.Count]{})
+		s.recount(k, 0)
+	}
+}
+
+// lower removes levels that are hardly needed any more. They are needed again when there are twice
+// as many nodes, which does not happen soon.
+func (s *Sums) lower() {
+	for k := len(s.levels) - 1; k > 0 && s.levels[k-1].len() <= fan/2; k-- {
+		s.levels[k] = row[tokens.Count]{}
+		s.levels = s.levels[:k]
+	}
+}
+
+// node works out the i-th node of level k from the nodes below it.
+func (s *Sums) node(k, i int) tokens.Count {
+	from := (s.first(k)+i)<<fanBits - s.first(k-1)
+	return tokens.Sum(s.levels[k-1].live()[max(from, 0) : from+fan])
+}
+
+// recount works out the nodes of level k anew, from the i-th on.
+func (s *Sums) recount(k, i int) {
+	level := &s.levels[k]
+	end := (s.first(k-1)+s.levels[k-1].len())>>fanBits - s.first(k)
+	for level.len() > end {
+		level.remove(level.len() - 1)
+	}
+	for ; i < end; i++ {
+		if c := s.node(k, i); i < level.len() {
+			level.set(i, c)
+		} else {
+			level.push(c)
+		}
+	}
+}
+
+// recountFrom works out all nodes anew that are above the i-th oldest count or a later one.
+func (s *Sums) recountFrom(i int) {
+	for k, at := 1, s.head+i; k < len(s.levels); k++ {
+		at >>= fanBits
+		s.recount(k, at-s.first(k))
+	}
+}
+
 // Drop removes the n oldest counts.
 func (s *Sums) Drop(n int) {
-	if n == 0 {
-		return
-	}
-	gone := s.sum(s.head, s.head+n)
-	s.head += n
-	live := len(s.levels[0]) - s.head
+	live := s.Len() - n
 	switch {
+	case n == 0:
+		return
 	case live == 0:
 		*s = Sums{}
 		return
-	case s.total.Saturated(): // says nothing of the rest
-		s.total = s.sum(s.head, len(s.levels[0]))
-	default:
-		s.total = s.total.Replace(gone, tokens.Count{})
 	}
-	if c := cap(s.levels[0]); c > 1024 && live < c/8 {
-		s.resize(2 * live)
+	gone := s.levels[0].live()[0]
+	if n > 1 {
+		gone = s.sum(0, n)
 	}
+	was, is := s.head, s.head+n
+	s.head = is & (period - 1)
+	for k := 0; k < len(s.levels) && was < is; k++ {
+		if level := &s.levels[k]; is-was < level.len() {
+			level.drop(is - was)
+		} else {
+			level.clear()
+		}
+		was, is = was>>fanBits, is>>fanBits
+	}
+	s.lower()
+	s.retotal(gone, tokens.Count{})
 }
 
 // Set replaces the i-th oldest count in O(log n).
 func (s *Sums) Set(i int, c tokens.Count) {
-	at := s.head + i
-	was := s.levels[0][at]
-	s.levels[0][at] = c
-	s.large = s.large || !c.Small()
-	for k := 1; k < len(s.levels); k++ {
+	was := s.levels[0].live()[i]
+	s.levels[0].set(i, c)
+	for k, at := 1, s.head+i; k < len(s.levels); k++ {
 		at >>= fanBits
-		node := &s.levels[k][at]
-		switch {
-		case !s.large:
-			node.Input += c.Input - was.Input
-			node.Output += c.Output - was.Output
-		case node.Saturated():
-			below := s.levels[k-1]
-			*node = tokens.Sum(below[at<<fanBits : min((at+1)<<fanBits, len(below))])
-		default:
-			*node = node.Replace(was, c)
+		i := at - s.first(k)
+		if i >= s.levels[k].len() {
+			break
+		}
+		if node := s.levels[k].live()[i]; node.Saturated() {
+			s.levels[k].set(i, s.node(k, i))
+		} else {
+			s.levels[k].set(i, node.Replace(was, c))
 		}
 	}
 	s.retotal(was, c)
 }
 
+// retotal follows a change of a part of the total. A saturated total says nothing of the rest.
 func (s *Sums) retotal(was, is tokens.Count) {
 	if s.total.Saturated() {
-		s.total = s.sum(s.head, len(s.levels[0]))
+		s.total = s.sum(0, s.Len())
 	} else {
 		s.total = s.total.Replace(was, is)
 	}
@@ -173,29 +198,17 @@ func (s *Sums) retotal(was, is tokens.Count) {
 
 // Remove takes the i-th oldest count out, at the cost of those behind it.
 func (s *Sums) Remove(i int) {
-	at := s.head + i
-	counts := s.levels[0]
-	was := counts[at]
-	s.levels[0] = append(counts[:at], counts[at+1:]...)
-	s.recountFrom(at)
+	was := s.levels[0].live()[i]
+	s.levels[0].remove(i)
+	s.recountFrom(i)
 	s.retotal(was, tokens.Count{})
 }
 
 // Insert puts a count before the i-th oldest, at the cost of those behind it.
 func (s *Sums) Insert(i int, c tokens.Count) {
 	s.Push(c)
-	at := s.head + i
-	counts := s.levels[0]
-	copy(counts[at+1:], counts[at:])
-	counts[at] = c
-	s.recountFrom(at)
-}
-
-func (s *Sums) recountFrom(at int) {
-	for k := 1; k < len(s.levels); k++ {
-		at >>= fanBits
-		s.recount(k, at)
-	}
+	s.levels[0].bringForward(i)
+	s.recountFrom(i)
 }
 
 // Sum adds up the counts at positions i to j, j excluded.
@@ -203,27 +216,27 @@ func (s *Sums) Sum(i, j int) tokens.Count {
 	if i >= j {
 		return tokens.Count{}
 	}
-	return s.sum(s.head+i, s.head+j)
+	return s.sum(i, j)
 }
 
-// sum adds up the counts at i to j in levels[0], j excluded.
 func (s *Sums) sum(i, j int) (total tokens.Count) {
+	first := s.head
+	i, j = first+i, first+j
 	for k := 0; ; k++ {
-		level := s.levels[k]
+		level := s.levels[k].live()
 		if k == len(s.levels)-1 {
-			return total.Plus(tokens.Sum(level[i:max(i, j)]))
+			return total.Plus(tokens.Sum(level[i-first : max(i, j)-first]))
 		}
 		for ; i < j && i%fan != 0; i++ {
-			total = total.Plus(level[i])
+			total = total.Plus(level[i-first])
 		}
 		for ; i < j && j%fan != 0; j-- {
-			total = total.Plus(level[j-1])
+			total = total.Plus(level[j-1-first])
 		}
 		if i >= j {
 			return total
 		}
-		i >>= fanBits
-		j >>= fanBits
+		i, j, first = i>>fanBits, j>>fanBits, first>>fanBits
 	}
 }
 
@@ -234,33 +247,52 @@ func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 	if s.total.Of(of) <= budget {
 		return -1
 	}
-	// Down from the top, at every level from the newest node towards the oldest: nodes that fit are
-	// taken whole, and the first that does not holds the count that is looked for. Dropped counts
-	// lie left of every live one, so they are never the reason that a node is too large while the
-	// live ones exceed the budget.
-	i := 0
-	for k := len(s.levels) - 1; k >= 0; k-- {
-		level := s.levels[k]
-		i = min((i+1)<<fanBits, len(level)) - 1
-		switch of { // outside of the loops, which are what a denial takes
-		case tokens.Input:
-			for ; level[i].Input <= budget; i-- {
-				budget -= level[i].Input
-			}
-		case tokens.Output:
-			for ; level[i].Output <= budget; i-- {
-				budget -= level[i].Output
-			}
-		default:
-			for left := uint64(budget); ; i-- { // which holds the sum of any two ints
-				n := uint64(level[i].Input) + uint64(level[i].Output)
-				if n > left {
-					budget = int(left)
-					break
-				}
-				left -= n
-			}
+	// From the newest count towards the oldest, and up where all nodes below the next one fit, until
+	// a node does not. Below it lies the count that is looked for. Dropped counts lie left of every
+	// live one, so they are never the reason that a node is too large while the live ones exceed the
+	// budget.
+	k, end := 0, s.Len()
+	for ; ; k++ {
+		first := s.first(k)
+		from := (first+end)&^(fan-1) - first
+		if k == len(s.levels)-1 {
+			from = 0
 		}
+		if end, budget = overIn(s.levels[k].live(), max(from, 0), end, of, budget); end > from {
+			break
+		}
+		end = (first+end)>>fanBits - s.first(k+1)
 	}
-	return i - s.head
+	for ; k > 0; k-- {
+		end = (s.first(k)+end)<<fanBits - s.first(k-1)
+		end, budget = overIn(s.levels[k-1].live(), 0, end, of, budget)
+	}
+	return end - 1
+}
+
+// overIn goes from the end of nodes back to those before from, as long as they fit the budget. It
+// returns where it stopped, which is behind a node that does not fit or at from, and what is left of
+// the budget.
+func overIn(nodes []tokens.Count, from, end int, of tokens.Kind, budget int) (int, int) {
+	switch of { // outside of the loops, which are what a denial takes
+	case tokens.Input:
+		for ; end > from && nodes[end-1].Input <= budget; end-- {
+			budget -= nodes[end-1].Input
+		}
+	case tokens.Output:
+		for ; end > from && nodes[end-1].Output <= budget; end-- {
+			budget -= nodes[end-1].Output
+		}
+	default:
+		left := uint64(budget) // which holds the sum of any two ints
+		for ; end > from; end-- {
+			n := uint64(nodes[end-1].Input) + uint64(nodes[end-1].Output)
+			if n > left {
+				break
+			}
+			left -= n
+		}
+		budget = int(left)
+	}
+	return end, budget
 }

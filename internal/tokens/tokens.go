@@ -3,10 +3,7 @@
 // (internal/ring) use it.
 package tokens
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Count is a number of tokens, input and output separately. Neither is negative, except in an
 // unvalidated estimate. The zero value is no tokens. All sums of counts saturate at the largest
@@ -37,14 +34,6 @@ func (c Count) Over(d Count) Count {
 
 // Total returns input and output together.
 func (c Count) Total() int { return AddSaturated(c.Input, c.Output) }
-
-// SmallSum is how many small counts can be added up without saturation.
-const SmallSum = 1 << 22
-
-const smallBits = bits.UintSize - 24 // of input and of output, each
-
-// Small reports whether any sum of SmallSum counts as small as c stays exact.
-func (c Count) Small() bool { return (c.Input|c.Output)>>smallBits == 0 }
 
 // Saturated reports whether c may stand for more than it says.
 func (c Count) Saturated() bool { return c.Input == math.MaxInt || c.Output == math.MaxInt }
