@@ -66,8 +66,12 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 			}
 			t.Run(tt.name+" "+shared, func(t *testing.T) {
 				cfg := ratelimit.Config{
-					Backend: "sqlite", FilePath: filepath.Join(t.TempDir(), "state.db"), Shared: shared != "",
+					Backend: "yaml", FilePath: filepath.Join(t.TempDir(), "state"), Shared: shared != "",
 					Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota, "free": {MaxRPM: 9}},
+				}
+				if cfg.Shared {
+					needSQLite(t)
+					cfg.Backend = "sqlite"
 				}
 				synctest.Test(t, func(t *testing.T) {
 					rl := newLimiterWith(t, cfg)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
@@ -28,6 +29,10 @@ func init() {
 		backends = append(backends, "sqlite")
 	}
 }
+
+// sharedHandOver is how long it takes at most until a limiter learns that another one has
+// made room.
+const sharedHandOver = 50 * time.Millisecond
 
 // needSQLite skips a test of SQLite in a build without it.
 func needSQLite(t testing.TB) {

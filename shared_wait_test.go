@@ -19,10 +19,6 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
-
 // Those who wait in several limiters of one file, for one model or for two, are all
 // served, within the quota, and nothing of them stays.
 func TestSharedWaiters(t *testing.T) {
