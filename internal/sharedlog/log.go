@@ -61,12 +61,12 @@ const Everything int64 = -1
 
 var (
 	// ErrNoTime says that the caller's time was over before its turn came.
-	ErrNoTime = errors.New("no time left to wait for the turn")
+	ErrNoTime = errors.New("no time left to wait for other processes")
 	// ErrIncomplete says that events were deleted before they were read.
 	ErrIncomplete = errors.New("events are missing")
 	// ErrConflict says that other processes have added events since the step began, and that
 	// nothing was written. Step.News has them.
-	ErrConflict = errors.New("another process was first")
+	ErrConflict = errors.New("another process wrote first")
 )
 
 // Step is a change under way. It ends with a Commit that succeeds or fails with another
