@@ -7,7 +7,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// settle replaces the estimate by what was used, or takes the whole charge back.
+// settle replaces the estimate by the real usage, or takes the whole charge back.
 func (r *Reservation) settle(used tokens.Count, refund bool) {
 	if r == nil || r.gate == nil {
 		return
@@ -140,9 +140,8 @@ func (w *window) inDay(r *Reservation) bool {
 	return w.dayBegin <= wall && wall < w.dayEnd
 }
 
-// dayTokensWithout returns the tokens of the day without those of a reservation, of
-// which some are in the minute now. A saturated count says nothing of the rest, which
-// then is at least what else is in the minute.
+// dayTokensWithout returns the tokens of the day without those of a reservation, of which now are
+// in the minute. The rest of a saturated count is at least the other tokens in the minute.
 func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
 	rest := max(tokens-r.estimate.Total(), 0)
@@ -166,9 +165,8 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 	w.owe(r.instant)
 }
 
-// correctLocked replaces the estimate of a reservation by what was used. The
-// clock is read only where something has to be charged: an entry that is due to
-// leave may as well be corrected.
+// correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
+// if something has to be charged: an entry that is due to leave may as well be corrected.
 func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false
