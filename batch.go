@@ -15,16 +15,25 @@ import (
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
-	rl.change(background, func() {
-		b = rl.weighLocked(reqs)
-		b.queuedLocked()
-		if b.Allowed {
+	if rl.ledger != nil {
+		rl.ledger.do(background, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+	} else {
+		rl.mu.Lock()
+		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
 			rl.settleLinesLocked()
 		}
-	})
+		rl.mu.Unlock()
+	}
 	rl.watchAll(reservations)
 	return reservations, b.Decision
+}
+
+// decideAllLocked decides on requests that are to pass together, behind those that wait.
+func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
+	b := rl.weighLocked(reqs)
+	b.queuedLocked()
+	return b
 }
 
 // Reservations are those that were made together, in the order of the requests; nil
@@ -40,7 +49,11 @@ func (rs Reservations) Cancel() {
 		}
 	}
 	for _, rl := range limiters {
-		rl.update(func() { rl.cancelAllLocked(rs) })
+		if !rl.ledger.update(func(p *plan) { p.cancelAll(rs) }) {
+			rl.mu.Lock()
+			rl.cancelAllLocked(rs)
+			rl.mu.Unlock()
+		}
 	}
 }
 
@@ -108,10 +121,8 @@ func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
 	}
-	if rl.ledger != nil {
-		if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
-			b.wait, b.event = 0, true
-		}
+	if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
+		b.wait, b.event = 0, true
 	}
 	return b
 }

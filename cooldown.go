@@ -4,8 +4,6 @@ import (
 	"maps"
 	"strings"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // Cooldown follows a provider that said to wait: the model admits nothing before until, also
@@ -17,7 +15,11 @@ import (
 // have a cooldown at a time; further ones are ignored. Cooldown is safe for concurrent use.
 func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 	until = until.Round(0)
-	rl.update(func() { rl.coolLocked(model, until) })
+	if !rl.ledger.update(func(p *plan) { p.cool(model, until) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.coolLocked(model, until)
+	}
 }
 
 func (rl *RateLimiter) coolLocked(model string, until time.Time) {
@@ -35,9 +37,6 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	}
 	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
-	if rl.ledger != nil {
-		rl.ledger.noteNowLocked(&event{kind: eventCooldown, model: name, wall: clock.UnixNano(until)}, nil)
-	}
 	rl.reviewAllLaterLocked(rl.gates[name])
 	rl.settleLinesLocked()
 }

@@ -176,6 +176,9 @@ func (rl *RateLimiter) reviewLaterLocked(g *gate) {
 // settleLinesLocked applies a change of any model to the waiters: it serves those with a place,
 // and refuses those whose deadlines the change has passed by.
 func (rl *RateLimiter) settleLinesLocked() {
+	if rl.ledger.serveLaterLocked() {
+		return
+	}
 	for {
 		rl.servePlacesLocked()
 		if len(rl.reviews) == 0 {

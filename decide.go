@@ -194,9 +194,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	var q ModelQuota
 	var r reading
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, known := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, &q, &r)
@@ -211,9 +209,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	if !ok {
 		rl.decideSlowly(d, model, c)
 	}
-	if rl.ledger != nil {
-		rl.ledger.overrule(d)
-	}
+	rl.ledger.overrule(d)
 	d.Model = model
 }
 

@@ -66,7 +66,13 @@ func (rl *RateLimiter) settleHeldLocked() {
 	}
 }
 
-func (rl *RateLimiter) settleHeld() { rl.change(background, rl.settleHeldLocked) }
+func (rl *RateLimiter) settleHeld() {
+	if !rl.ledger.update(func(p *plan) { p.settleHeld() }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.settleHeldLocked()
+	}
+}
 
 // abandon settles a garbage-collected reservation at its estimate.
 //
@@ -79,8 +85,7 @@ func (r *Reservation) abandon() {
 	defer rl.mu.Unlock()
 	switch {
 	case r.settled:
-	case rl.ledger != nil:
-		rl.ledger.abandonLocked(r)
+	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		rl.releaseLocked(r)
 	default:

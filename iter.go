@@ -8,9 +8,7 @@ import (
 // names returns the models that have a quota or usage, sorted. It lets writers in now and then:
 // walking over 100,000 names takes milliseconds.
 func (rl *RateLimiter) names() []string {
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
 	add := func(model string) {

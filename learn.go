@@ -37,7 +37,7 @@ func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 	if l, ok := rl.provenance.learned[name]; ok && l.is == q {
 		return l.said, l.byHand
 	}
-	if rl.provenance.isSupplied(name, q) && (rl.ledger == nil || !rl.ledger.quotas[name]) {
+	if rl.provenance.isSupplied(name, q) && !rl.ledger.hasQuota(name, q) {
 		return ModelQuota{}, false
 	}
 	return q, true

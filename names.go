@@ -89,9 +89,7 @@ func (rl *RateLimiter) nameRLocked(model string) string { return rl.naming.count
 // With Config.MatchVersions the methods of the limiter resolve names like this; without it they
 // take an alias, the exact name, or "*". QuotaFor is safe for concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	name, _ = rl.naming.match(model, rl.Quotas)
@@ -102,4 +100,63 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 		return everyModel, quota, true
 	}
 	return "", ModelQuota{}, false
+}
+
+// followQuotasLocked follows a change of quotas in what is known of models: names may stand for
+// others now, and days may end at other times. Nobody is served by it.
+func (rl *RateLimiter) followQuotasLocked() {
+	rl.quotaEra++
+	if rl.naming.matchVersions {
+		rl.renameLocked()
+	}
+}
+
+// requoteLocked follows a change of quotas, and serves all lines. A waiter that does not fit any
+// more is refused wherever in its line it stands.
+func (rl *RateLimiter) requoteLocked() {
+	rl.followQuotasLocked()
+	if rl.ledger.reviewLaterLocked() {
+		return
+	}
+	for g := range rl.lines {
+		g.slack = nil
+	}
+	for _, w := range rl.waitersLocked() {
+		if w.process != 0 {
+			continue
+		}
+		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
+			rl.boundLocked(w, b)
+		}
+	}
+	rl.serveAllLocked()
+}
+
+// renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
+// now. Of two waiters in a new line the earlier one comes first.
+func (rl *RateLimiter) renameLocked() {
+	for name, until := range rl.cooldowns {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.cooldowns, name)
+			if until.After(rl.cooldowns[now]) {
+				rl.cooldowns[now] = until
+			}
+		}
+	}
+	for name, h := range rl.external {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.external, name)
+			if there := rl.external[now]; there != nil {
+				h.Join(there)
+			}
+			rl.external[now] = h
+		}
+	}
+	waiters := rl.waitersLocked()
+	for _, w := range waiters {
+		rl.standDownLocked(w)
+	}
+	for _, w := range waiters {
+		rl.queueLocked(w, rl.costsRLocked(w.requests))
+	}
 }

@@ -121,7 +121,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 	rl.mu.Unlock()
 	if serves {
-		rl.update(func() { rl.observeLocked(model, &limits) })
+		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
 	}
 }
 

@@ -58,7 +58,7 @@ func TestOutboxIsBounded(t *testing.T) {
 			rl.RecordUsage("other", 2, 0)
 			time.Sleep(20 * time.Millisecond)
 			rl.mu.Lock()
-			longest = max(longest, len(rl.ledger.outbox))
+			longest = max(longest, len(rl.ledger.outbox.events))
 			rl.mu.Unlock()
 		}
 		// In two minutes there are 18,000 events.

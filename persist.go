@@ -39,8 +39,8 @@ type storage struct {
 
 // save is Persist.
 func (s *storage) save(rl *RateLimiter) (err error) {
-	if rl.ledger != nil {
-		if err := rl.ledger.flush(); err != nil {
+	if shared, err := rl.ledger.flush(); shared {
+		if err != nil {
 			return fmt.Errorf("persist: %w", err)
 		}
 		return nil
@@ -80,8 +80,8 @@ func (rl *RateLimiter) Load() error {
 }
 
 func (s *storage) load(rl *RateLimiter) error {
-	if rl.ledger != nil {
-		return rl.ledger.flush()
+	if shared, err := rl.ledger.flush(); shared {
+		return err
 	}
 	if s.sqlite != nil {
 		return s.sqlite.load(rl)

@@ -105,10 +105,10 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 	wait := time.Duration(at - instant)
 	if q.timer == nil {
 		q.timer = time.AfterFunc(wait, func() {
-			rl.change(background, func() {
-				rl.forPlace.firesAt = 0
-				rl.servePlacesLocked()
-			})
+			rl.mu.Lock()
+			defer rl.mu.Unlock()
+			rl.forPlace.firesAt = 0
+			rl.servePlacesLocked()
 		})
 	} else {
 		q.timer.Reset(wait)

@@ -101,21 +101,24 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 // concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	rl.update(func() {
-		if rl.Quotas == nil {
-			rl.Quotas = make(map[string]ModelQuota)
-		}
-		rl.Quotas[model] = quota
-		rl.relistLocked(model)
-		rl.unlearnLocked(model)
-		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-		delete(rl.provenance.supplied, model)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteQuotaLocked(model, quota)
-		}
-		rl.requoteLocked()
-	})
+	if !rl.ledger.update(func(p *plan) { p.setQuota(model, quota) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.setQuotaLocked(model, quota)
+	}
+}
+
+func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
+	if rl.Quotas == nil {
+		rl.Quotas = make(map[string]ModelQuota)
+	}
+	rl.Quotas[model] = quota
+	rl.relistLocked(model)
+	rl.unlearnLocked(model)
+	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
+	delete(rl.provenance.supplied, model)
+	rl.changedNowLocked()
+	rl.requoteLocked()
 }
 
 // AddProvider adds the quotas of a provider's default profile and replaces the present quotas of
@@ -129,14 +132,17 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 	if !ok {
 		return
 	}
-	rl.update(func() {
-		if rl.ledger != nil {
-			maps.DeleteFunc(profile.Models, rl.ledger.hasQuotaLocked)
-		}
+	add := func() {
+		maps.DeleteFunc(profile.Models, rl.ledger.hasQuota)
 		rl.supplyLocked(profile.Models)
 		rl.changedNowLocked()
 		rl.requoteLocked()
-	})
+	}
+	if !rl.ledger.update(func(p *plan) { p.then(add) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		add()
+	}
 }
 
 // supplyLocked sets quotas of a profile or a file. A later file may replace them.

@@ -181,7 +181,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.update(func() { rl.recordLocked(model, used) })
+		rl.ledger.update(func(p *plan) { p.record(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -206,9 +206,6 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.loadedLocked(w, cost{1, used})
 		}
 		rl.changedLocked(instant)
-		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, Count: used.Clamp()}, w)
-		}
 		if rl.waiting > 0 {
 			rl.settleLinesLocked()
 		}
@@ -253,19 +250,18 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	rl.update(func() {
-		name := model
-		if model != "" {
-			name = rl.nameRLocked(model)
-		}
-		rl.forgetUsageLocked(name)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
-		}
-		rl.reviewAllLaterLocked(rl.gates[name]) // who had a place may need one
-		rl.serveAllLocked()
-	})
+	if rl.ledger.update(func(p *plan) { p.reset(model) }) {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if model != "" {
+		model = rl.nameRLocked(model)
+	}
+	rl.forgetUsageLocked(model)
+	rl.changedNowLocked()
+	rl.reviewAllLaterLocked(rl.gates[model]) // one that had a place may need one
+	rl.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
@@ -305,9 +301,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		if rl.ledger == nil {
-			rl.endLinesLocked()
-		}
+		rl.endLinesLocked()
 	}
 	rl.mu.Unlock()
 
@@ -315,10 +309,8 @@ func (rl *RateLimiter) Close() error {
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
 	err := rl.saver.finish()
-	if rl.ledger != nil {
-		err = errors.Join(err, rl.ledger.close())
-		rl.ledger.goroutines.Wait()
-	}
+	err = errors.Join(err, rl.ledger.close())
+	rl.ledger.wait()
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())
 	}

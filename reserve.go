@@ -37,6 +37,7 @@ type extra struct {
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
+	plan     int64 // which plan settles it
 	slotless bool  // its slot was given to others, who took this process for dead
 }
 
@@ -113,9 +114,6 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	if r.gate.waiting() > 0 {
 		d.queue()
 	}
-	if rl.ledger != nil {
-		rl.ledger.overrule(d)
-	}
 	if !d.Allowed {
 		return nil
 	}
@@ -143,7 +141,7 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
-	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
+	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
 	w := r.window
@@ -176,9 +174,6 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 	}
 	made.gate, made.days = w.gate, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
-	if rl.ledger != nil {
-		rl.ledger.noteReservationLocked(made)
-	}
 	return made
 }
 

@@ -14,7 +14,7 @@ func (r *Reservation) settle(used tokens.Count, refund bool) {
 	}
 	rl := r.gate.home
 	if rl.ledger != nil {
-		rl.update(func() { rl.settleLocked(r, used, refund) })
+		rl.ledger.update(func(p *plan) { p.settle(r, used, refund) })
 		return
 	}
 	rl.mu.Lock()
@@ -32,9 +32,6 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bo
 	} else if used != r.estimate {
 		rl.correctLocked(r, used)
 		rl.changedNowLocked()
-	}
-	if rl.ledger != nil {
-		rl.ledger.noteSettledLocked(r, used, refund)
 	}
 	rl.releaseLocked(r)
 	if rl.waiting > 0 {
@@ -196,9 +193,6 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
-		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, ref: r.entry(), model: r.gate.name, at: instant, Count: excess.Clamp()}, nil)
-		}
 	}
 	switch {
 	case known && w.inDay(r):
@@ -222,7 +216,11 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.gate.home
-	rl.update(func() { rl.arriveLocked(r, at) })
+	if !rl.ledger.update(func(p *plan) { p.arrive(r, at) }) {
+		rl.mu.Lock()
+		rl.arriveLocked(r, at)
+		rl.mu.Unlock()
+	}
 }
 
 func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
@@ -265,9 +263,6 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 		w.rollDay(now) // the day that this began may be over, too
 	default:
 		r.days = w.days - 1 // a day that is over
-	}
-	if rl.ledger != nil {
-		rl.ledger.noteMovedLocked(r, w)
 	}
 	if rl.waiting > 0 {
 		rl.loadedLocked(w, cost{1, r.estimate})

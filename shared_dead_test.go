@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 // die makes a limiter look as if its process had been killed: its life file stays, unlocked.
-func die(t *testing.T, rl *RateLimiter) {
+func die(t *testing.T, path string, rl *RateLimiter) {
 	t.Helper()
-	path := rl.ledger.lifePath(rl.ledger.id)
-	if err := errors.Join(os.Rename(path, path+".away"), rl.ledger.life.Release(), os.Rename(path+".away", path)); err != nil {
+	life := lifePath(path, rl)
+	if err := errors.Join(os.Rename(life, life+".away"), rl.ledger.log.Close(), os.Rename(life+".away", life)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -40,19 +41,15 @@ func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 			}
 			opens := openHostile(t, path, slots).ledger
 			if when == "before" {
-				die(t, victim)
+				die(t, path, victim)
 			}
-			<-opens.turn
-			if err := opens.lock.Lock(lockedFor); err != nil {
-				t.Fatal(err)
-			}
-			err := opens.enter(func() {
+			<-opens.writer
+			_, err := opens.attempt(background, sharedlog.Everything, func(*plan) {
 				if when == "meanwhile" { // the file has been read, and nothing has been removed
-					die(t, victim)
+					die(t, path, victim)
 				}
 			})
-			opens.lock.Unlock()
-			opens.turn <- struct{}{}
+			opens.writer <- struct{}{}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +60,7 @@ func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 			}
-			wantLife(t, victim.ledger.lifePath(victim.ledger.id), fsx.Unknown)
+			wantLife(t, lifePath(path, victim), fsx.Unknown)
 		})
 	}
 }

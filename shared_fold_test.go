@@ -44,8 +44,8 @@ func TestSharedDaysFromEventsAndTable(t *testing.T) {
 			case n < 10: // so that this one deletes them
 				all(know)
 				rl.mu.Lock()
-				for _, e := range rl.ledger.trail.live() {
-					e.at -= 3 * minute
+				for _, e := range rl.ledger.tail.live() {
+					e.At -= 3 * minute
 				}
 				rl.mu.Unlock()
 				rl.RecordUsage("other", 1, 1)

@@ -18,7 +18,7 @@ func TestSharedGarbageHoldsNoSlot(t *testing.T) {
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		runtime.GC()
 		a.mu.Lock()
-		n := len(a.ledger.abandoned)
+		n := len(a.ledger.garbage.reservations)
 		a.mu.Unlock()
 		if n == 1 {
 			break

@@ -41,8 +41,8 @@ func TestSharedDoesNotGrow(t *testing.T) {
 		// These two are deleted when they are days old.
 		"rows of daily": int64(4 * perDay / newNames), "rows of cooldowns": int64(3 * perDay / 10),
 		"state": models + names, "gates": models + names + openMost, "quotas": names + 1, "supplied": names + 1,
-		"cooldowns": models, "peers": 4, "trail": rowsMost + sweepMost + 100, "storage of the trail": 4096,
-		"outbox": 0, "dropable": 2 * sweepMost, "abandoned": 0, "told": 0,
+		"cooldowns": models, "peers": 4, "tail": rowsMost + sweepMost + 100, "storage of the tail": 4096,
+		"outbox": 0, "pending drops": 2 * sweepMost, "abandoned": 0, "served": 0,
 		"file": 3 << 20, "log": 5 << 20, "heap": 3 << 20,
 	}
 
@@ -75,20 +75,16 @@ func TestSharedDoesNotGrow(t *testing.T) {
 				check(when, name, info.Size())
 			}
 			for _, table := range []string{"ledger", "processes", "facts", "daily", "quotas", "cooldowns"} {
-				n, err := rl.ledger.file.reader.number("SELECT count(*) FROM " + table)
-				if err != nil {
-					t.Fatal(err)
-				}
-				check(when, "rows of "+table, n)
+				check(when, "rows of "+table, sqliteNumber(t, path, "SELECT count(*) FROM "+table))
 			}
 			rl.mu.Lock()
 			defer rl.mu.Unlock()
 			s := rl.ledger
 			for what, n := range map[string]int{
 				"state": len(rl.State), "gates": len(rl.gates), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.supplied),
-				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "trail": len(s.trail.live()),
-				"storage of the trail": cap(s.trail.events),
-				"outbox":               len(s.outbox), "dropable": len(s.dropable), "abandoned": len(s.abandoned), "told": len(s.told),
+				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "tail": len(s.tail.live()),
+				"storage of the tail": cap(s.tail.events),
+				"outbox":              len(s.outbox.events), "pending drops": len(s.tail.drops), "abandoned": len(s.garbage.reservations), "served": len(s.lines.served),
 			} {
 				check(when, what, int64(n))
 			}

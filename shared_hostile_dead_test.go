@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 // A process that was taken for dead, and is not, goes on: all count what it uses.
@@ -15,10 +17,7 @@ func TestSharedTakenForDead(t *testing.T) {
 	more, _ := a.Reserve("m", 10, 0)
 	moved, _ := a.Reserve("moved", 10, 0)
 	b.Stats("m")
-	b.ledger.do(background, func() {
-		b.ledger.buryLocked(a.ledger.id)
-		b.ledger.noteNowLocked(&event{kind: eventGone, ref: a.ledger.id}, nil)
-	})
+	b.ledger.do(background, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: a.ledger.id}) })
 	a.Stats("m")
 	more.Commit(90, 0)
 	moved.Arrived(time.Now())

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 // Who is evicted while it cannot hear that goes to the end of the line, once, and others
@@ -30,14 +32,11 @@ func TestSharedEvictedWhileDown(t *testing.T) {
 	for b.Stats("m").Waiting == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	<-a.ledger.turn
+	<-a.ledger.writer
 	a.ledger.fail(errors.New("made up"))
-	b.ledger.do(background, func() {
-		b.ledger.evictLocked(a.ledger.id)
-		b.ledger.noteNowLocked(&event{kind: eventEvict, ref: a.ledger.id}, nil)
-	})
-	a.ledger.recover(lockedFor)
-	a.ledger.turn <- struct{}{}
+	b.ledger.do(background, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: a.ledger.id}) })
+	a.ledger.recover(recoverAtOnce)
+	a.ledger.writer <- struct{}{}
 	if n := a.Stats("m").Waiting; n != 1 {
 		t.Errorf("%d wait, as the one knows that waits", n)
 	}

@@ -16,27 +16,27 @@ import (
 func TestSharedLifeCannotBeHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
-	life := a.ledger.lifePath(a.ledger.id)
+	life := lifePath(path, a)
 	if err := os.Remove(life); err != nil {
 		t.Skip(err)
 	}
 	if err := os.Mkdir(life, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	<-a.ledger.turn
+	<-a.ledger.writer
 	a.ledger.fail(errors.New("made up"))
 	for range 2 {
-		if err := a.ledger.recover(lockedFor); err == nil {
+		if err := a.ledger.recover(recoverAtOnce); err == nil {
 			t.Error("recovered")
 		}
 	}
 	if err := os.Remove(life); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.ledger.recover(lockedFor); err != nil {
+	if err := a.ledger.recover(recoverAtOnce); err != nil {
 		t.Error(err)
 	}
-	a.ledger.turn <- struct{}{}
+	a.ledger.writer <- struct{}{}
 	wantLife(t, life, fsx.Alive)
 	if err := a.Close(); err != nil {
 		t.Error(err)

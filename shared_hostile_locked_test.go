@@ -4,6 +4,7 @@ package ratelimit
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -46,12 +47,17 @@ func TestSharedRecoveryHoldsNobodyUp(t *testing.T) {
 func TestSharedDeadlineWhileAnotherProgramWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
-	f, err := openLedgerFile(path, "NORMAL")
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.close()
-	if err := f.begin(background, time.Minute); err != nil {
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -63,5 +69,5 @@ func TestSharedDeadlineWhileAnotherProgramWrites(t *testing.T) {
 	if err := a.Err(); err != nil {
 		t.Errorf("the file is down: %v", err)
 	}
-	f.rollback()
+	conn.ExecContext(t.Context(), "ROLLBACK")
 }

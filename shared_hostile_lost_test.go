@@ -12,16 +12,16 @@ import (
 // aged makes all that a limiter knows of minutes older, and has it deleted.
 func aged(rl *RateLimiter) {
 	rl.mu.Lock()
-	for _, e := range rl.ledger.trail.live() {
-		e.at -= 3 * minute
+	for _, e := range rl.ledger.tail.live() {
+		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()
 	for range sweepFrom + 1 {
 		rl.RecordUsage("other", 0, 0)
 	}
 	rl.mu.Lock()
-	for _, e := range rl.ledger.trail.live() {
-		e.at -= 3 * minute
+	for _, e := range rl.ledger.tail.live() {
+		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()
 	rl.RecordUsage("other", 0, 0)

@@ -3,6 +3,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,13 +18,8 @@ func TestSharedTinyLease(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path, func(cfg *Config) { cfg.LeaseTTL = 1 })
 	r, _ := a.Reserve("m", 1, 1)
-	b := openHostile(t, path)
 	version := func() int64 {
-		n, err := b.ledger.file.reader.number("SELECT lease FROM processes WHERE id = ?", a.ledger.id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return sqliteNumber(t, path, "SELECT lease FROM processes WHERE id = ?", a.ledger.id)
 	}
 	renewed := 0
 	for was, end := version(), time.Now().Add(300*time.Millisecond); time.Now().Before(end); {
@@ -42,7 +38,7 @@ func TestSharedTinyLease(t *testing.T) {
 func TestSharedLifeFilesOfTheDeadGo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.db")
 	a := openHostile(t, path)
-	left := a.ledger.lifePath(42)
+	left := fmt.Sprintf("%s.%016x.life", path, 42)
 	temp := filepath.Join(filepath.Dir(left), fsx.TempPrefix(left)+"123")
 	for _, name := range []string{left, temp, path + ".life", path + ".other"} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
@@ -55,8 +51,8 @@ func TestSharedLifeFilesOfTheDeadGo(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	wantLife(t, a.ledger.lifePath(a.ledger.id), fsx.Alive)
-	wantLife(t, b.ledger.lifePath(b.ledger.id), fsx.Alive)
+	wantLife(t, lifePath(path, a), fsx.Alive)
+	wantLife(t, lifePath(path, b), fsx.Alive)
 }
 
 // What a process with a longer minute charged is kept as long as that is, also by those

@@ -3,6 +3,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,11 @@ func openHostile(t *testing.T, path string, change ...func(*Config)) *RateLimite
 	}
 	t.Cleanup(func() { rl.Close() })
 	return rl
+}
+
+// lifePath is the life file of a limiter of the database at a path.
+func lifePath(path string, rl *RateLimiter) string {
+	return fmt.Sprintf("%s.%016x.life", path, rl.ledger.id)
 }
 
 func wantLife(t *testing.T, path string, want fsx.Liveness) {
@@ -60,10 +66,10 @@ func TestSharedWhoOnlyAsksForgets(t *testing.T) {
 						t.Fatal("admitted")
 					}
 				}
-				if n := len(asks.ledger.trail.live()); n > 2000 {
+				if n := len(asks.ledger.tail.live()); n > 2000 {
 					t.Errorf("remembers %d events", n)
 				}
-				if n := cap(asks.ledger.trail.events); n > 5000 {
+				if n := cap(asks.ledger.tail.events); n > 5000 {
 					t.Errorf("keeps room for %d events", n)
 				}
 			})

@@ -1,225 +1,277 @@
 package ratelimit
 
 import (
-	"maps"
 	"slices"
 	"time"
+	"weak"
 
-	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
-const (
-	// peersEvery is how long nobody looks after the other processes again.
-	peersEvery = int64(100 * time.Millisecond)
+// peersEvery is for how many nanoseconds the other processes are not looked after again.
+const peersEvery = int64(100 * time.Millisecond)
 
-	// The pauses between two looks at the file, while somebody waits, grow from the first
-	// to the last. A look at a file that has not changed takes microseconds.
-	firstLook = time.Millisecond
-	lastLook  = 20 * time.Millisecond
-)
+// peers is all processes that have anything open, by their numbers.
+type peers map[int64]*peer
 
-// standInLocked puts somebody who waits in a line: of another process, or of this one
-// while memory is made anew.
-func (s *ledger) standInLocked(e *event) {
-	// Nobody is process 0, whose waiter would be taken for one of this limiter.
-	if p := s.peers[e.process]; e.process == 0 || p != nil && p.waits[e.n] != nil {
-		return
-	}
-	w := &waiter{process: e.process}
-	if s.adopting != nil && e.process == s.id && s.adopting.waits[e.n] != nil {
-		w = s.adopting.waits[e.n]
-	} else {
-		requests, err := requestsOf(e.text)
-		if err != nil || len(requests) == 0 {
-			return
-		}
-		w.requests = requests
-	}
-	s.rl.arrivals++
-	w.seq = s.rl.arrivals
-	s.rl.queueLocked(w, s.rl.costsRLocked(w.requests))
-	s.peerLocked(e.process).waits[e.n] = w
+// peer is what one process has open.
+type peer struct {
+	open  map[int64]*openReservation
+	waits map[int64]*waiter
 }
 
-// evictLocked takes a process out of all lines. If it is this one, it goes to the end of
-// them: the others have not heard of it for long. While memory is made anew, putBackLocked
-// does that.
-func (s *ledger) evictLocked(process int64) {
-	p := s.peers[process]
+// openReservation is a reservation that is not settled.
+type openReservation struct {
+	// The reservation is other, of another process or a garbage one of this, or own, which the
+	// program has.
+	other   *Reservation
+	own     weak.Pointer[Reservation]
+	seq     int64 // the place of its event in the log
+	offTail bool  // the event is kept there only because the reservation is open
+}
+
+// reservation returns the reservation; nil where it is garbage, and about to be settled.
+func (h *openReservation) reservation() *Reservation {
+	if h.other != nil {
+		return h.other
+	}
+	return h.own.Value()
+}
+
+// isSlotless reports whether the slot was taken from a process that was taken for dead.
+func (h *openReservation) isSlotless() bool {
+	r := h.reservation()
+	return r != nil && r.isSlotless()
+}
+
+// isInTheWay reports whether others wait for anything that the process has.
+func (p *peer) isInTheWay() bool {
+	if len(p.waits) > 0 {
+		return true
+	}
+	for _, h := range p.open {
+		if !h.isSlotless() {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns what a process has, to be added to.
+func (ps peers) of(process int64) *peer {
+	p := ps[process]
 	if p == nil {
-		return
+		p = &peer{open: make(map[int64]*openReservation), waits: make(map[int64]*waiter)}
+		ps[process] = p
 	}
-	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
-		w := s.closeWaitLocked(process, n)
-		s.rl.standDownLocked(w)
-		if w.process == 0 && s.adopting == nil {
-			s.standAgainLocked(w)
-		}
-	}
+	return p
 }
 
-// standAgainLocked puts somebody who waits at the end of the lines, and says so.
-func (s *ledger) standAgainLocked(w *waiter) {
-	s.rl.arrivals++
-	w.seq = s.rl.arrivals
-	b := s.rl.costsRLocked(w.requests)
-	s.rl.queueLocked(w, b)
-	s.noteWaitLocked(w, b)
+// reservation returns an open reservation; nil if it is not open.
+func (ps peers) reservation(process, n int64) *openReservation {
+	if p := ps[process]; p != nil {
+		return p.open[n]
+	}
+	return nil
 }
 
-// holdsLocked reports whether the others wait for anything that this limiter holds.
-func (s *ledger) holdsLocked() bool {
-	p := s.peers[s.id]
+// hasWaiter reports whether a process has a waiter with a number.
+func (ps peers) hasWaiter(process, n int64) bool {
+	p := ps[process]
+	return p != nil && p.waits[n] != nil
+}
+
+// hasAny reports whether a process has anything open.
+func (ps peers) hasAny(process int64) bool {
+	p := ps[process]
 	return p != nil && len(p.open)+len(p.waits) > 0
 }
 
-// keepLeaseLocked has the lease renewed as long as this limiter holds anything. The calls
-// that change something renew it in passing; the timer is for when there are none.
+// forgetIfIdle forgets a process that has nothing.
+func (ps peers) forgetIfIdle(process int64) {
+	if p := ps[process]; len(p.open)+len(p.waits) == 0 {
+		delete(ps, process)
+	}
+}
+
+// closeReservationLocked takes a reservation off those that are open, and returns it; nil if
+// it was none.
+func (s *ledger) closeReservationLocked(process, n int64) *openReservation {
+	h := s.peers.reservation(process, n)
+	if h == nil {
+		return nil
+	}
+	if h.offTail {
+		s.tail.dropLater(h.seq)
+	}
+	delete(s.peers[process].open, n)
+	if process != s.id { // which has a reservation again soon
+		s.peers.forgetIfIdle(process)
+	}
+	return h
+}
+
+// closeWaitLocked takes a waiter off those of its process, and returns it; nil if there was
+// none.
+func (s *ledger) closeWaitLocked(process, n int64) *waiter {
+	if !s.peers.hasWaiter(process, n) {
+		return nil
+	}
+	p := s.peers[process]
+	w := p.waits[n]
+	if w.offTail != 0 {
+		s.tail.dropLater(w.offTail)
+	}
+	delete(p.waits, n)
+	s.peers.forgetIfIdle(process)
+	return w
+}
+
+// lease says when this limiter has to say that it lives. The changes that it makes say so
+// in passing; the timer is for when there are none.
+type lease struct {
+	renewAt int64 // instant
+	timer   *time.Timer
+	runs    bool
+}
+
+func (l *lease) due(instant int64) bool { return instant >= l.renewAt }
+
+func (l *lease) stop() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// keepLeaseLocked has the lease renewed as long as this limiter has anything open.
 func (s *ledger) keepLeaseLocked() {
-	if s.renewing == nil {
-		s.renewing = time.AfterFunc(s.options.ttl/3, s.renewLease)
-		s.leased = true
-	} else if !s.leased {
-		s.renewing.Reset(s.options.ttl / 3)
-		s.leased = true
+	l := &s.lease
+	if l.timer == nil {
+		l.timer = time.AfterFunc(s.options.ttl/3, s.extendLease)
+	} else if !l.runs {
+		l.timer.Reset(s.options.ttl / 3)
+	}
+	l.runs = true
+}
+
+func (s *ledger) extendLease() {
+	s.rl.mu.Lock()
+	s.garbage.wanted = true
+	s.rl.mu.Unlock()
+	s.do(background, nothing)
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	if s.lease.runs = s.peers.hasAny(s.id) && !s.closed.Load(); s.lease.runs {
+		s.lease.timer.Reset(s.options.ttl / 3)
 	}
 }
 
-func (s *ledger) renewLease() {
-	s.do(background, func() {
-		s.wanted = true
-		s.settleAbandonedLocked()
-		if s.leased = s.holdsLocked() && !s.closed.Load(); s.leased {
-			s.renewing.Reset(s.options.ttl / 3)
-		}
-	})
-}
-
-// watchLocked has a goroutine look for changes of others, as long as somebody waits.
-func (s *ledger) watchLocked() {
-	if s.watching || s.closed.Load() {
-		return
-	}
-	s.watching = true
-	s.goroutines.Go(s.watch)
-}
-
-func (s *ledger) watch() {
-	pause := firstLook
-	for {
-		time.Sleep(pause)
-		s.fresh()
-		s.rl.mu.Lock()
-		stirred := s.stirred || s.requoted
-		p := s.peers[s.id]
-		if s.watching = p != nil && len(p.waits) > 0 && !s.closed.Load(); !s.watching {
-			s.rl.mu.Unlock()
-			return
-		}
-		s.rl.mu.Unlock()
-		if stirred {
-			s.do(background, func() {}) // serves them
-			pause = firstLook
-			continue
-		}
-		pause = min(2*pause, lastLook)
-	}
-}
-
-// lookAfterPeers ends what those processes hold that have died, and takes those out of
-// the lines that do not answer. It reports whether there were any. Who holds nothing is
-// not looked at.
+// lookAfterPeers ends what dead processes have open, and takes silent ones out of the
+// lines. It reports whether there were any. Processes that have nothing open are skipped.
 func (s *ledger) lookAfterPeers() (found bool) {
-	ids := s.dueToLookAt()
-	if len(ids) == 0 {
-		return false
-	}
 	var gone, silent []int64
-	leases, known := s.leases()
-	for _, id := range ids {
-		switch life := fsx.LivenessOf(s.lifePath(id)); {
-		case life == fsx.Dead:
-			gone = append(gone, id)
-		case !known || leases[id]:
-		case life == fsx.Unknown:
-			gone = append(gone, id)
-		default:
-			silent = append(silent, id) // stopped, say; its calls may be under way
+	for _, process := range s.peersToLookAfter() {
+		switch s.log.Owner(process) {
+		case sharedlog.Dead:
+			gone = append(gone, process)
+		case sharedlog.Silent:
+			silent = append(silent, process)
 		}
 	}
 	if len(gone)+len(silent) == 0 {
 		return false
 	}
-	s.do(background, func() {
-		for _, id := range gone {
-			if s.peers[id] != nil {
-				s.buryLocked(id)
-				s.noteNowLocked(&event{kind: eventGone, ref: id}, nil)
+	s.do(background, func(p *plan) {
+		found = false
+		for _, process := range gone {
+			if s.peers[process] != nil {
+				p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
 			}
 		}
-		for _, id := range silent {
-			if p := s.peers[id]; p != nil && len(p.waits) > 0 {
+		for _, process := range silent {
+			if is := s.peers[process]; is != nil && len(is.waits) > 0 {
 				found = true
-				s.evictLocked(id)
-				s.noteNowLocked(&event{kind: eventEvict, ref: id}, nil)
+				p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: process})
 			}
 		}
-		s.rl.serveAllLocked()
 	})
-	for _, id := range gone {
-		if s.down.Load() {
-			break // others have not read yet that it is gone
-		}
-		fsx.RemoveDead(s.lifePath(id))
-	}
 	return found || len(gone) > 0
 }
 
-// dueToLookAt returns the processes that hold something, if nobody has looked after them
-// lately.
-func (s *ledger) dueToLookAt() (ids []int64) {
+// peersToLookAfter returns the processes that are in the way of others, if they have not
+// been looked after lately.
+func (s *ledger) peersToLookAfter() (processes []int64) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	instant := s.rl.clock.Sync()
 	if instant < s.peersAt || s.down.Load() || s.closed.Load() {
 		return nil
 	}
-	for id, p := range s.peers {
-		if id != s.id && p.holds() {
-			ids = append(ids, id)
+	for process, p := range s.peers {
+		if process != s.id && p.isInTheWay() {
+			processes = append(processes, process)
 		}
 	}
-	if len(ids) > 0 {
+	if len(processes) > 0 {
 		s.peersAt = instant + peersEvery
 	}
-	return ids
+	return processes
 }
 
-// leases tells of which processes the lease holds.
-func (s *ledger) leases() (hold map[int64]bool, ok bool) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	if s.file == nil {
-		return nil, false
-	}
-	leases, err := s.file.reader.leases()
-	if err != nil {
-		return nil, false
-	}
-	wall, mono := s.clocks()
-	hold = make(map[int64]bool)
-	for _, l := range leases {
-		hold[l.process] = l.holds(wall, mono)
-	}
-	return hold, true
+// abandonedReserve is the reservations of this limiter that are garbage and not settled.
+type abandonedReserve struct {
+	reservations []*Reservation
+	wanted       bool // their slots may be wanted
 }
 
-// holds reports whether a lease has not run out. Where the clock of the machine does not
-// tell, one from the future holds, too: a clock was set, and it will be renewed or not.
-func (l *lease) holds(wall, mono int64) bool {
-	age := wall - max(l.wall, 0) // no difference overflows
-	if l.mono > 0 && mono > 0 {
-		age = mono - l.mono
+// abandonMost is how many reservations may be garbage before they are settled where no
+// request waits for their slots: one event settles all of them.
+const abandonMost = 256
+
+// abandonLocked has a reservation settled at its estimate, which is garbage. It reports
+// whether the limiter is shared; if not, it does nothing. It is called from a finalizer,
+// which may wait for nothing, nor touch what belongs to a bubble of testing/synctest: there
+// the next change settles the reservation.
+func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
+	if s == nil {
+		return false
 	}
-	return age <= l.ttl
+	if h := s.peers.reservation(s.id, r.entry()); h != nil && h.other == nil {
+		h.other = r // own does not find it any more
+	}
+	g := &s.garbage
+	g.reservations = append(g.reservations, r)
+	var q ModelQuota
+	coverOf(r.gate.name, s.rl.Quotas, &q)
+	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
+	if g.wanted && !s.rl.clock.InBubble() {
+		go s.do(background, nothing)
+	}
+	return true
+}
+
+// settleGarbage plans to settle the reservations that are garbage, if their slots may be
+// wanted.
+func (p *plan) settleGarbage() {
+	g := &p.s.garbage
+	if !g.wanted || len(g.reservations) == 0 {
+		return
+	}
+	found := len(g.reservations)
+	var numbers []int64
+	for _, r := range g.reservations {
+		if p.settles(r) {
+			numbers = append(numbers, r.entry())
+		}
+	}
+	if len(numbers) > 0 {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.ReleaseAll, Text: sharedlog.NumbersText(numbers)})
+	}
+	p.then(func() {
+		for _, r := range g.reservations[:found] {
+			r.settled = true // if the log did not know it
+		}
+		g.reservations = slices.Clone(g.reservations[found:])
+		g.wanted = len(g.reservations) > 0
+	})
 }

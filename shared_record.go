@@ -1,249 +1,275 @@
 package ratelimit
 
 import (
-	"context"
+	"strings"
 	"time"
-	"weak"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// noteLocked puts an event that this limiter has just done in memory into the outbox. A
-// window is the one whose day it may have changed.
-func (s *ledger) noteLocked(e *event, w *window) {
-	if s.closed.Load() {
+// record plans a charge that nobody settles.
+func (p *plan) record(model string, used tokens.Count) {
+	name, instant := p.rl.nameRLocked(model), p.instant
+	if !p.hasPlace(name, nil, instant) {
 		return
 	}
-	e.process = s.id
-	if e.n == 0 {
-		s.lastN++
-		e.n = s.lastN
-	}
-	if e.kind != eventCooldown {
-		e.wall = s.rl.clock.UnixNano(e.at + e.age)
-	}
-	e.mono = s.machine.At(e.at + e.age)
-	if w != nil {
-		e.day, e.hasDay = usageDayOf(w), true
-	}
-	s.outbox = append(s.outbox, e)
-	if len(s.outbox) >= s.packAt && s.down.Load() {
-		s.packLocked()
-	}
+	used = used.Clamp()
+	day := p.day(name, instant)
+	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
+	p.setDay(day)
 }
 
-// noteNowLocked notes an event of this moment.
-func (s *ledger) noteNowLocked(e *event, w *window) {
-	e.at = s.rl.clock.Sync()
-	s.noteLocked(e, w)
-}
-
-// noteReservationLocked notes that a reservation was made.
-func (s *ledger) noteReservationLocked(r *Reservation) {
-	e := &event{kind: eventReserve, model: r.gate.name, at: r.instant, requests: 1, Count: r.estimate}
-	s.noteLocked(e, r.window)
-	r.more().entry = e.n
-	s.peerLocked(s.id).open[e.n] = &held{own: weak.Make(r)}
-	s.keepLeaseLocked()
-}
-
-// noteSettledLocked notes how a reservation is settled, whose window was changed.
-func (s *ledger) noteSettledLocked(r *Reservation, used tokens.Count, refund bool) {
-	if r.entry() == 0 {
-		return
-	}
-	e := &event{kind: eventRelease, ref: r.entry(), model: r.gate.name}
-	var w *window
-	if stats := s.rl.State[r.gate.name]; stats != nil && (refund || used != r.estimate) {
-		w = stats.window
-	}
-	switch {
-	case refund:
-		e.kind = eventCancel
-	case used != r.estimate:
-		// Where the charge has left the window nothing is found to be amended, and what
-		// came on top is an event of its own.
-		e.kind, e.Count = eventAmend, used.Clamp()
-	}
-	s.noteNowLocked(e, w)
-	s.closeHeldLocked(s.id, r.entry())
-}
-
-// noteMovedLocked notes that the charge of a reservation counts at another time now.
-func (s *ledger) noteMovedLocked(r *Reservation, w *window) {
-	if r.entry() == 0 {
-		return
-	}
-	s.noteLocked(&event{
-		kind: eventMove, ref: r.entry(), model: r.gate.name, requests: 1, Count: r.estimate,
-		at: r.instant, age: max(s.rl.clock.Sync()-r.instant, 0),
-	}, w)
-}
-
-// noteQuotaLocked notes a quota. One that is out of range stays with this limiter: the
-// others could not read it.
-func (s *ledger) noteQuotaLocked(model string, q ModelQuota) {
-	if q.validate(model) != nil {
-		return
-	}
-	s.noteNowLocked(&event{kind: eventQuota, model: model, text: quotaText(q)}, nil)
-	s.quotas[model] = true
-	s.wanted = true // slots may be limited now
-	for name, stats := range s.rl.State {
-		if _, own := s.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
-			continue
-		}
-		// Its day may end elsewhere now, and who opens the file later could not tell.
-		instant := s.rl.clock.Sync()
-		w := s.rl.windowLocked(name, stats, instant)
-		s.rl.rezoneLocked(stats, zoneOf(name, s.rl.Quotas), instant)
-		s.noteLocked(&event{kind: eventDay, model: name, at: instant}, w)
-	}
-}
-
-// hasQuotaLocked reports whether the file has a quota of a model.
-func (s *ledger) hasQuotaLocked(model string, _ ModelQuota) bool { return s.quotas[model] }
-
-// noteWaitLocked notes that somebody stands in line.
-func (s *ledger) noteWaitLocked(w *waiter, b *batch) {
-	requests := make([]Request, len(w.requests))
-	for i, req := range w.requests {
-		req.Model = b.costs[b.of[i]].name
-		requests[i] = req
-	}
-	e := &event{kind: eventWait, text: requestsText(requests)}
-	s.noteNowLocked(e, nil)
-	w.ticket, w.passed = e.n, 0
-	s.peerLocked(s.id).waits[e.n] = w
-	s.keepLeaseLocked()
-	s.watchLocked()
-}
-
-// noteLeftLocked notes that somebody does not wait any more.
-func (s *ledger) noteLeftLocked(w *waiter) {
-	if w.ticket == 0 {
-		return
-	}
-	s.noteNowLocked(&event{kind: eventLeave, ref: w.ticket}, nil)
-	s.closeWaitLocked(s.id, w.ticket)
-	w.ticket = 0
-}
-
-// abandonMost is how many reservations may be garbage before they are settled where nobody
-// waits for their slots: one event settles all of them.
-const abandonMost = 256
-
-// abandonLocked has a reservation settled that is garbage, at its estimate. It is called
-// from a finalizer, which may wait for nothing, nor touch what belongs to a bubble of
-// testing/synctest: there the next change settles it.
-func (s *ledger) abandonLocked(r *Reservation) {
-	s.abandoned = append(s.abandoned, r)
+// reserve decides on a request, and plans its reservation if it passes.
+func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
+	var r reading
 	var q ModelQuota
-	coverOf(r.gate.name, s.rl.Quotas, &q)
-	s.wanted = s.wanted || q.MaxInFlight != 0 || len(s.abandoned) >= abandonMost
-	if s.wanted && !s.rl.clock.InBubble() {
-		go s.do(background, func() {})
+	name, known := p.rl.findRLocked(model, &q)
+	r.instant = p.rl.clock.Sync()
+	p.rl.readToChargeLocked(name, &q, known, &r)
+	*d = Decision{Model: model}
+	r.modelStats(&d.Stats, &q)
+	decide(d, &q, known, &r, c)
+	if r.gate.waiting() > 0 {
+		d.queue()
+	}
+	p.s.overrule(d)
+	if !d.Allowed {
+		return nil
+	}
+	return p.charge(&modelCost{name: name, model: model, reading: r}, model, c.Count, nil)
+}
+
+// charge plans a reservation for requests that pass. m is what they cost their model, and
+// beside are the models that they are charged to.
+func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
+	made := p.rl.newLocked(true)
+	made.estimate = c.Clamp()
+	name, instant := m.name, m.reading.instant
+	if !p.hasPlace(name, beside, instant) {
+		made.more().model = strings.Clone(model)
+		return made
+	}
+	if model != name {
+		made.more().model = model
+	}
+	day := p.day(name, instant)
+	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
+	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
+	p.setDay(day)
+	p.s.own.reservations[e.N] = made
+	return made
+}
+
+// chargeAll plans the reservations of requests that pass together.
+func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
+	rs := make(Reservations, len(reqs))
+	for i := range reqs {
+		req := &reqs[i]
+		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.costs)
+	}
+	return rs
+}
+
+// reserveAll decides on requests that are to pass together, and plans their reservations.
+func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
+	b := p.rl.decideAllLocked(reqs)
+	if !b.Allowed {
+		return nil, b
+	}
+	return p.chargeAll(reqs, b), b
+}
+
+// settles reports whether a reservation is to be settled, and notes that it is.
+func (p *plan) settles(r *Reservation) bool {
+	if r == nil || r.gate == nil || r.settled || r.more().plan == p.serial {
+		return false
+	}
+	r.extra.plan = p.serial
+	p.settled = append(p.settled, r) // which keeps it from being garbage until the event was applied
+	return true
+}
+
+// cancel plans to take the charge of a reservation back.
+func (p *plan) cancel(r *Reservation) {
+	if !p.settles(r) {
+		return
+	}
+	name, instant := r.gate.name, p.instant
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
+	if p.rl.State[name] == nil {
+		return
+	}
+	day := p.day(name, instant)
+	w, request, token := p.rl.findLocked(r)
+	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
+		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
+	}
+	p.setDay(day)
+}
+
+// cancelAll is cancel for those of some reservations that are of this limiter.
+func (p *plan) cancelAll(rs Reservations) {
+	for _, r := range rs {
+		if r != nil && r.gate != nil && r.gate.home == p.rl {
+			p.cancel(r)
+		}
 	}
 }
 
-// settleAbandonedLocked settles those that are garbage, if somebody may want their slots.
-func (s *ledger) settleAbandonedLocked() {
-	if !s.wanted {
+// settleHeld plans to settle the reservations whose time is over, and sleeps until that of
+// the next one is.
+func (p *plan) settleHeld() {
+	rl := p.rl
+	for e := rl.holds.Front(); e != nil; e = e.Next() {
+		h := e.Value.(hold)
+		if left := h.since + int64(rl.holdTTL) - p.instant; left > 0 {
+			p.then(func() { rl.sleepHeldLocked(left) })
+			return
+		}
+		if r := h.reservation.Value(); r != nil {
+			p.commit(r, r.estimate)
+		} else {
+			p.then(func() { rl.holds.Remove(e) }) // abandon is about to settle it
+		}
+	}
+}
+
+// settle is commit or, with a refund, cancel.
+func (p *plan) settle(r *Reservation, used tokens.Count, refund bool) {
+	if refund {
+		p.cancel(r)
+	} else {
+		p.commit(r, used)
+	}
+}
+
+// commit plans to replace the estimate of a reservation by what was used.
+func (p *plan) commit(r *Reservation, used tokens.Count) {
+	if !p.settles(r) {
 		return
 	}
-	s.wanted = false
-	abandoned := s.abandoned
-	if len(abandoned) == 0 {
+	if used == r.estimate {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.gate.name})
 		return
 	}
-	s.abandoned = nil
-	var entries []int64
-	for _, r := range abandoned {
-		if r.settled {
+	name, instant := r.gate.name, p.instant
+	excess := used.Over(r.estimate)
+	exceeds := excess != (tokens.Count{})
+	left := exceeds && instant-r.instant > p.rl.span()
+	p.rl.orderLocked(name, instant)
+	w, token := p.rl.windowOfLocked(r), -1
+	if w != nil {
+		token = w.tokensOf(r)
+	}
+	known := w != nil && (w == r.window || token >= 0)
+	var day *plannedDay
+	if p.rl.State[name] != nil || left && p.hasPlace(name, nil, instant) {
+		day = p.day(name, instant)
+		if left && token < 0 {
+			// No charge is found to be amended, so what came on top is an event of its own.
+			p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Ref: r.entry(), Model: name, Count: excess.Clamp()})
+		}
+		switch {
+		case known && w.inDay(r):
+			day.setDay(day.dayCount(), tokens.AddSaturated(p.dayTokensWithout(day, w, r, used), used.Total()))
+		case exceeds && (known || left):
+			day.chargeDay(p.rl.clock.At(instant), 0, excess.Total())
+		}
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Amend, Ref: r.entry(), Model: name, Count: used.Clamp()})
+	if day != nil {
+		p.setDay(day)
+	}
+}
+
+// arrive plans to move the charge of a reservation to a later time.
+func (p *plan) arrive(r *Reservation, at time.Time) {
+	rl, instant, was := p.rl, p.instant, r.instant
+	now := rl.clock.At(instant)
+	age := max(int64(now.Sub(at)), 0)
+	arrived := instant - age
+	if r.settled || arrived <= was {
+		return
+	}
+	name := r.gate.name
+	rl.orderLocked(name, instant)
+	w, request, token := rl.findLocked(r)
+	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
+		return // forgotten
+	}
+	if w == nil && !p.hasPlace(name, nil, instant) {
+		return
+	}
+	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
+	day := p.day(name, instant)
+	wall, over := rl.clock.UnixNano(arrived), false
+	switch {
+	case sameDay:
+	case wall >= r.gate.dayEnded && (day.location == nil || wall >= day.dayBegin || day.dayCount() == 0):
+		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
+		day.rollDay(now) // the day that this began may be over, too
+	default:
+		over = true
+	}
+	p.add(&sharedlog.Event{
+		Kind: sharedlog.Move, Ref: r.entry(), Model: name, At: arrived, Age: age, Requests: 1, Count: r.estimate,
+	})
+	p.setDay(day)
+	p.s.own.reservations[r.entry()] = r
+	p.then(func() {
+		r.more().delay += arrived - was
+		if over && r.window != nil {
+			r.days = r.window.days - 1 // a day that is over
+		}
+	})
+}
+
+// cool plans a cooldown.
+func (p *plan) cool(model string, until time.Time) {
+	rl := p.rl
+	now := rl.clock.At(p.instant)
+	name := rl.nameRLocked(model)
+	was, exists := rl.cooldowns[name]
+	if !until.After(now) || !until.After(was) {
+		return
+	}
+	if !exists && len(rl.cooldowns) >= rl.mostModels() {
+		rl.cooldowns.dropOver(now)
+		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
+			return
+		}
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
+}
+
+// reset plans to forget what a model has used; all models where it is empty.
+func (p *plan) reset(model string) {
+	if model != "" {
+		model = p.rl.nameRLocked(model)
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Reset, Model: model})
+}
+
+// setQuota plans a quota. One that is out of range stays with this limiter: the others could
+// not read it.
+func (p *plan) setQuota(model string, q ModelQuota) {
+	if q.validate(model) != nil {
+		p.then(func() { p.rl.setQuotaLocked(model, q) })
+		return
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
+	for name, stats := range p.rl.State {
+		if _, own := p.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
 			continue
 		}
-		if r.entry() != 0 {
-			entries = append(entries, r.entry())
-			s.closeHeldLocked(s.id, r.entry())
-		}
-		s.rl.releaseLocked(r)
+		// Its day may end elsewhere then, and one that reads the log later could not tell.
+		day := p.day(name, p.instant)
+		p.rl.rezoneLocked(&day.stats, q.DayZone, p.instant)
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name})
+		p.setDay(day)
 	}
-	if len(entries) > 0 {
-		s.noteNowLocked(&event{kind: eventReleaseAll, text: jsonText(entries)}, nil)
-	}
-	s.rl.serveAllLocked()
-}
-
-// reserve is RateLimiter.reserve. Where calls in flight deny, it makes sure that they
-// are calls of processes that live.
-func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
-	for {
-		err = s.do(ctx, func() { made = s.rl.reserveLocked(d, model, c) })
-		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
-			break
-		}
-		*d = Decision{}
-	}
-	s.rl.watch(made)
-	return made, err
-}
-
-// unwrittenLocked counts the changes in the outbox that outlast this limiter.
-func (s *ledger) unwrittenLocked() (n int) {
-	for _, e := range s.outbox {
-		switch e.kind {
-		case eventWait, eventLeave, eventGone, eventEvict:
-		default:
-			n++
-		}
-	}
-	return n
-}
-
-// flush brings memory and file together now, and returns why that is not possible.
-func (s *ledger) flush() error {
-	<-s.turn
-	defer func() { s.turn <- struct{}{} }()
-	if s.closed.Load() {
-		return ErrClosed
-	}
-	if s.down.Load() {
-		return s.recover(lockedFor)
-	}
-	s.step(background, func() {})
-	s.rl.mu.RLock()
-	defer s.rl.mu.RUnlock()
-	return s.err
-}
-
-// clocksAgree is how far apart, in nanoseconds, the wall clock and the machine's clock may
-// date an event for the wall clock to count. Programs see the wall clock, so by it they can
-// check the limits to the nanosecond.
-const clocksAgree = int64(5 * time.Millisecond)
-
-// dateLocked sets the instant at which an event counts, on the limiter's own time line. It
-// is never in the future.
-//
-// At floor the file was last read, and the event was not there. Where only the wall clock
-// dates the event, and dates it before floor, the wall clocks of the two processes differ
-// by an unknown time. The event then counts from now on.
-func (s *ledger) dateLocked(e *event, instant, floor int64) {
-	if e.kind == eventCooldown {
-		e.at = instant
-		return
-	}
-	e.at = s.rl.clock.Instant(max(e.wall, 0))
-	switch {
-	case e.mono > 0 && s.machine.Boot != "":
-		machine := s.machine.Instant(e.mono)
-		if off := e.at - machine; off > clocksAgree || off < -clocksAgree {
-			e.at = machine
-		}
-	case e.at+clocksAgree < floor:
-		e.at = instant
-	case e.at < floor:
-		e.at = floor
-	}
-	e.at = min(e.at, instant) - min(max(e.age, 0), clock.LongestDay) // longer than any minute
 }

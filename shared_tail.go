@@ -1,16 +1,34 @@
 package ratelimit
 
-import "slices"
+import (
+	"slices"
 
-// trail is the events that are in the file, as far as this limiter knows, in the order
-// of the file. It tells what may be deleted there, and what is missing when another file
-// takes the place of this one.
-type trail struct {
-	events []*event
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+)
+
+// tail is the events that are in the log, as far as this limiter knows, in the order of the
+// log. It tells which may be deleted there, and which are missing when another log takes the
+// place of this one.
+type tail struct {
+	events []*sharedlog.Event
 	head   int
+	drops  []int64 // pending drops: places of events off the tail that are in force no more
 }
 
-func (t *trail) push(e *event) {
+const (
+	// tailSlack is how much longer than it counts an event is kept: another process may have
+	// a clock that is behind.
+	tailSlack = minute
+	// sweepFrom and sweepMost are how many events are deleted at a time. One by one would
+	// cost each change another page to be written.
+	sweepFrom = 32
+	sweepMost = 512
+)
+
+// horizon returns the instant before which a charge counts no more, for no process.
+func (s *ledger) horizon(instant int64) int64 { return instant - s.keep - tailSlack }
+
+func (t *tail) push(e *sharedlog.Event) {
 	if t.head > 64 && t.head > len(t.events)/2 {
 		n := copy(t.events, t.events[t.head:])
 		clear(t.events[n:])
@@ -19,152 +37,134 @@ func (t *trail) push(e *event) {
 	t.events = append(t.events, e)
 }
 
-func (t *trail) live() []*event { return t.events[t.head:] }
+func (t *tail) live() []*sharedlog.Event { return t.events[t.head:] }
 
-const (
-	// trailSlack is how much longer than it counts an event is kept: another process
-	// may have a clock that is behind.
-	trailSlack = minute
-	// sweepFrom and sweepMost are how many events are deleted at a time. One by one
-	// would cost each change another page to be written.
-	sweepFrom = 32
-	sweepMost = 512
-)
+// drop takes the first n events off.
+func (t *tail) drop(n int) {
+	clear(t.live()[:n])
+	t.head += n
+}
 
-// countsNoMore reports whether a charge of an instant counts no more, for nobody.
-func (s *ledger) countsNoMore(at, instant int64) bool { return instant-at > s.keep+trailSlack }
+// expired is the events that a step is to delete.
+type expired struct {
+	events  []*sharedlog.Event // which count no more
+	drops   [][2]int64         // from which place to which
+	inForce []*sharedlog.Event // those of events that stay, because what they began has not ended
+	pending int                // how many of the pending drops are among drops
+}
 
-// expired takes those events off the trail that count no more, and returns them, and which
-// places in the file are to be deleted. Those that are still in force stay there, until
-// closeHeld.
-func (t *trail) expired(s *ledger, instant int64) (passed []*event, ranges [][2]int64) {
+// expired returns the events that count no more, because they are from before the horizon,
+// and the places that are to be deleted.
+func (t *tail) expired(of peers, horizon int64) (x expired) {
 	n := 0
-	for n < sweepMost && n < len(t.live()) && s.countsNoMore(t.live()[n].at, instant) {
+	for n < sweepMost && n < len(t.live()) && t.live()[n].At < horizon {
 		n++
 	}
 	if n < sweepFrom {
 		n = 0
 	}
-	passed = slices.Clone(t.live()[:n])
-	clear(t.live()[:n])
+	x.events = slices.Clone(t.live()[:n])
 	from, to := int64(0), int64(0)
-	for _, e := range passed {
+	for _, e := range x.events {
 		switch {
-		case s.inForceLocked(e):
+		case of.inForce(e):
+			x.inForce = append(x.inForce, e)
 			continue
-		case from != 0 && e.seq == to+1:
+		case from != 0 && e.Seq == to+1:
 		case from != 0:
-			ranges = append(ranges, [2]int64{from, to})
-			from = e.seq
+			x.drops = append(x.drops, [2]int64{from, to})
+			from = e.Seq
 		default:
-			from = e.seq
+			from = e.Seq
 		}
-		to = e.seq
+		to = e.Seq
 	}
 	if from != 0 {
-		ranges = append(ranges, [2]int64{from, to})
+		x.drops = append(x.drops, [2]int64{from, to})
 	}
-	t.head += n
-	for _, seq := range s.dropable {
-		ranges = append(ranges, [2]int64{seq, seq})
+	for _, seq := range t.drops {
+		x.drops = append(x.drops, [2]int64{seq, seq})
 	}
-	s.dropable = nil
-	return passed, ranges
+	x.pending = len(t.drops)
+	return x
 }
 
-// long reports whether the trail has more events that count no more than this limiter
-// deletes at a time: it changes little, and others much.
-func (t *trail) long(s *ledger, instant int64) bool {
-	live := t.live()
-	return len(live) > sweepMost && s.countsNoMore(live[sweepMost].at, instant)
-}
-
-// cut takes those events off a trail that count no more and that others have deleted, up
-// to the one that is folded. Without it the trail of a limiter that only reads would have
-// no end.
-func (t *trail) cut(s *ledger, instant, folded int64) {
-	live := t.live()
-	n := 0
-	for n < len(live) && live[n].seq <= folded && s.countsNoMore(live[n].at, instant) {
-		s.inForceLocked(live[n])
+// pass takes the events off that a step has deleted. Those that are still in force are
+// deleted when they are closed.
+func (t *tail) pass(of peers, x *expired) {
+	t.drops = slices.Clone(t.drops[min(x.pending, len(t.drops)):])
+	if len(x.events) == 0 {
+		return
+	}
+	last, n := x.events[len(x.events)-1].Seq, 0
+	for n < len(t.live()) && t.live()[n].Seq <= last {
 		n++
 	}
-	clear(live[:n])
-	t.head += n
+	t.drop(n)
+	kept := x.inForce
+	for _, e := range x.events {
+		was := len(kept) > 0 && kept[0] == e
+		if was {
+			kept = kept[1:]
+		}
+		if is := of.passTail(e); was && !is {
+			t.dropLater(e.Seq) // a reader has closed it meanwhile
+		}
+	}
 }
 
-// inForceLocked reports whether nothing has ended yet what an event began, and notes
-// that the event is off the trail.
-func (s *ledger) inForceLocked(e *event) bool {
-	p := s.peers[e.process]
-	if p == nil {
-		return false
+// trim takes those events off that count no more and that others have deleted, up to the one
+// that is folded. Without it the tail of a limiter that only reads would have no end.
+func (t *tail) trim(of peers, horizon, folded int64) {
+	live, n := t.live(), 0
+	for n < len(live) && live[n].Seq <= folded && live[n].At < horizon {
+		of.passTail(live[n])
+		n++
 	}
-	switch e.kind {
-	case eventReserve:
-		if h := p.open[e.n]; h != nil && h.isSlotless() {
-			s.closeHeldLocked(e.process, e.n)
-		} else if h != nil {
-			h.seq, h.passed = e.seq, true
-			return true
-		}
-	case eventWait:
-		if w := p.waits[e.n]; w != nil {
-			w.passed = e.seq
-			return true
-		}
+	t.drop(n)
+}
+
+// dropLater has an event deleted with the next change. A limiter that makes none forgets
+// about it: others do the same.
+func (t *tail) dropLater(seq int64) {
+	if len(t.drops) >= 2*sweepMost {
+		t.drops = slices.Clone(t.drops[sweepMost:])
+	}
+	t.drops = append(t.drops, seq)
+}
+
+// inForce reports whether nothing has ended yet what an event began.
+func (ps peers) inForce(e *sharedlog.Event) bool {
+	switch e.Kind {
+	case sharedlog.Reserve:
+		h := ps.reservation(e.Process, e.N)
+		return h != nil && !h.isSlotless()
+	case sharedlog.Wait:
+		return ps.hasWaiter(e.Process, e.N)
 	}
 	return false
 }
 
-// dropLaterLocked has an event deleted with the next change. A limiter that makes none
-// forgets about it: others do the same.
-func (s *ledger) dropLaterLocked(seq int64) {
-	if len(s.dropable) >= 2*sweepMost {
-		s.dropable = slices.Clone(s.dropable[sweepMost:])
+// passTail notes that an event is off the tail, and reports whether it is in force.
+func (ps peers) passTail(e *sharedlog.Event) bool {
+	p := ps[e.Process]
+	if p == nil {
+		return false
 	}
-	s.dropable = append(s.dropable, seq)
-}
-
-func (s *ledger) heldLocked(process, n int64) *held {
-	if p := s.peers[process]; p != nil {
-		return p.open[n]
+	switch e.Kind {
+	case sharedlog.Reserve:
+		if h := p.open[e.N]; h != nil && h.isSlotless() {
+			delete(p.open, e.N)
+			ps.forgetIfIdle(e.Process)
+		} else if h != nil {
+			h.seq, h.offTail = e.Seq, true
+			return true
+		}
+	case sharedlog.Wait:
+		if w := p.waits[e.N]; w != nil {
+			w.offTail = e.Seq
+			return true
+		}
 	}
-	return nil
-}
-
-// closeHeldLocked notes that a reservation is not open any more, and returns it.
-func (s *ledger) closeHeldLocked(process, n int64) *held {
-	h := s.heldLocked(process, n)
-	if h == nil {
-		return nil
-	}
-	if h.passed {
-		s.dropLaterLocked(h.seq)
-	}
-	delete(s.peers[process].open, n)
-	s.dismissLocked(process)
-	return h
-}
-
-// closeWaitLocked notes that somebody does not wait any more, and returns them.
-func (s *ledger) closeWaitLocked(process, n int64) *waiter {
-	p := s.peers[process]
-	if p == nil || p.waits[n] == nil {
-		return nil
-	}
-	w := p.waits[n]
-	if w.passed != 0 {
-		s.dropLaterLocked(w.passed)
-	}
-	delete(p.waits, n)
-	s.dismissLocked(process)
-	return w
-}
-
-// dismissLocked forgets a process that holds nothing.
-func (s *ledger) dismissLocked(process int64) {
-	if p := s.peers[process]; len(p.open)+len(p.waits) == 0 {
-		delete(s.peers, process)
-	}
+	return false
 }

@@ -53,9 +53,7 @@ func (s *ModelStats) used(of state.Dimension) int {
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var q ModelQuota
 	var r reading
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, _ := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, &q, &r)

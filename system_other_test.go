@@ -1,4 +1,4 @@
-//go:build !linux && !nosqlite
+//go:build !linux
 
 // What tests ask of the system, where it cannot do it.
 

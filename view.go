@@ -58,7 +58,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger != nil && rl.ledger.usedUntil != 0 {
+	if rl.ledger.maybeUsed() {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
@@ -142,9 +142,7 @@ func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.b
 // readNowLocked reads everything outside the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
-	if rl.ledger != nil {
-		r.used = rl.ledger.usedAtLocked(r.instant)
-	}
+	r.used = rl.ledger.usedAtLocked(r.instant)
 	if len(rl.external) > 0 {
 		r.external = rl.external.Of(name, r.instant, r.wall)
 	}

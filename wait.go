@@ -23,7 +23,7 @@ type waiter struct {
 	// With Config.Shared:
 	process int64 // who waits, where it is another process
 	ticket  int64 // the event that says that it waits; 0 if there is none
-	passed  int64 // where that is in the file, when it is kept only because it is in force
+	offTail int64 // the place of that in the log, where it is kept only because it is in force
 
 	// While it waits for places for its models:
 	needs   int   // how many,
@@ -50,7 +50,7 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
-	if err := rl.change(ctx, func() { rl.enterLocked(w) }); err != nil {
+	if err := rl.enter(ctx, w); err != nil {
 		return nil, err
 	}
 	select {
@@ -65,6 +65,16 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 	return w.reservations, w.err
 }
 
+func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
+	if shared, err := rl.ledger.enter(ctx, w); shared {
+		return err
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.enterLocked(w)
+	return nil
+}
+
 // enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
 // step: so of two who stand in the same lines one is before the other in all.
 func (rl *RateLimiter) enterLocked(w *waiter) {
@@ -74,24 +84,30 @@ func (rl *RateLimiter) enterLocked(w *waiter) {
 	if rl.concludeLocked(w, b) {
 		return
 	}
-	for i := range b.costs {
-		if g := b.costs[i].reading.gate; g != nil && rl.maxQueue > 0 && g.line.Len() >= rl.maxQueue {
-			b.queue()
-			b.Model = b.costs[i].model
-			rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
-			return
-		}
+	if rl.isLineFull(b) {
+		rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
+		return
 	}
 	rl.arrivals++
 	w.seq = rl.arrivals
 	rl.queueLocked(w, b)
-	if rl.ledger != nil {
-		rl.ledger.noteWaitLocked(w, b)
-	}
 	rl.boundLocked(w, b)
 	if !queued {
 		rl.restLocked(w, b)
 	}
+}
+
+// isLineFull reports whether as many wait for one of the models as may, which the batch then
+// names.
+func (rl *RateLimiter) isLineFull(b *batch) bool {
+	for i := range b.costs {
+		if rl.maxQueue > 0 && b.costs[i].reading.gate.waiting() >= rl.maxQueue {
+			b.queue()
+			b.Model = b.costs[i].model
+			return true
+		}
+	}
+	return false
 }
 
 // queueLocked puts a waiter at the end of all its lines.
@@ -110,34 +126,50 @@ func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
 // concludeLocked serves a waiter whose turn it is, or refuses one that waits in
 // vain, and reports whether it was either.
 func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
+	err, over := rl.verdictLocked(w, b)
+	if !over {
+		return false
+	}
+	if err == nil && w.charges {
+		w.reservations = rl.chargeAllLocked(w.requests, b)
+	}
+	rl.endWaitLocked(w, err)
+	return true
+}
+
+// verdictLocked reports whether the wait of a waiter is over by a decision on its requests:
+// without an error because they pass, or with one because it waits in vain.
+func (rl *RateLimiter) verdictLocked(w *waiter, b *batch) (err error, over bool) {
 	switch {
 	case rl.closed && len(w.places) > 0:
-		// What is served in a shutdown would begin in it.
-		rl.endWaitLocked(w, w.closed())
+		return w.closed(), true // what is served in a shutdown would begin in it
 	case b.Allowed:
-		if w.charges {
-			w.reservations = rl.chargeAllLocked(w.requests, b)
-		}
-		rl.endWaitLocked(w, nil)
-	default:
-		return rl.refuseLocked(w, b)
+		return nil, true
 	}
-	return true
+	err = rl.refusalLocked(w, b)
+	return err, err != nil
 }
 
 // refuseLocked refuses a waiter that waits in vain, and reports whether it did.
 func (rl *RateLimiter) refuseLocked(w *waiter, b *batch) bool {
+	err := rl.refusalLocked(w, b)
+	if err != nil {
+		rl.endWaitLocked(w, err)
+	}
+	return err != nil
+}
+
+// refusalLocked returns the error of a waiter that waits in vain; nil for another.
+func (rl *RateLimiter) refusalLocked(w *waiter, b *batch) error {
 	switch {
 	case b.Never && b.Code != DecisionClosed:
-		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
+		return w.limited(b, ErrNeverFits)
 	case rl.closed:
-		rl.endWaitLocked(w, w.closed())
+		return w.closed()
 	case rl.isLateLocked(w, b):
-		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
-	default:
-		return false
+		return w.limited(b, context.DeadlineExceeded)
 	}
-	return true
+	return nil
 }
 
 // limited returns the error of a refusal.
@@ -150,10 +182,11 @@ func (w *waiter) closed() error { return fmt.Errorf("%s: %w", w.op, ErrClosed) }
 
 // endLinesLocked refuses all waiters of this limiter, because it is closed.
 func (rl *RateLimiter) endLinesLocked() {
+	if rl.ledger.serveLaterLocked() {
+		return
+	}
 	for _, w := range rl.waitersLocked() {
-		if w.process == 0 {
-			rl.endWaitLocked(w, w.closed())
-		}
+		rl.endWaitLocked(w, w.closed())
 	}
 }
 
@@ -174,11 +207,6 @@ func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
 func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
 	rl.standDownLocked(w)
 	w.err, w.over = err, true
-	if rl.ledger != nil {
-		rl.ledger.noteLeftLocked(w)
-		rl.ledger.told = append(rl.ledger.told, w)
-		return
-	}
 	close(w.done)
 }
 
@@ -204,7 +232,13 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 
 // leave ends the wait of one whose context has ended. If it was served in the
 // same moment it gives that back. Who stood behind it moves up at once.
-func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leaveLocked(w) }) }
+func (rl *RateLimiter) leave(w *waiter) {
+	if !rl.ledger.leave(w) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.leaveLocked(w)
+	}
+}
 
 func (rl *RateLimiter) leaveLocked(w *waiter) {
 	if w.over {
@@ -213,9 +247,6 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 	}
 	places := w.places
 	rl.standDownLocked(w)
-	if rl.ledger != nil {
-		rl.ledger.noteLeftLocked(w)
-	}
 	for _, p := range places {
 		rl.serveLocked(p.gate)
 	}
@@ -224,6 +255,9 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 // serveLocked serves those at the head of a line, as far as there is room, and those for whom
 // this makes a place.
 func (rl *RateLimiter) serveLocked(g *gate) {
+	if rl.ledger.serveLaterLocked() {
+		return
+	}
 	rl.serveLineLocked(g)
 	rl.settleLinesLocked()
 }
@@ -315,70 +349,21 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 
 // wake serves the line when its timer fires.
 func (g *gate) wake() {
-	g.home.change(background, func() { g.home.serveLocked(g) })
+	if !g.home.ledger.serve() {
+		g.home.mu.Lock()
+		defer g.home.mu.Unlock()
+		g.home.serveLocked(g)
+	}
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
 // them.
 func (rl *RateLimiter) serveAllLocked() {
+	if rl.ledger.serveLaterLocked() {
+		return
+	}
 	for g := range rl.lines {
 		rl.serveLineLocked(g)
 	}
 	rl.settleLinesLocked()
-}
-
-// followQuotasLocked follows a change of quotas in what is known of models: names may stand for
-// others now, and days may end at other times. Nobody is served by it.
-func (rl *RateLimiter) followQuotasLocked() {
-	rl.quotaEra++
-	if rl.naming.matchVersions {
-		rl.renameLocked()
-	}
-}
-
-// requoteLocked follows a change of quotas, and serves all lines. A waiter that does not fit any
-// more is refused wherever in its line it stands.
-func (rl *RateLimiter) requoteLocked() {
-	rl.followQuotasLocked()
-	for g := range rl.lines {
-		g.slack = nil
-	}
-	for _, w := range rl.waitersLocked() {
-		if w.process != 0 {
-			continue
-		}
-		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
-			rl.boundLocked(w, b)
-		}
-	}
-	rl.serveAllLocked()
-}
-
-// renameLocked moves cooldowns, what is held back, and those who wait, to the names that theirs stand
-// for now. Of two in a new line the one comes first that came first.
-func (rl *RateLimiter) renameLocked() {
-	for name, until := range rl.cooldowns {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.cooldowns, name)
-			if until.After(rl.cooldowns[now]) {
-				rl.cooldowns[now] = until
-			}
-		}
-	}
-	for name, h := range rl.external {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.external, name)
-			if there := rl.external[now]; there != nil {
-				h.Join(there)
-			}
-			rl.external[now] = h
-		}
-	}
-	waiters := rl.waitersLocked()
-	for _, w := range waiters {
-		rl.standDownLocked(w)
-	}
-	for _, w := range waiters {
-		rl.queueLocked(w, rl.costsRLocked(w.requests))
-	}
 }

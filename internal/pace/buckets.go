@@ -267,6 +267,10 @@ func (b *Buckets) insert(u Unit, place int, instant int64, n int) {
 	if b.quota.PerMinute[u] <= 0 {
 		return
 	}
+	if place == b.buckets[u].Len() {
+		b.push(u, instant, n) // so that the prices of charges in a row sum up exactly
+		return
+	}
 	price, _ := b.price(u, n, b.roundUp(u))
 	if place < 0 {
 		b.buckets[u].Before(time.Duration(instant), price, time.Duration(minute))
