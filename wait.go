@@ -14,14 +14,14 @@ import (
 // waiter is a call that waits, in the lines of all the models that it asks for.
 type waiter struct {
 	op       string          // for errors
-	seq      int             // who came first
+	seq      int             // the order of arrival
 	ended    <-chan struct{} // closed when its context ends
 	requests []Request
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
 
 	// With Config.Shared:
-	process int64 // who waits, where it is another process
+	process int64 // the process that waits, if it is another one
 	ticket  int64 // the event that says that it waits; 0 if there is none
 	offTail int64 // the place of that in the log, where it is kept only because it is in force
 
