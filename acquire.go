@@ -84,7 +84,8 @@ func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens
 	return err
 }
 
-// checkWait returns what is wrong before anything is looked at.
+// checkWait returns the error of an ended context or a negative number, before anything else is
+// checked.
 func checkWait(ctx context.Context, op string, promptTokens, outputTokens int) error {
 	if err := ctx.Err(); err != nil {
 		return err

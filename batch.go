@@ -36,8 +36,8 @@ func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
 	return b
 }
 
-// Reservations are those that were made together, in the order of the requests; nil
-// when they were denied.
+// Reservations are reservations that were made together, in the order of the requests; nil when
+// they were denied.
 type Reservations []*Reservation
 
 // Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
@@ -72,8 +72,7 @@ func (rs Reservations) watch() {
 	}
 }
 
-// batch is what some requests ask for together, by model, and the decision on
-// it.
+// batch is the combined cost of several requests, by model, and the decision on it.
 type batch struct {
 	Decision
 	wait  time.Duration // how long the limits deny that end with time
@@ -86,7 +85,7 @@ type batch struct {
 	placeAt   int64 // and the instant at which there will be; never where time does not tell
 }
 
-// modelCost is what the requests of a batch cost one model.
+// modelCost is the cost of a batch for one model.
 type modelCost struct {
 	name    string // under which the model is counted
 	model   string // as the first request calls it
@@ -98,8 +97,8 @@ type modelCost struct {
 	unlisted bool // it has no quota of its own, and is limited
 }
 
-// weighLocked decides on requests that are to pass together, as of now and as if
-// nobody waited.
+// weighLocked decides on requests that are to pass together, as of now and as if there were no
+// waiters.
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
@@ -171,7 +170,7 @@ func (b *batch) boundLocked(most int) {
 	}
 }
 
-// costsRLocked works out what requests cost each model.
+// costsRLocked adds up the cost of requests for each model.
 func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 	b := &batch{of: make([]int, len(reqs))}
 	for i := range reqs {
@@ -200,8 +199,8 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 	return i
 }
 
-// merge takes the decision on one model into the one on all. The first that
-// denies names it, or the first that will never pass; the longest wait counts.
+// merge takes the decision on one model into the one on all. The first that denies names it, or
+// the first that will never pass; the longest wait counts.
 func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.Never {
 		return

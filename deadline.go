@@ -165,7 +165,7 @@ func (rl *RateLimiter) reviewAllLaterLocked(g *gate) {
 	}
 }
 
-// reviewLaterLocked makes settleLinesLocked look at the waiters in a line whose slack is used up.
+// reviewLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
 func (rl *RateLimiter) reviewLaterLocked(g *gate) {
 	if !g.reviewed {
 		g.reviewed = true

@@ -138,7 +138,7 @@ func (f *refusal) check(of state.Dimension, used, more, limit int, r *reading, p
 
 const (
 	tooManyModels    = "too many models without a quota of their own are in use"
-	tooManyNewModels = "more models without a quota of their own than there may be"
+	tooManyNewModels = "more models without a quota of their own than MaxModels allows"
 )
 
 const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`

@@ -16,12 +16,12 @@ type gate struct {
 	name     string
 	inFlight int
 	line     list.List   // of *waiter, the first to come in front
-	timer    *time.Timer // wakes the line; nil until somebody had to sleep
+	timer    *time.Timer // wakes the line; nil until a waiter had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
 	// Of the waiters with a deadline:
 	slack    *slack              // the least of any; nil for none
-	load     [state.InFlight]int // what was charged since the line began
+	load     [state.InFlight]int // the charges since the line began
 	stale    bool                // all are to be looked at
 	reviewed bool                // it is in RateLimiter.reviews
 }

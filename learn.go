@@ -13,8 +13,8 @@ const mostLearned = 1 << 40
 
 // learned is a quota that a provider has corrected.
 type learned struct {
-	is     ModelQuota // what is in Quotas for it; where that is another, this says nothing
-	said   ModelQuota // what it was, if by hand: no limit of that is exceeded
+	is     ModelQuota // the quota in Quotas; if that differs, this is void
+	said   ModelQuota // the quota before, if byHand: its limits are never exceeded
 	byHand bool
 	copy   bool // the model had the quota of "*"
 }
@@ -23,7 +23,7 @@ type learned struct {
 // program may change the map Quotas by hand.
 type provenance struct {
 	supplied map[string]ModelQuota // by profiles and files, not by the program
-	learned  map[string]learned    // corrected by what providers say
+	learned  map[string]learned    // corrected by reports of providers
 }
 
 // saidRLocked returns the quota of a name in Quotas as the program set it; false where it has

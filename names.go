@@ -102,8 +102,8 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	return "", ModelQuota{}, false
 }
 
-// followQuotasLocked follows a change of quotas in what is known of models: names may stand for
-// others now, and days may end at other times. Nobody is served by it.
+// followQuotasLocked applies a change of quotas to names, which may stand for others now, and to
+// days, which may end at other times. It serves no waiter.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaEra++
 	if rl.naming.matchVersions {
@@ -111,8 +111,8 @@ func (rl *RateLimiter) followQuotasLocked() {
 	}
 }
 
-// requoteLocked follows a change of quotas, and serves all lines. A waiter that does not fit any
-// more is refused wherever in its line it stands.
+// requoteLocked follows a change of quotas, and serves all lines. A waiter that no longer fits is
+// refused at any place in its line.
 func (rl *RateLimiter) requoteLocked() {
 	rl.followQuotasLocked()
 	if rl.ledger.reviewLaterLocked() {
@@ -133,7 +133,7 @@ func (rl *RateLimiter) requoteLocked() {
 }
 
 // renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
-// now. Of two waiters in a new line the earlier one comes first.
+// now. In a merged line the order of arrival counts.
 func (rl *RateLimiter) renameLocked() {
 	for name, until := range rl.cooldowns {
 		if now := rl.nameRLocked(name); now != name {

@@ -113,7 +113,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	if rl.ledger.closed.Load() {
 		return
 	}
-	rl.ledger.fresh() // what other processes have charged is not of others
+	rl.ledger.fresh() // charges of other processes are not external usage
 	rl.mu.Lock()
 	serves := rl.observationServesRLocked(model, &limits)
 	if !serves {

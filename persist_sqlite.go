@@ -23,7 +23,7 @@ type sqliteStore struct {
 	round  int // counts the calls of compareAll
 }
 
-// syncedModel is what the database holds of a model.
+// syncedModel is the content of the database for a model.
 type syncedModel struct {
 	window *window        // whose entries it holds, as far as their logs say
 	day    state.DayUsage // the day of the window, whose counts are in there
@@ -64,7 +64,7 @@ func (s *sqliteStore) load(rl *RateLimiter) error {
 	return nil
 }
 
-// remember notes that the database has what was read from it. Nobody else knows that yet.
+// remember notes that the database has the state that was read from it.
 func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats) {
 	s.models = make(map[string]*syncedModel, len(usage))
 	for model, stats := range usage {
@@ -80,7 +80,7 @@ func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats)
 	}
 }
 
-// persist writes what is new in memory since the last load or persist.
+// persist writes the changes in memory since the last load or persist.
 func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
@@ -113,7 +113,7 @@ type sqliteSave struct {
 	models map[string]*modelSave
 }
 
-// modelSave is what one Persist has to do for one model.
+// modelSave is the work of one Persist for one model.
 type modelSave struct {
 	sqlitestate.Change
 	window   *window // nil if it is not in memory any more
@@ -232,7 +232,7 @@ func lapsed(w *window, instant int64, now time.Time) bool {
 		(dayOf(w).Empty() || now.UnixNano() >= w.dayEnd)
 }
 
-// changes returns what is to be written, in the order of the models.
+// changes returns the changes to be written, in the order of the models.
 func (s *sqliteSave) changes() []*sqlitestate.Change {
 	changes := make([]*sqlitestate.Change, 0, len(s.models))
 	for _, model := range slices.Sorted(maps.Keys(s.models)) {
@@ -241,7 +241,7 @@ func (s *sqliteSave) changes() []*sqlitestate.Change {
 	return changes
 }
 
-// end tells the windows whether the database has what they had to store.
+// end tells the windows whether the database has their changes.
 func (s *sqliteSave) end(ok bool) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
@@ -258,7 +258,7 @@ func (s *sqliteSave) end(ok bool) {
 	}
 }
 
-// remember notes what the database holds once everything is written.
+// remember notes the content of the database after the write.
 func (s *sqliteSave) remember() {
 	if s.store.models == nil {
 		s.store.models = make(map[string]*syncedModel)

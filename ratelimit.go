@@ -99,13 +99,13 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	cooldowns cooldowns       // nothing is admitted for a model until then
-	external  external.Usages // what providers say that others use
+	external  external.Usages // the usage of others, as providers report it
 
-	gates    map[string]*gate // who is at each model
+	gates    map[string]*gate // the slots and the line of each model
 	lines    map[*gate]bool   // those with waiters
 	waiting  int              // places in all lines
-	forPlace placeQueue       // those who wait for a place for another model
-	reviews  []*gate          // lines in which somebody may be too late
+	forPlace placeQueue       // the waiters for a place for another model
+	reviews  []*gate          // lines in which a waiter may be too late
 	arrivals int              // how many ever had to wait
 
 	naming    naming
@@ -122,7 +122,7 @@ type RateLimiter struct {
 	saver      *saver // nil without Config.AutoPersist
 	provenance provenance
 	learns     bool          // Config.LearnQuotas
-	closing    chan struct{} // closed by Close; nil until somebody needs it
+	closing    chan struct{} // closed by Close; nil until it is needed
 	closed     bool
 	ledger     *ledger // with Config.Shared
 	quotaEra   int     // how often quotas changed

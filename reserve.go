@@ -22,10 +22,10 @@ type Reservation struct {
 	tokenAt   uint32
 	instant   int64 // when it counts
 	estimate  tokens.Count
-	extra     *extra // what few reservations have
+	extra     *extra // the rare fields
 	days      int32  // which of the window's days it is in
 	settled   bool
-	watched   bool // somebody looks after it if nobody settles it
+	watched   bool // it is settled if the program never does
 }
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
@@ -38,7 +38,7 @@ type extra struct {
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
 	plan     int64 // which plan settles it
-	slotless bool  // its slot was given to others, who took this process for dead
+	slotless bool  // its slot was given to others, because this process was taken for dead
 }
 
 // entry returns which event made the reservation, with Config.Shared.

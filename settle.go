@@ -42,7 +42,7 @@ func (r *Reservation) Cancel() {
 	}
 }
 
-// commitLocked replaces the estimate by what was used.
+// commitLocked replaces the estimate by the real usage.
 func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
@@ -169,9 +169,8 @@ func (w *window) inDay(r *Reservation) bool {
 	return w.dayBegin <= wall && wall < w.dayEnd
 }
 
-// dayTokensWithout returns the tokens of the day without those of a reservation, of
-// which some are in the minute now. A saturated count says nothing of the rest, which
-// then is at least what else is in the minute.
+// dayTokensWithout returns the tokens of the day without those of a reservation, of which now are
+// in the minute. The rest of a saturated count is at least the other tokens in the minute.
 func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
 	rest := max(tokens-r.estimate.Total(), 0)
@@ -195,9 +194,8 @@ func (r *Reservation) refundLocked() {
 	w.owe(r.instant)
 }
 
-// correctLocked replaces the estimate of a reservation by what was used. The
-// clock is read only where something has to be charged: an entry that is due to
-// leave may as well be corrected.
+// correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
+// if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
 	rl := r.gate.home
 	excess := used.Over(r.estimate)

@@ -15,17 +15,16 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 )
 
-// ledger makes one quota of all limiters that share a log. The log holds the events that
-// happened; each limiter holds what follows from them in its own memory, and decides
-// there. So a call reads the news, and never a window.
+// ledger makes one quota of all limiters that share a log. The log holds the events; each limiter
+// holds their result in its own memory, and decides there. So a call reads the news, and never a
+// window.
 //
-// A change is one step of all processes: it applies the news, decides, writes the events
-// that it decided on, and applies those, too. All events take the same way into memory,
-// whichever process made them. A step that another process was faster than is decided
-// again.
+// A change is one step of all processes: it applies the news, decides, writes the events of the
+// decision, and applies those, too. All events take the same way into memory, whichever process
+// made them. A step that another process has beaten is decided again.
 //
-// When the log fails, steps go on in memory alone, and their events are kept in the outbox
-// until the log is back.
+// When the log fails, steps go on in memory alone, and the outbox keeps their events until the
+// log is back.
 //
 // A nil ledger is that of a limiter that shares nothing.
 type ledger struct {
@@ -94,7 +93,7 @@ var background = context.Background()
 // openFunc opens the log of a limiter, by the number that it has among the processes.
 type openFunc func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error)
 
-// shareLog makes a limiter one of those that share a log, and takes over what that holds.
+// shareLog makes a limiter one of those that share a log, and takes over its content.
 func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s := &ledger{
 		rl:       rl,
@@ -167,7 +166,7 @@ func (s *ledger) do(ctx context.Context, decide func(*plan)) error {
 	return s.step(ctx, decide)
 }
 
-// update is do for what is forgotten once the limiter is closed. It reports whether the
+// update is do for changes that are ignored once the limiter is closed. It reports whether the
 // limiter is shared; if not, it does nothing.
 func (s *ledger) update(decide func(*plan)) (shared bool) {
 	if s == nil {
@@ -221,7 +220,7 @@ func (s *ledger) read() error {
 	return nil
 }
 
-// overrule denies what the state of the ledger does not permit.
+// overrule denies a decision that the state of the ledger does not permit.
 func (s *ledger) overrule(d *Decision) {
 	if s != nil && d.Code != DecisionInvalidTokens {
 		s.overruleShared(d)

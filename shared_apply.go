@@ -88,7 +88,7 @@ type effect struct {
 
 func (s *ledger) asOf(instant int64) effect { return effect{s, s.rl, instant} }
 
-// dayChange is what an event adds to a model's day.
+// dayChange is the change of a model's day by an event.
 type dayChange struct {
 	window           *window
 	requests, tokens int
@@ -342,7 +342,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
 }
 
-// removeDead ends what a dead process has open.
+// removeDead ends the open reservations and waits of a dead process.
 func (f effect) removeDead(process int64) {
 	f.evict(process)
 	if process == f.s.id {

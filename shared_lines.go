@@ -17,7 +17,7 @@ const (
 	lastLook  = 20 * time.Millisecond
 )
 
-// lines is what a ledger knows of the waiters of its own process, beside their places.
+// lines holds the waiters of a ledger's own process, beside their places.
 type lines struct {
 	evicted  []*waiter // have to stand in line again
 	served   []*waiter // may go on once the step is written

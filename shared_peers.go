@@ -14,7 +14,7 @@ const peersEvery = int64(100 * time.Millisecond)
 // peers is all processes that have anything open, by their numbers.
 type peers map[int64]*peer
 
-// peer is what one process has open.
+// peer is the open reservations and waits of one process.
 type peer struct {
 	open  map[int64]*openReservation
 	waits map[int64]*waiter

@@ -94,7 +94,7 @@ func (s *ledger) stampLocked(e *sharedlog.Event, n int64, machine clock.Machine)
 	e.Mono = machine.At(e.At + e.Age)
 }
 
-// dayAdded is what an event added to the day when it was planned.
+// dayAdded is the change of the day by an event when it was planned.
 type dayAdded struct {
 	requests, tokens int
 	end              int64 // of that day, in UnixNano

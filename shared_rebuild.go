@@ -46,7 +46,7 @@ func (o *ownState) clear() {
 	clear(o.forgotten)
 }
 
-// lostLog is what a log that was replaced said beyond the events that the tail has.
+// lostLog is the content of a replaced log beyond the events in the tail.
 type lostLog struct {
 	days      map[string]state.DayUsage
 	cooldowns map[string]time.Time
@@ -110,7 +110,7 @@ func (b *rebuild) missing() (events []*sharedlog.Event) {
 	return events
 }
 
-// load makes memory what the log says.
+// load makes memory the content of the log.
 func (b *rebuild) load() {
 	rl := b.s.rl
 	quotas := make(map[string]ModelQuota, len(b.img.Quotas))

@@ -10,7 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// record plans a charge that nobody settles.
+// record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
 	if !p.hasPlace(name, nil, instant) {
@@ -138,7 +138,7 @@ func (p *plan) settleExpired() {
 	}
 }
 
-// commit plans to replace the estimate of a reservation by what was used.
+// commit plans to replace the estimate of a reservation by the real usage.
 func (p *plan) commit(r *Reservation, used tokens.Count) {
 	if !p.settles(r) {
 		return
@@ -237,7 +237,7 @@ func (p *plan) cool(model string, until time.Time) {
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
 }
 
-// reset plans to forget what a model has used; all models where it is empty.
+// reset plans to forget the usage of a model; of all models where it is empty.
 func (p *plan) reset(model string) {
 	if model != "" {
 		model = p.rl.nameRLocked(model)

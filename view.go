@@ -11,7 +11,7 @@ import (
 // leave.
 type reading struct {
 	*window
-	gate     *gate           // nil when nothing is in flight and nobody waits
+	gate     *gate           // nil without calls in flight and waiters
 	instant  int64           // now, on the limiter's time line
 	wall     int64           // now, in UnixNano
 	span     int64           // how long a charge of the minute counts

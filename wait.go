@@ -11,17 +11,17 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// waiter is somebody who waits, in the lines of all the models it asks for.
+// waiter is a call that waits, in the lines of all the models that it asks for.
 type waiter struct {
 	op       string          // for errors
-	seq      int             // who came first
+	seq      int             // the order of arrival
 	ended    <-chan struct{} // closed when its context ends
 	requests []Request
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
 
 	// With Config.Shared:
-	process int64 // who waits, where it is another process
+	process int64 // the process that waits, if it is another one
 	ticket  int64 // the event that says that it waits; 0 if there is none
 	offTail int64 // the place of that in the log, where it is kept only because it is in force
 
@@ -37,15 +37,14 @@ type waiter struct {
 	done         chan struct{} // closed when it was served or refused
 }
 
-// place is where a waiter stands in the line of one model.
+// place is the place of a waiter in the line of one model.
 type place struct {
 	gate    *gate
 	element *list.Element
 	slack   *slack // nil for a waiter without a deadline
 }
 
-// wait serves a waiter when its turn comes, and returns its error when it is
-// refused or its context ends.
+// wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
 func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error) {
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
@@ -75,8 +74,8 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 	return nil
 }
 
-// enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
-// step: so of two who stand in the same lines one is before the other in all.
+// enterLocked serves or refuses a waiter at once, or puts it into all its lines in one step: so
+// of two in the same lines, one is ahead in all.
 func (rl *RateLimiter) enterLocked(w *waiter) {
 	defer rl.settleLinesLocked()
 	b := rl.weighLocked(w.requests)
@@ -230,8 +229,8 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 	w.places = nil
 }
 
-// leave ends the wait of one whose context has ended. If it was served in the
-// same moment it gives that back. Who stood behind it moves up at once.
+// leave ends the wait of a waiter whose context has ended. If it was served in the same moment,
+// it gives that back. The next in line moves up at once.
 func (rl *RateLimiter) leave(w *waiter) {
 	if !rl.ledger.leave(w) {
 		rl.mu.Lock()
@@ -252,8 +251,7 @@ func (rl *RateLimiter) leaveLocked(w *waiter) {
 	}
 }
 
-// serveLocked serves those at the head of a line, as far as there is room, and those for whom
-// this makes a place.
+// serveLocked serves the head of a line, as far as there is room.
 func (rl *RateLimiter) serveLocked(g *gate) {
 	if rl.ledger.serveLaterLocked() {
 		return
@@ -262,7 +260,8 @@ func (rl *RateLimiter) serveLocked(g *gate) {
 	rl.settleLinesLocked()
 }
 
-// serveLineLocked serves a line, and those that this moves on.
+// serveLineLocked serves a line, and those that this moves on. It reports whether any waiter has
+// left.
 func (rl *RateLimiter) serveLineLocked(g *gate) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
@@ -318,7 +317,7 @@ func (rl *RateLimiter) hasEndedLocked(w *waiter) error {
 	return nil
 }
 
-// first reports whether nobody stands before w.
+// first reports whether w is at the head of all its lines.
 func (w *waiter) first() bool {
 	for _, p := range w.places {
 		if p.gate.line.Front() != p.element {

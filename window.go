@@ -47,9 +47,9 @@ type window struct {
 	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
-	pace *pace.Buckets // nil where the quota spreads nothing, or nobody has asked since it does
+	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
-	owes int64 // before this instant the database may show what is not so any more
+	owes int64 // before this instant the database may still hold superseded rows
 }
 
 // newWindow indexes stats and replaces its slices by sorted copies, because a caller may have

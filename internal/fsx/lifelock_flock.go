@@ -28,11 +28,11 @@ type LifeLock struct {
 // is locked first, and gets its name then.
 func HoldLife(path string) (*LifeLock, error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("hold life: %s: %w", path, cmp.Or(err, fs.ErrExist))
+		return nil, fmt.Errorf("lock life file: %s: %w", path, cmp.Or(err, fs.ErrExist))
 	}
 	f, err := createTemp(path)
 	if err != nil {
-		return nil, fmt.Errorf("hold life: %w", err)
+		return nil, fmt.Errorf("lock life file: %w", err)
 	}
 	// createTemp has locked it, unless the file system has no locks.
 	if err = lockTemp(f); err == nil {
@@ -41,7 +41,7 @@ func HoldLife(path string) (*LifeLock, error) {
 	if err != nil {
 		os.Remove(f.Name())
 		f.Close()
-		return nil, fmt.Errorf("hold life: %w", err)
+		return nil, fmt.Errorf("lock life file: %w", err)
 	}
 	return &LifeLock{path: path, file: f}, nil
 }
@@ -58,7 +58,7 @@ func (l *LifeLock) Release() error {
 	l.file = nil
 	err := removeOpen(l.path, f)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("release life: %w", err)
+		return fmt.Errorf("unlock life file: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ type LifeLock struct{}
 
 // HoldLife returns an error that wraps errors.ErrUnsupported.
 func HoldLife(string) (*LifeLock, error) {
-	return nil, fmt.Errorf("hold life: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("lock life file: %w", errors.ErrUnsupported)
 }
 
 // Release returns nil.

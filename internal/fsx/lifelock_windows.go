@@ -22,7 +22,7 @@ type LifeLock struct {
 func HoldLife(path string) (*LifeLock, error) {
 	h, err := createFile(path, windows.GENERIC_WRITE, 0, windows.CREATE_NEW, 0)
 	if err != nil {
-		return nil, fmt.Errorf("hold life: %s: %w", path, err)
+		return nil, fmt.Errorf("lock life file: %s: %w", path, err)
 	}
 	return &LifeLock{path: path, file: h}, nil
 }
@@ -38,7 +38,7 @@ func (l *LifeLock) Release() error {
 	}
 	l.file = 0
 	if err := windows.CloseHandle(h); err != nil {
-		return fmt.Errorf("release life: %s: %w", l.path, err)
+		return fmt.Errorf("unlock life file: %s: %w", l.path, err)
 	}
 	RemoveDead(l.path)
 	return nil

@@ -8,13 +8,13 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// Kind says what an event does. The values are stored and must stay as they are.
+// Kind tells the effect of an event. The values are stored and must stay as they are.
 type Kind int64
 
 // The kinds of events.
 const (
-	// Use is a charge that nobody settles: of RecordUsage, or of what a reservation took
-	// beyond its estimate after that had left the window.
+	// Use is a charge without a settlement: of RecordUsage, or of the usage of a reservation
+	// beyond an estimate that had left the window.
 	Use Kind = 1
 	// Reserve is the charge of a reservation, which holds a slot until an event refers to it.
 	Reserve Kind = 2
@@ -26,7 +26,7 @@ const (
 	Cancel Kind = 5
 	// Move moves the charge of a reservation to another time.
 	Move Kind = 6
-	// Reset forgets what a model has used; all models where it names none.
+	// Reset forgets the usage of a model; of all models where it names none.
 	Reset Kind = 7
 	// Cooldown keeps a model closed until Wall.
 	Cooldown Kind = 8
@@ -36,14 +36,13 @@ const (
 	// takes it out again.
 	Wait  Kind = 10
 	Leave Kind = 11
-	// Gone ends what a dead process, Ref, held: its slots and its places in line. What it
-	// charged stays.
+	// Gone ends the slots and the places in line of a dead process, Ref. Its charges stay.
 	Gone Kind = 12
 	// Evict takes a process that does not answer, Ref, out of all lines.
 	Evict Kind = 13
 	// Day says how the day of a model is where no charge has changed it.
 	Day Kind = 14
-	// Tally is what several charges that count no more add to the day.
+	// Tally is the share of several expired charges in the day.
 	Tally Kind = 15
 	// ReleaseAll is Release for several reservations, whose numbers are Text.
 	ReleaseAll Kind = 16

@@ -1,7 +1,7 @@
-// Package sharedlog is the seam between a limiter and a store in which many processes
-// decide as one. The store keeps a log of events: what each process charged, settled and
-// said, in the order in which all of them apply it. A limiter keeps what follows from the
-// events in memory, and decides there.
+// Package sharedlog is the seam between a limiter and a store in which many processes decide as
+// one. The store keeps a log of events: the charges, settlements and settings of each process, in
+// the order in which all of them apply it. A limiter keeps the result of the events in memory,
+// and decides there.
 //
 // The limiter's package uses a Log; internal/sharedlog/sqlitelog is one in a file that the
 // processes of a machine share. Package sharedlogtest has the suite that every Log passes.
@@ -51,29 +51,29 @@ type Log interface {
 	// where the log cannot tell, and has to be asked now and then.
 	Changed() <-chan struct{}
 
-	// Close gives up what the log holds. It ends no step. A closed log fails.
+	// Close releases everything that the log holds. It ends no step. A closed log fails.
 	Close() error
 }
 
-// Everything is what Begin is given for seen when memory does not follow the log: at the
-// start, and after a failure. News then has an Image.
+// Everything is passed to Begin as seen when memory does not follow the log: at the start, and
+// after a failure. News then has an Image.
 const Everything int64 = -1
 
 var (
 	// ErrNoTime says that the caller's time was over before its turn came.
-	ErrNoTime = errors.New("no time left to wait for the turn")
+	ErrNoTime = errors.New("no time left to wait for other processes")
 	// ErrIncomplete says that events were deleted before they were read.
 	ErrIncomplete = errors.New("events are missing")
 	// ErrConflict says that other processes have added events since the step began, and that
 	// nothing was written. Step.News has them.
-	ErrConflict = errors.New("another process was first")
+	ErrConflict = errors.New("another process wrote first")
 )
 
 // Step is a change under way. It ends with a Commit that succeeds or fails with another
 // error than ErrConflict, or with Rollback.
 type Step interface {
-	// News returns what other processes have added since seen, and after an ErrConflict since
-	// the News of before.
+	// News returns the events that other processes have added since seen, and after an
+	// ErrConflict since the previous News.
 	News() News
 	// Commit writes a batch and ends the step. first is the place that the first event of the
 	// batch got; the others follow it. After ErrConflict the step goes on: the caller applies
@@ -83,7 +83,7 @@ type Step interface {
 	Rollback()
 }
 
-// News is what other processes have added.
+// News holds the events that other processes have added.
 type News struct {
 	Events []*Event // in their order, without a gap
 	Image  *Image   // in place of Events where some are missing, or everything was asked for
@@ -96,7 +96,7 @@ type News struct {
 	Folded int64
 }
 
-// Image is all that a log knows.
+// Image is the whole content of a log.
 type Image struct {
 	Identity string // which log it is; one that took the place of another has another
 	Events   []*Event
@@ -112,7 +112,7 @@ type Image struct {
 	UsedWall, UsedMono int64
 }
 
-// Batch is what one step writes.
+// Batch is the content of one write.
 type Batch struct {
 	Events []*Event
 	// Passed are events that count no more, in their order: their days are to be kept, because

@@ -26,7 +26,7 @@ type DB struct {
 	known   knowledge
 }
 
-// knowledge is what a DB knows of the database, as of the last Load or Store.
+// knowledge is the content of the database as a DB knows it, as of the last Load or Store.
 type knowledge struct {
 	quotas    map[string]state.Quota
 	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written

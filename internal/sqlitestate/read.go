@@ -12,7 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Models is what the database says of models beside their charges, by model.
+// Models is the content of the database beside the charges, by model.
 type Models struct {
 	Quotas    map[string]state.Quota
 	Days      map[string]state.DayUsage

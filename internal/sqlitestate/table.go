@@ -9,10 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
 
-// Table is what a table of the database has to look like. Create and Check follow it.
-//
-// A column that the original version does not know has a default, so that the original goes
-// on reading and writing the file.
+// Table is the required form of a table of the database. Create and Check follow it.
 type Table struct {
 	Name    string
 	Columns []Column // in this order; the first is the primary key where Keyed is true

@@ -16,7 +16,7 @@ type Formats struct {
 	Refused error
 }
 
-// Update is what DB.Store writes: what memory holds, as far as the database may not have it.
+// Update is the content of memory that the database may not have; DB.Store writes it.
 type Update struct {
 	// Quotas are those of all models. Supplied are those among them that the program did not
 	// say itself: they are written only where the database has none.
@@ -30,7 +30,7 @@ type Update struct {
 	Cutoff int64 // charges before this moment may be deleted, in UnixNano
 }
 
-// Change is what is new of one model since it was last stored or loaded.
+// Change holds the changes of one model since it was last stored or loaded.
 type Change struct {
 	Model    string
 	Requests []time.Time  // new ones

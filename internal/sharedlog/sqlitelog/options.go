@@ -32,7 +32,7 @@ const (
 // LongestSpan is the longest minute that a process may count by, in nanoseconds.
 const LongestSpan = int64(time.Minute + 24*time.Hour)
 
-// Options are what a Log has to know of its limiter. Now has no default.
+// Options are the settings of a Log by its limiter. Now has no default.
 type Options struct {
 	Process    int64         // the limiter's number among the processes; above zero
 	Durability string        // DurableProcess, which is the default, or DurablePower
@@ -46,7 +46,7 @@ type Options struct {
 	// Now returns the present instant on the limiter's time line, and what the wall clock
 	// shows, in UnixNano. It must be safe for concurrent use. Begin and Owner call it.
 	Now func() (instant, wall int64)
-	// Report is told of a damaged database that got another name; nil for nobody. It must not
+	// Report gets the error of a damaged database that was renamed; nil discards it. It must not
 	// wait for anything.
 	Report func(error)
 }

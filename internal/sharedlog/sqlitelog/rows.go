@@ -151,7 +151,7 @@ func (r rows) drop(from, to int64) error {
 	return err
 }
 
-// lease is what a process said last of itself.
+// lease is the last sign of life of a process.
 type lease struct {
 	process    int64
 	wall, mono int64 // when, in UnixNano and by the machine's clock; mono is 0 if unknown
@@ -186,7 +186,7 @@ var (
 	allLeases  = "SELECT " + processesTable.ColumnList() + " FROM processes"
 )
 
-// readLeases returns what all processes said last of themselves.
+// readLeases returns the leases of all processes.
 func (r rows) readLeases() ([]lease, error) { return r.leasesOf(allLeases) }
 
 // readLease returns what a process said last of itself; the zero value, which does not hold, if

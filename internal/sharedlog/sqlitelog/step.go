@@ -186,7 +186,7 @@ func (s *step) write(b *sharedlog.Batch) error {
 	for _, process := range b.Vouch {
 		// It has time to come and say that it lives.
 		if err := w.vouch(process, b.Wall, b.Mono, l.options.LeaseTTL); err != nil {
-			return fmt.Errorf("vouch for process: %w", err)
+			return fmt.Errorf("extend the lease of another process: %w", err)
 		}
 	}
 	return nil

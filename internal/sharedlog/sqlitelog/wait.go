@@ -65,7 +65,7 @@ func (w wait) long(what string, cause error) error {
 }
 
 const (
-	forTurn    = "the turn of another process"
+	forTurn    = "another process"
 	forProgram = "another program"
 )
 
