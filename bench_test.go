@@ -401,8 +401,8 @@ func BenchmarkManyModels(b *testing.B) {
 func BenchmarkLongLine(b *testing.B) {
 	for _, n := range []int{10, 1_000, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			rl := newLimiter(b, ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 1 << 40, Burst: 30 * time.Second})
-			rl.Reserve("m", 1, 1)
+			rl := newLimiter(b, ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 1 << 30, Burst: 30 * time.Second})
+			held, _ := rl.Reserve("m", 1, 1)
 			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 			var all sync.WaitGroup
 			for range n {
@@ -417,6 +417,7 @@ func BenchmarkLongLine(b *testing.B) {
 			}
 			cancel()
 			all.Wait()
+			held.Cancel()
 		})
 	}
 }
