@@ -52,7 +52,7 @@ func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant
 func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
 		w := rl.windowLocked(name, stats, instant)
-		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.isAttendedLocked(w) {
+		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.unlistedLocked().isAttendedLocked(w) {
 			return false
 		}
 	}
@@ -62,7 +62,7 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
-	rl.removeUnlistedLocked(name)
+	rl.unlistedLocked().removeLocked(name)
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}

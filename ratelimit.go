@@ -200,7 +200,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
 		if w.unlisted != nil {
-			rl.chargedUnlistedLocked(w, instant)
+			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.waiting > 0 {
 			rl.loadedLocked(w, cost{1, used})
@@ -218,7 +218,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	if !rl.makePlaceLocked(name, instant) {
+	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
 		return nil
 	}
 	return rl.newStateLocked(name, instant, now)
@@ -229,7 +229,7 @@ func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	rl.makePlaceLocked(name, instant)
+	rl.unlistedLocked().makePlaceLocked(name, instant)
 	return rl.newStateLocked(name, instant, now)
 }
 
@@ -240,7 +240,7 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
-	rl.addUnlistedLocked(name, rl.makeWindowLocked(name, stats, instant))
+	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
 

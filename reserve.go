@@ -163,7 +163,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
 	if w.unlisted != nil {
-		rl.chargedUnlistedLocked(w, r.instant)
+		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
 	if rl.waiting > 0 {
 		rl.loadedLocked(w, cost{1, c})

@@ -52,7 +52,7 @@ func (rl *RateLimiter) releaseLocked(r *Reservation) {
 	}
 	g.closeLocked()
 	if rl.unlisted.state != nil {
-		rl.easeLocked(g.name)
+		rl.unlistedLocked().easeLocked(g.name)
 	}
 }
 

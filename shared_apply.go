@@ -360,7 +360,7 @@ func (f effect) removeDead(process int64) {
 			r.more().slotless = true
 			r.gate.inFlight--
 			r.gate.closeLocked()
-			f.rl.easeLocked(r.gate.name)
+			f.rl.unlistedLocked().easeLocked(r.gate.name)
 		}
 		if r == nil || r.settled || h.offTail {
 			f.s.closeReservationLocked(process, n)

@@ -103,7 +103,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 	r.window = unused
 	r.gate, r.badZone = rl.gates[name], clock.BadZone(q.DayZone)
 	if known {
-		r.full, r.freeAt = rl.fullLocked(name, r.instant)
+		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
 	}
 }
 

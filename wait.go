@@ -223,7 +223,7 @@ func (rl *RateLimiter) standDownLocked(w *waiter) {
 			if g.timer != nil {
 				g.timer.Stop()
 			}
-			rl.easeLocked(g.name)
+			rl.unlistedLocked().easeLocked(g.name)
 		}
 		g.closeLocked()
 	}
