@@ -21,7 +21,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 		rl.mu.Lock()
 		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
-			rl.settleLinesLocked()
+			rl.linesLocked().settleLocked()
 		}
 		rl.mu.Unlock()
 	}

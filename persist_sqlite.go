@@ -145,7 +145,7 @@ func (s *sqliteSave) compareState() {
 		w := stats.window
 		if !w.mirrors(stats, rl) {
 			w = rl.newWindow(stats, zoneOf(model, rl.Quotas), instant, now)
-			rl.joinLocked(model, w)
+			rl.linesLocked().joinLocked(model, w)
 		}
 		rl.followQuotaLocked(model, stats, instant)
 		synced := s.store.models[model]

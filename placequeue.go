@@ -61,7 +61,7 @@ func (q *placeQueue) remove(w *waiter) {
 }
 
 // setTimer makes the timer call servePlacesLocked at an instant; never stops it.
-func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
+func (q *placeQueue) setTimer(l *waitLines, at, instant int64) {
 	if at == never {
 		if q.firesAt != 0 {
 			q.timer.Stop()
@@ -69,7 +69,7 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 		q.firesAt = 0
 		return
 	}
-	at = min(at, instant+rl.span()+1) // as in sleepLocked
+	at = min(at, instant+l.rl.span()+1) // as in sleepLocked
 	if q.firesAt == at {
 		return
 	}
@@ -77,10 +77,10 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 	wait := time.Duration(at - instant)
 	if q.timer == nil {
 		q.timer = time.AfterFunc(wait, func() {
-			rl.mu.Lock()
-			defer rl.mu.Unlock()
-			rl.forPlace.firesAt = 0
-			rl.servePlacesLocked()
+			l.rl.mu.Lock()
+			defer l.rl.mu.Unlock()
+			q.firesAt = 0
+			l.servePlacesLocked()
 		})
 	} else {
 		q.timer.Reset(wait)
@@ -88,23 +88,23 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 }
 
 // servePlacesLocked serves the waiters for a place, as far as there are any.
-func (rl *RateLimiter) servePlacesLocked() {
-	q := &rl.forPlace
-	rl.reviewPlacesLocked()
+func (l *waitLines) servePlacesLocked() {
+	q := &l.forPlace
+	l.reviewPlacesLocked()
 	if q.waiters.Len() == 0 {
 		return
 	}
-	instant := rl.clock.Sync()
+	instant := l.rl.clock.Sync()
 	next := never
 	var aside []*waiter
 	for q.waiters.Len() > 0 {
 		w := q.waiters.First()
-		if free := rl.unlistedLocked().placesLocked(w.needs, nil, instant); free < w.needs {
-			next = min(next, rl.unlistedLocked().placeAtLocked(w.needs-free, nil, instant))
+		if free := l.rl.unlistedLocked().placesLocked(w.needs, nil, instant); free < w.needs {
+			next = min(next, l.rl.unlistedLocked().placeAtLocked(w.needs-free, nil, instant))
 			break
 		}
 		q.waiters.Remove(w)
-		if rl.serveLineLocked(w.places[0].gate); w.rank > 0 {
+		if l.serveLineLocked(w.places[0].gate); w.rank > 0 {
 			// The places are those of models that it names itself, and which stay.
 			q.waiters.Remove(w)
 			aside = append(aside, w)
@@ -114,19 +114,19 @@ func (rl *RateLimiter) servePlacesLocked() {
 	for _, w := range aside {
 		q.waiters.Put(w)
 	}
-	q.setTimer(rl, next, instant)
+	q.setTimer(l, next, instant)
 }
 
 // reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
 // places now come later than before.
-func (rl *RateLimiter) reviewPlacesLocked() {
-	q := &rl.forPlace
+func (l *waitLines) reviewPlacesLocked() {
+	q := &l.forPlace
 	if len(q.bound) == 0 {
 		return
 	}
-	instant, at := rl.clock.Sync(), int64(math.MinInt64)
-	if free := rl.unlistedLocked().placesLocked(q.most, nil, instant); free < q.most {
-		at = rl.unlistedLocked().placeAtLocked(q.most-free, nil, instant)
+	instant, at := l.rl.clock.Sync(), int64(math.MinInt64)
+	if free := l.rl.unlistedLocked().placesLocked(q.most, nil, instant); free < q.most {
+		at = l.rl.unlistedLocked().placeAtLocked(q.most-free, nil, instant)
 	}
 	if at == never {
 		at = math.MinInt64 // an event may make them at any time
@@ -139,7 +139,7 @@ func (rl *RateLimiter) reviewPlacesLocked() {
 	q.bound = nil // who stays is bound again
 	for w := range bound {
 		for _, p := range w.places {
-			rl.reviewAllLaterLocked(p.gate)
+			l.reviewAllLaterLocked(p.gate)
 		}
 	}
 }

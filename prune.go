@@ -34,7 +34,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 	w.quotaEra = rl.quotaEra
-	rl.joinLocked(name, w)
+	rl.linesLocked().joinLocked(name, w)
 	return w
 }
 
@@ -67,7 +67,7 @@ func (rl *RateLimiter) forgetLocked(name string) {
 		stats.window.gone = true
 	}
 	delete(rl.State, name)
-	if g := rl.gates[name]; g != nil {
+	if g := rl.lines.gates[name]; g != nil {
 		g.leftLocked()
 	}
 }
@@ -150,7 +150,7 @@ func (rl *RateLimiter) indexAll() {
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			stats.window, w.stats = w, stats
-			rl.joinLocked(before.model, w)
+			rl.linesLocked().joinLocked(before.model, w)
 			rl.unlisted.state = nil
 		}
 		rl.mu.Unlock()

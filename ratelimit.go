@@ -102,15 +102,8 @@ type RateLimiter struct {
 	cooldowns cooldowns       // nothing is admitted for a model until then
 	external  external.Usages // what providers say that others use
 
-	gates    map[string]*gate // who is at each model
-	lines    map[*gate]bool   // those with waiters
-	waiting  int              // places in all lines
-	forPlace placeQueue       // those who wait for a place for another model
-	reviews  []*gate          // lines in which somebody may be too late
-	arrivals int              // how many ever had to wait
-
+	lines     waitLines
 	naming    naming
-	maxQueue  int // waiters per model; 0 is no cap
 	maxModels int // models without a quota of their own that hold state
 	unlisted  unlistedModels
 
@@ -156,7 +149,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
+	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		rl.mu.RUnlock()
 		return true
 	}
@@ -202,12 +195,12 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		if w.unlisted != nil {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
-		if rl.waiting > 0 {
-			rl.loadedLocked(w, cost{1, used})
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().loadedLocked(w, cost{1, used})
 		}
 		rl.changedLocked(instant)
-		if rl.waiting > 0 {
-			rl.settleLinesLocked()
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().settleLocked()
 		}
 	}
 }
@@ -260,8 +253,9 @@ func (rl *RateLimiter) Reset(model string) {
 	}
 	rl.forgetUsageLocked(model)
 	rl.changedNowLocked()
-	rl.reviewAllLaterLocked(rl.gates[model]) // one that had a place may need one
-	rl.serveAllLocked()
+	l := rl.linesLocked()
+	l.reviewAllLaterLocked(l.gates[model]) // one that had a place may need one
+	l.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
@@ -277,7 +271,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.cooldowns, rl.external = nil, nil
 	rl.unlisted = unlistedModels{}
 	rl.era++
-	for _, g := range rl.gates {
+	for _, g := range rl.lines.gates {
 		g.leftLocked()
 	}
 }
@@ -301,7 +295,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		rl.endLinesLocked()
+		rl.linesLocked().endAllLocked()
 	}
 	rl.mu.Unlock()
 

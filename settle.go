@@ -34,8 +34,8 @@ func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bo
 		rl.changedNowLocked()
 	}
 	rl.releaseLocked(r)
-	if rl.waiting > 0 {
-		rl.serveLocked(r.gate)
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().serveLocked(r.gate)
 	}
 }
 
@@ -203,8 +203,8 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
-	if exceeds && rl.waiting > 0 {
-		rl.loadedLocked(w, cost{0, excess})
+	if exceeds && rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{0, excess})
 	}
 }
 
@@ -266,8 +266,8 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
-	if rl.waiting > 0 {
-		rl.loadedLocked(w, cost{1, r.estimate})
-		rl.settleLinesLocked()
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{1, r.estimate})
+		rl.linesLocked().settleLocked()
 	}
 }

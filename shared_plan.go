@@ -33,7 +33,7 @@ type plan struct {
 	serial  int64 // tells plans apart
 
 	stirs, reviews int64 // how far it has served the lines
-	reviewed       int   // and how many of RateLimiter.reviews it has seen to
+	reviewed       int   // and how many of waitLines.reviews it has seen to
 	expired        expired
 	batch          sharedlog.Batch
 }

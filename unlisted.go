@@ -266,6 +266,6 @@ func (u *unlistedModels) makePlaceLocked(name string, instant int64) (ok bool) {
 	rl.forgetLocked(m.Name)
 	// Calls in flight that nobody limits do not keep the gate, for some are never
 	// settled.
-	delete(rl.gates, m.Name)
+	delete(rl.lines.gates, m.Name)
 	return true
 }

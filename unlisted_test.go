@@ -65,10 +65,10 @@ func (rl *RateLimiter) checkUnlistedLocked() error {
 // checkWaitersLocked looks for one who waits and could go.
 func (rl *RateLimiter) checkWaitersLocked() error {
 	queued := 0
-	for _, w := range rl.waitersLocked() {
+	for _, w := range rl.linesLocked().waitersLocked() {
 		if w.rank > 0 {
 			queued++
-			if !rl.forPlace.waiters.Contains(w) {
+			if !rl.lines.forPlace.waiters.Contains(w) {
 				return errors.New("a waiter is not where it says")
 			}
 		}
@@ -78,8 +78,8 @@ func (rl *RateLimiter) checkWaitersLocked() error {
 			}
 		}
 	}
-	if queued != rl.forPlace.waiters.Len() {
-		return fmt.Errorf("%d wait for a place, %d do in all", rl.forPlace.waiters.Len(), queued)
+	if queued != rl.lines.forPlace.waiters.Len() {
+		return fmt.Errorf("%d wait for a place, %d do in all", rl.lines.forPlace.waiters.Len(), queued)
 	}
 	return nil
 }
