@@ -21,7 +21,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 		rl.mu.Lock()
 		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
-			rl.settleLinesLocked()
+			rl.linesLocked().settleLocked()
 		}
 		rl.mu.Unlock()
 	}
@@ -139,9 +139,9 @@ func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
 	if b.newcomers == 0 {
 		return
 	}
-	free := rl.placesLocked(b.newcomers, b.costs, instant)
+	free := rl.unlistedLocked().placesLocked(b.newcomers, b.costs, instant)
 	if b.lacking = b.newcomers - free; b.lacking > 0 {
-		b.placeAt = rl.placeAtLocked(b.lacking, b.costs, instant)
+		b.placeAt = rl.unlistedLocked().placeAtLocked(b.lacking, b.costs, instant)
 	}
 	for i := range b.costs {
 		if m := &b.costs[i]; m.unlisted && m.reading.window == unused {

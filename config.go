@@ -242,7 +242,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		margin: cfg.Margin,
 
 		naming:    naming{aliases: maps.Clone(cfg.Aliases), matchVersions: cfg.MatchVersions},
-		maxQueue:  cfg.MaxQueue,
+		lines:     waitLines{maxQueue: cfg.MaxQueue},
 		maxModels: cfg.MaxModels,
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,

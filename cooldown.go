@@ -37,8 +37,9 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	}
 	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
-	rl.reviewAllLaterLocked(rl.gates[name])
-	rl.settleLinesLocked()
+	l := rl.linesLocked()
+	l.reviewAllLaterLocked(l.gates[name])
+	l.settleLocked()
 }
 
 // cooldowns are the times before which nothing is admitted, by model. Nil has none.

@@ -105,18 +105,18 @@ func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
 }
 
 // isLateLocked reports whether a waiter cannot pass before its deadline, even alone.
-func (rl *RateLimiter) isLateLocked(w *waiter, b *batch) bool {
-	return !w.deadline.IsZero() && w.deadline.Sub(rl.clock.At(rl.clock.Sync())) < b.wait
+func (l *waitLines) isLateLocked(w *waiter, b *batch) bool {
+	return !w.deadline.IsZero() && w.deadline.Sub(l.rl.clock.At(l.rl.clock.Sync())) < b.wait
 }
 
 // boundLocked notes the needs of a waiter in its lines, which was decided upon, to pass by its
 // deadline.
-func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
+func (l *waitLines) boundLocked(w *waiter, b *batch) {
 	if w.deadline.IsZero() {
 		return
 	}
-	instant := rl.clock.Sync()
-	left := min(w.deadline.Sub(rl.clock.At(instant)), time.Duration(math.MaxInt64/4))
+	instant := l.rl.clock.Sync()
+	left := min(w.deadline.Sub(l.rl.clock.At(instant)), time.Duration(math.MaxInt64/4))
 	deadline := instant + int64(left)
 	for i := range b.costs {
 		p := &w.places[i]
@@ -124,7 +124,7 @@ func (rl *RateLimiter) boundLocked(w *waiter, b *batch) {
 		p.gate.joinSlack(p.slack)
 	}
 	if b.newcomers > 0 {
-		rl.forPlace.bind(w, b.newcomers, deadline)
+		l.forPlace.bind(w, b.newcomers, deadline)
 	}
 }
 
@@ -136,15 +136,15 @@ func (g *gate) joinSlack(s *slack) {
 	g.slack.join(s)
 }
 
-// loadedLocked notes that a model was charged. settleLinesLocked then looks at the waiters whose
+// loadedLocked notes that a model was charged. settleLocked then looks at the waiters whose
 // deadlines the charge may have passed by.
-func (rl *RateLimiter) loadedLocked(w *window, c cost) {
+func (l *waitLines) loadedLocked(w *window, c cost) {
 	g := w.gate
 	if g.waiting() == 0 {
 		return
 	}
 	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
-		rl.reviewAllLaterLocked(g) // the place that it waits for may be there now
+		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
 	}
 	if g.slack == nil {
 		return
@@ -153,51 +153,51 @@ func (rl *RateLimiter) loadedLocked(w *window, c cost) {
 		g.load[of] = tokens.AddSaturated(g.load[of], c.of(of))
 	}
 	if !g.slack.holds(g, w.pace) {
-		rl.reviewLaterLocked(g)
+		l.reviewLaterLocked(g)
 	}
 }
 
-// reviewAllLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
-func (rl *RateLimiter) reviewAllLaterLocked(g *gate) {
+// reviewAllLaterLocked makes settleLocked look at all waiters in a line. A nil gate has none.
+func (l *waitLines) reviewAllLaterLocked(g *gate) {
 	if g.waiting() > 0 {
 		g.stale = true
-		rl.reviewLaterLocked(g)
+		l.reviewLaterLocked(g)
 	}
 }
 
-// reviewLaterLocked makes settleLinesLocked look at all waiters in a line. A nil gate has none.
-func (rl *RateLimiter) reviewLaterLocked(g *gate) {
+// reviewLaterLocked makes settleLocked look at the waiters in a line whose slack is used up.
+func (l *waitLines) reviewLaterLocked(g *gate) {
 	if !g.reviewed {
 		g.reviewed = true
-		rl.reviews = append(rl.reviews, g)
+		l.reviews = append(l.reviews, g)
 	}
 }
 
-// settleLinesLocked applies a change of any model to the waiters: it serves those with a place,
+// settleLocked applies a change of any model to the waiters: it serves those with a place,
 // and refuses those whose deadlines the change has passed by.
-func (rl *RateLimiter) settleLinesLocked() {
-	if rl.ledger.serveLaterLocked() {
+func (l *waitLines) settleLocked() {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
 	for {
-		rl.servePlacesLocked()
-		if len(rl.reviews) == 0 {
+		l.servePlacesLocked()
+		if len(l.reviews) == 0 {
 			return
 		}
-		for last := len(rl.reviews) - 1; last >= 0; last = len(rl.reviews) - 1 {
-			g := rl.reviews[last]
-			rl.reviews[last] = nil
-			rl.reviews = rl.reviews[:last]
+		for last := len(l.reviews) - 1; last >= 0; last = len(l.reviews) - 1 {
+			g := l.reviews[last]
+			l.reviews[last] = nil
+			l.reviews = l.reviews[:last]
 			g.reviewed = false
-			rl.reviewLocked(g)
+			l.reviewLocked(g)
 		}
 	}
 }
 
 // reviewLocked refuses the waiters of a line that would come too late, at any place in it.
-func (rl *RateLimiter) reviewLocked(g *gate) {
+func (l *waitLines) reviewLocked(g *gate) {
 	var buckets *pace.Buckets
-	if stats := rl.State[g.name]; stats != nil && stats.window != nil {
+	if stats := l.rl.State[g.name]; stats != nil && stats.window != nil {
 		buckets = stats.window.pace
 	}
 	all := g.stale
@@ -214,8 +214,8 @@ func (rl *RateLimiter) reviewLocked(g *gate) {
 			continue
 		}
 		places := w.places
-		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
-			rl.boundLocked(w, b)
+		if b := l.rl.weighLocked(w.requests); !l.refuseLocked(w, b) {
+			l.boundLocked(w, b)
 			continue
 		}
 		for _, p := range places {
@@ -225,7 +225,7 @@ func (rl *RateLimiter) reviewLocked(g *gate) {
 		}
 	}
 	for _, g := range moved {
-		rl.serveLineLocked(g)
+		l.serveLineLocked(g)
 	}
 }
 

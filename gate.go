@@ -27,7 +27,28 @@ type gate struct {
 	slack    *slack              // the least of any; nil for none
 	load     [state.InFlight]int // the charges since the line began
 	stale    bool                // all are to be looked at
-	reviewed bool                // it is in RateLimiter.reviews
+	reviewed bool                // it is in waitLines.reviews
+}
+
+// waitLines is the calls and waiters of a limiter: those of each model at its gate, and the lines
+// in which the waiters stand. The zero value has none.
+type waitLines struct {
+	rl *RateLimiter
+
+	gates    map[string]*gate // of each model
+	occupied map[*gate]bool   // those with waiters
+	waiting  int              // places in all lines
+	forPlace placeQueue       // the waiters for a place for another model
+	reviews  []*gate          // lines in which a waiter may be too late
+	arrivals int              // how many ever had to wait
+	maxQueue int              // waiters per model; 0 is no cap
+}
+
+// linesLocked returns the lines. They learn here which limiter theirs is, because a zero
+// RateLimiter has no constructor.
+func (rl *RateLimiter) linesLocked() *waitLines {
+	rl.lines.rl = rl
+	return &rl.lines
 }
 
 // calls and waiting are how many calls are in flight, and how many wait. A nil gate
@@ -47,25 +68,25 @@ func (g *gate) waiting() int {
 }
 
 // gateLocked returns the gate of a model.
-func (rl *RateLimiter) gateLocked(name string) *gate {
-	g := rl.gates[name]
+func (l *waitLines) gateLocked(name string) *gate {
+	g := l.gates[name]
 	if g == nil {
 		name = strings.Clone(name) // see stateLocked
-		g = &gate{home: rl, name: name, bare: true}
-		if rl.gates == nil {
-			rl.gates = make(map[string]*gate)
+		g = &gate{home: l.rl, name: name, bare: true}
+		if l.gates == nil {
+			l.gates = make(map[string]*gate)
 		}
-		rl.gates[name] = g
-		if stats := rl.State[name]; stats != nil && stats.window != nil {
-			rl.joinLocked(name, stats.window)
+		l.gates[name] = g
+		if stats := l.rl.State[name]; stats != nil && stats.window != nil {
+			l.joinLocked(name, stats.window)
 		}
 	}
 	return g
 }
 
 // joinLocked gives a window that is new in State the gate of its model.
-func (rl *RateLimiter) joinLocked(name string, w *window) {
-	if g := rl.gates[name]; g != nil {
+func (l *waitLines) joinLocked(name string, w *window) {
+	if g := l.gates[name]; g != nil {
 		w.gate, g.bare = g, false
 	}
 }
@@ -78,7 +99,7 @@ func (g *gate) leftLocked() {
 
 // closeLocked removes the gate when it is empty.
 func (g *gate) closeLocked() {
-	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.gates[g.name] == g {
-		delete(g.home.gates, g.name)
+	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.lines.gates[g.name] == g {
+		delete(g.home.lines.gates, g.name)
 	}
 }

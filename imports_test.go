@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
 	"internal/errtext":      {},
+	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/fakeprovider": {},

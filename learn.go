@@ -114,7 +114,7 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	}
 	rl.supplyLocked(nil) // makes the map
 	rl.Quotas[name] = q
-	rl.relistLocked(name)
+	rl.unlistedLocked().relistLocked(name)
 	if byHand && !copied {
 		delete(rl.provenance.supplied, name)
 	} else {
@@ -147,7 +147,7 @@ func (rl *RateLimiter) unlearnLocked(name string) {
 		if rl.Quotas[model] == l.is {
 			delete(rl.Quotas, model)
 			delete(rl.provenance.supplied, model)
-			rl.relistLocked(model)
+			rl.unlistedLocked().relistLocked(model)
 		}
 	}
 }

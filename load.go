@@ -44,9 +44,9 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	rl.external = nil
 	rl.era++
 	rl.unlisted = unlistedModels{}
-	for name, g := range rl.gates {
+	for name, g := range rl.lines.gates {
 		if stats := rl.State[name]; stats != nil {
-			rl.joinLocked(name, stats.window)
+			rl.linesLocked().joinLocked(name, stats.window)
 			g.continueLocked(stats.window)
 		} else {
 			g.leftLocked()

@@ -118,18 +118,19 @@ func (rl *RateLimiter) requoteLocked() {
 	if rl.ledger.reviewLaterLocked() {
 		return
 	}
-	for g := range rl.lines {
+	l := rl.linesLocked()
+	for g := range l.occupied {
 		g.slack = nil
 	}
-	for _, w := range rl.waitersLocked() {
+	for _, w := range l.waitersLocked() {
 		if w.process != 0 {
 			continue
 		}
-		if b := rl.weighLocked(w.requests); !rl.refuseLocked(w, b) {
-			rl.boundLocked(w, b)
+		if b := rl.weighLocked(w.requests); !l.refuseLocked(w, b) {
+			l.boundLocked(w, b)
 		}
 	}
-	rl.serveAllLocked()
+	l.serveAllLocked()
 }
 
 // renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
@@ -152,11 +153,12 @@ func (rl *RateLimiter) renameLocked() {
 			rl.external[now] = h
 		}
 	}
-	waiters := rl.waitersLocked()
+	l := rl.linesLocked()
+	waiters := l.waitersLocked()
 	for _, w := range waiters {
-		rl.standDownLocked(w)
+		l.leaveLinesLocked(w)
 	}
 	for _, w := range waiters {
-		rl.queueLocked(w, rl.costsRLocked(w.requests))
+		l.queueLocked(w, rl.costsRLocked(w.requests))
 	}
 }

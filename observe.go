@@ -131,7 +131,7 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 	var q ModelQuota
 	name, _ := rl.findRLocked(model, &q)
 	switch {
-	case rl.gates[name].waiting() > 0:
+	case rl.lines.gates[name].waiting() > 0:
 		return true
 	case !rl.learns:
 		return false
@@ -154,15 +154,15 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 		return
 	}
 	eased, tightened := rl.noteExternalLocked(name, &q, limits)
-	g := rl.gates[name]
+	g := rl.lines.gates[name]
 	if g.waiting() == 0 {
 		return
 	}
 	if tightened {
-		rl.reviewAllLaterLocked(g)
+		rl.linesLocked().reviewAllLaterLocked(g)
 	}
 	if eased || tightened {
-		rl.serveLocked(g)
+		rl.linesLocked().serveLocked(g)
 	}
 }
 

@@ -2,16 +2,17 @@ package ratelimit
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // placeQueue holds the waiters at the head of their lines that lack a place for their model (see
 // Config.MaxModels). No other waiter has to be looked at when a place is made. One timer, set for
 // the next place, serves all of them. The zero value is an empty queue.
 type placeQueue struct {
-	waiters waiterHeap
+	waiters eviction.Queue[*waiter]
 	timer   *time.Timer
 	firesAt int64 // the instant for which it is set; 0 where it is not
 
@@ -22,45 +23,18 @@ type placeQueue struct {
 	mostAt   int64 // the instant at which there are as many, when that was last looked at
 }
 
-// waiterHeap orders waiters by the places that they need, the fewest first, and then by their
-// arrival.
-type waiterHeap []*waiter
-
-func (h waiterHeap) Len() int { return len(h) }
-
-func (h waiterHeap) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].needs, h[j].needs), cmp.Compare(h[i].seq, h[j].seq)) < 0
+// Before orders waiters by the places that they need, the fewest first, and then by their arrival.
+func (w *waiter) Before(other *waiter) bool {
+	return cmp.Or(cmp.Compare(w.needs, other.needs), cmp.Compare(w.seq, other.seq)) < 0
 }
 
-func (h waiterHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].rank, h[j].rank = i+1, j+1
-}
-
-// Push and Pop are for container/heap.
-func (h *waiterHeap) Push(x any) {
-	w := x.(*waiter)
-	*h = append(*h, w)
-	w.rank = len(*h)
-}
-
-func (h *waiterHeap) Pop() any {
-	last := len(*h) - 1
-	w := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	w.rank = 0
-	return w
-}
+// Position returns where the queue of those that wait for places keeps the waiter's position.
+func (w *waiter) Position() *int { return &w.rank }
 
 // put queues a waiter for the places that a batch lacks.
 func (q *placeQueue) put(w *waiter, b *batch) {
 	w.needs, w.placeAt = b.newcomers, b.placeAt
-	if w.rank > 0 {
-		heap.Fix(&q.waiters, w.rank-1)
-	} else {
-		heap.Push(&q.waiters, w)
-	}
+	q.waiters.Put(w)
 }
 
 // bind notes a waiter that needs so many places by a deadline.
@@ -80,16 +54,14 @@ func (q *placeQueue) forget(w *waiter) {
 
 // remove takes a waiter out, if it is there.
 func (q *placeQueue) remove(w *waiter) {
-	if w.rank > 0 {
-		heap.Remove(&q.waiters, w.rank-1)
-	}
-	if len(q.waiters) == 0 {
+	q.waiters.Remove(w)
+	if q.waiters.Len() == 0 {
 		q.setTimer(nil, never, 0)
 	}
 }
 
 // setTimer makes the timer call servePlacesLocked at an instant; never stops it.
-func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
+func (q *placeQueue) setTimer(l *waitLines, at, instant int64) {
 	if at == never {
 		if q.firesAt != 0 {
 			q.timer.Stop()
@@ -97,7 +69,7 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 		q.firesAt = 0
 		return
 	}
-	at = min(at, instant+rl.span()+1) // as in sleepLocked
+	at = min(at, instant+l.rl.span()+1) // as in sleepLocked
 	if q.firesAt == at {
 		return
 	}
@@ -105,10 +77,10 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 	wait := time.Duration(at - instant)
 	if q.timer == nil {
 		q.timer = time.AfterFunc(wait, func() {
-			rl.mu.Lock()
-			defer rl.mu.Unlock()
-			rl.forPlace.firesAt = 0
-			rl.servePlacesLocked()
+			l.rl.mu.Lock()
+			defer l.rl.mu.Unlock()
+			q.firesAt = 0
+			l.servePlacesLocked()
 		})
 	} else {
 		q.timer.Reset(wait)
@@ -116,45 +88,45 @@ func (q *placeQueue) setTimer(rl *RateLimiter, at, instant int64) {
 }
 
 // servePlacesLocked serves the waiters for a place, as far as there are any.
-func (rl *RateLimiter) servePlacesLocked() {
-	q := &rl.forPlace
-	rl.reviewPlacesLocked()
-	if len(q.waiters) == 0 {
+func (l *waitLines) servePlacesLocked() {
+	q := &l.forPlace
+	l.reviewPlacesLocked()
+	if q.waiters.Len() == 0 {
 		return
 	}
-	instant := rl.clock.Sync()
+	instant := l.rl.clock.Sync()
 	next := never
 	var aside []*waiter
-	for len(q.waiters) > 0 {
-		w := q.waiters[0]
-		if free := rl.placesLocked(w.needs, nil, instant); free < w.needs {
-			next = min(next, rl.placeAtLocked(w.needs-free, nil, instant))
+	for q.waiters.Len() > 0 {
+		w := q.waiters.First()
+		if free := l.rl.unlistedLocked().placesLocked(w.needs, nil, instant); free < w.needs {
+			next = min(next, l.rl.unlistedLocked().placeAtLocked(w.needs-free, nil, instant))
 			break
 		}
-		heap.Pop(&q.waiters)
-		if rl.serveLineLocked(w.places[0].gate); w.rank > 0 {
+		q.waiters.Remove(w)
+		if l.serveLineLocked(w.places[0].gate); w.rank > 0 {
 			// The places are those of models that it names itself, and which stay.
-			heap.Remove(&q.waiters, w.rank-1)
+			q.waiters.Remove(w)
 			aside = append(aside, w)
 			next = min(next, w.placeAt)
 		}
 	}
 	for _, w := range aside {
-		heap.Push(&q.waiters, w)
+		q.waiters.Put(w)
 	}
-	q.setTimer(rl, next, instant)
+	q.setTimer(l, next, instant)
 }
 
 // reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
 // places now come later than before.
-func (rl *RateLimiter) reviewPlacesLocked() {
-	q := &rl.forPlace
+func (l *waitLines) reviewPlacesLocked() {
+	q := &l.forPlace
 	if len(q.bound) == 0 {
 		return
 	}
-	instant, at := rl.clock.Sync(), int64(math.MinInt64)
-	if free := rl.placesLocked(q.most, nil, instant); free < q.most {
-		at = rl.placeAtLocked(q.most-free, nil, instant)
+	instant, at := l.rl.clock.Sync(), int64(math.MinInt64)
+	if free := l.rl.unlistedLocked().placesLocked(q.most, nil, instant); free < q.most {
+		at = l.rl.unlistedLocked().placeAtLocked(q.most-free, nil, instant)
 	}
 	if at == never {
 		at = math.MinInt64 // an event may make them at any time
@@ -167,7 +139,7 @@ func (rl *RateLimiter) reviewPlacesLocked() {
 	q.bound = nil // who stays is bound again
 	for w := range bound {
 		for _, p := range w.places {
-			rl.reviewAllLaterLocked(p.gate)
+			l.reviewAllLaterLocked(p.gate)
 		}
 	}
 }

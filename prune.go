@@ -36,7 +36,7 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 	w.continueLocked(old)
 	w.quotaEra = rl.quotaEra
-	rl.joinLocked(name, w)
+	rl.linesLocked().joinLocked(name, w)
 	return w
 }
 
@@ -54,7 +54,7 @@ func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant
 func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
 		w := rl.windowLocked(name, stats, instant)
-		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.isAttendedLocked(w) {
+		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.unlistedLocked().isAttendedLocked(w) {
 			return false
 		}
 	}
@@ -64,12 +64,12 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
-	rl.removeUnlistedLocked(name)
+	rl.unlistedLocked().removeLocked(name)
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}
 	delete(rl.State, name)
-	if g := rl.gates[name]; g != nil {
+	if g := rl.lines.gates[name]; g != nil {
 		g.leftLocked()
 	}
 }
@@ -153,7 +153,7 @@ func (rl *RateLimiter) indexAll() {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			w.continueLocked(stats.window)
 			stats.window, w.stats = w, stats
-			rl.joinLocked(before.model, w)
+			rl.linesLocked().joinLocked(before.model, w)
 			rl.unlisted.state = nil
 		}
 		rl.mu.Unlock()

@@ -113,7 +113,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 		rl.Quotas = make(map[string]ModelQuota)
 	}
 	rl.Quotas[model] = quota
-	rl.relistLocked(model)
+	rl.unlistedLocked().relistLocked(model)
 	rl.unlearnLocked(model)
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
 	delete(rl.provenance.supplied, model)
@@ -154,7 +154,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	for model, quota := range quotas {
 		rl.Quotas[model] = quota
 		rl.provenance.supply(model, quota)
-		rl.relistLocked(model)
+		rl.unlistedLocked().relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}

@@ -101,15 +101,8 @@ type RateLimiter struct {
 	cooldowns cooldowns       // nothing is admitted for a model until then
 	external  external.Usages // the usage of others, as providers report it
 
-	gates    map[string]*gate // the slots and the line of each model
-	lines    map[*gate]bool   // those with waiters
-	waiting  int              // places in all lines
-	forPlace placeQueue       // the waiters for a place for another model
-	reviews  []*gate          // lines in which a waiter may be too late
-	arrivals int              // how many ever had to wait
-
+	lines     waitLines
 	naming    naming
-	maxQueue  int // waiters per model; 0 is no cap
 	maxModels int // models without a quota of their own that hold state
 	unlisted  unlistedModels
 
@@ -155,7 +148,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
+	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		rl.mu.RUnlock()
 		return true
 	}
@@ -199,14 +192,14 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
 		if w.unlisted != nil {
-			rl.chargedUnlistedLocked(w, instant)
+			rl.unlistedLocked().chargedLocked(w, instant)
 		}
-		if rl.waiting > 0 {
-			rl.loadedLocked(w, cost{1, used})
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().loadedLocked(w, cost{1, used})
 		}
 		rl.changedLocked(instant)
-		if rl.waiting > 0 {
-			rl.settleLinesLocked()
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().settleLocked()
 		}
 	}
 }
@@ -217,7 +210,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	if !rl.makePlaceLocked(name, instant) {
+	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
 		return nil
 	}
 	return rl.newStateLocked(name, instant, now)
@@ -228,7 +221,7 @@ func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	rl.makePlaceLocked(name, instant)
+	rl.unlistedLocked().makePlaceLocked(name, instant)
 	return rl.newStateLocked(name, instant, now)
 }
 
@@ -239,7 +232,7 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
-	rl.addUnlistedLocked(name, rl.makeWindowLocked(name, stats, instant))
+	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
 
@@ -259,8 +252,9 @@ func (rl *RateLimiter) Reset(model string) {
 	}
 	rl.forgetUsageLocked(model)
 	rl.changedNowLocked()
-	rl.reviewAllLaterLocked(rl.gates[model]) // one that had a place may need one
-	rl.serveAllLocked()
+	l := rl.linesLocked()
+	l.reviewAllLaterLocked(l.gates[model]) // one that had a place may need one
+	l.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
@@ -276,7 +270,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.cooldowns, rl.external = nil, nil
 	rl.unlisted = unlistedModels{}
 	rl.era++
-	for _, g := range rl.gates {
+	for _, g := range rl.lines.gates {
 		g.leftLocked()
 	}
 }
@@ -300,7 +294,7 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		rl.endLinesLocked()
+		rl.linesLocked().endAllLocked()
 	}
 	rl.mu.Unlock()
 

@@ -119,8 +119,8 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 		return nil
 	}
 	made := rl.chargeLocked(model, name, &q, &r, c.Count)
-	if rl.waiting > 0 {
-		rl.settleLinesLocked()
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().settleLocked()
 	}
 	return made
 }
@@ -158,16 +158,16 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 		r.window = w
 	}
 	if w.gate == nil {
-		rl.gateLocked(name)
+		rl.linesLocked().gateLocked(name)
 	}
 	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
 	if w.unlisted != nil {
-		rl.chargedUnlistedLocked(w, r.instant)
+		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
-	if rl.waiting > 0 {
-		rl.loadedLocked(w, cost{1, c})
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{1, c})
 	}
 	rl.changedLocked(r.instant)
 	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {

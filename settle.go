@@ -67,8 +67,8 @@ func (r *Reservation) cancelLocked() {
 // endLocked gives the slot back, and serves the waiters.
 func (r *Reservation) endLocked() {
 	r.releaseLocked()
-	if rl := r.gate.home; rl.waiting > 0 {
-		rl.serveLocked(r.gate)
+	if rl := r.gate.home; rl.lines.waiting > 0 {
+		rl.linesLocked().serveLocked(r.gate)
 	}
 }
 
@@ -83,7 +83,7 @@ func (r *Reservation) releaseLocked() {
 	}
 	g.closeLocked()
 	if rl.unlisted.state != nil {
-		rl.easeLocked(g.name)
+		rl.unlistedLocked().easeLocked(g.name)
 	}
 }
 
@@ -239,8 +239,8 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
-	if exceeds && rl.waiting > 0 {
-		rl.loadedLocked(w, cost{0, excess})
+	if exceeds && rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{0, excess})
 	}
 }
 
@@ -303,8 +303,8 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
-	if rl.waiting > 0 {
-		rl.loadedLocked(w, cost{1, r.estimate})
-		rl.settleLinesLocked()
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{1, r.estimate})
+		rl.linesLocked().settleLocked()
 	}
 }

@@ -103,7 +103,7 @@ func (f effect) apply(e *sharedlog.Event) {
 		requests, total := w.dayCount(), w.dayTokens()
 		f.setDay(e.Model, e.Day)
 		if w.dayCount()-requests > e.Requests || w.dayTokens()-total > e.Total() {
-			f.rl.reviewAllLaterLocked(w.gate)
+			f.rl.linesLocked().reviewAllLaterLocked(w.gate)
 		}
 	}
 	if e.Process == f.s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
@@ -186,7 +186,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.standIn(e)
 	case sharedlog.Leave:
 		if w := f.s.closeWaitLocked(e.Process, e.Ref); w != nil {
-			f.rl.standDownLocked(w)
+			f.rl.linesLocked().leaveLinesLocked(w)
 		}
 	case sharedlog.Gone:
 		f.removeDead(e.Ref)
@@ -223,7 +223,7 @@ func (f effect) window(model string) *window {
 	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
 	w := rl.windowLocked(model, stats, f.instant)
 	if w.gate == nil {
-		rl.gateLocked(model)
+		rl.linesLocked().gateLocked(model)
 	}
 	w.era = rl.era
 	var q ModelQuota
@@ -240,7 +240,7 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.loadedLocked(w, cost{e.Requests, e.Count})
+	f.rl.linesLocked().loadedLocked(w, cost{e.Requests, e.Count})
 	return w, request, token
 }
 
@@ -313,7 +313,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
+				f.rl.linesLocked().loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -360,7 +360,7 @@ func (f effect) removeDead(process int64) {
 			r.more().slotless = true
 			r.gate.inFlight--
 			r.gate.closeLocked()
-			f.rl.easeLocked(r.gate.name)
+			f.rl.unlistedLocked().easeLocked(r.gate.name)
 		}
 		if r == nil || r.settled || h.offTail {
 			f.s.closeReservationLocked(process, n)

@@ -85,7 +85,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 			defer rl.mu.Unlock()
 			s := rl.ledger
 			for what, n := range map[string]int{
-				"state": len(rl.State), "gates": len(rl.gates), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.supplied),
+				"state": len(rl.State), "gates": len(rl.lines.gates), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.supplied),
 				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "tail": len(s.tail.live()),
 				"storage of the tail": cap(s.tail.events),
 				"outbox":              len(s.outbox.events), "pending drops": len(s.tail.drops), "abandoned": len(s.garbage.reservations), "served": len(s.lines.served),

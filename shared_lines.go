@@ -33,15 +33,15 @@ type lines struct {
 func (l *lines) confirm(p *plan) {
 	l.servedStirs = max(l.servedStirs, p.stirs)
 	l.servedReviews = max(l.servedReviews, p.reviews)
-	for _, g := range p.rl.reviews[:p.reviewed] {
+	for _, g := range p.rl.lines.reviews[:p.reviewed] {
 		g.reviewed, g.stale = false, false
 	}
-	p.rl.reviews = slices.Clone(p.rl.reviews[p.reviewed:])
+	p.rl.lines.reviews = slices.Clone(p.rl.lines.reviews[p.reviewed:])
 }
 
 // areStirred reports whether something has changed for the waiters since they were served.
 func (l *lines) areStirred(rl *RateLimiter) bool {
-	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted)+len(rl.reviews) > 0
+	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted)+len(rl.lines.reviews) > 0
 }
 
 // forget takes a waiter off those that have to stand in line again.
@@ -102,12 +102,12 @@ func (p *plan) waiters() []*waiter {
 func (p *plan) serve() {
 	l, rl := &p.s.lines, p.rl
 	all := l.reviews != l.servedReviews
-	if l.stirs == l.servedStirs && !all && len(rl.reviews) == 0 {
+	if l.stirs == l.servedStirs && !all && len(rl.lines.reviews) == 0 {
 		return
 	}
-	review := all || len(rl.reviews) > 0
+	review := all || len(rl.lines.reviews) > 0
 	if review {
-		for g := range rl.lines {
+		for g := range rl.lines.occupied {
 			g.slack = nil // which boundLocked works out again
 		}
 	}
@@ -116,7 +116,7 @@ func (p *plan) serve() {
 		if first && len(p.places) > 0 {
 			return // places are few, and the next step knows how many are left
 		}
-		if ended := rl.hasEndedLocked(w); first && ended != nil {
+		if ended := rl.linesLocked().hasEndedLocked(w); first && ended != nil {
 			// It is about to leave. What it would get for a moment could keep others out.
 			p.end(w, nil, ended)
 			continue
@@ -128,7 +128,7 @@ func (p *plan) serve() {
 		switch over := first && p.resolve(w, b) || !first && p.refuse(w, b); {
 		case over:
 		case review:
-			rl.boundLocked(w, b)
+			rl.linesLocked().boundLocked(w, b)
 			fallthrough
 		default:
 			if first {
@@ -136,13 +136,13 @@ func (p *plan) serve() {
 			}
 		}
 	}
-	p.stirs, p.reviews, p.reviewed = l.stirs, l.reviews, len(rl.reviews)
+	p.stirs, p.reviews, p.reviewed = l.stirs, l.reviews, len(rl.lines.reviews)
 }
 
 // resolve serves a waiter whose requests pass, or refuses one that waits in vain, and
 // reports whether it is either.
 func (p *plan) resolve(w *waiter, b *batch) bool {
-	err, over := p.rl.verdictLocked(w, b)
+	err, over := p.rl.linesLocked().verdictLocked(w, b)
 	if !over {
 		return false
 	}
@@ -156,7 +156,7 @@ func (p *plan) resolve(w *waiter, b *batch) bool {
 
 // refuse refuses a waiter that waits in vain, and reports whether it does.
 func (p *plan) refuse(w *waiter, b *batch) bool {
-	err := p.rl.refusalLocked(w, b)
+	err := p.rl.linesLocked().refusalLocked(w, b)
 	if err != nil {
 		p.end(w, nil, err)
 	}
@@ -203,7 +203,7 @@ func (p *plan) enter(w *waiter) {
 	if p.resolve(w, b) {
 		return
 	}
-	if p.rl.isLineFull(b) {
+	if p.rl.linesLocked().isLineFull(b) {
 		p.end(w, nil, w.limited(b, ErrQueueFull))
 		return
 	}
@@ -212,7 +212,7 @@ func (p *plan) enter(w *waiter) {
 		if len(w.places) == 0 {
 			return // it was taken out already
 		}
-		p.rl.boundLocked(w, b)
+		p.rl.linesLocked().boundLocked(w, b)
 		if !queued {
 			w.sleepLocked(b.wait)
 		}
@@ -249,9 +249,9 @@ func (f effect) standIn(e *sharedlog.Event) {
 		}
 		w.requests = requests
 	}
-	f.rl.arrivals++
-	w.seq = f.rl.arrivals
-	f.rl.queueLocked(w, f.rl.costsRLocked(w.requests))
+	f.rl.lines.arrivals++
+	w.seq = f.rl.lines.arrivals
+	f.rl.linesLocked().queueLocked(w, f.rl.costsRLocked(w.requests))
 	f.s.peers.of(e.Process).waits[e.N] = w
 	if w.process == 0 {
 		f.s.keepLeaseLocked()
@@ -268,7 +268,7 @@ func (f effect) evict(process int64) {
 	}
 	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
 		w := f.s.closeWaitLocked(process, n)
-		f.rl.standDownLocked(w)
+		f.rl.linesLocked().leaveLinesLocked(w)
 		if w.process == 0 && !f.s.closed.Load() {
 			w.ticket = 0
 			if f.s.own.waits[n] != w { // or memory is made anew, which finds it

@@ -33,7 +33,7 @@ type plan struct {
 	serial  int64 // tells plans apart
 
 	stirs, reviews int64 // how far it has served the lines
-	reviewed       int   // and how many of RateLimiter.reviews it has seen to
+	reviewed       int   // and how many of waitLines.reviews it has seen to
 	expired        expired
 	batch          sharedlog.Batch
 }
@@ -203,10 +203,10 @@ func (p *plan) hasPlace(name string, beside []modelCost, instant int64) (has boo
 		return true
 	}
 	if more := len(p.places) + 1; more == 1 {
-		full, _ := p.rl.fullLocked(name, instant)
+		full, _ := p.rl.unlistedLocked().fullLocked(name, instant)
 		has = !full
 	} else {
-		has = p.rl.placesLocked(more, beside, instant) >= more
+		has = p.rl.unlistedLocked().placesLocked(more, beside, instant) >= more
 	}
 	if has {
 		if p.places == nil {

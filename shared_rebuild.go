@@ -158,10 +158,10 @@ func (b *rebuild) takeDown() {
 		}
 		for _, w := range p.waits {
 			w.offTail = 0 // that was a place in what may be another log
-			b.rl.standDownLocked(w)
+			b.rl.linesLocked().leaveLinesLocked(w)
 		}
 	}
-	for _, g := range b.rl.gates {
+	for _, g := range b.rl.lines.gates {
 		g.inFlight, g.bare = 0, true
 	}
 }
@@ -175,7 +175,7 @@ func (b *rebuild) putBack() {
 		switch {
 		case h != nil || r.settled:
 		case b.s.lost != nil:
-			g := b.rl.gateLocked(r.gate.name)
+			g := b.rl.linesLocked().gateLocked(r.gate.name)
 			g.inFlight++
 			r.gate = g
 			b.s.peers.of(b.s.id).open[n] = &openReservation{own: weak.Make(r)}
@@ -197,7 +197,7 @@ func (b *rebuild) putBack() {
 			b.s.lines.evicted = append(b.s.lines.evicted, w)
 		}
 	}
-	for _, g := range b.rl.gates {
+	for _, g := range b.rl.lines.gates {
 		g.closeLocked()
 	}
 }

@@ -36,7 +36,7 @@ func (s *ledger) fail(err error) error {
 			for n, w := range p.waits {
 				if w.process != 0 {
 					s.closeWaitLocked(process, n)
-					s.rl.standDownLocked(w)
+					s.rl.linesLocked().leaveLinesLocked(w)
 				}
 			}
 		}

@@ -1,104 +1,38 @@
 package ratelimit
 
 import (
-	"container/heap"
+	"cmp"
 	"math"
 	"reflect"
-	"time"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // unlistedModels is the models that hold state without a quota of their own: those that only the
 // quota "*" covers, and those without any. Config.MaxModels bounds their number: where it is
 // reached, a new one takes the place of the idle one that was used least recently.
 //
-// To look at all of them takes long, so they are kept in order: idle ones by their last use, the
-// others by a bound before which they are not idle. A charge moves that instant on and leaves the
-// bound, which is looked at again when it is reached; whatever lets a model be idle earlier calls
-// easeLocked. So no call looks at more models than have changed since.
-//
-// The index is made when the bound on the models is first reached, and anew where a program has
-// put other entries into State or Quotas. The zero value knows nothing.
+// The index of them is made when the bound is first reached, and anew where a program has put
+// other entries into State or Quotas. The zero value knows nothing.
 type unlistedModels struct {
+	rl *RateLimiter
+
 	state  map[string]*UsageStats // that was indexed; nil for none
 	quotas map[string]ModelQuota  // by which it was
 	states int                    // the length of state
 	listed int                    // the length of quotas
 	every  ModelQuota             // the quota "*"
 
-	busy  modelHeap // by the instant before which they are not idle; never where only an event ends that
-	daily modelHeap // the same in UnixNano, where it is the end of the day
-	idle  modelHeap // by the instant of the last use
+	index eviction.Index
 }
 
-// unlistedModel is one of them.
-type unlistedModel struct {
-	name string
-	key  int64      // what the heap is ordered by
-	heap *modelHeap // that it is in; nil for none
-	at   int        // where in that
+// unlistedLocked returns the unlisted models. They learn here which limiter theirs is, because a
+// zero RateLimiter has no constructor.
+func (rl *RateLimiter) unlistedLocked() *unlistedModels {
+	rl.unlisted.rl = rl
+	return &rl.unlisted
 }
-
-// modelHeap is the models in the order of their keys, as container/heap keeps it.
-type modelHeap []*unlistedModel
-
-func (h modelHeap) Len() int { return len(h) }
-
-func (h modelHeap) Less(i, j int) bool {
-	if h[i].key != h[j].key {
-		return h[i].key < h[j].key
-	}
-	return h[i].name < h[j].name
-}
-
-func (h modelHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].at, h[j].at = i, j
-}
-
-// Push and Pop are for container/heap.
-func (h *modelHeap) Push(x any) {
-	m := x.(*unlistedModel)
-	m.heap, m.at = h, len(*h)
-	*h = append(*h, m)
-}
-
-func (h *modelHeap) Pop() any {
-	last := len(*h) - 1
-	m := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	m.heap = nil
-	return m
-}
-
-// first returns the key in front; never for none.
-func (h modelHeap) first() int64 {
-	if len(h) == 0 {
-		return never
-	}
-	return h[0].key
-}
-
-// move puts a model into a heap, or to its place in the one that it is in.
-func (m *unlistedModel) move(to *modelHeap, key int64) {
-	m.key = key
-	if m.heap == to {
-		heap.Fix(to, m.at)
-		return
-	}
-	m.leave()
-	heap.Push(to, m)
-}
-
-// leave takes a model out of the heap that it is in.
-func (m *unlistedModel) leave() {
-	if m.heap != nil {
-		heap.Remove(m.heap, m.at)
-	}
-}
-
-// count is how many there are.
-func (u *unlistedModels) count() int { return len(u.busy) + len(u.daily) + len(u.idle) }
 
 // isListedRLocked reports whether a model has a quota of its own.
 func (rl *RateLimiter) isListedRLocked(name string) bool {
@@ -106,25 +40,28 @@ func (rl *RateLimiter) isListedRLocked(name string) bool {
 	return own
 }
 
+// mostModels is the bound on models without a quota of their own that hold state.
+func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, defaultMaxModels) }
+
 func sameMap[K comparable, V any](a, b map[K]V) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
 }
 
-// unlistedLocked returns the index, made where there is none that is still right.
-func (rl *RateLimiter) unlistedLocked(instant int64) *unlistedModels {
-	u := &rl.unlisted
+// indexLocked returns the index, made where there is none that is still right.
+func (u *unlistedModels) indexLocked(instant int64) *eviction.Index {
+	rl := u.rl
 	if u.state == nil || u.states != len(rl.State) || u.listed != len(rl.Quotas) || u.every != rl.Quotas[everyModel] ||
 		!sameMap(u.state, rl.State) || !sameMap(u.quotas, rl.Quotas) {
-		rl.indexUnlistedLocked(instant)
+		u.makeIndexLocked(instant)
 	}
-	return u
+	return &u.index
 }
 
-// indexUnlistedLocked looks at all models.
-func (rl *RateLimiter) indexUnlistedLocked(instant int64) {
-	u := &rl.unlisted
-	*u = unlistedModels{}
-	var models []*unlistedModel
+// makeIndexLocked looks at all models.
+func (u *unlistedModels) makeIndexLocked(instant int64) {
+	rl := u.rl
+	*u = unlistedModels{rl: rl}
+	var models []*eviction.Model
 	for name, stats := range rl.State {
 		switch listed := rl.isListedRLocked(name); {
 		case stats == nil && !listed:
@@ -133,57 +70,48 @@ func (rl *RateLimiter) indexUnlistedLocked(instant int64) {
 		case listed && stats.window != nil:
 			stats.window.unlisted = nil
 		case !listed:
-			m := &unlistedModel{name: name}
+			m := &eviction.Model{Name: name}
 			rl.windowLocked(name, stats, instant).unlisted = m
 			models = append(models, m)
 		}
 	}
-	*u = unlistedModels{
-		state: rl.State, quotas: rl.Quotas,
-		states: len(rl.State), listed: len(rl.Quotas), every: rl.Quotas[everyModel],
-	}
+	u.state, u.quotas = rl.State, rl.Quotas
+	u.states, u.listed, u.every = len(rl.State), len(rl.Quotas), rl.Quotas[everyModel]
 	for _, m := range models {
-		to, key := rl.orderOfLocked(rl.State[m.name].window, instant)
-		m.key = key
-		to.Push(m)
-	}
-	for _, h := range []*modelHeap{&u.busy, &u.daily, &u.idle} {
-		heap.Init(h)
+		u.orderLocked(m, rl.State[m.Name].window, instant)
 	}
 }
 
-// addUnlistedLocked notes a model that is new in State.
-func (rl *RateLimiter) addUnlistedLocked(name string, w *window) {
-	u := &rl.unlisted
+// addLocked notes a model that is new in State.
+func (u *unlistedModels) addLocked(name string, w *window) {
 	if u.state == nil {
 		return
 	}
 	u.states++
-	if !rl.isListedRLocked(name) {
-		w.unlisted = &unlistedModel{name: name}
-		w.unlisted.move(&u.idle, w.usedAt)
+	if !u.rl.isListedRLocked(name) {
+		w.unlisted = &eviction.Model{Name: name}
+		u.index.AddIdle(w.unlisted, w.usedAt)
 	}
 }
 
-// removeUnlistedLocked notes that a model is to leave State.
-func (rl *RateLimiter) removeUnlistedLocked(name string) {
-	u := &rl.unlisted
-	stats, exists := rl.State[name]
+// removeLocked notes that a model is to leave State.
+func (u *unlistedModels) removeLocked(name string) {
+	stats, exists := u.rl.State[name]
 	if u.state == nil || !exists {
 		return
 	}
 	u.states--
 	if stats != nil && stats.window != nil && stats.window.unlisted != nil {
-		stats.window.unlisted.leave()
+		stats.window.unlisted.Leave()
 		stats.window.unlisted = nil
-	} else if !rl.isListedRLocked(name) {
+	} else if !u.rl.isListedRLocked(name) {
 		u.state = nil // a program has put another entry there
 	}
 }
 
 // relistLocked follows the quota of one model, which was set or is none any more.
-func (rl *RateLimiter) relistLocked(name string) {
-	u := &rl.unlisted
+func (u *unlistedModels) relistLocked(name string) {
+	rl := u.rl
 	if u.state == nil || !sameMap(u.quotas, rl.Quotas) {
 		return
 	}
@@ -197,104 +125,147 @@ func (rl *RateLimiter) relistLocked(name string) {
 	switch listed := rl.isListedRLocked(name); {
 	case u.state == nil:
 	case listed && w.unlisted != nil:
-		w.unlisted.leave()
+		w.unlisted.Leave()
 		w.unlisted = nil
 	case !listed && w.unlisted == nil:
-		w.unlisted = &unlistedModel{name: name}
-		w.unlisted.move(&u.busy, instant) // to be looked at: its day may end elsewhere now
+		w.unlisted = &eviction.Model{Name: name}
+		u.index.AddBusy(w.unlisted, instant) // to be looked at: its day may end elsewhere now
 	}
 }
 
-// chargedUnlistedLocked notes that a model was charged now.
-func (rl *RateLimiter) chargedUnlistedLocked(w *window, instant int64) {
-	const slack = int64(time.Second) // lest a busy model is moved at each call
-	m, u := w.unlisted, &rl.unlisted
-	if m == nil || m.heap == nil || m.heap == &u.daily {
-		return
-	}
-	if bound := instant + rl.span() + 1; m.heap == &u.idle || m.key < bound-slack {
-		m.move(&u.busy, bound)
+// chargedLocked notes that a model was charged at an instant.
+func (u *unlistedModels) chargedLocked(w *window, instant int64) {
+	if w.unlisted != nil {
+		u.index.Used(w.unlisted, instant+u.rl.span()+1)
 	}
 }
 
 // easeLocked notes that a model may be idle earlier than it would have been.
-func (rl *RateLimiter) easeLocked(name string) {
-	u := &rl.unlisted
+func (u *unlistedModels) easeLocked(name string) {
 	if u.state == nil {
 		return
 	}
-	stats := rl.State[name]
+	stats := u.rl.State[name]
 	if stats == nil || stats.window == nil || stats.window.unlisted == nil {
 		return
 	}
-	w, m := stats.window, stats.window.unlisted
-	at, dayEnd := rl.idleAtLocked(w)
-	switch {
-	case m.heap == &u.idle:
-	case dayEnd != 0:
-		m.move(&u.daily, dayEnd)
-	case at == math.MinInt64:
-		m.move(&u.idle, w.usedAt)
-	case m.heap != &u.busy || at < m.key:
-		m.move(&u.busy, at)
-	}
+	u.index.Ease(stats.window.unlisted, u.useLocked(stats.window))
 }
 
-// idleAtLocked returns the instant from which on nothing of a model's minute counts, and that no
-// call of it is under way nor waits, which is never where only an event ends that; and when its
-// day ends, in UnixNano, where that is limited and was used, else 0.
-func (rl *RateLimiter) idleAtLocked(w *window) (at, dayEnd int64) {
-	every := &rl.unlisted.every
-	if rl.isAttendedLocked(w) {
-		return never, 0
+// useLocked returns the use of a model. It is idle only when no call of it is under way nor waits,
+// and its day counts where that is limited.
+func (u *unlistedModels) useLocked(w *window) eviction.Use {
+	use := eviction.Use{LastAt: w.usedAt, IdleAt: math.MinInt64}
+	if u.isAttendedLocked(w) {
+		use.IdleAt = never
+		return use
 	}
-	at = math.MinInt64
 	if w.owes != 0 {
-		at = w.owes
+		use.IdleAt = w.owes
 	}
 	if n := w.requests.Len(); n > 0 {
-		at = max(at, w.requests.When(n-1)+rl.span()+1)
+		use.IdleAt = max(use.IdleAt, w.requests.When(n-1)+u.rl.span()+1)
 	}
 	if n := w.tokens.Len(); n > 0 {
-		at = max(at, w.tokens.When(n-1)+rl.span()+1)
+		use.IdleAt = max(use.IdleAt, w.tokens.When(n-1)+u.rl.span()+1)
 	}
-	if every.MaxRPD != 0 && w.dayCount() > 0 || every.MaxTPD != 0 && w.dayTokens() > 0 {
-		dayEnd = w.dayEnd
+	if u.every.MaxRPD != 0 && w.dayCount() > 0 || u.every.MaxTPD != 0 && w.dayTokens() > 0 {
+		use.DayEnd = w.dayEnd
 	}
-	return at, dayEnd
+	return use
 }
 
 // isAttendedLocked reports whether an unlisted model keeps its place, whatever it has used: it has
 // waiters, or calls in flight that are limited.
-func (rl *RateLimiter) isAttendedLocked(w *window) bool {
+func (u *unlistedModels) isAttendedLocked(w *window) bool {
 	g := w.gate
-	return g != nil && (g.inFlight > 0 && rl.unlisted.every.MaxInFlight != 0 || g.line.Len() > 0)
+	return g != nil && (g.inFlight > 0 && u.every.MaxInFlight != 0 || g.line.Len() > 0)
 }
 
-// orderOfLocked returns where the model of a window in order belongs.
-func (rl *RateLimiter) orderOfLocked(w *window, instant int64) (to *modelHeap, key int64) {
-	u := &rl.unlisted
-	switch at, dayEnd := rl.idleAtLocked(w); {
-	case dayEnd > rl.clock.UnixNano(instant) && rl.clock.Instant(dayEnd) >= at:
-		return &u.daily, dayEnd
-	case at > instant:
-		return &u.busy, at
-	}
-	return &u.idle, w.usedAt
+// orderLocked moves a model, whose window is in order, to where it belongs.
+func (u *unlistedModels) orderLocked(m *eviction.Model, w *window, instant int64) {
+	u.index.Order(m, u.useLocked(w), instant, u.rl.clock.UnixNano(instant))
 }
 
 // reorderLocked looks at a model again.
-func (rl *RateLimiter) reorderLocked(m *unlistedModel, instant int64) {
-	stats := rl.State[m.name]
+func (u *unlistedModels) reorderLocked(m *eviction.Model, instant int64) {
+	rl := u.rl
+	stats := rl.State[m.Name]
 	if stats == nil {
-		m.leave() // a program has taken the entry away
+		m.Leave() // a program has taken the entry away
 		return
 	}
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.makeWindowLocked(m.name, stats, instant)
+		w = rl.makeWindowLocked(m.Name, stats, instant)
 	}
 	w.unlisted = m
-	rl.windowLocked(m.name, stats, instant)
-	m.move(rl.orderOfLocked(w, instant))
+	rl.windowLocked(m.Name, stats, instant)
+	u.orderLocked(m, w, instant)
+}
+
+// lookLocked returns a look at the models, of which those of a batch keep their places.
+func (u *unlistedModels) lookLocked(instant int64, beside []modelCost) eviction.Look {
+	return eviction.Look{
+		Instant: instant, UnixNano: u.rl.clock.UnixNano(instant), Span: u.rl.span(),
+		Reorder: u.reorderLocked,
+		Beside: func(name string) bool {
+			return slices.ContainsFunc(beside, func(c modelCost) bool { return c.name == name })
+		},
+	}
+}
+
+// placesLocked returns how many of n more models would find a place, beside those of a batch,
+// which keep theirs.
+func (u *unlistedModels) placesLocked(n int, beside []modelCost, instant int64) (places int) {
+	most := u.rl.mostModels()
+	if len(u.rl.State)+n <= most {
+		return n
+	}
+	index := u.indexLocked(instant)
+	if places = max(most-index.Len(), 0); places >= n {
+		return n
+	}
+	look := u.lookLocked(instant, beside)
+	return places + index.Places(n-places, &look)
+}
+
+// placeAtLocked returns the instant at which time alone makes the n-th place; never where it does
+// not. There is none at present.
+func (u *unlistedModels) placeAtLocked(n int, beside []modelCost, instant int64) int64 {
+	index := u.indexLocked(instant)
+	look := u.lookLocked(instant, beside)
+	return index.PlaceAt(n, &look)
+}
+
+// fullLocked reports whether there is no place for the state of a model that has none, and the
+// instant at which time alone makes one.
+func (u *unlistedModels) fullLocked(name string, instant int64) (full bool, freeAt int64) {
+	if u.rl.isListedRLocked(name) || u.placesLocked(1, nil, instant) > 0 {
+		return false, 0
+	}
+	return true, u.placeAtLocked(1, nil, instant)
+}
+
+// makePlaceLocked makes a place for the state of a model that has none, if need be by forgetting
+// an idle one.
+func (u *unlistedModels) makePlaceLocked(name string, instant int64) (ok bool) {
+	rl := u.rl
+	if rl.isListedRLocked(name) || len(rl.State) < rl.mostModels() {
+		return true
+	}
+	index := u.indexLocked(instant)
+	if index.Len() < rl.mostModels() {
+		return true
+	}
+	look := u.lookLocked(instant, nil)
+	m := index.Idlest(&look)
+	if m == nil {
+		return false
+	}
+	rl.forgetLocked(m.Name)
+	// Calls in flight that nobody limits do not keep the gate, for some are never
+	// settled.
+	delete(rl.lines.gates, m.Name)
+	return true
 }

@@ -28,7 +28,7 @@ func unlistedLimiter(t testing.TB, most int, quotas map[string]ModelQuota) *Rate
 
 // checkUnlistedLocked compares the index with what a look at all models says.
 func (rl *RateLimiter) checkUnlistedLocked() error {
-	u := &rl.unlisted
+	u := rl.unlistedLocked()
 	if u.state == nil || u.states != len(rl.State) || u.listed != len(rl.Quotas) || u.every != rl.Quotas[everyModel] {
 		return nil
 	}
@@ -44,26 +44,21 @@ func (rl *RateLimiter) checkUnlistedLocked() error {
 		}
 		n++
 		m := w.unlisted
-		if m == nil || m.heap == nil || (*m.heap)[m.at] != m || m.name != name {
+		look := u.lookLocked(instant, nil)
+		if m == nil || m.Name != name || u.index.DueAt(m, &look) == never && !u.isAttendedLocked(w) {
 			return fmt.Errorf("%s is not indexed: %+v", name, m)
 		}
-		at, dayEnd := rl.idleAtLocked(rl.windowLocked(name, stats, instant))
-		if dayEnd != 0 {
-			at = max(at, rl.clock.Instant(dayEnd))
+		use := u.useLocked(rl.windowLocked(name, stats, instant))
+		at := use.IdleAt
+		if use.DayEnd != 0 {
+			at = max(at, rl.clock.Instant(use.DayEnd))
 		}
-		if bound := m.key; m.heap == &u.busy && bound > max(at, instant) || m.heap == &u.daily && rl.clock.Instant(bound) > max(at, instant) {
+		if bound := u.index.DueAt(m, &look); bound > max(at, instant) {
 			return fmt.Errorf("%s is idle at %d, and looked at at %d (now %d)", name, at, bound, instant)
 		}
 	}
-	if n != u.count() {
-		return fmt.Errorf("%d models, %d in the index", n, u.count())
-	}
-	for _, h := range []modelHeap{u.busy, u.daily, u.idle} {
-		for i := range h {
-			if i > 0 && h.Less(i, (i-1)/2) {
-				return errors.New("a heap is out of order")
-			}
-		}
+	if n != u.index.Len() {
+		return fmt.Errorf("%d models, %d in the index", n, u.index.Len())
 	}
 	return nil
 }
@@ -71,21 +66,21 @@ func (rl *RateLimiter) checkUnlistedLocked() error {
 // checkWaitersLocked looks for one who waits and could go.
 func (rl *RateLimiter) checkWaitersLocked() error {
 	queued := 0
-	for _, w := range rl.waitersLocked() {
+	for _, w := range rl.linesLocked().waitersLocked() {
 		if w.rank > 0 {
 			queued++
-			if rl.forPlace.waiters[w.rank-1] != w {
+			if !rl.lines.forPlace.waiters.Contains(w) {
 				return errors.New("a waiter is not where it says")
 			}
 		}
 		if w.first() {
 			if b := rl.weighLocked(w.requests); b.Allowed {
-				return fmt.Errorf("%+v waits, and could go: needs %d of %d, rank %d; idle %d busy %d daily %d", w.requests, w.needs, rl.mostModels(), w.rank, len(rl.unlisted.idle), len(rl.unlisted.busy), len(rl.unlisted.daily))
+				return fmt.Errorf("%+v waits, and could go: needs %d of %d, rank %d; %d models", w.requests, w.needs, rl.mostModels(), w.rank, rl.unlisted.index.Len())
 			}
 		}
 	}
-	if queued != len(rl.forPlace.waiters) {
-		return fmt.Errorf("%d wait for a place, %d do in all", len(rl.forPlace.waiters), queued)
+	if queued != rl.lines.forPlace.waiters.Len() {
+		return fmt.Errorf("%d wait for a place, %d do in all", rl.lines.forPlace.waiters.Len(), queued)
 	}
 	return nil
 }
@@ -176,7 +171,7 @@ func playPlaces(t *testing.T, random *rand.Rand) {
 					for model := range rl.Quotas { // as unlearnLocked does
 						if model != "*" && model != "own" {
 							delete(rl.Quotas, model)
-							rl.relistLocked(model)
+							rl.unlistedLocked().relistLocked(model)
 							rl.requoteLocked()
 							break
 						}

@@ -63,7 +63,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
-		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.gates) > 0 && rl.gates[name] != nil {
+		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.gates) > 0 && rl.lines.gates[name] != nil {
 			return nil, 0
 		}
 		return unused, 0
@@ -101,9 +101,9 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 		return
 	}
 	r.window = unused
-	r.gate, r.badZone = rl.gates[name], clock.BadZone(q.DayZone)
+	r.gate, r.badZone = rl.lines.gates[name], clock.BadZone(q.DayZone)
 	if known {
-		r.full, r.freeAt = rl.fullLocked(name, r.instant)
+		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
 	}
 }
 
@@ -159,7 +159,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 // The window of r is as good as unused.
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
 	rl.readNowLocked(name, r)
-	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.gates[name]
+	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.lines.gates[name]
 	counted.limits(q)
 	r.present(counted)
 	stats := rl.State[name]

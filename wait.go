@@ -70,37 +70,37 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.enterLocked(w)
+	rl.linesLocked().enterLocked(w)
 	return nil
 }
 
 // enterLocked serves or refuses a waiter at once, or puts it into all its lines in one step: so
 // of two in the same lines, one is ahead in all.
-func (rl *RateLimiter) enterLocked(w *waiter) {
-	defer rl.settleLinesLocked()
-	b := rl.weighLocked(w.requests)
+func (l *waitLines) enterLocked(w *waiter) {
+	defer l.settleLocked()
+	b := l.rl.weighLocked(w.requests)
 	queued := b.queuedLocked()
-	if rl.concludeLocked(w, b) {
+	if l.resolveLocked(w, b) {
 		return
 	}
-	if rl.isLineFull(b) {
-		rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
+	if l.isLineFull(b) {
+		l.endWaitLocked(w, w.limited(b, ErrQueueFull))
 		return
 	}
-	rl.arrivals++
-	w.seq = rl.arrivals
-	rl.queueLocked(w, b)
-	rl.boundLocked(w, b)
+	l.arrivals++
+	w.seq = l.arrivals
+	l.queueLocked(w, b)
+	l.boundLocked(w, b)
 	if !queued {
-		rl.restLocked(w, b)
+		l.restLocked(w, b)
 	}
 }
 
 // isLineFull reports whether as many wait for one of the models as may, which the batch then
 // names.
-func (rl *RateLimiter) isLineFull(b *batch) bool {
+func (l *waitLines) isLineFull(b *batch) bool {
 	for i := range b.costs {
-		if rl.maxQueue > 0 && b.costs[i].reading.gate.waiting() >= rl.maxQueue {
+		if l.maxQueue > 0 && b.costs[i].reading.gate.waiting() >= l.maxQueue {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
@@ -110,62 +110,62 @@ func (rl *RateLimiter) isLineFull(b *batch) bool {
 }
 
 // queueLocked puts a waiter at the end of all its lines.
-func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
+func (l *waitLines) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
-		g := rl.gateLocked(b.costs[i].name)
+		g := l.gateLocked(b.costs[i].name)
 		w.places = append(w.places, place{gate: g, element: g.line.PushBack(w)})
-		if rl.lines == nil {
-			rl.lines = make(map[*gate]bool)
+		if l.occupied == nil {
+			l.occupied = make(map[*gate]bool)
 		}
-		rl.lines[g] = true
-		rl.waiting++
+		l.occupied[g] = true
+		l.waiting++
 	}
 }
 
-// concludeLocked serves a waiter whose turn it is, or refuses one that waits in
+// resolveLocked serves a waiter whose turn it is, or refuses one that waits in
 // vain, and reports whether it was either.
-func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
-	err, over := rl.verdictLocked(w, b)
+func (l *waitLines) resolveLocked(w *waiter, b *batch) bool {
+	err, over := l.verdictLocked(w, b)
 	if !over {
 		return false
 	}
 	if err == nil && w.charges {
-		w.reservations = rl.chargeAllLocked(w.requests, b)
+		w.reservations = l.rl.chargeAllLocked(w.requests, b)
 	}
-	rl.endWaitLocked(w, err)
+	l.endWaitLocked(w, err)
 	return true
 }
 
 // verdictLocked reports whether the wait of a waiter is over by a decision on its requests:
 // without an error because they pass, or with one because it waits in vain.
-func (rl *RateLimiter) verdictLocked(w *waiter, b *batch) (err error, over bool) {
+func (l *waitLines) verdictLocked(w *waiter, b *batch) (err error, over bool) {
 	switch {
-	case rl.closed && len(w.places) > 0:
+	case l.rl.closed && len(w.places) > 0:
 		return w.closed(), true // what is served in a shutdown would begin in it
 	case b.Allowed:
 		return nil, true
 	}
-	err = rl.refusalLocked(w, b)
+	err = l.refusalLocked(w, b)
 	return err, err != nil
 }
 
 // refuseLocked refuses a waiter that waits in vain, and reports whether it did.
-func (rl *RateLimiter) refuseLocked(w *waiter, b *batch) bool {
-	err := rl.refusalLocked(w, b)
+func (l *waitLines) refuseLocked(w *waiter, b *batch) bool {
+	err := l.refusalLocked(w, b)
 	if err != nil {
-		rl.endWaitLocked(w, err)
+		l.endWaitLocked(w, err)
 	}
 	return err != nil
 }
 
 // refusalLocked returns the error of a waiter that waits in vain; nil for another.
-func (rl *RateLimiter) refusalLocked(w *waiter, b *batch) error {
+func (l *waitLines) refusalLocked(w *waiter, b *batch) error {
 	switch {
 	case b.Never && b.Code != DecisionClosed:
 		return w.limited(b, ErrNeverFits)
-	case rl.closed:
+	case l.rl.closed:
 		return w.closed()
-	case rl.isLateLocked(w, b):
+	case l.isLateLocked(w, b):
 		return w.limited(b, context.DeadlineExceeded)
 	}
 	return nil
@@ -179,19 +179,19 @@ func (w *waiter) limited(b *batch, cause error) error {
 // closed returns the error of one that waits when the limiter is closed.
 func (w *waiter) closed() error { return fmt.Errorf("%s: %w", w.op, ErrClosed) }
 
-// endLinesLocked refuses all waiters of this limiter, because it is closed.
-func (rl *RateLimiter) endLinesLocked() {
-	if rl.ledger.serveLaterLocked() {
+// endAllLocked refuses all waiters of this limiter, because it is closed.
+func (l *waitLines) endAllLocked() {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
-	for _, w := range rl.waitersLocked() {
-		rl.endWaitLocked(w, w.closed())
+	for _, w := range l.waitersLocked() {
+		l.endWaitLocked(w, w.closed())
 	}
 }
 
 // waitersLocked returns all waiters, each once, in the order of their arrival.
-func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
-	for g := range rl.lines {
+func (l *waitLines) waitersLocked() (waiters []*waiter) {
+	for g := range l.occupied {
 		for e := g.line.Front(); e != nil; e = e.Next() {
 			if w := e.Value.(*waiter); w.places[0].element == e {
 				waiters = append(waiters, w)
@@ -203,26 +203,26 @@ func (rl *RateLimiter) waitersLocked() (waiters []*waiter) {
 }
 
 // endWaitLocked ends the wait, with an error or without.
-func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
-	rl.standDownLocked(w)
+func (l *waitLines) endWaitLocked(w *waiter, err error) {
+	l.leaveLinesLocked(w)
 	w.err, w.over = err, true
 	close(w.done)
 }
 
-// standDownLocked takes a waiter out of its lines.
-func (rl *RateLimiter) standDownLocked(w *waiter) {
-	rl.forPlace.forget(w)
+// leaveLinesLocked takes a waiter out of its lines.
+func (l *waitLines) leaveLinesLocked(w *waiter) {
+	l.forPlace.forget(w)
 	for _, p := range w.places {
 		g := p.gate
 		g.line.Remove(p.element)
-		rl.waiting--
+		l.waiting--
 		if g.line.Len() == 0 {
 			g.slack, g.load, g.stale = nil, [state.InFlight]int{}, false
-			delete(rl.lines, g)
+			delete(l.occupied, g)
 			if g.timer != nil {
 				g.timer.Stop()
 			}
-			rl.easeLocked(g.name)
+			l.rl.unlistedLocked().easeLocked(g.name)
 		}
 		g.closeLocked()
 	}
@@ -235,34 +235,34 @@ func (rl *RateLimiter) leave(w *waiter) {
 	if !rl.ledger.leave(w) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
-		rl.leaveLocked(w)
+		rl.linesLocked().leaveLocked(w)
 	}
 }
 
-func (rl *RateLimiter) leaveLocked(w *waiter) {
+func (l *waitLines) leaveLocked(w *waiter) {
 	if w.over {
-		w.reservations.cancelLocked(rl)
+		w.reservations.cancelLocked(l.rl)
 		return
 	}
 	places := w.places
-	rl.standDownLocked(w)
+	l.leaveLinesLocked(w)
 	for _, p := range places {
-		rl.serveLocked(p.gate)
+		l.serveLocked(p.gate)
 	}
 }
 
-// serveLocked serves the head of a line, as far as there is room.
-func (rl *RateLimiter) serveLocked(g *gate) {
-	if rl.ledger.serveLaterLocked() {
+// serveLocked serves the head of a line, as far as there is room, and the waiters for whom this
+// makes a place.
+func (l *waitLines) serveLocked(g *gate) {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
-	rl.serveLineLocked(g)
-	rl.settleLinesLocked()
+	l.serveLineLocked(g)
+	l.settleLocked()
 }
 
-// serveLineLocked serves a line, and those that this moves on. It reports whether any waiter has
-// left.
-func (rl *RateLimiter) serveLineLocked(g *gate) {
+// serveLineLocked serves a line, and those that this moves on.
+func (l *waitLines) serveLineLocked(g *gate) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -275,12 +275,12 @@ func (rl *RateLimiter) serveLineLocked(g *gate) {
 			if w.process != 0 || !w.first() {
 				break // its own process serves it; or it is not the first in its other lines
 			}
-			if ended := rl.hasEndedLocked(w); ended != nil {
+			if ended := l.hasEndedLocked(w); ended != nil {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.endWaitLocked(w, ended)
-			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
-				rl.restLocked(w, b)
+				l.endWaitLocked(w, ended)
+			} else if b := l.rl.weighLocked(w.requests); !l.resolveLocked(w, b) {
+				l.restLocked(w, b)
 				break
 			}
 			for _, p := range places {
@@ -293,25 +293,25 @@ func (rl *RateLimiter) serveLineLocked(g *gate) {
 }
 
 // restLocked has somebody who is the first in line be looked at again when it is time for that.
-func (rl *RateLimiter) restLocked(w *waiter, b *batch) {
+func (l *waitLines) restLocked(w *waiter, b *batch) {
 	if b.lacking > 0 {
-		rl.forPlace.put(w, b)
-		rl.boundLocked(w, b)
+		l.forPlace.put(w, b)
+		l.boundLocked(w, b)
 		return
 	}
-	rl.forPlace.remove(w)
+	l.forPlace.remove(w)
 	w.sleepLocked(b.wait)
 }
 
 // hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
 // reached; without a call of the context's methods, which may be the caller's.
-func (rl *RateLimiter) hasEndedLocked(w *waiter) error {
+func (l *waitLines) hasEndedLocked(w *waiter) error {
 	select {
 	case <-w.ended:
 		return context.Canceled
 	default:
 	}
-	if !w.deadline.IsZero() && !rl.clock.At(rl.clock.Sync()).Before(w.deadline) {
+	if !w.deadline.IsZero() && !l.rl.clock.At(l.rl.clock.Sync()).Before(w.deadline) {
 		return context.DeadlineExceeded
 	}
 	return nil
@@ -351,18 +351,18 @@ func (g *gate) wake() {
 	if !g.home.ledger.serve() {
 		g.home.mu.Lock()
 		defer g.home.mu.Unlock()
-		g.home.serveLocked(g)
+		g.home.linesLocked().serveLocked(g)
 	}
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
 // them.
-func (rl *RateLimiter) serveAllLocked() {
-	if rl.ledger.serveLaterLocked() {
+func (l *waitLines) serveAllLocked() {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
-	for g := range rl.lines {
-		rl.serveLineLocked(g)
+	for g := range l.occupied {
+		l.serveLineLocked(g)
 	}
-	rl.settleLinesLocked()
+	l.settleLocked()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -26,10 +27,10 @@ const (
 type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
-	gate     *gate          // the model's, if it has one
-	unlisted *unlistedModel // the model among those without a quota of their own; nil where it is not indexed
-	gone     bool           // State has another one for the model, or none
-	era      int            // which State the last charge of a reservation found it in
+	gate     *gate           // the model's, if it has one
+	unlisted *eviction.Model // the model among those without a quota of their own; nil where it is not indexed
+	gone     bool            // State has another one for the model, or none
+	era      int             // which State the last charge of a reservation found it in
 	requests ring.Queue[time.Time]
 	tokens   ring.Queue[TokenEntry]
 	sums     ring.Sums // the tokens of each entry, parallel to tokens
