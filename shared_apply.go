@@ -43,6 +43,13 @@ func (s *ledger) dateLocked(e *sharedlog.Event, machine clock.Machine, instant, 
 	e.At = min(e.At, instant) - min(max(e.Age, 0), clock.LongestDay) // longer than any minute
 }
 
+// tailSlack is how much longer than it counts an event is kept: another process may have a
+// clock that is behind.
+const tailSlack = minute
+
+// horizon returns the instant before which a charge counts no more, for no process.
+func (s *ledger) horizon(instant int64) int64 { return instant - s.keep - tailSlack }
+
 // applyNewsLocked applies the events that others have written since.
 func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 	instant, machine := s.rl.clock.Sync(), s.log.Clock()
@@ -56,12 +63,12 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		}
 		s.dateLocked(e, machine, instant, s.seenAt)
 		s.asOf(instant).apply(e)
-		s.tail.push(e)
+		s.tail.Push(e)
 		s.seen = e.Seq
 		s.lines.stirs++
 	}
 	s.seenAt = instant
-	s.tail.trim(s.peers, s.horizon(instant), news.Folded)
+	s.tail.Trim(s.peers, s.horizon(instant), news.Folded)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.

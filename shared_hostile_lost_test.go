@@ -7,20 +7,22 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 // aged makes all that a limiter knows of minutes older, and has it deleted.
 func aged(rl *RateLimiter) {
 	rl.mu.Lock()
-	for _, e := range rl.ledger.tail.live() {
+	for _, e := range rl.ledger.tail.Live() {
 		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()
-	for range sweepFrom + 1 {
+	for range sharedlog.SweepFrom + 1 {
 		rl.RecordUsage("other", 0, 0)
 	}
 	rl.mu.Lock()
-	for _, e := range rl.ledger.tail.live() {
+	for _, e := range rl.ledger.tail.Live() {
 		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()

@@ -34,7 +34,7 @@ type plan struct {
 
 	stirs, reviews int64 // how far it has served the lines
 	reviewed       int   // and how many of RateLimiter.reviews it has seen to
-	expired        expired
+	expired        sharedlog.Expired
 	batch          sharedlog.Batch
 }
 
