@@ -50,6 +50,7 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -121,8 +122,8 @@ type RateLimiter struct {
 
 	clock      clock.Clock
 	margin     time.Duration
-	tellAt     int64  // from this instant on the saver is told of changes
-	saver      *saver // nil without Config.AutoPersist
+	nextSaveAt int64           // from this instant on the saver is told of changes
+	saver      *autosave.Saver // nil without Config.AutoPersist
 	provenance provenance
 	learns     bool          // Config.LearnQuotas
 	closing    chan struct{} // closed by Close; nil until somebody needs it
@@ -305,10 +306,10 @@ func (rl *RateLimiter) Close() error {
 	}
 	rl.mu.Unlock()
 
-	rl.saver.stop()
+	rl.saver.Stop()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
-	err := rl.saver.finish()
+	err := rl.saver.Finish(rl.storage.isClosed())
 	err = errors.Join(err, rl.ledger.close())
 	rl.ledger.wait()
 	if rl.storage.sqlite != nil {
