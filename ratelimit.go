@@ -164,7 +164,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			a := cost{1, tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.gate, &a) && !w.badZone && w.gate.waiting() == 0 &&
+			allowed := w.admits(&q, w.gate, &a) && !w.period.BadZone && w.gate.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
 			return allowed

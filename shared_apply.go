@@ -153,8 +153,8 @@ func (f effect) merge(e *sharedlog.Event) {
 // dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
 // the day may have begun with the charge, be it that others began one later.
 func (f effect) dayIsOver(w *window, at int64) bool {
-	if w.location != nil {
-		return f.rl.clock.UnixNano(at) < w.dayBegin
+	if w.period.Location != nil {
+		return f.rl.clock.UnixNano(at) < w.period.Begin
 	}
 	return f.instant-at >= day
 }
@@ -339,8 +339,8 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 // setDay makes the day of a model the one that an event says.
 func (f effect) setDay(model string, d state.DayUsage) {
 	w := f.window(model)
-	if d.Start != w.dayBegin {
-		if d.Start >= w.dayEnd {
+	if d.Start != w.period.Begin {
+		if d.Start >= w.period.End {
 			w.days++
 		}
 		w.stats.DayStart = state.DayTime(d.Start)

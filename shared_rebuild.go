@@ -271,7 +271,7 @@ func (b *rebuild) raiseDays() {
 	for model, was := range b.s.lost.days {
 		w := b.window(model)
 		is := dayOf(w)
-		if !was.CurrentIn(w.location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
+		if !was.CurrentIn(w.period.Location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
 			continue
 		}
 		if is.Empty() {

@@ -259,7 +259,7 @@ func (rl *RateLimiter) idleAtLocked(w *window) (at, dayEnd int64) {
 		at = max(at, w.tokens.When(n-1)+rl.span()+1)
 	}
 	if every.MaxRPD != 0 && w.dayCount() > 0 || every.MaxTPD != 0 && w.dayTokens() > 0 {
-		dayEnd = w.dayEnd
+		dayEnd = w.period.End
 	}
 	return at, dayEnd
 }
