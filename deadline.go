@@ -84,7 +84,7 @@ func (s *slack) holds(g *gate, p *pace.Buckets) bool {
 func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
 	switch n := r.tokens.Before(instant - r.span); {
 	case state.Limits[of].Window == state.Day:
-		if instant+r.wall-r.instant < r.dayEnd {
+		if instant+r.wall-r.instant < r.period.End {
 			used = r.usedOf(of)
 		}
 	case of == state.RPM:

@@ -171,7 +171,7 @@ func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 		}
 	case state.RPD, state.TPD:
 		if r.usedOf(of) > budget {
-			return time.Duration(r.dayEnd - r.wall)
+			return time.Duration(r.period.End - r.wall)
 		}
 	default:
 		return r.tokensFitIn(state.Limits[of].Tokens, budget)

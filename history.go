@@ -19,13 +19,6 @@ type saveNote struct {
 	round   uint16   // the charges placed in earlier rounds of that are saved
 }
 
-// beginSave counts a Persist.
-func (rl *RateLimiter) beginSave() {
-	rl.mu.Lock()
-	rl.saves++
-	rl.mu.Unlock()
-}
-
 // endSave notes that the file has what Persist met.
 func (rl *RateLimiter) endSave() {
 	rl.mu.Lock()

@@ -42,6 +42,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/autosave": {modulePath + "/debounce", modulePath + "/internal/reporter"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},

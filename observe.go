@@ -249,7 +249,7 @@ func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuot
 	}
 	// The day of 24 hours of a model that used nothing in it begins with the next call.
 	if w.dayCount() > 0 || w.dayTokens() > 0 {
-		return min(until, w.dayEnd)
+		return min(until, w.period.End)
 	}
 	if zone, err := clock.LoadZone(q.DayZone); err == nil && zone != nil {
 		_, end := clock.Day(rl.clock.At(instant), zone)

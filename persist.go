@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"math"
 	"sync"
 )
 
@@ -37,6 +38,9 @@ type storage struct {
 	sqlite  *sqliteStore
 }
 
+// isClosed reports whether the database is closed; a YAML file never is.
+func (s *storage) isClosed() bool { return s.sqlite != nil && s.sqlite.db == nil }
+
 // save is Persist.
 func (s *storage) save(rl *RateLimiter) (err error) {
 	if shared, err := rl.ledger.flush(); shared {
@@ -45,19 +49,29 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		}
 		return nil
 	}
-	rl.saver.begin()
 	rl.beginSave()
 	if s.sqlite != nil {
 		err = s.sqlite.persist(rl)
 	} else {
 		err = s.persistYAML(rl)
 	}
-	rl.saver.end(err)
+	rl.saver.End(err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
 	rl.endSave()
 	return nil
+}
+
+// beginSave tells the saver that the caller, who holds storage.mu, is about to copy the state.
+func (rl *RateLimiter) beginSave() {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.saves++
+	if rl.saver != nil {
+		rl.saver.Begin()
+		rl.nextSaveAt = math.MinInt64
+	}
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were

@@ -187,7 +187,7 @@ func (s *sqliteSave) begin(model string, synced *syncedModel, w *window, forget 
 		RequestFixes: fixes(c.requests.Corrected, func(t time.Time) time.Time { return t }),
 		TokenFixes:   fixes(c.tokens.Corrected, func(e TokenEntry) state.Token { return state.Token(e) }),
 		Day:          dayOf(w),
-		Zone:         w.location,
+		Zone:         w.period.Location,
 		Continues:    synced != nil && synced.window == w,
 		Forget:       forget,
 	}
@@ -213,7 +213,7 @@ func (s *sqliteSave) addGone() {
 		}
 		c := &modelSave{Change: sqlitestate.Change{Model: model, Gone: true}}
 		if lapsed(synced.window, instant, now) {
-			c.Continues, c.Day, c.Zone = true, synced.day, synced.window.location
+			c.Continues, c.Day, c.Zone = true, synced.day, synced.window.period.Location
 		} else {
 			c.Forget = true
 		}
@@ -229,7 +229,7 @@ func lapsed(w *window, instant int64, now time.Time) bool {
 	}
 	cut := instant - w.home.span()
 	return w.requests.Before(cut) == w.requests.Len() && w.tokens.Before(cut) == w.tokens.Len() &&
-		(dayOf(w).Empty() || now.UnixNano() >= w.dayEnd)
+		(dayOf(w).Empty() || now.UnixNano() >= w.period.End)
 }
 
 // changes returns the changes to be written, in the order of the models.
@@ -274,7 +274,7 @@ func (s *sqliteSave) remember() {
 
 // dayOf returns the day of a window as stores see it.
 func dayOf(w *window) state.DayUsage {
-	return state.DayUsage{Start: w.dayBegin, Count: int64(w.dayCount()), Tokens: int64(w.dayTokens())}
+	return state.DayUsage{Start: w.period.Begin, Count: int64(w.dayCount()), Tokens: int64(w.dayTokens())}
 }
 
 // isStored reports whether the database has the entries as they are.

@@ -24,7 +24,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
-	if wall := rl.clock.UnixNano(instant); stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
+	if wall := rl.clock.UnixNano(instant); stats.DayCount != w.dayWas || !w.period.Holds(wall) {
 		w.rollDay(rl.clock.At(instant))
 	}
 	return w

@@ -49,6 +49,7 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -111,8 +112,8 @@ type RateLimiter struct {
 
 	clock      clock.Clock
 	margin     time.Duration
-	tellAt     int64  // from this instant on the saver is told of changes
-	saver      *saver // nil without Config.AutoPersist
+	nextSaveAt int64           // from this instant on the saver is told of changes
+	saver      *autosave.Saver // nil without Config.AutoPersist
 	provenance provenance
 	learns     bool          // Config.LearnQuotas
 	closing    chan struct{} // closed by Close; nil until it is needed
@@ -155,7 +156,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			a := cost{1, tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.gate, &a) && !w.badZone && w.gate.waiting() == 0 &&
+			allowed := w.admits(&q, w.gate, &a) && !w.period.BadZone && w.gate.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
 			return allowed
@@ -298,10 +299,10 @@ func (rl *RateLimiter) Close() error {
 	}
 	rl.mu.Unlock()
 
-	rl.saver.stop()
+	rl.saver.Stop()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
-	err := rl.saver.finish()
+	err := rl.saver.Finish(rl.storage.isClosed())
 	err = errors.Join(err, rl.ledger.close())
 	rl.ledger.wait()
 	if rl.storage.sqlite != nil {

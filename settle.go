@@ -171,7 +171,7 @@ func (w *window) inDay(r *Reservation) bool {
 		return w.days == r.days
 	}
 	wall := w.home.clock.UnixNano(r.instant)
-	return w.dayBegin <= wall && wall < w.dayEnd
+	return w.period.Holds(wall)
 }
 
 // dayTokensWithout returns the tokens of the day without those of a reservation, of which now are
@@ -296,7 +296,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0 && w.dayTokens() == 0):
+	case wall >= r.gate.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too

@@ -57,7 +57,7 @@ type ledger struct {
 	quotas    map[string]bool  // the models of which the log has a quota
 	lost      *lostLog         // what the log that was replaced said, until it is written
 	peers     peers            // all processes that have anything open; this one, too
-	tail      tail             // the events that the log has
+	tail      sharedlog.Tail   // the events that the log has
 	outbox    outbox           // the events that it does not have
 	lastN     int64            // of this limiter's own events
 	pending   *plan            // the step that is being written

@@ -43,6 +43,13 @@ func (s *ledger) dateLocked(e *sharedlog.Event, machine clock.Machine, instant, 
 	e.At = min(e.At, instant) - min(max(e.Age, 0), clock.LongestDay) // longer than any minute
 }
 
+// tailSlack is how much longer than it counts an event is kept: another process may have a
+// clock that is behind.
+const tailSlack = minute
+
+// horizon returns the instant before which a charge counts no more, for no process.
+func (s *ledger) horizon(instant int64) int64 { return instant - s.keep - tailSlack }
+
 // applyNewsLocked applies the events that others have written since.
 func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 	instant, machine := s.rl.clock.Sync(), s.log.Clock()
@@ -56,12 +63,12 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		}
 		s.dateLocked(e, machine, instant, s.seenAt)
 		s.asOf(instant).apply(e)
-		s.tail.push(e)
+		s.tail.Push(e)
 		s.seen = e.Seq
 		s.lines.stirs++
 	}
 	s.seenAt = instant
-	s.tail.trim(s.peers, s.horizon(instant), news.Folded)
+	s.tail.Trim(s.peers, s.horizon(instant), news.Folded)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.
@@ -146,8 +153,8 @@ func (f effect) merge(e *sharedlog.Event) {
 // dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
 // the day may have begun with the charge, be it that others began one later.
 func (f effect) dayIsOver(w *window, at int64) bool {
-	if w.location != nil {
-		return f.rl.clock.UnixNano(at) < w.dayBegin
+	if w.period.Location != nil {
+		return f.rl.clock.UnixNano(at) < w.period.Begin
 	}
 	return f.instant-at >= day
 }
@@ -332,8 +339,8 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 // setDay makes the day of a model the one that an event says.
 func (f effect) setDay(model string, d state.DayUsage) {
 	w := f.window(model)
-	if d.Start != w.dayBegin {
-		if d.Start >= w.dayEnd {
+	if d.Start != w.period.Begin {
+		if d.Start >= w.period.End {
 			w.days++
 		}
 		w.stats.DayStart = state.DayTime(d.Start)

@@ -46,7 +46,7 @@ func TestSharedDaysFromEventsAndTable(t *testing.T) {
 			case n < 10: // so that this one deletes them
 				all(know)
 				rl.mu.Lock()
-				for _, e := range rl.ledger.tail.live() {
+				for _, e := range rl.ledger.tail.Live() {
 					e.At -= 3 * minute
 				}
 				rl.mu.Unlock()

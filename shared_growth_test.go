@@ -11,12 +11,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 // What a shared limiter needs does not grow with the time that it runs, nor with the
@@ -38,15 +40,15 @@ func TestSharedDoesNotGrow(t *testing.T) {
 		perMinute = int(time.Minute/pause) + 1
 	)
 	// A call makes two events at most, and some of them are reservations that stay open.
-	// A limiter deletes events when there are sweepFrom of them.
-	rowsMost := int64(perMinute*2*2 + 2*sweepFrom + openMost + 10)
+	// A limiter deletes events when there are sharedlog.SweepFrom of them.
+	rowsMost := int64(perMinute*2*2 + 2*sharedlog.SweepFrom + openMost + 10)
 	most := map[string]int64{
 		"rows of ledger": rowsMost, "rows of processes": 4, "rows of facts": 10, "rows of quotas": names + 1,
 		// These two are deleted when they are days old.
 		"rows of daily": int64(4 * perDay / newNames), "rows of cooldowns": int64(3 * perDay / 10),
 		"state": models + names, "gates": models + names + openMost, "quotas": names + 1, "supplied": names + 1,
-		"cooldowns": models, "peers": 4, "tail": rowsMost + sweepMost + 100, "storage of the tail": 4096,
-		"outbox": 0, "pending drops": 2 * sweepMost, "abandoned": 0, "served": 0,
+		"cooldowns": models, "peers": 4, "tail": rowsMost + sharedlog.SweepMost + 100, "storage of the tail": 4096,
+		"outbox": 0, "pending drops": 2 * sharedlog.SweepMost, "abandoned": 0, "served": 0,
 		"file": 3 << 20, "log": 5 << 20, "heap": 3 << 20,
 	}
 
@@ -86,9 +88,9 @@ func TestSharedDoesNotGrow(t *testing.T) {
 			s := rl.ledger
 			for what, n := range map[string]int{
 				"state": len(rl.State), "gates": len(rl.lines.gates), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.supplied),
-				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "tail": len(s.tail.live()),
-				"storage of the tail": cap(s.tail.events),
-				"outbox":              len(s.outbox.events), "pending drops": len(s.tail.drops), "abandoned": len(s.garbage.reservations), "served": len(s.lines.served),
+				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "tail": len(s.tail.Live()),
+				"storage of the tail": reflect.ValueOf(s.tail).FieldByName("events").Cap(),
+				"outbox":              len(s.outbox.events), "pending drops": reflect.ValueOf(s.tail).FieldByName("drops").Len(), "abandoned": len(s.garbage.reservations), "served": len(s.lines.served),
 			} {
 				check(when, what, int64(n))
 			}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"testing"
 	"testing/synctest"
@@ -74,10 +75,10 @@ func TestSharedWhoOnlyAsksForgets(t *testing.T) {
 						t.Fatal("admitted")
 					}
 				}
-				if n := len(asks.ledger.tail.live()); n > 2000 {
+				if n := len(asks.ledger.tail.Live()); n > 2000 {
 					t.Errorf("remembers %d events", n)
 				}
-				if n := cap(asks.ledger.tail.events); n > 5000 {
+				if n := reflect.ValueOf(asks.ledger.tail).FieldByName("events").Cap(); n > 5000 {
 					t.Errorf("keeps room for %d events", n)
 				}
 			})
@@ -246,15 +247,15 @@ func TestSharedDeadlineWhileAnotherProgramWrites(t *testing.T) {
 // aged makes all that a limiter knows of minutes older, and has it deleted.
 func aged(rl *RateLimiter) {
 	rl.mu.Lock()
-	for _, e := range rl.ledger.tail.live() {
+	for _, e := range rl.ledger.tail.Live() {
 		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()
-	for range sweepFrom + 1 {
+	for range sharedlog.SweepFrom + 1 {
 		rl.RecordUsage("other", 0, 0)
 	}
 	rl.mu.Lock()
-	for _, e := range rl.ledger.tail.live() {
+	for _, e := range rl.ledger.tail.Live() {
 		e.At -= 3 * minute
 	}
 	rl.mu.Unlock()

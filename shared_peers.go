@@ -102,7 +102,7 @@ func (s *ledger) closeReservationLocked(process, n int64) *openReservation {
 		return nil
 	}
 	if h.offTail {
-		s.tail.dropLater(h.seq)
+		s.tail.DropLater(h.seq)
 	}
 	delete(s.peers[process].open, n)
 	if process != s.id { // which has a reservation again soon
@@ -120,11 +120,47 @@ func (s *ledger) closeWaitLocked(process, n int64) *waiter {
 	p := s.peers[process]
 	w := p.waits[n]
 	if w.offTail != 0 {
-		s.tail.dropLater(w.offTail)
+		s.tail.DropLater(w.offTail)
 	}
 	delete(p.waits, n)
 	s.peers.forgetIfIdle(process)
 	return w
+}
+
+// InForce reports whether nothing has ended yet what an event began.
+func (ps peers) InForce(e *sharedlog.Event) bool {
+	switch e.Kind {
+	case sharedlog.Reserve:
+		h := ps.reservation(e.Process, e.N)
+		return h != nil && !h.isSlotless()
+	case sharedlog.Wait:
+		return ps.hasWaiter(e.Process, e.N)
+	}
+	return false
+}
+
+// PassTail notes that an event is off the tail, and reports whether it is in force.
+func (ps peers) PassTail(e *sharedlog.Event) bool {
+	p := ps[e.Process]
+	if p == nil {
+		return false
+	}
+	switch e.Kind {
+	case sharedlog.Reserve:
+		if h := p.open[e.N]; h != nil && h.isSlotless() {
+			delete(p.open, e.N)
+			ps.forgetIfIdle(e.Process)
+		} else if h != nil {
+			h.seq, h.offTail = e.Seq, true
+			return true
+		}
+	case sharedlog.Wait:
+		if w := p.waits[e.N]; w != nil {
+			w.offTail = e.Seq
+			return true
+		}
+	}
+	return false
 }
 
 // lease says when this limiter has to say that it lives. The changes that it makes say so

@@ -34,7 +34,7 @@ type plan struct {
 
 	stirs, reviews int64 // how far it has served the lines
 	reviewed       int   // and how many of waitLines.reviews it has seen to
-	expired        expired
+	expired        sharedlog.Expired
 	batch          sharedlog.Batch
 }
 
@@ -115,7 +115,7 @@ func (p *plan) setDay(day *plannedDay) {
 		was = state.DayUsage{}
 	}
 	if e.Kind != sharedlog.Day {
-		p.added[len(p.added)-1] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.dayEnd}
+		p.added[len(p.added)-1] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.period.End}
 	}
 	e.Day, e.HasDay, day.said = is, true, is
 }
@@ -146,8 +146,7 @@ func (p *plan) day(model string, instant int64) *plannedDay {
 		of := p.rl.windowLocked(model, p.rl.State[model], instant)
 		d.stats = UsageStats{DayStart: of.stats.DayStart, DayCount: of.stats.DayCount, DayTokens: of.stats.DayTokens}
 		*w = window{
-			home: of.home, zone: of.zone, location: of.location, badZone: of.badZone, days: of.days,
-			dayWas: of.dayWas, dayStart: of.dayStart, dayBegin: of.dayBegin, dayEnd: of.dayEnd,
+			home: of.home, period: of.period, days: of.days, dayWas: of.dayWas,
 		}
 	} else {
 		now := p.rl.clock.At(instant)

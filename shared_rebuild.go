@@ -96,7 +96,7 @@ func (b *rebuild) missing() (events []*sharedlog.Event) {
 	}
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
 		b.s.lost = b.remember()
-		for _, e := range b.s.tail.live() {
+		for _, e := range b.s.tail.Live() {
 			if !inLog[e.Key()] && e.Process != 0 {
 				events = append(events, e)
 			}
@@ -126,13 +126,13 @@ func (b *rebuild) load() {
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
 	b.s.peers = make(peers)
-	b.s.tail = tail{}
+	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
 	for _, e := range b.img.Events {
 		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
 			b.do(e)
 		}
-		b.s.tail.push(e)
+		b.s.tail.Push(e)
 		b.s.seen = e.Seq
 	}
 	for model, until := range b.img.Cooldowns {
@@ -271,7 +271,7 @@ func (b *rebuild) raiseDays() {
 	for model, was := range b.s.lost.days {
 		w := b.window(model)
 		is := dayOf(w)
-		if !was.CurrentIn(w.location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
+		if !was.CurrentIn(w.period.Location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
 			continue
 		}
 		if is.Empty() {

@@ -200,7 +200,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 	wall, over := rl.clock.UnixNano(arrived), false
 	switch {
 	case sameDay:
-	case wall >= r.gate.dayEnded && (day.location == nil || wall >= day.dayBegin || day.dayCount() == 0):
+	case wall >= r.gate.dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
 		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		day.rollDay(now) // the day that this began may be over, too
 	default:

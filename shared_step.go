@@ -164,8 +164,8 @@ func (p *plan) fill() {
 	}
 	s.outbox.tried = s.lastN
 	b.Sweep = instant >= s.sweepAt
-	p.expired = s.tail.expired(s.peers, s.horizon(instant))
-	b.Passed, b.Drops = p.expired.events, p.expired.drops
+	p.expired = s.tail.Expired(s.peers, s.horizon(instant))
+	b.Passed, b.Drops = p.expired.Events, p.expired.Drops
 }
 
 // nameOf returns the name under which a model is counted.
@@ -188,7 +188,7 @@ func (s *ledger) confirm(p *plan, first int64) {
 	}
 	s.lines.confirm(p)
 	if len(b.Events) > 0 {
-		s.tail.pass(s.peers, &p.expired)
+		s.tail.Pass(s.peers, &p.expired)
 	}
 	for i, e := range b.Events {
 		s.writtenLocked(e, first+int64(i), instant)
@@ -220,7 +220,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 		e.Seq = seq
 		s.asOf(instant).apply(e)
 	}
-	s.tail.push(e)
+	s.tail.Push(e)
 	s.seen = max(s.seen, seq)
 }
 

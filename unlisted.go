@@ -170,7 +170,7 @@ func (u *unlistedModels) useLocked(w *window) eviction.Use {
 		use.IdleAt = max(use.IdleAt, w.tokens.When(n-1)+u.rl.span()+1)
 	}
 	if u.every.MaxRPD != 0 && w.dayCount() > 0 || u.every.MaxTPD != 0 && w.dayTokens() > 0 {
-		use.DayEnd = w.dayEnd
+		use.DayEnd = w.period.End
 	}
 	return use
 }

@@ -32,7 +32,7 @@ func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
 	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
 	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
 	if s.RPD|s.TPD != 0 {
-		s.DayStart = r.dayShown
+		s.DayStart = r.period.Shown
 	}
 	if r.gate != nil || r.cool > r.wall {
 		r.present(s)
@@ -72,7 +72,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	wall := rl.clock.UnixNano(instant)
 	w = stats.window
 	if rl.clock.Due(instant) || !w.mirrors(stats, rl) || instant > w.leaveAt ||
-		wall < w.dayBegin || wall >= w.dayEnd || stats.DayCount != w.dayWas || w.zone != q.DayZone || w.empty() ||
+		!w.period.Holds(wall) || stats.DayCount != w.dayWas || w.period.Zone != q.DayZone || w.empty() ||
 		q.paces() && w.paceOf(q) == nil {
 		return nil, 0
 	}
@@ -123,13 +123,13 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 // rezoneLocked follows a quota whose day now ends at the midnight of another zone. The usage of
 // the present day counts to the day that is present there, because its times are no longer known.
 func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
-	if stats == nil || stats.window == nil || stats.window.zone == zone {
+	if stats == nil || stats.window == nil || stats.window.period.Zone == zone {
 		return
 	}
 	w, now := stats.window, rl.clock.At(instant)
 	w.rollDay(now)
-	w.setZone(zone)
-	if w.location != nil {
+	w.period.SetZone(zone)
+	if w.period.Location != nil {
 		w.startDay(now)
 	} else {
 		w.settleDay(now)
@@ -137,7 +137,7 @@ func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int6
 }
 
 // take sets the window that is read.
-func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.badZone }
+func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.period.BadZone }
 
 // readNowLocked reads everything outside the window, as of r.instant.
 func (rl *RateLimiter) readNowLocked(name string, r *reading) {
@@ -178,9 +178,9 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, count
 		sum := w.sums.Sum(n, w.tokens.Len())
 		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
 	}
-	if now.UnixNano() < w.dayEnd {
+	if now.UnixNano() < w.period.End {
 		if counted.RPD, counted.TPD = w.dayCount(), w.dayTokens(); counted.RPD|counted.TPD != 0 {
-			counted.DayStart = w.dayShown
+			counted.DayStart = w.period.Shown
 		}
 	}
 }

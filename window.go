@@ -38,15 +38,10 @@ type window struct {
 	usedAt   int64     // the instant of the last charge
 	ahead    bool      // an entry was from the future when the window was made
 
-	zone             string         // whose midnight ends the day
-	quotaEra         int            // when that was looked up
-	location         *time.Location // the same; nil for a day of 24 hours
-	badZone          bool           // there is no such zone
-	days             int32          // how often the count of the day began anew
-	dayWas           int            // the count of the day when the limiter last changed it
-	dayStart         time.Time      // as in stats
-	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
-	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
+	period   clock.Period // the day, which starts as in stats
+	quotaEra int          // when the zone of the day was looked up
+	days     int32        // how often the count of the day began anew
+	dayWas   int          // the count of the day when the limiter last changed it
 
 	history *history // nil as long as no window continues it, nor Persist has saved it
 	round   uint16   // how often Persist has saved it, or tried to
@@ -82,7 +77,7 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 		counts[i] = e.tokens()
 	}
 	w.sums.Fill(counts)
-	w.setZone(zone)
+	w.period.SetZone(zone)
 	w.settleDay(now)
 	w.mirror(rl.span())
 	stats.window = w
@@ -96,7 +91,7 @@ func (e *TokenEntry) tokens() tokens.Count {
 // mirrors reports whether the window still matches stats. An entry that a program took over from
 // another limiter has the window of that limiter.
 func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
-	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
+	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.period.Start &&
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
@@ -221,7 +216,7 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 // database, if there is one, before the window may be forgotten.
 func (w *window) owe(instant int64) {
 	if w.tokens.Log().Known() || w.requests.Log().Known() {
-		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.dayEnd))
+		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.period.End))
 	}
 }
 
@@ -252,60 +247,30 @@ func (w *window) rollDay(now time.Time) {
 	noticeDay(w.stats, w.dayWas)
 	w.dayWas = w.stats.DayCount
 	switch wall := now.UnixNano(); {
-	case wall < w.dayBegin:
+	case wall < w.period.Begin:
 		w.startDay(now)
-	case wall >= w.dayEnd:
+	case wall >= w.period.End:
 		w.setDay(0, 0)
 		w.days++
 		if w.gate != nil {
-			w.gate.dayEnded = w.dayEnd
+			w.gate.dayEnded = w.period.End
 		}
 		w.startDay(now)
 	}
 }
 
-// setZone sets the zone in which the day ends at midnight.
-func (w *window) setZone(zone string) {
-	var err error
-	w.zone = zone
-	w.location, err = clock.LoadZone(zone)
-	w.badZone = err != nil
-}
-
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
-	w.dayStart, w.dayBegin = w.stats.DayStart, clock.UnixNano(w.stats.DayStart)
-	w.showDay()
-	switch {
-	case w.dayBegin > now.UnixNano():
+	w.period.Resume(w.stats.DayStart)
+	if w.period.Begin > now.UnixNano() {
 		w.startDay(now)
-	case w.location != nil:
-		_, end := clock.Day(w.dayStart, w.location)
-		w.dayEnd = clock.UnixNano(end)
-	default:
-		w.dayEnd = w.dayBegin + day
 	}
 }
 
-// startDay begins a day at now, or at the midnight before it, without a
-// monotonic reading: a day follows the wall clock.
+// startDay begins a day at now, or at the midnight before it.
 func (w *window) startDay(now time.Time) {
-	begin, end := now.Round(0), now.Add(time.Duration(day))
-	if w.location != nil {
-		begin, end = clock.Day(begin, w.location)
-	}
-	w.stats.DayStart, w.dayStart = begin, begin
-	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()
-	w.showDay()
-}
-
-// showDay makes equal instants equal with ==, wherever the start of the day came from.
-func (w *window) showDay() {
-	zone := w.location
-	if zone == nil {
-		zone = time.Local
-	}
-	w.dayShown = w.dayStart.Round(0).In(zone)
+	w.period.StartAt(now)
+	w.stats.DayStart = w.period.Start
 }
 
 // dayCount is the count of the day; a caller may have made it negative.
