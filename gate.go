@@ -19,6 +19,10 @@ type gate struct {
 	timer    *time.Timer // wakes the line; nil until a waiter had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
+
+	// The note of the last Persist that met the model, and that of the last one before it that
+	// succeeded, if it is another.
+	lastSave, savedBefore saveNote
 	// Of the waiters with a deadline:
 	slack    *slack              // the least of any; nil for none
 	load     [state.InFlight]int // the charges since the line began

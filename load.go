@@ -47,6 +47,7 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	for name, g := range rl.gates {
 		if stats := rl.State[name]; stats != nil {
 			rl.joinLocked(name, stats.window)
+			g.continueLocked(stats.window)
 		} else {
 			g.leftLocked()
 		}

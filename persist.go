@@ -46,6 +46,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		return nil
 	}
 	rl.saver.begin()
+	rl.beginSave()
 	if s.sqlite != nil {
 		err = s.sqlite.persist(rl)
 	} else {
@@ -55,6 +56,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
+	rl.endSave()
 	return nil
 }
 

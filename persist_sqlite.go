@@ -144,9 +144,9 @@ func (s *sqliteSave) compareState() {
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.newWindow(stats, zoneOf(model, rl.Quotas), instant, now)
-			rl.joinLocked(model, w)
+			w = rl.makeWindowLocked(model, stats, instant)
 		}
+		rl.noteSavedLocked(w)
 		rl.followQuotaLocked(model, stats, instant)
 		synced := s.store.models[model]
 		if synced != nil {

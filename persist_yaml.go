@@ -63,6 +63,7 @@ func (s saving) snapshot() *state.Snapshot {
 			if stats.window.mirrors(stats, rl) {
 				rl.followQuotaLocked(model, stats, instant)
 				stats.window.pin(s.pinned)
+				rl.noteSavedLocked(stats.window)
 			}
 			entry := entry{model, *stats}
 			entry.stats.window = nil

@@ -32,7 +32,9 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
+	old := stats.window
 	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
+	w.continueLocked(old)
 	w.quotaEra = rl.quotaEra
 	rl.joinLocked(name, w)
 	return w
@@ -149,6 +151,7 @@ func (rl *RateLimiter) indexAll() {
 		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.stats.DayStart &&
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
+			w.continueLocked(stats.window)
 			stats.window, w.stats = w, stats
 			rl.joinLocked(before.model, w)
 			rl.unlisted.state = nil

@@ -19,6 +19,9 @@ import (
 // die makes a limiter look as if its process had been killed: its life file stays, unlocked.
 func die(t *testing.T, path string, rl *RateLimiter) {
 	t.Helper()
+	<-rl.ledger.writer // its own goroutines end with it
+	defer func() { rl.ledger.writer <- struct{}{} }()
+	rl.ledger.closed.Store(true)
 	life := lifePath(path, rl)
 	if err := errors.Join(os.Rename(life, life+".away"), rl.ledger.log.Close(), os.Rename(life+".away", life)); err != nil {
 		t.Fatal(err)

@@ -47,6 +47,9 @@ type window struct {
 	dayShown         time.Time      // the same as ModelStats shows it: in location, or the local zone
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
+	history *history // nil as long as no window continues it, nor Persist has saved it
+	round   uint16   // how often Persist has saved it, or tried to
+
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
 	owes int64 // before this instant the database may still hold superseded rows
