@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -65,6 +66,7 @@ func TestSharedDeathDuringAnOpenEndsWhatWasHeld(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			wantLife(t, lifePath(path, victim), fsx.Unknown)
+			runtime.KeepAlive(held) // garbage is settled
 		})
 	}
 }
