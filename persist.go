@@ -2,8 +2,13 @@ package ratelimit
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"sync"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
 // Persist writes quotas, usage and cooldowns to the state file. It holds up other calls only
@@ -108,5 +113,26 @@ func (s *storage) load(rl *RateLimiter) error {
 	}
 	l := loading{rl, loaded}
 	l.replace(l.index())
+	return nil
+}
+
+// MigrateYAMLToSQLite writes the quotas, the usage and the cooldowns of a YAML state file into a
+// SQLite database, and replaces its content. It creates a missing database. Running it again
+// gives the same database.
+//
+// A missing or unreadable YAML file is an error (ErrCorruptState for the latter), and so is a
+// database that cannot be opened, or that is shared (Config.Shared). A failure leaves the
+// database as it was. The YAML file is not changed.
+func MigrateYAMLToSQLite(yamlPath, sqlitePath string) error {
+	s, err := yamlstate.ReadFile(yamlPath)
+	switch {
+	case err == nil && s == nil:
+		err = fmt.Errorf("%s: %w", yamlPath, fs.ErrNotExist)
+	case err == nil:
+		err = sqlitestate.Replace(sqlitePath, sqlitelog.Private, s)
+	}
+	if err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	return nil
 }
