@@ -75,10 +75,11 @@ func (q *placeQueue) setTimer(l *waitLines, at, instant int64) {
 	}
 	q.firesAt = at
 	wait := time.Duration(at - instant)
+	rl := l.rl // the timer must not read that before it has the lock
 	if q.timer == nil {
 		q.timer = time.AfterFunc(wait, func() {
-			l.rl.mu.Lock()
-			defer l.rl.mu.Unlock()
+			rl.mu.Lock()
+			defer rl.mu.Unlock()
 			q.firesAt = 0
 			l.servePlacesLocked()
 		})
