@@ -18,6 +18,10 @@ type gate struct {
 	timer    *time.Timer // wakes the line; nil until somebody had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
+
+	// What the last Persist saved of the model, or tried to, and what the last one before that
+	// succeeded did, if that is not the same.
+	lastSave, savedBefore saveNote
 }
 
 // calls and waiting are how many calls are in flight, and how many wait. A nil gate

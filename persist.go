@@ -50,6 +50,7 @@ func (rl *RateLimiter) save() (err error) {
 		return nil
 	}
 	rl.saver.begin()
+	rl.beginSave()
 	if rl.sqlite != nil {
 		err = rl.sqlite.persist(rl)
 	} else {
@@ -59,6 +60,7 @@ func (rl *RateLimiter) save() (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
+	rl.endSave()
 	return nil
 }
 
@@ -136,6 +138,7 @@ func (rl *RateLimiter) replace(loaded *snapshot, stored bool) {
 	for name, g := range rl.gates {
 		if stats := rl.State[name]; stats != nil {
 			rl.joinLocked(name, stats.window)
+			g.continueLocked(stats.window)
 		} else {
 			g.leftLocked()
 		}
@@ -197,6 +200,7 @@ func (rl *RateLimiter) snapshot() (s *snapshot, done func()) {
 		if stats.window.mirrors(stats, rl) {
 			rl.followQuotaLocked(model, stats, instant)
 			stats.window.pin(reading)
+			rl.noteSavedLocked(stats.window)
 		}
 		entries = append(entries, entry{model, UsageStats{
 			Requests:  stats.Requests,

@@ -224,9 +224,9 @@ func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[stri
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.newWindow(stats, rl.zoneRLocked(model), instant, now)
-			rl.joinLocked(model, w)
+			w = rl.renewLocked(model, stats, instant, now)
 		}
+		rl.noteSavedLocked(w)
 		rl.followQuotaLocked(model, stats, instant)
 		synced := s.models[model]
 		if synced != nil {

@@ -17,9 +17,8 @@ const lockSlice = int64(250 * time.Microsecond)
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.at(instant))
+		w = rl.renewLocked(name, stats, instant, rl.clock.at(instant))
 		w.quotaEra = rl.quotaEra
-		rl.joinLocked(name, w)
 	}
 	rl.followQuotaLocked(name, stats, instant)
 	if instant > w.leaveAt {
@@ -28,6 +27,15 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
 		w.rollDay(rl.clock.at(instant))
 	}
+	return w
+}
+
+// renewLocked makes the window of a model anew.
+func (rl *RateLimiter) renewLocked(name string, stats *UsageStats, instant int64, now time.Time) *window {
+	old := stats.window
+	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, now)
+	w.continueLocked(old)
+	rl.joinLocked(name, w)
 	return w
 }
 
@@ -143,6 +151,7 @@ func (rl *RateLimiter) indexAll() {
 		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.stats.DayStart &&
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
+			w.continueLocked(stats.window)
 			stats.window, w.stats = w, stats
 			rl.joinLocked(before.model, w)
 		}

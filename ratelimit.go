@@ -135,6 +135,8 @@ type RateLimiter struct {
 	ledger   *ledger // with Config.Shared
 	quotaEra int     // how often quotas changed
 	era      int     // how often Reset or Load put another map into State
+	saves    int     // how often Persist began to save the State,
+	saved    int     // and the last time that it succeeded
 
 	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
 	filePath string     // the YAML file; empty with SQLite

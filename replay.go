@@ -352,7 +352,7 @@ func (s *ledger) putBackLocked(own *belongings, moved bool) {
 		case h != nil:
 			was := h.other
 			r.gate, r.days = was.gate, was.days
-			r.window, r.instant, r.requestAt, r.tokenAt = was.window, was.instant, was.requestAt, was.tokenAt
+			r.window, r.instant, r.requestAt, r.tokenAt, r.round = was.window, was.instant, was.requestAt, was.tokenAt, was.round
 			h.other, h.own = nil, weak.Make(r)
 			if r.isSlotless() != was.isSlotless() {
 				r.more().slotless = was.isSlotless()

@@ -24,7 +24,8 @@ type Reservation struct {
 	extra     *extra // what few reservations have
 	days      int32  // which of the window's days it is in
 	settled   bool
-	watched   bool // somebody looks after it if nobody settles it
+	watched   bool   // somebody looks after it if nobody settles it
+	round     uint16 // of the window when the charge was put in its place
 }
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
@@ -173,7 +174,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 // placeLocked notes where the charge is: the request-th oldest of the requests,
 // the token-th oldest of the tokens.
 func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
-	r.window, r.instant = w, instant
+	r.window, r.instant, r.round = w, instant, w.round
 	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
 

@@ -78,31 +78,36 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 	return rl.orderLocked(r.gate.name, rl.clock.sync())
 }
 
-// tokensOf returns which of the tokens are those of a reservation; -1 where they
-// are gone. In another window than that of the charge only the entries that it was
-// made from can be, those of a file, say: later ones are of others. Entries of the
-// same instant and the same amount are alike, so any will do.
+// tokensOf returns which of the tokens are those of a reservation; -1 where they are gone. In another
+// window than that of the charge they are among those that it was made from, if it continues that
+// one. Entries of the same instant and the same tokens are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
 	matches := func(e *TokenEntry) bool { return e.tokens() == r.estimate }
-	if w != r.window {
+	switch {
+	case w == r.window:
+		if i := w.tokens.Placed(r.tokenAt, r.instant); i >= 0 && matches(&w.tokens.Values()[i]) {
+			return i
+		}
+		return w.tokens.Find(r.instant, matches)
+	case w.continues(r):
 		return w.tokens.FindFilled(r.instant, matches)
 	}
-	if i := w.tokens.Placed(r.tokenAt, r.instant); i >= 0 && matches(&w.tokens.Values()[i]) {
-		return i
-	}
-	return w.tokens.Find(r.instant, matches)
+	return -1
 }
 
 // requestOf is tokensOf for the request.
 func (w *window) requestOf(r *Reservation) int {
 	any := func(*time.Time) bool { return true }
-	if w != r.window {
+	switch {
+	case w == r.window:
+		if i := w.requests.Placed(r.requestAt, r.instant); i >= 0 {
+			return i
+		}
+		return w.requests.Find(r.instant, any)
+	case w.continues(r):
 		return w.requests.FindFilled(r.instant, any)
 	}
-	if i := w.requests.Placed(r.requestAt, r.instant); i >= 0 {
-		return i
-	}
-	return w.requests.Find(r.instant, any)
+	return -1
 }
 
 // findLocked returns the window of the reservation's model, and where in it the

@@ -43,6 +43,9 @@ type window struct {
 	dayStart         time.Time      // as in stats
 	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
 
+	history *history // nil as long as no window continues it, nor Persist has saved it
+	round   uint16   // how often Persist has saved it, or tried to
+
 	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
 
 	owes int64 // before this instant the database may show what is not so any more

@@ -1,0 +1,85 @@
+package ratelimit
+
+// history tells which charges of a window are in another one that continues it: in that which Load
+// makes of what Persist saved, or in that which is made where a program changed an entry of State by
+// hand. A reservation looks for its charge only there: elsewhere a charge of the same instant and
+// the same tokens is that of another call.
+//
+// A window has one from the first Persist on that meets it with a gate. Without a gate no
+// reservation of its model is open.
+type history struct {
+	first     *history // of the windows that continue each other; itself for the first of them
+	continued uint16   // the charges placed in earlier rounds of the window are in the one that continues it
+}
+
+// saveNote says what a Persist saved of a model.
+type saveNote struct {
+	save    int      // which Persist it was
+	history *history // of the window that it met; nil for none
+	round   uint16   // the charges placed in earlier rounds of that are saved
+}
+
+// beginSave counts a Persist.
+func (rl *RateLimiter) beginSave() {
+	rl.mu.Lock()
+	rl.saves++
+	rl.mu.Unlock()
+}
+
+// endSave notes that the file has what Persist met.
+func (rl *RateLimiter) endSave() {
+	rl.mu.Lock()
+	rl.saved = rl.saves
+	rl.mu.Unlock()
+}
+
+// noteSavedLocked notes that the Persist under way saves a window as it is.
+func (rl *RateLimiter) noteSavedLocked(w *window) {
+	g := w.gate
+	if g == nil {
+		return
+	}
+	if g.lastSave.save == rl.saved {
+		g.savedBefore = g.lastSave
+	}
+	w.round++
+	g.lastSave = saveNote{rl.saves, w.historyLocked(), w.round}
+}
+
+func (w *window) historyLocked() *history {
+	if w.history == nil {
+		w.history = new(history)
+		w.history.first = w.history
+	}
+	return w.history
+}
+
+// continueLocked notes that Load made a window of what the last Persist that succeeded saved.
+func (g *gate) continueLocked(w *window) {
+	note := g.lastSave
+	if note.save != g.home.saved {
+		note = g.savedBefore
+	}
+	if note.history == nil || note.save != g.home.saved {
+		return
+	}
+	note.history.continued = note.round
+	w.history = &history{first: note.history.first}
+}
+
+// continueLocked notes that a window was made of the entries of an old one, as a program changed
+// them.
+func (w *window) continueLocked(old *window) {
+	if old != nil && old.home == w.home && old.gate != nil {
+		h := old.historyLocked()
+		h.continued = old.round + 1
+		w.history = &history{first: h.first}
+	}
+}
+
+// continues reports whether a window has the charge of a reservation that was placed in another one,
+// unless it has left since.
+func (w *window) continues(r *Reservation) bool {
+	was, is := r.window.history, w.history
+	return was != nil && is != nil && was.first == is.first && int16(was.continued-r.round) > 0
+}
