@@ -7,23 +7,24 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// Acquire waits until Reserve would succeed, and returns the reservation. Who
-// comes first for a model is served first, also before a smaller request behind
-// it. It sleeps until the exact moment at which the first in line passes, and
-// looks again at once when Commit, Cancel, Reset, SetQuota, AddProvider, Load, or
-// another one who stops waiting, make room.
+// Acquire waits until Reserve would succeed, and returns the reservation. Waiters for a model are
+// served first come, first served, so a smaller request does not overtake a larger one. Acquire
+// sleeps until the exact moment at which the head of the line passes, and looks again at once
+// when Commit, Cancel, Reset, SetQuota, AddProvider, Load, or a waiter that gives up makes room.
 //
-// It returns, in the order of its checks: the error of ctx when that has ended,
-// also while it waits; an error that wraps ErrInvalidTokens for a negative
-// number; a *LimitError that unwraps to ErrNeverFits for a request that can never
-// pass, also when SetQuota makes it so while it waits, to
-// context.DeadlineExceeded when it could not even alone pass before the deadline
-// of ctx, or to ErrQueueFull when Config.MaxQueue wait already, all at once;
-// ErrClosed when the limiter is closed and it would have to wait. With an error
-// nothing is charged. What waits before it is not taken into account for the
-// deadline.
+// It checks in this order and returns:
 //
-// It is safe for concurrent use.
+//   - the error of ctx when that has ended, also during the wait;
+//   - an error that wraps ErrInvalidTokens for a negative number;
+//   - a *LimitError that unwraps to ErrNeverFits for a request that can never pass; to
+//     context.DeadlineExceeded when the request, even alone, cannot pass before the deadline of
+//     ctx; or to ErrQueueFull when Config.MaxQueue callers already wait. All of these come at
+//     once, the first two also when a change, such as SetQuota or Cooldown, makes it so during
+//     the wait;
+//   - ErrClosed when the limiter is closed and it would have to wait, or waits.
+//
+// With an error nothing is charged. The check of the deadline ignores waiters ahead. Acquire is
+// safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
 	const op = "acquire"
 	if err := checkWait(ctx, op, promptTokens, outputTokens); err != nil {
@@ -47,10 +48,9 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 	return reservations[0], nil
 }
 
-// AcquireAll is Acquire for several requests, which may name a model more than
-// once. It waits until all of them pass together, in the lines of all their
-// models, and holds nothing while it waits. Model in a *LimitError is who denied.
-// Without requests it succeeds.
+// AcquireAll is Acquire for several requests, which may name a model more than once. It waits in
+// the lines of all their models until all of them pass together, and holds nothing while it
+// waits. Model in a *LimitError is the model that denied. Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {
@@ -66,14 +66,12 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 	return rl.wait(ctx, &waiter{op: op, charges: true, requests: reqs})
 }
 
-// WaitForCapacity returns nil as soon as a request with the given number of
-// tokens fits the quota of model and nobody waits before it. It waits like
-// Acquire, with the same errors, and reserves and records nothing. The number
-// counts as input tokens.
+// WaitForCapacity returns nil as soon as a request with the given number of tokens fits the quota
+// of model and no waiter is ahead of it. It waits like Acquire, with the same errors, and
+// reserves and records nothing. The number counts as input tokens.
 //
-// It is safe for concurrent use. Those who wait for the same model pass one after
-// the other, but where there is room for one they all do, for none takes it: use
-// Acquire where that matters.
+// It is safe for concurrent use. Waiters for one model pass in turn, but room for one lets all of
+// them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
 	const op = "wait for capacity"
 	if err := checkWait(ctx, op, tokens, 0); err != nil {
@@ -86,7 +84,8 @@ func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens
 	return err
 }
 
-// checkWait returns what is wrong before anything is looked at.
+// checkWait returns the error of an ended context or a negative number, before anything else is
+// checked.
 func checkWait(ctx context.Context, op string, promptTokens, outputTokens int) error {
 	if err := ctx.Err(); err != nil {
 		return err

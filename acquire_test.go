@@ -1,3 +1,5 @@
+// Acquire: the line before a model, and what becomes of its waiters.
+
 package ratelimit_test
 
 import (
@@ -119,7 +121,7 @@ func TestAcquireWakesWhenRoomIsMade(t *testing.T) {
 		{"SetQuota to less", func(rl *ratelimit.RateLimiter, held *ratelimit.Reservation) error {
 			rl.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 50})
 			return nil
-		}, []string{`b 5s acquire: model "m": the request alone is larger than the tokens per minute: request never fits its quota`, "a 1m0s"}},
+		}, []string{`b 5s acquire: model "m": the request alone exceeds the tokens per minute: request never fits its quota`, "a 1m0s"}},
 		{"Load", func(rl *ratelimit.RateLimiter, held *ratelimit.Reservation) error { return rl.Load() },
 			[]string{"a 5s", "b 5s"}},
 		{"Close", func(rl *ratelimit.RateLimiter, held *ratelimit.Reservation) error { return rl.Close() },

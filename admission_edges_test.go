@@ -1,3 +1,5 @@
+// Admission at its edges: days that end, lines that move, zones that change.
+
 package ratelimit_test
 
 import (

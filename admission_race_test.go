@@ -1,3 +1,5 @@
+// Admission by many goroutines at once: exactly the quota, and never more slots.
+
 package ratelimit_test
 
 import (

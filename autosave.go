@@ -1,22 +1,20 @@
 package ratelimit
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/autosave"
 )
 
-// AutoPersist says when the limiter writes its state file by itself. The zero
-// value is off.
+// AutoPersist says when the limiter writes its state file by itself. The zero value is off.
 type AutoPersist struct {
-	// Delay is how long after the last change the file is written. Zero turns it off,
-	// whatever MaxWait is; it must not be negative.
+	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
+	// MaxWait is; it must not be negative.
 	Delay time.Duration
-	// MaxWait is the longest that a change may stay unwritten while more keep
-	// coming. Zero is ten times Delay; otherwise it must be at least Delay.
+	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
+	// ten times Delay; otherwise it must be at least Delay.
 	MaxWait time.Duration
 }
 
@@ -33,7 +31,7 @@ func (a AutoPersist) validate() error {
 	return nil
 }
 
-// maxWait returns MaxWait, or what its zero stands for.
+// maxWait returns MaxWait, or ten times Delay where it is zero.
 func (a AutoPersist) maxWait() time.Duration {
 	switch {
 	case a.MaxWait > 0:
@@ -44,37 +42,7 @@ func (a AutoPersist) maxWait() time.Duration {
 	return 10 * a.Delay
 }
 
-const (
-	// maxGrain is how far apart changes are, at most, that the saver takes for
-	// one. To tell it of each would cost half as much as RecordUsage.
-	maxGrain = time.Millisecond
-
-	// The pause after a failure, which doubles from the first to the last. None is
-	// shorter than Delay.
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 10 * time.Second
-)
-
-// saver writes the state file when something has changed. The debouncer says
-// when, and runs one write at a time.
-type saver struct {
-	rl         *RateLimiter
-	writer     *debounce.Debouncer[struct{}]
-	reporter   *reporter
-	grain      int64         // see maxGrain
-	firstPause time.Duration // after a failure
-
-	unsaved bool // something changed since the last write began; guarded by rl.mu
-
-	// What follows is guarded by rl.ioMu.
-	pause   time.Duration // before the next retry; 0 when the last write succeeded
-	retries *time.Timer   // ends the pause
-	paused  bool          // the writer leaves the next write to the retry
-	stopped bool
-	lost    error // why what was left could not be saved before the database was closed
-}
-
-// startSaver loads the state, and has changes saved from now on.
+// startSaver loads the state, and saves changes from then on.
 func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	if when.Delay == 0 {
 		return nil
@@ -82,141 +50,37 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	if err := rl.Load(); err != nil {
 		return err
 	}
-	s := &saver{
-		rl:         rl,
-		reporter:   newReporter(onError),
-		grain:      int64(min(maxGrain, when.Delay/16)),
-		firstPause: max(firstRetry, when.Delay),
-	}
-	s.writer = debounce.New(debounce.Options{
-		Delay: when.Delay, MaxWait: when.maxWait(), DropOnStop: true,
-	}, s.write)
+	s := autosave.New(autosave.Options{
+		Delay: when.Delay, MaxWait: when.maxWait(), OnError: onError,
+		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
+	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.saver, rl.tellAt = s, math.MinInt64
+	rl.saver, rl.nextSaveAt = s, math.MinInt64
 	return nil
 }
 
-// changedLocked notes a change that is to be saved, as of an instant.
+// changedLocked notes an unsaved change, as of an instant.
 func (rl *RateLimiter) changedLocked(instant int64) {
-	if instant >= rl.tellAt {
+	if instant >= rl.nextSaveAt {
 		rl.tellSaverLocked(instant)
 	}
 }
 
-// tellSaverLocked tells the saver of a change. It is kept apart so that changedLocked
-// can be inlined.
+// tellSaverLocked is apart from changedLocked so that the compiler can inline that, which it
+// cannot where it inlines this one.
+//
+//go:noinline
 func (rl *RateLimiter) tellSaverLocked(instant int64) {
-	s := rl.saver
-	if s == nil {
-		rl.tellAt = never
-		return
+	rl.nextSaveAt = never
+	if rl.saver != nil {
+		rl.nextSaveAt = instant + int64(rl.saver.Changed())
 	}
-	s.unsaved = true
-	rl.tellAt = instant + s.grain
-	s.writer.Trigger(struct{}{})
 }
 
-// changedNowLocked is changedLocked where the clock was not read.
+// changedNowLocked is changedLocked for callers that have not read the clock.
 func (rl *RateLimiter) changedNowLocked() {
 	if rl.saver != nil {
-		rl.changedLocked(rl.clock.sync())
+		rl.changedLocked(rl.clock.Sync())
 	}
-}
-
-// write is the action of the debouncer.
-func (s *saver) write(struct{}) {
-	s.rl.ioMu.Lock()
-	var err error
-	if !s.paused && s.hasUnsaved() {
-		err = s.rl.save()
-	}
-	s.rl.ioMu.Unlock()
-	if err != nil {
-		s.reporter.report(fmt.Errorf("autosave: %w", err))
-	}
-}
-
-// begin takes all changes so far for saved, because the caller is about to note what
-// there is. A change that comes in between is noted and causes another write; one that
-// comes later only causes that. ioMu must be held.
-func (s *saver) begin() {
-	if s == nil {
-		return
-	}
-	s.rl.mu.Lock()
-	defer s.rl.mu.Unlock()
-	s.unsaved = false
-	s.rl.tellAt = math.MinInt64
-	s.writer.Cancel()
-}
-
-// end notes how the write ended that begin announced. ioMu must be held.
-func (s *saver) end(err error) {
-	if s == nil {
-		return
-	}
-	if err == nil {
-		s.pause, s.paused = 0, false
-		if s.retries != nil {
-			s.retries.Stop()
-		}
-		return
-	}
-	s.rl.mu.Lock()
-	s.unsaved = true
-	s.rl.mu.Unlock()
-	if s.stopped {
-		return
-	}
-	s.pause = max(min(2*s.pause, lastRetry), s.firstPause)
-	s.paused = true
-	if s.retries == nil {
-		s.retries = time.AfterFunc(s.pause, s.retry)
-	} else {
-		s.retries.Reset(s.pause)
-	}
-}
-
-// retry ends the pause after a failure.
-func (s *saver) retry() {
-	s.rl.ioMu.Lock()
-	s.paused = false
-	s.rl.ioMu.Unlock()
-	// By way of the debouncer, so that it stays one write at a time.
-	s.writer.Trigger(struct{}{})
-	s.writer.Flush()
-}
-
-// stop has nothing more saved in the background.
-func (s *saver) stop() {
-	if s != nil {
-		s.writer.Stop(context.Background()) // cannot fail, because this context never ends
-	}
-}
-
-// finish saves what is left when the saver has been stopped. ioMu must be held, and with
-// SQLite until the database is closed.
-func (s *saver) finish() error {
-	if s == nil {
-		return nil
-	}
-	s.stopped = true
-	if s.retries != nil {
-		s.retries.Stop()
-	}
-	s.reporter.stop()
-	if s.rl.sqlite != nil && s.rl.sqlite.db == nil {
-		return s.lost
-	}
-	if s.hasUnsaved() {
-		s.lost = s.rl.save()
-	}
-	return s.lost
-}
-
-func (s *saver) hasUnsaved() bool {
-	s.rl.mu.RLock()
-	defer s.rl.mu.RUnlock()
-	return s.unsaved
 }

@@ -1,3 +1,5 @@
+// AutoPersist at its edges: the zone of a day, how often OnError is told, files that vanish.
+
 package ratelimit_test
 
 import (
@@ -12,11 +14,10 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// SetQuota with a DayZone moves what was used in the day that lasts to the one that
-// lasts there, in the file, too. With the quota "*" that concerns models that nobody
-// has asked about since.
+// SetQuota with a DayZone moves the usage of the current day to the current day of that zone, in
+// the file, too. The quota "*" does so for models that had no call since.
 func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, quota := range []string{"m", "*"} {
 			t.Run(backend+quota, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01 00:00 UTC
@@ -47,6 +48,7 @@ func TestAutoPersistFollowsTheZoneOfTheDay(t *testing.T) {
 // An error of a kind is reported once a second at most, also when there are two kinds in
 // turn and OnError takes long for one of them.
 func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "sub", "state.yaml")
@@ -112,6 +114,8 @@ func TestOnErrorIsToldOnceASecondOfAKind(t *testing.T) {
 // Of several that close at once, none is told that all is well when what was left is
 // lost.
 func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
+	needSQLite(t)
+	t.Parallel()
 	nils := 0
 	for range 20 {
 		synctest.Test(t, func(t *testing.T) {
@@ -135,8 +139,9 @@ func TestCloseTellsAllWhoCloseWhatIsLost(t *testing.T) {
 	}
 }
 
-// SQLite would go on to write into a file that nobody finds any more.
+// SQLite alone would go on writing into a deleted file.
 func TestSQLiteNoticesThatItsFileIsGone(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		reports := 0

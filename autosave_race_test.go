@@ -1,3 +1,5 @@
+// AutoPersist while everything else happens at once.
+
 package ratelimit_test
 
 import (
@@ -19,7 +21,8 @@ import (
 // Everything at once, with a file that cannot be written now and then: what was
 // recorded before Close is in the file, and nothing is written after it.
 func TestAutoPersistWithEverythingAtOnce(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	t.Parallel()
+	for _, backend := range backends {
 		for i := range 4 { // one for each Delay
 			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { everythingAtOnce(t, backend, i) })
@@ -57,7 +60,7 @@ func everythingAtOnce(t *testing.T, backend string, i int) {
 	for g := range 4 {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(uint64(i), uint64(g)))
-			for range 150 {
+			for range times(150, 40, 600) {
 				switch rnd.IntN(8) {
 				case 0, 1, 2:
 					rl.RecordUsage(fmt.Sprint("m", rnd.IntN(3)), 1, 1)

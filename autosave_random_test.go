@@ -1,3 +1,5 @@
+// AutoPersist in random sessions: the file follows memory.
+
 package ratelimit_test
 
 import (
@@ -51,14 +53,12 @@ func autosaveLess(a, b string) string {
 	return strings.Join(out, "")
 }
 
-// Whatever is called, and however much time passes, the file holds what memory does
-// when it has been quiet for long enough, and after Close.
+// After random calls and pauses the file holds the state of memory, once the limiter has been idle
+// for Delay, and after Close.
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
-	seeds := 1 + 4/ratelimit.RaceFactor
-	if os.Getenv("RATELIMIT_LONG") != "" {
-		seeds = 100
-	}
-	for _, backend := range []string{"yaml", "sqlite"} {
+	t.Parallel()
+	seeds := times(5, 1, 100)
+	for _, backend := range backends {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { autosaveRandomly(t, backend, uint64(seed)) })

@@ -1,3 +1,5 @@
+// AutoPersist: when it saves, and what.
+
 package ratelimit_test
 
 import (
@@ -8,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -16,92 +17,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
-
-// autosaved returns a limiter that saves by itself, and Close is left to the test.
-func autosaved(t testing.TB, backend, path string, when ratelimit.AutoPersist, quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
-	t.Helper()
-	return autosavedBy(t, ratelimit.Config{
-		Backend: backend, FilePath: path, AutoPersist: when, Quotas: quotas,
-		OnError: func(err error) { t.Error(err) },
-	})
-}
-
-// reporting returns a limiter that saves by itself, where that may fail.
-func reporting(t testing.TB, backend, path string, delay time.Duration, onError func(error)) *ratelimit.RateLimiter {
-	t.Helper()
-	return autosavedBy(t, ratelimit.Config{
-		Backend: backend, FilePath: path, AutoPersist: ratelimit.AutoPersist{Delay: delay}, OnError: onError,
-	})
-}
-
-func autosavedBy(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	t.Helper()
-	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rl
-}
-
-// refuseInserts has a database refuse what is recorded, until the trigger is dropped.
-func refuseInserts(t testing.TB, path string) {
-	t.Helper()
-	sqliteExec(t, path, "CREATE TRIGGER refuse BEFORE INSERT ON requests BEGIN SELECT RAISE(ABORT, 'no'); END")
-}
-
-// inFile returns what another limiter finds in a file.
-func inFile(t testing.TB, backend, path string) *ratelimit.RateLimiter {
-	t.Helper()
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-		Backend: backend, FilePath: path, Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(rl.Load(), rl.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return rl
-}
-
-func closeLimiter(t testing.TB, rl *ratelimit.RateLimiter) {
-	t.Helper()
-	if err := rl.Close(); err != nil {
-		t.Error(err)
-	}
-}
-
-// saves notes when a YAML file is replaced, in a bubble.
-type saves struct {
-	path  string
-	start time.Time
-	last  os.FileInfo
-	at    []int // in milliseconds
-}
-
-func watchSaves(path string) *saves {
-	s := &saves{path: path, start: time.Now()}
-	s.last, _ = os.Stat(path)
-	return s
-}
-
-// pass lets time pass, a millisecond at a time.
-func (s *saves) pass(until time.Duration) {
-	for time.Since(s.start) < until {
-		time.Sleep(time.Millisecond)
-		s.look()
-	}
-}
-
-func (s *saves) look() {
-	synctest.Wait()
-	info, err := os.Stat(s.path)
-	if err == nil && (s.last == nil || !os.SameFile(s.last, info)) {
-		s.at = append(s.at, int(time.Since(s.start).Milliseconds()))
-		s.last = info
-	}
-}
 
 func TestAutoPersistWritesAfterTheLastChange(t *testing.T) {
 	every := func(first, step, last int) (at []int) {
@@ -158,6 +73,7 @@ func TestAutoPersistWritesAfterTheLastChange(t *testing.T) {
 
 // Every call that changes what the file holds has it saved, and other calls do not.
 func TestAutoPersistSavesEveryChange(t *testing.T) {
+	t.Parallel()
 	stateOf := func(rl *ratelimit.RateLimiter) string {
 		text := fmt.Sprintf("%d quotas, m %+v", len(rl.Quotas), rl.Quotas["m"])
 		all := rl.AllStats()
@@ -216,7 +132,7 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 		{"Load", func(rl *ratelimit.RateLimiter) { rl.Load() }, false},
 		{"Reset of all", func(rl *ratelimit.RateLimiter) { rl.Reset("") }, true},
 	}
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -252,7 +168,7 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 // A limiter that saves by itself starts from what was saved, and so never writes
 // over it.
 func TestAutoPersistLoads(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
@@ -278,7 +194,7 @@ func TestAutoPersistLoads(t *testing.T) {
 }
 
 func TestAutoPersistNeedsASoundFile(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state")
 			const damaged = "quotas: [no: map\n"
@@ -301,6 +217,7 @@ func TestAutoPersistNeedsASoundFile(t *testing.T) {
 // A database that opens and does not load is closed again: one left open would keep
 // the bubble from ending.
 func TestAutoPersistClosesWhatDoesNotLoad(t *testing.T) {
+	needSQLite(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.db")
 		cfg := ratelimit.Config{AutoPersist: ratelimit.AutoPersist{Delay: time.Second}}
@@ -332,7 +249,7 @@ func TestAutoPersistRefusesOddDurations(t *testing.T) {
 		{ratelimit.AutoPersist{Delay: 1, MaxWait: 1<<63 - 1}, ""},
 	}
 	for _, tt := range tests {
-		for _, backend := range []string{"yaml", "sqlite"} {
+		for _, backend := range backends {
 			path := filepath.Join(t.TempDir(), "state")
 			rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: backend, FilePath: path, AutoPersist: tt.when})
 			if tt.want == "" && err == nil {
@@ -375,7 +292,7 @@ func TestPersistIsAheadOfAutoPersist(t *testing.T) {
 
 // What changes in the same instant as a save, but after it began, is saved, too.
 func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -397,7 +314,7 @@ func TestAutoPersistSavesWhatCameDuringASave(t *testing.T) {
 }
 
 func TestCloseSavesWhatIsLeft(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")
@@ -424,231 +341,9 @@ func TestCloseSavesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// obstacle keeps a YAML file from being written, until it is removed.
-func obstacle(t testing.TB, path string) (remove func()) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Join(path, "in the way"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		t.Helper()
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func TestAutoPersistRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.yaml")
-		var reports []time.Duration
-		start := time.Now()
-		var rl *ratelimit.RateLimiter
-		rl = reporting(t, "yaml", path, 250*time.Millisecond, func(err error) {
-			reports = append(reports, time.Since(start))
-			if !strings.HasPrefix(err.Error(), "autosave: persist: ") {
-				t.Errorf("reported %q", err)
-			}
-			rl.RecordUsage("reports", 1, 0)
-			rl.Stats("m")
-			if rl.Persist() == nil { // which is not reported
-				t.Error("Persist succeeded")
-			}
-		})
-		remove := obstacle(t, path)
-		for range 400 { // changes go on
-			rl.RecordUsage("m", 1, 1)
-			time.Sleep(100 * time.Millisecond)
-		}
-		synctest.Wait()
-		if len(reports) < 4 || len(reports) > 12 {
-			t.Errorf("%d reports in 40 s: %v", len(reports), reports)
-		}
-		for i := 1; i < len(reports); i++ {
-			if apart := reports[i] - reports[i-1]; apart < time.Second || apart > 21*time.Second {
-				t.Errorf("reports %v apart", apart)
-			}
-		}
-		remove()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 400 {
-			t.Errorf("the file holds %d requests, want 400", got)
-		}
-		closeLimiter(t, rl)
-	})
-}
-
-// The pause after a failure doubles, from Delay on, and a success ends it.
-func TestAutoPersistBacksOff(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.yaml")
-		var reports []int
-		start := time.Now()
-		rl := reporting(t, "yaml", path, time.Second, func(error) { reports = append(reports, int(time.Since(start).Seconds())) })
-		remove := obstacle(t, path)
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(40 * time.Second)
-		synctest.Wait()
-		if want := []int{1, 2, 4, 8, 16, 26, 36}; !slices.Equal(reports, want) {
-			t.Errorf("failed at %v s, want %v", reports, want)
-		}
-		remove()
-		time.Sleep(6 * time.Second)
-		synctest.Wait()
-		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 1 {
-			t.Errorf("the file holds %d requests, want 1", got)
-		}
-		s := watchSaves(path)
-		rl.RecordUsage("m", 1, 1)
-		s.pass(30 * time.Second)
-		if want := []int{1000}; !slices.Equal(s.at, want) {
-			t.Errorf("saved at %v ms after the failures, want %v", s.at, want)
-		}
-		closeLimiter(t, rl)
-	})
-}
-
-// Persist by hand that succeeds makes a retry needless, and one that fails is
-// retried.
-func TestPersistAndRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.yaml")
-		rl := reporting(t, "yaml", path, time.Second, nil)
-		remove := obstacle(t, path)
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(1500 * time.Millisecond)
-		remove()
-		if err := rl.Persist(); err != nil {
-			t.Fatal(err)
-		}
-		s := watchSaves(path)
-		s.pass(time.Minute)
-		rl.RecordUsage("m", 1, 1)
-		s.pass(2 * time.Minute)
-		if want := []int{61_000}; !slices.Equal(s.at, want) {
-			t.Errorf("saved at %v ms, want %v: again only after the next change", s.at, want)
-		}
-
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
-		remove = obstacle(t, path)
-		if err := rl.Persist(); err == nil {
-			t.Fatal("Persist succeeded")
-		}
-		remove()
-		s = watchSaves(path)
-		s.pass(time.Minute)
-		if want := []int{1000}; !slices.Equal(s.at, want) {
-			t.Errorf("saved at %v ms, want %v", s.at, want)
-		}
-		closeLimiter(t, rl)
-	})
-}
-
-func TestCloseReturnsTheErrorOfTheLastSave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.yaml")
-		rl := reporting(t, "yaml", path, time.Second, func(err error) { t.Errorf("reported what Close returns: %v", err) })
-		remove := obstacle(t, path)
-		rl.RecordUsage("m", 1, 1)
-		if err := rl.Close(); err == nil || !strings.HasPrefix(err.Error(), "close: persist: ") {
-			t.Errorf("Close returned %v", err)
-		}
-		remove()
-		time.Sleep(time.Hour)
-		if _, err := os.Stat(path); err == nil {
-			t.Error("saved after Close")
-		}
-		closeLimiter(t, rl) // tries again
-		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 1 {
-			t.Errorf("the file holds %d requests, want 1", got)
-		}
-	})
-}
-
-// What a closed database could not take is lost, and Close goes on to say so.
-func TestCloseOfSQLiteSaysWhatIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.db")
-		rl := autosaved(t, "sqlite", path, ratelimit.AutoPersist{Delay: time.Second}, nil)
-		refuseInserts(t, path)
-		rl.RecordUsage("m", 1, 1)
-		first := rl.Close()
-		if first == nil || !strings.HasPrefix(first.Error(), "close: persist: ") {
-			t.Errorf("Close returned %v", first)
-		}
-		if again := rl.Close(); fmt.Sprint(again) != fmt.Sprint(first) {
-			t.Errorf("then it returned %v, want %v again", again, first)
-		}
-	})
-}
-
-// OnError may close the limiter, and may block for ever, without keeping others
-// from saving and closing.
-func TestOnErrorIsOnItsOwn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.yaml")
-		stuck := make(chan struct{})
-		calls := 0
-		rl := reporting(t, "yaml", path, time.Second, func(error) { calls++; <-stuck })
-		remove := obstacle(t, path)
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(10 * time.Second)
-		remove()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if got := inFile(t, "yaml", path).Stats("m").RPD; got != 1 {
-			t.Errorf("the file holds %d requests, want 1", got)
-		}
-		closeLimiter(t, rl)
-		close(stuck)
-		synctest.Wait()
-		if calls != 1 {
-			t.Errorf("%d calls, want 1: none begins after Close", calls)
-		}
-
-		path = filepath.Join(t.TempDir(), "state.yaml")
-		var closer *ratelimit.RateLimiter
-		closed := false
-		closer = reporting(t, "yaml", path, time.Second, func(error) { closed = closer.Close() != nil })
-		obstacle(t, path)
-		closer.RecordUsage("m", 1, 1)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !closed {
-			t.Error("Close within OnError did not return the error of the save")
-		}
-	})
-}
-
-// SQLite tells of failures like YAML, and saves what it could not when it can.
-func TestAutoPersistToSQLiteRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "state.db")
-		reports := 0
-		rl := reporting(t, "sqlite", path, time.Second, func(error) { reports++ })
-		refuseInserts(t, path)
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if reports != 3 { // after 1, 2 and 4 s
-			t.Errorf("%d reports, want 3", reports)
-		}
-		sqliteExec(t, path, "DROP TRIGGER refuse")
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(5 * time.Second)
-		synctest.Wait()
-		if got := inFile(t, "sqlite", path).Stats("m").RPD; got != 2 {
-			t.Errorf("the file holds %d requests, want 2", got)
-		}
-		closeLimiter(t, rl)
-	})
-}
-
 // However much is recorded, no two saves are closer together than Delay.
 func TestAutoPersistOfABusyLimiter(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.yaml")
 		when := ratelimit.AutoPersist{Delay: 100 * time.Millisecond, MaxWait: 100 * time.Millisecond}
@@ -679,10 +374,10 @@ func TestAutoPersistOfABusyLimiter(t *testing.T) {
 	})
 }
 
-// Nothing that was recorded before Close is missing in the file, whatever else
-// goes on.
+// With many calls at once, the file holds all that was recorded before Close.
 func TestAutoPersistInACrowd(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	t.Parallel()
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "state")

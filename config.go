@@ -8,109 +8,105 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
-// Config says how to make a RateLimiter. Its zero value is what New uses: YAML
-// in the default file, with the quotas of Gemini.
+// Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
+// default file, with the quotas of Gemini.
 type Config struct {
-	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db
-	// with SQLite) in the folder .core of the home folder, which is the first of
-	// the environment variables CORE_HOME, HOME and USERPROFILE that is set.
+	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
+	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,
+	// HOME and USERPROFILE that is set.
 	FilePath string
-	// Backend is how the state is kept: "yaml", the default, or "sqlite". Case
-	// and surrounding space do not matter.
+	// Backend is the kind of state file: "yaml", the default, or "sqlite". Case and surrounding
+	// space do not matter.
 	Backend string
 	// Quotas are limits per model. They win over those of Providers.
 	Quotas map[string]ModelQuota
-	// Providers are the providers whose default profiles are loaded. Names
-	// without a profile are passed over. Without Providers and Quotas it is
-	// Gemini's.
+	// Providers are the providers whose default profiles are loaded. Names without a profile are
+	// ignored. Without Providers and Quotas it is Gemini.
 	Providers []Provider
-	// Margin keeps every charge of the minute counted that much longer than a
-	// minute. A provider counts a call when it arrives, which is later than the
-	// moment at which it was recorded here, by as much as the network takes;
-	// 250 ms covers most. Zero, the default, is a minute exactly. It must not be
-	// negative nor over 24 hours.
+	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
+	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.
+	// Zero, the default, is a minute exactly. It must not be negative nor over 24 hours.
 	Margin time.Duration
 
-	// AutoPersist writes the state file after changes, so that nobody has to call
-	// Persist. With it the constructor loads the file, too, and fails as Load does;
-	// and Close writes what is left. From the first call that changes something, the
-	// program must not change the maps Quotas and State any more: they are read in
-	// the background. The zero value is off: the program calls Load and Persist.
+	// AutoPersist writes the state file after changes, in the background. With it the constructor
+	// loads the file, and fails as Load does; Close writes unsaved changes. From the first call
+	// that changes something on, the program must not change the maps Quotas and State: they are
+	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist
-	// OnError is called when AutoPersist could not write, or a shared database could not
-	// be used, which is tried again; it is not told when that succeeds. It is called without locks, on a goroutine
-	// of its own, one call at a time, and for errors of the same number (of the
-	// system or the database) or type at most once a second; those between are
-	// dropped. It may call the limiter, also Close, which does not wait for it: a
-	// call that was under way then may still end later. The error of the last write of
-	// AutoPersist, in Close, is returned there only. Nil is for programs that do not want to know.
+	// OnError gets the errors of AutoPersist and of a shared database. The limiter retries both
+	// and does not report the success. OnError is called without locks, on a goroutine of its
+	// own, one call at a time. Of errors with the same number (of the system or the database) or
+	// the same type, it gets at most one a second; the others are dropped.
+	//
+	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
+	// under way may end later. Close returns the error of its own last write and does not report
+	// it here. Nil discards errors.
 	OnError func(error)
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
-	// processes of the machine, that open it with Shared. Every admission, settlement,
-	// cooldown, reset and change of a quota is written there before the call returns, and
-	// seen by the others. State is then a cache that must only be read, and AutoPersist
-	// does nothing, because there is nothing left to write. The constructor loads the
-	// file. What it says of quotas wins over default profiles; Quotas are written there,
-	// and win until another process says otherwise.
+	// processes of the machine, that open it with Shared. Every admission, settlement, cooldown,
+	// reset and change of a quota is written there before the call returns, and the others see
+	// it. State is then a cache that must only be read. AutoPersist does nothing, because nothing
+	// is left to write.
 	//
-	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p
-	// and the like). False, the default, keeps a private copy: see [RateLimiter.Persist].
+	// The constructor loads the file. The quotas in it win over default profiles. The quotas of
+	// Config.Quotas are written to it, and apply until another process sets others.
+	//
+	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
+	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool
-	// Durability says what a change that was written survives, with Shared: "process",
-	// the default, the death of the process; "power" also that of the machine, at the
-	// price of waiting for the disk at every change.
+	// Durability tells, with Shared, what a written change survives: "process", the default, the
+	// death of the process; "power" also the loss of power, at the price of waiting for the disk
+	// at every change.
 	Durability string
-	// LeaseTTL is, with Shared, how long a process of which the system cannot tell whether
-	// it died is believed to live without giving notice, before others get its slots.
-	// Zero, the default, means 10 seconds, and less than 100 ms means that; it must not be
-	// negative.
+	// LeaseTTL applies with Shared to a process of which the system cannot tell whether it lives.
+	// Such a process counts as dead, and gives up its slots, once it has not renewed its lease
+	// for LeaseTTL. Zero, the default, means 10 seconds, and less than 100 ms means 100 ms; it
+	// must not be negative.
 	LeaseTTL time.Duration
-	// FailClosed denies everything with DecisionStoreError while the shared database
-	// cannot be used. False, the default, goes on with what this process knows: see
+	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
+	// used. False, the default, goes on with the knowledge of this process: see
 	// [RateLimiter.Err].
 	FailClosed bool
-	// FreshStart lets a shared database that takes the place of a damaged one begin
-	// unused. False, the default, takes the minute for used, until it has passed,
-	// because nobody knows what was.
+	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
+	// default, takes the minute for used up until it has passed, because the usage is unknown.
 	FreshStart bool
 
-	// HoldTTL settles a reservation at its estimate that long after it was
-	// admitted, if nobody has by then, and frees its slot; a Commit after that does
-	// nothing. It must be longer than the longest call. Zero, the default, is never; it must not be negative.
+	// HoldTTL settles an open reservation at its estimate that long after its admission, and
+	// frees its slot; a later Commit does nothing. It must be longer than the longest call. Zero,
+	// the default, is never; it must not be negative.
 	HoldTTL time.Duration
-	// MaxQueue is how many may wait for one model, in Acquire, AcquireAll and
-	// WaitForCapacity together, with Shared in all processes; who comes then is refused with ErrQueueFull. Zero, the default, is no cap; it must not be negative.
+	// MaxQueue bounds the waiters per model, in Acquire, AcquireAll and WaitForCapacity together,
+	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
+	// bound; it must not be negative.
 	MaxQueue int
-	// MatchVersions makes all methods but SetQuota take a model for the one whose
-	// quota it is a version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two then
-	// are counted together. See [RateLimiter.QuotaFor]. False, the default, takes
-	// names as they are, and a model whose name is not exactly that of a quota is
-	// not limited.
+	// MatchVersions makes all methods but SetQuota take a model for the one whose quota it is a
+	// version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two are then counted together. See
+	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact
+	// name has no quota is not limited.
 	MatchVersions bool
-	// Aliases map names of models onto the name that they are counted under, which
-	// several may share. An alias of an alias is not followed.
+	// Aliases map names of models to the name under which they are counted, which several may
+	// share. An alias of an alias is not followed.
 	Aliases map[string]string
-	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers
-	// tell with their answers. What the program said itself, in Quotas, with SetQuota or
-	// in the map of the limiter, is never raised above that; the quotas of profiles and
-	// files are taken for guesses, and follow. A model without a quota gets one. False,
-	// the default, leaves quotas as they are.
+	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
+	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
+	// limiter, is never exceeded. The quotas of profiles and files are guesses and follow the
+	// provider. A model without a quota gets one. False, the default, leaves quotas as they are.
 	LearnQuotas bool
-	// MaxModels is how many models without a quota of their own may hold state:
-	// those that only the quota "*" covers, and those without any. When there are
-	// that many, the one used least recently goes of those with nothing that
-	// counts. If there is none, another model is denied under "*"
-	// (DecisionTooManyModels), and is allowed and not counted without any quota.
-	// Zero, the default, means 10,000; it must not be negative.
+	// MaxModels bounds the models without a quota of their own that hold state: those that only
+	// the quota "*" covers, and those without any. At the bound, the least recently used idle
+	// model is forgotten, one with nothing that counts. If none is idle, another model is denied
+	// under "*" (DecisionTooManyModels); without any quota it is allowed and not counted. Zero,
+	// the default, means 10,000; it must not be negative.
 	MaxModels int
-
-	clockSkew time.Duration // how far the wall clock of a limiter under test is ahead
 }
 
-// defaultMaxModels is Config.MaxModels where nothing is said.
+// defaultMaxModels is what a Config.MaxModels of zero stands for.
 const defaultMaxModels = 10_000
 
 const (
@@ -118,18 +114,17 @@ const (
 	backendSQLite = "sqlite"
 )
 
-// New returns a limiter with the quotas of Gemini that keeps its state in the
-// default YAML file. It does not load the file: see [RateLimiter.Load]. It
-// fails when no home folder is known.
+// New returns a limiter with the quotas of Gemini that keeps its state in the default YAML file.
+// It does not load the file: see [RateLimiter.Load]. It fails when no home folder is known.
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 
-// NewWithConfig returns a limiter made as cfg says. It loads the state file only
-// with Config.AutoPersist or Config.Shared: see [RateLimiter.Load].
+// NewWithConfig returns a limiter made as cfg says. It loads the state file only with
+// Config.AutoPersist or Config.Shared: see [RateLimiter.Load].
 //
-// It fails when cfg has an unknown backend, a field out of range, or a quota with
-// a negative limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and
-// no home folder is known; with AutoPersist when the file cannot be loaded; and,
-// with SQLite, as [NewWithSQLiteConfig] does.
+// It fails when cfg has an unknown backend, a field out of range, or a quota with a negative
+// limit or an unknown zone (ErrInvalidQuota); when FilePath is empty and no home folder is known;
+// with AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig]
+// does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	backend := strings.ToLower(strings.TrimSpace(cfg.Backend))
 	switch backend {
@@ -157,11 +152,11 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	rl.filePath = absolute(path)
+	rl.storage.path = fsx.Absolute(path)
 	// A program that never calls Persist may run where it cannot write, so a
 	// folder that cannot be made is for Persist to report.
-	if os.MkdirAll(filepath.Dir(rl.filePath), 0o700) == nil {
-		sweepTemps(rl.filePath)
+	if os.MkdirAll(filepath.Dir(rl.storage.path), 0o700) == nil {
+		fsx.SweepTemps(rl.storage.path)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -169,28 +164,30 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	return rl, nil
 }
 
-// NewWithSQLite returns a limiter with the quotas of Gemini that keeps its
-// state in the SQLite database at dbPath. It fails as [NewWithSQLiteConfig]
-// does.
+// NewWithSQLite returns a limiter with the quotas of Gemini that keeps its state in the SQLite
+// database at dbPath. It fails as [NewWithSQLiteConfig] does.
 func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 	return NewWithSQLiteConfig(dbPath, Config{})
 }
 
-// NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite
-// database at dbPath, which it creates where it is missing, readable only for
-// its owner. Backend and FilePath of cfg are ignored. dbPath is a path, never a
-// connection string. The state is loaded only with Config.AutoPersist or
-// Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no longer needed.
+// NewWithSQLiteConfig returns a limiter that keeps its state in the SQLite database at dbPath. It
+// creates a missing database, readable only for its owner. Backend and FilePath of cfg are
+// ignored. dbPath is a path, never a connection string. The state is loaded only with
+// Config.AutoPersist or Config.Shared: see [RateLimiter.Load]. Close the limiter when it is no
+// longer needed.
 //
-// It fails like [NewWithConfig], when the database cannot be opened, and with
-// ErrCorruptState when the file is damaged, of another program, or of a newer
-// version of this one; such a file is left as it is. With Config.Shared it fails, too,
-// where locks do not work or the file belongs to another user; a damaged file is given
-// another name, and OnError is told.
+// It fails like [NewWithConfig], when the database cannot be opened, and with ErrCorruptState
+// when the file is damaged, of another program, or of a newer version of this one; such a file is
+// left as it is. With Config.Shared it also fails where locks do not work or the file belongs to
+// another user; a damaged file is renamed and reported to OnError. In a program built with the
+// tag nosqlite it fails with ErrNoSQLite.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	rl, err := newLimiter(cfg)
 	if err != nil {
 		return nil, err
+	}
+	if !sqlitestate.Enabled {
+		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
 	}
 	if cfg.Shared {
 		if err := openLedger(rl, dbPath, cfg); err != nil {
@@ -198,22 +195,22 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		}
 		return rl, nil
 	}
-	if rl.sqlite, err = openSQLite(dbPath, nil); err != nil {
+	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
-		rl.sqlite.close()
+		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	return rl, nil
 }
 
-// longestSpan is the longest minute that a limiter may have, with the longest margin.
+// longestSpan bounds the minute of a limiter and its margin together, in nanoseconds.
 const longestSpan = minute + day
 
 func newLimiter(cfg Config) (*RateLimiter, error) {
 	if cfg.Margin < 0 || minute+int64(cfg.Margin) > longestSpan {
-		return nil, fmt.Errorf("new limiter: margin is %v, want 0 to 24h", cfg.Margin)
+		return nil, fmt.Errorf("new limiter: Margin is %v, want 0 to 24h", cfg.Margin)
 	}
 	for _, field := range []struct {
 		name  string
@@ -244,14 +241,12 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		State:  make(map[string]*UsageStats),
 		margin: cfg.Margin,
 
-		aliases:       maps.Clone(cfg.Aliases),
-		matchVersions: cfg.MatchVersions,
-		maxQueue:      cfg.MaxQueue,
-		maxModels:     cfg.MaxModels,
-		holdTTL:       cfg.HoldTTL,
-		learns:        cfg.LearnQuotas,
+		naming:    naming{aliases: maps.Clone(cfg.Aliases), matchVersions: cfg.MatchVersions},
+		lines:     waitLines{maxQueue: cfg.MaxQueue},
+		maxModels: cfg.MaxModels,
+		expiry:    expiry{ttl: cfg.HoldTTL},
+		learns:    cfg.LearnQuotas,
 	}
-	rl.clock.skew = cfg.clockSkew
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
@@ -262,9 +257,9 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	for model, quota := range cfg.Quotas {
 		rl.Quotas[model] = quota
-		delete(rl.supplied, model)
+		delete(rl.provenance.supplied, model)
 	}
-	rl.clock.sync()
+	rl.clock.Sync()
 	return rl, nil
 }
 
@@ -280,13 +275,4 @@ func defaultPath(backend string) (string, error) {
 		}
 	}
 	return "", errors.New("no home folder: set CORE_HOME, HOME or USERPROFILE, or Config.FilePath")
-}
-
-// absolute makes path independent of the working directory, which the program
-// may change later.
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }

@@ -1,119 +1,17 @@
+// Config: what is refused, where the state file lies, that constructors do not load.
+
 package ratelimit_test
 
 import (
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
-
-func TestDefaultProfiles(t *testing.T) {
-	type row struct {
-		provider      ratelimit.Provider
-		model         string
-		rpm, tpm, rpd int
-	}
-	rows := []row{
-		{ratelimit.ProviderGemini, "gemini-3-pro-preview", 150, 1_000_000, 1_000},
-		{ratelimit.ProviderGemini, "gemini-3-flash-preview", 150, 1_000_000, 1_000},
-		{ratelimit.ProviderGemini, "gemini-2.5-pro", 150, 1_000_000, 1_000},
-		{ratelimit.ProviderGemini, "gemini-2.0-flash", 150, 1_000_000, 0},
-		{ratelimit.ProviderGemini, "gemini-2.0-flash-lite", 0, 0, 0},
-		{ratelimit.ProviderOpenAI, "gpt-4o", 500, 30_000, 0},
-		{ratelimit.ProviderOpenAI, "gpt-4o-mini", 500, 200_000, 0},
-		{ratelimit.ProviderOpenAI, "gpt-4-turbo", 500, 30_000, 0},
-		{ratelimit.ProviderOpenAI, "o1", 500, 30_000, 0},
-		{ratelimit.ProviderOpenAI, "o1-mini", 500, 200_000, 0},
-		{ratelimit.ProviderOpenAI, "o3-mini", 500, 200_000, 0},
-		{ratelimit.ProviderAnthropic, "claude-opus-4", 50, 40_000, 0},
-		{ratelimit.ProviderAnthropic, "claude-sonnet-4", 50, 40_000, 0},
-		{ratelimit.ProviderAnthropic, "claude-haiku-3.5", 50, 50_000, 0},
-	}
-	profiles := ratelimit.DefaultProfiles()
-	total := 0
-	for provider, profile := range profiles {
-		if profile.Provider != provider {
-			t.Errorf("the profile of %q says it is of %q", provider, profile.Provider)
-		}
-		total += len(profile.Models)
-	}
-	if total != len(rows) || len(profiles) != 4 {
-		t.Errorf("%d models of %d providers, want %d of 4", total, len(profiles), len(rows))
-	}
-	for _, r := range rows {
-		got, ok := profiles[r.provider].Models[r.model]
-		if want := (ratelimit.ModelQuota{MaxRPM: r.rpm, MaxTPM: r.tpm, MaxRPD: r.rpd}); !ok || got != want {
-			t.Errorf("%s = %+v, want %+v", r.model, got, want)
-		}
-	}
-	if local := profiles[ratelimit.ProviderLocal]; local.Models == nil || len(local.Models) != 0 {
-		t.Errorf("the local provider has %v", local.Models)
-	}
-	profiles[ratelimit.ProviderOpenAI].Models["gpt-4o"] = ratelimit.ModelQuota{}
-	delete(profiles, ratelimit.ProviderGemini)
-	if again := ratelimit.DefaultProfiles(); again[ratelimit.ProviderOpenAI].Models["gpt-4o"].MaxRPM != 500 || len(again) != 4 {
-		t.Error("a caller's change shows in the next call")
-	}
-}
-
-func TestQuotasResolve(t *testing.T) {
-	profiles := ratelimit.DefaultProfiles()
-	own := map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 7}, "mine": {MaxTPM: 9}}
-	tests := []struct {
-		name  string
-		cfg   ratelimit.Config
-		has   []string
-		count int
-	}{
-		{"neither providers nor quotas is Gemini", ratelimit.Config{}, []string{"gemini-2.5-pro"}, 5},
-		{"an empty map of quotas is none", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{}}, []string{"gemini-2.5-pro"}, 5},
-		{"quotas alone", ratelimit.Config{Quotas: own}, []string{"mine", "gpt-4o"}, 2},
-		{"one provider", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderAnthropic}}, []string{"claude-opus-4"}, 3},
-		{"two providers", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderAnthropic, ratelimit.ProviderOpenAI}}, []string{"claude-opus-4", "o1"}, 9},
-		{"the local provider has none", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderLocal}}, nil, 0},
-		{"an unknown provider has none", ratelimit.Config{Providers: []ratelimit.Provider{"acme"}}, nil, 0},
-		{"quotas win over providers", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}, Quotas: own}, []string{"mine", "gpt-4o", "o1"}, 7},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			rl := newLimiterWith(t, tt.cfg)
-			if len(rl.Quotas) != tt.count {
-				t.Errorf("%d quotas, want %d: %v", len(rl.Quotas), tt.count, rl.Quotas)
-			}
-			for _, model := range tt.has {
-				if _, ok := rl.Quotas[model]; !ok {
-					t.Errorf("no quota for %s", model)
-				}
-			}
-			if q, ok := tt.cfg.Quotas["gpt-4o"]; ok && rl.Quotas["gpt-4o"] != q {
-				t.Errorf("gpt-4o = %+v, want %+v", rl.Quotas["gpt-4o"], q)
-			}
-			if len(rl.State) != 0 || rl.State == nil {
-				t.Errorf("state is %v", rl.State)
-			}
-		})
-	}
-	rl := newLimiterWith(t, ratelimit.Config{Quotas: own})
-	rl.SetQuota("gpt-4o", ratelimit.ModelQuota{})
-	if own["gpt-4o"].MaxRPM != 7 {
-		t.Error("the limiter writes into the caller's map")
-	}
-	rl.AddProvider(ratelimit.ProviderOpenAI)
-	if rl.Quotas["gpt-4o"] != profiles[ratelimit.ProviderOpenAI].Models["gpt-4o"] || rl.Quotas["mine"].MaxTPM != 9 {
-		t.Errorf("after AddProvider: %v", rl.Quotas)
-	}
-	before := maps.Clone(rl.Quotas)
-	rl.AddProvider("acme")
-	if !maps.Equal(rl.Quotas, before) {
-		t.Errorf("an unknown provider changed the quotas to %v", rl.Quotas)
-	}
-}
 
 func TestBadConfig(t *testing.T) {
 	tests := []struct {
@@ -123,14 +21,14 @@ func TestBadConfig(t *testing.T) {
 		says []string
 	}{
 		{"unknown backend", ratelimit.Config{Backend: "redis"}, nil, []string{"redis", "yaml", "sqlite"}},
-		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"margin", "-1s"}},
-		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"margin"}},
+		{"negative margin", ratelimit.Config{Margin: -time.Second}, nil, []string{"Margin", "-1s"}},
+		{"margin too large", ratelimit.Config{Margin: 1 << 62}, nil, []string{"Margin"}},
 		{"negative requests per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPM: -5}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPM", "-5"}},
 		{"negative tokens per minute", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxTPM: -6}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxTPM", "-6"}},
 		{"negative requests per day", ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"gpt": {MaxRPD: -7}}}, ratelimit.ErrInvalidQuota, []string{"gpt", "MaxRPD", "-7"}},
 	}
 	for _, tt := range tests {
-		for _, backend := range []string{"yaml", "sqlite"} {
+		for _, backend := range backends {
 			t.Run(tt.name+" "+backend, func(t *testing.T) {
 				cfg := tt.cfg
 				if cfg.Backend == "" {
@@ -171,6 +69,9 @@ func TestStateFileLocation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			if strings.HasSuffix(tt.want, ".db") {
+				needSQLite(t)
+			}
 			dir := t.TempDir()
 			for env, home := range map[string]string{"CORE_HOME": tt.coreHome, "HOME": tt.home, "USERPROFILE": tt.userHome} {
 				if home != "" {
@@ -207,7 +108,7 @@ func TestStateFileLocation(t *testing.T) {
 }
 
 func TestConstructorsDoNotLoad(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			cfg := ratelimit.Config{Backend: backend, FilePath: filepath.Join(t.TempDir(), "state")}
 			first := newLimiterWith(t, cfg)
@@ -224,34 +125,6 @@ func TestConstructorsDoNotLoad(t *testing.T) {
 				t.Errorf("after Load: %+v, %v", second.Stats("gemini-2.5-pro"), err)
 			}
 		})
-	}
-}
-
-func TestModelsAndIter(t *testing.T) {
-	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"b": {MaxRPM: 5}, "d": {}}})
-	rl.RecordUsage("c", 1, 2)
-	rl.RecordUsage("a", 1, 2)
-	rl.RecordUsage("b", 3, 4)
-	want := []string{"a", "b", "c", "d"}
-	if got := slices.Collect(rl.Models()); !slices.Equal(got, want) {
-		t.Errorf("Models = %v, want %v", got, want)
-	}
-	all := rl.AllStats()
-	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
-		t.Errorf("AllStats has %v, want %v", got, want)
-	}
-	var names []string
-	for model, stats := range rl.Iter() {
-		names = append(names, model)
-		if stats != all[model] || stats != rl.Stats(model) {
-			t.Errorf("%s: Iter says %+v, AllStats %+v", model, stats, all[model])
-		}
-	}
-	if !slices.Equal(names, want) {
-		t.Errorf("Iter visits %v, want %v", names, want)
-	}
-	if b := all["b"]; b.RPM != 1 || b.TPM != 7 || b.RPD != 1 || b.MaxRPM != 5 {
-		t.Errorf("b = %+v", b)
 	}
 }
 

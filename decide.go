@@ -3,11 +3,12 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// DecisionCode says in one word why a request is allowed or denied. The values
-// are stable: programs may store and compare them.
+// DecisionCode says in one word why a request is allowed or denied. The values are stable:
+// programs may store and compare them.
 type DecisionCode string
 
 const (
@@ -19,19 +20,17 @@ const (
 	DecisionUnlimited DecisionCode = "unlimited"
 	// DecisionInvalidTokens: denied, because the estimate is negative.
 	DecisionInvalidTokens DecisionCode = "invalid_tokens"
-	// DecisionInvalidQuota: denied, because the quota has a negative limit or a
-	// zone that is not known.
+	// DecisionInvalidQuota: denied, because the quota has a negative field or an unknown zone.
 	DecisionInvalidQuota DecisionCode = "invalid_quota"
-	// DecisionTooManyModels: denied, because so many models that only the quota
-	// "*" covers are in use that there is no place for another one
-	// (Config.MaxModels).
+	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
+	// are in use, so that there is no room for another one under the quota "*".
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	// DecisionQueued: denied, because others wait for the model and come first.
 	DecisionQueued DecisionCode = "queued"
-	// DecisionCooldown: denied until the time that Cooldown said.
+	// DecisionCooldown: denied until the time given to Cooldown.
 	DecisionCooldown DecisionCode = "cooldown"
-	// DecisionInFlightLimit: denied by the calls at once. That ends when one of
-	// them is settled, so RetryAfter is zero.
+	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
+	// one of them helps, so RetryAfter is zero.
 	DecisionInFlightLimit DecisionCode = "in_flight_exceeded"
 	// DecisionRPDLimit: denied by the requests per day.
 	DecisionRPDLimit DecisionCode = "rpd_exceeded"
@@ -45,94 +44,53 @@ const (
 	DecisionOTPMLimit DecisionCode = "otpm_exceeded"
 	// DecisionTPMLimit: denied by the tokens per minute.
 	DecisionTPMLimit DecisionCode = "tpm_exceeded"
-	// DecisionStoreError: denied with Config.FailClosed, because the shared database
-	// cannot be used at present. It ends when that can be used again, so RetryAfter is
-	// zero.
+	// DecisionStoreError: denied with Config.FailClosed, because the shared database cannot be
+	// used. Only its recovery helps, so RetryAfter is zero.
 	DecisionStoreError DecisionCode = "store_error"
-	// DecisionClosed: denied, because a limiter of a shared database was closed.
+	// DecisionClosed: denied, because the limiter shared a database and is closed.
 	DecisionClosed DecisionCode = "closed"
 )
 
-// Decision answers whether a request may be sent. A denial is a value, not an
-// error. Decisions can be compared with ==.
+// Decision answers whether a request may be sent. A denial is a value, not an error. Decisions
+// can be compared with ==.
 type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool
-	// Code says why. Where several limits deny, it names the first in the order
-	// cooldown, calls in flight, requests per day, tokens per day, requests per
-	// minute, input, output and all tokens per minute. Whoever would come before
-	// others that wait is told so in place of that.
+	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
+	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
+	// per minute. A request that would jump the queue gets DecisionQueued instead.
 	Code DecisionCode
-	// Reason says the same for people. With Never it says what can never fit, which
-	// may be another limit than the first that denies.
+	// Reason says the same in words. With Never it names the limit that the request can never
+	// fit, which may be another than the first that denies.
 	Reason string
-	// RetryAfter is how long to wait before the same request passes, if nothing
-	// else is charged or given back meanwhile and nobody waits before it: it does
-	// after exactly this long, and not a nanosecond earlier. It looks at all
-	// limits that deny, not just at the one that Code names. Zero when the request
-	// is allowed, can never pass, or waits for a call in flight to end.
+	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
+	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
+	// all limits that deny, not only the one that Code names. It is zero when the request is
+	// allowed, can never pass, or waits for a call in flight to end.
 	RetryAfter time.Duration
-	// Stats is what the model had used, and may use, at that moment, before what
-	// the request itself charges.
+	// Stats is the usage and the limits of the model at that moment, before the charge of the
+	// request itself.
 	Stats ModelStats
-	// Never reports that waiting does not help: the request is larger than a
-	// limit, its estimate is negative, the quota is invalid, or the limiter is closed.
+	// Never reports that waiting does not help: the request is larger than a limit, its estimate
+	// is negative, the quota is invalid, or the limiter is closed.
 	Never bool
-	// Model is the model that was asked for. Of several it is the one that
-	// denied, and empty when all were allowed.
+	// Model is the requested model. Of several it is the one that denied; it is empty
+	// when all were allowed.
 	Model string
 }
 
-// cost is what a request charges: requests and the tokens of all of them.
+// cost is the charge of a request: requests and the tokens of all of them.
 type cost struct {
 	requests int
 	tokens.Count
 }
 
 // of returns the cost in a dimension.
-func (c *cost) of(d dimension) int {
-	if d == ofRPM || d == ofRPD {
+func (c *cost) of(d state.Dimension) int {
+	if d == state.RPM || d == state.RPD {
 		return c.requests
 	}
-	return c.Count.Of(d.kind())
-}
-
-// reading is what a model has used at one instant. Its window is in order:
-// nothing in it is due to leave.
-type reading struct {
-	*window
-	gate    *gate // nil when nothing is in flight and nobody waits
-	instant int64 // now, on the limiter's time line
-	wall    int64 // now, in UnixNano
-	span    int64 // how long a charge of the minute counts
-	cool    int64 // in UnixNano: nothing is admitted before
-	full    bool  // there is no place for the state of another model
-	freeAt  int64 // with full: when there will be, as far as is known
-	used    int64 // until this instant all minutes count as used
-	badZone bool  // the quota's zone is not known
-	held    *heldBack
-}
-
-// unused is the window of a model that was never used. It is never changed.
-var unused = &window{stats: &UsageStats{}, leaveAt: never}
-
-// modelStats fills in s, which is large enough for copies of it to show.
-func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
-	s.limits(q)
-	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
-	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
-	s.DayStart = r.stats.DayStart
-	if r.gate != nil || r.cool > r.wall {
-		r.present(s)
-	}
-}
-
-// present fills in what is not of the window.
-func (r *reading) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
-	if r.cool > r.wall {
-		s.CooldownUntil = time.Unix(0, r.cool)
-	}
+	return c.Count.Of(state.Limits[d].Tokens)
 }
 
 // fits reports whether more fits a limit of which some is used. A negative limit
@@ -140,6 +98,21 @@ func (r *reading) present(s *ModelStats) {
 // does not overflow.
 func fits(used, more, limit int) bool {
 	return limit == 0 || more <= limit && used <= limit-more
+}
+
+// fits reports whether more fits a limit of which some is used here and some by others.
+func (r *reading) fits(of state.Dimension, used, more, limit int) bool {
+	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
+}
+
+// leaves reports whether a request that fits the own usage also fits beside the external usage.
+func (r *reading) leaves(q *ModelQuota, c *cost) bool {
+	for of := range state.InFlight {
+		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
+			return false
+		}
+	}
+	return true
 }
 
 // admits is the decision of a quota without its explanation.
@@ -150,7 +123,7 @@ func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
 		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
 
-// admitsRest looks at the limits that few models have.
+// admitsRest checks the limits that few models have.
 func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
 	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
 		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
@@ -158,10 +131,9 @@ func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
 		fits(g.calls(), c.requests, q.MaxInFlight)
 }
 
-// decide is the whole decision: from a quota, what is used of it and a request,
-// to the answer. It changes nothing and reads no clock. It fills in d, because a
-// Decision is large enough for copies of it to show, and returns how long the
-// limits alone that end with time deny the request.
+// decide makes the whole decision, from a quota, its usage and a request. It changes nothing and
+// reads no clock. It fills in d, because a Decision is large enough for copies of it to show, and
+// returns how long the limits that end with time deny the request.
 func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait time.Duration) {
 	switch {
 	case c.Input < 0 || c.Output < 0:
@@ -176,7 +148,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait t
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
 	case r.admits(q, r.gate, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
-		(r.held == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -185,35 +157,34 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait t
 	return wait
 }
 
-// queue denies a request that would come before those who wait.
+// queue denies a request that would jump the queue.
 func (d *Decision) queue() {
 	if !d.Never {
 		d.Allowed, d.Code, d.Reason = false, DecisionQueued, "others wait for the model and come first"
 	}
 }
 
-// Decide answers like CanSend, with the reason, the exact time to wait and what
-// is used at present. It records nothing. A negative estimate is denied; an
-// unknown model is allowed. Decide is safe for concurrent use.
+// Decide answers like CanSend, with the reason, the exact wait and the present usage. It records
+// nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
+// concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
 	rl.decide(&d, model, &cost{1, tokens.Count{Input: estimatedTokens}})
 	return d
 }
 
-// Request is a call that is to be made, by its estimate. Zero tokens are none;
-// negative ones are refused.
+// Request is a planned call and its estimate. Negative tokens are refused.
 type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
-	OutputTokens int    // the most that the answer may take, or what is expected
+	OutputTokens int    // the maximum or the expected size of the answer
 }
 
 func (req *Request) cost() cost {
 	return cost{1, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 }
 
-// DecideRequest is Decide with prompt and output tokens apart, for models that
-// limit them apart. It is safe for concurrent use.
+// DecideRequest is Decide with separate prompt and output tokens, for models that limit them
+// separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	a := req.cost()
 	rl.decide(&d, req.Model, &a)
@@ -223,9 +194,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	var q ModelQuota
 	var r reading
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, known := rl.findRLocked(model, &q)
 	ok := rl.readRLocked(name, &q, &r)
@@ -240,9 +209,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	if !ok {
 		rl.decideSlowly(d, model, c)
 	}
-	if rl.ledger != nil {
-		rl.ledger.overrule(d)
-	}
+	rl.ledger.overrule(d)
 	d.Model = model
 }
 
@@ -254,7 +221,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.sync()
+	r.instant = rl.clock.Sync()
 	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
 	} else {

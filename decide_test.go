@@ -1,8 +1,9 @@
+// Decide: each code, how long to wait, what it costs.
+
 package ratelimit_test
 
 import (
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,24 +11,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
-
-// newLimiter returns a limiter with one model, "m", of the given quota.
-func newLimiter(tb testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
-	tb.Helper()
-	return newLimiterWith(tb, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
-}
-
-func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	tb.Helper()
-	if cfg.FilePath == "" {
-		cfg.FilePath = filepath.Join(tb.TempDir(), "ratelimits.yaml")
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return rl
-}
 
 func TestDecide(t *testing.T) {
 	type charge struct {
@@ -119,20 +102,6 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideUnknownModelTouchesNothing(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
-	d := rl.Decide("other", 1<<30)
-	if !d.Allowed || d.Code != ratelimit.DecisionUnknownModel {
-		t.Errorf("Decide = %+v", d)
-	}
-	if !rl.CanSend("other", 5) || rl.CanSend("other", -5) {
-		t.Error("an unknown model allows any estimate but a negative one")
-	}
-	if len(rl.State) != 0 {
-		t.Errorf("state is %v", rl.State)
-	}
-}
-
 func TestDecideShowsWhatAnUnlimitedModelUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
@@ -215,5 +184,13 @@ func TestDecisionsDoNotAllocate(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, call); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
+	}
+}
+
+func TestDecisionsAndStatsCompare(t *testing.T) {
+	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+	first, second := rl.Decide("m", 1), rl.Decide("m", 1)
+	if first != second || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
+		t.Error("equal decisions differ")
 	}
 }

@@ -1,194 +1,191 @@
 package ratelimit
 
 import (
+	"cmp"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// denial is how a limit denies. The texts are constants because a denial must not
-// allocate: a busy agent asks often.
-type denial struct {
-	code    DecisionCode
-	usedUp  string
-	others  string // why, where what the provider says of others is what denies
-	tooMuch string
-	pace    string // why, where the minute has room and the burst does not
-}
-
-var denials = [dimensions]denial{
-	ofRPM: {DecisionRPMLimit, "requests per minute are used up",
-		"the provider says that fewer requests per minute are left",
-		"more requests at once than there are in a minute",
-		"pace: the requests of a minute are spread, and the burst is used up"},
-	ofTPM: {DecisionTPMLimit, "tokens per minute are used up",
-		"the provider says that fewer tokens per minute are left",
-		"the request alone is larger than the tokens per minute",
-		"pace: the tokens of a minute are spread, and the burst is used up"},
-	ofITPM: {DecisionITPMLimit, "input tokens per minute are used up",
-		"the provider says that fewer input tokens per minute are left",
-		"the request alone is larger than the input tokens per minute",
-		"pace: the input tokens of a minute are spread, and the burst is used up"},
-	ofOTPM: {DecisionOTPMLimit, "output tokens per minute are used up",
-		"the provider says that fewer output tokens per minute are left",
-		"the request alone is larger than the output tokens per minute",
-		"pace: the output tokens of a minute are spread, and the burst is used up"},
-	ofRPD: {DecisionRPDLimit, "requests per day are used up",
-		"the provider says that fewer requests per day are left",
-		"more requests at once than there are in a day", ""},
-	ofTPD: {DecisionTPDLimit, "tokens per day are used up",
-		"the provider says that fewer tokens per day are left",
-		"the request alone is larger than the tokens per day", ""},
-}
-
-var slotsDenial = denial{code: DecisionInFlightLimit, usedUp: "as many calls are in flight as may be",
-	tooMuch: "more requests at once than may be in flight"}
-
-// deny fills in why and for how long.
+// deny fills in the reason and the wait, by the limits in the order in which they deny: the first
+// names the denial, the longest wait counts, and the first that the request alone exceeds makes
+// it Never. It returns how long the limits that end with time deny.
 func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
-	if field, _, _, bad := q.invalid(); bad || r.badZone {
+	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
-		d.Code, d.Reason = DecisionInvalidQuota, invalidQuotaReasons[field]
+		d.Code, d.Reason = DecisionInvalidQuota, cmp.Or(reason, unknownZone)
 		return 0
 	}
-	tooLarge := ""
-	by := func(n *denial, used, more, limit int) bool {
-		d.Code, d.Reason = n.code, n.usedUp
-		if more > limit {
-			tooLarge = n.tooMuch
-		} else if used <= limit-more {
-			d.Reason = n.others
-		}
-		return more <= limit
+	var f refusal
+	cools := r.cool > r.wall
+	if cools {
+		f.refuse(DecisionCooldown, "the model is in a cooldown")
+		f.until(time.Duration(r.cool - r.wall))
 	}
-	until := func(leaves time.Duration) { wait = max(wait, leaves) }
-	// Where these are set, what is used alone does not say that a request fits.
-	held, pace := r.held != nil, r.paceOf(q)
-	looks := held || pace != nil
-	over := func(of dimension, used, more, limit int) {
-		var opens time.Duration
-		if pace != nil && of < paced {
-			opens = pace.opens(of, more, r.instant)
-		}
-		if !r.fits(of, used, more, limit) {
-			if by(&denials[of], used, more, limit) {
-				until(r.fitsIn(of, limit-more))
-			}
-		} else if opens > 0 {
-			d.Code, d.Reason = denials[of].code, denials[of].pace
-		}
-		until(opens)
+	f.checkPlace(r)
+	f.checkSlots(r, q, c)
+	// Without these, what is used alone says whether a request fits.
+	p := r.paceOf(q)
+	looks := r.external != nil || p != nil
+	total := c.Total()
+	if used := r.dayCount(); looks || !fits(used, c.requests, q.MaxRPD) {
+		f.check(state.RPD, used, c.requests, q.MaxRPD, r, nil)
 	}
-	tokens := c.Total()
-
-	// In the reverse of the order of checks, so that the first one names it.
-	if used := r.sums.Total().Total(); looks || !fits(used, tokens, q.MaxTPM) {
-		over(ofTPM, used, tokens, q.MaxTPM)
-	}
-	if used := r.sums.Total().Output; looks || !fits(used, c.Output, q.MaxOTPM) {
-		over(ofOTPM, used, c.Output, q.MaxOTPM)
-	}
-	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
-		over(ofITPM, used, c.Input, q.MaxITPM)
-	}
-	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
-		over(ofRPM, used, c.requests, q.MaxRPM)
+	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
+		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
 	}
 	if r.used != 0 && q.limitsMinute() {
-		d.Code, d.Reason = q.minuteCode(), "the database was lost, so the minute counts as used"
-		until(time.Duration(r.used - r.instant))
+		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
+		f.until(time.Duration(r.used - r.instant))
 	}
-	if used := r.dayTokens(); held || !fits(used, tokens, q.MaxTPD) {
-		over(ofTPD, used, tokens, q.MaxTPD)
+	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
+		f.check(state.RPM, used, c.requests, q.MaxRPM, r, p)
 	}
-	if used := r.dayCount(); held || !fits(used, c.requests, q.MaxRPD) {
-		over(ofRPD, used, c.requests, q.MaxRPD)
+	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
+		f.check(state.ITPM, used, c.Input, q.MaxITPM, r, p)
 	}
-	slots := true
-	if used := r.gate.calls(); !fits(used, c.requests, q.MaxInFlight) {
-		by(&slotsDenial, used, c.requests, q.MaxInFlight)
-		slots = false
+	if used := r.sums.Total().Output; looks || !fits(used, c.Output, q.MaxOTPM) {
+		f.check(state.OTPM, used, c.Output, q.MaxOTPM, r, p)
 	}
-	if r.full {
-		d.Code, d.Reason = DecisionTooManyModels, tooManyModels
-		if r.freeAt == never {
-			slots = false
-		} else {
-			until(max(time.Duration(r.freeAt-r.instant), 0))
-		}
+	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
+		f.check(state.TPM, used, total, q.MaxTPM, r, p)
 	}
-	if r.cool > r.wall {
-		d.Code, d.Reason = DecisionCooldown, "the model is in a cooldown"
-		until(time.Duration(r.cool - r.wall))
-		slots = true
-	}
+	d.Code, d.Reason = f.code, f.reason
 	switch {
-	case tooLarge != "":
-		d.Never, d.Reason = true, tooLarge
+	case f.tooMuch != "":
+		d.Never, d.Reason = true, f.tooMuch
 		return 0
-	case slots:
-		d.RetryAfter = wait
+	case !f.event || cools: // the cooldown is there to be waited for, whatever comes then
+		d.RetryAfter = f.wait
 	}
-	return wait
+	return f.wait
 }
 
-const tooManyModels = "too many models without a quota of their own are in use"
-
-var invalidQuotaReasons = map[string]string{
-	"MaxRPM":      "invalid quota: MaxRPM (max_rpm) is negative",
-	"MaxTPM":      "invalid quota: MaxTPM (max_tpm) is negative",
-	"MaxRPD":      "invalid quota: MaxRPD (max_rpd) is negative",
-	"MaxITPM":     "invalid quota: MaxITPM (max_itpm) is negative",
-	"MaxOTPM":     "invalid quota: MaxOTPM (max_otpm) is negative",
-	"MaxTPD":      "invalid quota: MaxTPD (max_tpd) is negative",
-	"MaxInFlight": "invalid quota: MaxInFlight (max_in_flight) is negative",
-	"Burst":       "invalid quota: Burst (burst) is negative",
-	"":            `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`,
+// refusal collects the denials of the limits.
+type refusal struct {
+	code    DecisionCode // of the first; empty for none
+	reason  string
+	wait    time.Duration // the longest
+	event   bool          // no time says when one of them ends
+	tooMuch string        // the first of them that the request alone exceeds; empty for none
 }
 
-// fitsIn is how long it takes until at most budget of a dimension is used, beside what
-// is held back of it as long as it is.
-func (r *reading) fitsIn(of dimension, budget int) time.Duration {
-	if r.held == nil || r.held[of].amount == 0 {
+// refuse names the refusal, unless an earlier limit has named it.
+func (f *refusal) refuse(code DecisionCode, reason string) {
+	if f.code == "" {
+		f.code, f.reason = code, reason
+	}
+}
+
+func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
+
+// never says that the request alone exceeds a limit.
+func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }
+
+// checkPlace denies a model without room for its state.
+func (f *refusal) checkPlace(r *reading) {
+	if !r.full {
+		return
+	}
+	f.refuse(DecisionTooManyModels, tooManyModels)
+	if r.freeAt == never {
+		f.event = true
+	} else {
+		f.until(time.Duration(r.freeAt - r.instant))
+	}
+}
+
+// checkSlots checks the calls in flight.
+func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
+	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
+		return
+	}
+	slots := &state.Limits[state.InFlight]
+	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
+	f.event = true
+	if c.requests > q.MaxInFlight {
+		f.never(slots.TooLarge)
+	}
+}
+
+// check looks at the limit of one dimension, of which some is used and more is asked for, and at
+// its bucket, if it has one.
+func (f *refusal) check(of state.Dimension, used, more, limit int, r *reading, p *pace.Buckets) {
+	n := &state.Limits[of]
+	switch {
+	case r.fits(of, used, more, limit):
+	case more > limit:
+		f.refuse(DecisionCode(n.Code), n.UsedUp)
+		f.never(n.TooLarge)
+	default:
+		reason := n.UsedUp
+		if used <= limit-more {
+			reason = n.External
+		}
+		f.refuse(DecisionCode(n.Code), reason)
+		f.until(r.fitsIn(of, limit-more))
+	}
+	if p == nil {
+		return
+	}
+	if opens := p.Opens(unitOf(of), more, r.instant); opens > 0 {
+		f.refuse(DecisionCode(n.Code), n.Pace)
+		f.until(opens)
+	}
+}
+
+const (
+	tooManyModels    = "too many models without a quota of their own are in use"
+	tooManyNewModels = "more models without a quota of their own than MaxModels allows"
+)
+
+const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone; without a time zone database on the machine, import _ "time/tzdata"`
+
+// fitsIn is how long it takes until at most budget of a dimension is used, by this limiter and by
+// others.
+func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
+	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
 	}
-	h := &r.held[of]
-	left := time.Duration(h.until - r.instant)
-	if of.daily() {
-		left = time.Duration(h.until - r.wall)
+	u := &r.external[of]
+	left := time.Duration(u.Until - r.instant)
+	if state.Limits[of].Window == state.Day {
+		left = time.Duration(u.Until - r.wall)
 	}
-	if h.amount <= budget {
-		if wait := r.usedFitsIn(of, budget-h.amount); wait < left {
+	if u.Amount <= budget {
+		if wait := r.usedFitsIn(of, budget-u.Amount); wait < left {
 			return wait
 		}
 	}
 	return max(left, r.usedFitsIn(of, budget))
 }
 
-// usedFitsIn is how long it takes until at most budget of a dimension is used.
-func (r *reading) usedFitsIn(of dimension, budget int) time.Duration {
+// usedFitsIn is how long it takes until at most budget of a dimension is used by this limiter.
+func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
-	case ofRPM:
+	case state.RPM:
 		if i := r.requests.Len() - 1 - budget; i >= 0 {
 			return r.leavesIn(r.requests.When(i))
 		}
-	case ofRPD, ofTPD:
+	case state.RPD, state.TPD:
 		if r.usedOf(of) > budget {
-			return time.Duration(r.dayEnd - r.wall)
+			return time.Duration(r.period.End - r.wall)
 		}
 	default:
-		return r.tokensFitIn(of.kind(), budget)
+		return r.tokensFitIn(state.Limits[of].Tokens, budget)
 	}
 	return 0
 }
 
-// leavesIn is how long it takes until a charge of the given instant is no
-// longer counted. A charge is counted up to and including the age of span.
+// leavesIn is how long a charge of the given instant still counts. A charge counts up to and
+// including the age of span.
 func (r *reading) leavesIn(charged int64) time.Duration {
 	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
-// tokensFitIn is how long it takes until at most budget tokens are counted.
+// tokensFitIn is how long it takes until at most budget tokens count.
 func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
 	if i := r.sums.LastOver(of, budget); i >= 0 {
 		return r.leavesIn(r.tokens.When(i))

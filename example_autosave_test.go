@@ -1,3 +1,5 @@
+// Example: a limiter that saves by itself.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,5 @@
+// Example: what a provider says of its limits.
+
 package ratelimit_test
 
 import (
@@ -26,6 +28,6 @@ func ExampleRateLimiter_Observe() {
 	fmt.Println(rl.CanSend("gpt-4o", 2_000))
 	// Output:
 	// 60 requests, 30000 tokens per minute
-	// the provider says that fewer tokens per minute are left
+	// the provider reports fewer tokens per minute left
 	// true
 }

@@ -1,3 +1,5 @@
+// Examples: reservations.
+
 package ratelimit_test
 
 import (

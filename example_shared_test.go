@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Examples: one quota of all processes.
+
 package ratelimit_test
 
 import (

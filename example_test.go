@@ -1,3 +1,5 @@
+// Examples: the calls of the contract.
+
 package ratelimit_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"log"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -15,28 +16,6 @@ import (
 
 // call stands for the call to the provider.
 func call(prompt string) (promptTokens, outputTokens int) { return len(prompt) / 4, 20 }
-
-// tempDir is a folder for the state files of one example.
-func tempDir() string {
-	dir, err := os.MkdirTemp(examplesDir, "")
-	if err != nil {
-		log.Fatal(err)
-	}
-	return dir
-}
-
-// examplesDir is removed when all tests have run.
-var examplesDir string
-
-func TestMain(m *testing.M) {
-	var err error
-	if examplesDir, err = os.MkdirTemp("", "ratelimit"); err != nil {
-		log.Fatal(err)
-	}
-	status := m.Run()
-	os.RemoveAll(examplesDir)
-	os.Exit(status)
-}
 
 // Check before the call, record after it.
 func Example() {
@@ -87,42 +66,6 @@ func ExampleNewWithConfig() {
 	}
 	fmt.Println(rl.Stats("claude-opus-4").MaxRPM, rl.Stats("claude-sonnet-4").MaxRPM)
 	// Output: 1000 50
-}
-
-func ExampleNewWithSQLite() {
-	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer rl.Close()
-	rl.RecordUsage("gemini-2.5-pro", 1200, 300)
-	if err := rl.Persist(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
-	// Output: 1500
-}
-
-func ExampleNewWithSQLiteConfig() {
-	path := filepath.Join(tempDir(), "ratelimits.db")
-	cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"llama": {MaxRPM: 10}}}
-	for range 2 { // the second time stands for the next start of the program
-		rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := rl.Load(); err != nil {
-			log.Fatal(err)
-		}
-		rl.RecordUsage("llama", 10, 10)
-		fmt.Println(rl.Stats("llama").RPM)
-		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
-			log.Fatal(err)
-		}
-	}
-	// Output:
-	// 1
-	// 2
 }
 
 func ExampleDefaultProfiles() {
@@ -284,39 +227,6 @@ func ExampleRateLimiter_Load() {
 	err = rl.Load()
 	fmt.Println(errors.Is(err, ratelimit.ErrCorruptState), errors.Is(err, ratelimit.ErrInvalidQuota))
 	// Output: true true
-}
-
-func ExampleRateLimiter_Close() {
-	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(rl.Close(), errors.Is(rl.Persist(), ratelimit.ErrClosed))
-	// Output: <nil> true
-}
-
-func ExampleMigrateYAMLToSQLite() {
-	dir := tempDir()
-	yamlPath, dbPath := filepath.Join(dir, "ratelimits.yaml"), filepath.Join(dir, "ratelimits.db")
-	old, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: yamlPath})
-	if err != nil {
-		log.Fatal(err)
-	}
-	old.RecordUsage("gemini-2.5-pro", 1200, 300)
-	if err := errors.Join(old.Persist(), ratelimit.MigrateYAMLToSQLite(yamlPath, dbPath)); err != nil {
-		log.Fatal(err)
-	}
-
-	rl, err := ratelimit.NewWithSQLite(dbPath)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer rl.Close()
-	if err := rl.Load(); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
-	// Output: 1500
 }
 
 func ExampleCountTokens() {

@@ -1,11 +1,11 @@
 package ratelimit
 
-// history tells which charges of a window are in another one that continues it: in that which Load
-// makes of what Persist saved, or in that which is made where a program changed an entry of State by
-// hand. A reservation looks for its charge only there: elsewhere a charge of the same instant and
-// the same tokens is that of another call.
+// history tells which charges of a window are in another window that continues it: the one that
+// Load makes of the file of Persist, or the one that is made where a program changed an entry of
+// State by hand. A reservation looks for its charge only there: elsewhere a charge of the same
+// instant and the same tokens is that of another call.
 //
-// A window has one from the first Persist on that meets it with a gate. Without a gate no
+// A window gets its history at the first Persist that meets it with a gate. Without a gate no
 // reservation of its model is open.
 type history struct {
 	first     *history // of the windows that continue each other; itself for the first of them
@@ -17,13 +17,6 @@ type saveNote struct {
 	save    int      // which Persist it was
 	history *history // of the window that it met; nil for none
 	round   uint16   // the charges placed in earlier rounds of that are saved
-}
-
-// beginSave counts a Persist.
-func (rl *RateLimiter) beginSave() {
-	rl.mu.Lock()
-	rl.saves++
-	rl.mu.Unlock()
 }
 
 // endSave notes that the file has what Persist met.
@@ -61,10 +54,11 @@ func (g *gate) continueLocked(w *window) {
 		note = g.savedBefore
 	}
 	if note.history == nil || note.save != g.home.saved {
-		return
+		return // the file has nothing that this limiter charged
 	}
 	note.history.continued = note.round
 	w.history = &history{first: note.history.first}
+	g.lastSave = saveNote{note.save, w.history, w.round} // for a Load of the same file again
 }
 
 // continueLocked notes that a window was made of the entries of an old one, as a program changed

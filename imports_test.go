@@ -1,3 +1,5 @@
+// Imports: which package of the module may import what.
+
 package ratelimit_test
 
 import (
@@ -18,25 +20,71 @@ const modulePath = "dappco.re/go/core/go-ratelimit"
 
 // requirements are the modules that this one may need itself.
 var requirements = []string{
-	"gopkg.in/yaml.v3", "modernc.org/sqlite", "golang.org/x/sys", "github.com/gofrs/flock",
+	"gopkg.in/yaml.v3", "modernc.org/sqlite", "golang.org/x/sys",
 }
 
-// importRules say what the packages in a folder may import, beside the standard
-// library and each other. A path that ends in /... is all that lies under it. A
-// folder without a rule may import all of this module.
+// testHelpers are packages of this module that the tests of every package may import.
+var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest"}
+
+// importRules say what the packages in a folder may import, beside the standard library
+// and each other. A path that ends in /... is all that lies under it. A folder of internal
+// without a rule may import nothing of this module or of another; any other folder without
+// a rule may import all of this module. Of several folders with a rule the innermost counts.
 var importRules = map[string][]string{
 	".": {
-		modulePath + "/debounce", modulePath + "/limit",
-		modulePath + "/internal/ring", modulePath + "/internal/tokens",
-		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...", "github.com/gofrs/flock",
+		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"debounce": {},
 	"limit":    {},
-	"llmhttp":  {modulePath, modulePath + "/debounce", modulePath + "/limit"},
+	"llmhttp": {
+		modulePath, modulePath + "/debounce", modulePath + "/limit",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+	},
+
+	"internal/autosave": {modulePath + "/debounce", modulePath + "/internal/reporter"},
+	"internal/clock": {
+		modulePath + "/internal/errtext", "golang.org/x/sys/...",
+	},
+	"internal/errtext":      {},
+	"internal/eviction":     {},
+	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/fakeprovider": {},
+	"internal/figure":       {modulePath + "/limit"},
+	"internal/gemini":       {},
+	"internal/fsx":          {"golang.org/x/sys/..."},
+	"internal/pace":         {modulePath + "/internal/tokens"},
+	"internal/sharedlog": {
+		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/sharedlog/sqlitelog": {
+		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
+		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
+		"modernc.org/sqlite",
+	},
+	"internal/sqlitestate": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
+		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+	},
+	"internal/state": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
+	},
+	"internal/tokens": {},
+	"internal/yamlstate": {
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
+		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+	},
+	"internal/jsonscan":  {},
+	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/piecetest": {},
+	"internal/modelname": {},
+	"internal/ring":      {modulePath + "/internal/tokens"},
+	"internal/racetest":  {},
 }
 
-// Whoever imports a package links what it imports, so no package may import more
-// than it needs to.
+// A program links all that its packages import, so none imports more than it needs.
 func TestImports(t *testing.T) {
 	broken, err := brokenImports(os.DirFS("."))
 	if err != nil {
@@ -87,7 +135,8 @@ func brokenImports(module fs.FS) (broken []string, err error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if !mayImport(path.Dir(name), imported) {
+			helps := slices.Contains(testHelpers, imported) && strings.HasSuffix(name, "_test.go")
+			if !helps && !mayImport(path.Dir(name), imported) {
 				broken = append(broken, name+" imports "+imported)
 			}
 		}
@@ -103,9 +152,19 @@ func mayImport(folder, imported string) bool {
 	if !strings.Contains(first, ".") {
 		return first != "C" // the standard library is all that has no dot there
 	}
-	top, _, _ := strings.Cut(folder, "/")
+	top, rest, internal := strings.Cut(folder, "/")
+	if internal = internal && top == "internal"; internal {
+		name, _, _ := strings.Cut(rest, "/")
+		top = path.Join(top, name)
+		for under := folder; under != top; under = path.Dir(under) {
+			if _, found := importRules[under]; found {
+				top = under
+				break
+			}
+		}
+	}
 	allowed, found := importRules[top]
-	if !found {
+	if !found && !internal {
 		allowed = []string{modulePath, modulePath + "/..."}
 	}
 	own := path.Join(modulePath, top)
@@ -164,22 +223,29 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 			"require (\n\tmodernc.org/sqlite v1.0.0 // a comment\n\texample.org/b v1.0.0\n\texample.org/c v1.0.0 // indirect\n)\n" +
 			"exclude (\n\texample.org/d v1.0.0\n)\nreplace example.org/e => ../e\n")},
 		"a.go": file("fmt", "net/http", "gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/unix",
-			"github.com/gofrs/flock", modulePath+"/debounce", modulePath+"/limit"),
-		"a_test.go":                file("testing", modulePath, "example.org/assert"),
-		"b.go":                     file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
-		"limit/a.go":               file("time"),
-		"limit/a_test.go":          file(modulePath+"/limit", modulePath+"/limit/inner"),
-		"limit/b.go":               file(modulePath),
-		"limit/inner/a.go":         file(modulePath + "/debounce"),
-		"debounce/a_test.go":       file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
-		"llmhttp/a.go":             file(modulePath, modulePath+"/limit"),
-		"llmhttp/a_test.go":        file("gopkg.in/yaml.v3"),
-		"examples/a/main.go":       file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
-		"internal/bench/go.mod":    {},
-		"internal/bench/a_test.go": file("golang.org/x/time/rate"),
-		"limit/testdata/a.go":      file("example.org/a"),
-		".hidden/a.go":             file("example.org/a"),
-		"README.md":                {},
+			modulePath+"/debounce", modulePath+"/limit", modulePath+"/internal/fsx"),
+		"a_test.go":               file("testing", modulePath, "example.org/assert"),
+		"b.go":                    file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
+		"limit/a.go":              file("time"),
+		"limit/a_test.go":         file(modulePath+"/limit", modulePath+"/limit/inner", modulePath+"/internal/racetest"),
+		"limit/b.go":              file(modulePath, modulePath+"/internal/racetest"),
+		"limit/inner/a.go":        file(modulePath + "/debounce"),
+		"debounce/a_test.go":      file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
+		"llmhttp/a.go":            file(modulePath, modulePath+"/limit"),
+		"llmhttp/a_test.go":       file("gopkg.in/yaml.v3"),
+		"examples/a/main.go":      file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
+		"internal/fsx/a.go":       file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
+		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
+		"internal/other/a.go":     file(modulePath + "/internal/other/inner"),
+		"internal/sharedlog/a.go": file(modulePath + "/internal/sqlitestate"),
+
+		"internal/sharedlog/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/sharedlog", modulePath+"/internal/figure"),
+		"internal/other/b.go":               file(modulePath+"/limit", "golang.org/x/sys/unix"),
+		"internal/bench/go.mod":             {},
+		"internal/bench/a_test.go":          file("golang.org/x/time/rate"),
+		"limit/testdata/a.go":               file("example.org/a"),
+		".hidden/a.go":                      file("example.org/a"),
+		"README.md":                         {},
 	}
 	want := []string{
 		"a_test.go imports example.org/assert",
@@ -191,7 +257,15 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"examples/a/main.go imports modernc.org/sqlite",
 		"go.mod requires example.org/a",
 		"go.mod requires example.org/b",
+		"internal/fsx/b.go imports " + modulePath,
+		"internal/fsx/b.go imports " + modulePath + "/limit",
+		"internal/fsx/b.go imports " + modulePath + "/internal/figure",
+		"internal/other/b.go imports " + modulePath + "/limit",
+		"internal/other/b.go imports golang.org/x/sys/unix",
+		"internal/sharedlog/a.go imports " + modulePath + "/internal/sqlitestate",
+		"internal/sharedlog/sqlitelog/a.go imports " + modulePath + "/internal/figure",
 		"limit/b.go imports " + modulePath,
+		"limit/b.go imports " + modulePath + "/internal/racetest",
 		"limit/inner/a.go imports " + modulePath + "/debounce",
 		"llmhttp/a_test.go imports gopkg.in/yaml.v3",
 	}

@@ -5,12 +5,10 @@ import (
 	"slices"
 )
 
-// names returns the models that have a quota or were used, sorted. It lets
-// writers in now and then: to walk over 100,000 names takes milliseconds.
+// names returns the models that have a quota or usage, sorted. It lets writers in now and then:
+// walking over 100,000 names takes milliseconds.
 func (rl *RateLimiter) names() []string {
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
+	rl.ledger.fresh()
 	rl.mu.RLock()
 	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
 	add := func(model string) {
@@ -32,9 +30,9 @@ func (rl *RateLimiter) names() []string {
 	return slices.Compact(names)
 }
 
-// Models returns the names of all models that have a quota or were used,
-// sorted. The names are those at the start of the iteration; the loop's body
-// may call any method of the limiter. Models is safe for concurrent use.
+// Models returns the names of all models that have a quota or usage, sorted. The names are those
+// at the start of the iteration; the loop's body may call any method of the limiter. Models is
+// safe for concurrent use.
 func (rl *RateLimiter) Models() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, model := range rl.names() {
@@ -45,9 +43,8 @@ func (rl *RateLimiter) Models() iter.Seq[string] {
 	}
 }
 
-// Iter returns the same models as [RateLimiter.Models], each with its stats at
-// the moment it is reached. The loop's body may call any method of the limiter.
-// Iter is safe for concurrent use.
+// Iter returns the same models as [RateLimiter.Models], each with its stats at the moment it is
+// reached. The loop's body may call any method of the limiter. Iter is safe for concurrent use.
 func (rl *RateLimiter) Iter() iter.Seq2[string, ModelStats] {
 	return func(yield func(string, ModelStats) bool) {
 		for model := range rl.Models() {

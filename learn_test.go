@@ -1,3 +1,5 @@
+// Config.LearnQuotas: quotas learned from what providers say.
+
 package ratelimit_test
 
 import (
@@ -212,7 +214,7 @@ func TestLearnQuotasAndWaiters(t *testing.T) {
 
 // A round trip through either file, by Persist or by itself.
 func TestLearnQuotasPersists(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, auto := range []bool{false, true} {
 			t.Run(fmt.Sprint(backend, " auto ", auto), func(t *testing.T) {
 				cfg := ratelimit.Config{
@@ -287,6 +289,8 @@ func TestLimitErrorOfOthers(t *testing.T) {
 // A shared database that takes the place of one that was deleted is told what was said by
 // hand, not what was learned.
 func TestLearnedQuotasAreNotRestored(t *testing.T) {
+	needSQLite(t)
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shared.db")
 	open := func(quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
 		rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{

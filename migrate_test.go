@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// MigrateYAMLToSQLite.
+
 package ratelimit_test
 
 import (

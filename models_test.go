@@ -1,3 +1,5 @@
+// Names of models: aliases, dated versions, the quota of every model, how many hold state.
+
 package ratelimit_test
 
 import (

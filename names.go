@@ -1,134 +1,164 @@
 package ratelimit
 
-import "strings"
+import "dappco.re/go/core/go-ratelimit/internal/modelname"
 
-// maxMatched is the longest name, in bytes, that matchName takes apart. No
-// provider's names come near it, and the work is up to its square: a name may
-// be all separators, and each is a place to ask whether what precedes it exists.
-const maxMatched = 1024
+// everyModel is the name of the quota for models that have none of their own.
+const everyModel = "*"
 
-// matchName returns the longest name known to exists that model stands for: its
-// own, or one that it extends by
-//   - ":" or "@" and anything ("llama3:8b-q4", "claude-opus-4@20250514"),
-//   - "-" and a tag: a date (YYYY-MM-DD, YYYYMMDD, MMDD), three digits, "latest"
-//     or "v" and digits; more tags may follow, and then ":" or "@" and anything.
-//
-// One or two digits are no tag: "claude-opus-4-1" and "claude-opus-4" are two
-// models. The same holds of model without "models/", or all up to
-// "publishers/…/models/", and without that and a leading "provider/". Of two
-// names as long as each other the one that model states more fully is taken.
-//
-// A model of more than maxMatched bytes stands for its own name only. The empty
-// name and "*" are never matched. The name returned is a part of model.
-func matchName(model string, exists func(name string) bool) (name string, ok bool) {
-	if isName(model) && exists(model) {
+// naming says under which name a model is counted. It never changes.
+type naming struct {
+	aliases       map[string]string // Config.Aliases
+	matchVersions bool              // Config.MatchVersions
+}
+
+// counted returns the name under which a model is counted.
+func (n *naming) counted(model string, quotas map[string]ModelQuota) string {
+	if n.matchVersions {
+		model, _ = n.match(model, quotas)
+	} else if alias, ok := n.aliases[model]; ok {
+		model = alias
+	}
+	return model
+}
+
+// match returns the alias or the name of a quota that a model stands for, and the model
+// itself where there is none.
+func (n *naming) match(model string, quotas map[string]ModelQuota) (name string, ok bool) {
+	name, ok = modelname.Match(model, func(name string) bool {
+		_, ok := n.aliases[name]
+		return ok || hasOwnQuota(name, quotas)
+	})
+	if !ok {
+		return model, false
+	}
+	alias, ok := n.aliases[name]
+	if !ok {
+		return name, true
+	}
+	// An alias does not stand for another one.
+	if name, ok = modelname.Match(alias, func(name string) bool { return hasOwnQuota(name, quotas) }); !ok {
+		return alias, true
+	}
+	return name, true
+}
+
+// hasOwnQuota reports whether a model has a quota that is not that of all.
+func hasOwnQuota(name string, quotas map[string]ModelQuota) bool {
+	_, ok := quotas[name]
+	return ok && name != everyModel
+}
+
+// coverOf looks up the quota of the models that are counted under a name.
+func coverOf(name string, quotas map[string]ModelQuota, q *ModelQuota) (known bool) {
+	if *q, known = quotas[name]; !known {
+		*q, known = quotas[everyModel]
+	}
+	return known
+}
+
+// zoneOf returns the zone of the day of the models that are counted under a name.
+func zoneOf(name string, quotas map[string]ModelQuota) string {
+	var q ModelQuota
+	coverOf(name, quotas, &q)
+	return q.DayZone
+}
+
+// findRLocked resolves the name that a caller uses for a model: to the name under which it
+// is counted, and its quota.
+func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
+	if *q, known = rl.Quotas[model]; known && rl.naming.aliases == nil {
 		return model, true
 	}
-	if len(model) > maxMatched {
-		return "", false
-	}
-	name = longestBase(model, "", exists)
-	bare := withoutPath(model)
-	if len(bare) < len(model) {
-		name = longestBase(bare, name, exists)
-	}
-	if i := strings.IndexByte(bare, '/'); i > 0 {
-		name = longestBase(bare[i+1:], name, exists)
-	}
-	return name, name != ""
+	return rl.resolveRLocked(model, q)
 }
 
-func isName(name string) bool { return name != "" && name != "*" }
+func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
+	name = rl.nameRLocked(model)
+	return name, coverOf(name, rl.Quotas, q)
+}
 
-// withoutPath returns what follows the first "publishers/…/models/" of a path,
-// or else a leading "models/".
-func withoutPath(model string) string {
-	const publishers, models = "publishers/", "models/"
-	for rest, more := model, true; more; _, rest, more = strings.Cut(rest, "/") {
-		path, ok := strings.CutPrefix(rest, publishers)
-		if !ok {
+// nameRLocked returns the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string { return rl.naming.counted(model, rl.Quotas) }
+
+// QuotaFor returns the quota that covers model, and its name in Quotas. It looks for the exact
+// name first; then for the longest name that model extends: by ":" or "@" and any text, or by "-"
+// and a date or version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number),
+// also after removing "models/", "publishers/…/models/" and one leading "provider/"; then for the
+// quota named "*". Config.Aliases apply before.
+//
+// With Config.MatchVersions the methods of the limiter resolve names like this; without it they
+// take an alias, the exact name, or "*". QuotaFor is safe for concurrent use.
+func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	name, _ = rl.naming.match(model, rl.Quotas)
+	if quota, ok = rl.Quotas[name]; ok {
+		return name, quota, true
+	}
+	if quota, ok = rl.Quotas[everyModel]; ok {
+		return everyModel, quota, true
+	}
+	return "", ModelQuota{}, false
+}
+
+// followQuotasLocked applies a change of quotas to names, which may stand for others now, and to
+// days, which may end at other times. It serves no waiter.
+func (rl *RateLimiter) followQuotasLocked() {
+	rl.quotaEra++
+	if rl.naming.matchVersions {
+		rl.renameLocked()
+	}
+}
+
+// requoteLocked follows a change of quotas, and serves all lines. A waiter that no longer fits is
+// refused at any place in its line.
+func (rl *RateLimiter) requoteLocked() {
+	rl.followQuotasLocked()
+	if rl.ledger.reviewLaterLocked() {
+		return
+	}
+	l := rl.linesLocked()
+	for g := range l.occupied {
+		g.slack = nil
+	}
+	for _, w := range l.waitersLocked() {
+		if w.process != 0 {
 			continue
 		}
-		// A slash in front would be a publisher without a name.
-		if i := strings.IndexByte(path, '/'); i > 0 && strings.HasPrefix(path[i+1:], models) {
-			return path[i+1+len(models):]
+		if b := rl.weighLocked(w.requests); !l.refuseLocked(w, b) {
+			l.boundLocked(w, b)
 		}
 	}
-	return strings.TrimPrefix(model, models)
+	l.serveAllLocked()
 }
 
-// longestBase returns the longest name that exists and that full is or extends,
-// or best when none is longer than that.
-func longestBase(full, best string, exists func(name string) bool) string {
-	if len(full) > len(best) && isName(full) && exists(full) {
-		return full
-	}
-	// From the end to the front, so that what follows a place is known when the
-	// place is reached. A boundary is a separator or the end; it is open when all
-	// that follows it is an extension. The last three are kept, nearest first,
-	// for a date may reach across three.
-	type boundary struct {
-		at   int
-		open bool
-	}
-	last := [3]boundary{{len(full), true}}
-	for i := len(full) - 1; i > len(best); i-- {
-		open := false
-		switch full[i] {
-		case ':', '@':
-			open = true
-		case '-':
-			open = last[0].open && isTag(full[i+1:last[0].at]) ||
-				last[2].open && isDashedDate(full[i+1:last[2].at])
-		default:
-			continue
-		}
-		if open && isName(full[:i]) && exists(full[:i]) {
-			return full[:i]
-		}
-		last = [3]boundary{{i, open}, last[0], last[1]}
-	}
-	return best
-}
-
-// isTag reports whether text, which has no dash, marks a date or a version of a
-// model.
-func isTag(text string) bool {
-	if text == "latest" {
-		return true
-	}
-	if number, ok := strings.CutPrefix(text, "v"); ok {
-		return number != "" && areDigits(number)
-	}
-	switch len(text) {
-	case 3:
-		return areDigits(text)
-	case 4:
-		return isMonthDay(text)
-	case 8:
-		return isYear(text[:4]) && isMonthDay(text[4:])
-	}
-	return false
-}
-
-func isDashedDate(text string) bool {
-	return len(text) == len("YYYY-MM-DD") && text[4] == '-' && text[7] == '-' &&
-		isYear(text[:4]) && isMonth(text[5:7]) && isDay(text[8:])
-}
-
-// Dates are told from sizes, such as the 8192 of "llama3-70b-8192", by their
-// range. That a month has fewer than 31 days tells nothing more.
-
-func isYear(text string) bool     { return areDigits(text) && (text[:2] == "19" || text[:2] == "20") }
-func isMonth(text string) bool    { return areDigits(text) && "01" <= text && text <= "12" }
-func isDay(text string) bool      { return areDigits(text) && "01" <= text && text <= "31" }
-func isMonthDay(text string) bool { return isMonth(text[:2]) && isDay(text[2:]) }
-
-func areDigits(text string) bool {
-	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
-			return false
+// renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
+// now. In a merged line the order of arrival counts.
+func (rl *RateLimiter) renameLocked() {
+	for name, until := range rl.cooldowns {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.cooldowns, name)
+			if until.After(rl.cooldowns[now]) {
+				rl.cooldowns[now] = until
+			}
 		}
 	}
-	return true
+	for name, h := range rl.external {
+		if now := rl.nameRLocked(name); now != name {
+			delete(rl.external, name)
+			if there := rl.external[now]; there != nil {
+				h.Join(there)
+			}
+			rl.external[now] = h
+		}
+	}
+	l := rl.linesLocked()
+	waiters := l.waitersLocked()
+	for _, w := range waiters {
+		l.leaveLinesLocked(w)
+	}
+	for _, w := range waiters {
+		l.queueLocked(w, rl.costsRLocked(w.requests))
+	}
 }

@@ -4,163 +4,176 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// ProviderLimit is what a provider says of one limit of a model. The zero value says
-// nothing.
+// ProviderLimit is a provider's report of one limit of a model. The zero value reports nothing.
 type ProviderLimit struct {
-	// Limit is the most that there may be; zero or less, or more than 1<<40, says nothing.
+	// Limit is the maximum; zero or less, or more than 1<<40, reports nothing.
 	Limit int
-	// Remaining is what is left, if HasRemaining; a negative number says nothing.
+	// Remaining is the remaining amount, if HasRemaining; a negative number reports nothing.
 	Remaining    int
 	HasRemaining bool
-	// Reset is how long it takes until all of it is there again; zero or less when not said.
+	// Reset is the time until the whole limit is available again; zero or less is unknown.
 	Reset time.Duration
-	// Rounding is the unit to which Remaining was rounded, as 1000; zero or less for none.
+	// Rounding is the unit to which Remaining was rounded, such as 1000; zero or less is none.
 	Rounding int
 }
 
-// ProviderLimits is what a provider says of the limits of a model with an answer, see
-// [RateLimiter.Observe]. The zero value says nothing.
+// ProviderLimits is a provider's report of the limits of a model, see [RateLimiter.Observe]. The
+// zero value reports nothing.
 type ProviderLimits struct {
 	RPM, TPM, ITPM, OTPM ProviderLimit // of the minute
 	RPD, TPD             ProviderLimit // of the day
 
-	// SentAt is when the call was sent that was answered; zero, or a time that is still
-	// to come, is now.
+	// SentAt is the time at which the answered call was sent; zero, or a time in the future, is
+	// now.
 	SentAt time.Time
-	// Counted is what [RateLimiter.Stats] said just after that call was charged. An answer may
-	// tell what was left when its call came, which is long ago where the answer took long.
-	// Leave it zero if you do not know; its limits do not matter.
+	// Counted is what [RateLimiter.Stats] returned just after the call was charged. An answer may
+	// report what was left when its call came, which is long ago for a slow answer. Zero is
+	// unknown; the limits in it do not matter.
 	Counted ModelStats
-	// UncountedRequests and Uncounted are what is charged here for calls that the
-	// provider may not have counted yet when it answered, because they were on their way.
-	// What is negative is zero, and what is more than was charged is that.
+	// UncountedRequests and Uncounted are the charges of calls that were on their way, so that
+	// the provider may not have counted them yet when it answered. A negative number is zero;
+	// more than was charged is the charge.
 	UncountedRequests int
 	Uncounted         Usage
 }
 
-// of returns what is said of a dimension.
-func (l *ProviderLimits) of(d dimension) *ProviderLimit {
+// of returns the report of a dimension.
+func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 	switch d {
-	case ofRPM:
+	case state.RPM:
 		return &l.RPM
-	case ofTPM:
+	case state.TPM:
 		return &l.TPM
-	case ofITPM:
+	case state.ITPM:
 		return &l.ITPM
-	case ofOTPM:
+	case state.OTPM:
 		return &l.OTPM
-	case ofRPD:
+	case state.RPD:
 		return &l.RPD
 	default:
 		return &l.TPD
 	}
 }
 
-// counted returns what was charged of a dimension when the call was sent.
-func (l *ProviderLimits) counted(d dimension) int {
-	s := &l.Counted
-	return [dimensions]int{ofRPM: s.RPM, ofTPM: s.TPM, ofITPM: s.ITPM, ofOTPM: s.OTPM, ofRPD: s.RPD, ofTPD: s.TPD}[d]
-}
-
-// uncounted returns what of a dimension the provider may not have counted yet.
-func (l *ProviderLimits) uncounted(d dimension) int {
+// uncounted returns the part of a dimension that the provider may not have counted yet.
+func (l *ProviderLimits) uncounted(d state.Dimension) int {
 	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 	return a.of(d)
 }
 
-// Observe takes over what a provider says of the limits of a model: by the headers of
-// an answer, or as the program knows it from elsewhere.
+// Observe takes over a provider's report of the limits of a model, from the headers of an answer
+// or from elsewhere.
 //
-// Remaining only ever tightens. If less is left than was counted here, others use the
-// same limit, and what they use is held back: decisions count it beside what was charged.
+// Remaining only ever tightens. If less is left than was counted here, other programs use the
+// same limit. The difference is external usage, which decisions count beside the charges.
 //
-//   - Of a minute until Reset, at most a minute (with Config.Margin); of a day until the
-//     model's day ends or Reset, at most 24 hours.
-//   - It is compared with what is charged now, less Uncounted, or with Counted if that is
+//   - That of a minute lasts until Reset, at most a minute (with Config.Margin); that of a day
+//     until the model's day ends or Reset, at most 24 hours.
+//   - Remaining is compared with the present charges less Uncounted, or with Counted if that is
 //     more. Half of Rounding is added to Remaining.
-//   - Of two answers the one counts whose call was sent later, and the other can only add
-//     to it. Calls that were sent within 250 ms of each other count as sent together.
-//   - It is not in [ModelStats], not saved, not shared, and gone after Reset and Load. It
-//     makes no request one that never passes. Where there is no limit nothing is held back.
+//   - Of two answers, the one whose call was sent later counts, and the other can only add to it.
+//     Calls that were sent within 250 ms of each other count as sent together.
+//   - External usage is not in [ModelStats], not saved, not shared, and gone after Reset and
+//     Load. It never makes a request one that never passes. Without a limit there is none.
 //
-// Limit corrects the quota of the model, with Config.LearnQuotas alone.
+// Limit corrects the quota of the model, only with Config.LearnQuotas.
 //
-//   - What a profile or a file said goes up and down. What the program said is never
-//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a
-//     limit.
-//   - Where only "*" covers the model it gets a copy of that with the corrections, until
-//     somebody sets "*" again. Without any quota it gets one made of what the provider said.
-//     Both need room under Config.MaxModels.
+//   - The quota of a profile or a file goes up and down. A quota that the program set is never
+//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a limit.
+//   - A model that only "*" covers gets a copy of that with the corrections, until "*" is set
+//     again. A model without any quota gets one made of the report. Both need room under
+//     Config.MaxModels.
 //   - SetQuota and AddProvider start afresh.
-//   - Corrected quotas are written to the state file, but for copies of "*". With
-//     Config.Shared they are this process's own, are lost where it has to read the whole
-//     database again, and the quotas there count as said by the program.
+//   - Corrected quotas are written to the state file, except copies of "*". With Config.Shared
+//     they belong to this process and are lost where it has to read the whole database again, and
+//     the quotas there count as set by the program.
 //
-// Whoever waits is served at once if there is more room now. Impossible numbers (negative,
-// too large) are ignored. MatchVersions and Aliases apply. Observe is safe for concurrent
-// use, and cheap where it changes nothing: call it for every answer.
+// Waiters are served at once if there is more room. Impossible numbers (negative, too large) are
+// ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where
+// it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.ledger != nil {
 		rl.observeShared(model, limits)
 		return
 	}
 	rl.mu.Lock()
-	rl.observeLocked(model, &limits, true)
+	rl.observeLocked(model, &limits)
 	rl.mu.Unlock()
 }
 
-// observeShared is Observe with Config.Shared. Most of it concerns this process alone,
-// and takes no transaction. It is apart because limits then are allocated.
+// observeShared is Observe with Config.Shared. Most of it concerns this process alone, and takes
+// no transaction. It is apart because limits then are allocated.
 func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	if rl.ledger.closed.Load() {
 		return
 	}
-	rl.ledger.fresh() // what other processes have charged is not of others
+	rl.ledger.fresh() // charges of other processes are not external usage
 	rl.mu.Lock()
-	done := rl.observeLocked(model, &limits, false)
+	serves := rl.observationServesRLocked(model, &limits)
+	if !serves {
+		rl.observeLocked(model, &limits)
+	}
 	rl.mu.Unlock()
-	if !done {
-		rl.update(func() { rl.observeLocked(model, &limits, true) })
+	if serves {
+		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
 	}
 }
 
-// observeLocked is Observe. It does nothing and returns false where it might have to
-// serve somebody and may not.
-func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits, mayServe bool) (done bool) {
+// observationServesRLocked reports whether an observation may serve waiters, which with a
+// shared store is a change that the other processes learn of.
+func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLimits) bool {
 	var q ModelQuota
-	name, known := rl.findRLocked(model, &q)
-	if !mayServe && rl.gates[name].waiting() > 0 {
+	name, _ := rl.findRLocked(model, &q)
+	switch {
+	case rl.lines.gates[name].waiting() > 0:
+		return true
+	case !rl.learns:
 		return false
 	}
+	_, corrects := rl.lessonRLocked(name, q, limits)
+	return corrects
+}
+
+// observeLocked is Observe.
+func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
+	var q ModelQuota
+	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
 		if next, is := rl.lessonRLocked(name, q, limits); is {
-			if !mayServe {
-				return false
-			}
 			rl.learnLocked(name, next, known)
 			q, known = next, true
 		}
 	}
-	if !known || q.unlimited() || !rl.holdBackLocked(name, &q, limits) || rl.waiting == 0 {
-		return true
+	if !known || q.unlimited() {
+		return
 	}
-	if g := rl.gates[name]; g != nil {
-		rl.serveLocked(g)
+	eased, tightened := rl.noteExternalLocked(name, &q, limits)
+	g := rl.lines.gates[name]
+	if g.waiting() == 0 {
+		return
 	}
-	return true
+	if tightened {
+		rl.linesLocked().reviewAllLaterLocked(g)
+	}
+	if eased || tightened {
+		rl.linesLocked().serveLocked(g)
+	}
 }
 
-// holdBackLocked notes what is used beyond what was charged here, and reports whether
-// that makes room.
-func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased bool) {
-	instant := rl.clock.sync()
-	h := rl.heldLocked(name, instant, instant+rl.clock.wall)
+// noteExternalLocked notes the external usage, and reports whether that makes room, and whether
+// it takes some.
+func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased, tightened bool) {
+	instant := rl.clock.Sync()
+	u := rl.external.Of(name, instant, rl.clock.UnixNano(instant))
 	var w *window
-	for of := range dimensions {
-		said, limit := limits.of(of), *q.limitOf(of)
+	for of := range state.InFlight {
+		said, limit := limits.of(of), *q.limit(of)
 		if limit <= 0 || !said.HasRemaining || said.Remaining < 0 {
 			continue
 		}
@@ -169,27 +182,38 @@ func (rl *RateLimiter) holdBackLocked(name string, q *ModelQuota, limits *Provid
 		}
 		left := tokens.AddSaturated(said.Remaining, max(said.Rounding, 0)/2)
 		used := w.usedOf(of)
-		counted := max(used-min(limits.uncounted(of), used), limits.counted(of))
+		counted := max(used-min(limits.uncounted(of), used), limits.Counted.used(of))
 		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
 		amount = max(amount-counted, 0)
-		if h == nil {
+		if u == nil {
 			if amount == 0 {
 				continue
 			}
-			if !rl.placeToHoldLocked(name, instant) {
-				return false
+			if !rl.placeForExternalLocked(name, instant) {
+				return false, false
 			}
-			h = new(heldBack)
-			if rl.held == nil {
-				rl.held = make(map[string]*heldBack)
+			u = new(external.Usage)
+			if rl.external == nil {
+				rl.external = make(external.Usages)
 			}
-			rl.held[strings.Clone(name)] = h // see stateLocked
+			rl.external[strings.Clone(name)] = u // see stateLocked
 		}
-		is := withheld{amount, rl.heldUntil(of, w, q, said.Reset, instant), rl.sentAt(limits, instant)}
-		eased = h[of].take(is) || eased
+		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: limits.sentAt(&rl.clock, instant)}
+		sooner, later := u[of].Take(is)
+		eased, tightened = eased || sooner, tightened || later
 	}
-	rl.heldLocked(name, instant, instant+rl.clock.wall) // drops it where nothing is left of it
-	return eased
+	rl.external.Of(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
+	return eased, tightened
+}
+
+// placeForExternalLocked reports whether there is place for the external usage of one more
+// model. Models with a quota of their own always have one.
+func (rl *RateLimiter) placeForExternalLocked(name string, instant int64) bool {
+	if _, own := rl.Quotas[name]; own || len(rl.external) < rl.mostModels() {
+		return true
+	}
+	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
+	return len(rl.external) < rl.mostModels()
 }
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.
@@ -203,33 +227,33 @@ func (rl *RateLimiter) usedLocked(name string, q *ModelQuota, instant int64) *wi
 }
 
 // sentAt returns when the call was sent that was answered, as an instant.
-func (rl *RateLimiter) sentAt(limits *ProviderLimits, instant int64) int64 {
-	if limits.SentAt.IsZero() {
+func (l *ProviderLimits) sentAt(c *clock.Clock, instant int64) int64 {
+	if l.SentAt.IsZero() {
 		return instant
 	}
-	return instant - max(int64(rl.clock.at(instant).Sub(limits.SentAt)), 0)
+	return instant - max(int64(c.At(instant).Sub(l.SentAt)), 0)
 }
 
-// heldUntil returns until when something is held back that is observed now.
-func (rl *RateLimiter) heldUntil(of dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
-	if !of.daily() {
+// externalUntil returns until when something is held back that is observed now.
+func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
+	if state.Limits[of].Window != state.Day {
 		if 0 < reset && int64(reset) < rl.span() {
 			return instant + int64(reset)
 		}
 		return instant + rl.span()
 	}
-	wall := instant + rl.clock.wall
+	wall := rl.clock.UnixNano(instant)
 	until := wall + day
 	if 0 < reset && int64(reset) < day {
 		until = wall + int64(reset)
 	}
 	// The day of 24 hours of a model that used nothing in it begins with the next call.
 	if w.dayCount() > 0 || w.dayTokens() > 0 {
-		return min(until, w.dayEnd)
+		return min(until, w.period.End)
 	}
-	if zone, err := loadZone(q.DayZone); err == nil && zone != nil {
-		_, end := dayOf(rl.clock.at(instant), zone)
-		return min(until, unixNano(end))
+	if zone, err := clock.LoadZone(q.DayZone); err == nil && zone != nil {
+		_, end := clock.Day(rl.clock.At(instant), zone)
+		return min(until, clock.UnixNano(end))
 	}
 	return until
 }

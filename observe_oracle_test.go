@@ -1,3 +1,5 @@
+// Random observations against a model of what a provider may have said.
+
 package ratelimit_test
 
 import (
@@ -135,10 +137,11 @@ func (w *watched) passesAt(now time.Time, a demand) (first time.Time) {
 	return first
 }
 
-// Whatever is charged, settled and observed, a decision is what the written rules say,
-// and RetryAfter is exact.
+// After random charges, settlements and observations a decision follows the written rules, and
+// RetryAfter is exact.
 func TestObserveOracle(t *testing.T) {
-	seeds := 60
+	t.Parallel()
+	seeds := times(60, 20, 600)
 	if testing.Short() {
 		seeds = 20
 	}
@@ -351,10 +354,10 @@ func (p *watchedPlay) look() {
 }
 
 var otherReasons = map[ratelimit.DecisionCode]string{
-	ratelimit.DecisionRPMLimit:  "the provider says that fewer requests per minute are left",
-	ratelimit.DecisionTPMLimit:  "the provider says that fewer tokens per minute are left",
-	ratelimit.DecisionITPMLimit: "the provider says that fewer input tokens per minute are left",
-	ratelimit.DecisionOTPMLimit: "the provider says that fewer output tokens per minute are left",
-	ratelimit.DecisionRPDLimit:  "the provider says that fewer requests per day are left",
-	ratelimit.DecisionTPDLimit:  "the provider says that fewer tokens per day are left",
+	ratelimit.DecisionRPMLimit:  "the provider reports fewer requests per minute left",
+	ratelimit.DecisionTPMLimit:  "the provider reports fewer tokens per minute left",
+	ratelimit.DecisionITPMLimit: "the provider reports fewer input tokens per minute left",
+	ratelimit.DecisionOTPMLimit: "the provider reports fewer output tokens per minute left",
+	ratelimit.DecisionRPDLimit:  "the provider reports fewer requests per day left",
+	ratelimit.DecisionTPDLimit:  "the provider reports fewer tokens per day left",
 }

@@ -1,3 +1,5 @@
+// Observe: what a provider says of its limits denies and admits.
+
 package ratelimit_test
 
 import (
@@ -399,6 +401,7 @@ func TestObserveTheDayOfAZone(t *testing.T) {
 // A limiter that shares a database holds back for itself alone, and what others have
 // charged is not of others.
 func TestObserveShared(t *testing.T) {
+	needSQLite(t)
 	path := filepath.Join(t.TempDir(), "shared.db")
 	open := func() *ratelimit.RateLimiter {
 		rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{

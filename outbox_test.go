@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: the outbox of a limiter whose file is down.
+
 package ratelimit
 
 import (
@@ -7,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // However long the file is down, the outbox stays short, and the day is right in the end.
@@ -34,7 +40,7 @@ func TestOutboxIsBounded(t *testing.T) {
 		}
 		open2, _ := rl.Reserve("m", 7, 0)
 		requests, tokens = requests+1, tokens+7
-		const calls = 100_000 / min(RaceFactor, 2) // more events by far than may be kept
+		const calls = 100_000 / min(racetest.Factor, 4) // more events by far than may be kept
 		longest := 0
 		for i := range calls {
 			r, _ := rl.Reserve("m", 5, 5)
@@ -54,7 +60,7 @@ func TestOutboxIsBounded(t *testing.T) {
 			rl.RecordUsage("other", 2, 0)
 			time.Sleep(20 * time.Millisecond)
 			rl.mu.Lock()
-			longest = max(longest, len(rl.ledger.outbox))
+			longest = max(longest, len(rl.ledger.outbox.events))
 			rl.mu.Unlock()
 		}
 		// In two minutes there are 18,000 events.

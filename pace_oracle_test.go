@@ -1,3 +1,5 @@
+// Random calls with Burst against its definition.
+
 package ratelimit_test
 
 import (
@@ -165,9 +167,9 @@ func (b *paceBook) requote(quota ratelimit.ModelQuota, now time.Time) {
 	}
 }
 
-// A limiter with Burst decides like its definition, whatever is done.
+// A limiter with Burst decides like its definition after random calls.
 func TestPaceAgainstOracle(t *testing.T) {
-	for seed := range uint64(60 / min(ratelimit.RaceFactor, 4)) {
+	for seed := range uint64(times(60, 15, 600)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { playPace(t, rand.New(rand.NewPCG(seed, 11))) })

@@ -1,3 +1,5 @@
+// Burst before providers that judge in seconds.
+
 package ratelimit_test
 
 import (
@@ -53,6 +55,7 @@ type judge interface {
 // call as fast as the limiter lets them; each call takes up to 30 ms to
 // arrive. With Burst none is refused, and what the provider allows is used.
 func TestPaceKeepsProvidersThatJudgeInSeconds(t *testing.T) {
+	t.Parallel()
 	const (
 		s  = time.Second
 		ms = time.Millisecond

@@ -1,3 +1,5 @@
+// Burst across a restart, and shared by limiters of one file.
+
 package ratelimit_test
 
 import (
@@ -13,7 +15,8 @@ import (
 
 // What was started before a restart counts after it, in both backends.
 func TestPaceAcrossRestart(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	t.Parallel()
+	for _, backend := range backends {
 		for _, tt := range []struct {
 			name  string
 			calls int           // before, one after the other as soon as they may
@@ -73,6 +76,8 @@ func TestPaceAcrossRestart(t *testing.T) {
 // Several limiters that share a file keep one pace: never more than the burst and what
 // the rate gives start in any time, and hardly less.
 func TestPaceIsShared(t *testing.T) {
+	needSQLite(t)
+	t.Parallel()
 	const (
 		rpm   = 120
 		burst = 5 * time.Second

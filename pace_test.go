@@ -1,3 +1,5 @@
+// Burst: calls spread over the minute.
+
 package ratelimit_test
 
 import (
@@ -283,5 +285,5 @@ func ExampleModelQuota_burst() {
 	// Output:
 	// true 0s within the quota
 	// true 0s within the quota
-	// false 1s pace: the requests of a minute are spread, and the burst is used up
+	// false 1s pace: requests are spread over the minute, and the burst is used up
 }

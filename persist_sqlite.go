@@ -1,306 +1,223 @@
 package ratelimit
 
 import (
-	"context"
-	"database/sql"
-	"fmt"
 	"maps"
-	"math"
-	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
 // database: another process may have a larger margin, or a clock that is behind.
 const keepRows = time.Minute
 
-// sqliteStore is one limiter's connection to its database. RateLimiter.ioMu
-// guards it.
+// sqliteStore is one limiter's database, and which windows that holds.
+// RateLimiter.ioMu guards it.
 type sqliteStore struct {
-	path string
-	file os.FileInfo // what was opened
-	db   *sql.DB     // nil when closed
-
-	knowledge
-	round int // counts calls of changes
+	db     *sqlitestate.DB // nil when closed
+	models map[string]*syncedModel
+	round  int // counts the calls of compareAll
 }
 
-// knowledge is what a limiter knows of the database, as of its last Load or
-// Persist.
-type knowledge struct {
-	quotas    map[string]ModelQuota
-	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written
-	models    map[string]*syncedModel
-	seen      rowids
-}
-
-// rowids are one of each table: the largest that there were, or the next.
-// Rows up to those that a limiter has seen may go when the program resets a
-// model; later ones are what others wrote since.
-type rowids struct{ requests, tokens, daily int64 }
-
-// syncedModel is what the database holds of a model.
+// syncedModel is the content of the database for a model.
 type syncedModel struct {
-	window *window  // whose entries it holds, up to these totals
-	day    usageDay // the day in memory, whose counts are in there
-	file   usageDay // the day in there, with the counts of others
-
-	loaded *UsageStats // while a Load is under way, what will have the window
-	round  int         // the last call of changes that met the model in memory
+	window *window        // whose entries it holds, as far as their logs say
+	day    state.DayUsage // the day of the window, whose counts are in there
+	round  int            // the last call of compareAll that met the model in memory
 }
 
-// usageDay is a day as the database stores it, in UnixNano.
-type usageDay struct {
-	start         int64
-	count, tokens int64 // of requests, and what these used
-
-	// generation tells a day in the database from one that took its place: the
-	// next day, or what a reset left of it.
-	generation int64
-}
-
-// usageDayOf returns the day in memory.
-func usageDayOf(w *window) usageDay {
-	return usageDay{start: w.dayBegin, count: int64(w.dayCount()), tokens: int64(w.dayTokens())}
-}
-
-// same reports whether two days are the same, whatever their generation.
-func (d usageDay) same(other usageDay) bool {
-	return d.start == other.start && d.count == other.count && d.tokens == other.tokens
-}
-
-// empty reports whether there is nothing in the day.
-func (d usageDay) empty() bool { return d.count <= 0 && d.tokens <= 0 }
-
-// longestDay is more than any day lasts: a zone that crosses the date line has
-// one of 48 hours.
-const longestDay = 2 * day
-
-// lastsIn reports whether the day is not over, which is so until midnight of a
-// zone, or for 24 hours without one.
-func (d usageDay) lastsIn(zone *time.Location, now int64) bool {
-	if zone == nil {
-		return d.start > now-day
+// openSQLite opens the database at path for a limiter of its own.
+func openSQLite(path string) (*sqliteStore, error) {
+	db, err := sqlitestate.Open(path, sqlitelog.Private)
+	if err != nil {
+		return nil, err
 	}
-	_, end := dayOf(time.Unix(0, d.start), zone)
-	return unixNano(end) > now
+	return &sqliteStore{db: db}, nil
 }
 
-// currentIn reports whether there is something in the day, and it is not over.
-func (d usageDay) currentIn(zone *time.Location, now int64) bool {
-	return !d.empty() && d.lastsIn(zone, now)
+func (s *sqliteStore) close() error {
+	if s.db == nil {
+		return nil
+	}
+	db := s.db
+	s.db = nil
+	return db.Close()
 }
 
-// plus returns the day with what was counted more, or less. A count never falls
-// below zero.
-func (d usageDay) plus(count, tokens int64) usageDay {
-	d.count, d.tokens = addCounts(d.count, count), addCounts(d.tokens, tokens)
-	return d
+// load replaces the usage in memory by that of the database.
+func (s *sqliteStore) load(rl *RateLimiter) error {
+	if s.db == nil {
+		return ErrClosed
+	}
+	is, err := s.db.Load()
+	if err != nil {
+		return err
+	}
+	l := loading{rl, is}
+	usage := l.index()
+	s.remember(is, usage)
+	l.replace(usage)
+	return nil
 }
 
-// change is what one Persist has to do for one model.
-type change struct {
-	model  string
-	synced *syncedModel // nil: never written
-	forget bool         // what is known of the model is no longer true
-	gone   bool         // not in memory any more
-
-	window   *window
-	requests ring.Changes[time.Time]
-	tokens   ring.Changes[TokenEntry]
-	day      usageDay       // the one in memory
-	file     usageDay       // the one that was written
-	zone     *time.Location // whose midnight ends them
+// remember notes that the database has the state that was read from it.
+func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats) {
+	s.models = make(map[string]*syncedModel, len(usage))
+	for model, stats := range usage {
+		synced := &syncedModel{day: is.Usage[model].Day()}
+		// Where the database has times from the future, which would count anew at every load,
+		// the next Persist replaces them.
+		if w := stats.window; !w.ahead {
+			w.requests.StartStoredLog()
+			w.tokens.StartStoredLog()
+			synced.window = w
+		}
+		s.models[model] = synced
+	}
 }
 
-// persist writes what is new in memory since the last load or persist.
+// persist writes the changes in memory since the last load or persist.
 func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	if err := s.inPlace(); err != nil {
+	rl.mu.RLock()
+	quotas, supplied := rl.provenance.stored(rl.Quotas), maps.Clone(rl.provenance.supplied)
+	rl.mu.RUnlock()
+	rl.indexAll()
+	save := sqliteSave{saving: newSaving(rl), store: s}
+	defer save.done()
+	cooldowns := save.compareAll()
+	now := time.Now().UnixNano()
+	err := s.db.Store(&sqlitestate.Update{
+		Quotas: storedQuotas(quotas), Supplied: storedQuotas(supplied), Cooldowns: cooldowns, Changes: save.changes(),
+		Now: now, Cutoff: now - rl.span() - int64(keepRows),
+	})
+	save.end(err == nil)
+	if err != nil {
 		return err
 	}
-	quotas, supplied := rl.copyQuotas()
-	rl.indexAll()
-	reading := new(atomic.Bool)
-	reading.Store(true)
-	defer reading.Store(false)
-	changes, cooldowns := s.changes(rl, reading)
-	now := time.Now().UnixNano()
-	w := &rowWriter{now: now, cutoff: now - rl.span() - int64(keepRows), seen: s.seen}
-	var cooled map[string]int64
-	err := inTransaction(s.db, func(tx *sql.Tx) (err error) {
-		w.tx = tx
-		if err := checkFormat(tx, sqliteFormat); err != nil {
-			return err
-		}
-		if quotas, err = w.writeQuotas(s.quotas, quotas, supplied); err != nil {
-			return err
-		}
-		if err := w.dropCooldowns(); err != nil {
-			return err
-		}
-		if cooled, err = w.writeCooldowns(s.cooldowns, cooldowns); err != nil {
-			return err
-		}
-		if err := w.learnDays(s.models); err != nil {
-			return err
-		}
-		return w.write(changes)
+	save.remember()
+	return nil
+}
+
+// sqliteSave is one Persist under way: the models that differ from what the database is known
+// to hold.
+type sqliteSave struct {
+	saving
+	store  *sqliteStore
+	models map[string]*modelSave
+}
+
+// modelSave is the work of one Persist for one model.
+type modelSave struct {
+	sqlitestate.Change
+	window   *window // nil if it is not in memory any more
+	requests ring.Changes[time.Time]
+	tokens   ring.Changes[TokenEntry]
+}
+
+// compareAll finds the models that differ, and returns all cooldowns.
+func (s *sqliteSave) compareAll() (cooldowns map[string]time.Time) {
+	s.consistently(func(live map[string]time.Time) {
+		s.end(false) // of what was found before
+		cooldowns = live
+		s.compareState()
 	})
-	rl.endStoring(changes, err == nil)
-	if err != nil {
-		return s.explain(err)
-	}
-	s.quotas, s.cooldowns, s.seen = quotas, cooled, w.seen
-	for synced, file := range w.learned {
-		synced.file = file
-	}
-	for _, c := range changes {
-		s.commit(c)
-	}
-	return nil
+	s.addGone()
+	return cooldowns
 }
 
-// inPlace returns an error if the path does not lead to the open file any more. SQLite
-// would not notice, and write to where nobody will look.
-func (s *sqliteStore) inPlace() error { return stillAt(s.path, s.file) }
-
-func stillAt(path string, file os.FileInfo) error {
-	info, err := os.Stat(path)
-	if err == nil && !os.SameFile(info, file) {
-		err = errReplaced
-	}
-	if err != nil {
-		return fmt.Errorf("database was moved or deleted while it was open: %w", err)
-	}
-	return nil
-}
-
-// copyQuotas copies the quotas, and those that only a profile or a file supplied.
-func (rl *RateLimiter) copyQuotas() (quotas, supplied map[string]ModelQuota) {
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	return rl.storedQuotasRLocked(), maps.Clone(rl.supplied)
-}
-
-// changes compares memory with what the database is known to hold, and notes
-// what differs, by model, and all cooldowns. It copies no entries: their storage
-// is left alone as long as reading says so.
-func (s *sqliteStore) changes(rl *RateLimiter, reading *atomic.Bool) ([]*change, map[string]time.Time) {
-	rl.mu.RLock()
-	era := rl.era
-	rl.mu.RUnlock()
-	cooldowns := rl.liveCooldowns()
-	found := s.compareAll(rl, reading)
-	// With very many models a Reset of all may come in the middle. The file must
-	// have all of what was before or nothing.
-	if rl.resetSince(era) {
-		rl.endStoring(slices.Collect(maps.Values(found)), false)
-		cooldowns = rl.liveCooldowns()
-		found = s.compareAll(rl, reading)
-	}
-	s.addGone(rl, found)
-	changes := make([]*change, 0, len(found))
-	for _, model := range slices.Sorted(maps.Keys(found)) {
-		changes = append(changes, found[model])
-	}
-	return changes, cooldowns
-}
-
-// compareAll compares the models that are in memory. One that is reset meanwhile
+// compareState finds those of the models in memory that differ. One that is reset meanwhile
 // may be met twice, and counts as it was then.
-func (s *sqliteStore) compareAll(rl *RateLimiter, reading *atomic.Bool) map[string]*change {
-	s.round++
-	found := make(map[string]*change)
+func (s *sqliteSave) compareState() {
+	rl := s.rl
+	s.store.round++
+	s.models = make(map[string]*modelSave)
 	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
 		if stats == nil {
 			return
 		}
 		w := stats.window
 		if !w.mirrors(stats, rl) {
-			w = rl.renewLocked(model, stats, instant, now)
+			w = rl.makeWindowLocked(model, stats, instant)
 		}
 		rl.noteSavedLocked(w)
 		rl.followQuotaLocked(model, stats, instant)
-		synced := s.models[model]
+		synced := s.store.models[model]
 		if synced != nil {
-			synced.round = s.round
+			synced.round = s.store.round
 		}
-		if c := compare(model, synced, w, instant, now); c != nil {
-			c.beginStoring()
-			w.pin(reading)
-			found[model] = c
+		if differs, forget := compare(synced, w, instant, now); differs {
+			s.models[model] = s.begin(model, synced, w, forget)
 		}
 	})
-	return found
 }
 
-// compare returns what a window has to change; nil when nothing is new. A window
-// other than the one that was written is all new. What was written of the old
-// one is then no longer true, because the program reset the model or replaced
-// its entry, unless the old one went because nothing in it was counted any more.
-func compare(model string, synced *syncedModel, w *window, instant int64, now time.Time) *change {
-	day := usageDayOf(w)
-	forget := false
+// compare reports whether a window differs from what is known to be stored, and whether that
+// is to be forgotten. A window other than the one that was written is all new. What was
+// written of the old one is then no longer true, because the program reset the model or
+// replaced its entry, unless the old one went because nothing in it was counted any more.
+func compare(synced *syncedModel, w *window, instant int64, now time.Time) (differs, forget bool) {
 	switch {
 	case synced == nil:
+		return true, false
 	case synced.window != w:
-		forget = !lapsed(synced.window, instant, now)
-	case w.isStored() && synced.day.same(day):
-		return nil
+		return true, !lapsed(synced.window, instant, now)
 	}
-	return &change{model: model, synced: synced, forget: forget, window: w, day: day, zone: w.location}
+	return !w.isStored() || !synced.day.Same(dayOf(w)), false
 }
 
-// isStored reports whether the database has the entries as they are.
-func (w *window) isStored() bool { return w.requests.Log().UpToDate() && w.tokens.Log().UpToDate() }
-
-// beginStoring takes the entries to write from the window, which counts them as being written
-// until endStoring.
-func (c *change) beginStoring() {
-	c.requests, c.tokens = c.window.requests.StartLog().Begin(), c.window.tokens.StartLog().Begin()
+// begin takes the entries to write from a window, which counts them as being written until
+// end.
+func (s *sqliteSave) begin(model string, synced *syncedModel, w *window, forget bool) *modelSave {
+	c := &modelSave{
+		window:   w,
+		requests: w.requests.StartLog().Begin(),
+		tokens:   w.tokens.StartLog().Begin(),
+	}
+	c.Change = sqlitestate.Change{
+		Model:        model,
+		Requests:     c.requests.Added,
+		Tokens:       tokenEntries(c.tokens.Added),
+		RequestFixes: fixes(c.requests.Corrected, func(t time.Time) time.Time { return t }),
+		TokenFixes:   fixes(c.tokens.Corrected, func(e TokenEntry) state.Token { return state.Token(e) }),
+		Day:          dayOf(w),
+		Zone:         w.period.Location,
+		Continues:    synced != nil && synced.window == w,
+		Forget:       forget,
+	}
+	w.pin(s.pinned)
+	return c
 }
 
-// endStoring tells the windows whether the database has what they had to store.
-func (rl *RateLimiter) endStoring(changes []*change, ok bool) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	turn := rl.takeTurnLocked()
-	for _, c := range changes {
-		if c.window != nil && !c.gone {
-			c.window.requests.Log().End(ok, c.requests)
-			c.window.tokens.Log().End(ok, c.tokens)
-			if ok && c.window.isStored() && usageDayOf(c.window).same(c.day) {
-				c.window.owes = 0
-			}
-		}
-		turn.nextLocked()
+// fixes returns corrections as the database takes them.
+func fixes[T, S any](corrections []ring.Correction[T], stored func(T) S) []sqlitestate.Fix[S] {
+	var all []sqlitestate.Fix[S]
+	for _, c := range corrections {
+		all = append(all, sqlitestate.Fix[S]{Value: stored(c.Value), Added: c.Added})
 	}
+	return all
 }
 
 // addGone adds the models that were written and are not in memory any more.
-func (s *sqliteStore) addGone(rl *RateLimiter, found map[string]*change) {
-	rl.mu.Lock()
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
-	rl.mu.Unlock()
-	for model, synced := range s.models {
-		if synced.round == s.round {
+func (s *sqliteSave) addGone() {
+	instant, now := s.rl.present()
+	for model, synced := range s.store.models {
+		if synced.round == s.store.round {
 			continue
 		}
-		c := &change{model: model, synced: synced, gone: true}
+		c := &modelSave{Change: sqlitestate.Change{Model: model, Gone: true}}
 		if lapsed(synced.window, instant, now) {
-			c.window, c.day, c.zone = synced.window, synced.day, synced.window.location
+			c.Continues, c.Day, c.Zone = true, synced.day, synced.window.period.Location
 		} else {
-			c.forget = true
+			c.Forget = true
 		}
-		found[model] = c
+		s.models[model] = c
 	}
 }
 
@@ -312,147 +229,53 @@ func lapsed(w *window, instant int64, now time.Time) bool {
 	}
 	cut := instant - w.home.span()
 	return w.requests.Before(cut) == w.requests.Len() && w.tokens.Before(cut) == w.tokens.Len() &&
-		(usageDayOf(w).empty() || now.UnixNano() >= w.dayEnd)
+		(dayOf(w).Empty() || now.UnixNano() >= w.period.End)
 }
 
-// mergeDay works out the day to store from the one in memory and the one in the
-// database, to which others may have added.
-func (c *change) mergeDay(file usageDay, now int64) usageDay {
-	var written, known usageDay
-	if c.synced != nil {
-		written, known = c.synced.day, c.synced.file
+// changes returns the changes to be written, in the order of the models.
+func (s *sqliteSave) changes() []*sqlitestate.Change {
+	changes := make([]*sqlitestate.Change, 0, len(s.models))
+	for _, model := range slices.Sorted(maps.Keys(s.models)) {
+		changes = append(changes, &s.models[model].Change)
 	}
-	if c.forget && file.generation == known.generation {
-		file = file.plus(-known.count, -known.tokens)
-		file.generation++
-	}
-	// A day in memory that was written before has grown since, or shrunk where a
-	// reservation was given back, or its start went back with the wall clock. Any
-	// other is new to the database.
-	mine := c.day
-	same := c.synced != nil && c.synced.window == c.window && !c.forget &&
-		(mine.start <= written.start || !mine.empty() && written.lastsIn(c.zone, now))
-	count, tokens := mine.count-written.count, mine.tokens-written.tokens
-	switch {
-	case !file.currentIn(c.zone, now):
-		if same && file.empty() && known.currentIn(c.zone, now) {
-			// Somebody reset the model. What was written before stays forgotten.
-			mine.count, mine.tokens = max(count, 0), max(tokens, 0)
+	return changes
+}
+
+// end tells the windows whether the database has their changes.
+func (s *sqliteSave) end(ok bool) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	turn := s.rl.takeTurnLocked()
+	for _, c := range s.models {
+		if w := c.window; w != nil {
+			w.requests.Log().End(ok, c.requests)
+			w.tokens.Log().End(ok, c.tokens)
+			if ok && w.isStored() && dayOf(w).Same(c.Day) {
+				w.owes = 0
+			}
 		}
-		mine.generation = file.generation + 1
-		return mine
-	case !mine.lastsIn(c.zone, now) || mine.empty() && !same:
-		return file
-	case same:
-		if file.generation != known.generation {
-			// What was written before is not in this day, and cannot be taken back.
-			count, tokens = max(count, 0), max(tokens, 0)
+		turn.nextLocked()
+	}
+}
+
+// remember notes the content of the database after the write.
+func (s *sqliteSave) remember() {
+	if s.store.models == nil {
+		s.store.models = make(map[string]*syncedModel)
+	}
+	for model, c := range s.models {
+		if c.Gone {
+			delete(s.store.models, model)
+			continue
 		}
-		file = file.plus(count, tokens)
-		switch {
-		case mine.start < written.start:
-			file.start = min(file.start, mine.start)
-		case file.count == mine.count && file.tokens == mine.tokens:
-			file.start = mine.start // after all of it was given back, it began anew
-		}
-	default:
-		file = file.plus(mine.count, mine.tokens)
-		file.start = min(file.start, mine.start)
+		s.store.models[model] = &syncedModel{window: c.window, day: c.Day, round: s.store.round}
 	}
-	return file
 }
 
-// addCounts adds what is to be added, which may be negative, to a count.
-func addCounts(count, more int64) int64 {
-	if more > 0 && count > math.MaxInt64-more {
-		return math.MaxInt64
-	}
-	return max(count+more, 0)
+// dayOf returns the day of a window as stores see it.
+func dayOf(w *window) state.DayUsage {
+	return state.DayUsage{Start: w.period.Begin, Count: int64(w.dayCount()), Tokens: int64(w.dayTokens())}
 }
 
-// commit remembers what a transaction wrote.
-func (s *sqliteStore) commit(c *change) {
-	if c.gone {
-		delete(s.models, c.model)
-		return
-	}
-	synced := c.synced
-	if synced == nil {
-		synced = &syncedModel{}
-		if s.models == nil {
-			s.models = make(map[string]*syncedModel)
-		}
-		s.models[c.model] = synced
-	}
-	synced.window = c.window
-	synced.day, synced.file = c.day, c.file
-}
-
-// load reads everything.
-func (s *sqliteStore) load() (*snapshot, *knowledge, error) {
-	if s.db == nil {
-		return nil, nil, ErrClosed
-	}
-	tx, err := s.db.BeginTx(context.Background(), &sql.TxOptions{ReadOnly: true})
-	if err != nil {
-		return nil, nil, s.explain(err)
-	}
-	defer tx.Rollback()
-	r := &rowReader{tx: tx}
-	if err := checkFormat(tx, sqliteFormat); err != nil {
-		return nil, nil, s.explain(err)
-	}
-	if err := r.read(); err != nil {
-		return nil, nil, s.explain(err)
-	}
-	known := &knowledge{quotas: r.snapshot.quotas, seen: r.seen, cooldowns: make(map[string]int64)}
-	for model, until := range r.snapshot.cooldowns {
-		known.cooldowns[model] = until.UnixNano()
-	}
-	known.models = make(map[string]*syncedModel, len(r.snapshot.state))
-	for model, stats := range r.snapshot.state {
-		file := r.days[model]
-		file.start = unixNano(stats.DayStart)
-		known.models[model] = &syncedModel{
-			day: file, file: file, loaded: stats,
-		}
-	}
-	return r.snapshot, known, nil
-}
-
-// remember notes, after a load was taken over, that memory and database agree.
-// Other calls are at work on what was loaded by then, so it must not be read.
-func (s *sqliteStore) remember(_ *snapshot, known *knowledge) {
-	for _, synced := range known.models {
-		if w := synced.loaded.window; !w.ahead {
-			synced.window = w
-		}
-		synced.loaded = nil
-	}
-	s.knowledge = *known
-}
-
-func (s *sqliteStore) close() error {
-	if s.db == nil {
-		return nil
-	}
-	db := s.db
-	s.db = nil
-	if err := db.Close(); err != nil {
-		return s.explain(err)
-	}
-	return nil
-}
-
-// inTransaction runs work between BEGIN IMMEDIATE and COMMIT.
-func inTransaction(db *sql.DB, work func(*sql.Tx) error) error {
-	tx, err := db.Begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := work(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
+// isStored reports whether the database has the entries as they are.
+func (w *window) isStored() bool { return w.requests.Log().UpToDate() && w.tokens.Log().UpToDate() }

@@ -1,244 +1,78 @@
 package ratelimit
 
 import (
-	"bufio"
-	"encoding/base64"
 	"io"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
-// persistYAML writes the state file. ioMu must be held.
-func (rl *RateLimiter) persistYAML() error {
-	if rl.filePath == "" {
+// persistYAML writes the state file.
+func (s *storage) persistYAML(rl *RateLimiter) error {
+	if s.path == "" {
 		return errNoFile
 	}
-	s, done := rl.snapshot()
-	defer done()
-	err := replaceFile(rl.filePath, rl.suspect, func(w io.Writer) error {
-		return writeYAML(w, s, time.Now())
+	save := newSaving(rl)
+	defer save.done()
+	snapshot := save.snapshot()
+	replace := fsx.Replace
+	if s.suspect {
+		replace = fsx.ReplaceKeepingOld
+	}
+	err := replace(s.path, func(w io.Writer) error {
+		return yamlstate.Encode(w, snapshot, time.Now())
 	})
 	if err == nil {
-		rl.suspect = false
+		s.suspect = false
 	}
 	return err
 }
 
-// writeYAML writes a snapshot, with the keys and the indentation that
-// yaml.Marshal would give it. It writes the text itself because marshalling
-// 100,000 entries takes half a second and a gigabyte.
-func writeYAML(to io.Writer, s *snapshot, now time.Time) error {
-	w := &yamlWriter{out: bufio.NewWriterSize(to, 1<<18), now: now}
-	w.section("quotas", len(s.quotas))
-	for _, model := range slices.Sorted(maps.Keys(s.quotas)) {
-		q := s.quotas[model]
-		w.model(model)
-		w.field("max_rpm", q.MaxRPM)
-		w.field("max_tpm", q.MaxTPM)
-		w.field("max_rpd", q.MaxRPD)
-		w.optional("max_itpm", q.MaxITPM)
-		w.optional("max_otpm", q.MaxOTPM)
-		w.optional("max_tpd", q.MaxTPD)
-		w.optional("max_in_flight", q.MaxInFlight)
-		if q.DayZone != "" {
-			w.buf = append(append(w.buf, "        day_zone: "...), yamlName(q.DayZone)...)
-			w.endLine()
-		}
-		if q.Burst != 0 {
-			w.buf = append(append(w.buf, "        burst: "...), q.Burst.String()...)
-			w.endLine()
-		}
+// loadYAML reads the state file; nil where there is none.
+func (s *storage) loadYAML() (*state.Snapshot, error) {
+	if s.path == "" {
+		return nil, errNoFile
 	}
-	w.section("state", len(s.state))
-	for _, model := range slices.Sorted(maps.Keys(s.state)) {
-		stats := s.state[model]
-		w.model(model)
-		w.list("requests", len(stats.Requests))
-		for _, t := range stats.Requests {
-			w.buf = append(w.buf, "            - "...)
-			w.time(t)
-		}
-		w.list("tokens", len(stats.Tokens))
-		for _, e := range stats.Tokens {
-			w.buf = append(w.buf, "            - time: "...)
-			w.time(e.Time)
-			w.buf = append(w.buf, "              count: "...)
-			w.buf = strconv.AppendInt(w.buf, int64(max(e.Count, 0)), 10)
-			w.endLine()
-			if input := min(e.Input, e.Count); input > 0 {
-				w.buf = append(w.buf, "              input: "...)
-				w.buf = strconv.AppendInt(w.buf, int64(input), 10)
-				w.endLine()
+	loaded, err := yamlstate.ReadFile(s.path)
+	s.suspect = err != nil
+	return loaded, err
+}
+
+// snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone,
+// and room for those is made before the lock is taken.
+func (s saving) snapshot() *state.Snapshot {
+	type entry struct {
+		model string
+		stats UsageStats
+	}
+	rl := s.rl
+	rl.mu.RLock()
+	room := len(rl.State)
+	rl.mu.RUnlock()
+	entries := ring.Room[entry](room + room/8)
+	snapshot := &state.Snapshot{Quotas: s.quotas()}
+	s.consistently(func(cooldowns map[string]time.Time) {
+		entries, snapshot.Cooldowns = entries[:0], cooldowns
+		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
+			if stats == nil {
+				return
 			}
-		}
-		w.buf = append(w.buf, "        day_start: "...)
-		w.time(stats.DayStart)
-		w.field("day_count", max(stats.DayCount, 0))
-		w.optional("day_tokens", max(stats.DayTokens, 0))
+			if stats.window.mirrors(stats, rl) {
+				rl.followQuotaLocked(model, stats, instant)
+				stats.window.pin(s.pinned)
+				rl.noteSavedLocked(stats.window)
+			}
+			entry := entry{model, *stats}
+			entry.stats.window = nil
+			entries = append(entries, entry)
+		})
+	})
+	snapshot.Usage = make(map[string]*state.Usage, len(entries))
+	for i := range entries {
+		snapshot.Usage[entries[i].model] = entries[i].stats.usage()
 	}
-	w.cooldowns(s.cooldowns)
-	return w.out.Flush()
-}
-
-// cooldowns writes the section of that name. A file without one is as it was
-// before there were cooldowns.
-func (w *yamlWriter) cooldowns(cooldowns map[string]time.Time) {
-	if len(cooldowns) == 0 {
-		return
-	}
-	w.section("cooldowns", len(cooldowns))
-	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
-		w.model(model)
-		w.buf = append(w.buf, "        until: "...)
-		w.instant(inFourDigits(cooldowns[model]))
-	}
-}
-
-// inFourDigits returns t, or the last instant that RFC 3339 can express.
-func inFourDigits(t time.Time) time.Time {
-	if t.UTC().Year() > 9999 {
-		return time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
-	}
-	return t
-}
-
-// yamlWriter writes line by line. A failed write shows at the last Flush.
-type yamlWriter struct {
-	out    *bufio.Writer
-	buf    []byte // the line being made
-	now    time.Time
-	second int64  // whose text prefix holds
-	prefix []byte // "2006-01-02T15:04:05"
-}
-
-func (w *yamlWriter) endLine() {
-	w.buf = append(w.buf, '\n')
-	w.out.Write(w.buf)
-	w.buf = w.buf[:0]
-}
-
-func (w *yamlWriter) section(key string, entries int) {
-	w.buf = append(append(w.buf, key...), ':')
-	if entries == 0 {
-		w.buf = append(w.buf, " {}"...)
-	}
-	w.endLine()
-}
-
-func (w *yamlWriter) model(name string) {
-	key := yamlName(name)
-	w.buf = append(w.buf, "    "...)
-	if len(key) > maxShortKey {
-		w.buf = append(append(w.buf, longKey...), key...)
-		w.endLine()
-		key = "    "
-	}
-	w.buf = append(append(w.buf, key...), ':')
-	w.endLine()
-}
-
-func (w *yamlWriter) list(key string, entries int) {
-	w.buf = append(append(append(w.buf, "        "...), key...), ':')
-	if entries == 0 {
-		w.buf = append(w.buf, " []"...)
-	}
-	w.endLine()
-}
-
-func (w *yamlWriter) field(key string, value int) {
-	w.buf = append(append(append(w.buf, "        "...), key...), ": "...)
-	w.buf = strconv.AppendInt(w.buf, int64(value), 10)
-	w.endLine()
-}
-
-// optional writes a field that is left out when it is zero.
-func (w *yamlWriter) optional(key string, value int) {
-	if value != 0 {
-		w.field(key, value)
-	}
-}
-
-// time writes when something happened. A time from the future counts as of now.
-func (w *yamlWriter) time(t time.Time) {
-	if t.After(w.now) {
-		t = w.now
-	}
-	w.instant(t)
-}
-
-// instant writes t like time.RFC3339Nano does in UTC. Neighbours are mostly of
-// the same second, so the text of the second is kept. A time that the format
-// cannot express is long over, and becomes the zero time.
-func (w *yamlWriter) instant(t time.Time) {
-	if second := t.Unix(); second != w.second || w.prefix == nil {
-		if year := t.UTC().Year(); year < 0 || year > 9999 {
-			t = time.Time{}
-		}
-		w.second = t.Unix()
-		w.prefix = t.UTC().AppendFormat(w.prefix[:0], "2006-01-02T15:04:05")
-	}
-	w.buf = append(w.buf, w.prefix...)
-	if nanos := t.Nanosecond(); nanos != 0 {
-		start := len(w.buf)
-		w.buf = strconv.AppendInt(w.buf, 1_000_000_000+int64(nanos), 10)
-		w.buf[start] = '.'
-		for w.buf[len(w.buf)-1] == '0' {
-			w.buf = w.buf[:len(w.buf)-1]
-		}
-	}
-	w.buf = append(w.buf, 'Z')
-	w.endLine()
-}
-
-const (
-	binaryTag = "!!binary "
-	longKey   = "? "
-	// maxShortKey is the longest text that is written as "key:". YAML readers
-	// look for the colon no further than 1,024 characters.
-	maxShortKey = 1000
-)
-
-// yamlName writes the name of a model or a zone: plain where every YAML reader
-// sees a string in it, quoted elsewhere, and in base64 where it is no UTF-8. It
-// quotes in ASCII, because what else is printable changes with each Unicode.
-func yamlName(name string) string {
-	switch {
-	case !utf8.ValidString(name):
-		return binaryTag + strconv.Quote(base64.StdEncoding.EncodeToString([]byte(name)))
-	case plainText(name):
-		return name
-	}
-	return strconv.QuoteToASCII(name)
-}
-
-// plainText reports whether every YAML reader sees a string in a name that is
-// written as it is.
-func plainText(name string) bool {
-	return plainName(name) && name[0] > '9' && !yamlWords[strings.ToLower(name)]
-}
-
-// yamlWords are the plain words that some YAML version reads as something else
-// than a string.
-var yamlWords = map[string]bool{
-	"null": true, "true": true, "false": true,
-	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
-}
-
-// plainName reports whether a name is made of characters that mean nothing to
-// YAML, wherever they stand in it.
-func plainName(name string) bool {
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_':
-		case i > 0 && (c == '.' || c == '/' || c == '-' || c == '@' || c == '+'):
-		case i > 0 && i < len(name)-1 && c == ':':
-		default:
-			return false
-		}
-	}
-	return name != ""
+	return snapshot
 }

@@ -1,7 +1,7 @@
 package ratelimit
 
-// Provider names a provider of models. Any string is a Provider; only those
-// below have a default profile.
+// Provider names a provider of models. Any string is a Provider; only those below have a default
+// profile.
 type Provider string
 
 const (
@@ -11,8 +11,8 @@ const (
 	ProviderOpenAI Provider = "openai"
 	// ProviderAnthropic is the Anthropic API.
 	ProviderAnthropic Provider = "anthropic"
-	// ProviderLocal stands for inference on hardware of one's own (Ollama, MLX,
-	// llama.cpp). It has no default quotas.
+	// ProviderLocal stands for inference on your own hardware (Ollama, MLX, llama.cpp). It has no
+	// default quotas.
 	ProviderLocal Provider = "local"
 )
 
@@ -22,12 +22,11 @@ type ProviderProfile struct {
 	Models   map[string]ModelQuota // by the name of the model
 }
 
-// DefaultProfiles returns the built-in profiles, a fresh map at each call, which
-// the caller may change.
+// DefaultProfiles returns the built-in profiles, a fresh map at each call, which the caller may
+// change.
 //
-// The figures are those of February 2026. Providers change theirs often, and
-// they depend on the account's tier: for anything that matters, look up your
-// own and say them in Config.Quotas or SetQuota.
+// The figures are those of February 2026. Providers change theirs often, and they depend on the
+// account's tier: look up your own and set them in Config.Quotas or by SetQuota.
 func DefaultProfiles() map[Provider]ProviderProfile {
 	gemini := ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}
 	gpt := ModelQuota{MaxRPM: 500, MaxTPM: 30_000}

@@ -12,39 +12,40 @@ import (
 // at a time.
 const lockSlice = int64(250 * time.Microsecond)
 
-// windowLocked returns the window of stats in order: made anew where stats was
-// changed from outside, without what is no longer counted, in the right day.
+// windowLocked returns the window of stats in order: made anew if stats was changed from outside,
+// without expired charges, in the right day.
 func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int64) *window {
 	w := stats.window
 	if !w.mirrors(stats, rl) {
-		w = rl.renewLocked(name, stats, instant, rl.clock.at(instant))
-		w.quotaEra = rl.quotaEra
+		w = rl.makeWindowLocked(name, stats, instant)
+		rl.unlisted.state = nil // a program has changed what was indexed
 	}
 	rl.followQuotaLocked(name, stats, instant)
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
-	if wall := instant + rl.clock.wall; stats.DayCount != w.dayWas || wall < w.dayBegin || wall >= w.dayEnd {
-		w.rollDay(rl.clock.at(instant))
+	if wall := rl.clock.UnixNano(instant); stats.DayCount != w.dayWas || !w.period.Holds(wall) {
+		w.rollDay(rl.clock.At(instant))
 	}
 	return w
 }
 
-// renewLocked makes the window of a model anew.
-func (rl *RateLimiter) renewLocked(name string, stats *UsageStats, instant int64, now time.Time) *window {
+// makeWindowLocked makes the window of a model anew.
+func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	old := stats.window
-	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, now)
+	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 	w.continueLocked(old)
-	rl.joinLocked(name, w)
+	w.quotaEra = rl.quotaEra
+	rl.linesLocked().joinLocked(name, w)
 	return w
 }
 
-// followQuotaLocked has the day of a model end where its quota says, after a change of
-// quotas that may have concerned it.
+// followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
+// that may concern it.
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaEra != rl.quotaEra {
 		w.quotaEra = rl.quotaEra
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+		rl.rezoneLocked(stats, zoneOf(name, rl.Quotas), instant)
 	}
 }
 
@@ -53,7 +54,7 @@ func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant
 func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64) (removed bool) {
 	if stats != nil {
 		w := rl.windowLocked(name, stats, instant)
-		if !w.empty() || instant < w.owes {
+		if !w.empty() || instant < w.owes || w.unlisted != nil && rl.unlistedLocked().isAttendedLocked(w) {
 			return false
 		}
 	}
@@ -63,12 +64,12 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
-	rl.guests.fullUntil = 0
+	rl.unlistedLocked().removeLocked(name)
 	if stats := rl.State[name]; stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}
 	delete(rl.State, name)
-	if g := rl.gates[name]; g != nil {
+	if g := rl.lines.gates[name]; g != nil {
 		g.leftLocked()
 	}
 }
@@ -83,7 +84,7 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
-			visit(model, stats, turn.instant, rl.clock.at(turn.instant))
+			visit(model, stats, turn.instant, rl.clock.At(turn.instant))
 		}
 		turn.nextLocked()
 	}
@@ -98,7 +99,7 @@ type turn struct {
 }
 
 func (rl *RateLimiter) takeTurnLocked() turn {
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	return turn{rl: rl, instant: instant, since: instant}
 }
 
@@ -108,18 +109,17 @@ func (t *turn) nextLocked() {
 	if t.steps++; t.steps%32 != 0 {
 		return
 	}
-	if t.instant = t.rl.clock.sync(); t.instant-t.since > lockSlice {
+	if t.instant = t.rl.clock.Sync(); t.instant-t.since > lockSlice {
 		t.rl.mu.Unlock()
 		runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
 		t.rl.mu.Lock()
-		t.instant = t.rl.clock.sync()
+		t.instant = t.rl.clock.Sync()
 		t.since = t.instant
 	}
 }
 
-// indexAll makes the missing windows of all models, without the lock: where a
-// program filled State by hand, that may be many entries. Nobody writes into the
-// slices of an entry without a window.
+// indexAll makes the missing windows of all models, without the lock: a program that filled State
+// by hand may have left many entries. Nobody writes into the slices of an entry without a window.
 func (rl *RateLimiter) indexAll() {
 	room := 0
 	rl.walk(func(_ string, stats *UsageStats, _ int64, _ time.Time) {
@@ -139,7 +139,7 @@ func (rl *RateLimiter) indexAll() {
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare = append(bare, entry{model, rl.zoneRLocked(model), *stats})
+			bare = append(bare, entry{model, zoneOf(model, rl.Quotas), *stats})
 		}
 		at, now = instant, t
 	})
@@ -153,13 +153,14 @@ func (rl *RateLimiter) indexAll() {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			w.continueLocked(stats.window)
 			stats.window, w.stats = w, stats
-			rl.joinLocked(before.model, w)
+			rl.linesLocked().joinLocked(before.model, w)
+			rl.unlisted.state = nil
 		}
 		rl.mu.Unlock()
 	}
 }
 
-// prune forgets, in all models, what is no longer counted.
+// prune forgets the expired usage of all models.
 func (rl *RateLimiter) prune() {
 	rl.indexAll()
 	rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
@@ -167,17 +168,16 @@ func (rl *RateLimiter) prune() {
 	})
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.sweepHeldBackLocked(rl.clock.sync())
+	instant := rl.clock.Sync()
+	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
 }
 
-// BackgroundPrune forgets, every interval, what is no longer counted, in a
-// goroutine of its own, so that models which nobody asks about do not hold
-// memory. It holds up other calls for no more than about a millisecond at a
-// time. An interval of zero or less does nothing.
+// BackgroundPrune forgets expired usage at every interval, in a goroutine of its own, so that
+// unused models do not hold memory. It holds up other calls for about a millisecond at a time at
+// most. An interval of zero or less does nothing.
 //
-// The returned function stops it, and once that has returned no prune runs; it
-// may be called more than once. Close stops it as well. BackgroundPrune is safe
-// for concurrent use.
+// The returned function stops it, and once that has returned no prune runs; it may be called more
+// than once. Close stops it as well. BackgroundPrune is safe for concurrent use.
 func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	if interval <= 0 {
 		return func() {}

@@ -1,3 +1,5 @@
+// Forgetting: background pruning, storage that is given back.
+
 package ratelimit_test
 
 import (
@@ -8,33 +10,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
-
-func TestBackgroundPruneForgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 5})
-		for i := range 1000 {
-			rl.RecordUsage(fmt.Sprint(i), 1, 1)
-		}
-		rl.State["nil"] = nil
-		stop := rl.BackgroundPrune(30 * time.Second)
-		time.Sleep(91 * time.Second)
-		stop()
-		if len(rl.State) != 1000 {
-			t.Errorf("%d models are left after a minute, want those with a day", len(rl.State))
-		}
-		for model, s := range rl.State {
-			if len(s.Requests) != 0 || len(s.Tokens) != 0 {
-				t.Fatalf("%s is still %+v after a minute", model, s)
-			}
-		}
-		stop = rl.BackgroundPrune(time.Hour)
-		time.Sleep(25 * time.Hour)
-		stop()
-		if len(rl.State) != 0 {
-			t.Errorf("%d models are left after a day", len(rl.State))
-		}
-	})
-}
 
 func TestBackgroundPruneStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,16 +1,17 @@
 package ratelimit
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// ModelQuota is what a provider allows one model. A zero field is unlimited,
-// so the zero value limits nothing. A negative field is invalid, and so is a
-// zone that is not known: constructors and Load refuse them, and SetQuota with
-// one admits nothing until it is put right.
+// ModelQuota is what a provider allows one model. A zero field is unlimited, so the zero value
+// limits nothing. A negative field or an unknown zone makes the quota invalid: constructors and
+// Load refuse it; SetQuota accepts it, and the model admits nothing until the quota is corrected.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm"` // requests per minute
 	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together
@@ -19,27 +20,29 @@ type ModelQuota struct {
 	MaxITPM     int `yaml:"max_itpm,omitempty"`      // input (prompt) tokens per minute
 	MaxOTPM     int `yaml:"max_otpm,omitempty"`      // output tokens per minute
 	MaxTPD      int `yaml:"max_tpd,omitempty"`       // tokens per day, prompt and output together
-	MaxInFlight int `yaml:"max_in_flight,omitempty"` // calls at once, from admission until they are settled
+	MaxInFlight int `yaml:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
 
-	// DayZone is the IANA name of the time zone at whose midnight the day ends,
-	// as "America/Los_Angeles". Empty is a day of 24 hours from its first
-	// request. Programs that may run where there is no time zone database import
-	// time/tzdata.
+	// DayZone is the IANA name of the time zone at whose midnight the day ends, such as
+	// "America/Los_Angeles". Empty is a day of 24 hours from its first request. Programs that may
+	// run without a time zone database import time/tzdata.
 	DayZone string `yaml:"day_zone,omitempty"`
 
-	// Burst spreads the calls inside the minute. It is the time whose share of MaxRPM,
-	// MaxTPM, MaxITPM and MaxOTPM may start back to back; what follows starts evenly, at
-	// the rate of the quota. With MaxRPM 60 and a Burst of 10 s ten calls may start at
-	// once, and then one a second. A single call that is more than the share passes when
-	// nothing is left to pay for, and is paid for afterwards; so do the requests of one
-	// ReserveAll or AcquireAll. The minute holds beside it. Zero, and a minute or more,
-	// let the whole quota of a minute start at once; negative is invalid. In a file it is
-	// a duration with its unit, as 10s.
+	// Burst spreads the calls inside the minute. The share of Burst in MaxRPM, MaxTPM, MaxITPM
+	// and MaxOTPM may start back to back; further calls start evenly, at the rate of the quota.
+	// With MaxRPM 60 and a Burst of 10 s ten calls may start at once, and then one a second.
+	//
+	// A single call above the share passes once all earlier calls are paid for, and is paid for
+	// afterwards; the requests of one ReserveAll or AcquireAll count as a single call. The limits
+	// of the minute still hold. Zero, and a minute or more, let the whole quota of a minute start
+	// at once; negative is invalid. In a file Burst is a duration with its unit, such as 10s.
 	Burst time.Duration `yaml:"burst,omitempty"`
 }
 
-// unlimited reports whether a quota limits nothing. The zone of the day is no
-// limit, nor is Burst, which spreads other limits. What is negative is not unlimited.
+// limit returns where the quota has its limit of a dimension.
+func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
+
+// unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
+// Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
 }
@@ -47,62 +50,37 @@ func (q *ModelQuota) unlimited() bool {
 // limitsMinute reports whether anything in a minute is limited.
 func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 }
 
-// minuteCode is the code of the first limit of the minute.
+// minuteCode is the code of the first limit of the minute, in the order in which they deny.
 func (q *ModelQuota) minuteCode() DecisionCode {
-	switch {
-	case q.MaxRPM != 0:
-		return DecisionRPMLimit
-	case q.MaxITPM != 0:
-		return DecisionITPMLimit
-	case q.MaxOTPM != 0:
-		return DecisionOTPMLimit
+	for _, of := range [...]state.Dimension{state.RPM, state.ITPM, state.OTPM} {
+		if *q.limit(of) != 0 {
+			return DecisionCode(state.Limits[of].Code)
+		}
 	}
 	return DecisionTPMLimit
 }
 
-// invalid returns the first limit that is negative, by its name in Go, its name
-// in files, and its value.
-func (q *ModelQuota) invalid() (field, key string, value int64, bad bool) {
+// invalid returns the first limit that is negative.
+func (q *ModelQuota) invalid() (reason string, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
 		if q.Burst < 0 {
-			return "Burst", "burst", int64(q.Burst), true
+			return "invalid quota: Burst (burst) is negative", true
 		}
-		return "", "", 0, false
+		return "", false
 	}
-	for _, limit := range []struct {
-		field, key string
-		value      int
-	}{
-		{"MaxRPM", "max_rpm", q.MaxRPM},
-		{"MaxTPM", "max_tpm", q.MaxTPM},
-		{"MaxRPD", "max_rpd", q.MaxRPD},
-		{"MaxITPM", "max_itpm", q.MaxITPM},
-		{"MaxOTPM", "max_otpm", q.MaxOTPM},
-		{"MaxTPD", "max_tpd", q.MaxTPD},
-		{"MaxInFlight", "max_in_flight", q.MaxInFlight},
-	} {
-		if limit.value < 0 {
-			return limit.field, limit.key, int64(limit.value), true
+	for of := range state.Limits {
+		if *q.limit(state.Dimension(of)) < 0 {
+			return state.Limits[of].Invalid, true
 		}
 	}
-	return "", "", 0, false
+	return "", false
 }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
 func (q ModelQuota) validate(model string) error {
-	if field, key, value, bad := q.invalid(); bad {
-		shown := any(value)
-		if field == "Burst" {
-			shown = q.Burst
-		}
-		return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more",
-			ErrInvalidQuota, clip(model), field, key, shown)
-	}
-	if _, err := loadZone(q.DayZone); err != nil {
-		return fmt.Errorf("%w: model %q: DayZone (day_zone): %w", ErrInvalidQuota, clip(model), err)
-	}
-	return nil
+	is := state.Quota(q)
+	return is.Validate(model)
 }
 
 func validateQuotas(quotas map[string]ModelQuota) error {
@@ -114,195 +92,70 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 	return nil
 }
 
-// clip shortens a name that goes into an error: it may come from a file that
-// nobody checked.
-func clip(name string) string {
-	const most = 128
-	if len(name) > most {
-		return name[:most] + "…"
-	}
-	return name
-}
-
-// SetQuota sets the quota of one model, now and over whatever a file or a
-// profile says. The zero quota makes it unlimited. With a negative limit, or a zone
-// that is not known, nothing is admitted for the model, and Decide says so with
-// DecisionInvalidQuota.
+// SetQuota sets the quota of one model. It wins over files and profiles. The zero quota makes the
+// model unlimited. With a negative limit or an unknown zone, the model admits nothing, and Decide
+// returns DecisionInvalidQuota.
 //
-// Whoever waits is served by the new quota at once, or refused if the request does
-// not fit it. With Config.Shared it holds for all processes, unless it is invalid. SetQuota is safe for concurrent use.
+// Waiters are served by the new quota at once, or refused if their request does not fit it. With
+// Config.Shared the quota applies to all processes, unless it is invalid. SetQuota is safe for
+// concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
-	loadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	rl.update(func() {
-		if rl.Quotas == nil {
-			rl.Quotas = make(map[string]ModelQuota)
-		}
-		rl.Quotas[model] = quota
-		rl.unlearnLocked(model)
-		rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.sync())
-		delete(rl.supplied, model)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteQuotaLocked(model, quota)
-		}
-		rl.requoteLocked()
-	})
+	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
+	if !rl.ledger.update(func(p *plan) { p.setQuota(model, quota) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.setQuotaLocked(model, quota)
+	}
 }
 
-// AddProvider adds the quotas of a provider's default profile to those already
-// there, and replaces those of the models that both name, whoever said them. From
-// then on they are those of a profile: the next Load may replace them by the
-// file's. With Config.Shared those that the file has stay, and the others hold for this
+func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
+	if rl.Quotas == nil {
+		rl.Quotas = make(map[string]ModelQuota)
+	}
+	rl.Quotas[model] = quota
+	rl.unlistedLocked().relistLocked(model)
+	rl.unlearnLocked(model)
+	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
+	delete(rl.provenance.supplied, model)
+	rl.changedNowLocked()
+	rl.requoteLocked()
+}
+
+// AddProvider adds the quotas of a provider's default profile and replaces the present quotas of
+// its models. From then on they count as those of a profile: the next Load may replace them by
+// the file's. With Config.Shared the quotas in the file stay, and the others apply to this
 // limiter alone. An unknown provider changes nothing.
 //
-// Whoever waits is served by the new quotas at once.
-// AddProvider is safe for concurrent use.
+// Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
 	profile, ok := DefaultProfiles()[provider]
 	if !ok {
 		return
 	}
-	rl.update(func() {
-		if rl.ledger != nil {
-			maps.DeleteFunc(profile.Models, rl.ledger.hasQuotaLocked)
-		}
+	add := func() {
+		maps.DeleteFunc(profile.Models, rl.ledger.hasQuota)
 		rl.supplyLocked(profile.Models)
 		rl.changedNowLocked()
 		rl.requoteLocked()
-	})
+	}
+	if !rl.ledger.update(func(p *plan) { p.then(add) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		add()
+	}
 }
 
-// supplyLocked sets quotas that the program did not say itself: they come from
-// a profile or a file. A later file may replace them.
+// supplyLocked sets quotas of a profile or a file. A later file may replace them.
 func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	if rl.Quotas == nil {
 		rl.Quotas = make(map[string]ModelQuota, len(quotas))
 	}
-	if rl.supplied == nil {
-		rl.supplied = make(map[string]ModelQuota, len(quotas))
-	}
-	instant := rl.clock.sync()
+	instant := rl.clock.Sync()
 	for model, quota := range quotas {
-		rl.Quotas[model], rl.supplied[model] = quota, quota
+		rl.Quotas[model] = quota
+		rl.provenance.supply(model, quota)
+		rl.unlistedLocked().relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
 	}
-}
-
-// mergeFile takes over the quotas of a file, except for models whose
-// quota the program said itself: by Config.Quotas, by SetQuota, or in the
-// Quotas map, where it shows as a value that was not supplied.
-func (rl *RateLimiter) mergeFile(quotas map[string]ModelQuota) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the maps
-	turn := rl.takeTurnLocked()
-	for model, quota := range quotas {
-		current, exists := rl.Quotas[model]
-		supplied, wasSupplied := rl.supplied[model]
-		if !exists || wasSupplied && current == supplied {
-			rl.Quotas[model], rl.supplied[model] = quota, quota
-			rl.unlearnLocked(model)
-		}
-		turn.nextLocked()
-	}
-}
-
-// everyModel is the name of the quota for models that have none of their own.
-const everyModel = "*"
-
-// findRLocked resolves the name that a caller uses for a model: to the name
-// under which it is counted, and its quota.
-func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
-	if *q, known = rl.Quotas[model]; known && rl.aliases == nil {
-		return model, true
-	}
-	return rl.resolveRLocked(model, q)
-}
-
-// nameRLocked is the name under which a model is counted.
-func (rl *RateLimiter) nameRLocked(model string) string {
-	if rl.matchVersions {
-		model, _ = rl.matchRLocked(model)
-	} else if alias, ok := rl.aliases[model]; ok {
-		model = alias
-	}
-	return model
-}
-
-func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
-	name = rl.nameRLocked(model)
-	return name, rl.coverRLocked(name, q)
-}
-
-// coverRLocked looks up the quota of the models that are counted under a name.
-func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
-	if *q, known = rl.Quotas[name]; !known {
-		*q, known = rl.Quotas[everyModel]
-	}
-	return known
-}
-
-// matchRLocked returns the alias or the name of a quota that a model stands for,
-// and the model itself where there is none.
-func (rl *RateLimiter) matchRLocked(model string) (name string, ok bool) {
-	name, ok = matchName(model, func(name string) bool {
-		if _, ok := rl.aliases[name]; ok {
-			return true
-		}
-		_, ok := rl.Quotas[name]
-		return ok && name != everyModel
-	})
-	if !ok {
-		return model, false
-	}
-	if alias, ok := rl.aliases[name]; ok {
-		return rl.matchQuotaRLocked(alias), true
-	}
-	return name, true
-}
-
-// matchQuotaRLocked resolves what an alias stands for, which is no alias.
-func (rl *RateLimiter) matchQuotaRLocked(model string) string {
-	name, ok := matchName(model, func(name string) bool {
-		_, ok := rl.Quotas[name]
-		return ok && name != everyModel
-	})
-	if !ok {
-		return model
-	}
-	return name
-}
-
-// zoneRLocked returns the zone of a model's day.
-func (rl *RateLimiter) zoneRLocked(name string) string {
-	var q ModelQuota
-	rl.coverRLocked(name, &q)
-	return q.DayZone
-}
-
-// QuotaFor returns the quota that covers model, and the name that it has in
-// Quotas. It looks for the exact name first. Then for the longest name that model
-// extends: by ":" or "@" and anything, or by "-" and a date or version
-// (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also
-// after "models/", "publishers/…/models/" and one leading "provider/" are taken
-// off. Then for the quota named "*". Config.Aliases apply before.
-//
-// The methods of the limiter resolve names like this with Config.MatchVersions;
-// without it they take an alias, the exact name, or "*". QuotaFor is safe for
-// concurrent use.
-func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
-	if rl.ledger != nil {
-		rl.ledger.fresh()
-	}
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	name, _ = rl.matchRLocked(model)
-	if quota, ok = rl.Quotas[name]; ok {
-		return name, quota, true
-	}
-	if quota, ok = rl.Quotas[everyModel]; ok {
-		return everyModel, quota, true
-	}
-	return "", ModelQuota{}, false
 }

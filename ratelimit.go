@@ -1,8 +1,8 @@
-// Package ratelimit keeps a program's calls to large language models inside the
-// provider's quotas, for each model apart: requests, input, output and all tokens
-// per minute, requests and tokens per day, and calls at once.
+// Package ratelimit keeps a program's calls to large language models inside the provider's
+// quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
+// per day, and concurrent calls.
 //
-// Wait for room, call, and say what was used:
+// Wait for room, make the call, and report the usage:
 //
 //	rl, err := ratelimit.New()
 //	…
@@ -11,60 +11,58 @@
 //	reply, err := call(…)
 //	reservation.Commit(reply.PromptTokens, reply.OutputTokens)
 //
-// [RateLimiter.Acquire] waits its turn among all goroutines that share the
-// limiter. [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] does all
-// three steps.
+// [RateLimiter.Acquire] waits its turn among all goroutines that share the limiter.
+// [RateLimiter.Reserve] does not wait, and [RateLimiter.Do] combines the three steps.
 //
-// Where one goroutine does everything, it may as well ask before a call and tell
-// after it, with [RateLimiter.CanSend] and [RateLimiter.RecordUsage].
-// [RateLimiter.Decide] answers like CanSend and says why, and how long to wait;
-// [RateLimiter.WaitForCapacity] waits that long.
+// A program with a single goroutine may check before a call and record after it, with
+// [RateLimiter.CanSend] and [RateLimiter.RecordUsage]. [RateLimiter.Decide] answers like CanSend,
+// with the reason and the wait; [RateLimiter.WaitForCapacity] waits that long.
 //
 // # How it counts
 //
-// A charge counts for one minute from the moment it was made: an exact sliding
-// window, not a bucket and not a calendar minute. ModelQuota.Burst adds a bucket that
-// spreads the calls inside the minute. The day is 24 hours from its first request,
-// or ends at midnight of ModelQuota.DayZone. A limit of zero is unlimited, and a
-// model without a quota is always allowed.
+// A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
+// calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
+// day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
+// zero is unlimited, and a model without a quota is always allowed.
 //
 // # How it remembers
 //
-// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that
-// a restart does not forget what was used: YAML by default, SQLite with
-// [NewWithSQLiteConfig]. A program may also say when, with [RateLimiter.Persist]
-// and [RateLimiter.Load].
+// With Config.AutoPersist the limiter keeps quotas and usage in a file, so that a restart does
+// not forget them: YAML by default, SQLite with [NewWithSQLiteConfig]. A program may also choose
+// the times itself, with [RateLimiter.Persist] and [RateLimiter.Load].
 //
-// With Config.Shared one SQLite file is one quota of all processes on a machine: each
-// call is a short transaction on it, and nothing that was admitted is forgotten when a
-// process dies.
+// With Config.Shared one SQLite file is one quota of all processes on a machine: each call is a
+// short transaction on it, and no admission is lost when a process dies. Built with the tag
+// nosqlite, the package has no SQLite backend.
 //
 // # Concurrency
 //
-// All methods of [RateLimiter] are safe for concurrent use. A check with CanSend
-// and the record after it are two steps, though: goroutines that check together
-// pass together. Reserve and Acquire check and charge in one.
+// All methods of [RateLimiter] are safe for concurrent use. A check with CanSend and the record
+// after it are two steps, though: goroutines that check together pass together. Reserve and
+// Acquire check and charge in one step.
 package ratelimit
 
 import (
-	"container/list"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// UsageStats is what a model has used: the charges of the last minute and the
-// count of the day. The zero value is a model that was never used.
+// UsageStats is the usage of a model: the charges of the last minute and the count of the day.
+// The zero value is an unused model.
 //
-// The limiter keeps the slices sorted, oldest first, and replaces them as
-// entries come and leave; a slice read from here is valid until the next call
-// on the limiter. To keep it, or to put it into another entry, copy it.
+// The limiter keeps the slices sorted, oldest first, and replaces them as entries come and leave;
+// a slice read from here is valid until the next call on the limiter. To keep it, or to put it
+// into another entry, copy it.
 type UsageStats struct {
-	Requests []time.Time  `yaml:"requests"`  // when each request of the last minute was recorded
+	Requests []time.Time  `yaml:"requests"`  // the times of the last minute's requests
 	Tokens   []TokenEntry `yaml:"tokens"`    // the tokens of each of them
 	DayStart time.Time    `yaml:"day_start"` // when the current day began
 	DayCount int          `yaml:"day_count"` // requests since DayStart
@@ -74,86 +72,70 @@ type UsageStats struct {
 	window *window // the same, indexed; nil until the limiter first looks
 }
 
-// TokenEntry is the tokens that one request used.
+// TokenEntry is the tokens of one request.
 type TokenEntry struct {
 	Time  time.Time `yaml:"time"`  // when the request was recorded
 	Count int       `yaml:"count"` // prompt and output tokens together
 
-	// Input is how many of Count are prompt tokens; the rest is output. It is
-	// held between 0 and Count.
+	// Input is the number of prompt tokens in Count; the rest is output. It is clamped between 0
+	// and Count.
 	Input int `yaml:"input,omitempty"`
 }
 
-// RateLimiter decides whether calls may be sent, from the quotas of the models
-// and what was used of them. Make one with [New], [NewWithConfig],
-// [NewWithSQLite] or [NewWithSQLiteConfig].
+// RateLimiter decides whether calls may be sent, from the quotas of the models and their usage.
+// Make one with [New], [NewWithConfig], [NewWithSQLite] or [NewWithSQLiteConfig].
 //
-// Quotas and State are the limiter's truth, and a program may fill or replace
-// them before it shares the limiter among goroutines; afterwards it must use
-// the methods. With Config.AutoPersist the limiter has a goroutine of its own from the
-// first method that changes something. With Config.Shared, State is a copy of what the
-// database says, which must only be read, and Quotas are changed by SetQuota alone.
-// The limiter takes entries in any order, nil entries, and times
-// from the future (they count as of now). It notices another map, another
-// entry, another slice, or another day at its next call, but not an element
-// changed in place.
+// Quotas and State are the limiter's truth. A program may fill or replace them before it shares
+// the limiter among goroutines; afterwards it must use the methods. With Config.AutoPersist the
+// limiter has a goroutine of its own from the first method that changes something. With
+// Config.Shared, State is a copy of the database, which must only be read, and only SetQuota
+// changes Quotas. The limiter accepts entries in any order, nil entries, and times from the
+// future (they count as of now). Its next call notices another map, another entry, another slice,
+// or another day, but not an element changed in place.
 //
-// A RateLimiter must not be copied. All its methods are safe for concurrent
-// use.
+// A RateLimiter must not be copied. All its methods are safe for concurrent use.
 type RateLimiter struct {
 	mu     sync.RWMutex
-	Quotas map[string]ModelQuota  // what each model may use
-	State  map[string]*UsageStats // what each model has used
+	Quotas map[string]ModelQuota  // the limits of each model
+	State  map[string]*UsageStats // the usage of each model
 
-	cooldowns map[string]time.Time // nothing is admitted for a model until then
-	held      map[string]*heldBack // what providers say that others use
+	cooldowns cooldowns       // nothing is admitted for a model until then
+	external  external.Usages // the usage of others, as providers report it
 
-	gates    map[string]*gate // who is at each model
-	waiting  int              // places in all lines
-	arrivals int              // how many ever had to wait
+	lines     waitLines
+	naming    naming
+	maxModels int // models without a quota of their own that hold state
+	unlisted  unlistedModels
 
-	aliases       map[string]string
-	matchVersions bool
-	maxQueue      int // waiters per model; 0 is no cap
-	maxModels     int // models without a quota of their own that hold state
-	guests        guests
+	fresh  []Reservation // that were not handed out yet
+	expiry expiry
 
-	fresh     []Reservation // that were not handed out yet
-	holdTTL   time.Duration
-	holds     list.List // of hold, in the order of their admission
-	holdTimer *time.Timer
+	clock      clock.Clock
+	margin     time.Duration
+	nextSaveAt int64           // from this instant on the saver is told of changes
+	saver      *autosave.Saver // nil without Config.AutoPersist
+	provenance provenance
+	learns     bool          // Config.LearnQuotas
+	closing    chan struct{} // closed by Close; nil until it is needed
+	closed     bool
+	ledger     *ledger // with Config.Shared
+	quotaEra   int     // how often quotas changed
+	era        int     // how often Reset or Load put another map into State
+	saves      int     // how often Persist began to save the State,
+	saved      int     // and the last time that it succeeded
 
-	clock    clock
-	margin   time.Duration
-	tellAt   int64                 // from this instant on the saver is told of changes
-	saver    *saver                // nil without Config.AutoPersist
-	supplied map[string]ModelQuota // quotas that profiles and files supplied, not the program
-	learned  map[string]learned    // quotas that were corrected, and others that keep to what was said
-	learns   bool                  // Config.LearnQuotas
-	closing  chan struct{}         // closed by Close; nil until somebody needs it
-	closed   bool
-	ledger   *ledger // with Config.Shared
-	quotaEra int     // how often quotas changed
-	era      int     // how often Reset or Load put another map into State
-	saves    int     // how often Persist began to save the State,
-	saved    int     // and the last time that it succeeded
-
-	ioMu     sync.Mutex // one Persist, Load or Close at a time; taken before mu
-	filePath string     // the YAML file; empty with SQLite
-	suspect  bool       // the YAML file could not be loaded; guarded by ioMu
-	sqlite   *sqliteStore
+	storage storage // the state file
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
 func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
 
-// CanSend reports whether a request with the estimated number of tokens fits
-// the quota of model now. It records nothing. An unknown model and one whose
-// quota is all zero are always allowed, but in a cooldown; a negative estimate
-// never is.
+// CanSend reports whether a request with the estimated number of tokens fits the quota of model
+// now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
+// except in a cooldown; a negative estimate is always denied.
 //
-// The estimate counts as input: see DecideRequest for models that limit input
-// and output apart. CanSend is safe for concurrent use.
+// The estimate counts as input: see DecideRequest for models that limit input and output
+// separately. CanSend is safe for concurrent use.
 func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
@@ -164,17 +146,17 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	rl.mu.RLock()
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, which takes a twentieth less
-	if !known || rl.aliases != nil {
+	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.waiting == 0 {
+	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		rl.mu.RUnlock()
 		return true
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			a := cost{1, tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.gate, &a) && !w.badZone && w.gate.waiting() == 0 &&
+			allowed := w.admits(&q, w.gate, &a) && !w.period.BadZone && w.gate.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
 			return allowed
@@ -184,15 +166,15 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	return rl.Decide(model, estimatedTokens).Allowed
 }
 
-// RecordUsage charges one request and its tokens to model, as of now. Negative
-// token counts count as zero, and sums stop at the largest int. Models without
-// a quota are recorded too, as many as Config.MaxModels allows.
+// RecordUsage charges one request and its tokens to model, as of now. Negative token counts count
+// as zero, and sums stop at the largest int. Models without a quota are recorded too, up to
+// Config.MaxModels.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.update(func() { rl.recordLocked(model, used) })
+		rl.ledger.update(func(p *plan) { p.record(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -202,118 +184,129 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
-	if rl.aliases != nil || rl.matchVersions {
+	if rl.naming.aliases != nil || rl.naming.matchVersions {
 		name = rl.nameRLocked(model)
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
-	if stats := rl.stateLocked(name, false, instant, now); stats != nil {
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
+	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
+		if w.unlisted != nil {
+			rl.unlistedLocked().chargedLocked(w, instant)
+		}
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().loadedLocked(w, cost{1, used})
+		}
 		rl.changedLocked(instant)
-		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, model: name, at: instant, requests: 1, Count: used.Clamp()}, w)
+		if rl.lines.waiting > 0 {
+			rl.linesLocked().settleLocked()
 		}
 	}
 }
 
-// stateLocked returns the state of a model, made where it has none; nil when
-// there is no place for it and it need not be.
-func (rl *RateLimiter) stateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
+// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
+// for it.
+func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
 	if stats := rl.State[name]; stats != nil {
 		return stats
 	}
-	return rl.newStateLocked(name, must, instant, now)
-}
-
-func (rl *RateLimiter) newStateLocked(name string, must bool, instant int64, now time.Time) *UsageStats {
-	if !rl.makePlaceLocked(name, instant) && !must {
+	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
 		return nil
 	}
+	return rl.newStateLocked(name, instant, now)
+}
+
+// mustStateLocked is stateLocked for a charge that must be counted, even without room.
+func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
+	if stats := rl.State[name]; stats != nil {
+		return stats
+	}
+	rl.unlistedLocked().makePlaceLocked(name, instant)
+	return rl.newStateLocked(name, instant, now)
+}
+
+func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
 	stats := &UsageStats{DayStart: now.Round(0)}
 	if rl.State == nil {
 		rl.State = make(map[string]*UsageStats)
 	}
-	// The name may be a part of a longer string, which must not stay for it.
-	rl.State[strings.Clone(name)] = stats
+	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
+	rl.State[name] = stats
+	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
 
-// Reset forgets what model has used and what Observe holds back of it, and ends its
-// cooldown; Reset("") does it for all models. Quotas stay, and so do the calls in flight. Whoever waits is served
+// Reset forgets the usage of model, also the external usage that Observe found, and ends its
+// cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
 // at once.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	rl.update(func() {
-		name := model
-		if model != "" {
-			name = rl.nameRLocked(model)
-		}
-		rl.forgetUsageLocked(name)
-		rl.changedNowLocked()
-		if rl.ledger != nil {
-			rl.ledger.noteNowLocked(&event{kind: eventReset, model: name}, nil)
-		}
-		rl.serveAllLocked()
-	})
+	if rl.ledger.update(func(p *plan) { p.reset(model) }) {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if model != "" {
+		model = rl.nameRLocked(model)
+	}
+	rl.forgetUsageLocked(model)
+	rl.changedNowLocked()
+	l := rl.linesLocked()
+	l.reviewAllLaterLocked(l.gates[model]) // one that had a place may need one
+	l.serveAllLocked()
 }
 
 // forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
 // is empty.
 func (rl *RateLimiter) forgetUsageLocked(name string) {
-	rl.guests.fullUntil = 0
 	if name != "" {
 		delete(rl.cooldowns, name)
-		delete(rl.held, name)
+		delete(rl.external, name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns, rl.held = nil, nil
+	rl.cooldowns, rl.external = nil, nil
+	rl.unlisted = unlistedModels{}
 	rl.era++
-	for _, g := range rl.gates {
+	for _, g := range rl.lines.gates {
 		g.leftLocked()
 	}
 }
 
-// Close ends the limiter's background work: BackgroundPrune stops, and whoever
-// waits in WaitForCapacity, Acquire or AcquireAll gets ErrClosed. With
-// Config.AutoPersist it writes what is not saved yet, and returns the error if
-// that fails; without it, it saves nothing: call Persist first. With SQLite it then
-// closes the database, and what could not be written is lost. Decisions and records
-// go on in memory, unsaved, and with YAML so do Persist and Load.
+// Close ends the limiter's background work: BackgroundPrune stops, and waiters in
+// WaitForCapacity, Acquire and AcquireAll get ErrClosed. With Config.AutoPersist it writes
+// unsaved changes, and returns the error if that fails; without it, it saves nothing: call
+// Persist first. With SQLite it then closes the database, and changes that could not be written
+// are lost. Decisions and records go on in memory, unsaved, and with YAML so do Persist and Load.
 //
-// With Config.Shared, Close gives up what this limiter holds: its slots go to others,
-// and what it charged stays charged. It tries once more to write what could not be
-// written, and says so if it cannot. Afterwards decisions are denied with
-// DecisionClosed, and records are forgotten.
+// With Config.Shared, Close gives this limiter's slots to others; its charges stay. It tries once
+// more to write what could not be written, and returns an error if it cannot. Afterwards
+// decisions are denied with DecisionClosed, and records are ignored.
 //
-// Close waits for a write that is under way; SQLite waits up to five seconds for the
-// lock of another program, each time, and a shared database up to three. It may be called more than once. With YAML the
-// next call writes what came since, and what the last one could not. It is safe for
+// Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
+// another program, and a shared database up to three. Close may be called more than once. With
+// YAML the next call writes later changes, and those that the last call could not. It is safe for
 // concurrent use, also from Config.OnError.
 func (rl *RateLimiter) Close() error {
 	rl.mu.Lock()
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		if rl.ledger == nil {
-			rl.serveAllLocked()
-		}
+		rl.linesLocked().endAllLocked()
 	}
 	rl.mu.Unlock()
 
-	rl.saver.stop()
-	rl.ioMu.Lock()
-	defer rl.ioMu.Unlock()
-	err := rl.saver.finish()
-	if rl.ledger != nil {
-		err = errors.Join(err, rl.ledger.close())
-		rl.ledger.goroutines.Wait()
-	}
-	if rl.sqlite != nil {
-		err = errors.Join(err, rl.sqlite.close())
+	rl.saver.Stop()
+	rl.storage.mu.Lock()
+	defer rl.storage.mu.Unlock()
+	err := rl.saver.Finish(rl.storage.isClosed())
+	err = errors.Join(err, rl.ledger.close())
+	rl.ledger.wait()
+	if rl.storage.sqlite != nil {
+		err = errors.Join(err, rl.storage.sqlite.close())
 	}
 	if err != nil {
 		return fmt.Errorf("close: %w", err)

@@ -5,15 +5,16 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// Reservation is room that was charged before a call: one request, its
-// estimated tokens, and a slot among the calls in flight. Settle it once, with
-// Commit when the call was made, or with Cancel when it was not.
+// Reservation is room that was charged before a call: one request, its estimated tokens, and a
+// slot among the calls in flight. Settle it once, with Commit after the call, or with Cancel if
+// the call was never sent.
 //
-// A nil Reservation is one that was denied: its methods do nothing. All methods
-// are safe for concurrent use.
+// A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
+// concurrent use.
 type Reservation struct {
 	gate      *gate   // nil when nothing was counted, because there was no place
 	window    *window // where the charge went,
@@ -21,23 +22,24 @@ type Reservation struct {
 	tokenAt   uint32
 	instant   int64 // when it counts
 	estimate  tokens.Count
-	extra     *extra // what few reservations have
+	extra     *extra // the rare fields
 	days      int32  // which of the window's days it is in
 	settled   bool
-	watched   bool   // somebody looks after it if nobody settles it
+	watched   bool   // it is settled if the program never does
 	round     uint16 // of the window when the charge was put in its place
 }
 
 // extra is kept apart from Reservation, one of which is allocated for each call.
 type extra struct {
-	model string        // where it is not the name under which the model is counted
-	delay int64         // how much later the charge counts than it was admitted
-	hold  *list.Element // in holds, with Config.HoldTTL
-	paid  *pace         // the buckets that hold the charge, at its price under another quota, apart from its place
+	model   string        // where it is not the name under which the model is counted
+	delay   int64         // how much later the charge counts than it was admitted
+	expires *list.Element // in expiry.open, with Config.HoldTTL
+	prepaid *pace.Buckets // the buckets that hold the charge, at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // which of the limiter's events made it
-	slotless bool  // its slot was given to others, who took this process for dead
+	plan     int64 // which plan settles it
+	slotless bool  // its slot was given to others, because this process was taken for dead
 }
 
 // entry returns which event made the reservation, with Config.Shared.
@@ -51,16 +53,18 @@ func (r *Reservation) entry() int64 {
 // isSlotless reports whether the slot of the reservation was given to others.
 func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
 
-// isPaid reports whether buckets hold the charge apart from its place.
-func (r *Reservation) isPaid(in *pace) bool { return r != nil && r.extra != nil && r.extra.paid == in }
+// isPrepaid reports whether buckets hold the charge apart from its place.
+func (r *Reservation) isPrepaid(in *pace.Buckets) bool {
+	return r != nil && r.extra != nil && in != nil && r.extra.prepaid == in
+}
 
-func (r *Reservation) payIn(p *pace) {
+func (r *Reservation) prepayIn(p *pace.Buckets) {
 	if p != nil || r.extra != nil {
-		r.more().paid = p
+		r.more().prepaid = p
 	}
 }
 
-// more returns what few reservations have, to be changed.
+// more returns the rare fields of a reservation, to be changed.
 func (r *Reservation) more() *extra {
 	if r.extra == nil {
 		r.extra = new(extra)
@@ -68,14 +72,13 @@ func (r *Reservation) more() *extra {
 	return r.extra
 }
 
-// Reserve checks all limits of model and charges them, in one step: one request,
-// the estimated tokens, one request of the day, one of the calls in flight. If
-// any of them denies it charges nothing, returns nil, and the Decision says why.
-// A model without a quota, or with one that is all zero, is charged and never
-// denied but by a cooldown.
+// Reserve checks all limits of model and charges them in one step: one request, the estimated
+// tokens, one request of the day, one slot. If any of them denies, it charges nothing and returns
+// nil and the reason. A model without a quota, or with an all-zero one, is charged, and denied
+// only by a cooldown.
 //
-// While others wait for the model in Acquire it is denied with DecisionQueued.
-// Reserve is safe for concurrent use.
+// While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
+// for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
 	r = rl.reserve(&d, model, &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}})
 	return r, d
@@ -90,7 +93,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, c *cost) (made *Reserv
 	made = rl.reserveLocked(d, model, c)
 	rl.mu.Unlock()
 	if made != nil && made.watched {
-		rl.watch(made)
+		made.watch()
 	}
 	return made
 }
@@ -99,11 +102,11 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	var r reading
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.aliases != nil {
+	if !known || rl.naming.aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
-		r.instant = rl.clock.sync()
+		r.instant = rl.clock.Sync()
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model
@@ -112,18 +115,18 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	if r.gate.waiting() > 0 {
 		d.queue()
 	}
-	if rl.ledger != nil {
-		rl.ledger.overrule(d)
-	}
 	if !d.Allowed {
 		return nil
 	}
-	return rl.chargeLocked(model, name, &q, known, &r, c.Count)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().settleLocked()
+	}
+	return made
 }
 
-// newLocked returns a fresh reservation. Where nobody watches whether it becomes
-// garbage, it is cut from a piece for several, because to allocate one takes a
-// fifth of the time of Reserve.
+// newLocked returns a fresh reservation. One that nobody watches for garbage collection is cut
+// from a piece for several, because allocating one takes a fifth of the time of Reserve.
 func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 	if watched {
 		return &Reservation{watched: true}
@@ -138,13 +141,14 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
 // reading.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known bool, r *reading, c tokens.Count) *Reservation {
-	made := rl.newLocked(q.MaxInFlight > 0 || rl.holdTTL > 0 || rl.ledger != nil)
+func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
+	made := rl.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0)
 	made.estimate = c.Clamp()
-	now := rl.clock.at(r.instant)
+	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
-		stats := rl.stateLocked(name, known, r.instant, now)
+		// A limit denies where there is no place; what nobody limits may go uncounted.
+		stats := rl.stateLocked(name, r.instant, now)
 		if stats == nil {
 			made.more().model = strings.Clone(model)
 			return made
@@ -154,20 +158,23 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, known boo
 		r.window = w
 	}
 	if w.gate == nil {
-		rl.gateLocked(name)
+		rl.linesLocked().gateLocked(name)
 	}
 	w.era = rl.era
 	w.gate.inFlight++
 	w.charge(r.instant, now, c, r.span)
+	if w.unlisted != nil {
+		rl.unlistedLocked().chargedLocked(w, r.instant)
+	}
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{1, c})
+	}
 	rl.changedLocked(r.instant)
-	if (rl.aliases != nil || rl.matchVersions) && model != w.gate.name {
+	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {
 		made.more().model = model
 	}
 	made.gate, made.days = w.gate, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
-	if rl.ledger != nil {
-		rl.ledger.noteReservationLocked(made)
-	}
 	return made
 }
 
@@ -178,24 +185,7 @@ func (r *Reservation) placeLocked(w *window, instant int64, request, token int) 
 	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
 }
 
-// Commit settles the reservation: what was really used takes the place of the
-// estimate, at the time of admission. If that has left the window meanwhile, what
-// exceeds the estimate is charged now. Negative counts count as zero.
-//
-// Only the first Commit or Cancel of a reservation counts.
-func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	r.settle(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, false)
-}
-
-// Cancel settles the reservation of a call that was never sent: everything that
-// was charged is given back. A call that was sent and failed has been counted by
-// the provider; Commit it.
-//
-// Only the first Commit or Cancel of a reservation counts.
-func (r *Reservation) Cancel() { r.settle(tokens.Count{}, true) }
-
-// Model returns the model that the reservation was made for, by the name that
-// the caller used.
+// Model returns the model of the reservation, by the name that the caller used.
 func (r *Reservation) Model() string {
 	switch {
 	case r == nil:
@@ -212,8 +202,8 @@ func (r *Reservation) Model() string {
 	return r.gate.name
 }
 
-// ReservedAt returns when the reservation was admitted; the zero time when it is
-// nil or was not counted, see Config.MaxModels.
+// ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one
+// that was not counted, see Config.MaxModels.
 func (r *Reservation) ReservedAt() time.Time {
 	if r == nil || r.gate == nil {
 		return time.Time{}
@@ -225,5 +215,5 @@ func (r *Reservation) ReservedAt() time.Time {
 	if r.extra != nil {
 		admitted -= r.extra.delay
 	}
-	return rl.clock.at(admitted)
+	return rl.clock.At(admitted)
 }

@@ -1,3 +1,4 @@
+// Reservations that are settled after Reset, Persist and Load: each finds its own charge or none.
 package ratelimit_test
 
 import (
@@ -130,7 +131,7 @@ func TestReservationFindsItsOwnChargeAfterLoad(t *testing.T) {
 		"reserve a, fail, reserve b, persist, load, cancel a, commit b",
 		"reserve a, persist, load, fail, fail, load, commit a",
 	}
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, play := range plays {
 			t.Run(backend+"/"+play, func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
@@ -149,7 +150,7 @@ func TestReservationFindsItsOwnChargeAfterLoad(t *testing.T) {
 
 // A call that arrives later has its charge moved: the file has it where it was.
 func TestReservationThatMovedSincePersist(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		path := filepath.Join(t.TempDir(), backend, "state")
 		synctest.Test(t, func(t *testing.T) {
 			c := newCharges(t, backend, path)
@@ -167,31 +168,9 @@ func TestReservationThatMovedSincePersist(t *testing.T) {
 	}
 }
 
-// What another limiter wrote after this one's charge was deleted from the file is not this one's.
-func TestReservationAfterAnotherLimiterWroteTheFile(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
-		path := filepath.Join(t.TempDir(), backend, "state")
-		synctest.Test(t, func(t *testing.T) {
-			c := newCharges(t, backend, path)
-			defer c.rl.Close()
-			for _, op := range []string{"reserve a", "persist ", "persist ", "reset m", "persist "} {
-				op, name, _ := strings.Cut(op, " ")
-				c.play(op, name)
-			}
-			other := newCharges(t, backend, path)
-			defer other.rl.Close()
-			other.play("record", "b")
-			other.play("persist", "")
-			c.file["b"] = alike
-			c.play("load", "")
-			c.play("cancel", "a")
-		})
-	}
-}
-
 // Random plays of the same.
 func TestReservationsFindTheirOwnChargesRandomly(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			for seed := range uint64(60) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
@@ -226,5 +205,48 @@ func TestReservationsFindTheirOwnChargesRandomly(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// A reservation that Reset forgot has no charge any more, whatever is persisted and loaded.
+func TestResetForgetsAReservationForGood(t *testing.T) {
+	settle := map[string]func(*ratelimit.Reservation){
+		"Cancel":  func(r *ratelimit.Reservation) { r.Cancel() },
+		"Commit":  func(r *ratelimit.Reservation) { r.Commit(1, 0) },
+		"Arrived": func(r *ratelimit.Reservation) { r.Arrived(time.Now()) },
+	}
+	for _, backend := range backends {
+		for name, settle := range settle {
+			t.Run(backend+", "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+						Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"),
+						Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, MaxTPM: 1000, MaxRPD: 10, MaxTPD: 1000}},
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer rl.Close()
+					forgotten, _ := rl.Reserve("m", 100, 0)
+					rl.Reset("m")
+					other, _ := rl.Reserve("m", 100, 0)
+					if err := rl.Persist(); err != nil {
+						t.Fatal(err)
+					}
+					if err := rl.Load(); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(time.Second)
+					settle(forgotten)
+					if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 100 || s.RPD != 1 || s.TPD != 100 {
+						t.Errorf("after the settlement of a forgotten one: %+v", s)
+					}
+					other.Commit(30, 0)
+					if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 30 || s.RPD != 1 || s.TPD != 30 {
+						t.Errorf("after the other's: %+v", s)
+					}
+				})
+			})
+		}
 	}
 }

@@ -1,3 +1,5 @@
+// Reservations: what they allocate, and many at once.
+
 package ratelimit_test
 
 import (
@@ -55,7 +57,8 @@ func TestReserveAllocatesTheReservationOnly(t *testing.T) {
 // state is written, read and reset. With -race it also shows that what is written
 // without the lock is not changed meanwhile.
 func TestReservationsUnderWay(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	t.Parallel()
+	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			rl := newLimiterWith(t, ratelimit.Config{
 				Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), HoldTTL: time.Minute,

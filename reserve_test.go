@@ -1,3 +1,5 @@
+// Reserve, Commit, Cancel and Arrived: what is charged, and when.
+
 package ratelimit_test
 
 import (

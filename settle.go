@@ -7,64 +7,91 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// settle replaces the estimate by what was used, or takes the whole charge back.
-func (r *Reservation) settle(used tokens.Count, refund bool) {
+// Commit settles the reservation: the real usage replaces the estimate, at the time of admission.
+// If the charge has left the window, the usage above the estimate is charged as of now. Negative
+// counts count as zero.
+//
+// Only the first Commit or Cancel of a reservation counts.
+func (r *Reservation) Commit(promptTokens, outputTokens int) {
+	if r == nil || r.gate == nil {
+		return
+	}
+	rl, used := r.gate.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	if rl.ledger != nil { // before the function is made, which takes an allocation
+		rl.ledger.update(func(p *plan) { p.commit(r, used) })
+		return
+	}
+	rl.mu.Lock()
+	r.commitLocked(used)
+	rl.mu.Unlock()
+}
+
+// Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
+// The provider has counted a call that was sent and failed: Commit it.
+//
+// Only the first Commit or Cancel of a reservation counts.
+func (r *Reservation) Cancel() {
 	if r == nil || r.gate == nil {
 		return
 	}
 	rl := r.gate.home
-	if rl.ledger != nil {
-		rl.update(func() { rl.settleLocked(r, used, refund) })
-		return
+	if !rl.ledger.update(func(p *plan) { p.cancel(r) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		r.cancelLocked()
 	}
-	rl.mu.Lock()
-	rl.settleLocked(r, used, refund)
-	rl.mu.Unlock()
 }
 
-func (rl *RateLimiter) settleLocked(r *Reservation, used tokens.Count, refund bool) {
+// commitLocked replaces the estimate by the real usage.
+func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
 	}
-	if refund {
-		rl.refundLocked(r)
-		rl.changedNowLocked()
-	} else if used != r.estimate {
-		rl.correctLocked(r, used)
-		rl.changedNowLocked()
+	if used != r.estimate {
+		r.correctLocked(used)
+		r.gate.home.changedNowLocked()
 	}
-	if rl.ledger != nil {
-		rl.ledger.noteSettledLocked(r, used, refund)
+	r.endLocked()
+}
+
+// cancelLocked takes the whole charge back.
+func (r *Reservation) cancelLocked() {
+	if r.settled {
+		return
 	}
-	rl.releaseLocked(r)
-	switch {
-	case rl.waiting == 0:
-	case rl.crowdedLocked():
-		rl.serveAllLocked()
-	default:
-		rl.serveLocked(r.gate)
+	r.refundLocked()
+	r.gate.home.changedNowLocked()
+	r.endLocked()
+}
+
+// endLocked gives the slot back, and serves the waiters.
+func (r *Reservation) endLocked() {
+	r.releaseLocked()
+	if rl := r.gate.home; rl.lines.waiting > 0 {
+		rl.linesLocked().serveLocked(r.gate)
 	}
 }
 
-// releaseLocked gives the slot of a reservation back.
-func (rl *RateLimiter) releaseLocked(r *Reservation) {
+// releaseLocked gives the slot of the reservation back.
+func (r *Reservation) releaseLocked() {
+	rl := r.gate.home
 	r.settled = true
-	if r.extra != nil && r.extra.hold != nil {
-		rl.holds.Remove(r.extra.hold)
-		r.extra.hold = nil
-	}
+	rl.expiry.forget(r)
 	g := r.gate
 	if !r.isSlotless() {
 		g.inFlight--
 	}
 	g.closeLocked()
-	rl.guests.fullUntil = 0
+	if rl.unlisted.state != nil {
+		rl.unlistedLocked().easeLocked(g.name)
+	}
 }
 
-// windowOfLocked returns the window of the reservation's model as it is now; nil
+// currentWindowLocked returns the window of the reservation's model as it is now; nil
 // when there is none. It is another one than that of the charge after Reset, after
 // Load, and when a program put another entry into State.
-func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
+func (r *Reservation) currentWindowLocked() *window {
+	rl := r.gate.home
 	if w := r.window; !w.gone && w.era == rl.era && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
@@ -75,12 +102,12 @@ func (rl *RateLimiter) windowOfLocked(r *Reservation) *window {
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.orderLocked(r.gate.name, rl.clock.sync())
+	return rl.orderLocked(r.gate.name, rl.clock.Sync())
 }
 
-// tokensOf returns which of the tokens are those of a reservation; -1 where they are gone. In another
-// window than that of the charge they are among those that it was made from, if it continues that
-// one. Entries of the same instant and the same tokens are alike, so any will do.
+// tokensOf returns which of the tokens are those of a reservation; -1 where they are gone. In
+// another window than that of the charge they are among those that the window was made from, if it
+// continues that one. Entries of the same instant and the same tokens are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
 	matches := func(e *TokenEntry) bool { return e.tokens() == r.estimate }
 	switch {
@@ -112,8 +139,8 @@ func (w *window) requestOf(r *Reservation) int {
 
 // findLocked returns the window of the reservation's model, and where in it the
 // charge is.
-func (rl *RateLimiter) findLocked(r *Reservation) (w *window, request, token int) {
-	if w = rl.windowOfLocked(r); w == nil {
+func (r *Reservation) findLocked() (w *window, request, token int) {
+	if w = r.currentWindowLocked(); w == nil {
 		return nil, -1, -1
 	}
 	return w, w.requestOf(r), w.tokensOf(r)
@@ -131,7 +158,7 @@ func (rl *RateLimiter) orderLocked(name string, instant int64) *window {
 // newChargeLocked returns the window of a model in order, made where it has no
 // state; nil when there is no place for that.
 func (rl *RateLimiter) newChargeLocked(name string, instant int64, now time.Time) *window {
-	stats := rl.stateLocked(name, false, instant, now)
+	stats := rl.stateLocked(name, instant, now)
 	if stats == nil {
 		return nil
 	}
@@ -143,13 +170,12 @@ func (w *window) inDay(r *Reservation) bool {
 	if w == r.window {
 		return w.days == r.days
 	}
-	wall := r.instant + w.home.clock.wall
-	return w.dayBegin <= wall && wall < w.dayEnd
+	wall := w.home.clock.UnixNano(r.instant)
+	return w.period.Holds(wall)
 }
 
-// dayTokensWithout returns the tokens of the day without those of a reservation, of
-// which some are in the minute now. A saturated count says nothing of the rest, which
-// then is at least what else is in the minute.
+// dayTokensWithout returns the tokens of the day without those of a reservation, of which now are
+// in the minute. The rest of a saturated count is at least the other tokens in the minute.
 func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 	tokens := w.dayTokens()
 	rest := max(tokens-r.estimate.Total(), 0)
@@ -160,8 +186,8 @@ func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
 }
 
 // refundLocked takes the charge of a reservation back.
-func (rl *RateLimiter) refundLocked(r *Reservation) {
-	w, request, token := rl.findLocked(r)
+func (r *Reservation) refundLocked() {
+	w, request, token := r.findLocked()
 	if w == nil || w != r.window && request < 0 && token < 0 {
 		return // forgotten
 	}
@@ -173,19 +199,19 @@ func (rl *RateLimiter) refundLocked(r *Reservation) {
 	w.owe(r.instant)
 }
 
-// correctLocked replaces the estimate of a reservation by what was used. The
-// clock is read only where something has to be charged: an entry that is due to
-// leave may as well be corrected.
-func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
+// correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
+// if something has to be charged: an entry that is due to leave may as well be corrected.
+func (r *Reservation) correctLocked(used tokens.Count) {
+	rl := r.gate.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
 	if exceeds {
-		instant = rl.clock.sync()
+		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
 		rl.orderLocked(r.gate.name, instant)
 	}
-	w, token := rl.windowOfLocked(r), -1
+	w, token := r.currentWindowLocked(), -1
 	if w != nil {
 		token = w.tokensOf(r)
 	}
@@ -195,7 +221,7 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 	}
 	var now time.Time
 	if exceeds {
-		now = rl.clock.at(instant)
+		now = rl.clock.At(instant)
 	}
 	switch {
 	case token >= 0:
@@ -205,9 +231,6 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
-		if rl.ledger != nil {
-			rl.ledger.noteLocked(&event{kind: eventUse, ref: r.entry(), model: r.gate.name, at: instant, Count: excess.Clamp()}, nil)
-		}
 	}
 	switch {
 	case known && w.inDay(r):
@@ -216,27 +239,35 @@ func (rl *RateLimiter) correctLocked(r *Reservation, used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
+	if exceeds && rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{0, excess})
+	}
 }
 
-// Arrived says when the provider counted the call at the latest: when the
-// request was written, or when the headers of the response came. The charge moves
-// there, so that it leaves the window no sooner than the provider forgets the
-// call. It never moves backwards, and not into the future. If it has left the
-// window already it is charged anew. After Commit or Cancel it does nothing.
+// Arrived gives the latest time at which the provider counted the call: after the request was
+// written, or when the headers of the response came. The charge moves there, so that it leaves
+// the window no sooner than the provider forgets the call. It never moves backwards, nor into the
+// future. A charge that has left the window is charged anew. After Commit or Cancel it does
+// nothing.
 func (r *Reservation) Arrived(at time.Time) {
 	if r == nil || r.gate == nil {
 		return
 	}
 	rl := r.gate.home
-	rl.update(func() { rl.arriveLocked(r, at) })
+	if !rl.ledger.update(func(p *plan) { p.arrive(r, at) }) {
+		rl.mu.Lock()
+		r.arriveLocked(at)
+		rl.mu.Unlock()
+	}
 }
 
-func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
+func (r *Reservation) arriveLocked(at time.Time) {
 	if r.settled {
 		return
 	}
-	instant := rl.clock.sync()
-	now := rl.clock.at(instant)
+	rl := r.gate.home
+	instant := rl.clock.Sync()
+	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
 	arrived := instant - age
 	if arrived <= r.instant {
@@ -244,7 +275,7 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	rl.changedLocked(instant)
 	rl.orderLocked(r.gate.name, instant)
-	w, request, token := rl.findLocked(r)
+	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}
@@ -256,23 +287,24 @@ func (rl *RateLimiter) arriveLocked(r *Reservation, at time.Time) {
 	}
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
-		request, token = w.insertCharge(r, arrived, rl.clock.at(arrived), 1, r.estimate)
+		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
 	r.placeLocked(w, arrived, request, token)
-	wall := arrived + rl.clock.wall
+	wall := rl.clock.UnixNano(arrived)
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.gate.dayEnded && (w.location == nil || wall >= w.dayBegin || w.dayCount() == 0):
-		w.chargeDay(rl.clock.at(arrived), 1, r.estimate.Total())
+	case wall >= r.gate.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
+		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
-	if rl.ledger != nil {
-		rl.ledger.noteMovedLocked(r, w)
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w, cost{1, r.estimate})
+		rl.linesLocked().settleLocked()
 	}
 }

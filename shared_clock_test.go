@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: processes whose clocks differ or are set.
+
 package ratelimit
 
 import (
@@ -6,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 )
 
 // Limiters whose wall clocks differ: what they admit together in any minute is never over
@@ -51,13 +57,13 @@ func TestSharedClocksDiffer(t *testing.T) {
 			})
 		})
 		t.Run(fmt.Sprintf("%v, with the machine's clock", skew), func(t *testing.T) {
-			if bootOfMachine() == "" {
-				t.Skip("it has none that processes share")
-			}
 			path := filepath.Join(t.TempDir(), "state.db")
 			a, b := openSkewed(t, path, 0, limit), openSkewed(t, path, skew, limit)
 			defer a.Close()
 			defer b.Close()
+			if a.ledger.log.Clock().Boot == "" {
+				t.Skip("this system has no clock that processes share")
+			}
 			for i := range limit {
 				if r, d := []*RateLimiter{a, b}[i%2].Reserve("m", 1, 1); r == nil {
 					t.Fatalf("denied: %+v", d)
@@ -82,12 +88,17 @@ func TestSharedClocksDiffer(t *testing.T) {
 	}
 }
 
+// openSkewed is NewWithSQLiteConfig for a limiter whose wall clock is ahead by skew.
 func openSkewed(t *testing.T, path string, skew time.Duration, limit int) *RateLimiter {
 	t.Helper()
-	rl, err := NewWithSQLiteConfig(path, Config{
-		Shared: true, clockSkew: skew, Quotas: map[string]ModelQuota{"m": {MaxRPM: limit}},
-	})
+	cfg := Config{Shared: true, Quotas: map[string]ModelQuota{"m": {MaxRPM: limit}}}
+	rl, err := newLimiter(cfg)
 	if err != nil {
+		t.Fatal(err)
+	}
+	rl.clock = clock.Clock{Wall: wallAhead(skew)}
+	rl.clock.Sync()
+	if err := openLedger(rl, path, cfg); err != nil {
 		t.Fatal(err)
 	}
 	return rl
@@ -114,7 +125,8 @@ func TestSharedClockIsSet(t *testing.T) {
 		b.Stats("m")
 		for _, rl := range []*RateLimiter{a, b} {
 			rl.mu.Lock()
-			rl.clock.skew, rl.clock.next = step, 0
+			rl.clock.Wall = wallAhead(step)
+			rl.clock.Compare()
 			rl.mu.Unlock()
 		}
 		a.RecordUsage("other", 1, 1)

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: a disk that is full or read-only.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: processes take turns, and wake each other.
+
 package ratelimit_test
 
 import (
@@ -106,9 +110,8 @@ func sharedTurns(t *testing.T, children []*sharedChild, goroutines int, done fun
 	return turns
 }
 
-// Those who want more than there is, all the time, get equally much. How long a turn
-// takes depends on the machine, so waits are counted in turns: how many others were
-// admitted while one waited.
+// Callers that want more than there is, all the time, get equal shares. The time of a turn depends
+// on the machine, so a wait is counted in turns: the other calls that are admitted meanwhile.
 func TestSharedProcessesTakeTurns(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -125,10 +128,7 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 		t.Run(test.scarce, func(t *testing.T) {
 			const processes, goroutines = 4, 4
 			const each = processes * goroutines
-			most := 20 * each
-			if sqliteLong() {
-				most = 1000 * each
-			}
+			most := times(20, 12, 1000) * each
 			children := sharedStarted(t, processes, "turns", sharedPlan{
 				Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": test.quota, "n": test.quota},
 				Goroutines: goroutines, Model: "m", Also: test.also, PromptTokens: test.tokens,
@@ -170,8 +170,8 @@ func TestSharedProcessesTakeTurns(t *testing.T) {
 	}
 }
 
-// A large request is not starved by small ones, in whatever process they are: there is
-// always room for one of those, and never for the large one, unless they let it.
+// Small requests do not starve a large one, in the same process or in another. There is always
+// room for a small one, and for the large one only if they wait.
 func TestSharedLargeRequestIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -263,12 +263,8 @@ func TestSharedWaiterWakes(t *testing.T) {
 				Path: sqlitePath(t), Margin: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": quota},
 			})
 			a, b := agents[0], agents[1]
-			rounds := 5
-			if sqliteLong() {
-				rounds = 200
-			}
 			var latencies []time.Duration
-			for range rounds {
+			for range times(5, 3, 200) {
 				a.admitted(reserve)
 				b.order(sharedOrder{Do: "acquire", Model: "m", PromptTokens: 10})
 				waiting(a, "m")

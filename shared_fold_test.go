@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: days from events and from the table.
+
 package ratelimit
 
 import (
@@ -9,8 +13,8 @@ import (
 	"testing"
 )
 
-// The table daily is written only when the events that say more are deleted. Whoever
-// opens the file at any time must find the days that those know who were there all along.
+// The table daily is written only when newer events are deleted. A limiter that opens the file at
+// any time finds the same days as the limiters that had it open all along.
 func TestSharedDaysFromEventsAndTable(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(2)
@@ -42,8 +46,8 @@ func TestSharedDaysFromEventsAndTable(t *testing.T) {
 			case n < 10: // so that this one deletes them
 				all(know)
 				rl.mu.Lock()
-				for _, e := range rl.ledger.trail.live() {
-					e.at -= 3 * minute
+				for _, e := range rl.ledger.tail.Live() {
+					e.At -= 3 * minute
 				}
 				rl.mu.Unlock()
 				rl.RecordUsage("other", 1, 1)

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: gaps in the log.
+
 package ratelimit
 
 import (
@@ -7,8 +11,7 @@ import (
 	"time"
 )
 
-// Events are deleted some minutes after they were written, also for those who have not
-// read them, because they did nothing meanwhile.
+// Events are deleted some minutes after they were written, before an idle limiter has read them.
 func TestSharedWhoWasIdleMissesNothing(t *testing.T) {
 	for _, how := range []string{"asks", "reserves"} {
 		t.Run(how, func(t *testing.T) {

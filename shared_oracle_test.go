@@ -1,31 +1,132 @@
+//go:build !nosqlite
+
+// Shared: several limiters of a file against one limiter alone.
+
 package ratelimit_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// Whatever several limiters of one file do in turns, each of them says what one limiter
-// alone would say that had done all of it.
+// Several limiters of one file take random turns. Each of them then says what one limiter alone
+// says after all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	seeds := 8
-	if sqliteLong() {
-		seeds = 1000
-	}
-	for seed := range seeds {
+	for seed := range times(8, 2, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "state.db")
 			synctest.Test(t, func(t *testing.T) { newSharedSession(t, path, uint64(seed)).run(400) })
 		})
 	}
+}
+
+// The same over a log in memory, where each Commit conflicts with a probability of 1/3 with the
+// step of another limiter that comes in between, and fails with a probability of 1/20, before or
+// after it was written.
+func TestSharedIsOneLimiterWhateverConflicts(t *testing.T) {
+	t.Parallel()
+	for seed := range times(40, 10, 2000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				s := newSharedSessionOver(t, fake, uint64(seed))
+				s.conflict(fake)
+				s.run(400)
+				if s.conflicts < 50 || s.failures < 5 {
+					t.Errorf("%d conflicts, %d failures", s.conflicts, s.failures)
+				}
+			})
+		})
+	}
+}
+
+// conflict has the fake conflict and fail.
+func (s *sharedSession) conflict(fake *sharedlogtest.Fake) {
+	random := rand.New(rand.NewPCG(s.random.Uint64(), 7))
+	within := false
+	fake.Before = func(int64) error {
+		if !s.calm.Load() && !within {
+			within = true
+			defer func() { within = false }()
+			switch n := random.IntN(60); {
+			case n < 20:
+				s.conflicts++
+				s.between()
+			case n < 22:
+				s.failures++
+				return errors.New("made up, before the write")
+			}
+		}
+		return nil
+	}
+	fake.After = func(int64) error {
+		if !s.calm.Load() && !within && random.IntN(40) == 0 {
+			s.failures++
+			return errors.New("made up, after the write")
+		}
+		return nil
+	}
+}
+
+// between makes a step of any of the limiters but the one that commits.
+func (s *sharedSession) between() {
+	i := s.random.IntN(len(s.shared) - 1)
+	if i >= s.by {
+		i++
+	}
+	rl, model := s.shared[i], sharedModels[s.random.IntN(len(sharedModels))]
+	in, out := s.random.IntN(60), s.random.IntN(60)
+	switch s.random.IntN(6) {
+	case 0:
+		s.say("    %d: Reset %q", i, model)
+		rl.Reset(model)
+		s.alone.Reset(model)
+	case 1:
+		until := time.Now().Add(time.Duration(s.random.Int64N(int64(10 * time.Second))))
+		s.say("    %d: Cooldown %s until %v", i, model, until)
+		rl.Cooldown(model, until)
+		s.alone.Cooldown(model, until)
+	case 2:
+		q := ratelimit.ModelQuota{MaxRPM: s.random.IntN(10), MaxTPM: s.random.IntN(600), MaxInFlight: s.random.IntN(5), MaxRPD: s.random.IntN(50)}
+		s.say("    %d: SetQuota %s %+v", i, model, q)
+		rl.SetQuota(model, q)
+		s.alone.SetQuota(model, q)
+	case 3:
+		s.say("    %d: RecordUsage %s %d %d", i, model, in, out)
+		rl.RecordUsage(model, in, out)
+		s.alone.RecordUsage(model, in, out)
+	default:
+		r, d := rl.Reserve(model, in, out)
+		ra, da := s.alone.Reserve(model, in, out)
+		s.say("    %d: Reserve %s %d %d: %s", i, model, in, out, d.Code)
+		s.sameDecision(d, da)
+		if r != nil && ra != nil {
+			s.open = append(s.open, sharedPair{i, r, ra})
+		}
+	}
+}
+
+// recover has the limiters use the log again.
+func (s *sharedSession) recover() {
+	s.calm.Store(true)
+	for _, rl := range s.shared {
+		for rl.Err() != nil {
+			rl.Persist()
+		}
+	}
+	s.calm.Store(false)
 }
 
 // sharedSession does the same to several limiters of a file as to one of its own.
@@ -38,6 +139,12 @@ type sharedSession struct {
 	alone  *ratelimit.RateLimiter
 	open   []sharedPair
 	script []string
+
+	// With a fake:
+	fake                *sharedlogtest.Fake
+	by                  int         // the limiter whose step it is
+	calm                atomic.Bool // nothing is to conflict or fail
+	conflicts, failures int
 }
 
 // sharedPair is the same reservation twice.
@@ -49,7 +156,15 @@ type sharedPair struct {
 var sharedModels = []string{"a", "b", "c", "unlimited", "unknown", "zoned"}
 
 func newSharedSession(t *testing.T, path string, seed uint64) *sharedSession {
-	s := &sharedSession{t: t, random: rand.New(rand.NewPCG(seed, 5)), path: path}
+	return (&sharedSession{t: t, random: rand.New(rand.NewPCG(seed, 5)), path: path}).begin()
+}
+
+func newSharedSessionOver(t *testing.T, fake *sharedlogtest.Fake, seed uint64) *sharedSession {
+	return (&sharedSession{t: t, random: rand.New(rand.NewPCG(seed, 5)), fake: fake}).begin()
+}
+
+func (s *sharedSession) begin() *sharedSession {
+	t := s.t
 	s.cfg = ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 		"a":         {MaxRPM: 6, MaxTPM: 500, MaxRPD: 40},
 		"b":         {MaxITPM: 300, MaxOTPM: 200, MaxInFlight: 3},
@@ -75,7 +190,13 @@ func withPath(cfg ratelimit.Config, path string) ratelimit.Config {
 func (s *sharedSession) openShared() *ratelimit.RateLimiter {
 	cfg := s.cfg
 	cfg.Shared, cfg.LeaseTTL = true, time.Hour // to renew it takes longer than all the rest
-	rl, err := ratelimit.NewWithSQLiteConfig(s.path, cfg)
+	var rl *ratelimit.RateLimiter
+	var err error
+	if s.fake != nil {
+		rl, _, err = ratelimit.NewOverFake(s.fake, cfg)
+	} else {
+		rl, err = ratelimit.NewWithSQLiteConfig(s.path, cfg)
+	}
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -84,6 +205,7 @@ func (s *sharedSession) openShared() *ratelimit.RateLimiter {
 
 func (s *sharedSession) run(steps int) {
 	defer func() {
+		s.calm.Store(true)
 		for _, rl := range s.shared {
 			if err := rl.Close(); err != nil {
 				s.t.Error(err)
@@ -93,6 +215,7 @@ func (s *sharedSession) run(steps int) {
 	}()
 	for range steps {
 		s.step()
+		s.recover()
 		if s.compare(); s.t.Failed() {
 			for _, line := range s.script {
 				s.t.Log(line)
@@ -111,6 +234,7 @@ func (s *sharedSession) say(format string, args ...any) {
 
 func (s *sharedSession) step() {
 	i := s.random.IntN(len(s.shared))
+	s.by = i
 	rl := s.shared[i]
 	model := sharedModels[s.random.IntN(len(sharedModels))]
 	tokens := func() int { return s.random.IntN(120) }
@@ -120,10 +244,7 @@ func (s *sharedSession) step() {
 		r, d := rl.Reserve(model, in, out)
 		ra, da := s.alone.Reserve(model, in, out)
 		s.say("%d: Reserve %s %d %d: %s", i, model, in, out, d.Code)
-		d.Stats, da.Stats = sharedStats(d.Stats), sharedStats(da.Stats)
-		if d != da {
-			s.t.Errorf("Reserve is %+v, alone %+v", d, da)
-		}
+		s.sameDecision(d, da)
 		if r != nil && ra != nil {
 			s.open = append(s.open, sharedPair{i, r, ra})
 		}
@@ -140,7 +261,9 @@ func (s *sharedSession) step() {
 			pause = time.Duration(s.random.Int64N(int64(20 * time.Hour)))
 		}
 		s.say("sleep %v", pause)
+		s.calm.Store(true) // leases are renewed meanwhile
 		time.Sleep(pause)
+		s.calm.Store(false)
 	case p < 88:
 		if s.random.IntN(6) == 0 {
 			model = ""
@@ -168,6 +291,13 @@ func (s *sharedSession) step() {
 	}
 }
 
+func (s *sharedSession) sameDecision(d, alone ratelimit.Decision) {
+	d.Stats, alone.Stats = sharedStats(d.Stats), sharedStats(alone.Stats)
+	if d != alone {
+		s.t.Errorf("Reserve is %+v, alone %+v", d, alone)
+	}
+}
+
 func (s *sharedSession) pick() (pair sharedPair, ok bool) {
 	if len(s.open) == 0 {
 		return pair, false
@@ -181,6 +311,7 @@ func (s *sharedSession) settle() {
 	}
 	at := s.random.IntN(len(s.open))
 	pair := s.open[at]
+	s.by = pair.by
 	s.open = append(s.open[:at], s.open[at+1:]...)
 	in, out := s.random.IntN(200), s.random.IntN(200)
 	if s.random.IntN(3) == 0 {
@@ -199,6 +330,7 @@ func (s *sharedSession) arrive() {
 	if !ok {
 		return
 	}
+	s.by = pair.by
 	at := time.Now().Add(-time.Duration(s.random.Int64N(int64(90 * time.Second))))
 	s.say("%d: Arrived %s of %v at %v", pair.by, pair.shared.Model(), pair.shared.ReservedAt(), at)
 	pair.shared.Arrived(at)
@@ -208,6 +340,8 @@ func (s *sharedSession) arrive() {
 // reopen closes a limiter and opens the file again, after its reservations are settled:
 // with it their slots would go.
 func (s *sharedSession) reopen(i int) {
+	s.calm.Store(true)
+	defer func() { s.calm.Store(false) }()
 	for _, pair := range s.open {
 		if pair.by == i {
 			pair.shared.Commit(1, 1)

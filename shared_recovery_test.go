@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: files that fail, and getting back to them.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// Shared: waiting in several limiters of one file.
+
 package ratelimit_test
 
 import (
@@ -15,91 +19,134 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// sharedHandOver is how long it takes at most until a limiter learns that another one has
-// made room.
-const sharedHandOver = 50 * time.Millisecond
+// waitQuotas are those of the tests of waiters: ten requests a minute of "a", two calls at once
+// of "b".
+func waitQuotas(cfg *ratelimit.Config) {
+	cfg.LeaseTTL = time.Hour
+	cfg.Quotas = map[string]ratelimit.ModelQuota{"a": {MaxRPM: 10, MaxTPM: 300}, "b": {MaxInFlight: 2, MaxTPM: 300}}
+}
 
-// Those who wait in several limiters of one file, for one model or for two, are all
-// served, within the quota, and nothing of them stays.
+// The waiters of several limiters of one file, for one model or for two, are all served within the
+// quota, and leave nothing behind.
 func TestSharedWaiters(t *testing.T) {
 	t.Parallel()
-	const perMinute = 10
-	const waiters = 25
-	seeds := 3
-	if sqliteLong() {
-		seeds = 500
-	}
-	for seed := range seeds {
+	for seed := range times(3, 1, 500) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "state.db")
 			synctest.Test(t, func(t *testing.T) {
-				random := rand.New(rand.NewPCG(uint64(seed), 9))
-				var limiters []*ratelimit.RateLimiter
-				for range 3 {
-					limiters = append(limiters, openShared(t, path, func(cfg *ratelimit.Config) {
-						cfg.LeaseTTL = time.Hour
-						cfg.Quotas = map[string]ratelimit.ModelQuota{
-							"a": {MaxRPM: perMinute, MaxTPM: 300}, "b": {MaxInFlight: 2, MaxTPM: 300},
-						}
-					}))
-				}
-				var mu sync.Mutex
-				served := 0
-				var admitted []time.Time
-				var all sync.WaitGroup
-				for i := range waiters {
-					rl := limiters[random.IntN(3)]
-					tokens := 1 + random.IntN(100)
-					both := random.IntN(4) == 0
-					takes := time.Duration(random.Int64N(int64(20 * time.Second)))
-					all.Go(func() {
-						reqs := []ratelimit.Request{{Model: "a", PromptTokens: tokens}, {Model: "b", OutputTokens: tokens}}
-						if !both {
-							reqs = reqs[i%2 : i%2+1]
-						}
-						rs, err := rl.AcquireAll(t.Context(), reqs...)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						mu.Lock()
-						if served++; reqs[0].Model == "a" {
-							admitted = append(admitted, rs[0].ReservedAt())
-						}
-						mu.Unlock()
-						time.Sleep(takes)
-						for _, r := range rs {
-							r.Commit(tokens, 0)
-						}
-					})
-					time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
-				}
-				all.Wait()
-				if served != waiters {
-					t.Fatalf("%d were served", served)
-				}
-				slices.SortFunc(admitted, time.Time.Compare)
-				for i := range admitted {
-					if j := i + perMinute; j < len(admitted) && admitted[j].Sub(admitted[i]) <= time.Minute {
-						t.Errorf("%d admissions within %v", perMinute+1, admitted[j].Sub(admitted[i]))
-					}
-				}
-				for _, rl := range limiters {
-					if stats := rl.Stats("b"); stats.InFlight != 0 || stats.Waiting != 0 {
-						t.Errorf("in the end it is %+v", stats)
-					}
-					rl.Close()
-				}
+				sharedWaiters(t, uint64(seed), func() *ratelimit.RateLimiter { return openShared(t, path, waitQuotas) })
 			})
 		})
 	}
 }
 
+// The same over a log in memory, where another limiter makes a step before each third Commit.
+func TestSharedWaitersWhateverConflicts(t *testing.T) {
+	t.Parallel()
+	for seed := range times(20, 5, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				open := func() (*ratelimit.RateLimiter, int64) {
+					var cfg ratelimit.Config
+					waitQuotas(&cfg)
+					rl, process, err := ratelimit.NewOverFake(fake, cfg)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return rl, process
+				}
+				between, process := open()
+				var mu sync.Mutex
+				random, conflicts := rand.New(rand.NewPCG(uint64(seed), 10)), 0
+				fake.Before = func(by int64) error {
+					if by == process {
+						return nil
+					}
+					mu.Lock()
+					conflict := random.IntN(3) == 0
+					if conflict {
+						conflicts++
+					}
+					mu.Unlock()
+					if conflict {
+						between.RecordUsage("other", 1, 1)
+					}
+					return nil
+				}
+				sharedWaiters(t, uint64(seed), func() *ratelimit.RateLimiter { rl, _ := open(); return rl })
+				if conflicts < 10 {
+					t.Errorf("%d conflicts", conflicts)
+				}
+				between.Close()
+			})
+		})
+	}
+}
+
+// sharedWaiters has calls wait in three limiters.
+func sharedWaiters(t *testing.T, seed uint64, open func() *ratelimit.RateLimiter) {
+	const perMinute = 10
+	const waiters = 25
+	random := rand.New(rand.NewPCG(seed, 9))
+	limiters := []*ratelimit.RateLimiter{open(), open(), open()}
+	var mu sync.Mutex
+	served := 0
+	var admitted []time.Time
+	var all sync.WaitGroup
+	for i := range waiters {
+		rl := limiters[random.IntN(3)]
+		tokens := 1 + random.IntN(100)
+		both := random.IntN(4) == 0
+		takes := time.Duration(random.Int64N(int64(20 * time.Second)))
+		all.Go(func() {
+			reqs := []ratelimit.Request{{Model: "a", PromptTokens: tokens}, {Model: "b", OutputTokens: tokens}}
+			if !both {
+				reqs = reqs[i%2 : i%2+1]
+			}
+			rs, err := rl.AcquireAll(t.Context(), reqs...)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			if served++; reqs[0].Model == "a" {
+				admitted = append(admitted, rs[0].ReservedAt())
+			}
+			mu.Unlock()
+			time.Sleep(takes)
+			for _, r := range rs {
+				r.Commit(tokens, 0)
+			}
+		})
+		time.Sleep(time.Duration(random.Int64N(int64(2 * time.Second))))
+	}
+	all.Wait()
+	if served != waiters {
+		t.Fatalf("%d were served", served)
+	}
+	slices.SortFunc(admitted, time.Time.Compare)
+	for i := range admitted {
+		if j := i + perMinute; j < len(admitted) && admitted[j].Sub(admitted[i]) <= time.Minute {
+			t.Errorf("%d admissions within %v", perMinute+1, admitted[j].Sub(admitted[i]))
+		}
+	}
+	for _, rl := range limiters {
+		if stats := rl.Stats("b"); stats.InFlight != 0 || stats.Waiting != 0 {
+			t.Errorf("in the end it is %+v", stats)
+		}
+		rl.Close()
+	}
+}
+
 // Of one model, first come is first served, and at once.
 func TestSharedFirstComeFirstServed(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
 		slots := func(cfg *ratelimit.Config) {
@@ -150,7 +197,7 @@ func TestSharedFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// Who gives up waiting does not hold up those behind, wherever they wait.
+// A waiter that gives up does not hold up the line behind it, in any limiter.
 func TestSharedWaiterLeaves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +239,7 @@ func TestSharedWaiterLeaves(t *testing.T) {
 	})
 }
 
-// All files are for their owner alone, whatever the umask.
+// Under any umask all files are for their owner alone.
 func TestSharedFilesArePrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no such modes")

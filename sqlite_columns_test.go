@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite files of the original, which get the columns of today.
+
 package ratelimit_test
 
 import (
@@ -152,7 +156,7 @@ func TestSQLiteOriginalGoesOnWithTheFile(t *testing.T) {
 func TestSQLiteManyProcessesOpenAnOldFile(t *testing.T) {
 	t.Parallel()
 	rounds := 5
-	if sqliteLong() {
+	if longRun() {
 		rounds = 100
 	}
 	dir := t.TempDir()

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite files that are damaged, of another program, or hold bad values.
+
 package ratelimit_test
 
 import (
@@ -71,6 +75,7 @@ func sqliteQuotasWith(columns string) string {
 }
 
 func TestSQLiteRefusesDamagedFiles(t *testing.T) {
+	t.Parallel()
 	change := func(edit func(data []byte) []byte) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
 			data, err := os.ReadFile(path)
@@ -235,6 +240,7 @@ func TestSQLiteTakesOverWhatWasLeftHalfMade(t *testing.T) {
 }
 
 func TestSQLiteLoadRefusesBadValues(t *testing.T) {
+	t.Parallel()
 	const (
 		quota = `INSERT INTO quotas (model, max_rpm, max_tpm, max_rpd) VALUES `
 		req   = `INSERT INTO requests (model, ts) VALUES `

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: cooldowns, tokens of the day and migration, field by field.
+
 package ratelimit
 
 import (
@@ -13,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // A script is what limiters called A, B and C do on one file, a word each: A=5
@@ -20,6 +26,7 @@ import (
 // of it, A.save, A.load and 10m are what they say. Then the file says until when
 // the cooldown lasts.
 func TestSQLiteCooldownsMerge(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, script, want string
 	}{
@@ -167,56 +174,10 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 	}
 }
 
-// What a day in memory adds to, or takes back from, the day in the file.
-func TestMergeDay(t *testing.T) {
-	now := time.Now().UnixNano()
-	const hour = int64(time.Hour)
-	at := func(hours, count, tokens, generation int64) usageDay {
-		return usageDay{start: now - hours*hour, count: count, tokens: tokens, generation: generation}
-	}
-	w := &window{}
-	known := func(day, file usageDay) *syncedModel { return &syncedModel{window: w, day: day, file: file} }
-	tests := []struct {
-		name   string
-		change change
-		file   usageDay
-		want   usageDay
-	}{
-		{"a new day", change{day: at(1, 2, 30, 0)}, usageDay{generation: 4}, at(1, 2, 30, 5)},
-		{"beside another's", change{day: at(1, 2, 30, 0)}, at(2, 3, 40, 4), at(2, 5, 70, 4)},
-		{"of an earlier start", change{day: at(2, 2, 30, 0)}, at(1, 3, 40, 4), at(2, 5, 70, 4)},
-		{"tokens without a request", change{day: at(1, 0, 30, 0)}, at(1, 0, 40, 4), at(1, 0, 70, 4)},
-		{"after one that is over", change{day: at(1, 2, 30, 0)}, at(24, 3, 40, 4), at(1, 2, 30, 5)},
-		{"that is over", change{day: at(24, 2, 30, 0)}, at(1, 3, 40, 4), at(1, 3, 40, 4)},
-		{"that grew", change{day: at(1, 3, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 8, 110, 4)},
-		{"whose tokens alone grew", change{day: at(1, 2, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 7, 110, 4)},
-		{"that shrunk", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 6, 70, 4)},
-		{"whose tokens shrunk", change{day: at(1, 3, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 8, 70, 4)},
-		{"that shrunk to nothing", change{day: at(1, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 4), at(1, 5, 60, 4)},
-		{"that shrunk to nothing, alone", change{day: at(1, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 2, 30, 4), at(1, 0, 0, 4)},
-		{"that shrunk by more than there is", change{day: at(1, 1, 1, 0), synced: known(at(1, 5, 50, 0), at(1, 5, 50, 4))}, at(1, 2, 30, 4), at(1, 0, 0, 4)},
-		{"that shrunk, but another took its place", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 5), at(1, 7, 90, 5)},
-		{"that grew, and another took its place", change{day: at(1, 3, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 7, 90, 5), at(1, 8, 90, 5)},
-		{"that somebody reset", change{day: at(1, 3, 50, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 0, 0, 5), at(1, 1, 20, 6)},
-		{"that somebody reset, and shrunk", change{day: at(1, 1, 10, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 0, 0, 5), at(1, 0, 0, 6)},
-		{"that is not one any more", change{day: at(0, 0, 0, 0), synced: known(at(1, 2, 30, 0), at(1, 2, 30, 4))}, at(1, 2, 30, 4), at(1, 2, 30, 4)},
-		{"that is reset", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 6, 90, 4), at(1, 1, 20, 5)},
-		{"that is reset and had shrunk", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 4, 80, 4), at(1, 0, 10, 5)},
-		{"that is reset, but another took its place", change{forget: true, synced: known(at(1, 2, 30, 0), at(1, 5, 70, 4))}, at(1, 6, 90, 5), at(1, 6, 90, 5)},
-		{"of the largest counts", change{day: at(1, math.MaxInt64, math.MaxInt64, 0)}, at(1, 1, math.MaxInt64, 4), at(1, math.MaxInt64, math.MaxInt64, 4)},
-		{"of damaged counts", change{day: at(1, 2, 30, 0)}, at(1, math.MinInt64, 40, 4), at(1, 0, 70, 4)},
-	}
-	for _, tt := range tests {
-		tt.change.window = w
-		if got := tt.change.mergeDay(tt.file, now); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-}
-
 // Limiters that add to and take from one day, in random order, add up.
 func TestSQLiteDayTokensAddUp(t *testing.T) {
-	for seed := range uint64(10) {
+	t.Parallel()
+	for seed := range uint64(10 / min(racetest.Factor, 4)) {
 		synctest.Test(t, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 0))
 			path := filepath.Join(t.TempDir(), "state.db")
@@ -316,7 +277,7 @@ func TestMigrateEveryField(t *testing.T) {
 	dir := t.TempDir()
 	from := fieldsLimiter(t, "yaml", filepath.Join(dir, "state.yaml"))
 	from.take(fieldsSample(time.Now()))
-	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.filePath, filepath.Join(dir, "state.db"))); err != nil {
+	if err := errors.Join(from.Persist(), MigrateYAMLToSQLite(from.storage.path, filepath.Join(dir, "state.db"))); err != nil {
 		t.Fatal(err)
 	}
 	to := fieldsLimiter(t, "sqlite", filepath.Join(dir, "state.db"))

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: several limiters save to one file, and nothing is lost.
+
 package ratelimit_test
 
 import (
@@ -94,6 +98,7 @@ func sqlitePlay(t *testing.T, script string) (stored map[string]ratelimit.ModelS
 }
 
 func TestSQLiteLimitersMerge(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, script string
 		minute, day  int // of model m
@@ -161,6 +166,7 @@ func TestSQLiteLimitersMerge(t *testing.T) {
 
 // Limiters that load before and save after each charge are as one, for days.
 func TestSQLiteLimitersInTurnAreAsOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		path := sqlitePath(t)
 		alone := sqliteLimiter(t, filepath.Join(t.TempDir(), "alone.db"))
@@ -253,6 +259,7 @@ func TestSQLiteQuotasMerge(t *testing.T) {
 
 // A Persist that fails loses nothing, and what it saw there is not known by it.
 func TestSQLiteFailedPersistIsMadeGood(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name        string
 		break_, fix string

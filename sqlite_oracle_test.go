@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: random limiters of one file against the specification of merging.
+
 package ratelimit_test
 
 import (
@@ -262,7 +266,8 @@ func (w *sqliteWorld) check(t *testing.T, db *sql.DB) error {
 // Two or three limiters that record, load, persist and reset in random order on
 // one file, for days, lose nothing that another wrote, and double nothing.
 func TestSQLiteLimitersAgreeWithTheSpecification(t *testing.T) {
-	for seed := range sqliteSeeds(t, 12) {
+	t.Parallel()
+	for seed := range manySeeds(t, 12) {
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { sqliteRandomWalk(t, seed) })
 		}) {

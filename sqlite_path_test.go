@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: which paths are taken, and what is made beside them.
+
 package ratelimit_test
 
 import (

@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: processes that open one file, and processes that are killed.
+
 package ratelimit_test
 
 import (
@@ -5,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -18,73 +20,8 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// sqliteLong reports whether the long form of the tests is asked for.
-func sqliteLong() bool { return os.Getenv("RATELIMIT_LONG") != "" }
-
-// sqliteSeeds returns n seeds, which are always the same, and with
-// RATELIMIT_LONG two hundred times as many others.
-func sqliteSeeds(t *testing.T, n uint64) iter.Seq[uint64] {
-	first := uint64(0)
-	if sqliteLong() {
-		first, n = rand.Uint64(), 200*n
-		t.Logf("seeds from %d", first)
-	}
-	return func(yield func(uint64) bool) {
-		for i := range n {
-			if !yield(first + i) {
-				return
-			}
-		}
-	}
-}
-
-const sqliteChildEnv = "RATELIMIT_SQLITE_CHILD"
-
-func sqliteChildEnviron(what string) []string {
-	return append(os.Environ(), sqliteChildEnv+"="+what, "GORACE=atexit_sleep_ms=0")
-}
-
-// sqliteChild starts this test binary as another process that runs one of
-// sqliteChildren.
-func sqliteChild(t *testing.T, what string, args ...string) (*exec.Cmd, io.WriteCloser, *bufio.Scanner) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestSQLiteChild$", "-test.v=false", "--"}, args...)...)
-	cmd.Env = sqliteChildEnviron(what)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return cmd, in, bufio.NewScanner(out)
-}
-
-var sqliteChildren = map[string]func(in io.Reader, args []string) error{
-	"open": sqliteChildOpens,
-	"save": sqliteChildSaves,
-}
-
-// TestSQLiteChild is no test: it is what the child processes do.
-func TestSQLiteChild(t *testing.T) {
-	what := os.Getenv(sqliteChildEnv)
-	if what == "" {
-		t.Skip("only in child processes")
-	}
-	args := os.Args[slices.Index(os.Args, "--")+1:]
-	if err := sqliteChildren[what](os.Stdin, args); err != nil {
-		fmt.Println("error:", err)
-	}
-	os.Exit(0)
+func init() {
+	sqliteChildren["open"], sqliteChildren["save"] = sqliteChildOpens, sqliteChildSaves
 }
 
 // sqliteChildOpens opens the files that it is told to, charges and persists.
@@ -105,10 +42,7 @@ func sqliteChildOpens(in io.Reader, _ []string) error {
 
 func TestSQLiteTenProcessesOpenAFreshFile(t *testing.T) {
 	t.Parallel()
-	rounds := 5
-	if sqliteLong() {
-		rounds = 200
-	}
+	rounds := times(5, 2, 200)
 	dir := t.TempDir()
 	sqliteOpenTogether(t, 10, rounds, func(round int) string {
 		return filepath.Join(dir, fmt.Sprint("folder", round), "state.db")
@@ -171,11 +105,11 @@ func sqliteChildSaves(_ io.Reader, args []string) error {
 func TestSQLiteSurvivesKill(t *testing.T) {
 	t.Parallel()
 	files := 1
-	if sqliteLong() {
+	if longRun() {
 		files = 17
 	}
 	for range files {
-		sqliteKill(t, 30)
+		sqliteKill(t, times(30, 8, 30))
 	}
 }
 

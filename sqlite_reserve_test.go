@@ -1,3 +1,7 @@
+//go:build !nosqlite
+
+// SQLite: reservations that are settled after a save.
+
 package ratelimit_test
 
 import (
@@ -13,6 +17,7 @@ import (
 
 // What was written as an estimate is corrected by the next Persist.
 func TestSQLiteCorrectsWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	type res = *ratelimit.Reservation
 	tests := []struct {
 		name string
@@ -127,7 +132,8 @@ func TestSQLiteHearsOfWhatWasGivenBack(t *testing.T) {
 // random on one database, each with models of its own and one that they share,
 // and in the end holds what a third loads against what they counted.
 func TestSQLiteReservationsRandomly(t *testing.T) {
-	for seed := range uint64(8) {
+	t.Parallel()
+	for seed := range uint64(times(8, 2, 80)) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 9))
 			path := sqlitePath(t)

@@ -1,4 +1,6 @@
-//go:build unix
+//go:build unix && !nosqlite
+
+// SQLite files on Unix: permissions, links, full disks.
 
 package ratelimit_test
 
@@ -208,6 +210,7 @@ func sqliteChildFillsTheDisk(_ io.Reader, args []string) error {
 }
 
 func TestSQLiteFullDisk(t *testing.T) {
+	t.Parallel()
 	dir, source := t.TempDir(), filepath.Join(t.TempDir(), "state.yaml")
 	if err := os.WriteFile(source, []byte(migrateYAML), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,9 @@
+// State: entries made by hand, limits of counts, what callers may keep.
+
 package ratelimit_test
 
 import (
 	"math"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -199,86 +200,6 @@ func TestCountsSaturate(t *testing.T) {
 	}
 }
 
-func TestDayIsAnchoredToItsFirstCharge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPD: 2})
-		rl.State["m"] = &ratelimit.UsageStats{DayStart: time.Now()}
-		rl.Stats("m")
-		time.Sleep(20 * time.Hour)
-		first := time.Now()
-		rl.RecordUsage("m", 1, 1)
-		rl.RecordUsage("m", 1, 1)
-		if d := rl.Decide("m", 1); d.RetryAfter != 24*time.Hour || !d.Stats.DayStart.Equal(first) {
-			t.Errorf("Decide = %+v", d)
-		}
-		time.Sleep(24*time.Hour - 1)
-		if rl.CanSend("m", 1) {
-			t.Error("allowed a nanosecond before the day ends")
-		}
-		time.Sleep(1 * time.Nanosecond)
-		if !rl.CanSend("m", 1) || rl.Stats("m").RPD != 0 {
-			t.Errorf("denied when the day ends: %+v", rl.Stats("m"))
-		}
-	})
-}
-
-func TestModelsThatAreOverAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 5})
-		rl.RecordUsage("m", 1, 1)
-		time.Sleep(2 * time.Minute)
-		rl.CanSend("m", 1)
-		if s := rl.State["m"]; s == nil || s.Requests != nil || s.Tokens != nil || s.DayCount != 1 {
-			t.Errorf("State = %+v, want the day alone", s)
-		}
-		time.Sleep(24 * time.Hour)
-		rl.CanSend("m", 1)
-		if _, ok := rl.State["m"]; ok {
-			t.Error("the entry is still there after the day")
-		}
-	})
-}
-
-func TestConcurrentUse(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30})
-	stop := rl.BackgroundPrune(time.Millisecond)
-	defer stop()
-	const goroutines, calls = 20, 200
-	var wg sync.WaitGroup
-	for range goroutines {
-		wg.Go(func() {
-			for i := range calls {
-				rl.RecordUsage("m", 1, 1)
-				rl.CanSend("m", 10)
-				rl.Decide("m", 10)
-				rl.Stats("m")
-				switch i % 40 {
-				case 0:
-					rl.AllStats()
-				case 1:
-					for range rl.Iter() {
-					}
-				case 2:
-					rl.SetQuota("n", ratelimit.ModelQuota{MaxRPM: i})
-					rl.Reset("n")
-				case 3:
-					rl.AddProvider(ratelimit.ProviderAnthropic)
-				case 4:
-					if err := rl.Persist(); err != nil {
-						t.Error(err)
-					}
-				case 5:
-					rl.RecordUsage("n", 1, 1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if s := rl.Stats("m"); s.RPM != goroutines*calls || s.TPM != 2*goroutines*calls || s.RPD != goroutines*calls {
-		t.Errorf("Stats = %+v, want %d of each", s, goroutines*calls)
-	}
-}
-
 func TestStateMovesToAnotherLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quota := ratelimit.ModelQuota{MaxRPM: 1}
@@ -307,6 +228,7 @@ func TestStateMovesToAnotherLimiter(t *testing.T) {
 }
 
 func TestEntriesStayDuringPersist(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
 		for range 100 {

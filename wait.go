@@ -8,22 +8,27 @@ import (
 	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// waiter is somebody who waits, in the lines of all the models it asks for.
+// waiter is a call that waits, in the lines of all the models that it asks for.
 type waiter struct {
 	op       string          // for errors
-	seq      int             // who came first
+	seq      int             // the order of arrival
 	ended    <-chan struct{} // closed when its context ends
 	requests []Request
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
 
 	// With Config.Shared:
-	process int64 // who waits, where it is another process
+	process int64 // the process that waits, if it is another one
 	ticket  int64 // the event that says that it waits; 0 if there is none
-	passed  int64 // where that is in the file, when it is kept only because it is in force
+	offTail int64 // the place of that in the log, where it is kept only because it is in force
+
+	// While it waits for places for its models:
+	needs   int   // how many,
+	placeAt int64 // the instant at which there were to be as many, when that was last looked at,
+	rank    int   // and where in forPlace it is, counted from 1; 0 if it is not
 
 	places       []place
 	reservations Reservations  // when it was served
@@ -32,19 +37,19 @@ type waiter struct {
 	done         chan struct{} // closed when it was served or refused
 }
 
-// place is where a waiter stands in the line of one model.
+// place is the place of a waiter in the line of one model.
 type place struct {
 	gate    *gate
 	element *list.Element
+	slack   *slack // nil for a waiter without a deadline
 }
 
-// wait serves a waiter when its turn comes, and returns its error when it is
-// refused or its context ends.
+// wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
 func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error) {
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
-	if err := rl.change(ctx, func() { rl.enterLocked(w) }); err != nil {
+	if err := rl.enter(ctx, w); err != nil {
 		return nil, err
 	}
 	select {
@@ -55,65 +60,115 @@ func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error
 		rl.leave(w)
 		return nil, err
 	}
-	rl.watchAll(w.reservations)
+	w.reservations.watch()
 	return w.reservations, w.err
 }
 
-// enterLocked serves or refuses a waiter at once, or puts it into all its lines in one
-// step: so of two who stand in the same lines one is before the other in all.
-func (rl *RateLimiter) enterLocked(w *waiter) {
-	b := rl.weighLocked(w.requests)
+func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
+	if shared, err := rl.ledger.enter(ctx, w); shared {
+		return err
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.linesLocked().enterLocked(w)
+	return nil
+}
+
+// enterLocked serves or refuses a waiter at once, or puts it into all its lines in one step: so
+// of two in the same lines, one is ahead in all.
+func (l *waitLines) enterLocked(w *waiter) {
+	defer l.settleLocked()
+	b := l.rl.weighLocked(w.requests)
 	queued := b.queuedLocked()
-	if rl.concludeLocked(w, b) {
+	if l.resolveLocked(w, b) {
 		return
 	}
+	if l.isLineFull(b) {
+		l.endWaitLocked(w, w.limited(b, ErrQueueFull))
+		return
+	}
+	l.arrivals++
+	w.seq = l.arrivals
+	l.queueLocked(w, b)
+	l.boundLocked(w, b)
+	if !queued {
+		l.restLocked(w, b)
+	}
+}
+
+// isLineFull reports whether as many wait for one of the models as may, which the batch then
+// names.
+func (l *waitLines) isLineFull(b *batch) bool {
 	for i := range b.costs {
-		if g := b.costs[i].reading.gate; g != nil && rl.maxQueue > 0 && g.line.Len() >= rl.maxQueue {
+		if l.maxQueue > 0 && b.costs[i].reading.gate.waiting() >= l.maxQueue {
 			b.queue()
 			b.Model = b.costs[i].model
-			rl.endWaitLocked(w, w.limited(b, ErrQueueFull))
-			return
+			return true
 		}
 	}
-	rl.arrivals++
-	w.seq = rl.arrivals
-	rl.queueLocked(w, b)
-	if rl.ledger != nil {
-		rl.ledger.noteWaitLocked(w, b)
-	}
-	if !queued {
-		w.sleepLocked(b.wait)
-	}
+	return false
 }
 
 // queueLocked puts a waiter at the end of all its lines.
-func (rl *RateLimiter) queueLocked(w *waiter, b *batch) {
+func (l *waitLines) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
-		g := rl.gateLocked(b.costs[i].name)
-		w.places = append(w.places, place{g, g.line.PushBack(w)})
-		rl.waiting++
+		g := l.gateLocked(b.costs[i].name)
+		w.places = append(w.places, place{gate: g, element: g.line.PushBack(w)})
+		if l.occupied == nil {
+			l.occupied = make(map[*gate]bool)
+		}
+		l.occupied[g] = true
+		l.waiting++
 	}
 }
 
-// concludeLocked serves a waiter whose turn it is, or refuses one that waits in
+// resolveLocked serves a waiter whose turn it is, or refuses one that waits in
 // vain, and reports whether it was either.
-func (rl *RateLimiter) concludeLocked(w *waiter, b *batch) bool {
-	switch {
-	case b.Allowed:
-		if w.charges {
-			w.reservations = rl.chargeAllLocked(w.requests, b)
-		}
-		rl.endWaitLocked(w, nil)
-	case b.Never && b.Code != DecisionClosed:
-		rl.endWaitLocked(w, w.limited(b, ErrNeverFits))
-	case rl.closed:
-		rl.endWaitLocked(w, fmt.Errorf("%s: %w", w.op, ErrClosed))
-	case !w.deadline.IsZero() && w.deadline.Sub(rl.clock.at(rl.clock.sync())) < b.wait:
-		rl.endWaitLocked(w, w.limited(b, context.DeadlineExceeded))
-	default:
+func (l *waitLines) resolveLocked(w *waiter, b *batch) bool {
+	err, over := l.verdictLocked(w, b)
+	if !over {
 		return false
 	}
+	if err == nil && w.charges {
+		w.reservations = l.rl.chargeAllLocked(w.requests, b)
+	}
+	l.endWaitLocked(w, err)
 	return true
+}
+
+// verdictLocked reports whether the wait of a waiter is over by a decision on its requests:
+// without an error because they pass, or with one because it waits in vain.
+func (l *waitLines) verdictLocked(w *waiter, b *batch) (err error, over bool) {
+	switch {
+	case l.rl.closed && len(w.places) > 0:
+		return w.closed(), true // what is served in a shutdown would begin in it
+	case b.Allowed:
+		return nil, true
+	}
+	err = l.refusalLocked(w, b)
+	return err, err != nil
+}
+
+// refuseLocked refuses a waiter that waits in vain, and reports whether it did.
+func (l *waitLines) refuseLocked(w *waiter, b *batch) bool {
+	err := l.refusalLocked(w, b)
+	if err != nil {
+		l.endWaitLocked(w, err)
+	}
+	return err != nil
+}
+
+// refusalLocked returns the error of a waiter that waits in vain; nil for another.
+func (l *waitLines) refusalLocked(w *waiter, b *batch) error {
+	switch {
+	case b.Never && b.Code != DecisionClosed:
+		return w.limited(b, ErrNeverFits)
+	case l.rl.closed:
+		return w.closed()
+	case l.isLateLocked(w, b):
+		return w.limited(b, context.DeadlineExceeded)
+	}
+	return nil
 }
 
 // limited returns the error of a refusal.
@@ -121,68 +176,93 @@ func (w *waiter) limited(b *batch, cause error) error {
 	return &LimitError{Model: b.Model, Decision: b.Decision, op: w.op, cause: cause}
 }
 
-// endWaitLocked ends the wait, with an error or without.
-func (rl *RateLimiter) endWaitLocked(w *waiter, err error) {
-	rl.standDownLocked(w)
-	w.err, w.over = err, true
-	if rl.ledger != nil {
-		rl.ledger.noteLeftLocked(w)
-		rl.ledger.told = append(rl.ledger.told, w)
+// closed returns the error of one that waits when the limiter is closed.
+func (w *waiter) closed() error { return fmt.Errorf("%s: %w", w.op, ErrClosed) }
+
+// endAllLocked refuses all waiters of this limiter, because it is closed.
+func (l *waitLines) endAllLocked() {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
+	for _, w := range l.waitersLocked() {
+		l.endWaitLocked(w, w.closed())
+	}
+}
+
+// waitersLocked returns all waiters, each once, in the order of their arrival.
+func (l *waitLines) waitersLocked() (waiters []*waiter) {
+	for g := range l.occupied {
+		for e := g.line.Front(); e != nil; e = e.Next() {
+			if w := e.Value.(*waiter); w.places[0].element == e {
+				waiters = append(waiters, w)
+			}
+		}
+	}
+	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	return waiters
+}
+
+// endWaitLocked ends the wait, with an error or without.
+func (l *waitLines) endWaitLocked(w *waiter, err error) {
+	l.leaveLinesLocked(w)
+	w.err, w.over = err, true
 	close(w.done)
 }
 
-// standDownLocked takes a waiter out of its lines.
-func (rl *RateLimiter) standDownLocked(w *waiter) {
+// leaveLinesLocked takes a waiter out of its lines.
+func (l *waitLines) leaveLinesLocked(w *waiter) {
+	l.forPlace.forget(w)
 	for _, p := range w.places {
-		p.gate.line.Remove(p.element)
-		rl.waiting--
-		if p.gate.line.Len() == 0 && p.gate.timer != nil {
-			p.gate.timer.Stop()
+		g := p.gate
+		g.line.Remove(p.element)
+		l.waiting--
+		if g.line.Len() == 0 {
+			g.slack, g.load, g.stale = nil, [state.InFlight]int{}, false
+			delete(l.occupied, g)
+			if g.timer != nil {
+				g.timer.Stop()
+			}
+			l.rl.unlistedLocked().easeLocked(g.name)
 		}
-		p.gate.closeLocked()
+		g.closeLocked()
 	}
 	w.places = nil
-	rl.guests.fullUntil = 0
 }
 
-// leave ends the wait of one whose context has ended. If it was served in the
-// same moment it gives that back. Who stood behind it moves up at once.
-func (rl *RateLimiter) leave(w *waiter) { rl.change(background, func() { rl.leaveLocked(w) }) }
+// leave ends the wait of a waiter whose context has ended. If it was served in the same moment,
+// it gives that back. The next in line moves up at once.
+func (rl *RateLimiter) leave(w *waiter) {
+	if !rl.ledger.leave(w) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.linesLocked().leaveLocked(w)
+	}
+}
 
-func (rl *RateLimiter) leaveLocked(w *waiter) {
+func (l *waitLines) leaveLocked(w *waiter) {
 	if w.over {
-		for _, r := range w.reservations {
-			if r.gate != nil {
-				rl.settleLocked(r, tokens.Count{}, true)
-			}
-		}
+		w.reservations.cancelLocked(l.rl)
 		return
 	}
 	places := w.places
-	rl.standDownLocked(w)
-	if rl.ledger != nil {
-		rl.ledger.noteLeftLocked(w)
-	}
+	l.leaveLinesLocked(w)
 	for _, p := range places {
-		rl.serveLocked(p.gate)
-	}
-	if rl.crowdedLocked() {
-		rl.serveAllLocked()
+		l.serveLocked(p.gate)
 	}
 }
 
-// serveLocked serves those at the head of a line, as far as there is room.
-func (rl *RateLimiter) serveLocked(g *gate) {
-	if rl.serveLineLocked(g) && rl.crowdedLocked() {
-		rl.serveAllLocked() // who has left may have made a place for another model
+// serveLocked serves the head of a line, as far as there is room, and the waiters for whom this
+// makes a place.
+func (l *waitLines) serveLocked(g *gate) {
+	if l.rl.ledger.serveLaterLocked() {
+		return
 	}
+	l.serveLineLocked(g)
+	l.settleLocked()
 }
 
-// serveLineLocked serves a line, and those that this moves on. It reports whether
-// anybody has left.
-func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
+// serveLineLocked serves a line, and those that this moves on.
+func (l *waitLines) serveLineLocked(g *gate) {
 	for pending := []*gate{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -195,15 +275,14 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			if w.process != 0 || !w.first() {
 				break // its own process serves it; or it is not the first in its other lines
 			}
-			if w.hasEnded() {
+			if ended := l.hasEndedLocked(w); ended != nil {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
-				rl.endWaitLocked(w, context.Canceled)
-			} else if b := rl.weighLocked(w.requests); !rl.concludeLocked(w, b) {
-				w.sleepLocked(b.wait)
+				l.endWaitLocked(w, ended)
+			} else if b := l.rl.weighLocked(w.requests); !l.resolveLocked(w, b) {
+				l.restLocked(w, b)
 				break
 			}
-			moved = true
 			for _, p := range places {
 				if p.gate != g {
 					pending = append(pending, p.gate)
@@ -211,21 +290,34 @@ func (rl *RateLimiter) serveLineLocked(g *gate) (moved bool) {
 			}
 		}
 	}
-	return moved
 }
 
-// hasEnded reports whether the context of w has ended, without a call of the
-// context's methods, which may be the caller's.
-func (w *waiter) hasEnded() bool {
+// restLocked has somebody who is the first in line be looked at again when it is time for that.
+func (l *waitLines) restLocked(w *waiter, b *batch) {
+	if b.lacking > 0 {
+		l.forPlace.put(w, b)
+		l.boundLocked(w, b)
+		return
+	}
+	l.forPlace.remove(w)
+	w.sleepLocked(b.wait)
+}
+
+// hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
+// reached; without a call of the context's methods, which may be the caller's.
+func (l *waitLines) hasEndedLocked(w *waiter) error {
 	select {
 	case <-w.ended:
-		return true
+		return context.Canceled
 	default:
-		return false
 	}
+	if !w.deadline.IsZero() && !l.rl.clock.At(l.rl.clock.Sync()).Before(w.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
-// first reports whether nobody stands before w.
+// first reports whether w is at the head of all its lines.
 func (w *waiter) first() bool {
 	for _, p := range w.places {
 		if p.gate.line.Front() != p.element {
@@ -256,81 +348,21 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 
 // wake serves the line when its timer fires.
 func (g *gate) wake() {
-	g.home.change(background, func() { g.home.serveLocked(g) })
+	if !g.home.ledger.serve() {
+		g.home.mu.Lock()
+		defer g.home.mu.Unlock()
+		g.home.linesLocked().serveLocked(g)
+	}
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
 // them.
-func (rl *RateLimiter) serveAllLocked() {
-	for moved := rl.waiting > 0; moved; moved = moved && rl.crowdedLocked() {
-		moved = false
-		for _, g := range rl.gates {
-			moved = rl.serveLineLocked(g) || moved
-		}
-	}
-}
-
-// requoteLocked follows a change of quotas: names may stand for others now, days
-// may end at other times, and all lines are served. Who does not fit any more is
-// refused wherever in its line it stands.
-func (rl *RateLimiter) requoteLocked() {
-	rl.quotaEra++
-	rl.guests.fullUntil = 0
-	if rl.matchVersions {
-		rl.renameLocked()
-	}
-	if rl.waiting == 0 {
+func (l *waitLines) serveAllLocked() {
+	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
-	for _, g := range rl.gates {
-		var next *list.Element
-		for e := g.line.Front(); e != nil; e = next {
-			next = e.Next()
-			w := e.Value.(*waiter)
-			if w.process != 0 {
-				continue
-			}
-			if b := rl.weighLocked(w.requests); b.Never {
-				rl.concludeLocked(w, b)
-			}
-		}
+	for g := range l.occupied {
+		l.serveLineLocked(g)
 	}
-	rl.serveAllLocked()
-}
-
-// renameLocked moves cooldowns, what is held back, and those who wait, to the names that theirs stand
-// for now. Of two in a new line the one comes first that came first.
-func (rl *RateLimiter) renameLocked() {
-	for name, until := range rl.cooldowns {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.cooldowns, name)
-			if until.After(rl.cooldowns[now]) {
-				rl.cooldowns[now] = until
-			}
-		}
-	}
-	for name, h := range rl.held {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.held, name)
-			if there := rl.held[now]; there != nil {
-				h.join(there)
-			}
-			rl.held[now] = h
-		}
-	}
-	var waiters []*waiter
-	for _, g := range rl.gates {
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			if w := e.Value.(*waiter); w.places[0].element == e {
-				waiters = append(waiters, w)
-			}
-		}
-	}
-	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
-	for _, w := range waiters {
-		rl.standDownLocked(w)
-	}
-	for _, w := range waiters {
-		rl.queueLocked(w, rl.costsRLocked(w.requests))
-	}
+	l.settleLocked()
 }

@@ -1,3 +1,5 @@
+// WaitForCapacity: when it wakes, and why it does not.
+
 package ratelimit_test
 
 import (
@@ -269,4 +271,28 @@ func TestWaitForCapacityLeavesNoGoroutine(t *testing.T) {
 		runtime.Gosched()
 	}
 	t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+}
+
+// The zero RateLimiter has no constructor that would tell its parts which limiter theirs is.
+func TestZeroLimiterServesWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := &ratelimit.RateLimiter{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}, "*": {MaxInFlight: 1}}}
+		rl.Cooldown("m", time.Now().Add(time.Second))
+		start := time.Now()
+		for i, want := range []time.Duration{time.Second, time.Second + time.Minute + 1} {
+			r, err := rl.Acquire(t.Context(), "m", 1, 1)
+			if waited := time.Since(start); err != nil || waited != want {
+				t.Fatalf("call %d passes after %v: %v, want %v", i, waited, err, want)
+			}
+			r.Commit(1, 1)
+		}
+		busy := reserve(t, rl, "unlisted", 1, 1)
+		time.AfterFunc(time.Second, func() { busy.Commit(1, 1) })
+		if _, err := rl.Acquire(t.Context(), "unlisted", 1, 1); err != nil {
+			t.Error(err)
+		}
+		if err := rl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -5,7 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -15,18 +19,18 @@ const (
 	never  = int64(math.MaxInt64)
 )
 
-// window is what the limiter keeps beside one UsageStats so that a decision
-// never has to scan it: the same entries in order, on the limiter's own time
-// line, with the sums of their tokens.
+// window is the index of one UsageStats, so that a decision never has to scan it: the same
+// entries in order, on the limiter's own time line, with the sums of their tokens.
 //
-// UsageStats stays the truth. The window remembers which slices and which day
-// it was made from; where they are others now, it is made anew.
+// UsageStats stays the truth. The window remembers the slices and the day that it was made from;
+// when they differ, it is made anew.
 type window struct {
 	home     *RateLimiter // whose time line and span it is on
 	stats    *UsageStats
-	gate     *gate // the model's, if it has one
-	gone     bool  // State has another one for the model, or none
-	era      int   // which State the last charge of a reservation found it in
+	gate     *gate           // the model's, if it has one
+	unlisted *eviction.Model // the model among those without a quota of their own; nil where it is not indexed
+	gone     bool            // State has another one for the model, or none
+	era      int             // which State the last charge of a reservation found it in
 	requests ring.Queue[time.Time]
 	tokens   ring.Queue[TokenEntry]
 	sums     ring.Sums // the tokens of each entry, parallel to tokens
@@ -34,26 +38,22 @@ type window struct {
 	usedAt   int64     // the instant of the last charge
 	ahead    bool      // an entry was from the future when the window was made
 
-	zone             string         // whose midnight ends the day
-	quotaEra         int            // when that was looked up
-	location         *time.Location // the same; nil for a day of 24 hours
-	badZone          bool           // there is no such zone
-	days             int32          // how often the count of the day began anew
-	dayWas           int            // the count of the day when the limiter last changed it
-	dayStart         time.Time      // as in stats
-	dayBegin, dayEnd int64          // the day in UnixNano, dayEnd excluded
+	period   clock.Period // the day, which starts as in stats
+	quotaEra int          // when the zone of the day was looked up
+	days     int32        // how often the count of the day began anew
+	dayWas   int          // the count of the day when the limiter last changed it
 
 	history *history // nil as long as no window continues it, nor Persist has saved it
 	round   uint16   // how often Persist has saved it, or tried to
 
-	pace *pace // nil where the quota spreads nothing, or nobody has asked since it does
+	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
-	owes int64 // before this instant the database may show what is not so any more
+	owes int64 // before this instant the database may still hold superseded rows
 }
 
-// newWindow indexes stats, whose slices it replaces by sorted copies: they may
-// come from a caller, who may have others that share their storage. Entries
-// from the future count as of now, counts are held in their range.
+// newWindow indexes stats and replaces its slices by sorted copies, because a caller may have
+// others that share their storage. Entries from the future count as of now; counts are clamped to
+// their range.
 func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, now time.Time) *window {
 	if old := stats.window; old != nil {
 		noticeDay(stats, old.dayWas)
@@ -77,7 +77,7 @@ func (rl *RateLimiter) newWindow(stats *UsageStats, zone string, instant int64, 
 		counts[i] = e.tokens()
 	}
 	w.sums.Fill(counts)
-	w.setZone(zone)
+	w.period.SetZone(zone)
 	w.settleDay(now)
 	w.mirror(rl.span())
 	stats.window = w
@@ -88,15 +88,15 @@ func (e *TokenEntry) tokens() tokens.Count {
 	return tokens.Count{Input: e.Input, Output: e.Count - e.Input}
 }
 
-// mirrors reports whether the window still belongs to stats as it is now. An
-// entry that a program took over from another limiter has a window of that one.
+// mirrors reports whether the window still matches stats. An entry that a program took over from
+// another limiter has the window of that limiter.
 func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
-	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.dayStart &&
+	return w != nil && w.stats == stats && w.home == rl && stats.DayStart == w.period.Start &&
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
-// pin keeps the entries that stats shows where and as they are as long as
-// reading says that somebody reads them without the lock.
+// pin keeps the entries that stats shows where and as they are as long as reading is true:
+// somebody reads them without the lock.
 func (w *window) pin(reading *atomic.Bool) { w.requests.Pin(reading); w.tokens.Pin(reading) }
 
 func sameSlice[T any](a, b []T) bool {
@@ -115,15 +115,13 @@ func (w *window) mirror(span int64) {
 	}
 }
 
-// prune drops what was charged more than span before instant.
+// prune drops the charges that are more than span older than instant.
 func (w *window) prune(instant, span int64) {
 	requests, tokens := w.requests.Before(instant-span), w.tokens.Before(instant-span)
 	w.requests.Drop(requests)
 	w.tokens.Drop(tokens)
 	w.sums.Drop(tokens)
-	if w.pace != nil {
-		w.pace.drop(requests, tokens)
-	}
+	w.pace.Drop(requests, tokens)
 	w.mirror(span)
 }
 
@@ -133,10 +131,8 @@ func (w *window) charge(instant int64, now time.Time, c tokens.Count, span int64
 	w.requests.Push(instant, now)
 	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
 	w.sums.Push(c)
-	if w.pace != nil {
-		w.pace.pushRequest(instant)
-		w.pace.pushTokens(instant, c)
-	}
+	w.pace.PushRequest(instant)
+	w.pace.PushTokens(instant, c)
 	w.stats.Requests, w.stats.Tokens = w.requests.Values(), w.tokens.Values()
 	w.leaveAt = min(w.leaveAt, instant+span)
 	w.usedAt = instant
@@ -148,9 +144,7 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 	c = c.Clamp()
 	w.tokens.Push(instant, TokenEntry{Time: now, Count: c.Total(), Input: c.Input})
 	w.sums.Push(c)
-	if w.pace != nil {
-		w.pace.pushTokens(instant, c)
-	}
+	w.pace.PushTokens(instant, c)
 	w.usedAt = instant
 	w.mirror(w.home.span())
 }
@@ -159,71 +153,70 @@ func (w *window) chargeTokens(instant int64, now time.Time, c tokens.Count) {
 func (w *window) setTokens(i int, r *Reservation, c tokens.Count) {
 	c = c.Clamp()
 	w.sums.Set(i, c)
-	if w.pace != nil && !r.isPaid(w.pace) {
-		w.pace.setTokens(i, w.tokens.When(i), c)
+	if !r.isPrepaid(w.pace) {
+		w.pace.SetTokens(i, w.tokens.When(i), c)
 	}
 	e := w.tokens.Values()[i]
 	w.tokens.Set(i, TokenEntry{Time: e.Time, Count: c.Total(), Input: c.Input})
 	w.stats.Tokens = w.tokens.Values()
 }
 
-// moveCharge is removeCharge for what insertCharge then puts elsewhere. It notes which
-// buckets keep the charge although it is removed.
+// moveCharge is removeCharge for a charge that insertCharge then puts elsewhere. It notes the
+// buckets that keep the charge although it is removed.
 func (w *window) moveCharge(r *Reservation, request, token int) {
 	switch p := w.pace; {
 	case p == nil || request < 0 && token < 0:
-		r.payIn(nil)
-	case p.sealed(request, token):
-		r.payIn(p)
+		r.prepayIn(nil)
+	case p.Priced(request, token):
+		r.prepayIn(p)
 	}
 	w.removeCharge(request, token)
 }
 
-// removeCharge takes a request and tokens out, each unless it is negative.
+// removeCharge removes a request and tokens; a negative place removes nothing.
 func (w *window) removeCharge(request, token int) {
 	if request >= 0 {
 		w.requests.Remove(request)
-		if w.pace != nil {
-			w.pace.removeRequest(request)
-		}
+		w.pace.RemoveRequest(request)
 	}
 	if token >= 0 {
 		w.tokens.Remove(token)
 		w.sums.Remove(token)
-		if w.pace != nil {
-			w.pace.removeTokens(token)
-		}
+		w.pace.RemoveTokens(token)
 	}
 	w.mirror(w.home.span())
 }
 
-// insertCharge puts a request, if there is one, and tokens where they belong by their
-// instant, and returns which they then are; -1 for none. r is the reservation that they
-// are of, if there is one.
+// insertCharge inserts a request, if there is one, and tokens at the places of their instant, and
+// returns these places; -1 for none. r is the reservation that they belong to, if any.
 func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, requests int, c tokens.Count) (request, token int) {
 	request = -1
-	paid := w.pace != nil && r.isPaid(w.pace)
+	prepaid := r.isPrepaid(w.pace)
 	if requests > 0 {
 		request = w.requests.Insert(instant, when)
-		if w.pace != nil {
-			w.pace.insertRequest(request, instant, paid)
+		if prepaid {
+			w.pace.InsertPrepaidRequest(request, instant)
+		} else {
+			w.pace.InsertRequest(request, instant)
 		}
 	}
 	token = w.tokens.Insert(instant, TokenEntry{Time: when, Count: c.Total(), Input: c.Input})
 	w.sums.Insert(token, c)
-	if w.pace != nil {
-		w.pace.insertTokens(token, instant, c, paid)
+	if prepaid {
+		w.pace.InsertPrepaidTokens(token, instant)
+	} else {
+		w.pace.InsertTokens(token, instant, c)
 	}
 	w.usedAt = max(w.usedAt, instant)
 	w.mirror(w.home.span())
 	return request, token
 }
 
-// owe notes that a change has to get into the database, if there is one, before
-// the window may be forgotten: of a charge of the given instant, and of the day.
+// owe notes that a change, of a charge of the given instant and of the day, has to get into the
+// database, if there is one, before the window may be forgotten.
 func (w *window) owe(instant int64) {
 	if w.tokens.Log().Known() || w.requests.Log().Known() {
-		w.owes = max(w.owes, instant+w.home.span()+1, w.dayEnd-w.home.clock.wall)
+		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.period.End))
 	}
 }
 
@@ -240,63 +233,44 @@ func (w *window) setDay(requests, tokens int) {
 	w.stats.DayCount, w.stats.DayTokens, w.dayWas = requests, tokens, requests
 }
 
-// noticeDay notices that a program has forgotten the requests of the day by
-// hand, of which there were some: it means the tokens, too.
+// noticeDay notices that a program has cleared the requests of the day by hand: it means the
+// tokens, too.
 func noticeDay(stats *UsageStats, were int) {
 	if stats.DayCount != were && stats.DayCount <= 0 {
 		stats.DayTokens = 0
 	}
 }
 
-// rollDay ends a day that is over. A day that lies in the future, because the
-// wall clock stepped back, begins now.
+// rollDay ends an expired day. A day that lies in the future, because the wall clock stepped
+// back, begins now.
 func (w *window) rollDay(now time.Time) {
 	noticeDay(w.stats, w.dayWas)
 	w.dayWas = w.stats.DayCount
 	switch wall := now.UnixNano(); {
-	case wall < w.dayBegin:
+	case wall < w.period.Begin:
 		w.startDay(now)
-	case wall >= w.dayEnd:
+	case wall >= w.period.End:
 		w.setDay(0, 0)
 		w.days++
 		if w.gate != nil {
-			w.gate.dayEnded = w.dayEnd
+			w.gate.dayEnded = w.period.End
 		}
 		w.startDay(now)
 	}
 }
 
-// setZone notes in which zone the day ends at midnight.
-func (w *window) setZone(zone string) {
-	var err error
-	w.zone = zone
-	w.location, err = loadZone(zone)
-	w.badZone = err != nil
-}
-
 // settleDay takes the day over from stats; one from the future begins now.
 func (w *window) settleDay(now time.Time) {
-	w.dayStart, w.dayBegin = w.stats.DayStart, unixNano(w.stats.DayStart)
-	switch {
-	case w.dayBegin > now.UnixNano():
+	w.period.Resume(w.stats.DayStart)
+	if w.period.Begin > now.UnixNano() {
 		w.startDay(now)
-	case w.location != nil:
-		_, end := dayOf(w.dayStart, w.location)
-		w.dayEnd = unixNano(end)
-	default:
-		w.dayEnd = w.dayBegin + day
 	}
 }
 
-// startDay begins a day at now, or at the midnight before it, without a
-// monotonic reading: a day follows the wall clock.
+// startDay begins a day at now, or at the midnight before it.
 func (w *window) startDay(now time.Time) {
-	begin, end := now.Round(0), now.Add(time.Duration(day))
-	if w.location != nil {
-		begin, end = dayOf(begin, w.location)
-	}
-	w.stats.DayStart, w.dayStart = begin, begin
-	w.dayBegin, w.dayEnd = begin.UnixNano(), end.UnixNano()
+	w.period.StartAt(now)
+	w.stats.DayStart = w.period.Start
 }
 
 // dayCount is the count of the day; a caller may have made it negative.
@@ -305,7 +279,21 @@ func (w *window) dayCount() int { return max(w.stats.DayCount, 0) }
 // dayTokens is the tokens of the day; a caller may have made them negative.
 func (w *window) dayTokens() int { return max(w.stats.DayTokens, 0) }
 
-// empty reports whether nothing is counted any more.
+// empty reports whether nothing counts any more.
 func (w *window) empty() bool {
 	return w.requests.Len() == 0 && w.tokens.Len() == 0 && w.stats.DayCount <= 0 && w.stats.DayTokens <= 0
+}
+
+// usedOf returns the usage of a dimension, by a window in order.
+func (w *window) usedOf(of state.Dimension) int {
+	switch of {
+	case state.RPM:
+		return w.requests.Len()
+	case state.RPD:
+		return w.dayCount()
+	case state.TPD:
+		return w.dayTokens()
+	default:
+		return w.sums.Total().Of(state.Limits[of].Tokens)
+	}
 }

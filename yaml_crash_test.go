@@ -1,5 +1,7 @@
 //go:build unix
 
+// YAML files and writers that are killed.
+
 package ratelimit_test
 
 import (
@@ -65,10 +67,8 @@ func yamlChild(path string, rounds int) *exec.Cmd {
 // Whenever a process is killed, the file holds what its last Persist wrote, or
 // what the Persist at work was writing, and the next process cleans up.
 func TestYAMLSurvivesKilledWriters(t *testing.T) {
-	kills := 60
-	if os.Getenv("RATELIMIT_LONG") != "" {
-		kills = 500
-	}
+	t.Parallel()
+	kills := times(60, 20, 500)
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	litter, older, newer := 0, 0, 0
 	for range kills {
@@ -183,9 +183,9 @@ func TestYAMLPersistSyncsInOrder(t *testing.T) {
 	}
 }
 
-// A file that ends too early, at whatever byte, is refused, or loads as the
-// beginning of what it was.
+// A file that is cut at any byte is refused, or loads as the beginning of the whole.
 func TestYAMLCutFiles(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	rl := yamlLimiter(t, path)
 	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000})

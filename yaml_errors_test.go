@@ -1,3 +1,5 @@
+// YAML files that are refused, and what the error says.
+
 package ratelimit_test
 
 import (
@@ -109,8 +111,8 @@ var yamlRefusals = []struct{ name, content, text string }{
 	{"a tag of a map", "quotas: !!map {}", `quotas: a tag "!!map"`},
 	{"a tag of a key", "quotas: {!!str m: {}}", `quotas: a tag "!!str"`},
 	{"a null key", "quotas: {~: {}}", `quotas: a key "~"`},
-	{"a list for a key", "quotas: {[a]: {}}", `quotas: a key that is no text`},
-	{"a key that is no base64", "quotas: {!!binary '=': {}}", `quotas: a key that is no base64: "="`},
+	{"a list for a key", "quotas: {[a]: {}}", `quotas: a key that is not text`},
+	{"a key that is not base64", "quotas: {!!binary '=': {}}", `quotas: a key that is not base64: "="`},
 	{"a name that is another line", "quotas: {\"a\\nFATAL: b\\u202e\": {max_rpm: -1}}", `quotas."a\nFATAL: b\u202e".max_rpm: invalid quota: -1 is negative`},
 
 	// No YAML.

@@ -2,16 +2,16 @@ package debounce
 
 import "time"
 
-// alarm is one timer that is set over and over. The lock of its owner guards it, and
-// ring takes that. A timer may have begun to call ring when it is turned off, and when
-// it is set anew: ring has to look whether it is still set, and at the time.
+// alarm is one timer that is set over and over. The lock of its owner guards it; ring takes
+// that lock. The timer may already be calling ring when the alarm is stopped or set again,
+// so ring has to check that the alarm is still set, and the time.
 type alarm struct {
 	ring  func()
 	timer *time.Timer // nil until it is first set
 	set   bool
 }
 
-// start sets the alarm, anew if it was set.
+// start sets the alarm, again if it was set.
 func (a *alarm) start(after time.Duration) {
 	a.set = true
 	if a.timer == nil {
@@ -21,7 +21,7 @@ func (a *alarm) start(after time.Duration) {
 	}
 }
 
-// stop turns it off.
+// stop turns the alarm off.
 func (a *alarm) stop() {
 	if a.set {
 		a.set = false
@@ -29,8 +29,8 @@ func (a *alarm) stop() {
 	}
 }
 
-// timeLeft returns how long it is until delay has passed since the last event, or
-// maxWait, if there is one, since the first.
+// timeLeft returns how long it takes until delay has passed since the last event or, if
+// maxWait is not 0, maxWait since the first.
 func timeLeft(now int64, delay time.Duration, last int64, maxWait time.Duration, first int64) time.Duration {
 	left := delay - time.Duration(now-last)
 	if maxWait > 0 {

@@ -54,8 +54,8 @@ func (f batchFlush) equal(g batchFlush) bool {
 	return f.at == g.at && maps.EqualFunc(f.values, g.values, slices.Equal)
 }
 
-// batchModel goes through a script from instant to instant. Who of several gets in
-// first is not promised: pick decides, and a branch ends as soon as it is not what
+// batchModel goes through a script from instant to instant. Which of several Adds gets in
+// first is not promised: pick decides, and a branch ends as soon as it differs from what
 // was seen.
 type batchModel struct {
 	batchScript
@@ -205,7 +205,7 @@ func (m *batchModel) start(i int) {
 	}
 }
 
-// letIn lets in whoever can get in.
+// letIn lets in the Adds that can get in.
 func (m *batchModel) letIn() {
 	for m.merger < 0 && !m.fail && !m.tie {
 		var able []int
@@ -272,7 +272,7 @@ func (m *batchModel) begin() {
 	m.running, m.flusher, m.began = true, -1, m.now
 	m.ends = m.now + m.flushes[n%len(m.flushes)]
 	m.values, m.size, m.due = nil, 0, false
-	// Whoever waits may come before the end of a flush that takes no time, or after.
+	// A waiting Add may come before the end of a flush that takes no time, or after.
 	m.tie = m.tie || m.ends == m.now && len(m.waiting) > 0
 }
 

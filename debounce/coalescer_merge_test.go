@@ -139,8 +139,8 @@ func TestCoalescerMergePanics(t *testing.T) {
 	}
 }
 
-// A Merge that never ends is a bug of its author; it must not become one of those
-// who wait for a limited time, or for something else.
+// A Merge that never ends is a bug of the caller; it must not stop calls that wait for a
+// limited time, or for something else.
 func TestCoalescerMergeStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log batchLog
@@ -190,8 +190,8 @@ func TestCoalescerMergeStuck(t *testing.T) {
 	})
 }
 
-// Who merges holds up who adds, but a batch that is due meanwhile goes with the
-// merged value as soon as there is one.
+// A merge holds up other Adds, but a batch that is due meanwhile is flushed with the merged
+// value as soon as there is one.
 func TestCoalescerDueDuringMerge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

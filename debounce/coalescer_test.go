@@ -194,7 +194,7 @@ func TestCoalescerNaN(t *testing.T) {
 	}
 }
 
-// A key that no map takes is the caller's mistake, and nobody else's trouble.
+// An unhashable key panics in its own Add, and disturbs no other.
 func TestCoalescerUnhashableKey(t *testing.T) {
 	sum := func(old, new int) int { return old + new }
 	for name, merge := range map[string]func(old, new int) int{"latest": nil, "merge": sum} {

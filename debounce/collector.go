@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// collector gathers items in a batch, and has one batch flushed at a time. It is
-// what a Coalescer and a Batcher have in common.
+// collector gathers items in a batch, and has one batch flushed at a time. Coalescer and
+// Batcher are made of it.
 type collector[B any] struct {
 	runner[B]
 	delay, maxWait time.Duration
@@ -18,11 +18,13 @@ type collector[B any] struct {
 	size    int       // of batch
 	first   int64     // when its first item came
 	last    int64     // when its last item came
-	due     bool      // it is time to flush it, once it can be
-	merging bool      // somebody is merging into it, without the lock
+	due     bool      // to be flushed as soon as it can be
+	merging bool      // an Add is merging into it, without the lock
 	alarm   alarm     // set from its first item until it is due
 	room    sync.Cond // where Adds wait, each for the one before it to leave
-	merged  sync.Cond // where Flush waits: an Add on room that finds none would swallow its signal
+
+	// merged is where Flush waits for a merge. On room an Add could take its signal.
+	merged sync.Cond
 }
 
 func (c *collector[B]) init(operation string, opts BatcherOptions, flush func(B)) {
@@ -37,7 +39,7 @@ func (c *collector[B]) init(operation string, opts BatcherOptions, flush func(B)
 	c.merged.L = &c.mu
 }
 
-// fullLocked reports whether the batch can take no more.
+// fullLocked reports whether the batch can take no more items.
 func (c *collector[B]) fullLocked() bool { return c.maxSize > 0 && c.size >= c.maxSize }
 
 // enterLocked waits until the batch can take an item. It reports false after Stop.
@@ -48,9 +50,8 @@ func (c *collector[B]) enterLocked() bool {
 	return !c.stopped
 }
 
-// leave lets the next one in, if there is room. Only who leaves wakes another, so that
-// a place for one does not wake all, and nobody is woken only to go to the end of the
-// line.
+// leave lets the next Add in if there is room, and unlocks. Each Add wakes only one other,
+// so a single place never wakes all, and none is woken just to queue again at the end.
 func (c *collector[B]) leave() {
 	if !c.fullLocked() && !c.merging {
 		c.room.Signal()
@@ -58,7 +59,7 @@ func (c *collector[B]) leave() {
 	c.mu.Unlock()
 }
 
-// addedLocked notes that an item was added, and how large that has made the batch.
+// addedLocked records that an item was added, which made the batch size items large.
 func (c *collector[B]) addedLocked(size int) {
 	now := c.now()
 	if c.size == 0 {
@@ -73,8 +74,8 @@ func (c *collector[B]) addedLocked(size int) {
 	}
 }
 
-// expire is called when the alarm rings. Items do not move the alarm; it is set
-// again here, for what is left.
+// expire is called when the alarm rings. Items do not move the alarm; expire sets it again
+// for the time that is left.
 func (c *collector[B]) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +96,7 @@ func (c *collector[B]) flushLocked() {
 	}
 }
 
-// handOrWaitLocked hands the batch to the runner, or has it wait for the flush that
-// is running.
+// handOrWaitLocked hands the batch to the runner, or leaves it due if a flush is running.
 func (c *collector[B]) handOrWaitLocked() (handed bool) {
 	c.alarm.stop()
 	c.due = c.size > 0
@@ -110,7 +110,7 @@ func (c *collector[B]) handOrWaitLocked() (handed bool) {
 	return ok
 }
 
-// takeDueLocked is what the runner asks at the end of a flush.
+// takeDueLocked takes the batch if it is due. The runner calls it at the end of a flush.
 func (c *collector[B]) takeDueLocked() (batch B, ok bool) {
 	if !c.due || c.merging {
 		return batch, false
@@ -121,7 +121,7 @@ func (c *collector[B]) takeDueLocked() (batch B, ok bool) {
 	return batch, true
 }
 
-// beginMergeLocked keeps the batch where it is, and gives up the lock.
+// beginMergeLocked keeps the batch from being flushed, and unlocks.
 func (c *collector[B]) beginMergeLocked() {
 	c.merging = true
 	c.work++

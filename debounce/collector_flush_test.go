@@ -167,7 +167,7 @@ func TestCollectorPanic(t *testing.T) {
 	}
 }
 
-// Without OnPanic the one who flushes has the panic, as with any function.
+// Without OnPanic the caller of Flush has the panic, as with any function.
 func TestCollectorPanicReachesFlush(t *testing.T) {
 	batchCollectors(t, debounce.BatcherOptions{Delay: time.Minute}, func(t *testing.T, collect func(func([]int)) batchCollector) {
 		var log batchLog

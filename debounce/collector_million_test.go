@@ -12,8 +12,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/debounce"
 )
 
-// A million concurrent Adds, with a Stop in the middle: whatever was taken is in one
-// batch, whatever was not is in none.
+// A million concurrent Adds, with a Stop in the middle: an accepted value is in one batch,
+// a refused one in none.
 func TestCollectorMillionAdds(t *testing.T) {
 	const adders = 16
 	adds := 1_000_000

@@ -148,7 +148,7 @@ func TestCollectorAddWithinFlush(t *testing.T) {
 	})
 }
 
-// Once Stop has returned nothing runs, whatever came just then.
+// Once Stop has returned nothing runs, even after calls at the same moment.
 func TestCollectorStopRaces(t *testing.T) {
 	rounds := 20_000
 	if testing.Short() {

@@ -107,7 +107,7 @@ func TestCollectorRoomForOneAtATime(t *testing.T) {
 	})
 }
 
-// Who waits in Add is let in by turn.
+// Waiting Adds are let in in the order in which they came.
 func TestCollectorAddsByTurn(t *testing.T) {
 	for _, size := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {

@@ -1,16 +1,16 @@
-// Package debounce turns many events into few actions: once a burst of events is
-// over, at most once per interval, or in batches.
+// Package debounce turns many events into few actions: once after a burst of events, at
+// most once per interval, or in batches. Package ratelimit saves its state with it.
 //
-//   - A [Debouncer] runs an action with the last value of a burst, when nothing
-//     came for a while: search as you type, reload a configuration.
-//   - A throttle, a Debouncer made with [NewThrottle], runs it at most once per
+//   - A [Debouncer] runs an action with the last value of a burst, after a quiet time:
+//     search as you type, reload a configuration.
+//   - A throttle, a Debouncer made with [NewThrottle], runs an action at most once per
 //     interval while values keep coming: redraw, report progress.
-//   - A [Coalescer] collects values by key, and a [Batcher] in a list, and both
-//     hand them on together: invalidate caches, write rows.
+//   - A [Coalescer] collects values by key, and a [Batcher] in a list; both hand them on
+//     together: invalidate caches, write rows.
 //
-// All of them keep no goroutine while there is nothing to do, and run one action
-// at a time and never under a lock. They end with Stop: once it has returned nil, no
-// action runs. Time is that of the monotonic clock.
+// None of them keeps a goroutine while there is nothing to do. Each runs one action at a
+// time, never under a lock, and ends with Stop: once that has returned nil, no action runs.
+// They follow the monotonic clock.
 package debounce
 
 import (
@@ -22,61 +22,61 @@ import (
 // Options say when a [Debouncer] runs its action. The zero value runs it on the
 // trailing edge, without delay.
 type Options struct {
-	// Delay ends a burst: it is over when no value has come for that long. Zero ends
-	// it as soon as the timer rings.
+	// Delay is the quiet time that ends a burst: it is over when no value came for that
+	// long. Zero ends it as soon as the timer fires.
 	Delay time.Duration
-	// MaxWait is the longest that a burst may put the action off, counted from its
-	// first value and then from the last run. As in lodash, the run after that comes
-	// no sooner than Delay after the value that follows. Zero is no limit; otherwise
-	// it must be at least Delay.
+	// MaxWait is the longest time for which a burst may put the action off, counted from
+	// its first value and then from the last run. As in lodash, the run after that comes no
+	// sooner than Delay after the value that follows. Zero is no limit; otherwise it must
+	// be at least Delay.
 	MaxWait time.Duration
 	// Leading runs the action with the first value of a burst, at once.
 	Leading bool
-	// Trailing runs the action with the last value of a burst, when the burst or
-	// MaxWait is over; together with Leading only if more than one value came. With
-	// neither set, Trailing is.
+	// Trailing runs the action with the last value of a burst, when the burst or MaxWait is
+	// over; together with Leading only if more than one value came. If neither is set,
+	// Trailing is the default.
 	Trailing bool
-	// DropOnStop makes Stop forget the value that waits. Otherwise Stop runs it.
+	// DropOnStop makes Stop drop the pending value. Otherwise Stop runs the action with it.
 	DropOnStop bool
-	// OnPanic is called with what the action panicked with, on its goroutine and
-	// before another run begins; debug.Stack tells where it was. Nil lets the panic
-	// end the program, or reach the caller of Flush. So does a panic in OnPanic.
+	// OnPanic is called with the value of a panic of the action, on its goroutine and
+	// before another run begins; debug.Stack shows where it was. Nil lets the panic end the
+	// program, or reach the caller of Flush. So does a panic in OnPanic.
 	OnPanic func(recovered any)
 }
 
-// Debouncer runs an action with the last value of each burst of values. Make one
-// with [New] or [NewThrottle]: the zero value is of no use, and a Debouncer must not
-// be copied. Without a value to hand on, use Debouncer[struct{}].
+// Debouncer runs an action with the last value of each burst of values. Make one with [New]
+// or [NewThrottle]: the zero value must not be used, and a Debouncer must not be copied.
+// For events without a value, use Debouncer[struct{}].
 //
-// Runs never overlap and keep the order of their values, on goroutines of their own
-// but in Flush. If it is time for one while another is under way, it comes right
-// after that, and if it is time again by then, only the last value is used. No
-// reference to a value is kept after its run.
+// Runs never overlap, keep the order of their values, and have goroutines of their own,
+// except in Flush. A run that is due while another one is under way comes right after that;
+// if more become due meanwhile, there is one run, with the last value. No reference to a
+// value is kept after its run.
 //
 // All methods are safe for concurrent use, also from within the action.
 type Debouncer[T any] struct {
 	runner            runner[T]
 	delay, maxWait    time.Duration
 	leading, trailing bool
-	drop              bool // what waits, in Stop
+	drop              bool // Stop drops the pending value
 
-	value    T // the last of the burst, while it waits for the trailing edge
+	value    T // the last of the burst, until the trailing edge
 	hasValue bool
-	due      T // whose edge came while an action was running
+	due      T // the value whose edge came while an action was running
 	hasDue   bool
 
 	alarm       alarm // set as long as a burst lasts
-	triggered   bool  // there is a last trigger
-	lastTrigger int64 // when that was
-	lastRun     int64 // when the last run began, or the burst
+	triggered   bool  // there was a trigger since the last Cancel
+	lastTrigger int64 // when the last trigger was
+	lastRun     int64 // when the last run or, if later, the burst began
 }
 
-// New returns a Debouncer that runs action as opts say. It follows debounce of
-// lodash 4 to the instant, but that a run which another one delays counts from
-// when it begins.
+// New returns a Debouncer that runs action according to opts. It follows debounce of lodash
+// 4 to the instant, except that a run that was delayed by another one counts from when it
+// begins.
 //
-// It panics when a duration is negative, when MaxWait is below Delay, and when
-// action is nil.
+// It panics if a duration is negative, if MaxWait is not 0 and below Delay, and if action
+// is nil.
 func New[T any](opts Options, action func(T)) *Debouncer[T] {
 	checkDurations("debounce.New", opts.Delay, opts.MaxWait)
 	if action == nil {
@@ -105,8 +105,8 @@ func checkDurations(operation string, delay, maxWait time.Duration) {
 	}
 }
 
-// Trigger brings a value, which takes the place of one that waits. It never blocks.
-// After Stop it does nothing.
+// Trigger adds a value to the burst, in place of a pending one. It never blocks. After Stop
+// it does nothing.
 func (d *Debouncer[T]) Trigger(v T) {
 	d.runner.mu.Lock()
 	defer d.runner.mu.Unlock()
@@ -118,7 +118,7 @@ func (d *Debouncer[T]) Trigger(v T) {
 	d.triggered, d.lastTrigger = true, now
 	first := over && !d.alarm.set
 	if first {
-		d.lastRun = now // from which MaxWait counts, also if v is not run now
+		d.lastRun = now // MaxWait counts from here, even if v is not run now
 	}
 	if !d.alarm.set {
 		d.alarm.start(d.delay)
@@ -126,7 +126,7 @@ func (d *Debouncer[T]) Trigger(v T) {
 	switch {
 	case first && d.leading:
 		d.runLocked(v)
-	case over && !first && d.maxWait > 0: // MaxWait is over, and the alarm has not noticed
+	case over && !first && d.maxWait > 0: // MaxWait is over, and the alarm has not rung yet
 		d.lastRun = now
 		d.dropValueLocked()
 		d.runLocked(v)
@@ -135,19 +135,19 @@ func (d *Debouncer[T]) Trigger(v T) {
 	}
 }
 
-// overLocked reports whether the burst is over, by its last trigger or by MaxWait.
+// overLocked reports whether the burst is over: by Delay, by MaxWait, or because there was
+// no trigger.
 func (d *Debouncer[T]) overLocked(now int64) bool {
 	return !d.triggered || d.leftLocked(now) <= 0
 }
 
-// leftLocked returns how long the burst lasts if nothing more is triggered.
+// leftLocked returns how long the burst lasts without another trigger.
 func (d *Debouncer[T]) leftLocked(now int64) time.Duration {
 	return timeLeft(now, d.delay, d.lastTrigger, d.maxWait, d.lastRun)
 }
 
-// expire is called when the alarm rings. Triggers do not move the alarm, which
-// would cost more than all the rest of them; it is set again here, for what is
-// left.
+// expire is called when the alarm rings. Triggers do not move the alarm, which would cost
+// more than the rest of a Trigger; expire sets it again for the time that is left.
 func (d *Debouncer[T]) expire() {
 	d.runner.mu.Lock()
 	defer d.runner.mu.Unlock()
@@ -163,7 +163,7 @@ func (d *Debouncer[T]) expire() {
 	}
 }
 
-// endBurstLocked returns the value that is to be run now, if there is one.
+// endBurstLocked ends the burst, and returns the value to run now, if there is one.
 func (d *Debouncer[T]) endBurstLocked(now int64) (v T, ok bool) {
 	d.alarm.stop()
 	if !d.hasValue {
@@ -180,8 +180,7 @@ func (d *Debouncer[T]) runLocked(v T) {
 	}
 }
 
-// handOrWaitLocked hands v to the runner, or has it wait for the action that is
-// running.
+// handOrWaitLocked hands v to the runner, or makes it due if an action is running.
 func (d *Debouncer[T]) handOrWaitLocked(v T) (handed bool) {
 	if d.runner.running {
 		d.due, d.hasDue = v, true
@@ -191,7 +190,8 @@ func (d *Debouncer[T]) handOrWaitLocked(v T) (handed bool) {
 	return true
 }
 
-// takeDueLocked is what the runner asks at the end of a run.
+// takeDueLocked takes the value that is due, if there is one. The runner calls it at the
+// end of a run.
 func (d *Debouncer[T]) takeDueLocked() (v T, ok bool) {
 	if !d.hasDue {
 		return v, false
@@ -212,10 +212,9 @@ func (d *Debouncer[T]) dropDueLocked() (v T) {
 	return v
 }
 
-// Flush runs the action with the value that waits, if any, and returns when that
-// is done. While an action is running it returns at once, and the value follows
-// right after. The burst goes on: what comes within Delay of its last value does
-// not count as the first of another.
+// Flush runs the action with the pending value, if there is one, and returns when that is
+// done. While an action is running it returns at once, and the value is run right after.
+// The burst goes on: a value within Delay of its last one does not begin another burst.
 func (d *Debouncer[T]) Flush() {
 	d.runner.mu.Lock()
 	if v, ok := d.endBurstLocked(d.runner.now()); ok {
@@ -224,8 +223,8 @@ func (d *Debouncer[T]) Flush() {
 	d.runner.workLocked(d.hasDue)
 }
 
-// Cancel forgets the value that waits, also for another run to end, and the burst.
-// It does not end an action that is running or has been started.
+// Cancel drops the pending value, even if it only waits for another run to end, and ends
+// the burst. It does not end an action that is running or has been started.
 func (d *Debouncer[T]) Cancel() {
 	d.runner.mu.Lock()
 	defer d.runner.mu.Unlock()
@@ -239,20 +238,19 @@ func (d *Debouncer[T]) cancelLocked() {
 	d.triggered = false
 }
 
-// Pending reports whether a value waits, for its time or for another run to end.
+// Pending reports whether a value waits for its time, or for another run to end.
 func (d *Debouncer[T]) Pending() bool {
 	d.runner.mu.Lock()
 	defer d.runner.mu.Unlock()
 	return d.hasValue || d.hasDue
 }
 
-// Stop ends the Debouncer: the value that waits is run now, or forgotten with
-// DropOnStop, and later ones do nothing. Stop returns nil when the last action has
-// ended; after that none runs. If ctx ends before, Stop returns the error of ctx, and
+// Stop ends the Debouncer: it runs the action with the pending value now, or with
+// DropOnStop drops it, and later Triggers do nothing. Stop returns nil when the last action
+// has ended; after that none runs. If ctx ends first, Stop returns the error of ctx, and
 // the last actions may still run.
 //
-// Stop may be called again, to wait again. Within the action it can only wait for
-// ctx.
+// Stop may be called again, to wait again. Within the action it can only wait for ctx.
 func (d *Debouncer[T]) Stop(ctx context.Context) error {
 	d.runner.mu.Lock()
 	d.runner.stopped = true

@@ -13,8 +13,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/debounce"
 )
 
-// hammered checks what holds whatever is called when: runs do not overlap, no run
-// begins after Stop returned nil, and each goroutine's values keep their order.
+// hammered checks the invariants under concurrent calls: runs do not overlap, no run begins
+// after Stop returned nil, and the values of each goroutine keep their order.
 type hammered struct {
 	t       *testing.T
 	running atomic.Bool
@@ -118,7 +118,7 @@ func TestHammer(t *testing.T) {
 				if runs < int64(calls/20) {
 					t.Errorf("%+v: %d runs", opts, runs)
 				}
-				// Whoever comes late changes nothing.
+				// Calls after Stop change nothing.
 				h.hammer(d, seed, calls/10)
 				settle()
 				if got := h.runs.Load(); got != runs {

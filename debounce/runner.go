@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// runner runs an action for one item at a time. Whoever embeds it shares its
+// runner runs an action for one item at a time. The types that are made of it share its
 // lock, under which no action is called.
 type runner[T any] struct {
 	mu      sync.Mutex
 	action  func(T)
 	onPanic func(any)
-	next    func() (T, bool) // takes what is to be run when a run has ended; called with mu held
-	began   time.Time        // from which instants count, in nanoseconds
+	next    func() (T, bool) // takes the item to run after a run; called with mu held
+	began   time.Time        // instants are nanoseconds since
 
 	running   bool   // an action is running, or about to
-	handed    T      // with what, until it begins
+	handed    T      // the item of an action that is about to run
 	hasHanded bool   // there is such an item
 	begin     func() // runHanded, bound once
 
-	work    int           // how many things Stop has to wait for, a run among them
+	work    int           // number of runs and merges for which Stop has to wait
 	idle    chan struct{} // closed when there is no work; nil until Stop waits
 	stopped bool
 }
@@ -34,18 +34,18 @@ func (r *runner[T]) init(action func(T), onPanic func(any), next func() (T, bool
 // now returns the present instant.
 func (r *runner[T]) now() int64 { return int64(time.Since(r.began)) }
 
-// handLocked makes an item the one that the action is about to run for. None may be
-// running. The caller must then have a goroutine call begin, or call workLocked.
+// handLocked makes item the one for which the action is about to run. No action may be
+// running. The caller must then call begin on a new goroutine, or workLocked.
 func (r *runner[T]) handLocked(item T) {
 	r.running = true
 	r.work++
 	r.handed, r.hasHanded = item, true
 }
 
-// runHanded runs the action for what was handed, on a goroutine for that alone.
+// runHanded runs the action for the handed item, on a goroutine of its own.
 func (r *runner[T]) runHanded() {
 	r.mu.Lock()
-	if !r.hasHanded { // somebody who flushes was faster
+	if !r.hasHanded { // a Flush was faster
 		r.mu.Unlock()
 		return
 	}
@@ -53,9 +53,9 @@ func (r *runner[T]) runHanded() {
 	r.mu.Unlock()
 	defer func() {
 		if p := recover(); p != nil {
-			panic(p) // the program ends, and nobody must think before that the run is over
+			panic(p) // ends the program; until then the run must not look over
 		}
-		r.end() // also after runtime.Goexit
+		r.end() // even after runtime.Goexit
 	}()
 	r.call(item)
 }
@@ -66,8 +66,8 @@ func (r *runner[T]) takeHandedLocked() (item T) {
 	return item
 }
 
-// workLocked runs the action that is about to begin, if one is, on the caller's
-// goroutine, and then what is due, if something is now. It gives up the lock.
+// workLocked runs the action that is about to begin, if there is one, on the goroutine of
+// the caller, and after it, with due, the item that is due by then. It unlocks.
 func (r *runner[T]) workLocked(due bool) {
 	if !r.hasHanded {
 		r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *runner[T]) workLocked(due bool) {
 	}
 	item := r.takeHandedLocked()
 	r.mu.Unlock()
-	defer r.end() // also after a panic, which the caller may recover
+	defer r.end() // even after a panic, which the caller may recover
 	r.call(item)
 	if !due {
 		return
@@ -99,7 +99,7 @@ func (r *runner[T]) call(item T) {
 	r.action(item)
 }
 
-// end ends a run. What is to follow it has a goroutine of its own.
+// end ends a run. The next run, if there is one, begins on a goroutine of its own.
 func (r *runner[T]) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *runner[T]) end() {
 	r.doneLocked()
 }
 
-// doneLocked says that a piece of work is done.
+// doneLocked records that a run or a merge is done.
 func (r *runner[T]) doneLocked() {
 	if r.work--; r.work == 0 && r.idle != nil {
 		close(r.idle)
@@ -119,8 +119,7 @@ func (r *runner[T]) doneLocked() {
 	}
 }
 
-// waitLocked waits until there is no work, or for the context. It gives up the
-// lock.
+// waitLocked unlocks, and waits until there is no work, or until the context ends.
 func (r *runner[T]) waitLocked(ctx context.Context) error {
 	if r.work == 0 {
 		r.mu.Unlock()

@@ -132,8 +132,8 @@ func TestStopAgainstFiringTimers(t *testing.T) {
 		}
 	})
 	t.Logf("%d ran, %d were dropped, %d times Stop gave up at first", ran, dropped, gaveUp)
-	// Of those that may be dropped, the timer is faster for some and Stop for
-	// others: else nothing was tested.
+	// Of the values that may be dropped, the timer was faster for some and Stop for others;
+	// otherwise nothing was tested.
 	if dropped < n/100 || dropped > n/3-n/100 {
 		t.Errorf("%d of %d values were dropped", dropped, n/3)
 	}

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// NewThrottle returns a [Debouncer] that runs action at most once per interval
-// while values keep coming: with the first at once, and then, each time the interval
-// is over, with the last that came in it. With Leading only, what comes within the
-// interval is dropped; with Trailing only, the first value waits for the end of the
-// interval; with neither set, both are. Delay and MaxWait of opts are not used.
+// NewThrottle returns a [Debouncer] that runs action at most once per interval while values
+// keep coming: at once with the first value, and then at the end of each interval with the
+// last value of it. With Leading only, values within the interval are dropped; with
+// Trailing only, the first value waits for the end of the interval. If neither is set, both
+// are the default. Delay and MaxWait of opts are not used.
 //
-// Two runs are closer together in three cases, as with throttle of lodash 4, which it
-// follows to the instant: after Flush; after Cancel; and when no value has come for an
-// interval, so that the next one opens another burst and runs at once, while the last
-// burst ended with a run on its trailing edge, less than an interval ago.
+// It follows throttle of lodash 4 to the instant. As there, two runs are closer together in
+// three cases: after Flush; after Cancel; and if no value came for an interval, so that the
+// next one begins another burst and runs at once, while the burst before ended with a run
+// on its trailing edge less than an interval ago.
 //
-// It panics when interval is negative and when action is nil.
+// It panics if interval is negative and if action is nil.
 func NewThrottle[T any](interval time.Duration, opts Options, action func(T)) *Debouncer[T] {
 	if interval < 0 {
 		panic(fmt.Sprintf("debounce.NewThrottle: interval is %v, want 0 or more", interval))

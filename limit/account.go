@@ -2,29 +2,28 @@ package limit
 
 import "time"
 
-// account is what a bucket holds: the instant at which it will be empty, and what is on
-// hold beside that. The limiter's lock guards it.
+// account is the state of a bucket: the instant at which it will be empty, its TAT, and the
+// open holds beside that. The limiter's lock guards it.
 //
-// A charge that is made now with what is left to drain, x, makes max(x, now) + cost of
-// it. Such functions of x are closed under composition, all have the form
-// max(x + add, floor), and a hold that ends late has to be put between those that came
-// before it and those that came after: so every open hold carries the composition of all
-// charges since it was made. That makes the end of a hold exact in any order.
+// A charge at now turns the TAT x into max(x, now) + cost. Functions of the form max(x +
+// add, floor) are closed under composition. A hold that ends late belongs between the
+// charges before it and the charges after it, so every open hold carries the composition of
+// all charges since it was made. That makes the end of a hold exact in any order.
 type account struct {
 	bucket
 	line  timeline
-	tat   mark // of all that is charged
-	first mark // of what was charged before the oldest open hold
+	tat   mark // of all charges
+	first mark // of the charges before the oldest open hold
 	holds holds[charges]
 }
 
-// charges is the function max(x + add, floor) on the tat. The zero value is no charge.
+// charges is the function max(x + add, floor) of the TAT x. The zero value is no charge.
 type charges struct {
 	add, floor mark
 	some       bool
 }
 
-// then returns the charges c followed by those of d.
+// then returns the charges c followed by the charges d.
 func (b *bucket) then(c, d charges) charges {
 	switch {
 	case !c.some:
@@ -35,7 +34,7 @@ func (b *bucket) then(c, d charges) charges {
 	return charges{b.plus(c.add, d.add), later(b.plus(c.floor, d.add), d.floor), true}
 }
 
-// after returns the tat x after the charges c.
+// after returns the TAT x after the charges c.
 func (b *bucket) after(x mark, c charges) mark {
 	if !c.some {
 		return x
@@ -43,11 +42,11 @@ func (b *bucket) after(x mark, c charges) mark {
 	return later(b.plus(x, c.add), c.floor)
 }
 
-// newAccount returns the account of a bucket that is empty, and has been for long.
+// newAccount returns the account of a bucket that is empty, and always was.
 func newAccount(b bucket) account { return account{bucket: b, tat: lapsed, first: lapsed} }
 
-// reachLocked has the line reach to now, which lies at an instant, and returns where it
-// lies then.
+// reachLocked begins the line, or begins it anew, if now, which lies at instant, is not on
+// it. It returns where now lies then.
 func (a *account) reachLocked(now time.Time, instant int64) int64 {
 	if !a.line.ends(instant) {
 		return instant
@@ -65,14 +64,14 @@ func (a *account) moveLocked(shift time.Duration) {
 	for i := range a.holds.open {
 		o := &a.holds.open[i]
 		o.at = moved(o.at, shift)
-		o.note.floor.ns = moved(o.note.floor.ns, shift)
-		o.note.add.ns = min(o.note.add.ns, far) // more has lapsed; sums must not overflow
+		o.data.floor.ns = moved(o.data.floor.ns, shift)
+		o.data.add.ns = min(o.data.add.ns, far) // more has lapsed; sums must not overflow
 	}
 }
 
-// momentLocked returns the instant as which now counts, and how much earlier it is. An
-// instant before that of an open hold counts as that one: what is charged before it would
-// have drained until the clock is back, while what is on hold is not known to the tat.
+// momentLocked returns the instant as which now counts, and how much earlier now is. An
+// instant before that of the latest open hold counts as that one: a charge before it would
+// have drained when the clock is back, and the TAT does not include the hold.
 func (a *account) momentLocked(now time.Time) (instant int64, early time.Duration) {
 	instant, early = a.line.at(now)
 	if open := a.holds.open; len(open) > 0 {
@@ -98,16 +97,15 @@ func (a *account) takeLocked(now time.Time, n int) Decision {
 		next.ns += instant
 		a.tat = next
 		if open := a.holds.open; len(open) > 0 {
-			note := &open[len(open)-1].note
-			*note = a.then(*note, a.chargeOf(instant, n))
+			since := &open[len(open)-1].data
+			*since = a.then(*since, a.chargeOf(instant, n))
 		}
 	}
 	return d.asOf(early)
 }
 
-// allowNowLocked is takeLocked of one unit, now, without the rest of the Decision; and now
-// on the line. It reads the monotonic clock alone, which takes two thirds of the time of
-// time.Now.
+// allowNowLocked takes one unit at time.Now, and returns where that lies on the line. It
+// reads the monotonic clock alone, which takes two thirds of the time of time.Now.
 func (a *account) allowNowLocked() (instant int64, ok bool) {
 	if a.line.begun {
 		instant = int64(time.Since(a.line.origin))
@@ -126,13 +124,13 @@ func (a *account) allowNowLocked() (instant int64, ok bool) {
 	return instant, true
 }
 
-// chargeOf is one charge of n units.
+// chargeOf returns one charge of n units.
 func (b *bucket) chargeOf(instant int64, n int) charges {
 	cost := b.cost(n)
 	return charges{cost, b.plus(mark{ns: instant}, cost), true}
 }
 
-// holdLocked returns the number of the hold, 0 when there is none.
+// holdLocked returns the number of the hold, 0 if there is none.
 func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
 	instant, early := a.momentLocked(now)
 	d, _ = a.decide(instant, a.tat, a.holds.units, n)
@@ -148,27 +146,27 @@ func (a *account) holdLocked(now time.Time, n int) (id uint64, d Decision) {
 	return id, d.asOf(early)
 }
 
-// endLocked ends a hold, and reports whether there was one.
+// endLocked ends a hold, and reports whether it was open.
 func (a *account) endLocked(id uint64, commit bool) bool {
 	i, ok := a.holds.find(id)
 	if !ok {
 		return false
 	}
 	o := a.holds.remove(i)
-	since := o.note
+	since := o.data
 	if commit {
 		since = a.then(a.chargeOf(o.at, o.n), since)
 	}
 	if i == 0 {
 		a.first = a.after(a.first, since)
 	} else {
-		before := &a.holds.open[i-1].note
+		before := &a.holds.open[i-1].data
 		*before = a.then(*before, since)
 	}
 	if commit {
 		a.tat = a.first
 		for i := range a.holds.open {
-			a.tat = a.after(a.tat, a.holds.open[i].note)
+			a.tat = a.after(a.tat, a.holds.open[i].data)
 		}
 	}
 	return true

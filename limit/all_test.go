@@ -12,10 +12,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// ownLimiter is a Limiter of a user: no Holder, and not comparable.
+// Equivalent mutants of joint.go:
+//   - A comparison for sorting that does not tell a Limiter after a Holder from an equal one:
+//     a stable sort by less needs the other direction only.
+//   - takeAt that holds the last member, too, and that gathers n = 0; takeAt and holdAt that
+//     go on after gatherLocked refused: nothing is held, and the verdict is the same.
+//   - Ended holds that are kept or ended again: the second end does nothing, and notifies
+//     waiters that look and wait on.
+//   - holdAt that gathers after a refusal of the peek: a member refuses again. (What others
+//     can see of that between the two needs a third goroutine.)
+
+// ownLimiter is a Limiter of the caller: no Holder, and not comparable.
 type ownLimiter func(now time.Time, n int) limit.Decision
 
 func (o ownLimiter) TakeAt(now time.Time, n int) limit.Decision { return o(now, n) }
@@ -121,7 +132,7 @@ func TestSetMembers(t *testing.T) {
 	if got := g.TakeAt(setStart, 0).Remaining; got != 8 {
 		t.Errorf("there twice: %d remain, want 8", got)
 	}
-	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // as itself and as the one inside another
+	if got := h.TakeAt(setStart, 0).Remaining; got != 16 { // itself, and inside another
 		t.Errorf("in a set, a tree and another limiter: %d remain, want 16", got)
 	}
 }
@@ -157,7 +168,7 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if d := limit.All(wide, wide, groupGCRA(t, limit.PerSecond(1), 20), refuses).TakeAt(setStart, 2); d != (limit.Decision{Remaining: 9}) {
 		t.Errorf("%+v", d)
 	}
-	// A peek that one's own limiter refuses, against the contract, refuses nothing.
+	// A peek that a Limiter of the caller refuses, against the contract, refuses nothing.
 	strict := ownLimiter(func(_ time.Time, n int) limit.Decision { return limit.Decision{OK: n > 0, Remaining: 99} })
 	if d := limit.All(strict).TakeAt(setStart, 2); !d.OK {
 		t.Errorf("%+v", d)
@@ -170,6 +181,87 @@ func TestSetOfOwnLimiters(t *testing.T) {
 	if wide.TakeAt(setStart, 0).Remaining != 9 || a.TakeAt(setStart, 0).Remaining != 0 {
 		t.Error("a release gives back all but what cannot be held")
 	}
+}
+
+// Members of nested Sets and Trees are members, and holds of a Set that hold nothing are none.
+func TestSetOfSetsAndTrees(t *testing.T) {
+	g, h := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 20)
+	set := limit.All(limit.All(g), must(limit.NewTree("root", h)))
+	if d := set.TakeAt(setStart, 2); !d.OK || d.Remaining != 8 {
+		t.Errorf("%+v", d)
+	}
+	if g, h := g.TakeAt(setStart, 0).Remaining, h.TakeAt(setStart, 0).Remaining; g != 8 || h != 18 {
+		t.Errorf("%d and %d remain, want 8 and 18", g, h)
+	}
+	if hold, d := set.HoldAt(setStart, 0); !d.OK || hold != (limit.Hold{}) {
+		t.Errorf("a hold of nothing: %+v, %+v", hold, d)
+	}
+}
+
+// A limiter that can only be asked with a charge comes after those that can hold, in their
+// order, and after a refusal no more is asked.
+func TestSetAsksOwnLimitersLast(t *testing.T) {
+	var first, second []int
+	g := groupGCRA(t, limit.PerSecond(1), 1)
+	g.TakeAt(setStart, 1)
+	h := groupGCRA(t, limit.PerSecond(1), 1)
+	set := limit.All(counter(9, &first), h, ownHolder{g}, counter(9, &second))
+	if d := set.TakeAt(setStart, 1); d.OK || d.RetryAfter != time.Second {
+		t.Errorf("%+v", d)
+	}
+	if slices.Contains(first, 1) || slices.Contains(second, 1) {
+		t.Errorf("asked for %v and %v, want looks only", first, second)
+	}
+	set = limit.All(counter(0, &first), counter(9, &second))
+	if d := set.TakeAt(setStart, 1); d.OK || d.RetryAfter != time.Hour {
+		t.Errorf("%+v", d)
+	}
+	if !slices.Contains(first, 1) || slices.Contains(second, 1) {
+		t.Errorf("asked for %v and %v, want 1 of the first only", first, second)
+	}
+}
+
+// A Set of one limiter decides and waits as that one does, whatever it is: it peeks at it,
+// and learns of the end of its holds.
+func TestSetOfOneIsThatOne(t *testing.T) {
+	onConforming(t, func(t *testing.T, kind conforming, _ *rand.Rand) {
+		if kind.name == "Keyed" || kind.byChance {
+			t.Skip("is no Limiter, or goes by chance")
+		}
+		synctest.Test(t, func(t *testing.T) {
+			l := kind.make(eights)
+			set := limit.All(l)
+			now := time.Now()
+			for range atOnce {
+				l.TakeAt(now, 1)
+			}
+			if got, want := set.TakeAt(now, 1), l.TakeAt(now, 1); got != want || got.OK {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+			time.Sleep(time.Hour)
+			hold, d := l.HoldAt(time.Now(), atOnce)
+			if !d.OK {
+				t.Fatalf("%+v", d)
+			}
+			if kind.queues { // its slots on hold pass: below
+				return
+			}
+			begin := time.Now()
+			time.AfterFunc(time.Millisecond, hold.Release)
+			if err := set.Wait(t.Context()); err != nil || time.Since(begin) != time.Millisecond {
+				t.Errorf("%v after %v", err, time.Since(begin))
+			}
+		})
+	})
+	synctest.Test(t, func(t *testing.T) {
+		q := must(limit.NewQueue(limit.PerSecond(1), 2))
+		hold, _ := q.HoldAt(time.Now(), 2)
+		begin := time.Now()
+		time.AfterFunc(time.Millisecond, hold.Release)
+		if err := limit.All(q).WaitN(t.Context(), 2); err != nil || time.Since(begin) != time.Millisecond {
+			t.Errorf("a Queue: %v after %v", err, time.Since(begin))
+		}
+	})
 }
 
 // A limiter that panics leaves nothing on hold and nothing locked.
@@ -207,7 +299,7 @@ func (b *drainModel) wait(n int) int64 { return max(0, b.level+(int64(n)-b.burst
 
 // manyDecisions is how many random decisions are compared with a model.
 func manyDecisions() int {
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		return 50_000
 	}
 	return 1_000_000
@@ -215,6 +307,7 @@ func manyDecisions() int {
 
 // Sets that share members, and the members themselves, are charged at random.
 func TestSetOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 1))
 	var members []limit.Limiter
 	var model []*drainModel

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -37,7 +38,7 @@ func TestAllowIsTakeAtOfOneUnit(t *testing.T) {
 				quick, plain := build(), build()
 				var open [][2]limit.Hold
 				passed := 0
-				for step := range 20_000 / raceFactor {
+				for step := range 20_000 / racetest.Factor {
 					switch what := random.IntN(20); {
 					case what == 0:
 						a, _ := quick.HoldAt(time.Now(), 1)
@@ -53,6 +54,11 @@ func TestAllowIsTakeAtOfOneUnit(t *testing.T) {
 							}
 						}
 						open = append(open[:i], open[i+1:]...)
+					case what == 4: // the clock of somebody else is ahead
+						at := time.Now().Add(time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+						if got, want := quick.TakeAt(at, 1), plain.TakeAt(at, 1); got != want {
+							t.Fatalf("step %d: %+v, want %+v", step, got, want)
+						}
 					}
 					got, want := quick.Allow(), plain.TakeAt(time.Now(), 1).OK
 					if got {
@@ -62,7 +68,15 @@ func TestAllowIsTakeAtOfOneUnit(t *testing.T) {
 					if got != want || is != be {
 						t.Fatalf("step %d: %v and then %+v, want %v and %+v", step, got, is, want, be)
 					}
-					time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+					earlier := time.Now().Add(-time.Duration(random.Int64N(int64(300 * time.Millisecond))))
+					if is, be := quick.TakeAt(earlier, 0), plain.TakeAt(earlier, 0); is != be {
+						t.Fatalf("step %d, seen from earlier: %+v, want %+v", step, is, be)
+					}
+					if random.IntN(4) == 0 {
+						time.Sleep(be.ResetAfter) // to the end of a window
+					} else {
+						time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond))))
+					}
 				}
 				if passed == 0 {
 					t.Error("nothing passed")

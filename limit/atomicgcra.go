@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// AtomicGCRA is a GCRA whose state is one word that is compared and swapped: it decides
-// like GCRA, and is faster when many goroutines ask, or when all that is asked is Allow.
-// While something is on Hold it decides behind a mutex, as GCRA does. Make it with
+// AtomicGCRA is a GCRA whose state is one word that is compared and swapped. It decides
+// like GCRA, and is faster if many goroutines ask, or if Allow is the only method in use.
+// While units are on Hold it decides behind a mutex, as GCRA does. Make it with
 // NewAtomicGCRA: the zero AtomicGCRA panics. It is safe for concurrent use.
 type AtomicGCRA struct {
 	caller
-	spare int64 // how much a bucket that has room for one more unit may hold, in time
+	spare int64 // the most that a bucket with room for one more unit may hold, in ns
 	cell  atomic.Pointer[cell]
 
-	mu      sync.Mutex // of what starts a cell or ends one, and of the account
-	account account    // what holds while something is on hold
+	mu      sync.Mutex // guards the account, and replacing the cell
+	account account    // the state while units are on hold
 }
 
-// cell is the word of an AtomicGCRA and the origin of the time line on which it counts.
-// The cell of a limiter is replaced when its line begins anew and when its last hold
-// ends; the word of the old one is then elsewhere.
+// cell is the word of an AtomicGCRA and the origin of its time line. The cell of a limiter
+// is replaced when its line begins anew and when its last hold ends; the word of the old
+// cell is then elsewhere.
 type cell struct {
 	origin time.Time
 	tat    atomic.Int64
 }
 
-// elsewhere is the word of a cell that does not say how things stand: the account does,
-// where something is on hold, or else a newer cell. It is before all instants of a line.
+// elsewhere is the word of a cell that is not the state of the limiter: the account is
+// while units are on hold, and otherwise a newer cell. It is before all instants of a line.
 const elsewhere = math.MinInt64
 
-// NewAtomicGCRA returns an AtomicGCRA of which nothing is used yet. It returns an error
-// that matches ErrInvalid for what NewGCRA refuses.
+// NewAtomicGCRA returns an AtomicGCRA with its whole burst. It returns an error that
+// matches ErrInvalid for the parameters that NewGCRA refuses.
 func NewAtomicGCRA(rate Rate, burst int) (*AtomicGCRA, error) {
 	b, err := newIntervals("new atomic GCRA", "burst", rate, burst)
 	if err != nil {
@@ -45,7 +45,7 @@ func NewAtomicGCRA(rate Rate, burst int) (*AtomicGCRA, error) {
 }
 
 // Allow reports whether one unit may pass now, and charges it if so. It is faster than
-// Take(1): it reads the monotonic clock alone, and does not say what is left.
+// Take(1): it reads the monotonic clock alone, and makes no Decision.
 func (g *AtomicGCRA) Allow() bool {
 	for {
 		c := g.cell.Load()
@@ -89,8 +89,7 @@ func (g *AtomicGCRA) TakeAt(now time.Time, n int) Decision {
 	}
 }
 
-// takeLine is TakeAt where the word does not do: while something is on hold, and where a
-// line begins.
+// takeLine is TakeAt while units are on hold, and at an instant at which a line begins.
 func (g *AtomicGCRA) takeLine(now time.Time, n int) Decision {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -100,7 +99,7 @@ func (g *AtomicGCRA) takeLine(now time.Time, n int) Decision {
 		if !d.OK || n == 0 {
 			return d
 		}
-		// Whoever still has this cell must find nothing there to swap.
+		// A goroutine that still has this cell must find nothing to swap there.
 		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
 			g.startLocked(g.account.line.origin, g.account.tat.ns)
 			return d
@@ -127,11 +126,7 @@ func (g *AtomicGCRA) HoldAt(now time.Time, n int) (Hold, Decision) {
 		if d := g.account.peekLocked(now, n); !d.OK || n == 0 {
 			return Hold{}, d
 		}
-		if c == nil {
-			g.startLocked(now, elsewhere)
-			break
-		}
-		if c.tat.CompareAndSwap(tat, elsewhere) {
+		if c == nil || c.tat.CompareAndSwap(tat, elsewhere) {
 			break
 		}
 	}
@@ -151,8 +146,8 @@ func (g *AtomicGCRA) end(id uint64, commit bool) {
 	}
 }
 
-// loadLocked gives the account what the word says, where nothing is on hold. The cell is
-// nil where no line has begun.
+// loadLocked sets the account to the word; nothing may be on hold. The cell is nil if no
+// line has begun.
 func (g *AtomicGCRA) loadLocked() (c *cell, tat int64) {
 	if c = g.cell.Load(); c != nil {
 		tat = c.tat.Load()

@@ -2,13 +2,12 @@ package limit
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"time"
 )
 
-// mark is an instant of a timeline to a fraction of a nanosecond: ns + parts/den, where
-// den is that of the bucket, and 0 <= parts < den.
+// mark is an instant of a timeline, to a fraction of a nanosecond: ns + parts/den, with the
+// den of the bucket and 0 <= parts < den.
 type mark struct {
 	ns    int64
 	parts int64
@@ -25,15 +24,15 @@ func later(a, b mark) mark {
 	return a
 }
 
-// bucket is the arithmetic of a leaky bucket, and it is exact: a unit takes num/den
-// nanoseconds to drain. What is in the bucket is written as the mark at which it will be
-// empty, the theoretical arrival time (TAT) of GCRA; so a bucket that drains costs
-// nothing, and admission compares two instants.
+// bucket is the exact arithmetic of a leaky bucket: a unit takes num/den nanoseconds to
+// drain. The level of the bucket is kept as the mark at which it will be empty, the
+// theoretical arrival time (TAT) of GCRA. So draining costs nothing, and admission compares
+// two instants.
 type bucket struct {
 	num, den int64 // without a common divisor
 	capacity int   // units
-	unit     mark  // how long a unit takes to drain,
-	brim     mark  // and a full bucket
+	unit     mark  // the time that a unit takes to drain
+	brim     mark  // the time that a full bucket takes to drain
 }
 
 // newBucket returns the arithmetic of a bucket that drains count units in per.
@@ -64,7 +63,7 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
-// cost is how long n units take to drain. n is at most the capacity.
+// cost returns how long n units take to drain. n is at most the capacity.
 func (b *bucket) cost(n int) mark {
 	if b.den == 1 {
 		return mark{ns: int64(n) * b.num}
@@ -94,7 +93,7 @@ func (b *bucket) minus(a, c mark) mark {
 	return a
 }
 
-// units is how many whole units drain in the time m, which is not negative and at most
+// units returns how many whole units drain in the time m, which is not negative and at most
 // that of a full bucket.
 func (b *bucket) units(m mark) int {
 	if b.den == 1 {
@@ -106,17 +105,17 @@ func (b *bucket) units(m mark) int {
 	return int(n)
 }
 
-// decide is the whole decision of a bucket that is empty at tat and has held units on
-// hold: from now and n to the answer, and to the tat that holds if it is OK.
+// decide decides on n units at now, for a bucket that is empty at tat and has held units on
+// hold. It returns the decision, and the TAT if that is charged.
 func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark) {
-	filled := later(tat, mark{ns: now})                           // without what is on hold
-	limit := b.minus(b.plus(mark{ns: now}, b.brim), b.cost(held)) // the latest that filled may be
+	filled := later(tat, mark{ns: now})                           // without the units on hold
+	limit := b.minus(b.plus(mark{ns: now}, b.brim), b.cost(held)) // the latest TAT
 	next = filled
 	switch {
 	case n < 0 || n > b.capacity:
 		d.Never = true
 	case n == 0:
-		d.OK = true // even where an earlier instant finds more in the bucket than fits
+		d.OK = true // even if, seen from an earlier instant, the bucket is more than full
 	case n > b.capacity-held: // only the end of a hold helps
 	default:
 		next = b.plus(filled, b.cost(n))
@@ -132,9 +131,9 @@ func (b *bucket) decide(now int64, tat mark, held, n int) (d Decision, next mark
 	return d, next
 }
 
-// up is a time in whole nanoseconds, rounded up.
+// up returns the mark as a time in whole nanoseconds, rounded up.
 func (m mark) up() time.Duration {
-	if m.parts > 0 && m.ns < math.MaxInt64 {
+	if m.parts > 0 {
 		m.ns++
 	}
 	return time.Duration(m.ns)

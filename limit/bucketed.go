@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// bucketed is a limiter that is one bucket behind a mutex: all of GCRA and of Meter but
-// how long a unit takes to drain.
+// bucketed is one bucket behind a mutex: GCRA and Meter differ only in how long a unit
+// takes to drain.
 type bucketed struct {
 	caller
 	mu      sync.Mutex
 	account account
 }
 
-// begin gives it its bucket. It has to be called before any other method.
+// begin sets the bucket. It must be called before any other method.
 func (l *bucketed) begin(b bucket) {
 	l.account = newAccount(b)
 	l.init(l)

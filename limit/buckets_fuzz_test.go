@@ -9,8 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Whatever the parameters and the times are, nothing panics, and what a decision says is
-// so.
+// With any parameters and times, nothing panics, and every decision is true.
 func FuzzBuckets(f *testing.F) {
 	f.Add(100, int64(time.Second), 100, int64(0), 1, int64(5), 100)
 	f.Add(math.MaxInt, int64(1), math.MaxInt, int64(math.MaxInt64), math.MaxInt, int64(math.MinInt64), 1)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -52,6 +53,7 @@ func (e *exactBucket) ceil(parts *big.Int) time.Duration {
 // GCRA and AtomicGCRA decide like a bucket that drains one unit in T, Meter like one that
 // drains Count in Per; in all that they say.
 func TestBucketsDecideLikeExactOnes(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		count    int
 		per      time.Duration
@@ -61,7 +63,7 @@ func TestBucketsDecideLikeExactOnes(t *testing.T) {
 		{1, 1, 10}, {1_000_003, time.Hour, 50_000}, {999_999_937, time.Second, 1000}, {1, time.Hour, 100},
 	}
 	rounds := 1_000_000 / len(cases)
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -172,7 +174,7 @@ func (h *historyBucket) take(at int64, n int64, open bool) (limit.Decision, *his
 // charged when they were made, or never.
 func TestBucketsHoldsAreExact(t *testing.T) {
 	rounds := 10_000
-	if testing.Short() || raceFactor > 1 {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds /= 10
 	}
 	type pair struct {

@@ -12,6 +12,18 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of account.go, bucket.go, bucketed.go and timeline.go:
+//   - bucket.cost and bucket.units that divide where den is 1: longer ways (internal/bench,
+//     BenchmarkLimit). The same holds for allowNowLocked that leaves everything to
+//     takeLocked, and for one that goes on beyond a line: in 255 years no sum overflows.
+//   - bucket.plus that leaves parts == den: compared and subtracted, it is the next whole
+//     nanosecond.
+//   - A line that is moved before it has begun, or that begins at 1: nothing lies on it.
+//   - endLocked that adds up the charges after a Release: the sum is the same.
+//   - An instant that counts as itself and is 0 early (timeline.at at -far, momentLocked at
+//     the instant of the hold, asOf with 0), and a line that ends at far or just after it.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+
 var noon = time.Unix(1_800_000_000, 0)
 
 // bucketKinds are the algorithms that decide by one bucket.
@@ -109,6 +121,7 @@ func TestBucketsRefuseParameters(t *testing.T) {
 			{limit.PerSecond(1), 0, false},
 			{limit.PerSecond(1), -1, false},
 			{limit.Every(time.Hour), 1 << 30, false},
+			{limit.Every(1 << 40), 1 << 24, false},
 			{limit.Every(1 << 60), 1, true},
 			{limit.Every(1 << 60), 2, false},
 			{limit.Every(1), 1, true},
@@ -132,7 +145,7 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 	for _, kind := range bucketKinds {
 		for _, commit := range []bool{false, true} {
 			l := must(kind.make(limit.PerSecond(1), 10))
-			l.TakeAt(noon, 0)
+			l.TakeAt(noon, 1) // from here the line lasts until end
 			hold, _ := l.HoldAt(noon.Add(end-1), 4)
 			l.TakeAt(noon.Add(end-1), 6)
 			if d := l.TakeAt(noon.Add(end+time.Second), 1); !d.OK || d.Remaining != 0 {
@@ -148,17 +161,120 @@ func TestBucketsAcrossTheEndOfTheirLine(t *testing.T) {
 			if d := l.TakeAt(noon.Add(end+time.Second), 0); d != want {
 				t.Errorf("%s, commit %v: %+v, want %+v", kind.name, commit, d, want)
 			}
-			if d := l.TakeAt(noon.Add(end+time.Second).Add(math.MaxInt64), 10); !d.OK {
+			// A hold begins the next line.
+			next := noon.Add(end + time.Second).Add(end)
+			l.TakeAt(next.Add(-time.Second), 5)
+			hold, d := l.HoldAt(next, 1)
+			if !d.OK || d.Remaining != 5 || d.ResetAfter != 4*time.Second {
+				t.Errorf("%s, a hold at the end: %+v", kind.name, d)
+			}
+			hold.Release()
+			if d := l.TakeAt(next.Add(math.MaxInt64), 10); !d.OK {
 				t.Errorf("%s: long after: %+v", kind.name, d)
 			}
 		}
 	}
 }
 
-// However many ask at once, what is admitted at one instant is the burst, and what was
-// released is not missing.
+// A hold stays exact however many lines it outlives, and however much is charged meanwhile:
+// when it ends, its own charge has drained for long.
+func TestBucketsOfAHoldForCenturies(t *testing.T) {
+	const unit = time.Duration(1 << 59)
+	for _, kind := range bucketKinds {
+		for units := 2; units < 50; units++ {
+			for _, commit := range []bool{false, true} {
+				l := must(kind.make(limit.Every(unit), 2))
+				hold, _ := l.HoldAt(noon, 1)
+				now := noon
+				for i := range units {
+					if d := l.TakeAt(now, 1); !d.OK {
+						t.Fatalf("%s, unit %d: %+v", kind.name, i, d)
+					}
+					now = now.Add(unit + unit/2)
+				}
+				if commit {
+					hold.Commit()
+				} else {
+					hold.Release()
+				}
+				want := limit.Decision{OK: true, ResetAfter: 2 * unit}
+				if d := l.TakeAt(now, 2); d != want {
+					t.Errorf("%s, %d units, commit %v: %+v, want %+v", kind.name, units, commit, d, want)
+				}
+			}
+		}
+	}
+}
+
+// A released hold leaves nothing of its instant behind, even if the line began with it:
+// earlier instants count as themselves.
+func TestBucketsBeforeTheirFirstInstant(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for _, c := range []struct {
+			name string
+			play func(l limit.Holder, at time.Time)
+			want int // seconds of what is left to drain
+		}{
+			{"a hold that is committed", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				hold.Commit()
+			}, 1},
+			{"a hold that is committed after a charge", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				l.TakeAt(at, 2)
+				hold.Commit()
+			}, 3},
+			{"a hold that is released", func(l limit.Holder, at time.Time) {
+				hold, _ := l.HoldAt(at, 1)
+				hold.Release()
+				l.TakeAt(at, 1)
+			}, 1},
+			{"holds with nothing between them", func(l limit.Holder, at time.Time) {
+				first, _ := l.HoldAt(at, 1)
+				second, _ := l.HoldAt(at, 1)
+				second.Commit()
+				first.Release()
+			}, 1},
+			{"a hold that is committed behind an open one", func(l limit.Holder, at time.Time) {
+				first, _ := l.HoldAt(at, 1)
+				second, _ := l.HoldAt(at, 1)
+				first.Commit()
+				second.Release()
+			}, 1},
+		} {
+			l := must(kind.make(limit.PerSecond(1), 10))
+			hold, _ := l.HoldAt(noon, 1)
+			hold.Release()
+			at := noon.Add(-time.Hour)
+			c.play(l, at)
+			want := limit.Decision{OK: true, Remaining: 10 - c.want, ResetAfter: time.Duration(c.want) * time.Second}
+			if d := l.TakeAt(at, 0); d != want {
+				t.Errorf("%s, %s: %+v, want %+v", kind.name, c.name, d, want)
+			}
+		}
+	}
+}
+
+// A hold ends once: what was charged since stays.
+func TestBucketsHoldsEndOnce(t *testing.T) {
+	for _, kind := range bucketKinds {
+		for _, end := range []func(limit.Hold){limit.Hold.Commit, limit.Hold.Release} {
+			l := must(kind.make(limit.PerSecond(1), 10))
+			hold, _ := l.HoldAt(noon, 1)
+			hold.Commit()
+			l.TakeAt(noon, 2)
+			end(hold)
+			if d := l.TakeAt(noon, 0); d.Remaining != 7 {
+				t.Errorf("%s: %d remain, want 7", kind.name, d.Remaining)
+			}
+		}
+	}
+}
+
+// Concurrent requests at one instant pass up to the burst, and released units are not
+// missing.
 func TestBucketsConcurrently(t *testing.T) {
-	const burst = 1000
+	const burst = 20_000
 	for _, kind := range bucketKinds {
 		l := must(kind.make(limit.PerSecond(1), burst))
 		var charged atomic.Int64
@@ -166,7 +282,7 @@ func TestBucketsConcurrently(t *testing.T) {
 		for g := range 8 {
 			wg.Go(func() {
 				rng := rand.New(rand.NewPCG(uint64(g), 9))
-				for range 400 {
+				for range 20 * 400 {
 					switch rng.IntN(4) {
 					case 0:
 						if hold, d := l.HoldAt(noon, 2); d.OK {
@@ -218,7 +334,7 @@ func TestBucketsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Whoever forgot the constructor learns it each time: a panic leaves nothing locked.
+// A zero value panics each time: a panic leaves nothing locked.
 func TestZeroBucketsPanic(t *testing.T) {
 	for _, l := range []interface{ Allow() bool }{new(limit.GCRA), new(limit.AtomicGCRA), new(limit.Meter)} {
 		for range 2 {

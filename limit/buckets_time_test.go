@@ -1,11 +1,8 @@
 package limit_test
 
 import (
-	"context"
 	"math"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -22,8 +19,8 @@ var lineKinds = append(bucketKinds[:len(bucketKinds):len(bucketKinds)], []struct
 	{"Sharded", func(r limit.Rate, c int) (limit.Holder, error) { return holder(limit.NewSharded(r, c, 1)) }},
 }...)
 
-// What charges nothing leaves no trace, however far its instant is from the others: two
-// may pass at noon, whatever was asked before.
+// A request that charges nothing leaves no trace, even at a far instant: two units pass at
+// noon after any of them.
 func TestFarInstantsThatChargeNothing(t *testing.T) {
 	for _, kind := range lineKinds {
 		for _, ask := range []struct {
@@ -55,8 +52,8 @@ func TestFarInstantsThatChargeNothing(t *testing.T) {
 	}
 }
 
-// RetryAfter is exact as far as a Duration reaches, also for instants that lie before all
-// that the limiter remembers apart.
+// RetryAfter is exact as far as a Duration reaches, even from instants before the line of
+// the limiter.
 func TestRetryAfterFarBefore(t *testing.T) {
 	for _, kind := range lineKinds {
 		for _, back := range []time.Duration{0, 70 * years, 74 * years, 100 * years, 292 * years} {
@@ -83,44 +80,18 @@ func TestRetryAfterFarBefore(t *testing.T) {
 	}
 }
 
-func TestQueueDelayFarBefore(t *testing.T) {
-	q := must(limit.NewQueue(limit.PerSecond(1), 2))
-	q.TakeAt(noon, 1)
-	if delay, d := q.ReserveAt(noon.Add(-100*years), 0); !d.OK || delay != 100*years+time.Second {
-		t.Errorf("%v, %+v", delay, d)
-	}
-}
-
-// What is taken in the future makes nobody who waits start sooner, nor later, also where
-// another one gives up.
-func TestQueueWaitsOnBesideTheFuture(t *testing.T) {
-	for _, away := range []time.Duration{time.Hour, 80 * years, 100 * years, 290 * years} {
-		synctest.Test(t, func(t *testing.T) {
-			q := must(limit.NewQueue(limit.PerSecond(1), 10))
-			q.Take(1)
-			begin := time.Now()
-			var wg sync.WaitGroup
-			ctx, cancel := context.WithCancel(t.Context())
-			for i := 1; i <= 4; i++ {
-				wg.Go(func() {
-					if i == 2 {
-						if err := q.Wait(ctx); err != context.Canceled {
-							t.Errorf("%v: waiter %d: %v", away, i, err)
-						}
-						return
-					}
-					err := q.Wait(t.Context())
-					if since := time.Since(begin); err != nil || since != time.Duration(i)*time.Second {
-						t.Errorf("%v: waiter %d started after %v: %v", away, i, since, err)
-					}
-				})
-				synctest.Wait()
-			}
-			if !q.TakeAt(begin.Add(away), 1).OK {
-				t.Error("refused where nothing is taken")
-			}
-			cancel()
-			wg.Wait()
-		})
+// Instants farther apart than a Duration reaches count as that far: sums stop at the
+// longest Duration, and the first instant of all is as good as another.
+func TestInstantsAtTheEndsOfADuration(t *testing.T) {
+	for _, kind := range lineKinds {
+		l := must(kind.make(limit.PerSecond(1), 1))
+		if d, want := l.TakeAt(time.Unix(-1<<60, 0), 1), (limit.Decision{OK: true, ResetAfter: time.Second}); d != want {
+			t.Errorf("%s, first at the beginning of time: %+v, want %+v", kind.name, d, want)
+		}
+		l = must(kind.make(limit.PerSecond(1), 1))
+		l.TakeAt(noon, 1)
+		if d := l.TakeAt(noon.Add(time.Second/2-math.MaxInt64), 1); d.OK || d.ResetAfter != math.MaxInt64 {
+			t.Errorf("%s, 292 years before: %+v", kind.name, d)
+		}
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// cellCounter counts what is charged in the cell of now, and, where it slides, by its share
-// what was charged in the one before: all of FixedWindow, AnchoredWindow and
-// SlidingCounter but when a cell begins.
+// cellCounter counts the units of the current cell and, if it slides, a share of those of
+// the cell before. FixedWindow, AnchoredWindow and SlidingCounter differ only in when a
+// cell begins and in whether they slide.
 type cellCounter struct {
 	caller
 	mu     sync.Mutex
@@ -15,11 +15,11 @@ type cellCounter struct {
 	limit  int
 	slides bool
 	count  pair
-	holds  holds[struct{}] // which note the number of their cell
+	holds  holds[struct{}] // their at is the number of their cell
 }
 
-// pair is what was charged in a cell, and, where the counter slides, in the one before.
-// With what is on hold, and with the previous one weighted, it is at most the limit.
+// pair is the units charged in a cell and, if the counter slides, in the cell before. Their
+// weighted sum and the units on hold are at most the limit.
 type pair struct {
 	previous, current int
 }
@@ -29,7 +29,7 @@ func (c *cellCounter) begin(limit int, cells cells, slides bool) {
 	c.init(c)
 }
 
-// sum is what counts while so much of the cell is left.
+// sum returns the units that count while left of the cell is left.
 func (p pair) sum(left, window time.Duration) int {
 	if p.previous == 0 {
 		return p.current
@@ -37,19 +37,21 @@ func (p pair) sum(left, window time.Duration) int {
 	return p.current + weighted(p.previous, left, window)
 }
 
-// until is how long it takes from a place on until counts sum to at most room.
+// until returns how long it takes from place p on until the counts sum to at most room. It
+// is not positive if they do at p.
 func (c *cellCounter) until(p place, count pair, room int) time.Duration {
 	window := c.cells.length
 	switch {
 	case count.current <= room:
-		return max(fades(count.previous, room-count.current, window)-p.elapsed, 0)
+		return fades(count.previous, room-count.current, window) - p.elapsed
 	case c.slides:
 		return window - p.elapsed + fades(count.current, room, window)
 	}
 	return window - p.elapsed
 }
 
-// decideLocked returns the answer, and the counts at now if that is charged.
+// decideLocked returns the decision, and the place and the counts of now if that is
+// charged.
 func (c *cellCounter) decideLocked(now time.Time, n int) (d Decision, p place, count pair) {
 	p = c.cells.at(now)
 	switch ahead := p.cell - c.cells.number; {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -26,14 +27,14 @@ func lull(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Int64N(int64(time.Second / 5)))
 }
 
-// What asks for nothing, for less, for too much or for what is not there is answered
-// without a trace, at any instant; and who comes back when he is told passes, and not a
-// nanosecond sooner.
+// Requests for nothing, for less than nothing, for too much and for units that are not
+// there leave no trace, at any instant. A refused request passes after RetryAfter, and not
+// a nanosecond sooner.
 func TestConformingDecisions(t *testing.T) {
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		l := kind.make(sevens)
 		now, retries := noon, 0
-		for range 20_000 / raceFactor {
+		for range 20_000 / racetest.Factor {
 			now = now.Add(lull(rng))
 			before := l.TakeAt(now, 0)
 			if !before.OK || before.Never || before.RetryAfter != 0 || before.Remaining < 0 {
@@ -83,10 +84,11 @@ func TestConformingDecisions(t *testing.T) {
 // In no interval passes more than there may, also when the clock goes back: what passes
 // then counts as of the latest instant.
 func TestConformingBounds(t *testing.T) {
+	t.Parallel()
 	onConforming(t, func(t *testing.T, kind conforming, rng *rand.Rand) {
 		for _, back := range []time.Duration{0, 1, time.Second, time.Hour} {
 			full := false
-			for range max(1, 40/raceFactor) {
+			for range max(1, 40/racetest.Factor) {
 				l := kind.make(sevens)
 				latest := noon.Add(time.Duration(rng.Int64N(int64(time.Second))))
 				var seen time.Time // the latest instant at which something passed
@@ -125,7 +127,7 @@ func TestConformingBounds(t *testing.T) {
 	})
 }
 
-// Who takes all, goes back an hour, takes, and comes back, gets nothing by that.
+// A caller that takes all, goes back an hour, takes, and comes back, gains nothing.
 func TestConformingClockGoesBack(t *testing.T) {
 	drain := func(l limit.Limiter, now time.Time) (passed int) {
 		for l.TakeAt(now, 1).OK {
@@ -196,7 +198,7 @@ func TestConformingHolds(t *testing.T) {
 		}
 		l, plain := kind.make(eights), kind.make(eights)
 		now, held := noon, 0
-		for range 20_000 / raceFactor {
+		for range 20_000 / racetest.Factor {
 			now = now.Add(tick * time.Duration(rng.IntN(100)))
 			n := rng.IntN(atOnce + 2)
 			hold, d := l.HoldAt(now, n)
@@ -241,7 +243,7 @@ func TestConformingWait(t *testing.T) {
 			for n := 1; n < atOnce || n == atOnce && !kind.queues; n++ {
 				time.Sleep(time.Minute + 12_345_678)
 				for range atOnce * 2 {
-					if d := l.Take(0); !kind.queues || d.Remaining > n { // where it queues, leave room to wait in
+					if d := l.Take(0); !kind.queues || d.Remaining > n { // leave room to wait in
 						l.Take(1)
 					}
 				}

@@ -148,3 +148,23 @@ func ExampleKeyed() {
 	// c false 500ms <nil>
 	// c true 0s <nil>
 }
+
+// A call of a user that fails is not counted.
+func ExampleKeyed_HoldAt() {
+	perUser, err := limit.NewKeyed(1000, time.Hour, func(user string) (limit.Limiter, error) {
+		return limit.NewSlidingLog(3, time.Minute)
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Unix(1_800_000_000, 0)
+	hold, d, err := perUser.HoldAt("ann", now, 2)
+	fmt.Println(d.OK, d.Remaining, err)
+	hold.Release()
+	d, err = perUser.TakeAt("ann", now, 3)
+	fmt.Println(d.OK, d.Remaining, err)
+	// Output:
+	// true 1 <nil>
+	// true 0 <nil>
+}

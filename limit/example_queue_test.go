@@ -20,7 +20,7 @@ func ExampleQueue() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	fmt.Println("hurried:", errors.Is(q.Wait(ctx), limit.ErrDeadline)) // does not even begin to wait
+	fmt.Println("hurried:", errors.Is(q.Wait(ctx), limit.ErrDeadline)) // at once
 
 	q.Take(2) // takes both places
 	fmt.Println("one too many:", errors.Is(q.Wait(context.Background()), limit.ErrFull))
@@ -50,4 +50,23 @@ func ExampleQueue_ReserveAt() {
 	// start in 100ms
 	// start in 200ms
 	// full
+}
+
+// Slots are set aside until it is known whether the call is made.
+func ExampleQueue_HoldAt() {
+	q, err := limit.NewQueue(limit.PerSecond(10), 5)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Now()
+	hold, _ := q.HoldAt(now, 2)
+	delay, _ := q.ReserveAt(now, 1)
+	fmt.Println("behind what is on hold:", delay)
+	hold.Release()
+	delay, _ = q.ReserveAt(now, 1)
+	fmt.Println("in its place:", delay)
+	// Output:
+	// behind what is on hold: 200ms
+	// in its place: 0s
 }

@@ -27,7 +27,7 @@ func Example() {
 	// Output: false 1s
 }
 
-// A server tells its clients how things stand.
+// A server reports the limit to its clients.
 func ExampleDecision() {
 	perMinute, err := limit.NewFixedWindow(2, time.Minute)
 	if err != nil {
@@ -57,7 +57,7 @@ func ExampleDecision() {
 	// 429, 0 left, reset in 10, retry in "10"
 }
 
-// What cannot be waited for is refused at once.
+// A request that no wait helps is refused at once.
 func ExampleGCRA_WaitN() {
 	l, err := limit.NewGCRA(limit.PerMinute(60), 10)
 	if err != nil {
@@ -89,41 +89,35 @@ func ExampleRate() {
 	// true new meter: invalid parameter: rate.Count is 0, want 1 or more
 }
 
-// A call of a user that fails is not counted.
-func ExampleKeyed_HoldAt() {
-	perUser, err := limit.NewKeyed(1000, time.Hour, func(user string) (limit.Limiter, error) {
-		return limit.NewSlidingLog(3, time.Minute)
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
+// weekdays is a Limiter of the caller: it admits everything from Monday to Friday.
+type weekdays struct{}
+
+func (weekdays) TakeAt(now time.Time, n int) limit.Decision {
+	if n < 0 {
+		return limit.Decision{Never: true}
 	}
-	now := time.Unix(1_800_000_000, 0)
-	hold, d, err := perUser.HoldAt("ann", now, 2)
-	fmt.Println(d.OK, d.Remaining, err)
-	hold.Release()
-	d, err = perUser.TakeAt("ann", now, 3)
-	fmt.Println(d.OK, d.Remaining, err)
-	// Output:
-	// true 1 <nil>
-	// true 0 <nil>
+	day := now.Weekday()
+	if n == 0 || day != time.Saturday && day != time.Sunday {
+		return limit.Decision{OK: true, Remaining: 1 << 30}
+	}
+	monday := now.Truncate(24*time.Hour).AddDate(0, 0, (8-int(day))%7)
+	return limit.Decision{RetryAfter: monday.Sub(now)}
 }
 
-// Slots are set aside until it is known whether the call is made.
-func ExampleQueue_HoldAt() {
-	q, err := limit.NewQueue(limit.PerSecond(10), 5)
+// A Limiter of the caller beside one of the package.
+func ExampleLimiter() {
+	pace, err := limit.NewGCRA(limit.PerMinute(60), 1)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	now := time.Now()
-	hold, _ := q.HoldAt(now, 2)
-	delay, _ := q.ReserveAt(now, 1)
-	fmt.Println("behind what is on hold:", delay)
-	hold.Release()
-	delay, _ = q.ReserveAt(now, 1)
-	fmt.Println("in its place:", delay)
+	l := limit.All(pace, weekdays{})
+	friday := time.Date(2030, 1, 4, 23, 59, 59, 0, time.UTC)
+	fmt.Println(l.TakeAt(friday, 1).OK)
+	fmt.Println(l.TakeAt(friday, 1).RetryAfter)
+	fmt.Println(l.TakeAt(friday.Add(time.Second), 1).RetryAfter)
 	// Output:
-	// behind what is on hold: 200ms
-	// in its place: 0s
+	// true
+	// 1s
+	// 48h0m0s
 }

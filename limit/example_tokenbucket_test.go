@@ -48,7 +48,7 @@ func ExampleTokenBucket_WaitN() {
 	// true
 }
 
-// Tokens on hold are nobody else's until it is known whether they are used.
+// Tokens on hold are reserved until it is known whether they are used.
 func ExampleTokenBucket_HoldAt() {
 	lim := limit.NewTokenBucket(1, 10)
 	now := time.Now()

@@ -3,24 +3,22 @@ package limit
 import "time"
 
 // FixedWindow admits up to limit units in each cell of the calendar: with a minute, from
-// hh:mm:00 until just before the next. The cells are aligned to the Unix epoch and follow
-// the wall clock. All that it remembers is one count.
+// hh:mm:00 until just before the next full minute. The cells are aligned to the Unix epoch
+// and follow the wall clock. Its state is one count.
 //
-// It gives up the bound between cells: limit units at the end of one and as many at the
-// beginning of the next are 2*limit units in no time, and that is the most that any time
-// as long as the window can hold. Take it where a provider counts like that; else
+// It gives up the bound across cells: limit units at the end of a cell and limit at the
+// beginning of the next are 2*limit units at nearly the same time, the most that can pass
+// in any time as long as the window. Use it if a provider counts like that; otherwise a
 // SlidingCounter costs hardly more.
 //
-// An instant before the latest at which units were charged or put on hold counts as that
-// one. Make it with NewFixedWindow: the zero FixedWindow must not be used. It is
-// safe for concurrent use.
+// An instant before the latest charge or hold counts as that one. Make it with
+// NewFixedWindow: the zero FixedWindow must not be used. It is safe for concurrent use.
 type FixedWindow struct {
 	cellCounter
 }
 
-// NewFixedWindow returns a FixedWindow in which nothing is charged. It returns an error
-// that matches ErrInvalid for a limit or a window that is not positive, and for a window
-// above 36 years.
+// NewFixedWindow returns an empty FixedWindow. It returns an error that matches ErrInvalid
+// for a limit or a window that is not positive, and for a window above 36 years.
 func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
 	if err := validateWindow("new fixed window", limit, window); err != nil {
 		return nil, err
@@ -30,27 +28,25 @@ func NewFixedWindow(limit int, window time.Duration) (*FixedWindow, error) {
 	return f, nil
 }
 
-// AnchoredWindow admits up to limit units in a window that the first request begins. The
-// next window begins with the first request after its end; one that comes just then, at
-// start+window, begins a new one. It follows the monotonic clock. All that it remembers
-// is one count.
+// AnchoredWindow admits up to limit units in a window that begins with the first request.
+// The next window begins with the first request at start+window or later. It follows the
+// monotonic clock. Its state is one count.
 //
-// It gives up the bound between windows, as FixedWindow does: up to 2*limit-1 units can
-// pass in a time as long as the window. Take it where a provider's window begins with
-// the first request.
+// It gives up the bound across windows, as FixedWindow does: up to 2*limit-1 units can pass
+// in a time as long as the window. Use it if a provider's window begins with the first
+// request.
 //
-// A request that is refused begins no window. A window that a Hold has begun remains
-// when that is released if anything else was charged or put on hold in it. An instant
-// before the latest at which units were charged or put on hold counts as that one. Make
-// it with NewAnchoredWindow: the zero AnchoredWindow must not be used. It is safe
-// for concurrent use.
+// A refused request begins no window. Releasing the Hold that began a window takes the
+// window back, unless units were charged or set aside in it beside that. An instant before
+// the latest charge or hold counts as that one. Make it with NewAnchoredWindow: the zero
+// AnchoredWindow must not be used. It is safe for concurrent use.
 type AnchoredWindow struct {
 	cellCounter
 }
 
-// NewAnchoredWindow returns an AnchoredWindow that has not begun. It returns an error
-// that matches ErrInvalid for a limit or a window that is not positive, and for a window
-// above 36 years.
+// NewAnchoredWindow returns an AnchoredWindow whose window has not begun. It returns an
+// error that matches ErrInvalid for a limit or a window that is not positive, and for a
+// window above 36 years.
 func NewAnchoredWindow(limit int, window time.Duration) (*AnchoredWindow, error) {
 	if err := validateWindow("new anchored window", limit, window); err != nil {
 		return nil, err

@@ -4,14 +4,13 @@ import "time"
 
 // GCRA is the generic cell rate algorithm (ITU-T I.371) behind a mutex: a bucket that
 // admits up to burst units at once, and one more every T = Per/Count, rounded up to a
-// nanosecond. All that it remembers is one instant. It admits at most burst + t/T units
-// in any time t. Make it with NewGCRA: the zero GCRA panics. It is safe for concurrent
-// use.
+// nanosecond. Its state is one instant. It admits at most burst + t/T units in any time t.
+// Make it with NewGCRA: the zero GCRA panics. It is safe for concurrent use.
 type GCRA struct{ bucketed }
 
-// NewGCRA returns a GCRA of which nothing is used yet. It returns an error that matches
-// ErrInvalid for a rate that is not positive or above one in a nanosecond, for a burst
-// below 1, and for one that takes longer than 36 years at this rate.
+// NewGCRA returns a GCRA with its whole burst. It returns an error that matches ErrInvalid
+// for a rate that is not positive or above one unit in a nanosecond, for a burst below 1,
+// and for a burst that takes longer than 36 years at this rate.
 func NewGCRA(rate Rate, burst int) (*GCRA, error) {
 	b, err := newIntervals("new GCRA", "burst", rate, burst)
 	if err != nil {
@@ -23,7 +22,7 @@ func NewGCRA(rate Rate, burst int) (*GCRA, error) {
 }
 
 // newIntervals returns a bucket whose units take whole nanoseconds to drain, rounded up.
-// Its capacity goes by the given name in errors.
+// name is that of the capacity in errors.
 func newIntervals(operation, name string, rate Rate, capacity int) (bucket, error) {
 	if err := rate.validate(operation); err != nil {
 		return bucket{}, err

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// joint is limiters from which a request takes together: from all of them or from none.
+// joint is several limiters for one request: it takes from all of them or from none.
 //
-// A request is shown to all of them first, and only when none refuses it, it is put on
-// hold with one after the other. So a refusal leaves no trace, not even for a moment in
-// which it would be in the way of others; what is put on hold is given back only where
-// somebody else took something between the two steps.
+// A joint first peeks at all members, and only if none refuses, it puts the request on hold
+// with one after the other. So a refusal leaves no trace, and never stands in the way of
+// other requests. Holds are given back only if a member was charged elsewhere between the
+// two steps.
 type joint struct {
-	turn    *turn
-	members []member // those that are Holders come first
+	lock    *jointLock
+	members []member // Holders come first
 }
 
-// together is what a Set and a level of a Tree are: a joint as a limiter.
+// together is a joint as a limiter: a Set, or a level of a Tree.
 type together struct {
 	caller
 	joint joint
@@ -52,26 +52,25 @@ func (t *together) unwatch(kick chan struct{}) {
 	t.joint.unwatch(kick)
 }
 
-// member is one of the limiters, and what it can do beside TakeAt.
+// member is one of the limiters, and its methods beside TakeAt.
 type member struct {
 	Limiter
-	holder Holder // nil where it cannot hold
-	peeker peeker // nil where it cannot be asked without a charge
-	level  int    // its place in the list of which the joint was made
+	holder Holder // nil if it cannot hold
+	peeker peeker // nil if it cannot be asked without a charge
+	level  int    // its index in the list of which the joint was made
 }
 
-// turn is the lock under which joints decide, and the room which they need for that.
-type turn struct {
-	mu   sync.Mutex
-	seen []Decision
-	held []Hold
+// jointLock is the lock under which joints decide, and the scratch space of a decision.
+type jointLock struct {
+	sync.Mutex
+	seen []Decision // of each member
+	held []Hold     // of the members that have the request on hold
 }
 
-// newJoint returns a joint of the limiters without those that are nil, and without
-// repetitions. The members of a Set or a Tree stand for themselves: so no turn is taken
-// within another, in whatever way they are put together.
-func newJoint(t *turn, limiters []Limiter) joint {
-	j := joint{turn: t}
+// newJoint returns a joint of the limiters without nil ones and repetitions. A Set or a
+// Tree is replaced by its members, so that no joint ever locks another, in any nesting.
+func newJoint(lock *jointLock, limiters []Limiter) joint {
+	j := joint{lock: lock}
 	for level, l := range limiters {
 		switch l := l.(type) {
 		case nil:
@@ -111,100 +110,100 @@ func (j *joint) add(l Limiter, level int) {
 	j.members = append(j.members, m)
 }
 
-// same reports whether a and b are one limiter. Those that cannot be compared are not.
-func same(a, b Limiter) bool {
-	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+// same reports whether a and b are one limiter. Limiters that cannot be compared are not:
+// a == b panics only if both cannot.
+func same(a, b Limiter) bool { return reflect.ValueOf(a).Comparable() && a == b }
+
+// unlock unlocks. If a limiter panicked, it first releases the holds that are left.
+func (l *jointLock) unlock() {
+	l.releaseLocked()
+	l.Unlock()
 }
 
-// done ends a turn, and gives back what is still on hold when a limiter panics.
-func (t *turn) done() {
-	t.releaseLocked()
-	t.mu.Unlock()
-}
-
-func (t *turn) releaseLocked() {
-	for _, h := range t.held {
+func (l *jointLock) releaseLocked() {
+	for _, h := range l.held {
 		h.Release()
 	}
-	t.clearLocked()
+	l.clearLocked()
 }
 
-func (t *turn) clearLocked() {
-	clear(t.held)
-	t.held = t.held[:0]
+func (l *jointLock) clearLocked() {
+	clear(l.held)
+	l.held = l.held[:0]
 }
 
-// takeAt is TakeAt, and tells the level of the member that refuses it.
+// takeAt is TakeAt, and returns the level of the member that refuses.
 func (j *joint) takeAt(now time.Time, n int) (d Decision, level int) {
-	j.turn.mu.Lock()
-	defer j.turn.done()
+	j.lock.Lock()
+	defer j.lock.unlock()
 	if d, level = j.peekLocked(now, n); !d.OK || n == 0 {
 		return d, level
 	}
-	// The last one needs no hold: where it admits, all have.
+	// The last member needs no hold: if it admits, all have.
 	last := len(j.members) - 1
 	if d, level = j.gatherLocked(now, n, last); !d.OK {
 		return d, level
 	}
-	for i, h := range j.turn.held {
+	for i, h := range j.lock.held {
 		h.Commit()
 		j.lookLocked(i, now)
 	}
-	j.turn.clearLocked()
+	j.lock.clearLocked()
 	return j.verdict(n)
 }
 
 func (j *joint) peekAt(now time.Time, n int) (d Decision, level int) {
-	j.turn.mu.Lock()
-	defer j.turn.done()
+	j.lock.Lock()
+	defer j.lock.unlock()
 	return j.peekLocked(now, n)
 }
 
-// holdAt is HoldAt. The caller c is told of its end.
+// holdAt is HoldAt, and returns the level of the member that refuses. The end of the hold
+// notifies the waiters of c.
 func (j *joint) holdAt(c *caller, now time.Time, n int) (h Hold, d Decision, level int) {
-	j.turn.mu.Lock()
-	defer j.turn.done()
+	j.lock.Lock()
+	defer j.lock.unlock()
 	if d, level = j.peekLocked(now, n); !d.OK || n == 0 {
 		return Hold{}, d, level
 	}
 	if d, level = j.gatherLocked(now, n, len(j.members)); !d.OK {
 		return Hold{}, d, level
 	}
-	if len(j.turn.held) > 0 {
-		h = Hold{owner: &jointHold{turn: j.turn, caller: c, holds: slices.Clone(j.turn.held)}}
-		j.turn.clearLocked()
+	if len(j.lock.held) > 0 {
+		h = Hold{owner: &jointHold{lock: j.lock, caller: c, holds: slices.Clone(j.lock.held)}}
+		j.lock.clearLocked()
 	}
 	return h, d, level
 }
 
-// peekLocked asks all of them. One that can only be asked with a charge is taken to
-// admit it, for now.
+// peekLocked asks all members. A member that can only be asked with a charge is assumed to
+// admit, for now.
 func (j *joint) peekLocked(now time.Time, n int) (d Decision, level int) {
-	j.turn.seen = slices.Grow(j.turn.seen[:0], len(j.members))[:len(j.members)]
+	j.lock.seen = slices.Grow(j.lock.seen[:0], len(j.members))[:len(j.members)]
 	for i, m := range j.members {
 		if m.peeker != nil {
-			j.turn.seen[i] = m.peeker.peekAt(now, n)
+			j.lock.seen[i] = m.peeker.peekAt(now, n)
 		} else {
 			j.lookLocked(i, now)
 		}
 	}
-	return j.settleLocked(now, n)
+	return j.resolveLocked(now, n)
 }
 
-// lookLocked notes how things stand with a member that does not refuse.
+// lookLocked sets what is seen of a member that does not refuse to its present state.
 func (j *joint) lookLocked(i int, now time.Time) {
-	j.turn.seen[i] = j.members[i].TakeAt(now, 0)
-	j.turn.seen[i].OK = true
+	j.lock.seen[i] = j.members[i].TakeAt(now, 0)
+	j.lock.seen[i].OK = true
 }
 
-// settleLocked is the verdict. If it is a refusal, what is on hold is given back, and
-// those that admitted the request say how things stand without it.
-func (j *joint) settleLocked(now time.Time, n int) (d Decision, level int) {
+// resolveLocked returns the verdict. If that is a refusal, it releases the holds, and looks
+// again at the members that admitted the request.
+func (j *joint) resolveLocked(now time.Time, n int) (d Decision, level int) {
 	if d, level = j.verdict(n); d.OK {
 		return d, level
 	}
-	j.turn.releaseLocked()
-	for i, s := range j.turn.seen {
+	j.lock.releaseLocked()
+	for i, s := range j.lock.seen {
 		if s.OK {
 			j.lookLocked(i, now)
 		}
@@ -212,15 +211,15 @@ func (j *joint) settleLocked(now time.Time, n int) (d Decision, level int) {
 	return j.verdict(n)
 }
 
-// gatherLocked holds n units with the first holds members, and takes them from the
-// others and from those that cannot hold. It stops at the first that refuses.
+// gatherLocked holds n units with the first holds members, and takes them from the others
+// and from members that cannot hold. It stops at the first that refuses.
 func (j *joint) gatherLocked(now time.Time, n, holds int) (d Decision, level int) {
 	for i, m := range j.members {
-		seen := &j.turn.seen[i]
+		seen := &j.lock.seen[i]
 		if m.holder != nil && i < holds {
 			var h Hold
 			h, *seen = m.holder.HoldAt(now, n)
-			j.turn.held = append(j.turn.held, h)
+			j.lock.held = append(j.lock.held, h)
 		} else {
 			*seen = m.TakeAt(now, n)
 		}
@@ -228,15 +227,15 @@ func (j *joint) gatherLocked(now time.Time, n, holds int) (d Decision, level int
 			break
 		}
 	}
-	return j.settleLocked(now, n)
+	return j.resolveLocked(now, n)
 }
 
-// verdict is the decision that those of all members make together, and the level of the
-// one that refuses hardest, the first of equals.
+// verdict combines the decisions of all members into one, and returns the level of the
+// member that refuses hardest, the first of equals.
 func (j *joint) verdict(n int) (d Decision, level int) {
 	d = Decision{OK: n >= 0, Never: n < 0, Remaining: math.MaxInt}
 	var worst time.Duration
-	for i, s := range j.turn.seen {
+	for i, s := range j.lock.seen {
 		d.Remaining = min(d.Remaining, s.Remaining)
 		d.ResetAfter = max(d.ResetAfter, s.ResetAfter)
 		if s.OK {
@@ -250,8 +249,8 @@ func (j *joint) verdict(n int) (d Decision, level int) {
 	return d, level
 }
 
-// hardness orders refusals: one for ever, one of which nobody knows for how long, and
-// the others by time.
+// hardness orders refusals: hardest is one for ever, then one without a known end, then the
+// others by RetryAfter.
 func hardness(d Decision) time.Duration {
 	switch {
 	case d.Never:
@@ -262,9 +261,9 @@ func hardness(d Decision) time.Duration {
 	return min(d.RetryAfter, math.MaxInt64-2)
 }
 
-// watch has kick told of the members' holds, or of none of them where one cannot tell:
-// such a member is tried with a hold on the others, and two that wait would go on waking
-// each other with the ends of those.
+// watch notifies kick of the holds of all members, or of none if one member cannot notify:
+// such a member is tried with a hold on the others, and two waiters would wake each other
+// for ever with the ends of those holds.
 func (j *joint) watch(kick chan struct{}) bool {
 	for i, m := range j.members {
 		if w, ok := m.Limiter.(watched); !ok || !w.watch(kick) {
@@ -285,21 +284,21 @@ func unwatch(members []member, kick chan struct{}) {
 	}
 }
 
-// jointHold is the holds of the members that belong to one.
+// jointHold is the holds of the members for one request.
 type jointHold struct {
-	turn   *turn
+	lock   *jointLock
 	caller *caller
-	holds  []Hold // the turn's lock guards it; nil when they have ended
+	holds  []Hold // guarded by lock; nil when they have ended
 }
 
 func (h *jointHold) end(_ uint64, commit bool) {
-	h.turn.mu.Lock()
+	h.lock.Lock()
 	holds := h.holds
 	h.holds = nil
 	for _, part := range holds {
 		part.finish(commit)
 	}
-	h.turn.mu.Unlock()
+	h.lock.Unlock()
 	if holds != nil {
 		h.caller.changed()
 	}

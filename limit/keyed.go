@@ -9,22 +9,21 @@ import (
 	"time"
 )
 
-// Keyed is a limiter for every key, such as a user or an address: each is made when its
-// key first takes something, and forgotten when nothing is lost by that. Make it with
-// NewKeyed: the zero Keyed panics. It has no goroutine, and is safe for concurrent use.
+// Keyed is a limiter for every key, such as a user or an address. Keyed makes the limiter
+// of a key at its first charge, and forgets it when nothing is lost by that. Make it with
+// NewKeyed: the zero Keyed panics. It starts no goroutine, and is safe for concurrent use.
 //
-// It never has more limiters than its most, and never forgets one that has not
-// recovered: one whose ResetAfter is not over, that has a Hold, or for which somebody
-// waits. When it is full it forgets the one that was used longest ago, if that has
-// recovered, else the one that recovered first. When none has, a new key is refused, with
-// the RetryAfter after which one will have. So nobody gets his limit back by filling
-// it with other keys; but who can fill it keeps new keys out for as long as a limiter
-// takes to recover, and most has to be above the number of keys that are in use in that
-// time.
+// A Keyed never has more than most limiters, and never forgets one that has not recovered:
+// one whose ResetAfter is not over, that has a Hold, or that a request waits for. A full
+// Keyed forgets the limiter that was used longest ago if that has recovered, and otherwise
+// the one that recovered first. If none has recovered, it refuses a new key, and RetryAfter
+// is the time until one will have. So no key regains its limit by filling the Keyed with
+// other keys. But a caller that can fill it keeps new keys out for as long as a limiter
+// takes to recover: choose most above the number of keys that are in use in that time.
 //
-// What else it gives up: a limiter that was forgotten is made again when its key comes
-// back; a request locks the Keyed twice, for a moment; and memory that idle keys take is
-// given back by later requests, a few at each.
+// It gives up three things: a forgotten limiter is made again when its key comes back; a
+// request locks the Keyed twice, for a moment; and the memory of idle keys is given back by
+// later requests, a few keys at each.
 type Keyed[K comparable] struct {
 	most int
 	idle time.Duration
@@ -33,8 +32,8 @@ type Keyed[K comparable] struct {
 	mu      sync.Mutex // not held while a limiter, or make, is called
 	entries map[K]*entry[K]
 	used    list.List     // of *entry[K], the one used last in front
-	free    recoveries[K] // of the entries that nobody has in use; may lack some that are
-	floor   time.Time     // when the last of those that were forgotten had recovered
+	free    recoveries[K] // the entries without users, and some that have users again
+	floor   time.Time     // when the last of the forgotten limiters had recovered
 }
 
 // startOfTime and endOfTime are the first and the last instant of a time.Time.
@@ -43,13 +42,12 @@ var (
 	endOfTime   = time.Unix(1<<63-62135596801, 999999999)
 )
 
-// NewKeyed returns a Keyed that has at most so many limiters, and forgets those that
-// nobody has used for idle once they have recovered. make returns the limiter of a key;
-// it may be called for several keys, or for one that is there already, at a time, and
-// what it returns is the Keyed's alone. An error that it returns is that of the request, a
-// nil Limiter without an error is one, and a panic passes through; nothing is kept of the
-// key then. NewKeyed returns an error that matches ErrInvalid for most or idle below 1,
-// and without make.
+// NewKeyed returns a Keyed that holds up to most limiters, and forgets limiters that have
+// recovered and were not used for idle. make returns the limiter of a key, for this Keyed
+// alone. It may be called concurrently, also twice for a key, of which the Keyed keeps one
+// limiter. If make returns an error or a nil Limiter, the request fails with an error; a
+// panic passes through; in either case nothing of the key is kept. NewKeyed returns an
+// error that matches ErrInvalid for most or idle below 1, and if make is nil.
 func NewKeyed[K comparable](most int, idle time.Duration, make func(key K) (Limiter, error)) (*Keyed[K], error) {
 	const operation = "new keyed"
 	switch {
@@ -70,12 +68,12 @@ func (k *Keyed[K]) Len() int {
 	return len(k.entries)
 }
 
-// TakeAt charges n units with the limiter of key at now if all of them may pass. The
-// error is that of making the limiter, and the request is refused; one that matches
-// ErrInvalid is that of a key that is not equal to itself, such as NaN. With n = 0 no key
-// is added: the Decision is then that of a new limiter, with 0 Remaining if the Keyed is
-// full. An instant before that at which a limiter recovered and was forgotten counts as
-// that, for the keys that come after it.
+// TakeAt charges n units to the limiter of key at now if all of them may pass. It returns
+// the error of making the limiter, and one that matches ErrInvalid for a key that is not
+// equal to itself, such as NaN; the request is refused then. With n = 0 no key is added:
+// the Decision is that of a new limiter, with 0 Remaining if the Keyed is full. For keys
+// that are added after a limiter was forgotten, an instant before the recovery of that
+// limiter counts as its recovery.
 func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 	e, d, err := k.enter(key, now, n)
 	if e == nil {
@@ -90,15 +88,15 @@ func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
 // Take is TakeAt at time.Now.
 func (k *Keyed[K]) Take(key K, n int) (Decision, error) { return k.TakeAt(key, time.Now(), n) }
 
-// Allow reports whether one unit may pass for key now, and charges it if so. It is false
-// where the limiter cannot be made.
+// Allow reports whether one unit may pass for key now, and charges it if so. It returns
+// false if the limiter cannot be made.
 func (k *Keyed[K]) Allow(key K) bool {
 	d, _ := k.TakeAt(key, time.Now(), 1)
 	return d.OK
 }
 
-// HoldAt sets n units aside with the limiter of key if all of them may pass. Its errors
-// are those of TakeAt, and one that matches ErrInvalid where the limiter is no Holder.
+// HoldAt sets n units aside with the limiter of key if all of them may pass. Its errors are
+// those of TakeAt, and one that matches ErrInvalid if the limiter is not a Holder.
 func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	e, d, err := k.enter(key, now, n)
 	if e == nil {
@@ -122,8 +120,8 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.asOf(e.floor.Sub(now)), nil
 }
 
-// enter returns the entry of key, which stays until leave is called for it; nil with
-// what is to be answered where there is none.
+// enter returns the entry of key, which stays until leave is called for it. If it returns
+// nil, the Decision and the error are the answer to the request.
 func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, error) {
 	if !equal(key, key) {
 		return nil, Decision{}, fmt.Errorf("take for a key: %w: key is %v, which is not equal to itself", ErrInvalid, key)
@@ -159,8 +157,8 @@ func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, erro
 
 func equal[K comparable](a, b K) bool { return a == b }
 
-// find enters the entry of key, which is made of l if there is none and l is not nil. If
-// it returns nil, the Decision is OK if there is room for another one.
+// find enters the entry of key, and adds one with the limiter l if there is none and l is
+// not nil. If it returns nil, the Decision is OK if there is room for another entry.
 func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -185,12 +183,13 @@ func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 	return e, Decision{}
 }
 
-// leave ends what enter began. d is what the limiter said of n units at an instant.
+// leave ends the use of an entry that enter returned. d is the decision of its limiter on n
+// units at instant.
 func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
-	recovered := startOfTime // for what has recovered before: it is not known when
+	recovered := startOfTime // if it has recovered already, at an unknown instant
 	if d.ResetAfter > 0 {
 		recovered = instant.Add(d.ResetAfter)
-		if recovered.Sub(instant) < d.ResetAfter { // there is no such time
+		if recovered.Sub(instant) < d.ResetAfter { // no time.Time is that late
 			recovered = endOfTime
 		}
 	}
@@ -210,29 +209,26 @@ func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
 	}
 }
 
-// expireLocked forgets up to two entries that nobody has used for long. One that has not
-// recovered is looked at again when that time has passed once more.
+// expireLocked forgets up to two entries that were not used for idle. An entry that has not
+// recovered is looked at again after another idle. The entry of the request stays, so there
+// is always one.
 func (k *Keyed[K]) expireLocked(now time.Time) {
 	for range 2 {
-		oldest := k.used.Back()
-		if oldest == nil {
-			return
-		}
-		e := oldest.Value.(*entry[K])
+		e := k.used.Back().Value.(*entry[K])
 		if now.Sub(e.last) < k.idle {
 			return
 		}
 		if e.isFree(now) {
 			k.forgetLocked(e)
-			continue
+		} else {
+			e.last = now
+			k.used.MoveToFront(e.use)
 		}
-		e.last = now
-		k.used.MoveToFront(oldest)
 	}
 }
 
-// roomLocked makes room for one more entry, or returns how long it takes until there can
-// be: 0 where nobody knows.
+// roomLocked makes room for one more entry, or returns how long it takes until there can be
+// room: 0 if that is not known.
 func (k *Keyed[K]) roomLocked(now time.Time) (wait time.Duration, ok bool) {
 	if len(k.entries) < k.most {
 		return 0, true

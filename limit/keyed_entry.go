@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// entry is the limiter of a key. The lock of its Keyed guards what is not said to be
-// fixed.
+// entry is the limiter of a key. The lock of its Keyed guards the fields that are not
+// marked as fixed.
 type entry[K comparable] struct {
 	key     K         // fixed
 	limiter Limiter   // fixed
 	floor   time.Time // fixed: an earlier instant counts as this
-	waiter  *caller   // fixed once it is there
+	waiter  *caller   // fixed once it is not nil
 
 	use       *list.Element
 	last      time.Time // when it was used last
-	users     int       // how many have entered, wait, or have a hold
-	charged   bool      // there is something that could be forgotten
+	users     int       // requests that have entered, waiters and holds
+	charged   bool      // if not, the entry goes with its last user
 	recovered time.Time // when the limiter will be as new, if nothing else is charged
 
-	due   time.Time // recovered, as it was when the entry was put in its place
+	due   time.Time // recovered, when the entry was put into its place
 	place int       // in recoveries, -1 for none
 }
 
-// isFree reports whether nothing is lost when the entry is forgotten at now.
+// isFree reports whether nothing is lost if the entry is forgotten at now.
 func (e *entry[K]) isFree(now time.Time) bool {
 	return e.users == 0 && !now.Before(e.recovered)
 }
@@ -43,12 +43,12 @@ func (e *entry[K]) TakeAt(now time.Time, n int) Decision {
 
 func (e *entry[K]) peekAt(now time.Time, _ int) Decision { return e.TakeAt(now, 0) }
 
-// watch tells that a limiter without a line of its own may say nothing of its holds.
+// watch returns false: a limiter without a line of its own may notify nobody of its holds.
 func (e *entry[K]) watch(chan struct{}) bool { return false }
 func (e *entry[K]) unwatch(chan struct{})    {}
 
-// recoveries is a heap of entries by when they will have recovered. An entry that is
-// charged stays in its place until it comes to the top, so a charge costs nothing here.
+// recoveries is a heap of entries, by when they will have recovered. An entry that is
+// charged keeps its place until it comes to the top, so a charge costs nothing here.
 type recoveries[K comparable] []*entry[K]
 
 var _ heap.Interface = (*recoveries[int])(nil)
@@ -78,8 +78,8 @@ func (r *recoveries[K]) Pop() any {
 	return e
 }
 
-// keyedHold is a hold of the limiter of a key, which is not forgotten before that ends.
-// The lock of its Keyed guards ended.
+// keyedHold is a hold of the limiter of a key, whose entry stays until the hold ends. The
+// lock of its Keyed guards ended.
 type keyedHold[K comparable] struct {
 	keyed *Keyed[K]
 	entry *entry[K]
@@ -97,6 +97,7 @@ func (h *keyedHold[K]) end(_ uint64, commit bool) {
 		return
 	}
 	h.hold.finish(commit)
-	// What is charged as of an instant is seen from that instant: time does not matter.
+	// The charge counts as of h.at, so its recovery, seen from there, is the same at any
+	// time.
 	h.keyed.leave(h.entry, h.at, h.entry.limiter.TakeAt(h.at, 0), 0)
 }

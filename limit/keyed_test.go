@@ -1,18 +1,27 @@
 package limit_test
 
 import (
-	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
 )
+
+// Equivalent mutants of keyed.go, keyed_entry.go and keyed_wait.go:
+//   - enter that sets the Decision for n <= 0, or beside an entry: it is not read then.
+//   - expireLocked of three keys instead of two, or that looks at one which has not recovered
+//     at each round: more work, and no key goes before it has recovered and was idle.
+//   - roomLocked with a wait beside room: it is not read then.
+//   - leave at a look of which the limiter recovers in a nanosecond.
+//   - unwatch of an entry, which watches nothing; a popped entry that is not set to nil.
+//   - WaitN at a deadline that is the very instant of the retry: both happen.
+//   - WaitN that does not return the error of sleep: the loop begins with it.
+//   - waitIn that looks at the instant of its beginning: the recovery is the same.
 
 const keyedIdle = time.Hour
 
@@ -121,7 +130,7 @@ func TestKeyedBackwardTime(t *testing.T) {
 	}
 }
 
-// What recovered last counts, not what was forgotten last.
+// The floor is the latest recovery, not that of the limiter that was forgotten last.
 func TestKeyedFloor(t *testing.T) {
 	k := keyed[string](t, 2, keyedIdle, limit.PerSecond(1), 2)
 	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
@@ -134,7 +143,7 @@ func TestKeyedFloor(t *testing.T) {
 	}
 }
 
-// Of those that have recovered, the one goes that was used longest ago.
+// Of the limiters that have recovered, the one that was used longest ago is forgotten.
 func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
 	made := map[string]int{}
 	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
@@ -156,7 +165,7 @@ func TestKeyedForgetsTheLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-// A limiter that recovers after the last instant that there is is kept until that.
+// A limiter that recovers after the last instant of a time.Time is kept until that.
 func TestKeyedEndOfTime(t *testing.T) {
 	k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
 	last := time.Unix(1<<63-62135596801, 999999999)
@@ -166,7 +175,7 @@ func TestKeyedEndOfTime(t *testing.T) {
 	}
 }
 
-// Idle keys go, a few at each request, but not before they have recovered.
+// Idle keys are forgotten, a few at each request, but not before they have recovered.
 func TestKeyedIdle(t *testing.T) {
 	k := keyed[int](t, 100, 5*time.Second, limit.PerSecond(1), 20)
 	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
@@ -196,126 +205,65 @@ func TestKeyedIdle(t *testing.T) {
 	}
 }
 
-// Beside a model that never forgets a key: the decisions are the same, but that a new
-// key is refused while all places are those of keys that have not recovered.
-func TestKeyedOracle(t *testing.T) {
-	random := rand.New(rand.NewPCG(7, 6))
-	const keys, most, burst, interval = 9, 4, 4, 10
-	k := keyed[int](t, most, 60, limit.Every(interval), burst)
-	type state struct {
-		tat  int64
-		held int
-		open []limit.Hold
+// An entry remembers the latest use and the latest recovery, also behind earlier instants and
+// peeks at which it has recovered.
+func TestKeyedRemembersTheLatest(t *testing.T) {
+	at := func(s int) time.Time { return setStart.Add(time.Duration(s) * time.Second) }
+	k := keyed[string](t, 9, 5*time.Second, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(10), 1)
+	mustTake(t, k, "a", at(0), 0)
+	mustTake(t, k, "b", at(14), 1)
+	if k.Len() != 2 {
+		t.Error("a key is idle 4 seconds after its use, and a look at an earlier instant")
 	}
-	var model [keys]state
-	at := int64(0)
-	full := 0
-	for i := range manyDecisions() {
-		at += random.Int64N(9)
-		if random.IntN(500) == 0 {
-			at += 200
-		}
-		now := setStart.Add(time.Duration(at))
-		key, n := random.IntN(keys), random.IntN(burst+2)
-		m := &model[key]
-		if len(m.open) > 0 && random.IntN(3) == 0 {
-			m.open[0].Release()
-			m.open[0].Commit()
-			m.open, m.held = m.open[1:], m.held-1
-			continue
-		}
-		busy, first := 0, int64(math.MaxInt64)
-		for _, o := range model {
-			if o.held > 0 || o.tat > at {
-				busy++
-			}
-			if o.held == 0 && o.tat > at {
-				first = min(first, o.tat-at)
-			}
-		}
-		var want limit.Decision
-		filled, room := max(m.tat, at), int64(burst-m.held)*interval
-		switch isNew := m.held == 0 && m.tat <= at; {
-		case isNew && busy == most && n > 0:
-			full++
-			if first < math.MaxInt64 {
-				want.RetryAfter = time.Duration(first)
-			}
-		case isNew && busy == most:
-			want.OK = true
-		default:
-			want.Never = n > burst
-			want.OK = n <= burst && filled+int64(n)*interval-at <= room
-			if !want.OK && n <= burst-m.held {
-				want.RetryAfter = time.Duration(filled + int64(n)*interval - at - room)
-			}
-			if want.OK {
-				filled += int64(n) * interval
-			}
-			want.Remaining = int(max(0, room-(filled-at)) / interval)
-			want.ResetAfter = time.Duration(filled - at)
-		}
-		if n == 1 && random.IntN(4) == 0 {
-			hold, got, err := k.HoldAt(key, now, 1)
-			if err != nil || got.OK != want.OK || got.RetryAfter != want.RetryAfter || got.Remaining != want.Remaining {
-				t.Fatalf("decision %d, hold for %d: %+v, want %+v; %v", i, key, got, want, err)
-			}
-			switch {
-			case !got.OK:
-			case random.IntN(2) == 0:
-				hold.Commit()
-				m.tat = max(m.tat, at) + interval
-			default:
-				m.open, m.held = append(m.open, hold), m.held+1
-			}
-		} else {
-			if got := mustTake(t, k, key, now, n); got != want {
-				t.Fatalf("decision %d, %d for %d: %+v, want %+v", i, n, key, got, want)
-			}
-			if want.OK && n > 0 {
-				m.tat = max(m.tat, at) + int64(n)*interval
-			}
-		}
-		if k.Len() > most {
-			t.Fatalf("decision %d: %d keys", i, k.Len())
-		}
+
+	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(10), 2) // has recovered at 12
+	mustTake(t, k, "a", at(20), 0)
+	mustTake(t, k, "b", at(20), 0) // a is forgotten
+	if d := mustTake(t, k, "a", at(11), 1); d.ResetAfter != 2*time.Second {
+		t.Errorf("a new key at 11 s counts as at 12 s: %+v", d)
 	}
-	if full < 1000 {
-		t.Errorf("it was full %d times only", full)
+
+	k = keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 2)
+	mustTake(t, k, "a", at(0), 2)  // has recovered at 2
+	mustTake(t, k, "a", at(20), 0) // when it had for long
+	if d := mustTake(t, k, "b", at(5), 1); d.ResetAfter != time.Second {
+		t.Errorf("the recovery of a was at 2 s, not at the look at 20 s: %+v", d)
 	}
 }
 
-// A million keys do not fill it above its most, nor give one key its limit back.
-func TestKeyedUnderAttack(t *testing.T) {
-	const most = 1000
-	k, err := limit.NewKeyed(most, time.Minute, func(key int) (limit.Limiter, error) {
-		if key == 0 {
-			return limit.NewGCRA(limit.Every(24*time.Hour), 3)
-		}
-		return limit.NewGCRA(limit.Every(time.Second), 1)
-	})
+// A limiter that recovers in a nanosecond keeps its place that long.
+func TestKeyedRecoveryOfANanosecond(t *testing.T) {
+	k := keyed[string](t, 1, keyedIdle, limit.Every(1), 1)
+	mustTake(t, k, "a", setStart, 1)
+	if d, want := mustTake(t, k, "b", setStart, 1), (limit.Decision{RetryAfter: 1}); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}
+
+// A key stays only if something was charged: not after a hold that is released, and after a
+// charge of a limiter that says nothing of resets, it does.
+func TestKeyedKeepsWhatIsCharged(t *testing.T) {
+	k := keyed[string](t, 3, keyedIdle, limit.PerSecond(1), 2)
+	hold, d, err := k.HoldAt("a", setStart, 1)
+	if err != nil || !d.OK || k.Len() != 1 {
+		t.Fatalf("%+v, %v, %d keys", d, err, k.Len())
+	}
+	hold.Release()
+	if k.Len() != 0 {
+		t.Error("a key without a charge is kept")
+	}
+	if err := k.WaitN(t.Context(), "a", 3); !errors.Is(err, limit.ErrNeverFits) || k.Len() != 0 {
+		t.Errorf("a key of a refused wait: %v, %d keys", err, k.Len())
+	}
+	var asked []int
+	own, err := limit.NewKeyed(3, keyedIdle, func(string) (limit.Limiter, error) { return counter(9, &asked), nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	victim, others := 0, 0
-	attempts := manyDecisions()
-	for i := range attempts {
-		now := setStart.Add(time.Duration(i) * 500 * time.Microsecond)
-		if mustTake(t, k, 1+i, now, 1).OK {
-			others++
-		}
-		if i%100 == 99 && mustTake(t, k, 0, now, 1).OK {
-			victim++
-		}
-		if k.Len() > most {
-			t.Fatalf("%d keys", k.Len())
-		}
-	}
-	if victim != 3 {
-		t.Errorf("%d passed for one key, want 3", victim)
-	}
-	if seconds := attempts / 2000; others > most*(seconds+1) || others < (most-1)*seconds {
-		t.Errorf("%d new keys were let in, want about %d a second for %d s", others, most, seconds)
+	if !own.Allow("a") || own.Len() != 1 {
+		t.Errorf("%d keys after a charge without a reset", own.Len())
 	}
 }
 
@@ -364,8 +312,8 @@ func TestKeyedMake(t *testing.T) {
 	}
 }
 
-// Keys that cannot be found again are not let in, and those that are no keys are a panic
-// that locks nothing.
+// A key that is not equal to itself is refused, and an unhashable one panics and leaves
+// nothing locked.
 func TestKeyedOddKeys(t *testing.T) {
 	k := keyed[any](t, 3, keyedIdle, limit.PerMinute(1), 1)
 	if d, err := k.TakeAt(math.NaN(), setStart, 1); !errors.Is(err, limit.ErrInvalid) || d.OK || k.Len() != 0 {
@@ -381,7 +329,7 @@ func TestKeyedOddKeys(t *testing.T) {
 	}
 }
 
-// A limiter of one's own that panics, that cannot hold, and that says nothing of resets.
+// Limiters of the caller that panic, that cannot hold, and that have no ResetAfter.
 func TestKeyedOwnLimiters(t *testing.T) {
 	var asked []int
 	k, err := limit.NewKeyed(2, keyedIdle, func(key string) (limit.Limiter, error) {
@@ -411,7 +359,7 @@ func TestKeyedOwnLimiters(t *testing.T) {
 	}
 }
 
-// Many at a time that want the same new keys get one limiter for each.
+// Concurrent requests for the same new keys get one limiter for each key.
 func TestKeyedConcurrent(t *testing.T) {
 	const keys, burst = 40, 25
 	k := keyed[int](t, keys, keyedIdle, limit.Every(time.Hour), burst)
@@ -449,7 +397,7 @@ func TestKeyedConcurrent(t *testing.T) {
 	}
 }
 
-// The same while keys come and go: no key gets more than its limit.
+// While keys come and go concurrently, no key gets more than its limit.
 func TestKeyedConcurrentChurn(t *testing.T) {
 	const keys, most, burst, interval = 20, 6, 3, 50
 	k := keyed[int](t, most, 100, limit.Every(interval), burst)
@@ -481,99 +429,6 @@ func TestKeyedConcurrentChurn(t *testing.T) {
 	}
 }
 
-func TestKeyedWait(t *testing.T) {
-	t.Run("for its limiter", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
-			start := time.Now()
-			for i := range 3 {
-				if err := k.Wait(t.Context(), "a"); err != nil || time.Since(start) != time.Duration(i)*time.Second {
-					t.Errorf("%v after %v", err, time.Since(start))
-				}
-			}
-			// It was charged at 2 s, so its place is free at 3 s.
-			if d, _ := k.Take("b", 1); d.RetryAfter != time.Second {
-				t.Errorf("%+v", d)
-			}
-			if err := k.WaitN(t.Context(), "a", 2); !errors.Is(err, limit.ErrNeverFits) {
-				t.Error(err)
-			}
-		})
-	})
-	t.Run("for a place", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
-			k.Allow("a")
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second-1)
-			defer cancel()
-			if err := k.Wait(ctx, "b"); !errors.Is(err, limit.ErrDeadline) || time.Since(start) != 0 {
-				t.Errorf("%v after %v", err, time.Since(start))
-			}
-			if err := k.WaitN(t.Context(), "b", -1); !errors.Is(err, limit.ErrNeverFits) {
-				t.Error(err)
-			}
-			if err := k.WaitN(t.Context(), "b", 0); err != nil || time.Since(start) != 0 {
-				t.Errorf("nothing: %v after %v", err, time.Since(start))
-			}
-			if err := k.Wait(t.Context(), "b"); err != nil || time.Since(start) != time.Second {
-				t.Errorf("%v after %v", err, time.Since(start))
-			}
-		})
-	})
-	t.Run("for a place that is on hold", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			k := keyed[string](t, 1, keyedIdle, limit.PerSecond(1), 1)
-			start := time.Now()
-			hold, d, err := k.HoldAt("a", start, 1)
-			if err != nil || !d.OK {
-				t.Fatalf("%+v, %v", d, err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			if err := k.Wait(ctx, "b"); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Second {
-				t.Errorf("%v after %v", err, time.Since(start))
-			}
-			time.AfterFunc(10*time.Millisecond, hold.Commit)
-			if err := k.Wait(t.Context(), "b"); err != nil || time.Since(start) != 10*time.Second+100*time.Millisecond {
-				t.Errorf("%v after %v", err, time.Since(start))
-			}
-		})
-	})
-	t.Run("keeps its limiter", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var left atomic.Int64
-			k, err := limit.NewKeyed(1, time.Second, func(key string) (limit.Limiter, error) {
-				if key == "own" {
-					return ownLimiter(func(_ time.Time, n int) limit.Decision {
-						return limit.Decision{OK: int64(n) <= left.Load(), RetryAfter: 10 * time.Second}
-					}), nil
-				}
-				return limit.NewGCRA(limit.PerSecond(1), 1)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			start := time.Now()
-			var group sync.WaitGroup
-			group.Go(func() {
-				if err := k.Wait(t.Context(), "own"); err != nil || time.Since(start) != 10*time.Second {
-					t.Errorf("%v after %v", err, time.Since(start))
-				}
-			})
-			time.Sleep(5 * time.Second)
-			if d, err := k.Take("a", 1); d != (limit.Decision{}) || err != nil {
-				t.Errorf("somebody waits in the only place: %+v, %v", d, err)
-			}
-			left.Store(1)
-			group.Wait()
-			if !k.Allow("a") {
-				t.Error("nobody waits any more")
-			}
-		})
-	})
-}
-
 func TestKeyedDoesNotAllocate(t *testing.T) {
 	k := keyed[int](t, 10, keyedIdle, limit.PerSecond(1), 9)
 	now := setStart
@@ -585,44 +440,6 @@ func TestKeyedDoesNotAllocate(t *testing.T) {
 	}); allocs != 0 {
 		t.Errorf("%v allocations a decision", allocs)
 	}
-}
-
-func FuzzKeyed(f *testing.F) {
-	f.Add(2, int64(60), []byte{1, 2, 3, 130, 7, 9, 255, 0, 4, 1}, int64(7))
-	f.Add(1, int64(1), []byte{1, 1, 2, 2, 3, 3, 1, 1}, int64(math.MaxInt64))
-	f.Add(3, int64(math.MaxInt64), []byte{9, 200, 7, 100, 5}, int64(math.MinInt64))
-	f.Add(26, int64(math.MaxInt64), []byte("XAAA00A0AAAA0A00000\xc800"), int64(math.MinInt64+28))
-	f.Fuzz(func(t *testing.T, most int, idle int64, steps []byte, scale int64) {
-		k, err := limit.NewKeyed(most, time.Duration(idle), func(int) (limit.Limiter, error) {
-			return limit.NewGCRA(limit.Every(1e9), 3)
-		})
-		if err != nil {
-			if k != nil || !errors.Is(err, limit.ErrInvalid) || most > 0 && idle > 0 {
-				t.Fatal(err)
-			}
-			return
-		}
-		at := int64(0)
-		for _, b := range steps {
-			at += int64(b>>5) * scale
-			key, n, now := int(b&7), int(b>>3&7)-1, time.Unix(at, at)
-			d := mustTake(t, k, key, now, n)
-			if d.Remaining < 0 || d.Remaining > 3 || d.RetryAfter < 0 || d.ResetAfter < 0 || k.Len() > most ||
-				n == 0 && !d.OK || n < 0 && !d.Never || d.OK && d.RetryAfter != 0 {
-				t.Fatalf("%d for %d at %v: %+v", n, key, now, d)
-			}
-			// Instants that lie further apart than anything lasts count as nearer.
-			near := scale>>40 == scale>>41 && len(steps) < 1000
-			if near && n == 1 && !d.OK && d.RetryAfter > 0 {
-				if early := mustTake(t, k, key, now.Add(d.RetryAfter-1), 1); early.OK {
-					t.Fatalf("%d for %d at %v: not exact: %+v", n, key, now, d)
-				}
-				if !mustTake(t, k, key, now.Add(d.RetryAfter), 1).OK {
-					t.Fatalf("%d for %d at %v: refused in time: %+v", n, key, now, d)
-				}
-			}
-		}
-	})
 }
 
 func BenchmarkKeyed(b *testing.B) {

@@ -10,9 +10,9 @@ import (
 func (k *Keyed[K]) Wait(ctx context.Context, key K) error { return k.WaitN(ctx, key, 1) }
 
 // WaitN waits until n units may pass for key, and charges them, as WaitN of the limiter
-// does. Those that wait for a new key while the Keyed is full try again when a limiter
-// will have recovered, every 100 ms where nobody knows when that is, and in no order. Its
-// errors are those of TakeAt and of the limiters.
+// does. Requests that wait for a new key while the Keyed is full try again when a limiter
+// will have recovered, every 100 ms if that is not known, and in no order. Its errors are
+// those of TakeAt and of the limiters.
 func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -40,7 +40,7 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 	}
 }
 
-// waitIn waits with the limiter of an entry, and leaves that.
+// waitIn waits with the limiter of an entry, and leaves the entry.
 func (k *Keyed[K]) waitIn(ctx context.Context, e *entry[K], n int) (err error) {
 	var d Decision
 	instant := e.instant(time.Now())
@@ -57,7 +57,7 @@ func (k *Keyed[K]) waitIn(ctx context.Context, e *entry[K], n int) (err error) {
 	return err
 }
 
-// waiter returns the line of those that wait for a limiter that has none.
+// waiter returns the line of an entry whose limiter has none of its own.
 func (k *Keyed[K]) waiter(e *entry[K]) *caller {
 	k.mu.Lock()
 	defer k.mu.Unlock()

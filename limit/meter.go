@@ -1,16 +1,15 @@
 package limit
 
-// Meter is the leaky bucket as a meter: what passes raises its level, the level drains
+// Meter is the leaky bucket as a meter: units that pass raise its level, the level drains
 // at exactly Count/Per, and a request passes if the level stays within the capacity. It
-// decides like GCRA but for the rounding: Meter keeps fractions of a nanosecond, so that
-// no rate is too fast for it, and what it admits in a year is the rate's share of that
-// year to the unit. Make it with NewMeter: the zero Meter panics. It is safe for
-// concurrent use.
+// decides like GCRA but for the rounding: Meter keeps fractions of a nanosecond, so no rate
+// is too fast for it, and in a year it admits exactly the rate's units of that year. Make
+// it with NewMeter: the zero Meter panics. It is safe for concurrent use.
 type Meter struct{ bucketed }
 
-// NewMeter returns a Meter that is empty. It returns an error that matches ErrInvalid
-// for a rate that is not positive, for a capacity below 1, and for one that takes longer
-// than 36 years to drain.
+// NewMeter returns an empty Meter. It returns an error that matches ErrInvalid for a rate
+// that is not positive, for a capacity below 1, and for a capacity that takes longer than
+// 36 years to drain.
 func NewMeter(rate Rate, capacity int) (*Meter, error) {
 	const operation = "new meter"
 	if err := rate.validate(operation); err != nil {

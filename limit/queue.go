@@ -6,46 +6,45 @@ import (
 	"time"
 )
 
-// Queue is the leaky bucket as a queue: what it accepts starts in turn, one unit every
-// T = Per/Count, rounded up to a nanosecond, and never sooner after the one before, not
-// even after a pause. A request of n units takes n such slots and starts at the first.
-// It is accepted if, with its own, no more slots lie ahead than the capacity; what does
-// not fit is refused at once. So whatever is accepted starts in less than
-// capacity × T.
+// Queue is the leaky bucket as a queue: the units that it accepts start one after the
+// other, T = Per/Count apart, rounded up to a nanosecond, and never closer, not even after
+// a pause. A request of n units takes n such slots and starts at the first. It is accepted
+// if, with its own, at most capacity slots lie ahead, and refused at once otherwise. So
+// every accepted request starts in less than capacity × T.
 //
-// Wait sleeps until its slot. Where the caller sleeps itself, ReserveAt says how long;
-// such a slot stays where it is, while those that Wait move up when a slot ahead of them
-// becomes free. TakeAt is ReserveAt that leaves the delay out, so OK is that a slot was
+// Wait sleeps until its slot. ReserveAt is for callers that sleep themselves, and returns
+// how long. A reserved slot stays where it is, while waiters move up when a slot ahead of
+// them becomes free. TakeAt is ReserveAt without the delay, so OK means that a slot was
 // taken, not that it has come.
 //
-// A decision takes constant time, and time linear in the number of open holds and of
-// gaps that released ones left. A Wait that gives up takes time linear in the number of
-// those behind it. Make it with NewQueue: the zero Queue must not be used. It is
-// safe for concurrent use.
+// A decision takes time linear in the number of open holds and of the gaps that released
+// holds left, and constant time without them. A Wait that gives up takes time linear in the
+// number of waiters behind it. Make it with NewQueue: the zero Queue must not be used. It
+// is safe for concurrent use.
 type Queue struct {
-	interval int64 // T
-	capacity int
+	interval int64 // T in nanoseconds
+	capacity int   // slots
 
 	mu      sync.Mutex
 	line    timeline
-	seen    int64     // the latest instant at which a slot was taken: no later one is taken before it
-	slots   []slots   // by their start: those that stay where they are, and are not over at seen
-	holds   uint64    // how many there were
+	seen    int64     // when slots were last taken: later ones start no earlier
+	slots   []slots   // the fixed ones that are not over at seen, by their start
+	holds   uint64    // the number of the latest hold
 	waiting []*waiter // in the order in which they came
 	kick    chan struct{}
 
 	watchers
 }
 
-// slots are slots without a gap between them.
+// slots is adjoining slots.
 type slots struct {
 	start, end int64
-	hold       uint64 // the number of the hold that has them, 0 for what is taken
+	hold       uint64 // the number of their hold, 0 if they are taken
 }
 
-// NewQueue returns a Queue that is empty. It returns an error that matches ErrInvalid for
-// a rate that is not positive or above one in a nanosecond, for a capacity below 1, and
-// for one that takes longer than 36 years at this rate.
+// NewQueue returns an empty Queue. It returns an error that matches ErrInvalid for a rate
+// that is not positive or above one unit in a nanosecond, for a capacity below 1, and for a
+// capacity that takes longer than 36 years at this rate.
 func NewQueue(rate Rate, capacity int) (*Queue, error) {
 	b, err := newIntervals("new queue", "capacity", rate, capacity)
 	if err != nil {
@@ -63,8 +62,8 @@ func NewQueue(rate Rate, capacity int) (*Queue, error) {
 // Take is TakeAt at time.Now.
 func (q *Queue) Take(n int) Decision { return q.TakeAt(time.Now(), n) }
 
-// TakeAt takes the next n slots if the queue has room for them. What RetryAfter of a
-// refusal says is when it will have.
+// TakeAt takes the next n slots if the queue has room for them. RetryAfter of a refusal is
+// the time until it will have room.
 func (q *Queue) TakeAt(now time.Time, n int) Decision {
 	_, d := q.ReserveAt(now, n)
 	return d
@@ -80,8 +79,7 @@ func (q *Queue) peekAt(now time.Time, n int) Decision {
 }
 
 // ReserveAt takes the next n slots if the queue has room for them, and returns how long
-// after now they start. With n = 0 it takes none, and returns how long one would have to
-// wait.
+// after now they start. With n = 0 it takes none, and returns the delay of the next slot.
 func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,26 +95,25 @@ func (q *Queue) ReserveAt(now time.Time, n int) (delay time.Duration, d Decision
 	return delay, d.asOf(early)
 }
 
-// Allow reports whether one unit may start now, and takes the slot only if so: it never
-// makes anybody wait.
+// Allow reports whether one unit may start now, and takes the slot only if so. It never
+// takes a slot of the future.
 func (q *Queue) Allow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := time.Now()
 	instant, _ := q.line.at(now)
-	start, d := q.decideLocked(instant, 1)
-	if !d.OK || start > instant {
+	start, _ := q.decideLocked(instant, 1)
+	if start > instant { // there is always room for a slot that starts now
 		return false
 	}
 	q.putLocked(now, instant, slots{start: start, end: start + q.interval})
 	return true
 }
 
-// HoldAt sets the next n slots aside if the queue has room for them; ReserveAt with
-// n = 0, just before, says when they start. Release lets those that Wait behind them move
-// up, and later requests take what is left of them. Once something was taken after they
-// were over, it makes no difference how the Hold ends: time that passed cannot be given
-// back.
+// HoldAt sets the next n slots aside if the queue has room for them. ReserveAt with n = 0,
+// just before, returns when they start. Release lets the waiters behind them move up; later
+// requests take the slots that are left. Once another request was taken after the slots
+// were over, Commit and Release do the same: time that passed cannot be given back.
 func (q *Queue) HoldAt(now time.Time, n int) (Hold, Decision) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -150,25 +147,24 @@ func (q *Queue) endHold(id uint64, commit bool) bool {
 	if commit {
 		s.hold = 0
 		q.insertLocked(s)
-	} else if len(q.waiting) > 0 { // by the clock, then
+	} else if len(q.waiting) > 0 { // waiters go by the clock
 		instant, _ := q.line.at(time.Now())
 		q.moveUpLocked(instant, 0)
 	}
 	return true
 }
 
-// length is how long n slots are. n is at most the capacity.
+// length returns how long n slots are. n is at most the capacity.
 func (q *Queue) length(n int) int64 { return int64(n) * q.interval }
 
-// decideLocked returns when n units that are accepted at now start, and all of the
-// decision that does not depend on their being charged.
+// decideLocked returns when n units that are accepted at now start, and the part of the
+// decision that does not depend on whether they are charged.
 func (q *Queue) decideLocked(now int64, n int) (start int64, d Decision) {
 	if n < 0 || n > q.capacity {
 		return 0, Decision{Never: true}
 	}
 	start, _ = q.fitLocked(q.behindLocked(now), q.length(max(n, 1)), 0)
-	// There is room if the slots between now and the start, which are the wait in
-	// intervals without the rest, leave n of the capacity.
+	// There is room if the whole slots between now and the start leave n of the capacity.
 	limit := q.length(q.capacity-n) + q.interval
 	if wait := start - now; n > 0 && wait >= limit {
 		d.RetryAfter = time.Duration(wait - limit + 1)
@@ -178,9 +174,8 @@ func (q *Queue) decideLocked(now int64, n int) (start int64, d Decision) {
 	return start, d
 }
 
-// behindLocked returns the first instant that is neither before now nor needed by those
-// that wait. Those that are overdue, because their goroutine is late, start now at the
-// earliest.
+// behindLocked returns the first instant that is neither before now nor needed by waiters.
+// Overdue waiters, whose goroutine is late, start now at the earliest.
 func (q *Queue) behindLocked(now int64) int64 {
 	at := max(now, q.seen)
 	if len(q.waiting) == 0 {
@@ -195,9 +190,9 @@ func (q *Queue) behindLocked(now int64) int64 {
 	return max(at, q.waiting[len(q.waiting)-1].end())
 }
 
-// fitLocked returns the first instant, at or after at, from which on so much is free
-// between the slots that stay where they are; and which of them is the next. It looks
-// only at those from the place i on.
+// fitLocked returns the first instant, at or after at, that begins a free length between
+// the fixed slots, and the index of the next fixed slots. It looks only at those from index
+// i on.
 func (q *Queue) fitLocked(at, length int64, i int) (start int64, next int) {
 	for ; i < len(q.slots); i++ {
 		s := q.slots[i]
@@ -212,10 +207,9 @@ func (q *Queue) fitLocked(at, length int64, i int) (start int64, next int) {
 	return at, i
 }
 
-// putLocked takes slots at now, which lies at an instant, and forgets those that are
-// over. Where the line ends there it begins anew, and what is remembered moves to it, but
-// not under those that wait: the clock is where they are. putLocked returns where now
-// lies then.
+// putLocked takes slots at now, which lies at instant, and forgets the slots that are over.
+// If the line ends there, it begins anew, and the slots move to the new one; with waiters,
+// whose starts lie on the old line, it goes on. putLocked returns where now lies then.
 func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 	q.seen = max(q.seen, instant)
 	q.slots = slices.DeleteFunc(q.slots, func(s slots) bool { return s.end <= q.seen })
@@ -232,7 +226,7 @@ func (q *Queue) putLocked(now time.Time, instant int64, s slots) int64 {
 	return 0
 }
 
-// insertLocked puts slots in their place, as one with those that they touch.
+// insertLocked puts slots into their place, and joins taken slots that touch.
 func (q *Queue) insertLocked(s slots) {
 	i, _ := slices.BinarySearchFunc(q.slots, s.start, func(s slots, start int64) int {
 		if s.start < start {
@@ -253,10 +247,10 @@ func (q *Queue) insertLocked(s slots) {
 	q.slots = slices.Insert(q.slots, i, s)
 }
 
-// describeLocked says in d how things stand at now.
+// describeLocked sets Remaining and ResetAfter of d as of now.
 func (q *Queue) describeLocked(now int64, d *Decision) {
 	at := q.behindLocked(now)
-	idle := now // from when on nothing that counts is taken
+	idle := now // the end of all slots but those on hold
 	if len(q.waiting) > 0 {
 		idle = at
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// waiter is a request that sleeps until its slots. Unlike slots they can move.
+// waiter is a request that sleeps until its slots, which can move.
 type waiter struct {
 	start  int64
 	length int64
-	turn   chan struct{} // closed when it is the first of those that wait
+	turn   chan struct{} // closed when it is the first waiter
 }
 
 func (w *waiter) end() int64 { return w.start + w.length }
@@ -20,12 +20,12 @@ func (w *waiter) end() int64 { return w.start + w.length }
 func (q *Queue) Wait(ctx context.Context) error { return q.WaitN(ctx, 1) }
 
 // WaitN takes the next n slots and sleeps until they start. It returns at once an error
-// that matches ErrFull when the queue has no room, ErrNeverFits when n is negative or
-// above the capacity, and ErrDeadline when the slots start after the deadline of the
-// context; and ctx.Err() when the context ends first. Then nothing is taken, and those
-// that wait behind move up. Those that wait start in the order in which they came; where
-// one starts late, because its goroutine was not woken in time, those behind it start
-// later, too, so that no gap is shorter than it should be.
+// that matches ErrFull if the queue has no room, ErrNeverFits if n is negative or above the
+// capacity, and ErrDeadline if the slots start after the deadline of the context. If the
+// context ends first, it returns ctx.Err(). With an error nothing is taken, and the waiters
+// behind move up. Waiters start in the order in which they came. If a goroutine was not
+// woken in time and starts late, those behind it start later, too, so that no gap is too
+// short.
 func (q *Queue) WaitN(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (q *Queue) WaitN(ctx context.Context, n int) error {
 	if w == nil {
 		return err
 	}
-	// Only the first of those that wait has a timer.
+	// Only the first waiter has a timer.
 	select {
 	case <-w.turn:
 	case <-ctx.Done():
@@ -63,7 +63,7 @@ func (q *Queue) WaitN(ctx context.Context, n int) error {
 	}
 }
 
-// join takes a place in the line. It returns nil where there is nothing to wait for.
+// join joins the line. It returns nil if there is nothing to wait for.
 func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,8 +94,8 @@ func (q *Queue) join(ctx context.Context, n int) (*waiter, error) {
 	return w, nil
 }
 
-// startFirst starts the first of those that wait if its time has come, and returns how
-// long that takes if not.
+// startFirst starts the first waiter if its time has come, and otherwise returns how long
+// that takes.
 func (q *Queue) startFirst() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *Queue) startFirst() time.Duration {
 	return 0
 }
 
-// leave gives a place in the line up.
+// leave leaves the line.
 func (q *Queue) leave(w *waiter) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,16 +128,16 @@ func (q *Queue) leave(w *waiter) {
 	}
 }
 
-// nextLocked gives the turn to whoever is now the first.
+// nextLocked gives the turn to the first waiter.
 func (q *Queue) nextLocked() {
 	if len(q.waiting) > 0 {
 		close(q.waiting[0].turn)
 	}
 }
 
-// moveUpLocked gives those that wait, from the place i on, the first slots that are free
-// behind those before them, at the earliest at an instant. Where something was taken at a
-// later one, nobody knows what is free until then: they keep their own.
+// moveUpLocked gives the waiters from index i on the first free slots behind the waiters
+// before them, not before at. It is not known what was free before the latest decision that
+// took a slot: a waiter whose slots lie there keeps them.
 func (q *Queue) moveUpLocked(at int64, i int) {
 	if i > 0 {
 		at = max(at, q.waiting[i-1].end())

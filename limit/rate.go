@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Rate is how many units may pass in how much time: Rate{60, time.Minute} is 60 in a
-// minute. It is a ratio, so Rate{1, time.Second} is the same rate. The zero Rate is
-// invalid: constructors refuse a Rate whose Count or Per is not positive.
+// Rate is Count units in the time Per: Rate{60, time.Minute} is 60 a minute. It is a ratio,
+// so Rate{1, time.Second} is the same rate. The zero Rate is invalid: constructors refuse a
+// Rate whose Count or Per is not positive.
 type Rate struct {
 	Count int           // units
 	Per   time.Duration // the time in which so many pass
 }
 
-// PerSecond is a rate of n units a second.
+// PerSecond returns a rate of n units a second.
 func PerSecond(n int) Rate { return Rate{n, time.Second} }
 
-// PerMinute is a rate of n units a minute.
+// PerMinute returns a rate of n units a minute.
 func PerMinute(n int) Rate { return Rate{n, time.Minute} }
 
-// Every is a rate of one unit in d.
+// Every returns a rate of one unit in d.
 func Every(d time.Duration) Rate { return Rate{1, d} }
 
-// Limit is the rate in units a second, as a TokenBucket takes it. A Rate that is
-// invalid because Per is not positive is Inf.
+// Limit returns the rate in units a second, for a TokenBucket. It is Inf for a Rate whose
+// Per is not positive.
 func (r Rate) Limit() Limit {
 	if r.Per <= 0 {
 		return Inf
@@ -35,10 +35,10 @@ func (r Rate) Limit() Limit {
 func (r Rate) String() string { return fmt.Sprintf("%d/%v", r.Count, r.Per) }
 
 // maxSpan is the longest window, and the longest time for which a limiter may have to
-// remember a charge: 36 years. Sums of a few of them fit an int64 of nanoseconds.
+// remember a charge: 36 years. A sum of a few of them fits an int64 of nanoseconds.
 const maxSpan = time.Duration(1 << 60)
 
-// validate returns an error that names what of the rate is out of range.
+// validate returns an error that names the field of the rate that is out of range.
 func (r Rate) validate(operation string) error {
 	switch {
 	case r.Count <= 0:
@@ -51,8 +51,7 @@ func (r Rate) validate(operation string) error {
 	return nil
 }
 
-// validateWindow returns an error that names what of a limit in a window is out of
-// range.
+// validateWindow returns an error that names the parameter that is out of range.
 func validateWindow(operation string, limit int, window time.Duration) error {
 	switch {
 	case limit <= 0:
@@ -65,7 +64,7 @@ func validateWindow(operation string, limit int, window time.Duration) error {
 	return nil
 }
 
-// tooFast is the error of a rate of more than one unit in a nanosecond.
+// tooFast returns the error for a rate of more than one unit in a nanosecond.
 func (r Rate) tooFast(operation string) error {
 	return fmt.Errorf("%s: %w: rate is %v, want at most one in a nanosecond", operation, ErrInvalid, r)
 }

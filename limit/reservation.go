@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Reservation is tokens of a TokenBucket that were taken in advance, and when they are
-// there. The zero Reservation is not OK. A Reservation must not be copied into two that
-// are both cancelled, nor cancelled twice: what it gives back, it would give twice.
-// Its methods are safe for concurrent use.
+// Reservation is tokens that were taken from a TokenBucket in advance, and the instant at
+// which they are there. The zero Reservation is not OK. Cancel a Reservation only once,
+// counting its copies: each time would give the tokens back. Its methods are safe for
+// concurrent use.
 type Reservation struct {
-	bucket *TokenBucket // nil when it is not OK
+	bucket *TokenBucket // nil if it is not OK
 	tokens int
-	limit  Limit         // when it was made; 0 of one made at Inf
+	limit  Limit         // of the bucket when it was made; 0 for Inf
 	event  time.Time     // when the tokens are there
-	held   time.Duration // how much later they are because of what is on hold
+	held   time.Duration // how much later they are because of holds
 }
 
 // Reserve is ReserveN for one token at time.Now.
 func (b *TokenBucket) Reserve() *Reservation { return b.ReserveN(time.Now(), 1) }
 
-// ReserveN takes n tokens at t, whether they are there or not, and returns when they
-// will be: whoever acts after the Delay of the Reservation keeps the limit, and who does
-// not act has to Cancel it. It is not OK when n is more than the burst. What is on Hold
-// counts as taken.
+// ReserveN takes n tokens at t, even if they are not there yet, and returns when they will
+// be. A caller that acts after the Delay of the Reservation keeps the limit; a caller that
+// does not act has to Cancel it. The Reservation is not OK if n is more than the burst.
+// Tokens on Hold count as taken.
 func (b *TokenBucket) ReserveN(t time.Time, n int) *Reservation {
 	r := b.reserveN(t, n, InfDuration)
 	return &r
 }
 
-// reserveN takes n tokens if they are there at t or at most longest later.
+// reserveN takes n tokens if they are there at most longest after t.
 func (b *TokenBucket) reserveN(t time.Time, n int, longest time.Duration) Reservation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,21 +42,21 @@ func (b *TokenBucket) reserveN(t time.Time, n int, longest time.Duration) Reserv
 	if n > b.burst || wait > longest {
 		return Reservation{}
 	}
-	// How much of the order of the reservations lies in their events is needed to cancel
-	// one, and a hold that ends does not change that.
+	// Cancelling needs the distances between the events of reservations, which a hold that
+	// ends must not change: so the event leaves the holds out.
 	own := b.limit.wait(-left)
 	b.tokens, b.last, b.event = left, t, t.Add(own)
 	return Reservation{bucket: b, tokens: n, limit: b.limit, event: b.event, held: wait - own}
 }
 
-// OK reports whether the tokens were taken. If not, Delay is InfDuration, and Cancel does
-// nothing.
+// OK reports whether the tokens were taken. If not, Delay returns InfDuration, and Cancel
+// does nothing.
 func (r *Reservation) OK() bool { return r.bucket != nil }
 
 // Delay is DelayFrom time.Now.
 func (r *Reservation) Delay() time.Duration { return r.DelayFrom(time.Now()) }
 
-// DelayFrom returns how long to wait at t until the tokens are there: 0 if they are, and
+// DelayFrom returns how long it takes from t until the tokens are there: 0 if they are, and
 // InfDuration if the Reservation is not OK.
 func (r *Reservation) DelayFrom(t time.Time) time.Duration {
 	if !r.OK() {
@@ -70,9 +70,9 @@ func (r *Reservation) ready() time.Time { return r.event.Add(r.held) }
 // Cancel is CancelAt time.Now.
 func (r *Reservation) Cancel() { r.CancelAt(time.Now()) }
 
-// CancelAt gives back at t what was reserved, less what was reserved after it, whose
-// times are settled. It gives back nothing when the Reservation could have been acted on
-// before t. A Hold has no such conditions.
+// CancelAt gives the reserved tokens back at t, less the tokens reserved after it, whose
+// times stay. It gives nothing back if the tokens were there before t. A Hold has no such
+// conditions.
 func (r *Reservation) CancelAt(t time.Time) {
 	if !r.OK() {
 		return
@@ -83,12 +83,12 @@ func (r *Reservation) CancelAt(t time.Time) {
 	if b.limit == Inf || r.tokens == 0 || r.ready().Before(t) {
 		return
 	}
-	// The events are in the order of the reservations, as far apart as they are large.
+	// The events are in the order of the reservations, each its own tokens after the last.
 	back := float64(r.tokens) - r.limit.tokens(b.event.Sub(r.event))
 	if back <= 0 {
 		return
 	}
-	b.tokens, b.last = b.tokensLocked(t)+back, t // never read beyond the burst
+	b.tokens, b.last = b.tokensLocked(t)+back, t // readers cut them to the burst
 	if r.event.Equal(b.event) {
 		if before := r.event.Add(r.limit.duration(float64(-r.tokens))); !before.Before(t) {
 			b.event = before
@@ -99,17 +99,16 @@ func (r *Reservation) CancelAt(t time.Time) {
 // Wait is WaitN for one token.
 func (b *TokenBucket) Wait(ctx context.Context) error { return b.WaitN(ctx, 1) }
 
-// WaitN reserves n tokens and waits until they are there. A negative n is given to the
-// bucket. It returns an error that
-// matches ErrNeverFits when n is more than the burst, and ErrDeadline when the context
-// has a deadline before the tokens are there, both at once; and ctx.Err() when the
-// context ends first. Then the reservation is cancelled.
+// WaitN reserves n tokens and waits until they are there. A negative n is added to the
+// bucket. It returns at once an error that matches ErrNeverFits if n is more than the
+// burst, or ErrDeadline if the tokens come after the deadline of the context. If the
+// context ends first, it cancels the reservation and returns ctx.Err().
 func (b *TokenBucket) WaitN(ctx context.Context, n int) error {
 	return b.wait(ctx, n, time.Now(), sleep)
 }
 
-// wait is WaitN from now on, with something that waits for a delay or for the context,
-// and in that case returns its error.
+// wait is WaitN from now on. sleep waits for a delay, or until the context ends, and then
+// returns its error.
 func (b *TokenBucket) wait(ctx context.Context, n int, now time.Time, sleep func(context.Context, time.Duration) error) error {
 	if err := b.neverFits(n); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (b *TokenBucket) wait(ctx context.Context, n int, now time.Time, sleep func
 	}
 	r := b.reserveN(now, n, longest)
 	if !r.OK() {
-		// Somebody may have set the burst meanwhile.
+		// The burst may have changed since.
 		if err := b.neverFits(n); err != nil {
 			return err
 		}
@@ -140,7 +139,7 @@ func (b *TokenBucket) wait(ctx context.Context, n int, now time.Time, sleep func
 	return err
 }
 
-// neverFits returns the error of a request for more than the burst.
+// neverFits returns the error for a request of more than the burst.
 func (b *TokenBucket) neverFits(n int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -150,7 +149,7 @@ func (b *TokenBucket) neverFits(n int) error {
 	return nil
 }
 
-// sleep waits for d, or until the context ends and then returns its error.
+// sleep waits for d, or until the context ends, and then returns its error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

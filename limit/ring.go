@@ -3,17 +3,17 @@ package limit
 // record is one charge in a log.
 type record struct {
 	at   int64
-	upto uint64 // units of all charges up to this one, in the order of the log; it may wrap
+	upto uint64 // units of all charges up to this one, in the order of the log; may wrap
 }
 
-// ring is charges in the order of their instants. It notes sums instead of units, so
-// that what it is asked is found by binary search. Entries have numbers from 0, the
-// oldest, to n-1.
+// ring is charges in the order of their instants. It keeps running sums instead of units,
+// so that every question is a binary search. Entries have indexes from 0, the oldest, to
+// n-1.
 type ring struct {
 	entries []record
-	head    int    // the place of the oldest
-	n       int    // how many there are
-	gone    uint64 // units of all that were forgotten
+	head    int    // where the oldest is in entries
+	n       int    // number of charges
+	gone    uint64 // units of all forgotten charges
 }
 
 func (r *ring) get(i int) *record {
@@ -23,7 +23,7 @@ func (r *ring) get(i int) *record {
 	return &r.entries[i]
 }
 
-// before is the units of all charges before the entry i, forgotten ones included.
+// before returns the units of all charges before entry i, forgotten ones included.
 func (r *ring) before(i int) uint64 {
 	if i == 0 {
 		return r.gone
@@ -31,10 +31,10 @@ func (r *ring) before(i int) uint64 {
 	return r.get(i - 1).upto
 }
 
-// since is the units of the entry i and all later ones.
+// since returns the units of entry i and all later ones.
 func (r *ring) since(i int) int { return int(r.before(r.n) - r.before(i)) }
 
-// after returns the first entry after an instant, n where there is none.
+// after returns the first entry after an instant, n if there is none.
 func (r *ring) after(at int64) int {
 	low, high := 0, r.n
 	for low < high {
@@ -47,8 +47,8 @@ func (r *ring) after(at int64) int {
 	return low
 }
 
-// reaching returns the first entry at which the units from entry i on are at least some,
-// which are no more than there are.
+// reaching returns the first entry by which the units from entry i on sum to at least
+// units; they must sum to that in all.
 func (r *ring) reaching(i, units int) int {
 	base := r.before(i)
 	low, high := i, r.n-1
@@ -71,7 +71,7 @@ func (r *ring) forget(i int) {
 	}
 }
 
-// insert puts a charge at its place. There are never more than most.
+// insert puts a charge into its place. There are never more than most charges.
 func (r *ring) insert(at int64, units, most int) {
 	if r.n == len(r.entries) {
 		r.grow(most)
@@ -86,7 +86,7 @@ func (r *ring) insert(at int64, units, most int) {
 	*r.get(i) = record{at, r.before(i) + uint64(units)}
 }
 
-// grow doubles the room for entries, to most at most.
+// grow doubles the room for entries, up to most.
 func (r *ring) grow(most int) {
 	size := most
 	if len(r.entries) < most/2 {

@@ -11,59 +11,48 @@ import (
 	"time"
 )
 
-// Sharded is a bucket in parts, for one limit that many goroutines take from at a time.
+// Sharded is a bucket in parts, for one limit from which many goroutines take concurrently.
 // Every shard is a leaky bucket with an equal part of the rate, to a fraction of a
-// nanosecond, and a part of the burst; the parts differ by one unit at most. Together they
-// are exactly the rate and the burst: Sharded admits at most burst + rate × t units in
-// any time t. Make it with NewSharded: the zero Sharded panics. It is a Holder, and safe
-// for concurrent use.
+// nanosecond, and a part of the burst; the parts differ by at most one unit. Together they
+// are exactly the rate and the burst: Sharded admits at most burst + rate × t units in any
+// time t. Make it with NewSharded: the zero Sharded panics. It is a Holder, and safe for
+// concurrent use.
 //
 // Allow begins at the shard that its processor used last and looks at the others only if
-// that refuses, so goroutines rarely meet. What that costs:
+// that refuses, so goroutines rarely meet. That has a price:
 //
-//   - A request is charged to one shard. One that is larger than a shard's part of the
-//     burst never fits, and one of several units may be refused while the units are there,
-//     but in different shards; RetryAfter is exact also then. A refusal of a single unit is
-//     always true.
-//   - A refusal looks at every shard, and so does every Decision: Remaining is the sum of
-//     the shards, ResetAfter their largest.
-//   - Requests of a key (Shard) have no more than the part of one shard, which they share
-//     with the other keys of that shard.
-//   - Where the caller names the instant, all shards are asked first for the latest at
-//     which they charged, and an instant before that counts as it. So AllowN and TakeAt do
-//     not scale as Allow does.
+//   - A request is charged to one shard. A request above a shard's part of the burst
+//     never fits, and a request of several units may be refused while the units are
+//     there, but in different shards; RetryAfter is exact even then. A single unit is
+//     refused only if there is none.
+//   - A refusal looks at every shard, and so does every Decision: Remaining is the sum
+//     of the shards, ResetAfter their largest.
+//   - Requests of a key (Shard) have only the part of one shard, which they share with
+//     the other keys of that shard.
+//   - If the caller names the instant, all shards are first asked for their latest
+//     charge, and an instant before that counts as it. So AllowN and TakeAt do not scale
+//     as Allow does.
 type Sharded struct {
 	caller
 	seed   maphash.Seed
 	shards []shard
-	near   sync.Pool     // of *shard: each processor keeps to one of its own, mostly
-	next   atomic.Uint64 // counts who came without one
+	near   sync.Pool     // of *shard: mostly one for each processor
+	next   atomic.Uint64 // how many shards near was given
 	origin time.Time     // instants are nanoseconds since
-	named  atomic.Int64  // the latest that a caller named, and at which was charged
+	named  atomic.Int64  // the latest charge at an instant that a caller named
 }
 
 // never is before all instants.
 const never = math.MinInt64
 
-// shard is a bucket of its own. The padding keeps the next one out of the cache lines
-// that a processor fetches together with this one's.
-type shard struct {
-	mu      sync.Mutex
-	of      *Sharded
-	index   int
-	account account
-	seen    atomic.Int64 // the latest instant of what was charged or put on hold
-	_       [128]byte
-}
-
-// maxShards is more than there are processors for, and takes some 20 MB.
+// maxShards is more than any machine has processors, and takes some 20 MB.
 const maxShards = 1 << 16
 
-// NewSharded returns a full Sharded. As many shards as there are processors
-// (runtime.GOMAXPROCS) are enough, and no more than burst divided by the largest request. It returns an error that matches ErrInvalid for a
-// rate that is not positive, for a burst or a number of shards below 1, for more shards
-// than burst or than 65536, and for what takes longer than 36 years at the rate of a
-// shard.
+// NewSharded returns a Sharded with its whole burst. One shard for each processor
+// (runtime.GOMAXPROCS) is enough; use at most burst divided by the largest request. It
+// returns an error that matches ErrInvalid for a rate that is not positive, for a burst or
+// a number of shards below 1, for more shards than burst or than 65536, and for a burst of
+// a shard that takes longer than 36 years at its rate.
 func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	const operation = "new sharded"
 	if err := rate.validate(operation); err != nil {
@@ -107,8 +96,8 @@ func NewSharded(rate Rate, burst, shards int) (*Sharded, error) {
 	return s, nil
 }
 
-// Allow reports whether one unit may pass now, and charges it if so. It looks at no more
-// shards than it has to.
+// Allow reports whether one unit may pass now, and charges it if so. It looks only at as
+// many shards as it needs.
 func (s *Sharded) Allow() bool {
 	named := s.named.Load()
 	if named == never {
@@ -121,8 +110,8 @@ func (s *Sharded) Allow() bool {
 	return s.anyOf(func(part *shard) bool { return part.take(now, 1).OK })
 }
 
-// AllowN reports whether n units may pass at now, and charges them if so: TakeAt without
-// the rest of the Decision.
+// AllowN reports whether n units may pass at now, and charges them if so. It is TakeAt
+// without the rest of the Decision.
 func (s *Sharded) AllowN(now time.Time, n int) bool {
 	at, _ := s.latest(now)
 	ok := s.anyOf(func(part *shard) bool { return part.take(at, n).OK })
@@ -130,8 +119,8 @@ func (s *Sharded) AllowN(now time.Time, n int) bool {
 	return ok
 }
 
-// anyOf tries the shards until one admits. It begins with that which the processor used
-// last, whose memory it has at hand: a random one would mostly have been used by another.
+// anyOf tries the shards until one admits. It begins with the shard that the processor used
+// last, which is in its cache; a random one would mostly be in that of another processor.
 func (s *Sharded) anyOf(try func(*shard) bool) bool {
 	part := s.near.Get().(*shard)
 	defer func() { s.near.Put(part) }()
@@ -144,9 +133,9 @@ func (s *Sharded) anyOf(try func(*shard) bool) bool {
 	return false
 }
 
-// latest returns the instant as which now counts, and how far it is ahead. A shard alone
-// does not know that the clock of the callers went back: what it has not charged for a
-// while would drain a second time.
+// latest returns the instant as which now counts, and how far that is ahead of now. A shard
+// alone cannot know that the clock of the callers went back: if it was not charged for a
+// while, that time would drain it twice.
 func (s *Sharded) latest(now time.Time) (at time.Time, ahead time.Duration) {
 	latest := int64(never)
 	for i := range s.shards {
@@ -159,7 +148,7 @@ func (s *Sharded) latest(now time.Time) (at time.Time, ahead time.Duration) {
 	return at, at.Sub(now)
 }
 
-// name tells Allow of an instant that a caller named, if something was charged at it.
+// name records for Allow an instant that a caller named, if there was a charge at it.
 func (s *Sharded) name(now time.Time, charged bool) {
 	if charged {
 		raise(&s.named, int64(now.Sub(s.origin)))
@@ -176,7 +165,7 @@ func raise(v *atomic.Int64, x int64) {
 	}
 }
 
-// at returns the shard of an index, counted around.
+// at returns the shard of an index below twice their number, modulo that.
 func (s *Sharded) at(i int) *shard {
 	if i >= len(s.shards) {
 		i -= len(s.shards)
@@ -184,7 +173,7 @@ func (s *Sharded) at(i int) *shard {
 	return &s.shards[i]
 }
 
-// TakeAt charges n units at now with a shard in which all of them may pass.
+// TakeAt charges n units at now to a shard in which all of them may pass.
 func (s *Sharded) TakeAt(now time.Time, n int) Decision {
 	_, d := s.tryAt(now, n, (*shard).takeOnly)
 	s.name(now, d.OK && n > 0)
@@ -196,14 +185,15 @@ func (s *Sharded) peekAt(now time.Time, n int) Decision {
 	return d
 }
 
-// HoldAt sets n units aside with a shard in which all of them may pass.
+// HoldAt sets n units aside in a shard in which all of them may pass.
 func (s *Sharded) HoldAt(now time.Time, n int) (Hold, Decision) {
 	h, d := s.tryAt(now, n, (*shard).hold)
 	s.name(now, d.OK && n > 0)
 	return h, d
 }
 
-// tryAt tries one shard after the other until one admits n units, and decides for all.
+// tryAt tries the shards, from a random one on, until one admits n units, and combines
+// their decisions.
 func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (Hold, Decision)) (Hold, Decision) {
 	var hold Hold
 	total := Decision{Never: true}
@@ -227,91 +217,10 @@ func (s *Sharded) tryAt(now time.Time, n int, try func(*shard, time.Time, int) (
 	return hold, total.asOf(ahead)
 }
 
-// Shard returns the shard of a key, as a limiter: always the same one for a key. All
-// keys of a shard share its part of the rate and of the burst, and take from the same
-// limit as the requests without a key.
+// Shard returns the shard of a key as a limiter, always the same for a key. All keys of a
+// shard share its part of the rate and the burst with each other and with the requests
+// without a key.
 func (s *Sharded) Shard(key string) Holder {
 	i, _ := bits.Mul64(maphash.String(s.seed, key), uint64(len(s.shards)))
 	return &s.shards[i]
 }
-
-// TakeAt charges n units at now if all of them may pass.
-func (s *shard) TakeAt(now time.Time, n int) Decision {
-	at, ahead := s.of.latest(now)
-	d := s.take(at, n)
-	s.of.name(now, d.OK && n > 0)
-	return d.asOf(ahead)
-}
-
-func (s *shard) peekAt(now time.Time, n int) Decision {
-	at, ahead := s.of.latest(now)
-	return s.peek(at, n).asOf(ahead)
-}
-
-// HoldAt sets n units aside if all of them may pass.
-func (s *shard) HoldAt(now time.Time, n int) (Hold, Decision) {
-	at, ahead := s.of.latest(now)
-	h, d := s.hold(at, n)
-	s.of.name(now, d.OK && n > 0)
-	return h, d.asOf(ahead)
-}
-
-func (s *shard) allowNow() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	instant, ok := s.account.allowNowLocked()
-	if ok {
-		s.raiseLocked(instant + int64(s.account.line.origin.Sub(s.of.origin)))
-	}
-	return ok
-}
-
-func (s *shard) take(now time.Time, n int) Decision {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.account.takeLocked(now, n)
-	s.sawLocked(now, d.OK && n > 0)
-	return d
-}
-
-func (s *shard) peek(now time.Time, n int) Decision {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.account.peekLocked(now, n)
-}
-
-func (s *shard) takeOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.take(now, n) }
-func (s *shard) peekOnly(now time.Time, n int) (Hold, Decision) { return Hold{}, s.peek(now, n) }
-
-func (s *shard) hold(now time.Time, n int) (Hold, Decision) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, d := s.account.holdLocked(now, n)
-	s.sawLocked(now, id != 0)
-	return heldBy(s, id), d
-}
-
-// sawLocked notes an instant, if something was charged at it.
-func (s *shard) sawLocked(now time.Time, charged bool) {
-	if charged {
-		s.raiseLocked(int64(now.Sub(s.of.origin)))
-	}
-}
-
-func (s *shard) raiseLocked(at int64) {
-	if at > s.seen.Load() {
-		s.seen.Store(at)
-	}
-}
-
-func (s *shard) end(id uint64, commit bool) {
-	s.mu.Lock()
-	ended := s.account.endLocked(id, commit)
-	s.mu.Unlock()
-	if ended {
-		s.of.changed()
-	}
-}
-
-func (s *shard) watch(kick chan struct{}) bool { return s.of.watch(kick) }
-func (s *shard) unwatch(kick chan struct{})    { s.of.unwatch(kick) }

@@ -15,6 +15,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of sharded.go and shard.go:
+//   - Allow with named at the origin, or equal to now: the longer way. The same holds for a near
+//     that never gets a shard back, and for other counts of next (BenchmarkSharded).
+//   - raise and raiseLocked at an equal instant; raiseLocked at an earlier one, which only
+//     comes while Allow decides for others: it is within one call.
+//   - allowNow that raises seen when refused: no instant named later finds more, since holds
+//     are named before.
+//   - tryAt at equal RetryAfter; another capacity of a slice that grows.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+//
+// A lost CompareAndSwap in raise that is taken for a won one needs two goroutines between two
+// instructions.
+
 func sharded(tb testing.TB, rate limit.Rate, burst, shards int) *limit.Sharded {
 	tb.Helper()
 	s, err := limit.NewSharded(rate, burst, shards)
@@ -85,6 +98,91 @@ func TestShardedRefuses(t *testing.T) {
 	}
 }
 
+// The largest parameters that are accepted.
+func TestShardedAccepts(t *testing.T) {
+	sharded(t, limit.Every(1<<59), 2, 2)
+	sharded(t, limit.Every(1), 1<<16, 1<<16)
+}
+
+// Requests that charge nothing leave no trace in the clock of Allow, and it follows an
+// instant that a caller named only until it has passed.
+func TestShardedAllowBesideNamedInstants(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ask  func(s *limit.Sharded, at time.Time)
+	}{
+		{"AllowN, nothing", func(s *limit.Sharded, at time.Time) { s.AllowN(at, 0) }},
+		{"AllowN, too many", func(s *limit.Sharded, at time.Time) { s.AllowN(at, 2) }},
+		{"TakeAt, nothing", func(s *limit.Sharded, at time.Time) { s.TakeAt(at, 0) }},
+		{"TakeAt, too many", func(s *limit.Sharded, at time.Time) { s.TakeAt(at, 2) }},
+		{"HoldAt, nothing", func(s *limit.Sharded, at time.Time) { s.HoldAt(at, 0) }},
+		{"HoldAt, too many", func(s *limit.Sharded, at time.Time) { s.HoldAt(at, 2) }},
+		{"TakeAt of a key, nothing", func(s *limit.Sharded, at time.Time) { s.Shard("a").TakeAt(at, 0) }},
+		{"TakeAt of a key, too many", func(s *limit.Sharded, at time.Time) { s.Shard("a").TakeAt(at, 2) }},
+		{"HoldAt of a key, nothing", func(s *limit.Sharded, at time.Time) { s.Shard("a").HoldAt(at, 0) }},
+		{"HoldAt of a key, too many", func(s *limit.Sharded, at time.Time) { s.Shard("a").HoldAt(at, 2) }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := sharded(t, limit.PerSecond(1), 1, 1)
+			c.ask(s, time.Now().Add(time.Hour))
+			first := s.Allow()
+			time.Sleep(time.Second)
+			if !first || !s.Allow() {
+				t.Errorf("%s, an hour ahead: refused", c.name)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := sharded(t, limit.PerSecond(1), 1, 1)
+		s.TakeAt(time.Now(), 1)
+		time.Sleep(time.Second)
+		if !s.Allow() {
+			t.Error("a second after a named instant: refused")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := sharded(t, limit.Every(time.Hour), 4, 2)
+		key := s.Shard("a")
+		for _, ahead := range []time.Duration{time.Hour, 0} {
+			if !key.TakeAt(time.Now().Add(ahead), 1).OK {
+				t.Fatal("refused")
+			}
+		}
+		passed := 0
+		for range 2 {
+			for s.Allow() {
+				passed++
+			}
+			time.Sleep(time.Hour)
+		}
+		if passed != 2 {
+			t.Errorf("%d passed beside 2 of an hour ahead, want 2", passed)
+		}
+	})
+}
+
+// A Sharded takes instants before it was made, and one of a refused Allow leaves no trace.
+func TestShardedEarlierInstants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		want := limit.Decision{OK: true, ResetAfter: time.Second}
+		s := sharded(t, limit.PerSecond(1), 1, 1)
+		if d := s.TakeAt(time.Now().Add(-time.Hour), 1); d != want {
+			t.Errorf("an hour before it was made: %+v, want %+v", d, want)
+		}
+		s = sharded(t, limit.PerSecond(1), 1, 1)
+		hold, _ := s.HoldAt(time.Now(), 1)
+		begin := time.Now()
+		time.Sleep(10 * time.Second)
+		if s.Allow() {
+			t.Error("passed beside a hold")
+		}
+		hold.Release()
+		if d := s.TakeAt(begin.Add(time.Second), 1); d != want {
+			t.Errorf("before a refused Allow: %+v, want %+v", d, want)
+		}
+	})
+}
+
 // In any time t no more than burst + rate × t pass, and under demand no less: nothing of
 // the rate is lost in the parts.
 func TestShardedRate(t *testing.T) {
@@ -127,6 +225,7 @@ func TestShardedRate(t *testing.T) {
 // A refusal is true, its RetryAfter exact, and the sums are those of the shards, which
 // the model knows one by one through their keys.
 func TestShardedOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 5))
 	const shards, burst, interval = 3, 10, 21 // a unit of a shard takes 21 ns
 	s := sharded(t, limit.Every(interval/shards), burst, shards)
@@ -223,9 +322,9 @@ func TestShardedOracle(t *testing.T) {
 	}
 }
 
-// A shard that has not charged since does not take an earlier instant for one of its own:
-// what passed in it then would drain until the clock is back. In whatever way units are
-// taken at an instant and at an earlier one, at both together no more pass than the burst.
+// A shard that was not charged since does not accept an earlier instant: its charge would
+// drain until the clock is back. By any method, the units taken at an instant and at an
+// earlier one sum to at most the burst.
 func TestShardedClockGoesBack(t *testing.T) {
 	commit := func(h limit.Hold, d limit.Decision) bool {
 		h.Commit()

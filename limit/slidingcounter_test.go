@@ -5,8 +5,10 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -50,8 +52,9 @@ func TestSlidingCounterRoundsTheEstimateDown(t *testing.T) {
 // instant never more than limit + ⌈previous × elapsed/window⌉; an estimate is never
 // wrong by more than previous × max(elapsed, window−elapsed)/window, and 1 for rounding.
 func TestSlidingCounterBounds(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 3))
-	for range 2000 / raceFactor {
+	for range 2000 / racetest.Factor {
 		most, window := 1+r.IntN(30), 1+r.Int64N(200)
 		s, _ := limit.NewSlidingCounter(most, time.Duration(window))
 		var history []windowEntry
@@ -127,7 +130,8 @@ func TestSlidingCounterAtItsWorst(t *testing.T) {
 // How far off it is where requests come at random, 90 % of the limit on average, and the
 // limit is 100: these are the figures of the documentation.
 func TestSlidingCounterOfRandomRequests(t *testing.T) {
-	const requests = 1_000_000 / raceFactor
+	t.Parallel()
+	const requests = 1_000_000 / racetest.Factor
 	r := rand.New(rand.NewPCG(7, 4))
 	counter, _ := limit.NewSlidingCounter(100, time.Second)
 	log, _ := limit.NewSlidingLog(100, time.Second)
@@ -176,6 +180,33 @@ func TestSlidingCounterWaitsExactly(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Allow at the end of a cell counts in the next one, and an instant before a charge counts as
+// that, with its share of the cell before.
+func TestSlidingCounterAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := must(limit.NewSlidingCounter(10, time.Minute))
+		for range 9 {
+			s.Allow()
+		}
+		begin := time.Now() // of a bubble, which begins with a minute
+		time.Sleep(time.Minute)
+		if !s.Allow() || s.Allow() {
+			t.Error("not the tenth at the very beginning of the next cell")
+		}
+		time.Sleep(30 * time.Second)
+		if !s.Allow() { // ⌊9 × 30/60⌋ + 2 count
+			t.Error("refused in the middle")
+		}
+		want := limit.Decision{OK: true, Remaining: 4, ResetAfter: time.Minute + 1}
+		if d := s.TakeAt(begin.Add(90*time.Second), 0); d != want {
+			t.Errorf("%+v, want %+v", d, want)
+		}
+		if d := s.TakeAt(begin.Add(65*time.Second), 0); d.Remaining != 4 {
+			t.Errorf("seen from before the last charge %d remain, want 4", d.Remaining)
+		}
+	})
 }
 
 // checkCounterWait charges some units in the cell of the epoch and asks for n, then and

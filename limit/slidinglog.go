@@ -6,35 +6,33 @@ import (
 )
 
 // SlidingLog admits up to limit units in any time as long as the window, and is exact: it
-// remembers each charge until its age reaches the window. What passes at a and what
-// passes at a+window, to the nanosecond, are not in one window.
+// remembers each charge until its age reaches the window. Charges at a and at a+window, to
+// the nanosecond, are not in one window.
 //
-// It gives up memory: 16 bytes for each charge in the window, so for up to limit of them.
-// It takes that as the log grows, by doubling, and keeps it; up to 64 charges it has at
-// once. A decision takes time in the logarithm of their number. It follows the monotonic
+// It gives up memory: 16 bytes for each charge in the window, of which there are up to
+// limit. The log begins with room for 64 charges, grows by doubling, and keeps its memory.
+// A decision takes time logarithmic in the number of charges. It follows the monotonic
 // clock.
 //
-// An instant before the latest at which units were charged or put on hold counts as that
-// one. Make it with NewSlidingLog: the zero SlidingLog must not be used. It is
-// safe for concurrent use.
+// An instant before the latest charge or hold counts as that one. Make it with
+// NewSlidingLog: the zero SlidingLog must not be used. It is safe for concurrent use.
 type SlidingLog struct {
 	caller
 	mu     sync.Mutex
 	limit  int
-	window int64
+	window int64 // nanoseconds
 	begun  bool
-	origin time.Time // entries and holds lie on the line from here, in nanoseconds
-	latest int64     // of what was charged or put on hold
-	log    ring      // what is in the window at latest; with holds at most limit entries
+	origin time.Time // entries and holds are nanoseconds since
+	latest int64     // the latest charge or hold
+	log    ring      // the charges in the window at latest; with the holds at most limit
 	holds  holds[struct{}]
 }
 
-// firstEntries is for how many entries a log has memory at the beginning.
+// firstEntries is how many entries a new log has room for.
 const firstEntries = 64
 
-// NewSlidingLog returns a SlidingLog that is empty. It returns an error that matches
-// ErrInvalid for a limit or a window that is not positive, and for a window above 36
-// years.
+// NewSlidingLog returns an empty SlidingLog. It returns an error that matches ErrInvalid
+// for a limit or a window that is not positive, and for a window above 36 years.
 func NewSlidingLog(limit int, window time.Duration) (*SlidingLog, error) {
 	if err := validateWindow("new sliding log", limit, window); err != nil {
 		return nil, err
@@ -45,21 +43,22 @@ func NewSlidingLog(limit int, window time.Duration) (*SlidingLog, error) {
 	return s, nil
 }
 
-// moment is where an instant lies on the line. One before the latest lies where that does.
+// moment is where an instant lies on the line. An instant before the latest lies where that
+// does.
 type moment struct {
 	at     int64
-	behind time.Duration // how long it is before the latest
+	behind time.Duration // how far the instant is before the latest
 	live   int           // the first entry that is in the window
 	used   int           // units in the window
 }
 
-// atLocked returns the moment of an instant, and moves nothing: what charges nothing
-// leaves no trace.
+// atLocked returns the moment of an instant, and moves nothing: a request that charges
+// nothing leaves no trace.
 func (s *SlidingLog) atLocked(now time.Time) (m moment) {
 	if !s.begun {
 		return m
 	}
-	m.at = min(int64(now.Sub(s.origin)), 2*far) // ages fit an int64, and all are above the window there
+	m.at = min(int64(now.Sub(s.origin)), 2*far) // so ages fit an int64; at 2*far all have left
 	if m.at < s.latest {
 		m.behind = s.origin.Add(time.Duration(s.latest)).Sub(now)
 		m.at = s.latest
@@ -94,14 +93,14 @@ func (s *SlidingLog) decideLocked(now time.Time, n int) (d Decision, m moment) {
 	return d, m
 }
 
-// moveLocked makes a moment the latest, and returns where it lies then.
+// moveLocked makes m, the moment of now, the latest, and returns where it lies then.
 func (s *SlidingLog) moveLocked(now time.Time, m moment) int64 {
 	s.log.forget(m.live)
 	switch {
 	case !s.begun:
 		s.origin, s.begun = now, true
 	case m.at >= far:
-		// Once in 73 years the line begins anew, so that its numbers stay small.
+		// The line begins anew once in 73 years, so that its numbers stay small.
 		for i := range s.log.n {
 			s.log.get(i).at -= m.at
 		}

@@ -6,8 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
+
+// Equivalent mutants of slidinglog.go and ring.go:
+//   - end that inserts a charge which has left the window: since and after pass it by.
+//   - An instant at the latest that is 0 behind, and a line that ends at far or just after it.
+//   - ring.insert before charges of the same instant: their sums are the same.
+//   - ring.head at len(entries): get takes it for 0.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
 
 // A refused request waits for as many of the oldest units as it needs, and no longer.
 func TestSlidingLogWaitsForTheOldest(t *testing.T) {
@@ -101,15 +109,27 @@ func TestSlidingLogOfALargeLimit(t *testing.T) {
 	}
 }
 
-// In no time as long as the window, with its beginning left out, is more admitted than
-// the limit, however large it is: the log grows, shrinks and comes round.
+// When the line begins anew, once in 73 years, a charge lies at its very beginning.
+func TestSlidingLogAcrossTheEndOfItsLine(t *testing.T) {
+	s := must(limit.NewSlidingLog(3, time.Minute))
+	s.TakeAt(noon, 1)
+	later := noon.Add(74 * years)
+	s.TakeAt(later, 1)
+	want := limit.Decision{OK: true, Remaining: 2, ResetAfter: time.Minute}
+	if d := s.TakeAt(later, 0); d != want {
+		t.Errorf("%+v, want %+v", d, want)
+	}
+}
+
+// In no time as long as the window, with its beginning left out, more than the limit is
+// admitted: the log grows, shrinks and comes round.
 func TestSlidingLogNeverExceedsTheLimit(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 2))
 	for _, most := range []int{1, 63, 64, 65, 127, 129, 1000} {
 		l, _ := limit.NewSlidingLog(most, time.Duration(most))
 		var at []int64 // of each unit
 		oldest, now := 0, int64(0)
-		for range 50_000 / raceFactor {
+		for range 50_000 / racetest.Factor {
 			switch r.IntN(1000) {
 			case 0:
 				now += int64(3 * most)

@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// Limit is a rate in events a second, as in golang.org/x/time/rate. The zero Limit
-// refills nothing: it admits the first burst, and nothing after it, and so does a
-// negative one and one that is not a number. Rate.Limit makes one of a Rate.
+// Limit is a rate in events a second, as in golang.org/x/time/rate. The zero Limit refills
+// nothing: it admits the first burst and nothing after it. A negative Limit and NaN are
+// like zero. Rate.Limit converts a Rate.
 type Limit float64
 
-// Inf is the Limit without limit: everything passes, whatever the burst. An infinite
-// Limit is taken for Inf.
+// Inf is the infinite Limit: everything passes, even with a burst of 0. A Limit of
+// math.Inf(1) counts as Inf.
 const Inf = Limit(math.MaxFloat64)
 
-// InfDuration is the delay of a Reservation that is not OK.
+// InfDuration is the Delay of a Reservation that is not OK.
 const InfDuration = time.Duration(math.MaxInt64)
 
-// TokenBucket is a bucket of burst tokens that is full at first and is refilled with
-// limit tokens a second. It has the methods of rate.Limiter of golang.org/x/time, keeps
-// its floating-point arithmetic, and decides as it does, so that one can stand in for
-// the other; and it is a Limiter and a Holder beside that.
+// TokenBucket is a bucket of burst tokens that begins full and is refilled with limit
+// tokens a second. It has the methods, the floating-point arithmetic and the decisions of
+// rate.Limiter of golang.org/x/time, and can replace it. Beside that it is a Holder.
 //
-// Of the methods that take tokens, Allow says at once whether there are enough, Wait
-// waits for them, and Reserve takes them in advance and says how long to wait for them.
-// Take and TakeAt are like Allow, with an answer that says more.
+// Allow reports at once whether the tokens are there, Wait waits for them, and Reserve
+// takes them in advance and returns how long to wait. Take and TakeAt are like Allow, but
+// return a Decision.
 //
-// An instant before the last one sets the bucket back in AllowN, ReserveN, SetLimitAt
-// and SetBurstAt, as there: the time in between refills it a second time. TakeAt and
+// In AllowN, ReserveN, SetLimitAt and SetBurstAt an instant before the last one sets the
+// bucket back, as in x/time: the time in between refills it a second time. TakeAt and
 // HoldAt count such an instant as the last one.
 //
-// The zero value admits nothing. Nothing panics and nothing is refused when it is made:
-// a negative limit is as zero, and a negative burst admits nothing but at Inf. It is
-// safe for concurrent use.
+// The zero value admits nothing. Constructor and setters accept any value: a negative limit
+// is like zero, and a negative burst admits nothing, except at Inf. It is safe for
+// concurrent use.
 type TokenBucket struct {
 	mu     sync.Mutex
 	limit  Limit
 	burst  int
-	tokens float64   // at last, without what is on hold; less than 0 when reserved in advance
-	last   time.Time // of which tokens is
+	tokens float64   // at last, including those on hold; below 0 if reserved in advance
+	last   time.Time // the instant of tokens
 	event  time.Time // when the tokens of the last reservation are there
 	holds  holds[struct{}]
 
@@ -56,7 +55,7 @@ func NewTokenBucket(r Limit, burst int) *TokenBucket {
 func (b *TokenBucket) Allow() bool { return b.AllowN(time.Now(), 1) }
 
 // AllowN reports whether there are n tokens at t, and takes them if so. A negative n is
-// given to the bucket.
+// added to the bucket.
 func (b *TokenBucket) AllowN(t time.Time, n int) bool {
 	b.mu.Lock()
 	if b.limit == Inf {
@@ -89,8 +88,8 @@ func (b *TokenBucket) Burst() int {
 // Tokens is TokensAt time.Now.
 func (b *TokenBucket) Tokens() float64 { return b.TokensAt(time.Now()) }
 
-// TokensAt returns the number of tokens at t. It is negative when tokens are reserved in
-// advance. What is on Hold is still among them.
+// TokensAt returns the number of tokens at t, including those on Hold. It is negative if
+// tokens are reserved in advance.
 func (b *TokenBucket) TokensAt(t time.Time) float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +99,7 @@ func (b *TokenBucket) TokensAt(t time.Time) float64 {
 // SetLimit is SetLimitAt time.Now.
 func (b *TokenBucket) SetLimit(r Limit) { b.SetLimitAt(time.Now(), r) }
 
-// SetLimitAt makes r the rate from t on. What was reserved before keeps its time.
+// SetLimitAt makes r the rate from t on. Reservations made before keep their time.
 func (b *TokenBucket) SetLimitAt(t time.Time, r Limit) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,12 +119,12 @@ func (b *TokenBucket) SetBurstAt(t time.Time, burst int) {
 	b.burst = burst
 }
 
-// tokensLocked is how many tokens there are at t.
+// tokensLocked returns the number of tokens at t.
 func (b *TokenBucket) tokensLocked(t time.Time) float64 {
 	return b.filledLocked(max(t.Sub(b.last), 0))
 }
 
-// filledLocked is how many tokens there are when elapsed has passed since last. It never
+// filledLocked returns the number of tokens when elapsed has passed since last. It never
 // falls as time goes on.
 func (b *TokenBucket) filledLocked(elapsed time.Duration) float64 {
 	tokens := b.tokens + b.limit.tokens(elapsed)
@@ -137,7 +136,7 @@ func (b *TokenBucket) filledLocked(elapsed time.Duration) float64 {
 
 func (b *TokenBucket) heldLocked() float64 { return float64(b.holds.units) }
 
-// number is the limit in a form with which the arithmetic never ends in a NaN, which
+// number returns the limit in a form with which the arithmetic never yields NaN, which
 // would let everything pass from then on.
 func (r Limit) number() Limit {
 	switch {
@@ -149,7 +148,7 @@ func (r Limit) number() Limit {
 	return r
 }
 
-// tokens is how many tokens come in d.
+// tokens returns how many tokens come in d.
 func (r Limit) tokens(d time.Duration) float64 {
 	if r <= 0 {
 		return 0
@@ -157,8 +156,8 @@ func (r Limit) tokens(d time.Duration) float64 {
 	return d.Seconds() * float64(r)
 }
 
-// wait is how long it takes until tokens have come, in whole nanoseconds, rounded down
-// as x/time does; it is 0 where none is needed.
+// wait returns how long it takes until tokens have come, in whole nanoseconds, rounded down
+// as in x/time, and 0 if tokens is not positive.
 func (r Limit) wait(tokens float64) time.Duration {
 	if tokens <= 0 {
 		return 0
@@ -166,13 +165,13 @@ func (r Limit) wait(tokens float64) time.Duration {
 	return r.duration(tokens)
 }
 
-// duration is the time in which tokens come, and has their sign.
+// duration returns the time in which tokens come, with their sign.
 func (r Limit) duration(tokens float64) time.Duration {
 	if r <= 0 {
 		return InfDuration
 	}
-	// Of 2^63 ns, x/time leaves it to the processor what they are, and amd64 makes a
-	// negative wait of them.
+	// x/time leaves the conversion of 2^63 ns and more to the processor, and gets a
+	// negative wait on amd64.
 	ns := tokens / float64(r) * float64(time.Second)
 	if ns >= math.MaxInt64 {
 		return InfDuration

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -38,7 +39,8 @@ const rounding = 10
 // What a bucket admits, and when, is what one in integers does, but for rounding: for
 // TakeAt, and for holds that end in any order. AllowN is up to a nanosecond generous.
 func TestTokenBucketDecidesLikeOneInIntegers(t *testing.T) {
-	steps := 1_000_000 / raceFactor
+	t.Parallel()
+	steps := 1_000_000 / racetest.Factor
 	if testing.Short() {
 		steps /= 10
 	}
@@ -156,8 +158,8 @@ func takeLike(r *rand.Rand, b *limit.TokenBucket, w *wholeBucket) error {
 	return nil
 }
 
-// Whatever a bucket is made and asked with, it does not panic, what remains is within
-// its burst, and whoever waits as long as told passes, and not before.
+// With any parameters and requests, a bucket does not panic, Remaining is within the burst,
+// and a request passes after RetryAfter, and not before.
 func FuzzTokenBucket(f *testing.F) {
 	script := func(steps ...any) (script []byte) {
 		for _, s := range steps {

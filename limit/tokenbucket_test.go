@@ -6,10 +6,19 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
 )
+
+// Equivalent mutants of tokenbucket.go and tokentake.go:
+//   - Comparisons at equality where both ways give the same: a full bucket, a Limit of Inf or
+//     0, an elapsed or a missing of 0, n = 0 after its own case, sums at InfDuration.
+//   - The instant of a hold, which Commit does not read.
+//   - untilLocked with other steps: they are short cuts to what the bisection behind them
+//     finds (internal/bench, BenchmarkLimit).
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
 
 var (
 	_ limit.Limiter = (*limit.TokenBucket)(nil)
@@ -23,8 +32,8 @@ func after(d time.Duration) time.Time { return bucketStart.Add(d) }
 
 const tenth = 100 * time.Millisecond
 
-// A bucket of 20 tokens, 10 a second: 10 requests at 0, 30 at 1 s, and all who can at
-// 1.5 and 2 s. 40 pass, which is the most that can.
+// A bucket of 20 tokens, 10 a second: 10 requests at 0, 30 at 1 s, and as many as can pass
+// at 1.5 and 2 s. 40 pass, the most that can.
 func TestTokenBucketWorkedExample(t *testing.T) {
 	b := limit.NewTokenBucket(10, 20)
 	total := 0
@@ -139,7 +148,7 @@ func TestTokenBucketLimits(t *testing.T) {
 	}
 }
 
-// Time that has passed is counted up to 292 years, so no wait helps who needs more.
+// Elapsed time counts up to 292 years, so no wait helps a request that needs more.
 func TestTokenBucketOfCenturies(t *testing.T) {
 	b := limit.NewTokenBucket(1e-10, 1)
 	b.AllowN(after(-math.MaxInt64), 1)
@@ -189,7 +198,7 @@ func TestTokenBucketTakeAtInDebt(t *testing.T) {
 	if d, want := b.TakeAt(after(0), 1), (limit.Decision{RetryAfter: 3 * tenth, ResetAfter: 5 * tenth}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
 	}
-	// A bucket that is full was so for whoever asks of an earlier instant, too.
+	// A full bucket is also full as seen from an earlier instant.
 	b.AllowN(after(time.Hour), 0)
 	if d, want := b.TakeAt(after(0), 0), (limit.Decision{OK: true, Remaining: 3}); d != want {
 		t.Errorf("%+v, want %+v", d, want)
@@ -275,6 +284,42 @@ func TestTokenBucketSet(t *testing.T) {
 }
 
 // AllowN of a negative number gives tokens, as in x/time.
+// SetLimit and SetBurst are SetLimitAt and SetBurstAt now.
+func TestTokenBucketSetNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := limit.NewTokenBucket(1, 5)
+		b.Allow()
+		b.SetLimit(2)
+		b.SetBurst(7)
+		time.Sleep(time.Second)
+		if b.Limit() != 2 || b.Burst() != 7 || b.Tokens() != 6 {
+			t.Errorf("limit %v, burst %d, %v tokens, want 2, 7 and 6", b.Limit(), b.Burst(), b.Tokens())
+		}
+	})
+}
+
+// Allow counts whole nanoseconds, a negative limit refills nothing, and a full bucket that is
+// not refilled is as new.
+func TestTokenBucketAtTheEdges(t *testing.T) {
+	b := limit.NewTokenBucket(5e8, 1) // a token every 2 ns
+	if !b.AllowN(after(0), 1) || b.AllowN(after(1), 1) || !b.AllowN(after(2), 1) {
+		t.Error("a token every 2 ns is not 2 ns apart")
+	}
+	b = limit.NewTokenBucket(-5, 2)
+	if !b.AllowN(after(0), 2) || b.AllowN(after(time.Hour), 1) {
+		t.Error("a negative limit admits another number than the burst")
+	}
+	b = limit.NewTokenBucket(0, 3)
+	if d, want := b.TakeAt(after(0), 0), (limit.Decision{OK: true, Remaining: 3}); d != want {
+		t.Errorf("full, without a refill: %+v, want %+v", d, want)
+	}
+	b = limit.NewTokenBucket(1e9, 1)
+	b.TakeAt(after(5), 1)
+	if d := b.TakeAt(after(0), 0); d.ResetAfter != 6 {
+		t.Errorf("seen from 5 ns before, the bucket is full after %v, want 6ns", d.ResetAfter)
+	}
+}
+
 func TestTokenBucketAllowNegative(t *testing.T) {
 	b := limit.NewTokenBucket(10, 3)
 	if !b.AllowN(after(0), 3) || !b.AllowN(after(0), -2) || b.TokensAt(after(0)) != 2 {
@@ -314,7 +359,7 @@ func TestTokenBucketJumpsBack(t *testing.T) {
 	}
 }
 
-// While tokens are on hold nobody else gets them; then they are gone or back.
+// Tokens on hold are not given to others; then they are charged or given back.
 func TestTokenBucketHold(t *testing.T) {
 	b := limit.NewTokenBucket(10, 5)
 	first, d := b.HoldAt(after(0), 3)

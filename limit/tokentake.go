@@ -8,12 +8,11 @@ import (
 // Take is TakeAt time.Now.
 func (b *TokenBucket) Take(n int) Decision { return b.TakeAt(time.Now(), n) }
 
-// TakeAt takes n tokens at now if they are there. AllowN lets pass what is less than a
-// nanosecond early, as x/time does; here it is a thousandth of that, for rounding, and
-// RetryAfter is exact for this arithmetic. Remaining is in whole tokens, and the largest
-// int at Inf. ResetAfter is rounded up, and InfDuration where the bucket is never full
-// again. A request is refused with Never, too, when its tokens come in no time that a
-// Duration can say, as at limit 0.
+// TakeAt takes n tokens at now if they are there. AllowN admits up to a nanosecond early,
+// as x/time does; TakeAt only a thousandth of that, for rounding, and RetryAfter is exact
+// for this arithmetic. Remaining is in whole tokens, and the largest int at Inf. ResetAfter
+// is rounded up, and InfDuration if the bucket is never full again. A request is also
+// refused with Never if its tokens take longer than a Duration can hold, as at limit 0.
 func (b *TokenBucket) TakeAt(now time.Time, n int) Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -31,11 +30,11 @@ func (b *TokenBucket) peekAt(now time.Time, n int) Decision {
 	return d
 }
 
-// HoldAt sets n tokens aside at now if they are there. Unlike that of the other
-// limiters, Commit takes them as of the latest instant at which tokens were taken or set
-// aside, which may be after now: sums of floats cannot be taken apart again. What would
-// have come since to a bucket that was full is lost by that, and nothing is gained. At
-// Inf nothing has to be set aside, and the Hold does nothing.
+// HoldAt sets n tokens aside at now if they are there. Unlike in the other limiters, Commit
+// takes them as of the latest instant at which tokens were taken or set aside, which may be
+// after now, because a sum of floats cannot be taken apart again. That loses the tokens
+// that would have come to a full bucket since, and gains none. At Inf nothing is set aside,
+// and the Hold does nothing.
 func (b *TokenBucket) HoldAt(now time.Time, n int) (Hold, Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,8 +62,8 @@ func (b *TokenBucket) end(id uint64, commit bool) {
 	}
 }
 
-// decideLocked is the decision on n tokens at now, the instant as which it counts, and
-// the tokens that are left then if it is OK.
+// decideLocked returns the decision on n tokens at now, the instant as which now counts,
+// and the tokens that are left then if it is OK.
 func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Time, tokens float64) {
 	if b.limit == Inf {
 		return Decision{OK: n >= 0, Remaining: math.MaxInt, Never: n < 0}, now, 0
@@ -89,7 +88,7 @@ func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Ti
 		if wait, ok := b.untilLocked(elapsed, n); ok && wait <= InfDuration-early {
 			d.RetryAfter = early + wait
 		} else {
-			d.Never = float64(n)-tokens > b.slackLocked() // else the end of a hold helps
+			d.Never = float64(n)-tokens > b.slackLocked() // otherwise the end of a hold helps
 		}
 	}
 	d.Remaining = b.remainingLocked(tokens)
@@ -102,16 +101,16 @@ func (b *TokenBucket) decideLocked(now time.Time, n int) (d Decision, at time.Ti
 	return d, at, tokens
 }
 
-// slackLocked is how many tokens may be missing because sums were rounded: those of a
+// slackLocked returns how many tokens may be missing because sums were rounded: those of a
 // thousandth of a nanosecond.
 func (b *TokenBucket) slackLocked() float64 { return max(float64(b.limit), 0) * 1e-12 }
 
-// passesLocked reports whether n tokens can be taken of tokens, beside those on hold.
+// passesLocked reports whether n of tokens can be taken beside those on hold.
 func (b *TokenBucket) passesLocked(tokens float64, n int) bool {
 	return b.heldLocked()-(tokens-float64(n)) <= b.slackLocked()
 }
 
-// remainingLocked is how many whole tokens can be taken of tokens.
+// remainingLocked returns how many whole tokens can be taken of tokens.
 func (b *TokenBucket) remainingLocked(tokens float64) int {
 	free := tokens - b.heldLocked() + b.slackLocked()
 	if b.burst <= b.holds.units || free < 0 {
@@ -123,7 +122,7 @@ func (b *TokenBucket) remainingLocked(tokens float64) int {
 	return int(free)
 }
 
-// resetLocked is how long a bucket with tokens takes to fill.
+// resetLocked returns how long a bucket with tokens takes to fill.
 func (b *TokenBucket) resetLocked(tokens float64) time.Duration {
 	missing := float64(b.burst) - tokens
 	switch {
@@ -139,10 +138,10 @@ func (b *TokenBucket) resetLocked(tokens float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// untilLocked is how long it takes from elapsed after last until n tokens can be taken,
-// which they cannot yet; it is not ok when that is longer than a Duration. The division
-// gives it but for rounding, and since the tokens never fall with time, a search around
-// that gives the very nanosecond.
+// untilLocked returns how long it takes, from elapsed after last on, until n tokens can be
+// taken, which they cannot yet. It is not ok if that is longer than a Duration. A division
+// gives the time but for rounding; since the tokens never fall with time, a search around
+// that finds the very nanosecond.
 func (b *TokenBucket) untilLocked(elapsed time.Duration, n int) (wait time.Duration, ok bool) {
 	passes := func(wait time.Duration) bool {
 		return b.passesLocked(b.filledLocked(elapsed+min(wait, InfDuration-elapsed)), n)

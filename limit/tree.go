@@ -6,39 +6,39 @@ import (
 	"time"
 )
 
-// Tree is a level of hierarchical limits, such as a user's in a team's in a company's.
-// What is taken at a level is taken from every level between it and the root, or from
-// none: a leaf that admits while the root refuses loses nothing. Make the root with
-// NewTree and the others with Child: the zero Tree panics. It is a Holder, and safe for
-// concurrent use.
+// Tree is a level of hierarchical limits, such as those of a user, a team and a company. A
+// request at a level takes from every level between it and the root, or from none: a leaf
+// that admits while the root refuses loses nothing. Make the root with NewTree and the
+// other levels with Child: the zero Tree panics. It is a Holder, and safe for concurrent
+// use.
 //
-// All levels of a tree share one lock, so requests in one tree never refuse each other
-// but by what they take; limiters that are charged outside of the tree as well, and
-// those that are not Holders, and Queues, are as in a Set. A Decision of a level is that of the Set of
-// all limiters from it to the root; one that is at several levels is taken once.
+// All levels of a tree share one lock, so requests in one tree refuse each other only by
+// the units that they take. Limiters that are also charged outside the tree, limiters that
+// are not Holders, and Queues behave as in a Set. The Decision of a level is that of the
+// Set of all limiters from it to the root; a limiter at several levels counts once.
 //
-// A tree has as many levels as were added and not removed: who makes one for every user
-// has to remove those that are gone.
+// Levels stay until they are removed: a program that adds one for every user has to Remove
+// the users that are gone.
 type Tree struct {
 	together // of this level and those above it
 	path     []*Tree
 	name     string
 	limiter  Limiter
-	children map[string]*Tree // the turn's lock guards it
+	children map[string]*Tree // guarded by the lock of the joint
 }
 
 // NewTree returns a tree that has only its root. It returns an error that matches
-// ErrInvalid where the name is empty or there is no limiter.
+// ErrInvalid if the name is empty or the limiter is nil.
 func NewTree(name string, limiter Limiter) (*Tree, error) {
-	return newTree("new tree", name, limiter, new(turn), nil)
+	return newTree("new tree", name, limiter, new(jointLock), nil)
 }
 
 // newTree returns a level below those above, which are in order from the leaf to the
 // root.
-func newTree(operation, name string, limiter Limiter, t *turn, above []*Tree) (*Tree, error) {
+func newTree(operation, name string, limiter Limiter, l *jointLock, above []*Tree) (*Tree, error) {
 	switch {
 	case name == "":
-		return nil, fmt.Errorf("%s: %w: name is %q, want one", operation, ErrInvalid, name)
+		return nil, fmt.Errorf("%s: %w: name is %q, want a name", operation, ErrInvalid, name)
 	case limiter == nil:
 		return nil, fmt.Errorf("%s %q: %w: limiter is nil", operation, name, ErrInvalid)
 	}
@@ -48,22 +48,22 @@ func newTree(operation, name string, limiter Limiter, t *turn, above []*Tree) (*
 	for i, level := range node.path {
 		limiters[i] = level.limiter
 	}
-	node.joint = newJoint(t, limiters)
+	node.joint = newJoint(l, limiters)
 	node.init(node)
 	return node, nil
 }
 
-// Child adds a level below t. It returns an error that matches ErrInvalid where the name
-// is empty or is that of another child of t, or there is no limiter.
+// Child adds a level below t. It returns an error that matches ErrInvalid if the name is
+// empty, if another child of t has it, or if the limiter is nil.
 func (t *Tree) Child(name string, limiter Limiter) (*Tree, error) {
-	child, err := newTree("new child", name, limiter, t.joint.turn, t.path)
+	child, err := newTree("new child", name, limiter, t.joint.lock, t.path)
 	if err != nil {
 		return nil, err
 	}
-	t.joint.turn.mu.Lock()
-	defer t.joint.turn.mu.Unlock()
+	t.joint.lock.Lock()
+	defer t.joint.lock.Unlock()
 	if _, ok := t.children[name]; ok {
-		return nil, fmt.Errorf("new child: %w: name is %q, which %q has already", ErrInvalid, name, t.name)
+		return nil, fmt.Errorf("new child: %w: name is %q, which %q already has", ErrInvalid, name, t.name)
 	}
 	if t.children == nil {
 		t.children = make(map[string]*Tree)
@@ -72,10 +72,11 @@ func (t *Tree) Child(name string, limiter Limiter) (*Tree, error) {
 	return child, nil
 }
 
-// Find returns the level to which the names lead down from t, nil if there is none.
+// Find returns the level that the names lead to, each a child of the one before, from t
+// down; nil if there is none.
 func (t *Tree) Find(names ...string) *Tree {
-	t.joint.turn.mu.Lock()
-	defer t.joint.turn.mu.Unlock()
+	t.joint.lock.Lock()
+	defer t.joint.lock.Unlock()
 	for _, name := range names {
 		if t = t.children[name]; t == nil {
 			return nil
@@ -84,13 +85,13 @@ func (t *Tree) Find(names ...string) *Tree {
 	return t
 }
 
-// Remove takes the child of a name, and what is below it, out of the tree, and reports
-// whether there was one. Whoever has the child can go on to use it, and to end what it
-// has on hold: it still takes from the levels above. A child that is added under the
-// name again begins with what its limiter has.
+// Remove removes the child of a name, and the levels below it, from the tree, and reports
+// whether there was one. The child stays usable and its holds can end; it still takes from
+// the levels above. A child that is added under the name again has the state of its
+// limiter.
 func (t *Tree) Remove(name string) bool {
-	t.joint.turn.mu.Lock()
-	defer t.joint.turn.mu.Unlock()
+	t.joint.lock.Lock()
+	defer t.joint.lock.Unlock()
 	_, ok := t.children[name]
 	delete(t.children, name)
 	return ok
@@ -119,10 +120,10 @@ func (t *Tree) Path() []string {
 // Limiter returns the limiter of this level alone.
 func (t *Tree) Limiter() Limiter { return t.limiter }
 
-// TakePathAt is TakeAt that returns which level refused, nil if none did. If several
-// did, it is the one for which the request has to wait longest: one that can never admit
-// it comes first, then one that waits for the end of a Hold, then the one with the
-// largest RetryAfter; of equals, the one nearest to the leaf.
+// TakePathAt is TakeAt that also returns the level that refused, nil if none did. If
+// several refused, it is the one with the longest wait: first a level that can never admit
+// the request, then one that waits for the end of a Hold, then the one with the largest
+// RetryAfter; of equals, the one nearest to the leaf.
 func (t *Tree) TakePathAt(now time.Time, n int) (d Decision, refused *Tree) {
 	d, level := t.joint.takeAt(now, n)
 	if d.OK {

@@ -32,8 +32,8 @@ func child(tb testing.TB, parent *limit.Tree, name string, l limit.Limiter) *lim
 	return t
 }
 
-// A leaf that admits while the root refuses loses nothing, however late that is and
-// whatever came since: a reservation that is cancelled would give back less.
+// A leaf that admits while the root refuses loses nothing, at any instant and after any
+// other charges: a cancelled reservation would give back less.
 func TestTreeRefusalLosesNothing(t *testing.T) {
 	leaf, top := groupGCRA(t, limit.PerSecond(1), 10), groupGCRA(t, limit.PerSecond(1), 10)
 	root := newTree(t, "root", top)
@@ -111,6 +111,21 @@ func TestTreeTellsWhoRefused(t *testing.T) {
 	}
 }
 
+// A level that never admits a request refuses harder than one with the longest RetryAfter.
+func TestTreeTellsNeverBeforeTheLongestWait(t *testing.T) {
+	leaf, top := groupGCRA(t, limit.PerSecond(1), 2), groupGCRA(t, limit.PerSecond(1), 1)
+	root := newTree(t, "root", top)
+	node := child(t, root, "leaf", leaf)
+	leaf.TakeAt(setStart, 2)
+	d, refused := node.TakePathAt(time.Time{}, 2)
+	if want := (limit.Decision{Never: true, ResetAfter: math.MaxInt64}); d != want || refused != root {
+		t.Errorf("%+v of %v, want %+v of the root", d, refused.Name(), want)
+	}
+	if d := root.Take(1); !d.OK {
+		t.Errorf("a level with the clock: %+v", d)
+	}
+}
+
 func TestTreeShape(t *testing.T) {
 	g, h := groupGCRA(t, limit.PerSecond(1), 9), groupGCRA(t, limit.PerSecond(1), 9)
 	root := newTree(t, "company", g)
@@ -162,6 +177,7 @@ func errorOf[T any](_ T, err error) error { return err }
 // A tree of three levels with random requests and holds, beside a model that has every
 // level on its own.
 func TestTreeOracle(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 3))
 	type level struct {
 		node  *limit.Tree

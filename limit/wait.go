@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// decider is what an algorithm has for the methods of caller.
+// decider is the algorithm behind the methods of caller.
 type decider interface {
 	Limiter
 	peeker
@@ -16,28 +16,28 @@ type decider interface {
 }
 
 type peeker interface {
-	// peekAt is TakeAt that charges nothing, whatever it decides.
+	// peekAt is TakeAt that charges nothing, even if it admits.
 	peekAt(now time.Time, n int) Decision
 }
 
-// recheck is after what time a request is tried again that waits for the end of a hold
-// of which it may not be told.
+// recheck is the interval at which a request is tried again that waits for the end of a
+// hold and may not be notified of it.
 const recheck = 100 * time.Millisecond
 
-// caller gives an algorithm the methods that read the clock. Those that wait stand in
-// one line, first come, first served: the first of them sleeps until its request
-// passes, and nobody else is woken for that.
+// caller gives an algorithm the methods that read the clock. Waiters stand in one line,
+// first come, first served: only the first sleeps until its request passes, and no other is
+// woken for that.
 type caller struct {
 	limiter decider
 
 	mu   sync.Mutex
-	line []chan struct{} // of those that wait; the channel of the first is closed
-	kick chan struct{}   // has a place for a word that what was on hold has ended
+	line []chan struct{} // one for each waiter; that of the first is closed
+	kick chan struct{}   // of capacity 1: a hold has ended
 
 	watchers
 }
 
-// init sets whose methods they are. It has to be called before any other.
+// init sets the algorithm. It must be called before any other method.
 func (c *caller) init(l decider) {
 	c.limiter = l
 	c.kick = make(chan struct{}, 1)
@@ -52,11 +52,11 @@ func (c *caller) Allow() bool { return c.limiter.TakeAt(time.Now(), 1).OK }
 // Wait is WaitN for one unit.
 func (c *caller) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
-// WaitN waits until n units may pass, and charges them. Those that wait are served in
-// the order in which they came; Take, TakeAt and Allow do not stand in line and may take
-// what they wait for. It returns an error that matches ErrNeverFits, or ErrDeadline when
-// the context has a deadline that would be missed, both at once; and ctx.Err() when the
-// context ends first. Then nothing is charged.
+// WaitN waits until n units may pass, and charges them. Waiters are served in the order in
+// which they came; Take, TakeAt and Allow do not stand in line and may take the units
+// first. It returns at once an error that matches ErrNeverFits, or ErrDeadline if the
+// deadline of the context would be missed. If the context ends first, it returns ctx.Err().
+// With an error nothing is charged.
 func (c *caller) WaitN(ctx context.Context, n int) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 		return nil
 	}
 	defer c.leave(turn)
-	// What it would wait if it were first is what it waits at least.
-	if err := c.hopeless(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
+	// The wait of the first in line is the least.
+	if err := c.refusal(ctx, c.limiter.peekAt(time.Now(), n), n); err != nil {
 		return err
 	}
 	select {
@@ -75,25 +75,25 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	told := c.limiter.watch(c.kick)
+	notified := c.limiter.watch(c.kick)
 	defer c.limiter.unwatch(c.kick)
 	var timer *time.Timer
 	for {
-		if err := ctx.Err(); err != nil { // it may have ended while the turn came
+		if err := ctx.Err(); err != nil { // it may have ended together with the turn
 			return err
 		}
 		d := c.limiter.TakeAt(time.Now(), n)
 		if d.OK {
 			return nil
 		}
-		if err := c.hopeless(ctx, d, n); err != nil {
+		if err := c.refusal(ctx, d, n); err != nil {
 			return err
 		}
 		wait := d.RetryAfter
-		if wait == 0 && !told {
+		if wait == 0 && !notified {
 			wait = recheck
 		}
-		var passes <-chan time.Time // nil where only the end of a hold helps
+		var passes <-chan time.Time // nil if only the end of a hold helps
 		if wait > 0 {
 			if timer == nil {
 				timer = time.NewTimer(wait)
@@ -112,8 +112,8 @@ func (c *caller) WaitN(ctx context.Context, n int) error {
 	}
 }
 
-// hopeless returns the error of a request that does not have to wait for its refusal.
-func (c *caller) hopeless(ctx context.Context, d Decision, n int) error {
+// refusal returns the error of a request that no wait helps, or none in time; else nil.
+func (c *caller) refusal(ctx context.Context, d Decision, n int) error {
 	if d.Never {
 		return fmt.Errorf("wait for %d units: %w", n, ErrNeverFits)
 	}
@@ -123,8 +123,9 @@ func (c *caller) hopeless(ctx context.Context, d Decision, n int) error {
 	return nil
 }
 
-// join takes n units where nobody waits and they may pass, and returns nil; else the
-// turn of a place in the line. Who wants nothing has nothing to wait for.
+// join takes n units and returns nil if the line is empty and they may pass, and also if n
+// is 0. Otherwise it joins the line and returns a channel that is closed when the turn
+// comes.
 func (c *caller) join(n int) (turn chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +140,7 @@ func (c *caller) join(n int) (turn chan struct{}) {
 	return turn
 }
 
-// leave gives a place in the line up.
+// leave leaves the line.
 func (c *caller) leave(turn chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,6 +14,15 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of wait.go:
+//   - A kick of another capacity; a waiter that looks every 100 ms though it is notified.
+//   - A new timer each time, or one that is not stopped.
+//   - A request that lines up though nobody waits: its turn comes at once.
+//   - A deadline that is the very instant of the retry (both happen), or is compared though
+//     the request is OK, when RetryAfter is 0.
+//
+// A context that ends together with the turn is seen in one of two places, by chance.
+
 // waiting is a limiter on which one can wait.
 type waiting interface {
 	limit.Holder
@@ -39,8 +48,8 @@ func onWaiting(t *testing.T, f func(t *testing.T, l waiting)) {
 		t.Run(kind.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := kind.make()
-				if d := l.Take(3); !d.OK {
-					t.Fatal(d)
+				if !l.Take(1).OK || !l.Take(2).OK {
+					t.Fatal("refused")
 				}
 				f(t, l)
 			})
@@ -48,7 +57,7 @@ func onWaiting(t *testing.T, f func(t *testing.T, l waiting)) {
 	}
 }
 
-// finishes notes who is done waiting, when, and how.
+// finishes records which waiters are done, when, and with which error.
 type finishes struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -75,7 +84,7 @@ func (f *finishes) wait(ctx context.Context, l waiting, who, n int) {
 	synctest.Wait()
 }
 
-// want checks who is done once nobody moves any more.
+// want checks which waiters are done once all goroutines are blocked.
 func (f *finishes) want(t *testing.T, want ...finish) {
 	t.Helper()
 	synctest.Wait()
@@ -145,8 +154,8 @@ func TestWaitRefusesAtOnce(t *testing.T) {
 	})
 }
 
-// Behind somebody else, too, a deadline that cannot be met is refused at once; and what
-// can be seen only at the head of the line, as soon as it is seen.
+// A waiter whose deadline cannot be met is refused at once, even behind others; if that
+// shows only at the head of the line, then.
 func TestWaitRefusesBehindOthers(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		f := newFinishes()
@@ -163,7 +172,7 @@ func TestWaitRefusesBehindOthers(t *testing.T) {
 	})
 }
 
-// Whoever gives up charges nothing, and passes the turn on.
+// A waiter that gives up charges nothing, and passes the turn on.
 func TestWaitCancelled(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -219,7 +228,7 @@ func TestWaitForAHold(t *testing.T) {
 	})
 }
 
-// Those who do not stand in line may take what the first waits for: it waits on.
+// Requests outside the line may take the units for which the first waits: it waits on.
 func TestWaitIsOvertakenByTake(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		f := newFinishes()
@@ -233,8 +242,37 @@ func TestWaitIsOvertakenByTake(t *testing.T) {
 	})
 }
 
-// Many wait, and many give up: what passes is never more than the rate allows, nobody is
-// forgotten, and all the time is used.
+// A request that comes while others wait lines up behind them, even if its units are there.
+func TestWaitDoesNotOvertake(t *testing.T) {
+	onWaiting(t, func(t *testing.T, l waiting) {
+		f := newFinishes()
+		f.wait(t.Context(), l, 1, 3)
+		time.Sleep(time.Second)
+		f.wait(t.Context(), l, 2, 1)
+		f.want(t)
+		time.Sleep(time.Minute)
+		f.want(t, finish{1, 3 * time.Second, nil}, finish{2, 4 * time.Second, nil})
+	})
+}
+
+// The shortest wait of all is a wait.
+func TestWaitForANanosecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := must(limit.NewGCRA(limit.Every(1), 1))
+		begin := time.Now()
+		for range 3 {
+			if err := g.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(begin); took != 2 {
+			t.Errorf("three units a nanosecond apart took %v", took)
+		}
+	})
+}
+
+// Many wait, and many give up: never more passes than the rate allows, no waiter is
+// forgotten, and no unit is lost.
 func TestWaitStress(t *testing.T) {
 	onWaiting(t, func(t *testing.T, l waiting) {
 		rng := rand.New(rand.NewPCG(1, 1))
@@ -274,7 +312,7 @@ func TestWaitStress(t *testing.T) {
 	})
 }
 
-// On real threads, nobody sleeps on after a hold has ended: it alone stands in the way.
+// On real threads, no waiter sleeps on after the only hold in its way has ended.
 func TestWaitMissesNoWakeUp(t *testing.T) {
 	l := must(limit.NewGCRA(limit.Every(1), 1)) // what is charged drains at once
 	var wg sync.WaitGroup

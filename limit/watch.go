@@ -5,24 +5,23 @@ import (
 	"sync"
 )
 
-// watched is what tells those that wait that something on hold has ended. A limiter that
-// consists of others passes it on to them.
+// watched is a limiter that notifies waiters of the end of a hold. A limiter that consists
+// of others passes the waiters on to them.
 type watched interface {
-	// watch puts a word into kick whenever something has ended that was on hold. It
-	// reports whether that is so for all that this limiter depends on; unwatch has to be
-	// called in either case.
+	// watch sends to kick, without blocking, whenever a hold has ended. It reports whether
+	// that covers all limiters on which this one depends; call unwatch in either case.
 	watch(kick chan struct{}) bool
 	unwatch(kick chan struct{})
 }
 
-// watchers are those that wait for the end of a hold of a limiter. The zero value is
+// watchers are the waiters to notify of the end of a hold of a limiter. The zero value has
 // none.
 type watchers struct {
-	mu    sync.Mutex // nothing else is locked, or called, under it
+	mu    sync.Mutex // a leaf: nothing else is locked or called under it
 	kicks []chan struct{}
 }
 
-// changed tells those that wait that something was given back.
+// changed notifies the waiters that a hold has ended.
 func (w *watchers) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Whatever a limiter in a window is made with and asked at, it does not panic, what
-// remains is within its limit, exactly what can never pass is told so, and whoever waits
-// as long as told passes, and not before.
+// With any parameters and requests, a limiter in a window does not panic, Remaining is
+// within the limit, Never is set exactly for requests that can never pass, and a request
+// passes after RetryAfter, and not before.
 func FuzzWindows(f *testing.F) {
 	f.Add(3, int64(time.Second), []byte("0123456789012345678901234567890123456789"))
 	f.Add(math.MaxInt, int64(1)<<60, []byte("\xff\xff\xff\xff\xff\xff\xff\x7f\xff\xff\xff\xff\xff\xff\xff\x7f\x00\x00\x00\x00\x00\x00\x00\x80"))

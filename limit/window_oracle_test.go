@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -212,11 +213,10 @@ func (o *windowOracle) check(d limit.Decision, passes bool, now int64, n int) er
 	return nil
 }
 
-// Every limiter in a window decides by its definition, whatever comes when: charges and
-// holds that end in any order, instants on the edges of windows, ones that were already
-// past, and long gaps.
+// Every limiter in a window decides by its definition: with charges and holds that end in
+// any order, instants on the edges of windows and in the past, and long gaps.
 func TestWindowsDecideByDefinition(t *testing.T) {
-	decisions := 1_000_000 / raceFactor
+	decisions := 1_000_000 / racetest.Factor
 	if testing.Short() {
 		decisions /= 10
 	}

@@ -14,6 +14,17 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// Equivalent mutants of cells.go and cellcounter.go:
+//   - Other numbers of cells in at: they only tell which cells adjoin.
+//   - Round(1) for Round(0): both drop the monotonic reading.
+//   - at with ahead == 0, and sum at the longest Duration: both ways give the same.
+//   - within that refuses ahead == 0, or leaves the zero time to the length: Allow takes the
+//     longer way then. The same holds for Allow that always takes it, and for pair.sum that
+//     weighs a previous count of 0 (internal/bench, BenchmarkLimit).
+//   - endLocked that has an anchored cell not begun after the end of an older hold: an empty
+//     cell without a hold has not.
+//   - end that notifies waiters of a hold that had ended before: they look and wait on.
+
 func newWindow(t *testing.T, kind windowKind, n int, window time.Duration) windowLimiter {
 	t.Helper()
 	l, err := kind.make(n, window)
@@ -174,8 +185,8 @@ func TestAnchoredWindowThatAHoldBegins(t *testing.T) {
 	}
 }
 
-// In no window are more admitted than the limit, however many ask at once, and whatever
-// becomes of what is on hold.
+// No window admits more than the limit, with concurrent requests and with holds that end
+// either way.
 func TestWindowsAreSafe(t *testing.T) {
 	for _, kind := range windowKinds {
 		const most = 100
@@ -213,7 +224,7 @@ func TestWindowsAreSafe(t *testing.T) {
 	}
 }
 
-// Those who wait pass at the end of the window, or when what was on hold is given back.
+// Waiters pass at the end of the window, or when a hold is released.
 func TestWindowsWait(t *testing.T) {
 	type waiter interface {
 		WaitN(ctx context.Context, n int) error

@@ -146,7 +146,7 @@ func withWall(t *testing.T, now time.Time, seconds int) time.Time {
 	return set
 }
 
-// Those that lie on the calendar follow the wall clock, the others the monotonic one.
+// Limiters on the calendar follow the wall clock, the others the monotonic clock.
 func TestWindowsFollowTheirClock(t *testing.T) {
 	for _, kind := range windowKinds {
 		l := newWindow(t, kind, 1, time.Minute)

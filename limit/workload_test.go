@@ -38,7 +38,7 @@ var instants = []struct {
 // comes at 4.000 s, and that is the first of the fifth second.
 func TestWorkload(t *testing.T) {
 	r, second := limit.PerSecond(100), time.Second
-	buckets := [3]int{100, 100, 199} // 100 are there at 3 s, and 99 more come before the last request
+	buckets := [3]int{100, 100, 199} // 100 at 3 s, and 99 before the last request
 	windows := [3]int{100, 100, 100}
 	for _, c := range []struct {
 		name        string

@@ -1,7 +1,6 @@
 package llmhttp
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -9,77 +8,81 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
-// Call is a call to a model, as its request tells it.
+// Call is a call to a model, as described by its request.
 type Call struct {
-	// Request is the caller's. Neither it nor its body may be touched.
+	// Request is the caller's request. Neither it nor its body may be changed or read.
 	Request *http.Request
-	// Adapter is the name of the adapter that knows the call, as "openai".
+	// Adapter is the name of the adapter that recognized the call, such as "openai".
 	Adapter string
-	// Operation is which of the API's operations it is, as "chat.completions".
+	// Operation is the operation of the API, such as "chat.completions".
 	Operation string
-	// Model is the model that is asked for, by the name that the request has for it.
+	// Model is the model that the request names.
 	Model string
-	// Stream reports that the answer is asked for as a stream.
+	// Stream reports that the request asks for a streamed answer.
 	Stream bool
-	// StreamUsage reports that the request asks for the usage at the end of the stream,
-	// where an API tells it only then.
+	// StreamUsage reports that the request asks for the usage at the end of the stream, at an
+	// API that reports it only on request.
 	StreamUsage bool
-	// MaxOutput is the most output tokens that the request allows; zero when it does not say.
+	// MaxOutput is the limit of output tokens that the request sets; zero if it sets none.
 	MaxOutput int
-	// PromptBytes is how long all strings and keys of the body are together, in UTF-8, but for Media.
+	// PromptBytes is the length of all strings and keys in the body except Media, in bytes of
+	// UTF-8.
 	PromptBytes int
-	// Media is how many images, sounds and other files are in the body.
+	// Media is the number of images, sounds and other files in the body.
 	Media int
-	// BodySize is how many bytes the body has; -1 when that is not known.
+	// BodySize is the length of the body in bytes; -1 if it is unknown.
 	BodySize int64
-	// Partial reports that the body is larger than Transport reads.
+	// Partial reports that the body is larger than Transport.MaxBody and was read only so far.
 	Partial bool
 	// Free reports that the call does not count towards the quota of its model.
 	Free bool
 
-	choices int  // how many answers are asked for at once; zero for one
-	inPath  bool // the model is named in the path, whatever the body says
+	choices int  // answers that the request asks for; zero means one
+	inPath  bool // the path names the model, which overrides the body
+	invalid bool // the body was read and is no JSON
 }
 
-// setModel takes over the model that the body names, of several the last, as servers do.
+// setModel takes the model from the body. The last of several counts, as it does at servers.
 func (c *Call) setModel(v Value) {
 	if !c.inPath {
 		c.Model = v.text()
 	}
 }
 
-// answers is how many answers the call asks for.
+// answers returns the number of answers that the call asks for.
 func (c *Call) answers() int { return min(max(c.choices, 1), 128) }
 
-// Usage is what an answer says that a call used, in tokens. The zero value says nothing.
+// Usage is the usage in tokens that an answer reports. The zero value reports nothing.
 type Usage struct {
 	Prompt     int // input tokens; at OpenAI and Gemini with the cached ones, at Anthropic without
-	CacheRead  int // those read from a cache
-	CacheWrite int // those written to a cache
-	ToolUse    int // input tokens of the results of tools, where they are apart
+	CacheRead  int // input tokens read from a cache
+	CacheWrite int // input tokens written to a cache
+	ToolUse    int // input tokens of tool results, where they are reported apart
 	Output     int // output tokens
-	Thoughts   int // output tokens of reasoning, where they are apart
-
-	// Known reports that the answer told what was used: all of it, or with Partial what
-	// there was until then.
+	Thoughts   int // output tokens of reasoning, where they are reported apart
+	// Known reports that the answer stated its usage: the final usage, or with Partial the usage
+	// so far.
 	Known   bool
 	Partial bool
-	// Anomalies is how often a count was none: negative, not whole, too large, no number.
+	// Anomalies counts the counts that were invalid: negative, fractional, too large, or no
+	// number.
 	Anomalies int
 }
 
-// mostTokens is the largest count that is believed.
-const mostTokens = 1 << 40
+// maxTokens is the largest count of tokens that is believed.
+const maxTokens = headers.MaxCount
 
-// Set takes over a count of tokens from an answer: the value v into the field that count
-// points at. A value that is no count leaves the field, and is an anomaly; null is nothing.
+// Set stores a count of tokens from an answer: the value v into the field that count points at. An
+// invalid count leaves the field alone and is counted in Anomalies; null is ignored.
 func (u *Usage) Set(count *int, v Value) {
 	if v.Kind == Null {
 		return
 	}
-	n, ok := tokens(v)
+	n, ok := tokenCount(v)
 	if !ok {
 		u.Anomalies++
 		return
@@ -87,60 +90,56 @@ func (u *Usage) Set(count *int, v Value) {
 	*count, u.Known = n, true
 }
 
-// tokens returns the number that a value is, if it can be a number of tokens.
-func tokens(v Value) (int, bool) {
+// tokenCount returns the number of tokens that a value states, if it is a valid one.
+func tokenCount(v Value) (int, bool) {
 	if v.Kind != Number || len(v.Text) > 32 {
 		return 0, false
 	}
 	if n, err := strconv.ParseInt(string(v.Text), 10, 64); err == nil {
-		return int(min(n, math.MaxInt)), n >= 0 && n <= mostTokens && n <= math.MaxInt
+		return int(min(n, math.MaxInt)), n >= 0 && n <= maxTokens && n <= math.MaxInt
 	}
 	f, err := strconv.ParseFloat(string(v.Text), 64)
-	if err != nil || !(f >= 0 && f <= min(mostTokens, math.MaxInt)) || f != math.Trunc(f) {
+	if err != nil || !(f >= 0 && f <= min(maxTokens, math.MaxInt)) || f != math.Trunc(f) {
 		return 0, false
 	}
 	return int(f), true
 }
 
-// An Adapter knows one provider's API: which requests are calls to a model, what they
-// ask for, and where their answers say what was used. Its methods must be safe for
-// concurrent use, must not keep what they are given, and must be quick.
+// clampTokens returns n, or the largest valid number of tokens if n is larger.
+func clampTokens(n int64) int { return int(min(n, maxTokens, math.MaxInt)) }
+
+// An Adapter knows the API of one provider: which requests are calls to a model, which model and
+// how much output they ask for, and where answers report their usage. Its methods must be safe for
+// concurrent use, must not retain their arguments, and must return quickly.
 type Adapter interface {
-	// Name is what the adapter is called in events.
+	// Name returns the name of the adapter in events.
 	Name() string
-
-	// Match reports whether a request is one of the API's, by its method and path,
-	// and sets what these tell: Operation, and perhaps Model, Stream and Free.
+	// Match reports whether a request belongs to the API, by its method and path, and sets the
+	// fields that these determine: Operation, and possibly Model, Stream and Free.
 	Match(req *http.Request, call *Call) bool
-
-	// Request is told each value of the request's body, and sets in call what it tells.
-	// A request without a model when all is told is not limited.
+	// Request receives each value of the request's body and stores it in call where it matters. A
+	// request that names no model by the end of the body is not limited.
 	Request(call *Call, v Value)
-
-	// Estimate returns what the provider counts of a call when it arrives, from
+	// Estimate returns the tokens that the provider charges when the call arrives, given
 	// estimates of its prompt and its output.
 	Estimate(call *Call, promptTokens, outputTokens int) (prompt, output int)
-
-	// Marks are byte sequences one of which each part of an answer has that tells usage:
-	// the names of the fields, with their quotes. Parts of a stream without any are not looked at.
+	// Marks returns byte sequences, usually the quoted names of the usage fields. Events of a
+	// stream that contain none of them are not parsed.
 	Marks() []string
-
-	// Response is told each value of the answer, or of those parts of a stream that
-	// have one of the Marks, and sets in usage what it tells. Where several tell the
-	// same count, the last one counts.
+	// Response receives each value of the answer, or of those events of a stream that contain one
+	// of the Marks, and stores the counts of usage. Of several values for a count the last one
+	// counts.
 	Response(call *Call, usage *Usage, v Value)
-
-	// Count returns what the provider counts of what was used.
+	// Count returns the tokens that the provider charges for a usage.
 	Count(call *Call, usage *Usage) (prompt, output int)
-
-	// Refusal returns the body of a refusal with status 429 as the provider would write it.
+	// Refusal returns the body of a refusal with status 429 in the provider's format.
 	Refusal(message string) []byte
 }
 
-// adapters are those that every Transport has, in the order in which they are asked.
+// adapters are the built-in adapters in the order in which they are asked.
 var adapters = []Adapter{openAI{}, anthropic{}, gemini{}, ollama{}}
 
-// refusalBody returns a JSON text with a message in it.
+// refusalBody returns a JSON text that contains message as a string.
 func refusalBody(before, message, after string) []byte {
 	quoted, err := json.Marshal(message)
 	if err != nil {
@@ -149,32 +148,14 @@ func refusalBody(before, message, after string) []byte {
 	return slices.Concat([]byte(before), quoted, []byte(after))
 }
 
-// text returns what a string stands for; of one that is longer than Text, its beginning.
-func (v *Value) text() string {
-	if v.Kind != String {
-		return ""
-	}
-	if bytes.IndexByte(v.Text, '\\') < 0 {
-		return string(v.Text)
-	}
-	// Text may end within an escape.
-	for cut := 0; cut < len(`\u0000`) && cut <= len(v.Text); cut++ {
-		var s string
-		if json.Unmarshal(slices.Concat([]byte{'"'}, v.Text[:len(v.Text)-cut], []byte{'"'}), &s) == nil {
-			return s
-		}
-	}
-	return ""
-}
+// maxModelName is the length in bytes to which the name of a model is cut.
+const maxModelName = 256
 
-// mostName is how many bytes of the name of a model count.
-const mostName = 256
-
-// modelName makes of what a request names one that can be shown and kept: without control
-// characters, and of limited length.
+// modelName returns the name of a model in a form that is safe to show and to keep: without
+// control characters, and of bounded length.
 func modelName(s string) string {
-	if len(s) > mostName {
-		s = s[:mostName]
+	if len(s) > maxModelName {
+		s = s[:maxModelName]
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -183,9 +164,3 @@ func modelName(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, ""))
 }
-
-// atMost is a number of tokens that is no larger than can be.
-func atMost(n int64) int { return int(min(n, mostTokens, math.MaxInt)) }
-
-// isTrue reports whether the value is true.
-func (v *Value) isTrue() bool { return v.Kind == Bool && bytes.Equal(v.Text, []byte("true")) }

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// anthropic is the Messages API of Anthropic, also on Vertex AI.
+// anthropic is the adapter for Anthropic's Messages API, also on Vertex AI.
 //
-// See https://platform.claude.com/docs/en/api/messages and, for what counts,
+// See https://platform.claude.com/docs/en/api/messages and, for the counting of tokens,
 // https://platform.claude.com/docs/en/api/rate-limits.
 type anthropic struct{}
 
@@ -26,7 +26,8 @@ func (anthropic) Match(req *http.Request, call *Call) bool {
 		call.Operation, call.Free = "messages.count_tokens", true
 	default:
 		model, method, ok := modelMethod(path)
-		if !ok || method != "rawPredict" && method != "streamRawPredict" || !strings.Contains(path, "/publishers/anthropic/") {
+		if !ok || method != "rawPredict" && method != "streamRawPredict" ||
+			!strings.Contains(path, "/publishers/anthropic/") {
 			return false
 		}
 		call.Operation, call.Model, call.inPath = "messages", model, true
@@ -40,7 +41,7 @@ func (anthropic) Request(call *Call, v Value) {
 	case "model":
 		call.setModel(v)
 	case "max_tokens":
-		if n, ok := tokens(v); ok {
+		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
 		}
 	case "stream":
@@ -48,7 +49,7 @@ func (anthropic) Request(call *Call, v Value) {
 	}
 }
 
-// Estimate takes the estimates as they are: max_tokens does not count.
+// Estimate returns the estimates unchanged: max_tokens does not count.
 func (anthropic) Estimate(_ *Call, promptTokens, outputTokens int) (prompt, output int) {
 	return promptTokens, outputTokens
 }
@@ -67,15 +68,15 @@ func (anthropic) Response(_ *Call, usage *Usage, v Value) {
 		count = &usage.CacheRead
 	case "usage.output_tokens":
 		count = &usage.Output
-		usage.Partial = starts // what message_start says, before anything was written
+		usage.Partial = starts // message_start reports it before anything was written
 	default:
 		return
 	}
 	usage.Set(count, v)
 }
 
-// Count takes what was written to a cache for input, and what was read from it only
-// with Haiku 3.5.
+// Count adds the tokens written to a cache to the input. Tokens read from a cache count only with
+// Haiku 3.5.
 func (anthropic) Count(call *Call, usage *Usage) (prompt, output int) {
 	prompt = usage.Prompt + usage.CacheWrite
 	for _, name := range []string{"haiku-3.5", "haiku-3-5", "3-5-haiku"} {

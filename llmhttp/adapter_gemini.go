@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// gemini is the API of Google's Gemini, also on Vertex AI.
+// gemini is the adapter for Google's Gemini API, also on Vertex AI.
 //
-// See https://ai.google.dev/api/generate-content and, for what counts,
+// See https://ai.google.dev/api/generate-content and, for the counting of tokens,
 // https://ai.google.dev/gemini-api/docs/rate-limits.
 type gemini struct{}
 
@@ -51,13 +51,13 @@ func modelMethod(path string) (model, method string, ok bool) {
 func (gemini) Request(call *Call, v Value) {
 	switch string(v.Path) {
 	case "generationConfig.maxOutputTokens", "generation_config.max_output_tokens":
-		if n, ok := tokens(v); ok {
+		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
 		}
 	}
 }
 
-// Estimate takes the prompt alone: only input counts.
+// Estimate returns the prompt alone: only input counts.
 func (gemini) Estimate(_ *Call, promptTokens, _ int) (prompt, output int) {
 	return promptTokens, 0
 }
@@ -79,7 +79,7 @@ func (gemini) Response(_ *Call, usage *Usage, v Value) {
 	}
 }
 
-// Count takes input alone, of which promptTokenCount has the cached part in it.
+// Count returns the input alone. promptTokenCount includes the cached tokens.
 func (gemini) Count(_ *Call, usage *Usage) (prompt, output int) {
 	return usage.Prompt + usage.ToolUse, 0
 }

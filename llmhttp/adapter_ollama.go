@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ollama is Ollama's own API: chat and generate.
+// ollama is the adapter for Ollama's own API: chat and generate.
 //
 // See https://docs.ollama.com/api.
 type ollama struct{}
@@ -24,7 +24,7 @@ func (ollama) Match(req *http.Request, call *Call) bool {
 	default:
 		return false
 	}
-	call.Stream = true // unless the body says otherwise
+	call.Stream = true // the default of the body
 	return true
 }
 
@@ -35,7 +35,7 @@ func (ollama) Request(call *Call, v Value) {
 	case "stream":
 		call.Stream = v.isTrue()
 	case "options.num_predict":
-		if n, ok := tokens(v); ok {
+		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
 		}
 	}

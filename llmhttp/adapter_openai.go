@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
-// openAI is the API of OpenAI, which Azure and most others speak, too: chat completions,
-// responses, completions and embeddings.
+// openAI is the adapter for OpenAI's API, which Azure and most other providers speak, too: chat
+// completions, responses, completions and embeddings.
 //
-// See https://platform.openai.com/docs/api-reference and, for what counts,
+// See https://platform.openai.com/docs/api-reference and, for the counting of tokens,
 // https://platform.openai.com/docs/guides/rate-limits.
 type openAI struct{}
 
@@ -22,7 +24,7 @@ const (
 	embeddings      = "embeddings"
 )
 
-// openAIOperations are the ends of the paths. Of two that fit, the first one counts.
+// openAIOperations maps the ends of paths to operations. The first match counts.
 var openAIOperations = []struct{ suffix, operation string }{
 	{"/chat/completions", chatCompletions},
 	{"/responses", responses},
@@ -46,8 +48,8 @@ func (openAI) Match(req *http.Request, call *Call) bool {
 	return false
 }
 
-// deployment returns the last part of a path of Azure, .../deployments/NAME: limits are
-// those of the deployment, whatever model it is of.
+// deployment returns NAME of Azure's paths .../deployments/NAME, and nothing for other paths.
+// Azure limits the deployment, whichever model it runs.
 func deployment(path string) string {
 	i := strings.LastIndexByte(path, '/')
 	if i < 0 || !strings.HasSuffix(path[:i], "/deployments") {
@@ -61,11 +63,11 @@ func (openAI) Request(call *Call, v Value) {
 	case "model":
 		call.setModel(v)
 	case "max_completion_tokens", "max_tokens", "max_output_tokens":
-		if n, ok := tokens(v); ok {
+		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = max(call.MaxOutput, n)
 		}
 	case "n":
-		if n, ok := tokens(v); ok {
+		if n, ok := tokenCount(v); ok {
 			call.choices = n
 		}
 	case "stream":
@@ -75,21 +77,22 @@ func (openAI) Request(call *Call, v Value) {
 	}
 }
 
-// Estimate is the larger of the prompt with its output, and what the request allows to be
-// written: OpenAI counts the larger of max_tokens and its own estimate of the request.
+// Estimate returns the prompt, and an output with which both together are at least the max_tokens
+// of the request: OpenAI charges the larger of max_tokens and its own estimate.
 func (openAI) Estimate(call *Call, promptTokens, outputTokens int) (prompt, output int) {
 	if call.Operation == embeddings {
 		return promptTokens, 0
 	}
 	n := int64(call.answers())
-	return promptTokens, max(atMost(int64(outputTokens)*n), atMost(int64(call.MaxOutput)*n)-promptTokens)
+	output = clampTokens(int64(outputTokens) * n)
+	return promptTokens, max(output, clampTokens(int64(call.MaxOutput)*n)-promptTokens)
 }
 
-// Marks: "usage" is the name of the field in all operations, and within x_groq.
+// Marks returns the name of the field in all operations, which is also its name within x_groq.
 func (openAI) Marks() []string { return []string{`"usage"`} }
 
-// usagePaths are where usage is: in an answer or chunk, in the last event of a response,
-// and where Groq has it at the end of a stream.
+// usagePaths are the paths of usage in an answer or chunk, in the last event of a response, and at
+// the end of Groq's streams.
 var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
 
 func (openAI) Response(_ *Call, usage *Usage, v Value) {
@@ -100,6 +103,7 @@ func (openAI) Response(_ *Call, usage *Usage, v Value) {
 	}
 }
 
+// readUsage stores the field of usage that name stands for.
 func readUsage(usage *Usage, name string, v Value) {
 	switch name {
 	case "prompt_tokens", "input_tokens":
@@ -113,15 +117,16 @@ func readUsage(usage *Usage, name string, v Value) {
 	}
 }
 
-// Count takes cached input for input, as OpenAI does and xAI. Groq does not count it.
+// Count includes cached input, as OpenAI and xAI do. Groq does not count it.
 func (openAI) Count(call *Call, usage *Usage) (prompt, output int) {
 	prompt = usage.Prompt
-	if hostIn(call.Request.URL.Hostname(), "groq.com") {
+	if headers.IsHost(call.Request.URL.Hostname(), "groq.com") {
 		prompt = max(prompt-usage.CacheRead, 0)
 	}
 	return prompt, usage.Output
 }
 
 func (openAI) Refusal(message string) []byte {
-	return refusalBody(`{"error":{"message":`, message, `,"type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`)
+	const after = `,"type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}`
+	return refusalBody(`{"error":{"message":`, message, after)
 }

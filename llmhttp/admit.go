@@ -9,7 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// admit waits for room and charges the estimate.
+// admit waits for room and charges the estimate. Its errors are those of RoundTrip.
 func (t *Transport) admit(f *flight) error {
 	ctx := f.call.Request.Context()
 	if err := ctx.Err(); err != nil {
@@ -18,7 +18,7 @@ func (t *Transport) admit(f *flight) error {
 	prompt, output := t.estimate(f)
 	reservation, d := t.Limiter.Reserve(f.name, prompt, output)
 	if d.Never && t.Estimate == nil {
-		prompt, output = fit(&d.Stats, prompt, output)
+		prompt, output = cutToQuota(&d.Stats, prompt, output)
 		reservation, d = t.Limiter.Reserve(f.name, prompt, output)
 	}
 	f.counted = d.Stats
@@ -38,9 +38,10 @@ func (t *Transport) admit(f *flight) error {
 			if reservation, err = t.wait(ctx, f.name, prompt, output); err == nil {
 				break
 			}
-			// The quota may have become smaller meanwhile than what was cut down to it.
+			// The quota may have shrunk since the estimate was cut to it. An estimate that never
+			// fits (ratelimit.ErrNeverFits) is then cut again.
 			stats := t.Limiter.Stats(f.name)
-			p, o := fit(&stats, prompt, output)
+			p, o := cutToQuota(&stats, prompt, output)
 			if t.Estimate != nil || !errors.Is(err, ratelimit.ErrNeverFits) || p == prompt && o == output {
 				return err
 			}
@@ -52,26 +53,31 @@ func (t *Transport) admit(f *flight) error {
 	if !began.IsZero() {
 		wait = time.Since(began)
 	}
-	f.reservation, f.charged = reservation, ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
+	f.reservation = reservation
+	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
 	return nil
 }
 
 // wait is Acquire within MaxWait.
-func (t *Transport) wait(ctx context.Context, model string, prompt, output int) (*ratelimit.Reservation, error) {
-	waiting := ctx
+func (t *Transport) wait(
+	ctx context.Context, model string, prompt, output int,
+) (*ratelimit.Reservation, error) {
+	bounded := ctx
 	if t.MaxWait > 0 {
 		var cancel context.CancelFunc
-		waiting, cancel = context.WithTimeout(ctx, t.MaxWait)
+		bounded, cancel = context.WithTimeout(ctx, t.MaxWait)
 		defer cancel()
 	}
-	reservation, err := t.Limiter.Acquire(waiting, model, prompt, output)
+	reservation, err := t.Limiter.Acquire(bounded, model, prompt, output)
 	if err == nil || errors.As(err, new(*ratelimit.LimitError)) {
 		return reservation, err
 	}
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		// It stood in line until MaxWait was over.
-		d := t.Limiter.DecideRequest(ratelimit.Request{Model: model, PromptTokens: prompt, OutputTokens: output})
+		// MaxWait passed while the call was queued.
+		d := t.Limiter.DecideRequest(ratelimit.Request{
+			Model: model, PromptTokens: prompt, OutputTokens: output,
+		})
 		return nil, &ratelimit.LimitError{Model: model, Decision: d}
 	}
 	return nil, fmt.Errorf("llmhttp: wait for quota: %w", err)

@@ -10,21 +10,22 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
 const (
-	mostCode  = 64  // how long a code may be
-	mostQuota = 128 // how long the name of a quota may be
+	maxCode  = 64  // bytes of a code
+	maxQuota = 128 // bytes of the name of a quota
 
-	// mostDetails is how many details of an error, violations in one and headers are read.
-	mostDetails = 32
+	// maxDetails bounds the details of an error, the violations in a detail, and the headers in a
+	// body.
+	maxDetails = 32
 
-	// mostMessage is how much of a message is looked at.
-	mostMessage = 1024
+	// maxMessage bounds the bytes of a message that are examined.
+	maxMessage = 1024
 )
 
-// The codes and types of errors that no wait helps against, and of a provider that has too
-// much to do.
+// The codes and types of errors that waiting does not resolve, and of an overloaded provider.
 var (
 	exhaustedCodes = []string{
 		"insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
@@ -37,20 +38,20 @@ var (
 	}
 )
 
-// errorBody is what the body of an error says.
+// errorBody is the content of an error's body.
 type errorBody struct {
 	code       string
-	codes      []string // all of code, type and status that there are
+	codes      []string // all codes, types and statuses
 	message    string   // in lower case
 	quota      string
 	limit      int
 	limits     ratelimit.ProviderLimits
-	perDay     bool // a quota of the day was exceeded, by its name
+	perDay     bool // the name of the exceeded quota is that of a day
 	retryDelay time.Duration
-	headers    http.Header // those of an error that the provider itself was answered
+	headers    http.Header // of the upstream answer that the provider passes on
 }
 
-// readErrorBody returns what a body says, as far as it is JSON and known.
+// readErrorBody returns the content of a body, as far as it is JSON in a known form.
 func readErrorBody(body []byte, status int) (b errorBody) {
 	var v any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -59,7 +60,7 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 		return b
 	}
 	if list, ok := v.([]any); ok && len(list) > 0 {
-		v = list[0] // of Gemini's streams
+		v = list[0] // in Gemini's streams
 	}
 	top, _ := v.(map[string]any)
 	inner, _ := top["error"].(map[string]any)
@@ -69,10 +70,12 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 			b.message = text(other)
 		}
 	}
-	b.message = strings.ToLower(b.message[:min(len(b.message), mostMessage)])
+	b.message = strings.ToLower(b.message[:min(len(b.message), maxMessage)])
 
 	details, _ := inner["details"].(map[string]any)
-	codes := []any{details["error_code"], inner["code"], inner["status"], inner["type"], top["code"], top["type"]}
+	codes := []any{
+		details["error_code"], inner["code"], inner["status"], inner["type"], top["code"], top["type"],
+	}
 	number := ""
 	for _, c := range codes {
 		if n, ok := c.(json.Number); ok && number == "" {
@@ -83,30 +86,30 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 		}
 	}
 	for _, s := range append(b.codes, number) {
-		if s != strconv.Itoa(status) && isName(s, mostCode) {
+		if s != strconv.Itoa(status) && isName(s, maxCode) {
 			b.code = s
 			break
 		}
 	}
 	list, _ := inner["details"].([]any)
-	for _, detail := range list[:min(len(list), mostDetails)] {
+	for _, detail := range list[:min(len(list), maxDetails)] {
 		if detail, ok := detail.(map[string]any); ok {
 			b.googleDetail(detail)
 		}
 	}
 	metadata, _ := inner["metadata"].(map[string]any)
-	headers, _ := metadata["headers"].(map[string]any)
-	b.takeHeaders(headers)
+	upstream, _ := metadata["headers"].(map[string]any)
+	b.readHeaders(upstream)
 	return b
 }
 
-// googleDetail takes over one of the details that Google's errors have.
+// googleDetail reads one of the details of Google's errors.
 func (b *errorBody) googleDetail(detail map[string]any) {
 	kind := text(detail["@type"])
 	switch kind[strings.LastIndexByte(kind, '.')+1:] {
 	case "QuotaFailure":
 		list, _ := detail["violations"].([]any)
-		for _, v := range list[:min(len(list), mostDetails)] {
+		for _, v := range list[:min(len(list), maxDetails)] {
 			if v, ok := v.(map[string]any); ok {
 				b.violation(text(v["quotaId"]), v["quotaValue"])
 			}
@@ -116,24 +119,23 @@ func (b *errorBody) googleDetail(detail map[string]any) {
 		b.violation(text(metadata["quota_limit"]), metadata["quota_limit_value"])
 	case "RetryInfo":
 		if s, ok := strings.CutSuffix(text(detail["retryDelay"]), "s"); ok {
-			if d, ok := decimal(s, time.Second); ok && d <= mostReset {
+			if d, ok := headers.ParseSeconds(s); ok {
 				b.retryDelay = max(b.retryDelay, d)
 			}
 		}
 	}
 }
 
-// violation takes over a quota that was exceeded. The name of the quota has its window in
-// it, and what is counted.
+// violation reads an exceeded quota. The name of the quota contains its window and its unit.
 func (b *errorBody) violation(id string, value any) {
-	if !isName(id, mostQuota) {
+	if !isName(id, maxQuota) {
 		return
 	}
 	limit := 0
 	if n, ok := value.(json.Number); ok {
-		limit, _ = parseCount(n.String())
+		limit, _ = headers.ParseCount(n.String())
 	} else {
-		limit, _ = parseCount(text(value))
+		limit, _ = headers.ParseCount(text(value))
 	}
 	name := strings.ToLower(id)
 	perDay := strings.Contains(name, "perday")
@@ -159,16 +161,16 @@ func (b *errorBody) violation(id string, value any) {
 	default:
 		return
 	}
-	tighten(to, ratelimit.ProviderLimit{Limit: limit})
+	headers.Tighten(to, ratelimit.ProviderLimit{Limit: limit})
 }
 
-// takeHeaders takes over headers that are in the body, each with a string or a number.
-func (b *errorBody) takeHeaders(headers map[string]any) {
-	if len(headers) == 0 || len(headers) > mostDetails {
+// readHeaders reads headers inside the body, each with a string or a number.
+func (b *errorBody) readHeaders(all map[string]any) {
+	if len(all) == 0 || len(all) > maxDetails {
 		return
 	}
-	b.headers = make(http.Header, len(headers))
-	for key, v := range headers {
+	b.headers = make(http.Header, len(all))
+	for key, v := range all {
 		if n, ok := v.(json.Number); ok {
 			b.headers.Add(key, n.String())
 		} else if s := text(v); s != "" {
@@ -177,18 +179,21 @@ func (b *errorBody) takeHeaders(headers map[string]any) {
 	}
 }
 
-// exhausted reports whether the body says that money or a plan is used up.
+// exhausted reports whether the body reports used-up money or a used-up plan.
 func (b *errorBody) exhausted() bool {
 	if b.hasCode(exhaustedCodes) {
 		return true
 	}
-	// A message may quote the call further on, so only its beginning is looked at.
-	return slices.Contains(b.codes, "invalid_request_error") &&
-		(strings.HasPrefix(b.message, "your credit balance is too low") ||
-			strings.HasPrefix(b.message, "you have reached your specified") && strings.Contains(b.message, "usage limits"))
+	if !slices.Contains(b.codes, "invalid_request_error") {
+		return false
+	}
+	// A message may quote the call further on, so only its beginning is compared.
+	return strings.HasPrefix(b.message, "your credit balance is too low") ||
+		strings.HasPrefix(b.message, "you have reached your specified") &&
+			strings.Contains(b.message, "usage limits")
 }
 
-// overloaded reports whether the body says that the provider has too much to do.
+// overloaded reports whether the body reports an overloaded provider.
 func (b *errorBody) overloaded() bool {
 	return b.hasCode(overloadedCodes) || strings.HasPrefix(b.message, "resource unavailable")
 }
@@ -197,28 +202,27 @@ func (b *errorBody) hasCode(codes []string) bool {
 	return slices.ContainsFunc(b.codes, func(c string) bool { return slices.Contains(codes, c) })
 }
 
-// saysPerDay reports whether the message names a limit of the day, as OpenAI, Groq and
-// OpenRouter do.
-func (b *errorBody) saysPerDay() bool {
+// namesDay reports whether the message names a limit of the day, as OpenAI, Groq and OpenRouter do.
+func (b *errorBody) namesDay() bool {
 	return strings.Contains(b.message, "requests per day") ||
 		strings.Contains(b.message, "tokens per day") ||
 		strings.Contains(b.message, "free-models-per-day")
 }
 
-// text returns a string, and nothing for any other value.
+// text returns v if it is a string, and nothing for other values.
 func text(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-// isName reports whether s can be shown: at most so many letters, digits and signs of names.
-func isName(s string, most int) bool {
-	if s == "" || len(s) > most {
+// isName reports whether s is safe to show: at most limit letters, digits and signs of names.
+func isName(s string, limit int) bool {
+	if s == "" || len(s) > limit {
 		return false
 	}
 	for i := range len(s) {
 		switch c := s[i]; {
-		case isDigit(c), c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c == '.', c == ':', c == '-':
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c == '.', c == ':', c == '-':
 		default:
 			return false
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -15,6 +16,10 @@ import (
 	"testing/iotest"
 	"testing/synctest"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headerstest"
 )
 
 // A refusalCase is a case of the corpus in testdata/problems.
@@ -27,7 +32,7 @@ type refusalCase struct {
 	body       []byte
 }
 
-// refusals returns the cases of the corpus.
+// refusals returns all cases of the corpus.
 func refusals(t testing.TB) (all []refusalCase) {
 	files, err := filepath.Glob("testdata/problems/*.http")
 	if err != nil || len(files) == 0 {
@@ -57,7 +62,7 @@ func refusals(t testing.TB) (all []refusalCase) {
 	return all
 }
 
-// response returns the answer as it comes from a client.
+// response returns the answer as a client returns it.
 func (r *refusalCase) response(t testing.TB) *http.Response {
 	req := &http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: r.host, Path: "/v1"}}
 	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(r.wire)), req)
@@ -67,7 +72,7 @@ func (r *refusalCase) response(t testing.TB) *http.Response {
 	return resp
 }
 
-// problemText returns a problem as the corpus has it.
+// problemText returns a problem in the form of the corpus.
 func problemText(p *Problem) string {
 	if p == nil {
 		return "none"
@@ -88,7 +93,7 @@ func problemText(p *Problem) string {
 	if p.Limit != 0 {
 		s += "; limit=" + strconv.Itoa(p.Limit)
 	}
-	if learned := limitsText(p.limits()); learned != "" {
+	if learned := headerstest.Format(p.limits()); learned != "" {
 		s += "; learned=" + learned
 	}
 	return s
@@ -100,7 +105,7 @@ func TestClassifyCorpus(t *testing.T) {
 		t.Errorf("only %d cases", len(all))
 	}
 	for _, r := range all {
-		p := classify(r.status, r.header, r.body, r.host, answered)
+		p := classify(r.status, r.header, r.body, r.host, headerstest.Now)
 		if got := problemText(p); got != r.want {
 			t.Errorf("%s:\n got %s\nwant %s", r.name, got, r.want)
 		}
@@ -110,10 +115,10 @@ func TestClassifyCorpus(t *testing.T) {
 	}
 }
 
-// Classify sees what classify is told, by the clock, and leaves the body as it was.
+// Classify agrees with classify, takes the time from the clock, and leaves the body unchanged.
 func TestClassify(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(answered))
+		time.Sleep(time.Until(headerstest.Now))
 		for _, r := range refusals(t) {
 			resp := r.response(t)
 			if got := problemText(Classify(resp)); got != r.want {
@@ -130,7 +135,7 @@ func TestClassifyNothing(t *testing.T) {
 	for _, resp := range []*http.Response{
 		nil,
 		{StatusCode: 101, Body: io.NopCloser(strings.NewReader("x"))},
-		{StatusCode: 200, Header: headersOf("Retry-After: 5"), Body: io.NopCloser(strings.NewReader(`{"error":{"code":"insufficient_quota"}}`))},
+		{StatusCode: 200, Header: headerstest.Parse("Retry-After: 5"), Body: io.NopCloser(strings.NewReader(`{"error":{"code":"insufficient_quota"}}`))},
 		{StatusCode: 399},
 	} {
 		var before io.ReadCloser
@@ -144,7 +149,7 @@ func TestClassifyNothing(t *testing.T) {
 			t.Errorf("status %d: the body was touched", resp.StatusCode)
 		}
 	}
-	if p := classify(200, headersOf("Retry-After: 5"), nil, "", answered); p != nil {
+	if p := classify(200, headerstest.Parse("Retry-After: 5"), nil, "", headerstest.Now); p != nil {
 		t.Errorf("got %v", p)
 	}
 	for _, body := range []io.ReadCloser{nil, http.NoBody} {
@@ -155,7 +160,7 @@ func TestClassifyNothing(t *testing.T) {
 	}
 }
 
-// A day of Gemini's ends at midnight in Los Angeles.
+// Gemini's days end at midnight in Los Angeles.
 func TestNextMidnight(t *testing.T) {
 	pst := time.FixedZone("", -8*3600)
 	tests := []struct {
@@ -181,7 +186,7 @@ func TestNextMidnight(t *testing.T) {
 	}
 }
 
-// countedBody counts what is read of it.
+// countedBody counts the bytes read of it.
 type countedBody struct {
 	io.Reader
 	read, closed int
@@ -201,7 +206,7 @@ func (b *countedBody) Close() error {
 	return errors.New("closed")
 }
 
-// endless reads as one letter for ever; zero as nothing for ever.
+// endless reads as one letter forever. With the letter zero, each Read returns nothing.
 type endless struct{ letter byte }
 
 func (e endless) Read(p []byte) (int, error) {
@@ -214,7 +219,7 @@ func (e endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// failsOnce reads as an error, and then as nothing.
+// failsOnce returns an error at the first Read, and io.EOF later.
 type failsOnce struct{ err error }
 
 func (f *failsOnce) Read([]byte) (int, error) {
@@ -226,7 +231,7 @@ func (f *failsOnce) Read([]byte) (int, error) {
 func TestClassifyBodies(t *testing.T) {
 	broken := errors.New("broken")
 	quota := `{"error":{"code":"insufficient_quota"}}`
-	long := quota + strings.Repeat(" ", mostErrorBody) + "the end"
+	long := quota + strings.Repeat(" ", maxErrorBody) + "the end"
 	tests := []struct {
 		name    string
 		body    io.Reader
@@ -239,16 +244,16 @@ func TestClassifyBodies(t *testing.T) {
 		{"byte by byte", iotest.OneByteReader(strings.NewReader(quota)), Exhausted, len(quota), quota, nil},
 		{"its end with the last of it", iotest.DataErrReader(strings.NewReader(quota)), Exhausted, len(quota), quota, nil},
 		{"empty", strings.NewReader(""), RateLimited, 0, "", nil},
-		{"longer than what is read", strings.NewReader(long), Exhausted, mostErrorBody, long, nil},
-		{"as long as what is read", strings.NewReader(long[:mostErrorBody]), Exhausted, mostErrorBody, long[:mostErrorBody], nil},
+		{"longer than what is read", strings.NewReader(long), Exhausted, maxErrorBody, long, nil},
+		{"as long as what is read", strings.NewReader(long[:maxErrorBody]), Exhausted, maxErrorBody, long[:maxErrorBody], nil},
 		{"broken off", io.MultiReader(strings.NewReader(quota[:20]), iotest.ErrReader(broken)), RateLimited, 20, quota[:20], broken},
 		{"broken off, which is said once", io.MultiReader(strings.NewReader(quota[:20]), &failsOnce{broken}), RateLimited, 20, quota[:20], broken},
-		{"broken off after what is read", io.MultiReader(strings.NewReader(long), iotest.ErrReader(broken)), Exhausted, mostErrorBody, long, broken},
+		{"broken off after what is read", io.MultiReader(strings.NewReader(long), iotest.ErrReader(broken)), Exhausted, maxErrorBody, long, broken},
 	}
 	for _, test := range tests {
 		under := &countedBody{Reader: test.body}
 		resp := &http.Response{StatusCode: 429, Body: under}
-		for range 2 { // the second time it reads what the first put back
+		for range 2 { // the second call reads the bytes that the first put back
 			if p := Classify(resp); p == nil || p.Kind != test.kind {
 				t.Errorf("%s: got %v, want %v", test.name, p, test.kind)
 			}
@@ -266,7 +271,7 @@ func TestClassifyBodies(t *testing.T) {
 	}
 }
 
-// After it is closed a body reads as it did without Classify.
+// A closed body fails as it does without Classify.
 func TestClassifyClosed(t *testing.T) {
 	resp := &http.Response{StatusCode: 429, Body: &countedBody{Reader: strings.NewReader("some text")}}
 	Classify(resp)
@@ -279,7 +284,7 @@ func TestClassifyClosed(t *testing.T) {
 func TestClassifyEndlessBodies(t *testing.T) {
 	for _, letter := range []byte{0, ' ', '[', '{', '"', '9'} {
 		under := &countedBody{Reader: endless{letter}}
-		if p := Classify(&http.Response{StatusCode: 529, Body: under}); p.Kind != Overloaded || under.read > mostErrorBody {
+		if p := Classify(&http.Response{StatusCode: 529, Body: under}); p.Kind != Overloaded || under.read > maxErrorBody {
 			t.Errorf("%q: got %v after %d bytes", letter, p, under.read)
 		}
 	}
@@ -294,7 +299,7 @@ func FuzzClassify(f *testing.F) {
 		f.Add(r.status, lines, r.body, r.host, int64(1791115200))
 	}
 	f.Fuzz(func(t *testing.T, status int, lines string, body []byte, host string, now int64) {
-		h, at := headersOf(lines), time.Unix(now%(1<<40), 0)
+		h, at := headerstest.Parse(lines), time.Unix(now%(1<<40), 0)
 		p := classify(status, h, body, host, at)
 		again := classify(status, h, body, host, at)
 		if status < 400 {
@@ -306,7 +311,7 @@ func FuzzClassify(f *testing.F) {
 		if *p != *again {
 			t.Errorf("first %+v, then %+v", p, again)
 		}
-		if p.Kind < RateLimited || p.Kind > Failed || p.RetryAfter < 0 || p.RetryAfter > mostReset || p.Limit < 0 ||
+		if p.Kind < RateLimited || p.Kind > Failed || p.RetryAfter < 0 || p.RetryAfter > headers.MaxReset || p.Limit < 0 ||
 			p.Until.IsZero() == (p.Kind == DailyQuota) || p.Kind == DailyQuota && (p.Until.Before(at) || p.Until.Sub(at) > 26*time.Hour) {
 			t.Errorf("out of range: %+v", p)
 		}
@@ -325,14 +330,57 @@ func BenchmarkClassify(b *testing.B) {
 	r := refusals(b)[0]
 	b.ReportAllocs()
 	for b.Loop() {
-		classify(r.status, r.header, r.body, r.host, answered)
+		classify(r.status, r.header, r.body, r.host, headerstest.Now)
 	}
 }
 
-// What Classify says of an answer that is no problem can be matched, too.
+// A nil Problem can be matched, too.
 func TestNoProblem(t *testing.T) {
 	none := Classify(&http.Response{StatusCode: 200, Body: http.NoBody})
 	if none != nil || errors.Is(none, ErrRateLimited) || none.Error() == "" {
 		t.Errorf("it is %v", none)
+	}
+}
+
+func TestProblem(t *testing.T) {
+	sentinels := []error{ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded, ErrNotSent}
+	tests := []struct {
+		problem Problem
+		text    string
+		is      error // the only one that it is
+	}{
+		{Problem{Kind: RateLimited, Status: 429, Code: "rate_limit_exceeded", RetryAfter: 2 * time.Second},
+			"provider: rate limited (429 rate_limit_exceeded), again in 2s", ErrRateLimited},
+		{Problem{Kind: DailyQuota, Status: 429, Code: "RESOURCE_EXHAUSTED", Quota: "RequestsPerDay", Limit: 20,
+			RetryAfter: time.Hour, Until: time.Date(2026, 10, 5, 0, 0, 0, 0, time.FixedZone("", -7*3600))},
+			"provider: daily quota used up (429 RESOURCE_EXHAUSTED RequestsPerDay), until 2026-10-05T07:00:00Z", ErrDailyQuota},
+		{Problem{Kind: Exhausted, Status: 402}, "provider: credit or plan used up (402)", ErrExhausted},
+		{Problem{Kind: Overloaded, Status: 529, Code: "overloaded_error"}, "provider: overloaded (529 overloaded_error)", ErrOverloaded},
+		{Problem{Kind: Rejected, Status: 400}, "provider: rejected (400)", nil},
+		{Problem{Kind: Failed, Status: 500, RetryAfter: time.Second}, "provider: failed (500), again in 1s", nil},
+		{Problem{}, "provider: unknown problem (0)", nil},
+		{Problem{Kind: NotSent, Status: 429, Code: "rpm_exceeded", RetryAfter: time.Second}, "llmhttp: call was not sent (429 rpm_exceeded), again in 1s", ErrNotSent},
+		{Problem{Kind: NotSent + 1}, "provider: unknown problem (0)", nil},
+	}
+	for _, test := range tests {
+		err := fmt.Errorf("call: %w", &test.problem)
+		if got := test.problem.Error(); got != test.text {
+			t.Errorf("got %q, want %q", got, test.text)
+		}
+		for _, s := range sentinels {
+			if got := errors.Is(err, s); got != (s == test.is) {
+				t.Errorf("%s: is %q %v", test.text, s, got)
+			}
+		}
+		if test.problem.Is(nil) {
+			t.Errorf("%s: is nil", test.text)
+		}
+		var p *Problem
+		if !errors.As(err, &p) || p != &test.problem {
+			t.Errorf("%s: not found by errors.As", test.text)
+		}
+		if got := test.problem.limits(); got != (ratelimit.ProviderLimits{}) {
+			t.Errorf("%s: teaches %+v", test.text, got)
+		}
 	}
 }

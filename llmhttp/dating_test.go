@@ -1,7 +1,6 @@
 package llmhttp_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -17,16 +16,16 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// freeIn is how long the model stays full.
+// freeIn returns the time until the model has room.
 func freeIn(rl *ratelimit.RateLimiter) time.Duration { return rl.Decide("m", 0).RetryAfter }
 
-// A charge leaves the window no sooner than the provider forgets the call: a minute after
-// the request was written and the margin passed, or the headers came.
+// A charge leaves the window no sooner than the provider forgets the call: a minute after the
+// request was written and the margin passed, or after the headers arrived.
 func TestDating(t *testing.T) {
 	const exact = time.Nanosecond // after the minute
 	for _, test := range []struct {
 		name    string
-		write   time.Duration // from the start until the request is written; negative: Base does not tell
+		write   time.Duration // from the start until the request is written; negative: Base does not trace it
 		headers time.Duration // from the start until the headers come
 		margin  time.Duration
 		dated   time.Duration // from the start
@@ -83,7 +82,7 @@ func TestDating(t *testing.T) {
 	}
 }
 
-// A connection that http.Transport found dead is written to again, later.
+// A request that http.Transport writes again, after a dead connection, is dated by the last write.
 func TestDatedByTheLastWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
@@ -107,132 +106,8 @@ func TestDatedByTheLastWrite(t *testing.T) {
 	})
 }
 
-// slowBody gives its lines one after the other, a second apart, until it is closed.
-type slowBody struct {
-	lines  []string
-	once   sync.Once
-	closed chan struct{}
-}
-
-func newSlowBody(lines ...string) *slowBody {
-	return &slowBody{lines: lines, closed: make(chan struct{})}
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	select {
-	case <-b.closed:
-		return 0, errors.New("read on closed body")
-	case <-time.After(time.Second):
-	}
-	if len(b.lines) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, b.lines[0])
-	b.lines = b.lines[1:]
-	return n, nil
-}
-
-func (b *slowBody) Close() error { b.once.Do(func() { close(b.closed) }); return nil }
-
-// An answer that nobody reads to its end is settled all the same.
-func TestAbandonedBody(t *testing.T) {
-	lines := slicesRepeat(sse(`{"choices":[{"delta":{"content":"`+strings.Repeat("x", 4000)+`"}}]}`), 1000)
-	for _, test := range []struct {
-		name    string
-		idle    time.Duration
-		read    int           // lines
-		timeout time.Duration // of the context
-		after   time.Duration
-		out     int // tokens, at least
-	}{
-		{"its context ends", 0, 3, time.Minute, time.Minute, 3000},
-		{"ten minutes without a Read", 0, 3, 0, 3*time.Second + 10*time.Minute, 3000},
-		{"or as long as MaxIdle says", time.Minute, 3, 0, 3*time.Second + time.Minute, 3000},
-		{"not while it is read", 5 * time.Second, 20, 0, 25 * time.Second, 20000},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 10_000_000})
-				var settled time.Time
-				tr := &llmhttp.Transport{Limiter: rl, MaxIdle: test.idle, OnEvent: func(e llmhttp.Event) {
-					if e.Kind == llmhttp.EventSettled {
-						settled = time.Now()
-					}
-				}, Base: base(func(req *http.Request) (*http.Response, error) {
-					resp := response(req, 200, "")
-					resp.Body = newSlowBody(lines...)
-					return resp, nil
-				})}
-				ctx, cancel := context.WithCancel(t.Context())
-				if test.timeout > 0 {
-					ctx, cancel = context.WithTimeout(t.Context(), test.timeout)
-				}
-				defer cancel()
-				began := time.Now()
-				req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m","stream":true}`))
-				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				for range test.read {
-					resp.Body.Read(make([]byte, 8000))
-				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
-				// What is not read is looked for once in a while only.
-				if got := settled.Sub(began); got < test.after || got > test.after+max(test.idle, 10*time.Minute) && test.timeout == 0 {
-					t.Errorf("settled after %v, want %v", got, test.after)
-				}
-				if s := rl.Stats("m"); s.InFlight != 0 {
-					t.Errorf("still in flight: %+v", s)
-				}
-				resp.Body.Close()
-			})
-		})
-	}
-}
-
-// MaxWait is over while the call stands in line: that is a refusal, not an end of the context.
-func TestMaxWaitInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-		tr := &llmhttp.Transport{Limiter: rl, MaxWait: 3 * time.Second, RefuseWithError: true, Base: reply(200, `{}`)}
-		held, d := rl.Reserve("m", 0, 0)
-		if !d.Allowed {
-			t.Fatal(d)
-		}
-		began := time.Now()
-		_, err := post(t, tr, chatURL, `{"model":"m"}`)
-		var limit *ratelimit.LimitError
-		if !errors.As(err, &limit) || limit.Decision.Code != ratelimit.DecisionInFlightLimit || time.Since(began) != 3*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		held.Cancel()
-	})
-}
-
-// The context ends while the call stands in line.
-func TestContextEndsInLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-		tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, `{}`)}
-		held, _ := rl.Reserve("m", 0, 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m"}`))
-		resp, err := tr.RoundTrip(req)
-		if !errors.Is(err, context.Canceled) || resp != nil {
-			t.Errorf("got %v, %v", resp, err)
-		}
-		if s := rl.Stats("m"); s.Waiting != 0 || s.RPM != 1 {
-			t.Errorf("left behind: %+v", s)
-		}
-		held.Cancel()
-	})
-}
-
-// Calls that begin one after the other are dated each by its own time, whether those
-// before them have their answer or not.
+// Calls that begin one after the other are dated each by its own time, whether the calls before
+// them have their answers or not.
 func TestDatingOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1000})
@@ -270,4 +145,64 @@ func TestDatingOfMany(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Over http.Transport, no window of the provider exceeds its limit, however long answers take and
+// however few connections there are.
+func TestProviderIsNeverOverrun(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		conns  int
+		answer time.Duration
+		way    time.Duration // until the provider counts
+	}{
+		{"quick answers", 0, time.Millisecond, 0},
+		{"answers of 20 s", 0, 20 * time.Second, 0},
+		{"answers of 20 s, late counted", 0, 20 * time.Second, 200 * time.Millisecond},
+		{"one connection", 1, 7 * time.Second, 0},
+		{"answers of 90 s", 0, 90 * time.Second, 100 * time.Millisecond},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const rpm, calls = 5, 25
+				var mu sync.Mutex
+				var arrived []time.Time
+				l := newPipeListener()
+				server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					io.Copy(io.Discard, r.Body)
+					time.Sleep(test.way)
+					mu.Lock()
+					arrived = append(arrived, time.Now())
+					mu.Unlock()
+					time.Sleep(test.answer)
+					io.WriteString(w, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+				})}
+				go server.Serve(l)
+				rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: rpm})
+				under := &http.Transport{DialContext: l.dial, MaxConnsPerHost: test.conns, MaxIdleConnsPerHost: 100}
+				tr := &llmhttp.Transport{Limiter: rl, Base: under}
+				began := time.Now()
+				var wg sync.WaitGroup
+				for range calls {
+					wg.Go(func() {
+						exchange(t, tr, chatURL, `{"model":"m"}`)
+					})
+				}
+				wg.Wait()
+				for i := rpm; i < len(arrived); i++ {
+					if d := arrived[i].Sub(arrived[i-rpm]); d < time.Minute {
+						t.Errorf("call %d came %v after call %d", i, d, i-rpm)
+					}
+				}
+				least := (calls/rpm-1)*time.Minute + test.answer
+				if test.conns == 0 {
+					if took := time.Since(began); took > least+least/20+time.Second {
+						t.Errorf("it took %v, %v would do", took, least)
+					}
+				}
+				under.CloseIdleConnections()
+				server.Close()
+			})
+		})
+	}
 }

@@ -3,19 +3,19 @@ package llmhttp
 import "dappco.re/go/core/go-ratelimit"
 
 const (
-	// bytesPerToken: a token for four bytes of UTF-8 is a little much for English text,
-	// and right for languages that take three bytes a character.
+	// bytesPerToken is the estimated length of a token in UTF-8. It overestimates English text a
+	// little, and is right for languages that take three bytes per character.
 	bytesPerToken = 4
-	// tokensPerMedia is what an image, a sound or a file is taken for.
+	// tokensPerMedia is the estimate for an image, a sound or a file.
 	tokensPerMedia = 1000
-	// firstOutput is what is expected of a model of which nothing was learned yet.
+	// firstOutput is the expected output of a model that has not answered yet, in tokens.
 	firstOutput = 1000
 )
 
-// textTokens estimates the tokens of a text by its size.
+// textTokens estimates the tokens of a text by its size in bytes.
 func textTokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
-// estimate returns what a call will count as, as far as can be told before.
+// estimate returns the expected usage of a call.
 func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	call := f.call
 	if t.Estimate != nil {
@@ -23,7 +23,7 @@ func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	}
 	text := call.PromptBytes
 	if call.Partial {
-		text = atMost(call.BodySize)
+		text = clampTokens(call.BodySize)
 	}
 	prompt := textTokens(text) + call.Media*tokensPerMedia
 	output := t.models.output(f.model)
@@ -33,9 +33,9 @@ func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	return f.adapter.Estimate(call, prompt, output)
 }
 
-// fit cuts an estimate down to what the quota of the model allows at all, so that a
-// small quota does not refuse a call for ever because it was taken for too large.
-func fit(s *ratelimit.ModelStats, prompt, output int) (int, int) {
+// cutToQuota returns an estimate that the quota in s can ever allow, so that a small quota does not
+// refuse a call forever because of an estimate that is too large.
+func cutToQuota(s *ratelimit.ModelStats, prompt, output int) (int, int) {
 	capped := func(n, limit int) int {
 		if limit > 0 {
 			return min(n, limit)

@@ -16,7 +16,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// exampleLimiter is a limiter with a quota for gpt-4o, that saves nothing.
+// exampleLimiter returns a limiter with a quota for gpt-4o that saves nothing.
 func exampleLimiter(q ratelimit.ModelQuota) *ratelimit.RateLimiter {
 	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 		Quotas:        map[string]ratelimit.ModelQuota{"gpt-4o": q},
@@ -29,7 +29,7 @@ func exampleLimiter(q ratelimit.ModelQuota) *ratelimit.RateLimiter {
 	return rl
 }
 
-// exampleProvider answers every call.
+// exampleProvider returns a provider that answers every call.
 func exampleProvider() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"choices":[{"message":{"content":"Hello"}}],"usage":{"prompt_tokens":12,"completion_tokens":3}}`)
@@ -58,7 +58,7 @@ func ExampleNewClient() {
 	// Output: 1 request, 15 tokens
 }
 
-// A call that cannot have its place in time is not sent.
+// A call that would wait longer than MaxWait is not sent.
 func ExampleTransport_refused() {
 	server := exampleProvider()
 	defer server.Close()
@@ -78,7 +78,7 @@ func ExampleTransport_refused() {
 	// Output: rpm_exceeded 1m0s true
 }
 
-// OnEvent hears what happens to each call.
+// OnEvent receives the events of each call.
 func ExampleTransport_onEvent() {
 	server := exampleProvider()
 	defer server.Close()
@@ -106,7 +106,7 @@ func ExampleTransport_onEvent() {
 	// settled gpt-4o at 12 and 3 as reported
 }
 
-// rerank is an API that Transport does not know.
+// rerank is an adapter for an API that Transport does not know.
 type rerank struct{}
 
 func (rerank) Name() string { return "rerank" }
@@ -140,7 +140,7 @@ func (rerank) Count(_ *llmhttp.Call, usage *llmhttp.Usage) (prompt, output int) 
 
 func (rerank) Refusal(message string) []byte { return []byte(`{"message":"too many requests"}`) }
 
-// An adapter makes Transport know another API.
+// An adapter adds an API to a Transport.
 func ExampleAdapter() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"results":[],"meta":{"billed_units":{"input_tokens":321}}}`)
@@ -158,4 +158,46 @@ func ExampleAdapter() {
 	resp.Body.Close()
 	fmt.Println(rl.Stats("rerank-3").TPM, "tokens")
 	// Output: 321 tokens
+}
+
+func ExampleClassify() {
+	resp := &http.Response{
+		StatusCode: http.StatusTooManyRequests,
+		Header:     http.Header{"Retry-After": {"2"}},
+		Body:       io.NopCloser(strings.NewReader(`{"error":{"type":"tokens","code":"rate_limit_exceeded"}}`)),
+	}
+	if p := llmhttp.Classify(resp); p != nil {
+		fmt.Println(p)
+	}
+	// The body can still be read.
+	body, _ := io.ReadAll(resp.Body)
+	fmt.Println(len(body), "bytes")
+	// Output:
+	// provider: rate limited (429 rate_limit_exceeded), again in 2s
+	// 56 bytes
+}
+
+func ExampleClassify_errors() {
+	call := func() error {
+		resp := &http.Response{
+			StatusCode: http.StatusTooManyRequests,
+			Body:       io.NopCloser(strings.NewReader(`{"error":{"code":"insufficient_quota"}}`)),
+		}
+		if p := llmhttp.Classify(resp); p != nil {
+			return fmt.Errorf("summarize: %w", p)
+		}
+		return nil
+	}
+
+	err := call()
+	if errors.Is(err, llmhttp.ErrExhausted) {
+		fmt.Println("no wait helps")
+	}
+	var p *llmhttp.Problem
+	if errors.As(err, &p) {
+		fmt.Println(p.Status, p.Code)
+	}
+	// Output:
+	// no wait helps
+	// 429 insufficient_quota
 }

@@ -6,24 +6,25 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
+
+	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
 )
 
-// defaultMaxBody is Transport.MaxBody where nothing is said.
-const defaultMaxBody = 16 << 20
-
-// pieces are the buffers through which bodies are read.
-var pieces = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-// inspection reads what a request's body tells.
+// inspection is the reading of a request's body. It stops where the body proves to be no JSON.
 type inspection struct {
 	call    *Call
 	adapter Adapter
-	scan    *scanner
-	hidden  int // bytes of media, which are no text
+	scanner *jsonscan.Scanner
+	max     int64 // bytes of the body to read
+
+	sniffing   bool  // the first byte is yet to show whether the body is JSON
+	stopped    bool  // the body is no JSON
+	size       int64 // bytes read so far
+	mediaBytes int   // of StringBytes, the bytes of media, which are no text
 }
 
-// recognize finds the adapter of a request; nil when it is no call to a model.
+// recognize returns the adapter for a request, which fills in call. It returns nil for a request
+// that is no call to a model.
 func (t *Transport) recognize(req *http.Request, call *Call) Adapter {
 	for _, all := range [...][]Adapter{t.Adapters, adapters} {
 		for _, a := range all {
@@ -37,118 +38,131 @@ func (t *Transport) recognize(req *http.Request, call *Call) Adapter {
 	return nil
 }
 
-// inspect reads the body of a call and sets what it tells. It returns the request that is
-// to be sent, whose body is still whole: where there is no GetBody, that is a copy of
-// the request with what was read in front of the rest. With an error the body is closed.
+// inspect reads the body of a call, if it is JSON, and fills in call. It returns the request to
+// send, whose body is complete: without GetBody, a copy of the request with the bytes that were
+// read in front of the rest. With an error, the body is closed.
 func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	req := call.Request
 	if req.Body == nil || req.Body == http.NoBody {
 		call.BodySize = 0
 		return req, nil
 	}
-	in := inspection{call: call, adapter: a}
-	in.scan = newScanner(in.tell)
-	defer in.scan.release()
-	size, send, err := int64(0), req, error(nil)
-	copied := false
-	if req.GetBody != nil {
-		size, copied, err = in.readCopy(req.GetBody, t.maxBody())
+	if req.ContentLength > 0 {
+		call.BodySize = req.ContentLength
 	}
-	if !copied {
-		send, size, err = in.readAhead(req, t.maxBody())
+	form := requestForm(req.Header)
+	if form == otherBody {
+		return req, nil
 	}
+	in := inspection{call: call, adapter: a, max: t.maxBody(), sniffing: form == untypedBody}
+	in.scanner = jsonscan.New(in.value)
+	defer in.scanner.Release()
+	send, err := in.read(req)
 	if err != nil {
 		req.Body.Close()
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
-	call.BodySize, call.Partial = size, size > t.maxBody()
-	if call.Partial {
-		call.BodySize = req.ContentLength
-		if call.BodySize <= 0 {
-			call.BodySize = size
+	in.scanner.End()
+	call.invalid = in.scanner.Invalid()
+	if !in.stopped {
+		call.Partial = in.size > in.max
+		if !call.Partial || call.BodySize < 0 {
+			call.BodySize = in.size
 		}
 	}
-	in.scan.end()
-	call.PromptBytes = in.scan.strings - in.hidden
-	call.Model = modelName(call.Model)
+	call.PromptBytes = in.scanner.StringBytes() - in.mediaBytes
 	return send, nil
 }
 
-// readCopy reads a copy of the body, up to a byte more than most, if there is one.
-func (in *inspection) readCopy(getBody func() (io.ReadCloser, error), most int64) (size int64, ok bool, err error) {
-	body, err := getBody()
-	if err != nil {
-		return 0, false, nil
+// read reads a copy of the request's body, or the body itself where there is no copy. It returns
+// the request to send.
+func (in *inspection) read(req *http.Request) (send *http.Request, err error) {
+	if req.GetBody != nil {
+		if body, err := req.GetBody(); err == nil {
+			defer body.Close()
+			_, err = in.readBody(body, func([]byte) {})
+			return req, err
+		}
 	}
-	defer body.Close()
-	size, err = in.read(body, most, nil)
-	return size, true, err
-}
-
-// readAhead reads the body itself, up to a byte more than most, and keeps what it read.
-func (in *inspection) readAhead(req *http.Request, most int64) (send *http.Request, size int64, err error) {
-	var head bytes.Buffer
-	size, err = in.read(req.Body, most, &head)
+	var head pieces
+	whole, err := in.readBody(req.Body, head.add)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	send = req.WithContext(req.Context())
-	read := head.Bytes()
-	if size > most {
-		send.Body = &joinedBody{io.MultiReader(bytes.NewReader(read), req.Body), req.Body}
-		return send, size, nil
+	if !whole {
+		send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
+		return send, nil
 	}
-	send.Body = &joinedBody{bytes.NewReader(read), req.Body}
-	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(read)), nil }
-	return send, size, nil
+	send.Body = &joinedBody{head.reader(), req.Body}
+	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(head.reader()), nil }
+	return send, nil
 }
 
-func (in *inspection) read(body io.Reader, most int64, keep *bytes.Buffer) (size int64, err error) {
-	piece := pieces.Get().(*[32 << 10]byte)
-	defer pieces.Put(piece)
-	for size <= most {
-		n, err := body.Read(piece[:min(int64(len(piece)), most+1-size)])
-		in.scan.feed(piece[:n])
-		if keep != nil {
-			keep.Write(piece[:n])
+// readBody reads a body as far as it is JSON, and at most one byte more than max. It passes
+// everything that it read to keep, which must not retain its argument, and reports whether that
+// is the whole body.
+func (in *inspection) readBody(body io.Reader, keep func([]byte)) (whole bool, err error) {
+	buf := readBuffers.Get().(*[pieceSize]byte)
+	defer readBuffers.Put(buf)
+	n := 0 // bytes in buf
+	for err == nil && !in.stopped && in.size <= in.max {
+		if n == len(buf) {
+			keep(buf[:])
+			n = 0
 		}
-		size += int64(n)
-		if err == io.EOF {
-			return size, nil
-		}
-		if err != nil {
-			return size, err
-		}
+		var got int
+		got, err = body.Read(buf[n:min(int64(len(buf)), int64(n)+in.max+1-in.size)])
+		in.scan(buf[n : n+got])
+		n += got
+		in.size += int64(got)
 	}
-	return size, nil
+	keep(buf[:n])
+	if err == io.EOF { // only as it is: an error that wraps it is a failure
+		return true, nil
+	}
+	return false, err
 }
 
-// joinedBody is a body that was read in part, and is closed as it was.
-type joinedBody struct {
-	io.Reader
-	io.Closer
+// scan reads the next piece of the body.
+func (in *inspection) scan(p []byte) {
+	if in.sniffing {
+		rest := trimSpace(p)
+		if len(rest) == 0 {
+			return
+		}
+		if in.stopped = rest[0] != '{' && rest[0] != '['; in.stopped {
+			return
+		}
+		in.sniffing = false
+	}
+	in.scanner.Feed(p)
+	in.stopped = in.scanner.Invalid()
 }
 
-// mediaKeys are the names of fields whose strings are images, sounds or files, or say
-// where these are.
-var mediaKeys = map[string]bool{
-	"data": true, "file_data": true, "url": true, "image_url": true, "images": true,
-	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true,
-}
-
-// shortest string that counts as data for what it is called: tools may have fields of that name.
-const leastData = 256
-
-func (in *inspection) tell(v Value) {
+// value passes a value of the body to the adapter, and counts media.
+func (in *inspection) value(scanned jsonscan.Value) {
+	v := valueOf(scanned)
 	if v.Kind == String && isMedia(&v) {
 		in.call.Media++
-		in.hidden += v.Size
+		in.mediaBytes += v.Size
 	}
 	if v.Path != nil {
 		in.adapter.Request(in.call, v)
 	}
 }
 
+// mediaKeys are the keys of strings that contain images, sounds or files, or refer to them.
+var mediaKeys = map[string]bool{
+	"data": true, "file_data": true, "url": true, "image_url": true, "images": true,
+	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true,
+}
+
+// minMediaSize is the length in bytes from which a string counts as media by its key alone: tools
+// may have fields with the same names.
+const minMediaSize = 256
+
+// isMedia reports whether a string is media, which does not count as text.
 func isMedia(v *Value) bool {
 	if bytes.HasPrefix(v.Text, []byte("data:")) {
 		return true
@@ -157,5 +171,6 @@ func isMedia(v *Value) bool {
 	if !mediaKeys[string(key)] {
 		return false
 	}
-	return v.Size >= leastData || bytes.HasPrefix(v.Text, []byte("https://")) || bytes.HasPrefix(v.Text, []byte("gs://")) || strings.HasSuffix(string(key), "_id")
+	return v.Size >= minMediaSize || bytes.HasPrefix(v.Text, []byte("https://")) ||
+		bytes.HasPrefix(v.Text, []byte("gs://")) || strings.HasSuffix(string(key), "_id")
 }

@@ -6,23 +6,16 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"testing/synctest"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// endlessBody gives so many bytes of one letter.
-func endlessBody(letter string, size int64) io.ReadCloser {
-	return io.NopCloser(io.LimitReader(repeater(strings.Repeat(letter, 32<<10)), size))
-}
-
-type repeater string
-
-func (r repeater) Read(p []byte) (int, error) { return copy(p, r), nil }
-
-// The memory that an answer takes does not grow with it.
+// Watching an answer allocates nothing that grows with the answer.
 func TestMemoryOfLargeAnswers(t *testing.T) {
-	const size = 16 << 20
+	const size, slack = 4 << 20, 1 << 20
 	for _, test := range []struct {
 		name, start, letter string
 		status              int
@@ -41,67 +34,117 @@ func TestMemoryOfLargeAnswers(t *testing.T) {
 		{"zeros", "", "\x00", 200, nil, 0, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
-			first := true
-			tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: test.hides, Retry: llmhttp.Retry{Max: test.retry}, Base: base(func(req *http.Request) (*http.Response, error) {
-				if !first {
-					return response(req, 400, ""), nil
+			synctest.Test(t, func(t *testing.T) { // a retry waits
+				rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
+				first := true
+				tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: test.hides, Retry: llmhttp.Retry{Max: test.retry}, Base: base(func(req *http.Request) (*http.Response, error) {
+					if !first {
+						return response(req, 400, ""), nil
+					}
+					first = test.retry == 0
+					resp := response(req, test.status, "", test.headers...)
+					resp.Body = struct {
+						io.Reader
+						io.Closer
+					}{io.MultiReader(strings.NewReader(test.start), endlessBody(test.letter, size)), io.NopCloser(nil)}
+					return resp, nil
+				})}
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				resp, err := post(t, tr, chatURL, `{"model":"m","stream":true}`)
+				if err != nil {
+					t.Fatal(err)
 				}
-				first = test.retry == 0
-				resp := response(req, test.status, "", test.headers...)
-				resp.Body = struct {
-					io.Reader
-					io.Closer
-				}{io.MultiReader(strings.NewReader(test.start), endlessBody(test.letter, size)), io.NopCloser(nil)}
-				return resp, nil
-			})}
-			var before, after runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			resp, err := post(t, tr, chatURL, `{"model":"m","stream":true}`)
-			if err != nil {
-				t.Fatal(err)
-			}
-			piece := make([]byte, 32<<10)
-			for {
-				if _, err := resp.Body.Read(piece); err != nil {
-					break
+				piece := make([]byte, 32<<10)
+				for {
+					if _, err := resp.Body.Read(piece); err != nil {
+						break
+					}
 				}
-			}
-			runtime.ReadMemStats(&after)
-			resp.Body.Close()
-			if grown := after.TotalAlloc - before.TotalAlloc; grown > 4<<20 {
-				t.Errorf("allocated %d KiB", grown>>10)
-			}
-			if s := rl.Stats("m"); s.InFlight != 0 {
-				t.Errorf("%+v", s)
-			}
+				runtime.ReadMemStats(&after)
+				resp.Body.Close()
+				if grown := after.TotalAlloc - before.TotalAlloc; grown > slack {
+					t.Errorf("allocated %d KiB", grown>>10)
+				}
+				if s := rl.Stats("m"); s.InFlight != 0 {
+					t.Errorf("%+v", s)
+				}
+			})
 		})
 	}
 }
 
-// A body without GetBody is held once, up to MaxBody.
+// The part of a body that was read takes no more memory than its bytes and a tenth. A body that is
+// no JSON takes none.
 func TestMemoryOfRequests(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000})
-	var peak uint64
-	tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		peak = m.TotalAlloc
-		io.Copy(io.Discard, req.Body)
-		return response(req, 200, "{}"), nil
-	})}
-	var before runtime.MemStats
-	runtime.ReadMemStats(&before)
-	body := io.MultiReader(strings.NewReader(`{"model":"m","messages":"`), endlessBody("x", 200<<20), strings.NewReader(`"}`))
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", chatURL, body)
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	readAll(t, resp)
-	t.Logf("allocated %d MiB", (peak-before.TotalAlloc)>>20)
-	if peak-before.TotalAlloc > 100<<20 {
-		t.Error("too much")
+	const (
+		size  = 15<<20 + 12_345 // of the body
+		limit = 16 << 20        // of the part that is read
+		slack = 256 << 10       // scanner, buffers, net/http
+	)
+	chat := []string{`{"model":"m","stream":true,"messages":"`, `"}`}
+	for _, test := range []struct {
+		name        string
+		contentType string
+		around      []string // the long part of the body
+		size        int64    // of the long part
+		oneByOne    bool     // the body comes in small pieces
+		addsUsage   bool
+		kept        int64
+	}{
+		{"JSON", "application/json", chat, size, false, false, size},
+		{"JSON in small pieces", "application/json", chat, 1 << 20, true, false, 1 << 20},
+		{"JSON without a type", "", chat, size, false, false, size},
+		{"JSON that is to report its usage", "application/json", chat, size, false, true, size},
+		{"JSON over MaxBody", "application/json", chat, 64 << 20, false, false, limit},
+		{"multipart", "multipart/form-data; boundary=b", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 0},
+		{"multipart without a type", "", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 32 << 10},
+		{"no JSON, though it says so", "application/json", []string{"--b\r\n\r\n", "\r\n--b--"}, size, false, false, 32 << 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			rl := newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1_000_000_000})
+			var before, after runtime.MemStats
+			tr := &llmhttp.Transport{
+				Limiter: rl, AddStreamUsage: test.addsUsage, MaxBody: limit,
+				Base: base(func(req *http.Request) (*http.Response, error) {
+					runtime.GC()
+					runtime.ReadMemStats(&after)
+					n, err := io.Copy(io.Discard, req.Body)
+					if want := test.size + int64(len(test.around[0])+len(test.around[1])); n < want || err != nil {
+						t.Errorf("sent %d bytes of %d, %v", n, want, err)
+					}
+					return response(req, 200, "{}"), nil
+				}),
+			}
+			long := io.Reader(endlessBody("x", test.size))
+			if test.oneByOne {
+				long = iotest.OneByteReader(long)
+			}
+			body := io.MultiReader(strings.NewReader(test.around[0]), long, strings.NewReader(test.around[1]))
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", chatURL, body)
+			if test.contentType != "" {
+				req.Header.Set("Content-Type", test.contentType)
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			resp, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			readAll(t, resp)
+			most := test.kept + test.kept/10 + slack
+			if kept := int64(after.HeapAlloc) - int64(before.HeapAlloc); kept > most {
+				t.Errorf("%d KiB are kept of %d, want %d at most", kept>>10, test.kept>>10, most>>10)
+			}
+			allocated := int64(after.TotalAlloc - before.TotalAlloc)
+			if test.addsUsage {
+				most += test.kept // the body is copied once as a whole
+			}
+			if allocated > most {
+				t.Errorf("%d KiB were allocated for %d, want %d at most", allocated>>10, test.kept>>10, most>>10)
+			}
+			t.Logf("%d KiB allocated", allocated>>10)
+		})
 	}
 }

@@ -8,34 +8,34 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// maxModels is of how many models something is remembered.
+// maxModels bounds the models that a Transport remembers.
 const maxModels = 1000
 
-// models is what a Transport has learned of each model. The zero value is ready.
+// models is the memory of a Transport about models. The zero value is ready.
 type models struct {
 	mu    sync.Mutex
 	named map[string]*model
 }
 
-// model is what was learned of one. It is guarded by models.mu.
+// model is the memory about one model. It is guarded by models.mu.
 type model struct {
-	most     int       // the most output tokens of the last answers,
-	answers  int       // so many,
-	mostWas  int       // and of those before
-	learned  bool      // there was any
-	problems int       // how often in a row the provider said to wait, and not how long
-	coolsTo  time.Time // and when that is over
-	// The calls that have no answer yet, the one sent last first.
+	peak     int       // the largest output of the current generation of answers, in tokens
+	answers  int       // answers in the current generation
+	lastPeak int       // the peak of the generation before
+	learned  bool      // there was an answer
+	pauses   int       // pauses of unknown length that the provider asked for in a row
+	pauseEnd time.Time // of the last of these
+	// The calls without an answer, the one sent last first.
 	flights *flight
 }
 
-// get returns what is known of a model, made when it is not yet. A model that was
-// forgotten meanwhile, because there are too many, may still be used.
+// get returns the model of a name, which it adds if it is new. With too many models it forgets one
+// without calls in flight. That one remains usable, but is no longer found.
 func (m *models) get(name string) *model {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found := m.named[name]; found != nil {
-		return found
+	if known := m.named[name]; known != nil {
+		return known
 	}
 	if m.named == nil {
 		m.named = make(map[string]*model)
@@ -48,44 +48,44 @@ func (m *models) get(name string) *model {
 			}
 		}
 	}
-	made := new(model)
-	m.named[strings.Clone(name)] = made
-	return made
+	added := new(model)
+	m.named[strings.Clone(name)] = added
+	return added
 }
 
-// output is how many tokens a model is expected to write: a quarter more than the most that
-// it wrote in its last 32 to 64 answers.
+// output returns the expected output of a model in tokens: a quarter more than its largest output
+// in the last 32 to 64 answers.
 func (m *models) output(known *model) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if known.learned {
-		most := max(known.most, known.mostWas)
-		return most + most/4
+		peak := max(known.peak, known.lastPeak)
+		return peak + peak/4
 	}
 	return firstOutput
 }
 
-// remembered is how many answers are looked at together.
-const remembered = 32
+// generation is the number of answers that share a peak.
+const generation = 32
 
-// mostLearned is more than any model writes in an answer. What is larger is a mistake that
-// would make all calls wait.
-const mostLearned = 1 << 20
+// maxLearned is larger than the output of any answer, in tokens. A larger count is an error that
+// would make all later calls wait.
+const maxLearned = 1 << 20
 
-// learn notes how many tokens a model wrote.
+// learn records the output of an answer in tokens.
 func (m *models) learn(known *model, output int) {
-	if output > mostLearned {
+	if output > maxLearned {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known.most, known.learned = max(known.most, output), true
-	if known.answers++; known.answers == remembered {
-		known.mostWas, known.most, known.answers = known.most, 0, 0
+	known.peak, known.learned = max(known.peak, output), true
+	if known.answers++; known.answers == generation {
+		known.lastPeak, known.peak, known.answers = known.peak, 0, 0
 	}
 }
 
-// depart notes a call that is sent now.
+// depart records that a call is being sent.
 func (m *models) depart(f *flight) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *models) depart(f *flight) {
 	f.model.flights = f
 }
 
-// land notes that a call has its answer, or will have none.
+// land records that a call has its answer or failed.
 func (m *models) land(f *flight) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +111,7 @@ func (m *models) land(f *flight) {
 	f.older, f.newer = nil, nil
 }
 
-// uncounted returns what is charged for the calls on their way that were sent after a time.
+// uncounted returns the charges of the calls in flight that were sent after a time.
 func (m *models) uncounted(known *model, after time.Time) (requests int, tokens ratelimit.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,29 +125,29 @@ func (m *models) uncounted(known *model, after time.Time) (requests int, tokens 
 
 const (
 	firstPause = time.Second
-	mostPause  = time.Minute
+	maxPause   = time.Minute
 )
 
-// pause is how long to wait after a provider that said to wait, but not how long: a
-// second at first, and twice as long each time in a row.
+// pause returns how long to pause for a provider that asks for a pause of unknown length: a second
+// at first, and twice as long each time in a row.
 func (m *models) pause(known *model, now time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Before(known.coolsTo) {
-		return known.coolsTo.Sub(now) // another call of the same burst
+	if now.Before(known.pauseEnd) {
+		return known.pauseEnd.Sub(now) // another call of the same burst
 	}
-	d := mostPause
-	if known.problems < 6 {
-		d = firstPause << known.problems
-		known.problems++
+	d := maxPause
+	if known.pauses < 6 {
+		d = firstPause << known.pauses
+		known.pauses++
 	}
-	known.coolsTo = now.Add(d)
+	known.pauseEnd = now.Add(d)
 	return d
 }
 
-// well notes that the provider answered.
-func (m *models) well(known *model) {
+// succeeded records that the provider answered a call as asked.
+func (m *models) succeeded(known *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known.problems = 0
+	known.pauses = 0
 }

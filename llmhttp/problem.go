@@ -9,24 +9,25 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// ProblemKind says what to do about a Problem.
+// ProblemKind is the class of a [Problem], which determines the right reaction.
 type ProblemKind int
 
-// The kinds of problems. The zero ProblemKind is none of them.
+// The kinds of problems. The zero ProblemKind is invalid.
 const (
-	// RateLimited is a limit that is there again soon: wait, and try again.
+	// RateLimited is a limit that refills soon: wait, and try again.
 	RateLimited ProblemKind = iota + 1
-	// DailyQuota is a quota of the day that is used up: wait for the day's end.
+	// DailyQuota is a used-up quota of the day: wait for the end of the day.
 	DailyQuota
-	// Exhausted is money or a plan that is used up: no wait helps.
+	// Exhausted is used-up money or a used-up plan: waiting does not help.
 	Exhausted
-	// Overloaded is a provider that has too much to do, whatever the own quota is: back off.
+	// Overloaded is an overloaded provider, whatever one's own quota is: back off.
 	Overloaded
-	// Rejected is a call that the provider refuses for what it is: another status from 400 to 499.
+	// Rejected is a call that the provider refuses for its content: another status from 400 to
+	// 499.
 	Rejected
-	// Failed is a provider that failed: another status from 500 on.
+	// Failed is a failure of the provider: another status of 500 or more.
 	Failed
-	// NotSent is a call that a Transport refused: it has no place in the quota, and was not sent.
+	// NotSent is a call that a Transport refused: it did not fit the quota and was not sent.
 	NotSent
 )
 
@@ -37,14 +38,14 @@ var (
 	// ErrDailyQuota matches a Problem of the kind DailyQuota.
 	ErrDailyQuota = errors.New("daily quota used up")
 	// ErrExhausted matches a Problem of the kind Exhausted.
-	ErrExhausted = errors.New("money or plan used up")
+	ErrExhausted = errors.New("credit or plan used up")
 	// ErrOverloaded matches a Problem of the kind Overloaded.
 	ErrOverloaded = errors.New("overloaded")
 	// ErrNotSent matches a Problem of the kind NotSent. It is ratelimit.ErrNotSent.
 	ErrNotSent = ratelimit.ErrNotSent
 )
 
-// String returns the kind in words, as "rate limited".
+// String returns the kind in words, such as "rate limited".
 func (k ProblemKind) String() string {
 	if err := k.err(); err != nil {
 		return err.Error()
@@ -75,44 +76,43 @@ func (k ProblemKind) err() error {
 	return nil
 }
 
-// Problem is why a provider did not answer a call. It is an error that matches
-// ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It has nothing
-// of the call in it, no key and no prompt. See [Classify]; to make one is for tests.
+// Problem is the reason why a provider did not answer a call. It is an error that matches
+// ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It contains
+// nothing of the call, no key and no prompt. [Classify] returns it; only tests need to make one.
 type Problem struct {
 	Kind ProblemKind
 	// Status is the HTTP status of the answer.
 	Status int
-	// RetryAfter is how long to wait before the next call, counted from the answer; zero
-	// when that was not said. It is at most 25 hours, and zero when Exhausted.
+	// RetryAfter is the time to wait before the next call, counted from the answer; zero if the
+	// answer does not state it. It is at most 25 hours, and zero if Kind is Exhausted.
 	RetryAfter time.Duration
-	// Until is when the day of a DailyQuota ends, or at the latest may end; zero for
-	// other kinds.
+	// Until is the end of the day of a DailyQuota, or its latest possible end; zero for other
+	// kinds.
 	Until time.Time
-	// Code is the provider's own name of the problem, as "insufficient_quota", and of one that is
-	// NotSent the code of the decision, as "rpm_exceeded"; empty when
-	// there is none of at most 64 letters, digits and the signs _ . : and -.
+	// Code is the provider's own name of the problem, such as "insufficient_quota", and for
+	// NotSent the code of the decision, such as "rpm_exceeded". A code is at most 64 letters,
+	// digits and the signs _ . : and -; without one, Code is empty.
 	Code string
-	// Quota is the quota that was exceeded, as Gemini names it, of at most 128 such
-	// characters; empty when that was not said.
+	// Quota is the exceeded quota as Gemini names it, at most 128 such characters; empty if the
+	// answer does not name it.
 	Quota string
-	// Limit is how large Quota is; zero when that was not said.
+	// Limit is the size of Quota; zero if the answer does not state it.
 	Limit int
 
-	told ratelimit.ProviderLimits
+	learned ratelimit.ProviderLimits
 }
 
-// Error says what the kind of the problem is, with its status and code, and how long it
-// lasts.
+// Error returns the kind of the problem with its status and code, and the time that it lasts.
 func (p *Problem) Error() string {
 	if p == nil {
 		return "provider: no problem"
 	}
 	var b strings.Builder
-	who := "provider"
+	origin := "provider"
 	if p.Kind == NotSent {
-		who = "llmhttp"
+		origin = "llmhttp"
 	}
-	fmt.Fprintf(&b, "%s: %v (%d", who, p.Kind, p.Status)
+	fmt.Fprintf(&b, "%s: %v (%d", origin, p.Kind, p.Status)
 	for _, name := range []string{p.Code, p.Quota} {
 		if name != "" {
 			b.WriteString(" " + name)
@@ -128,8 +128,7 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is the error of the problem's kind. A nil Problem is none of
-// them.
+// Is reports whether target is the error of the problem's kind. A nil Problem matches nothing.
 func (p *Problem) Is(target error) bool {
 	if p == nil {
 		return false
@@ -138,5 +137,5 @@ func (p *Problem) Is(target error) bool {
 	return err != nil && err == target
 }
 
-// limits returns what the body of the answer says of the limits of the model.
-func (p *Problem) limits() ratelimit.ProviderLimits { return p.told }
+// limits returns the limits of the model that the body of the answer reports.
+func (p *Problem) limits() ratelimit.ProviderLimits { return p.learned }

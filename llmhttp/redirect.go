@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// RedirectError says that an answer pointed to another scheme, host or port, and was not
-// followed: see Transport.AllowRedirects.
+// RedirectError is the refusal to follow a redirect to another scheme, host or port: see
+// Transport.AllowRedirects.
 type RedirectError struct {
 	From, To string // scheme, host and port, without path and query; From may be "unknown"
 }
 
-// Error names the two.
+// Error names both origins.
 func (e *RedirectError) Error() string {
-	return fmt.Sprintf("llmhttp: redirect from %s to %s refused: the key and the prompt would go along", e.From, e.To)
+	const format = "llmhttp: redirect from %s to %s refused: it would pass on the key and the prompt"
+	return fmt.Sprintf(format, e.From, e.To)
 }
 
-// foreignRedirect returns an error for a request that follows an answer to another origin
-// than that of the first request.
+// foreignRedirect returns an error for a request that follows a redirect to an origin other than
+// that of the first request.
 func foreignRedirect(req *http.Request) error {
 	first := req
-	// A client follows a few; whoever chains more by hand means something else.
+	// Clients follow a few redirects. A longer chain was built by hand for another purpose.
 	for hops := 0; first.Response != nil && hops < 100; hops++ {
 		if first.Response.Request == nil {
 			return &RedirectError{From: "unknown", To: origin(req.URL)}
@@ -38,6 +39,7 @@ func foreignRedirect(req *http.Request) error {
 	return nil
 }
 
+// origin returns the scheme, host and port of a URL.
 func origin(u *url.URL) string {
 	scheme, port := strings.ToLower(u.Scheme), u.Port()
 	if port == "" {

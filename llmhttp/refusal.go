@@ -13,7 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// refuse is what RoundTrip returns for a call that was not admitted.
+// refuse returns the result of RoundTrip for a call that was not admitted.
 func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 	t.report(f, Event{Kind: EventRefused, Err: err})
 	var limit *ratelimit.LimitError
@@ -23,9 +23,11 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 	return refusal(f.call.Request, limit, f.adapter.Refusal(refusalMessage(limit))), nil
 }
 
-// refusedHeader is in a response of our own, with the code of the decision.
+// refusedHeader marks a response that the Transport made itself. Its value is the code of the
+// decision.
 const refusedHeader = "X-Go-Ratelimit-Refused"
 
+// refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
 	message := fmt.Sprintf("go-ratelimit: the call was not sent: model %q: %s", limit.Model, d.Reason)
@@ -35,18 +37,18 @@ func refusalMessage(limit *ratelimit.LimitError) string {
 	return message
 }
 
-// refusal is a response that SDKs take for one of the provider.
+// refusal returns a response that SDKs take for one of the provider.
 func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.Response {
 	h := http.Header{
 		"Content-Type":   {"application/json"},
 		"Content-Length": {strconv.Itoa(len(body))},
-		// OpenAI's and Anthropic's SDKs look for it before they try again.
+		// OpenAI's and Anthropic's SDKs check it before they retry.
 		"X-Should-Retry": {"false"},
 		refusedHeader:    {string(limit.Decision.Code)},
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt((int64(d)+int64(time.Millisecond)-1)/int64(time.Millisecond), 10))
+		h.Set("Retry-After-Ms", strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	return &http.Response{
 		Status:        "429 " + http.StatusText(http.StatusTooManyRequests),

@@ -7,55 +7,38 @@ import (
 	"time"
 )
 
-// Retry says how often a failed call is sent again: one over a limit (429), to a provider
-// that is overloaded (503, 529) or fails (another 5xx, 408), or whose connection broke. Only
-// calls are whose body can be sent again, and of whose answer the caller got nothing.
+// Retry configures the retries of failed calls. A call is sent again if it exceeded a limit (429),
+// if the provider is overloaded (503, 529) or fails (another 5xx, 408), or if the connection broke;
+// and only if its body can be sent again and the caller received nothing of the answer.
 //
-// A try waits as long as the provider said, else half a second, a second, two, up to 16; up
-// to a quarter longer, a second at most, so that calls do not come back together; and then
-// for its place in the quota. It is not made when the deadline of the request's context comes before.
+// A retry waits as long as the provider asks, else half a second, one second, two, up to 16. To
+// that it adds up to a quarter, at most a second, so that calls do not return together. Then it
+// waits for its place in the quota. It is not made if the request's context ends before.
 type Retry struct {
-	// Max is how often a call is sent again. Zero or less is never.
+	// Max bounds the retries per call. Zero or less means none.
 	Max int
-	// MaxDelay is how long the provider may make a call wait before it is sent again; a
-	// refusal that asks for more is passed on. Zero or less is a minute.
+	// MaxDelay bounds the delay that the provider may ask for. A refusal that asks for more is
+	// returned to the caller. Zero or less means a minute.
 	MaxDelay time.Duration
 }
 
 const defaultMaxDelay = time.Minute
 
-// retry decides whether a call is sent once more, and waits until then. It returns the
-// next try, which is admitted, and its request; nil if there is none, and then what there is
-// of the last try is as it was.
-func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, err error) (*flight, *http.Request) {
+// retry decides whether a call is sent again, and waits until then. It returns the next try, which
+// is admitted, and its request. If there is none, it returns nil, and leaves the response of the
+// last try alone.
+func (t *Transport) retry(
+	f *flight, sent *http.Request, resp *http.Response, err error,
+) (*flight, *http.Request) {
 	ctx := f.call.Request.Context()
-	if f.attempt >= t.Retry.Max || ctx.Err() != nil || !hasReplay(sent) || errors.As(err, new(*RedirectError)) {
+	if f.attempt >= t.Retry.Max || ctx.Err() != nil || !replayable(sent) ||
+		errors.As(err, new(*RedirectError)) {
 		return nil, nil
 	}
-	e := Event{Kind: EventRetry, Err: quiet(err)}
-	delay, told := time.Second<<min(f.attempt, 5)/2, time.Duration(0)
-	if err == nil {
-		if !mayMend(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
-			return nil, nil
-		}
-		p := Classify(resp)
-		switch p.Kind {
-		case RateLimited, Overloaded, Failed, Rejected:
-		default:
-			return nil, nil
-		}
-		e.Status, e.Problem = f.status, p
-		told = p.RetryAfter
-	}
-	most := t.Retry.MaxDelay
-	if most <= 0 {
-		most = defaultMaxDelay
-	}
-	if told > most {
+	e, delay, ok := t.retryDelay(f, resp, err)
+	if !ok {
 		return nil, nil
 	}
-	delay = max(delay, told)
-	delay += rand.N(min(delay/4, mostJitter) + 1)
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
 		return nil, nil
 	}
@@ -63,16 +46,19 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 	if !ok {
 		return nil, nil
 	}
-	next := &flight{transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model, attempt: f.attempt + 1, hides: f.hides, began: time.Now()}
+	next := &flight{
+		transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
+		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
+	}
 	t.report(next, e)
-	f.finish(false) // its slot may be the one that the next try waits for
-	wait := time.NewTimer(delay)
-	defer wait.Stop()
+	f.finish(false) // the next try may wait for the slot of this one
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		closeBody(again)
 		return nil, nil
-	case <-wait.C:
+	case <-timer.C:
 	}
 	if t.admit(next) != nil {
 		closeBody(again)
@@ -84,17 +70,47 @@ func (t *Transport) retry(f *flight, sent *http.Request, resp *http.Response, er
 	return next, again
 }
 
-// mayMend reports whether an answer with a status may be another one the next time.
-func mayMend(status int) bool {
+// retryDelay returns the delay before the next try and the event that announces it. It returns
+// false if a retry is useless, or would be later than MaxDelay allows.
+func (t *Transport) retryDelay(
+	f *flight, resp *http.Response, err error,
+) (e Event, delay time.Duration, ok bool) {
+	e = Event{Kind: EventRetry, Err: quiet(err)}
+	delay = time.Second << min(f.attempt, 5) / 2
+	if err == nil {
+		if !retryable(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
+			return e, 0, false
+		}
+		p := Classify(resp)
+		switch p.Kind {
+		case RateLimited, Overloaded, Failed, Rejected:
+		default:
+			return e, 0, false
+		}
+		e.Status, e.Problem = f.status, p
+		longest := t.Retry.MaxDelay
+		if longest <= 0 {
+			longest = defaultMaxDelay
+		}
+		if p.RetryAfter > longest {
+			return e, 0, false
+		}
+		delay = max(delay, p.RetryAfter)
+	}
+	return e, delay + rand.N(min(delay/4, maxJitter)+1), true
+}
+
+// retryable reports whether a call with this status may succeed the next time.
+func retryable(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// hasReplay reports whether the body of a request can be sent again.
-func hasReplay(sent *http.Request) bool {
+// replayable reports whether the body of a request can be sent again.
+func replayable(sent *http.Request) bool {
 	return sent.Body == nil || sent.Body == http.NoBody || sent.GetBody != nil
 }
 
-// replay returns the request with a fresh body.
+// replay returns the request with a new copy of its body; false if it cannot be had.
 func replay(sent *http.Request) (*http.Request, bool) {
 	req := sent.WithContext(sent.Context())
 	if sent.GetBody != nil {

@@ -1,9 +1,12 @@
 package llmhttp
 
-import "dappco.re/go/core/go-ratelimit"
+import (
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+)
 
-// finish settles the flight, once: at the end of the body (whole), or when it was closed,
-// failed, or was given up before.
+// finish settles the flight, once. whole says that the body was read to its end; otherwise it was
+// closed, failed, or was abandoned.
 func (f *flight) finish(whole bool) {
 	f.mu.Lock()
 	if f.stage == settled {
@@ -12,24 +15,23 @@ func (f *flight) finish(whole bool) {
 	}
 	f.stage = settled
 	text := 0
-	if f.watch != nil {
-		whole = whole || f.watch.done()
-		f.watch.end()
-		if f.watch.broken() {
+	if f.stream != nil {
+		whole = whole || f.stream.done()
+		f.stream.end()
+		if f.stream.broken() {
 			whole, f.usage.Partial = false, true
 		}
-		text = textTokens(f.watch.text())
-		f.watch.release()
-		f.watch = nil
+		text = textTokens(f.stream.textBytes())
+		f.stream.release()
+		f.stream = nil
 	}
-	f.transport.idles.clear(&f.idle)
-	if f.unhook != nil {
-		f.unhook()
+	f.transport.idles.stop(&f.idle)
+	if f.stopContext != nil {
+		f.stopContext()
 	}
 	f.mu.Unlock()
-
-	f.conclude()
-	used, source := f.verdict(whole, text)
+	f.resolveProblem()
+	used, source := f.used(whole, text)
 	f.reservation.Commit(used.PromptTokens, used.OutputTokens)
 	f.transport.report(f, Event{
 		Kind: EventSettled, Status: f.status,
@@ -37,64 +39,65 @@ func (f *flight) finish(whole bool) {
 	})
 }
 
-// verdict is what a call counts as that was answered, from what was seen of the answer:
-// the whole of it or not, and a text of so many tokens.
-func (f *flight) verdict(whole bool, text int) (used ratelimit.Usage, source Source) {
+// used returns the final charge of a call that was answered. whole says that the answer was read to
+// its end, text is the estimated number of tokens in the text that was read.
+func (f *flight) used(whole bool, text int) (used ratelimit.Usage, source Source) {
 	switch {
 	case f.status >= 300 && (f.status < 500 || f.overloaded()):
 		return ratelimit.Usage{}, SourceRefused
 	case f.status >= 300 || f.status < 200:
 		return f.charged, SourceEstimate
 	}
-	seen := f.usage
-	if most := max(mostText, f.call.MaxOutput); !seen.Known && text > most {
-		seen.Anomalies++
+	reported := f.usage
+	if longest := max(maxText, f.call.MaxOutput); !reported.Known && text > longest {
+		reported.Anomalies++
 	}
-	if seen.Anomalies > 0 {
-		f.transport.anomalies.Add(int64(seen.Anomalies))
+	if reported.Anomalies > 0 {
+		f.transport.anomalies.Add(int64(reported.Anomalies))
 		return f.charged, SourceEstimate
 	}
 	source = SourceReported
 	switch {
-	case seen.Known && !(seen.Partial && !whole):
-		if seen.Partial {
-			seen.Output = max(seen.Output, text) // the stream ended with an error
+	case reported.Known && !(reported.Partial && !whole):
+		if reported.Partial {
+			reported.Output = max(reported.Output, text) // the stream ended with an error
 		}
-		f.transport.models.learn(f.model, seen.Output+seen.Thoughts)
+		f.transport.models.learn(f.model, reported.Output+reported.Thoughts)
 	case whole && text > 0:
-		source, seen.Output = SourceText, max(seen.Output, text)
-		f.transport.models.learn(f.model, seen.Output)
+		source, reported.Output = SourceText, max(reported.Output, text)
+		f.transport.models.learn(f.model, reported.Output)
 	default:
-		// What was cut off may have gone on: the provider counts what it wrote, read or not.
-		source, seen.Output = SourceEstimate, max(seen.Output, text, f.charged.OutputTokens)
+		// The provider may have written on after the answer was cut off, and counts all it wrote.
+		source = SourceEstimate
+		reported.Output = max(reported.Output, text, f.charged.OutputTokens)
 	}
-	if seen.Prompt|seen.CacheRead|seen.CacheWrite|seen.ToolUse == 0 {
-		seen.Prompt = f.charged.PromptTokens
+	if reported.Prompt|reported.CacheRead|reported.CacheWrite|reported.ToolUse == 0 {
+		reported.Prompt = f.charged.PromptTokens
 	}
-	used.PromptTokens, used.OutputTokens = f.adapter.Count(f.call, &seen)
-	used.OutputTokens += max(f.kept()-used.PromptTokens-used.OutputTokens, 0)
+	used.PromptTokens, used.OutputTokens = f.adapter.Count(f.call, &reported)
+	used.OutputTokens += max(f.unrefunded()-used.PromptTokens-used.OutputTokens, 0)
 	return used, source
 }
 
-// kept is how many tokens the provider charged when the call arrived and does not give back.
-func (f *flight) kept() int {
-	if f.transport.Estimate != nil || !f.transport.NoRefund && !f.keeps() {
+// unrefunded returns the tokens that the provider charged on arrival and does not refund.
+func (f *flight) unrefunded() int {
+	if f.transport.Estimate != nil || !f.transport.NoRefund && !f.neverRefunded() {
 		return 0
 	}
-	allowed := atMost(int64(f.call.MaxOutput) * int64(f.call.answers()))
+	allowed := clampTokens(int64(f.call.MaxOutput) * int64(f.call.answers()))
 	return min(max(f.charged.PromptTokens, allowed), f.charged.PromptTokens+f.charged.OutputTokens)
 }
 
-// keeps reports whether the provider is known to give nothing back.
-func (f *flight) keeps() bool {
+// neverRefunded reports whether the provider is known to refund nothing.
+func (f *flight) neverRefunded() bool {
 	host := f.host()
-	return f.call.Adapter == openAI{}.Name() && (hostIn(host, "openai.com") || hostIn(host, "azure.com"))
+	return f.call.Adapter == openAI{}.Name() &&
+		(headers.IsHost(host, "openai.com") || headers.IsHost(host, "azure.com"))
 }
 
-// mostText is more tokens of text than any answer has. Where there are more and no usage,
-// it is no answer.
-const mostText = mostLearned
+// maxText is more tokens of text than any answer has. A longer text without usage is not an answer
+// of a model.
+const maxText = maxLearned
 
-// overloaded reports whether the provider refused the call because it has too much to
-// do, and so did nothing for it.
+// overloaded reports whether the provider refused the call for overload, and so did nothing for it.
 func (f *flight) overloaded() bool { return f.problem != nil && f.problem.Kind == Overloaded }

@@ -1,3 +1,5 @@
+//go:build !nosqlite
+
 package llmhttp_test
 
 import (
@@ -7,91 +9,65 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// It works the same on a database that is shared.
+// Limiters that share a database keep the limits together.
 func TestSharedLimiter(t *testing.T) {
-	open := func(path string) *ratelimit.RateLimiter {
-		rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: "sqlite", Shared: true, FilePath: path, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000, MaxTPM: 1_000_000, MaxInFlight: 2}}})
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		open := func(path string) *ratelimit.RateLimiter {
+			rl, err := ratelimit.NewWithConfig(ratelimit.Config{Backend: "sqlite", Shared: true, FilePath: path, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000, MaxTPM: 1_000_000, MaxInFlight: 2}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rl
+		}
+		path := filepath.Join(t.TempDir(), "shared.db")
+		one, two := open(path), open(path)
+		defer two.Close()
+		var flying, most int
+		var mu sync.Mutex
+		provider := base(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			flying++
+			most = max(most, flying)
+			mu.Unlock()
+			time.Sleep(5 * time.Millisecond)
+			mu.Lock()
+			flying--
+			mu.Unlock()
+			return response(req, 200, `{"usage":{"prompt_tokens":11,"completion_tokens":7}}`, "X-Ratelimit-Remaining-Requests: 900", "X-Ratelimit-Limit-Requests: 1000"), nil
+		})
+		var wg sync.WaitGroup
+		for _, rl := range []*ratelimit.RateLimiter{one, two} {
+			tr := &llmhttp.Transport{Limiter: rl, Base: provider}
+			for range 4 {
+				wg.Go(func() {
+					for range 5 {
+						exchange(t, tr, chatURL, `{"model":"m"}`)
+					}
+				})
+			}
+		}
+		wg.Wait()
+		if s := two.Stats("m"); s.RPM != 40 || s.ITPM != 440 || s.OTPM != 280 || s.InFlight != 0 || most > 2 {
+			t.Errorf("charged %+v, %d at once", s, most)
+		}
+		if err := one.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return rl
-	}
-	path := filepath.Join(t.TempDir(), "shared.db")
-	one, two := open(path), open(path)
-	defer two.Close()
-	var flying, most int
-	var mu sync.Mutex
-	provider := base(func(req *http.Request) (*http.Response, error) {
-		mu.Lock()
-		flying++
-		most = max(most, flying)
-		mu.Unlock()
-		time.Sleep(5 * time.Millisecond)
-		mu.Lock()
-		flying--
-		mu.Unlock()
-		return response(req, 200, `{"usage":{"prompt_tokens":11,"completion_tokens":7}}`, "X-Ratelimit-Remaining-Requests: 900", "X-Ratelimit-Limit-Requests: 1000"), nil
-	})
-	var wg sync.WaitGroup
-	for _, rl := range []*ratelimit.RateLimiter{one, two} {
-		tr := &llmhttp.Transport{Limiter: rl, Base: provider}
-		for range 4 {
-			wg.Go(func() {
-				for range 5 {
-					exchange(t, tr, chatURL, `{"model":"m"}`)
-				}
-			})
-		}
-	}
-	wg.Wait()
-	if s := two.Stats("m"); s.RPM != 40 || s.ITPM != 440 || s.OTPM != 280 || s.InFlight != 0 || most > 2 {
-		t.Errorf("charged %+v, %d at once", s, most)
-	}
-	if err := one.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, asError := range []bool{false, true} {
-		tr := &llmhttp.Transport{Limiter: one, Base: provider, RefuseWithError: asError}
-		closed := false
-		req, _ := http.NewRequestWithContext(t.Context(), "POST", chatURL, &closer{strings.NewReader(`{"model":"m"}`), &closed})
-		resp, err := tr.RoundTrip(req)
-		if !closed || !errors.Is(err, ratelimit.ErrClosed) {
-			t.Errorf("after Close: %v, %v, body closed: %t", resp, err, closed)
-		}
-	}
-}
-
-// Closed while calls wait: they end at once.
-func TestLimiterIsClosed(t *testing.T) {
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 1})
-	tr := &llmhttp.Transport{Limiter: rl, Base: reply(200, "{}")}
-	held, _ := rl.Reserve("m", 0, 0)
-	errs := make(chan error, 3)
-	for range 3 {
-		go func() {
-			_, err := post(t, tr, chatURL, `{"model":"m"}`)
-			errs <- err
-		}()
-	}
-	for rl.Stats("m").Waiting < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	rl.Close()
-	for range 3 {
-		select {
-		case err := <-errs:
-			if !errors.Is(err, ratelimit.ErrClosed) {
-				t.Error(err)
+		for _, asError := range []bool{false, true} {
+			tr := &llmhttp.Transport{Limiter: one, Base: provider, RefuseWithError: asError}
+			closed := false
+			req, _ := http.NewRequestWithContext(t.Context(), "POST", chatURL, &closer{strings.NewReader(`{"model":"m"}`), &closed})
+			resp, err := tr.RoundTrip(req)
+			if !closed || !errors.Is(err, ratelimit.ErrClosed) {
+				t.Errorf("after Close: %v, %v, body closed: %t", resp, err, closed)
 			}
-		case <-time.After(5 * time.Second):
-			t.Fatal("it still waits")
 		}
-	}
-	held.Cancel()
+	})
 }

@@ -8,10 +8,13 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/internal/piecetest"
 )
 
-// chatChunk is event i of a stream of chat completions, as it comes without and with
-// include_usage.
+// chatChunk returns event i of a stream of chat completions. usage is empty, or the field that
+// include_usage adds.
 func chatChunk(i int, usage string) string {
 	return fmt.Sprintf(`data: {"id":"chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG","object":"chat.completion.chunk","created":1741570283,"model":"gpt-4o-2024-08-06","choices":[{"index":0,"delta":{"content":" word%d"},"finish_reason":null}]%s}`, i%1000, usage) + "\n\n"
 }
@@ -24,7 +27,7 @@ func ollamaLine(i int) string {
 	return fmt.Sprintf(`{"model":"llama3.2","created_at":"2026-10-04T08:52:19.385406455-07:00","message":{"role":"assistant","content":" word%d"},"done":false}`, i%1000) + "\n"
 }
 
-// bodyOf returns a body of about a megabyte and how many events it has.
+// bodyOf returns a body of about a megabyte and the number of its events.
 func bodyOf(event func(i int) string) (body []byte, events int) {
 	for len(body) < 1<<20 {
 		body = append(body, event(events)...)
@@ -48,15 +51,15 @@ func BenchmarkStream(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", tt.name, size), func(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(len(body)))
-				told := 0
-				tell := func(Value) { told++ }
+				values := 0
+				emit := func(jsonscan.Value) { values++ }
 				for b.Loop() {
-					s := newStream([]string{`"usage"`}, tell)
-					for p := range slicesOf(body, size) {
+					s := newStream([]string{`"usage"`}, emit)
+					for p := range piecetest.Cut(body, size) {
 						s.feed(p)
 					}
 					s.end()
-					if s.text() == 0 {
+					if s.textBytes() == 0 {
 						b.Fatal("no text was seen")
 					}
 				}
@@ -66,21 +69,8 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// slicesOf cuts b into pieces of a size.
-func slicesOf(b []byte, size int) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for len(b) > 0 {
-			n := min(size, len(b))
-			if !yield(b[:n]) {
-				return
-			}
-			b = b[n:]
-		}
-	}
-}
-
-// BenchmarkStreamLoopback reads a megabyte of chat chunks from a server that flushes each,
-// or all that it has after a number of them, and in the same run what the stream costs of that.
+// BenchmarkStreamLoopback reads a megabyte of chat chunks from a server that flushes after each
+// chunk or after several, and measures the part of the time that the stream takes.
 func BenchmarkStreamLoopback(b *testing.B) {
 	body, events := bodyOf(func(i int) string { return chatChunk(i, "") })
 	chunks := bytes.SplitAfter(body, []byte("\n\n"))
@@ -103,7 +93,7 @@ func BenchmarkStreamLoopback(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s := newStream([]string{`"usage"`}, func(Value) {})
+				s := newStream([]string{`"usage"`}, func(jsonscan.Value) {})
 				for {
 					n, err := resp.Body.Read(buf)
 					reads++

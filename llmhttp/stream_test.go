@@ -7,23 +7,45 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sse"
 )
 
 var testMarks = []string{`"usage"`, `"eval_count"`}
 
-// streamed returns what a stream tells of the pieces, and how much text it saw.
+// streamed returns the values that a stream emits for a body in pieces, and the bytes of text.
 func streamed(pieces ...[]byte) (values []string, text int) {
-	s := newStream(testMarks, func(v Value) { values = append(values, toldOf(v)) })
+	s := newStream(testMarks, func(v jsonscan.Value) { values = append(values, formatValue(v)) })
 	for _, p := range pieces {
 		own := bytes.Clone(p)
 		s.feed(own)
 		if !bytes.Equal(own, p) {
 			panic("a piece was changed")
 		}
-		clear(own) // what is kept of it would show
+		clear(own) // a stream that kept the piece would show it
 	}
 	s.end()
-	return values, s.text()
+	return values, s.textBytes()
+}
+
+// formatValue returns a value as "path kind text size".
+func formatValue(v jsonscan.Value) string {
+	path := string(v.Path)
+	if v.Path == nil {
+		path = "?"
+	}
+	return fmt.Sprintf("%s %c %s %d", path, v.Kind, v.Text, v.Size)
+}
+
+// scanned returns the values of a JSON text.
+func scanned(text []byte) (values []string) {
+	s := jsonscan.New(func(v jsonscan.Value) { values = append(values, formatValue(v)) })
+	s.Feed(text)
+	s.End()
+	return values
 }
 
 func TestStream(t *testing.T) {
@@ -34,7 +56,7 @@ func TestStream(t *testing.T) {
 		}
 		return values
 	}
-	filler := strings.Repeat("x", maxEvent)
+	filler := strings.Repeat("x", sse.MaxEvent)
 	for _, tt := range []struct {
 		name, body string
 		want       []string
@@ -60,7 +82,7 @@ func TestStream(t *testing.T) {
 		{name: "no end of the line at the end", body: "data: " + usage(1), want: told(1)},
 		{name: "a number that is cut off", body: `data: {"usage":1`, want: []string{" {  0"}},
 		{name: "[DONE]", body: "data: " + usage(1) + "\n\ndata: [DONE]\n\ndata: " + usage(2) + "\n\n", want: told(1, 2)},
-		{name: "what is no JSON does not disturb what follows", body: "data: x\"usage\":1{{{\n\ndata: {\"usage\":[\"\n\ndata: " + usage(2) + "\n\n",
+		{name: "an event that is no JSON does not disturb the next", body: "data: x\"usage\":1{{{\n\ndata: {\"usage\":[\"\n\ndata: " + usage(2) + "\n\n",
 			want: append([]string{" {  0", "usage [  0"}, told(2)...)},
 		{name: "only events with a mark", body: "data: {\"a\":1}\n\ndata: {\"eval_count\":2}\n\n", want: []string{" {  0", "eval_count 0 2 0"}},
 		{name: "marks before null", body: "data: {\"usage\":null}\n\ndata: {\"usage\" : null,\"eval_count\":\tnull}\n\n"},
@@ -78,18 +100,18 @@ func TestStream(t *testing.T) {
 		{name: "text", body: `data: {"choices":[{"delta":{"content":"Hi!"}}]}` + "\n\n" + `data: {"choices":[{"delta":{"content":"é"}}]}`, text: 5},
 		{name: "text after white space", body: `data: {"content" :"no","text": "abc"}`, text: 3},
 		{name: "text with escapes", body: `data: {"content":"a\"\\\\"}` + "\n\n" + `data: {"content":"\\","a":""}`, text: 7 + 2},
-		{name: "text that is longer than is looked at byte by byte", body: `data: {"content":"` + strings.Repeat(`\\\"`, 100) + `"}`, text: 400},
+		{name: "long text", body: `data: {"content":"` + strings.Repeat(`\\\"`, 100) + `"}`, text: 400},
 		{name: "text that is cut off", body: `data: {"content":"abc`, text: 3},
 		{name: "other keys", body: `data: {"delta":{"type":"x","partial_json":"{\"a"}}` + "\n\n" + `data: {"delta":"ab"}` + "\n\n" + `data: {"thinking":"a"}` + "\n\n" + `data: {"arguments":"a"}` + "\n\n" + `data: {"response":"a"}` + "\n\n" + `data: {"reasoning":"a"}`, text: 4 + 2 + 4},
 		{name: "the first that is not empty", body: `data: {"content":null,"reasoning_content":"abc"}` + "\n\n" + `data: {"content":"","reasoning_content":"abc"}` + "\n\n" + `data: {"content":"d","reasoning_content":""}`, text: 7},
 		{name: "no text", body: `data: {"delta":{"role":"assistant","content":[]}}`, text: 0},
 		{name: "text of an event with a mark", body: `data: {"text":"abc","usage":1}`, want: []string{" {  0", `text " abc 3`, "usage 0 1 0"}, text: 3},
 
-		{name: "the largest event that is looked at as a whole", body: `data: {"a":"` + filler[:maxEvent-8] + "\"}\n\n"},
-		{name: "one that is larger", body: `data: {"a":"` + filler[:maxEvent-7] + "\"}\n\ndata: " + usage(1) + "\n\n",
-			want: append([]string{" {  0", `a " ` + filler[:256] + fmt.Sprint(" ", maxEvent-7)}, told(1)...), text: maxEvent + 1},
-		{name: "one of several lines that is larger", body: "data: {\"a\":\ndata:[\"" + filler[:maxEvent-11] + "\"]\ndata:}",
-			want: []string{" {  0", "a [  0", `a " ` + filler[:256] + fmt.Sprint(" ", maxEvent-11)}, text: maxEvent + 1},
+		{name: "the largest event that is buffered", body: `data: {"a":"` + filler[:sse.MaxEvent-8] + "\"}\n\n"},
+		{name: "one that is larger", body: `data: {"a":"` + filler[:sse.MaxEvent-7] + "\"}\n\ndata: " + usage(1) + "\n\n",
+			want: append([]string{" {  0", `a " ` + filler[:256] + fmt.Sprint(" ", sse.MaxEvent-7)}, told(1)...), text: sse.MaxEvent + 1},
+		{name: "one of several lines that is larger", body: "data: {\"a\":\ndata:[\"" + filler[:sse.MaxEvent-11] + "\"]\ndata:}",
+			want: []string{" {  0", "a [  0", `a " ` + filler[:256] + fmt.Sprint(" ", sse.MaxEvent-11)}, text: sse.MaxEvent + 1},
 		{name: "a line of more than 64 KiB that is no data", body: "id: " + filler + "\ndata: " + usage(1), want: told(1)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,7 +119,7 @@ func TestStream(t *testing.T) {
 				t.Helper()
 				got, text := streamed(pieces...)
 				if !slices.Equal(got, tt.want) {
-					t.Errorf("%s: told %.300q, want %.300q", how, got, tt.want)
+					t.Errorf("%s: got %.300q, want %.300q", how, got, tt.want)
 				}
 				if text != tt.text {
 					t.Errorf("%s: text %d, want %d", how, text, tt.text)
@@ -105,8 +127,8 @@ func TestStream(t *testing.T) {
 			}
 			body := []byte(tt.body)
 			check("at once", body)
-			for _, size := range []int{1, 2, 3, 7, 1000, maxEvent - 1, maxEvent, maxEvent + 1} {
-				check(fmt.Sprintf("in pieces of %d", size), slices.Collect(slicesOf(body, size))...)
+			for _, size := range []int{1, 2, 3, 7, 1000, sse.MaxEvent - 1, sse.MaxEvent, sse.MaxEvent + 1} {
+				check(fmt.Sprintf("in pieces of %d", size), slices.Collect(piecetest.Cut(body, size))...)
 			}
 			for i := range min(len(body), 200) {
 				check(fmt.Sprintf("cut at %d", i), body[:i], nil, body[i:])
@@ -115,7 +137,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestPattern searches among few bytes, so that there is much that is nearly right.
+// Among few different bytes there are many near matches.
 func TestPattern(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -136,14 +158,14 @@ func TestPattern(t *testing.T) {
 
 func TestStreamEmptyMark(t *testing.T) {
 	told := 0
-	s := newStream([]string{""}, func(Value) { told++ })
+	s := newStream([]string{""}, func(jsonscan.Value) { told++ })
 	s.feed([]byte("data: :null\n\ndata: [1]\n\n"))
 	if s.end(); told != 2 {
-		t.Errorf("%d values of events were told, want all 2", told)
+		t.Errorf("%d values, want 2", told)
 	}
 }
 
-// TestStreamMemory reads an event of 256 MiB (16 with -race), and others that are long.
+// Reading an event of 256 MiB allocates no more than the buffer of one event.
 func TestStreamMemory(t *testing.T) {
 	for _, tt := range []struct{ name, begin, middle, end string }{
 		{"a string", `data: {"a":"`, strings.Repeat("abcdefgh", 500) + `\n\u00e9\"x`, "\"}\n\n"},
@@ -157,15 +179,15 @@ func TestStreamMemory(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			told := 0
-			s := newStream(testMarks, func(Value) { told++ })
+			s := newStream(testMarks, func(jsonscan.Value) { told++ })
 			piece := bytes.Repeat([]byte(tt.middle), 32<<10/len(tt.middle))
 			s.feed([]byte(tt.begin))
-			most := 8 << 20
+			length := 8 << 20 / racetest.Factor
 			if tt.name == "a string" {
-				most = longBody
+				length = 256 << 20 / racetest.Factor
 			}
-			grown := allocated(func() {
-				for fed := 0; fed < most; fed += len(piece) {
+			grown := piecetest.Allocated(func() {
+				for fed := 0; fed < length; fed += len(piece) {
 					s.feed(piece)
 				}
 			})
@@ -177,7 +199,7 @@ func TestStreamMemory(t *testing.T) {
 			told = 0
 			s.feed([]byte("\ndata: {\"usage\":1}\n\n"))
 			if s.end(); told != 2 && s.form == eventForm {
-				t.Errorf("%d values of the event behind were told, want 2", told)
+				t.Errorf("%d values of the next event, want 2", told)
 			}
 		})
 	}
@@ -195,22 +217,21 @@ func FuzzStream(f *testing.F) {
 		// Fuzzing finds no way to events of 64 KiB by itself.
 		body = bytes.Replace(body, []byte("x"), bytes.Repeat([]byte("y"), int(filler)), 1)
 		got, text := streamed(body)
-		again, text2 := streamed(randomPieces(rand.New(rand.NewPCG(seed, 0)), body)...)
+		again, text2 := streamed(piecetest.Random(rand.New(rand.NewPCG(seed, 0)), body)...)
 		if !slices.Equal(got, again) || text != text2 {
 			t.Fatalf("in pieces: %.1000q, text %d\nat once: %.1000q, %d", again, text2, got, text)
 		}
 		if want := slowStream(body); !slices.Equal(got, want) {
-			t.Fatalf("told %.1000q, want %.1000q", got, want)
+			t.Fatalf("got %.1000q, want %.1000q", got, want)
 		}
 	})
 }
 
-// slowStream returns what a stream is to tell of a body, as its rules read.
+// slowStream returns the values that a stream must emit for a body, by the rules as they read.
 func slowStream(body []byte) (values []string) {
 	text := bytes.TrimPrefix(body, byteOrderMark)
 	if start := bytes.TrimLeft(text, " \t\r\n"); len(start) > 0 && (start[0] == '{' || start[0] == '[') {
-		values, _ = scanned(start)
-		return values
+		return scanned(start)
 	}
 	if bytes.HasPrefix(text, byteOrderMark[:1]) && len(text) == len(body) || bytes.HasPrefix(text, byteOrderMark) {
 		text = append([]byte("x"), text...)
@@ -227,7 +248,7 @@ func slowStream(body []byte) (values []string) {
 		}
 		event := strings.Join(data, "\n")
 		data = nil
-		marked := len(event) > maxEvent
+		marked := len(event) > sse.MaxEvent
 		for _, mark := range testMarks {
 			for i := range event {
 				rest, ok := strings.CutPrefix(event[i:], mark)
@@ -239,8 +260,7 @@ func slowStream(body []byte) (values []string) {
 			}
 		}
 		if marked {
-			got, _ := scanned([]byte(event))
-			values = append(values, got...)
+			values = append(values, scanned([]byte(event))...)
 		}
 	}
 	return values

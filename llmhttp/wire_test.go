@@ -14,13 +14,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// Over real connections the answer comes as it does without the Transport, and its usage is read.
+// Over real connections an answer arrives as it does without the Transport, and its usage is read.
 func TestOverTheWire(t *testing.T) {
 	const usage = `{"choices":[],"usage":{"prompt_tokens":11,"completion_tokens":7}}`
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +79,7 @@ func TestOverTheWire(t *testing.T) {
 	}
 }
 
-// A connection that was upgraded works both ways.
+// An upgraded connection works in both directions.
 func TestUpgrade(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -129,51 +130,142 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// Closed or cancelled while it is read, by another goroutine, a stream is settled once.
+// A stream that another goroutine closes or cancels while it is read is settled once, and leaves no
+// goroutine behind: the bubble would not end.
 func TestEndedWhileRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeListener()
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "text/event-stream")
+			for {
+				text := strings.Repeat("x", rand.IntN(3000))
+				if _, err := io.WriteString(w, sse(`{"choices":[{"delta":{"content":"`+text+`"}}]}`)); err != nil {
+					return
+				}
+				w.(http.Flusher).Flush()
+				time.Sleep(rand.N(time.Millisecond))
+			}
+		})}
+		go server.Serve(l)
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 50})
+		var admitted, settled atomic.Int64
+		under := &http.Transport{DialContext: l.dial}
+		tr := &llmhttp.Transport{Limiter: rl, Base: under, AddStreamUsage: true, OnEvent: func(e llmhttp.Event) {
+			switch e.Kind {
+			case llmhttp.EventAdmitted:
+				admitted.Add(1)
+			case llmhttp.EventSettled:
+				settled.Add(1)
+				if e.Settled.OutputTokens == 0 {
+					t.Errorf("%+v", e)
+				}
+			}
+		}}
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				for range 4 {
+					ctx, cancel := context.WithCancel(t.Context())
+					req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m","stream":true}`))
+					resp, err := tr.RoundTrip(req)
+					if err != nil {
+						t.Error(err)
+						cancel()
+						return
+					}
+					end := cancel
+					if i%2 == 0 {
+						end = func() { resp.Body.Close() }
+					}
+					time.AfterFunc(rand.N(5*time.Millisecond), end)
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+					cancel()
+				}
+			})
+		}
+		wg.Wait()
+		under.CloseIdleConnections()
+		server.Close()
+		time.Sleep(time.Second) // handlers write once more before they find their connection closed
+		if a, s, rl := admitted.Load(), settled.Load(), rl.Stats("m"); a != 200 || s != 200 || rl.InFlight != 0 {
+			t.Errorf("%d admitted, %d settled, %d in flight", a, s, rl.InFlight)
+		}
+	})
+}
+
+// Many calls of all kinds at once, which end in all ways, are settled once each and leave no slot
+// and no goroutine behind.
+func TestEverythingAtOnce(t *testing.T) {
 	before := runtime.NumGoroutine()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Type", "text/event-stream")
-		for {
-			if _, err := io.WriteString(w, sse(`{"choices":[{"delta":{"content":"`+strings.Repeat("x", rand.IntN(3000))+`"}}]}`)); err != nil || r.Context().Err() != nil {
-				return
+		flush := w.(http.Flusher).Flush
+		switch rand.IntN(8) {
+		case 0:
+			w.Header().Set("Retry-After", "0.001")
+			w.WriteHeader(429)
+			io.WriteString(w, `{"error":{"code":"rate_limit_exceeded"}}`)
+		case 1:
+			w.WriteHeader(500)
+		case 2:
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				conn.Close()
 			}
-			w.(http.Flusher).Flush()
+		case 3: // cut
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, sse(`{"choices":[{"delta":{"content":"x"}}]}`))
+			flush()
+			panic(http.ErrAbortHandler)
+		case 4: // stalls
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, sse(`{"choices":[{"delta":{"content":"x"}}]}`))
+			flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(50 * time.Millisecond):
+			}
+		default:
+			w.Header().Set("X-Ratelimit-Remaining-Requests", fmt.Sprint(rand.IntN(1_000_000)))
+			w.Header().Set("X-Ratelimit-Limit-Requests", "1000000")
+			io.WriteString(w, `{"usage":{"prompt_tokens":3,"completion_tokens":2}}`)
 		}
 	}))
-	rl := newLimiter(t, ratelimit.ModelQuota{MaxInFlight: 50})
+	rl := newLimiterWith(t, ratelimit.Config{
+		LearnQuotas: true,
+		Quotas:      map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 8, MaxRPM: 1_000_000, MaxTPM: 1 << 30}, "n": {MaxInFlight: 4}},
+	})
 	var admitted, settled atomic.Int64
-	tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: true, OnEvent: func(e llmhttp.Event) {
+	tr := &llmhttp.Transport{Limiter: rl, AddStreamUsage: true, Retry: llmhttp.Retry{Max: 1, MaxDelay: time.Second}, OnEvent: func(e llmhttp.Event) {
 		switch e.Kind {
 		case llmhttp.EventAdmitted:
 			admitted.Add(1)
 		case llmhttp.EventSettled:
 			settled.Add(1)
-			if e.Settled.OutputTokens == 0 {
-				t.Errorf("%+v", e)
-			}
 		}
 	}}
 	var wg sync.WaitGroup
-	for i := range 50 {
+	for range 16 {
 		wg.Go(func() {
-			for range 4 {
-				ctx, cancel := context.WithCancel(t.Context())
-				req, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/chat/completions", strings.NewReader(`{"model":"m","stream":true}`))
+			for range 25 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(100))*time.Millisecond)
+				model := []string{"m", "n"}[rand.IntN(2)]
+				req, _ := http.NewRequestWithContext(ctx, "POST", server.URL+"/v1/chat/completions", strings.NewReader(`{"model":"`+model+`","stream":true}`))
 				resp, err := tr.RoundTrip(req)
-				if err != nil {
-					t.Error(err)
-					cancel()
-					return
+				if err == nil {
+					switch rand.IntN(3) {
+					case 0:
+						resp.Body.Close()
+					case 1:
+						go resp.Body.Close()
+						io.Copy(io.Discard, resp.Body)
+					default:
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
 				}
-				end := cancel
-				if i%2 == 0 {
-					end = func() { resp.Body.Close() }
-				}
-				time.AfterFunc(rand.N(5*time.Millisecond), end)
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
 				cancel()
 			}
 		})
@@ -181,13 +273,17 @@ func TestEndedWhileRead(t *testing.T) {
 	wg.Wait()
 	tr.CloseIdleConnections()
 	server.Close()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		n := runtime.NumGoroutine()
-		if n <= before && settled.Load() == admitted.Load() && rl.Stats("m").InFlight == 0 {
-			return
+	deadline := time.Now().Add(20 * time.Second)
+	for settled.Load() != admitted.Load() || runtime.NumGoroutine() > before {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d admitted, %d settled, %d goroutines, %d before\n%s", admitted.Load(), settled.Load(), runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d admitted, %d settled, %d goroutines, %d before", admitted.Load(), settled.Load(), n, before)
+		time.Sleep(time.Millisecond)
+	}
+	for _, model := range []string{"m", "n"} {
+		if s := rl.Stats(model); s.InFlight != 0 || s.Waiting != 0 {
+			t.Errorf("left behind: %+v", s)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	// maxTries is how often one prompt is sent while the provider refuses it.
 	maxTries = 5
-	// maxFailures in a row end the run: the key is wrong, or nobody is there.
+	// maxFailures in a row end the run: the key is wrong, or no server answers.
 	maxFailures = 10
 )
 
@@ -106,7 +106,7 @@ func (a *agents) answer(ctx context.Context, p prompt) error {
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			room.Cancel() // nobody will ever hear of this call
+			room.Cancel() // this call is never sent
 			return err
 		}
 		used, err := a.send(ctx, p, room)

@@ -390,7 +390,7 @@ func TestPromptLargerThanTheQuotaFailsAlone(t *testing.T) {
 	if c := a.tally.counts(); c.calls != 1 || c.answered != 1 || c.failed != 1 {
 		t.Errorf("counts %+v", c)
 	}
-	if !strings.Contains(notes.String(), "big failed") || !strings.Contains(notes.String(), "larger than the tokens per minute") {
+	if !strings.Contains(notes.String(), "big failed") || !strings.Contains(notes.String(), "exceeds the tokens per minute") {
 		t.Errorf("note %q", notes.String())
 	}
 }

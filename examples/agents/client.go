@@ -28,7 +28,7 @@ type client struct {
 	http *http.Client
 }
 
-// usage is what the provider says that a call took.
+// usage is the usage of a call as the provider reports it.
 type usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
@@ -73,8 +73,8 @@ func newClient(base, key string, conns int) (*client, error) {
 	}, nil
 }
 
-// proxyFor uses the environment's proxy for https only: what goes over plain
-// http, the key included, is open to a proxy.
+// proxyFor uses the environment's proxy for https only: plain http would show it
+// everything, the key included.
 func proxyFor(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil

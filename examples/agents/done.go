@@ -9,9 +9,8 @@ import (
 	"sync"
 )
 
-// doneFile remembers which prompts were answered, so that an interrupted run can
-// go on. It is a text file: what was being done, by which batch and account,
-// then a custom_id a line.
+// doneFile remembers the answered prompts, so that an interrupted run can continue. It is
+// a text file: the task, its batch and account, then a custom_id a line.
 type doneFile struct {
 	earlier map[string]bool // answered in earlier runs
 
@@ -19,8 +18,7 @@ type doneFile struct {
 	f  *os.File
 }
 
-// openDone opens the file at path, or creates it. What is in there of another
-// task is dropped.
+// openDone opens the file at path, or creates it. It drops the content of another task.
 func openDone(path, task string) (*doneFile, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -1,30 +1,29 @@
-// Agents is a program in which twenty agents share one quota and none of their
-// calls is turned away.
+// Agents is a program in which twenty agents share one quota without a single refused
+// call.
 //
 //	go run ./examples/agents
 //
-// It starts an OpenAI-compatible server of its own on the loopback interface,
-// which allows 200 requests and 60,000 tokens a minute and answers 429 beyond
-// that. Twenty goroutines send it the 309 prompts of prompts.jsonl, as fast as
-// the quota lets them: the first minute's share goes out within seconds, then
-// everybody waits, then the rest follows. After about a minute a table says what
-// was used, and how often the server had to refuse: never.
+// It starts an OpenAI-compatible server on the loopback interface, which allows 200
+// requests and 60,000 tokens a minute and answers 429 to more. Twenty goroutines send it
+// the 309 prompts of prompts.jsonl as fast as the quota allows: the first minute's share
+// goes out within seconds, then all agents wait, then the rest follows. After about a
+// minute a table shows the usage, and how often the server refused a call: never.
 //
-// Usage is kept in a SQLite database, and the prompts that were answered in a
-// file beside it. So a run that was interrupted with Ctrl-C goes on where it was
-// when it is started again, and stays inside the quota.
+// Usage is kept in a SQLite database, and the answered prompts in a file beside it. So a
+// run that was interrupted with Ctrl-C continues when it is started again, and stays
+// inside the quota.
 //
-// Each agent calls Acquire, which waits for room and charges the call in one step.
-// With -unsafe it takes them two: they check the quota before a call, and record
-// the call when it is over:
+// Each agent calls Acquire, which waits for room and charges the call in one step. With
+// -unsafe it takes two: the agent checks the quota before a call, and records the call
+// after it:
 //
 //	go run ./examples/agents -unsafe
 //
-// Agents that check together then pass together, into room for one of them, and
-// the server has to refuse the others.
+// Agents that check together then pass together, into room for one of them, and the
+// server refuses the others.
 //
-// With -base-url it sends the prompts to any other OpenAI-compatible endpoint,
-// with the key from the environment variable OPENAI_API_KEY:
+// With -base-url it sends the prompts to any other OpenAI-compatible endpoint, with the
+// key from the environment variable OPENAI_API_KEY:
 //
 //	go run ./examples/agents -base-url https://api.openai.com/v1 -rpm 500 -tpm 200000
 //	go run ./examples/agents -base-url http://127.0.0.1:11434/v1 -model llama3.2 -workers 2
@@ -44,7 +43,7 @@ import (
 
 var errInterrupted = errors.New("interrupted")
 
-// config is what the flags and the environment say.
+// config holds the flags and the environment.
 type config struct {
 	in      string // the batch file; empty for the embedded one
 	baseURL string // the endpoint; empty for the built-in server
@@ -88,7 +87,7 @@ func status() int {
 	return 1
 }
 
-// parseFlags reads the command line. What is wrong with it is written to errOut.
+// parseFlags reads the command line and writes its errors to errOut.
 func parseFlags(args []string, errOut io.Writer) (config, error) {
 	var cfg config
 	flags := flag.NewFlagSet("agents", flag.ContinueOnError)
@@ -99,8 +98,8 @@ func parseFlags(args []string, errOut io.Writer) (config, error) {
 	flags.StringVar(&cfg.db, "db", "", "`file` that keeps the usage (default: go-ratelimit/agents.db in the user's cache folder)")
 	flags.IntVar(&cfg.rpm, "rpm", 200, "requests per minute, 0 for no limit")
 	flags.IntVar(&cfg.tpm, "tpm", 60_000, "tokens per minute, 0 for no limit")
-	flags.IntVar(&cfg.workers, "workers", 20, "agents that work at the same time")
-	flags.BoolVar(&cfg.unsafe, "unsafe", false, "check the quota before a call and record the call after it, in place of\nboth in one step, to see why that does not do")
+	flags.IntVar(&cfg.workers, "workers", 20, "agents that work concurrently")
+	flags.BoolVar(&cfg.unsafe, "unsafe", false, "check the quota before a call and record the call after it, instead of\nboth in one step, to see why that fails")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -125,14 +124,14 @@ func (cfg *config) complete(rest []string) error {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return fmt.Errorf("no cache folder, say -db: %w", err)
+		return fmt.Errorf("no cache folder, set -db: %w", err)
 	}
 	cfg.db = filepath.Join(cache, "go-ratelimit", "agents.db")
 	return nil
 }
 
-// run sends the prompts that are left, shows how it goes, and saves what was used
-// however it ends.
+// run sends the remaining prompts, shows the progress, and saves the usage however it
+// ends.
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	s, err := openSession(cfg)
 	if err != nil {

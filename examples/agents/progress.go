@@ -73,8 +73,8 @@ func (p *progress) finish() {
 	}
 }
 
-// overwrite replaces the line on the terminal. Spaces over the rest of the old
-// one do what an escape sequence would, on terminals that know none.
+// overwrite replaces the line on the terminal. It clears the rest of the old line with
+// spaces, because some terminals know no escape sequence.
 func (p *progress) overwrite(line string) {
 	width := utf8.RuneCountInString(line)
 	fmt.Fprint(p.out, "\r", line, strings.Repeat(" ", max(p.width-width, 0)))

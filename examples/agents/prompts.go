@@ -189,7 +189,7 @@ func withModel(body []byte, model string) ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// measure takes from the body what the limiter has to know.
+// measure reads the fields of the body that the limiter needs.
 func (p *prompt) measure() error {
 	var body struct {
 		Model    string `json:"model"`
@@ -210,7 +210,7 @@ func (p *prompt) measure() error {
 	case len(body.Messages) == 0:
 		return errors.New("messages are missing")
 	case p.maxTokens <= 0:
-		// Without it nobody knows how much of the quota the call takes.
+		// Without it the cost of the call is unknown.
 		return errors.New("max_tokens is missing")
 	}
 	p.estimate = perPrompt

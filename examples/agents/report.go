@@ -44,13 +44,13 @@ func count(n int, thing string) string {
 	return group(n) + " " + thing + "s"
 }
 
-// windowsIn is how often the whole quota could have been used in a time: at once
-// at its start, and again whenever that has left the window.
+// windowsIn returns how often the whole quota could be used in a time: once at its start,
+// and again whenever that has left the window.
 func windowsIn(took time.Duration) int {
 	return 1 + int(took/(time.Minute+margin))
 }
 
-// part is what was used of a limit, also in per cent.
+// part formats the used part of a limit, also in per cent.
 func part(used, limit int) string {
 	if limit == 0 {
 		return group(used)

@@ -12,9 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// provider answers chat completions as OpenAI does, and enforces its limits as
-// OpenAI does. It is the judge of what this program does, so it shares no code
-// with the limiter, nor with the estimate of the agents.
+// provider answers chat completions and enforces its limits as OpenAI does. It is the
+// judge of this program, so it shares no code with the limiter, nor with the estimate of
+// the agents.
 type provider struct {
 	window  window
 	latency func() time.Duration // until an answer is ready
@@ -28,7 +28,7 @@ func newProvider(rpm, tpm int) *provider {
 	}
 }
 
-// window is what was admitted in the last minute. It is safe for concurrent use.
+// window holds the admissions of the last minute. It is safe for concurrent use.
 type window struct {
 	maxRequests, maxTokens int
 
@@ -42,9 +42,9 @@ type charge struct {
 	tokens int
 }
 
-// admit charges a request that arrives at now if it fits. Otherwise it says
-// which limit is in the way and when it will fit, if nobody else comes; for a
-// request larger than the limit, when the window is empty.
+// admit charges a request that arrives at now if it fits. Otherwise it names the limit in
+// the way, and when the request fits if no other comes; for a request larger than the
+// limit, when the window is empty.
 func (w *window) admit(now time.Time, tokens int) (limit string, retry time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *window) admit(now time.Time, tokens int) (limit string, retry time.Dura
 	return limit, retry
 }
 
-// denies names the limit that a request exceeds on top of what is used.
+// denies names the limit that a request exceeds together with the present usage.
 func (w *window) denies(requests, used, tokens int) string {
 	switch {
 	case w.maxRequests > 0 && requests+1 > w.maxRequests:
@@ -79,7 +79,7 @@ func (w *window) denies(requests, used, tokens int) string {
 	return ""
 }
 
-// chatRequest is what the provider reads of a call.
+// chatRequest holds the fields of a call that the provider reads.
 type chatRequest struct {
 	Model     string `json:"model"`
 	MaxTokens int    `json:"max_tokens"`
@@ -88,9 +88,8 @@ type chatRequest struct {
 	} `json:"messages"`
 }
 
-// chargeFor is OpenAI's published rule for what a call takes of the tokens per
-// minute: the larger of max_tokens and the tokens of the prompt, estimated from
-// its characters.
+// chargeFor is OpenAI's published rule for the tokens per minute of a call: the larger of
+// max_tokens and the tokens of the prompt, estimated from its characters.
 func chargeFor(r *chatRequest) int {
 	return max(r.MaxTokens, promptTokens(r))
 }

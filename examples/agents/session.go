@@ -19,8 +19,7 @@ const (
 	saveEvery = time.Second
 )
 
-// session is one run of the program: what is to be done, where, and within which
-// quota.
+// session is one run of the program: the task, the endpoint and the quota.
 type session struct {
 	cfg         config
 	in          *batch
@@ -109,7 +108,7 @@ func (s *session) openDone(ids map[string]bool) (err error) {
 	return nil
 }
 
-// close closes what was opened.
+// close closes everything that openSession opened.
 func (s *session) close() (err error) {
 	if s.client != nil {
 		s.client.close()
@@ -126,7 +125,7 @@ func (s *session) close() (err error) {
 	return err
 }
 
-// introduce says what is about to happen.
+// introduce announces the run.
 func (s *session) introduce(out io.Writer) {
 	where := s.client.host()
 	if s.server != nil {
@@ -167,9 +166,8 @@ func (s *session) work(ctx context.Context, out io.Writer) error {
 	return errors.Join(s.outcome(ctx, err, counts), settled)
 }
 
-// settle saves the usage, and forgets what the next run must not know: which
-// prompts were answered once all are, and what was used of a built-in server
-// that ends with this run.
+// settle saves the usage, and forgets state that the next run must not know: the answered
+// prompts once all are, and the usage of a built-in server that ends with this run.
 func (s *session) settle(ctx context.Context, c counts) error {
 	if s.server != nil && ctx.Err() == nil {
 		s.limiter.Reset(s.account)

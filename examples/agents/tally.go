@@ -8,7 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// counts is what the agents did up to one moment.
+// counts is the work of the agents up to one moment.
 type counts struct {
 	calls    int // sent, also those that were refused or failed
 	tokens   int // their estimates, charged to the quota here
@@ -17,17 +17,17 @@ type counts struct {
 	refused  int // calls answered with 429
 	cut      int // calls that the end of the run cut off
 
-	reported usage // what the provider says was used
+	reported usage // as the provider reports it
 
-	before  ratelimit.ModelStats // what an earlier run had left in the window
+	before  ratelimit.ModelStats // left in the window by an earlier run
 	peakRPM int                  // the fullest minute
 	peakTPM int
 
 	waits   int           // calls that had to wait
 	longest time.Duration // of one of them
 	waited  time.Duration // in which at least one of them did
-	waiting int           // at present,
-	next    prompt        // and the one of them that has waited longest
+	waiting int           // at present
+	next    prompt        // the one of them that has waited longest
 }
 
 // tally counts what the agents do. All its methods are safe for concurrent use.
@@ -69,7 +69,7 @@ func (t *tally) fail()   { t.update(func(c *counts) { c.failed++ }) }
 func (t *tally) refuse() { t.update(func(c *counts) { c.refused++ }) }
 func (t *tally) cutOff() { t.update(func(c *counts) { c.cut++ }) }
 
-// use adds what the provider reported.
+// use adds usage that the provider reported.
 func (t *tally) use(u usage) {
 	t.update(func(c *counts) {
 		c.reported.PromptTokens += u.PromptTokens
@@ -77,7 +77,7 @@ func (t *tally) use(u usage) {
 	})
 }
 
-// call counts a call that is about to be sent, with what the window then holds.
+// call counts a call that is about to be sent, and the content of the window.
 func (t *tally) call(p prompt, window ratelimit.ModelStats) {
 	t.update(func(c *counts) {
 		c.calls++
@@ -86,7 +86,7 @@ func (t *tally) call(p prompt, window ratelimit.ModelStats) {
 	t.look(window)
 }
 
-// look notes what the window holds, for the fullest minute.
+// look notes the content of the window, for the fullest minute.
 func (t *tally) look(window ratelimit.ModelStats) {
 	t.update(func(c *counts) {
 		c.peakRPM = max(c.peakRPM, window.RPM)
@@ -94,8 +94,8 @@ func (t *tally) look(window ratelimit.ModelStats) {
 	})
 }
 
-// startWait begins the wait of a call that d denies, and returns what ends it. A
-// call that can never pass does not wait.
+// startWait begins the wait of a call that d denies, and returns the function that ends
+// it. A call that can never pass does not wait.
 func (t *tally) startWait(d ratelimit.Decision, p prompt) (end func()) {
 	if d.Never {
 		return func() {}

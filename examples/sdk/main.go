@@ -1,8 +1,8 @@
-// Command sdk calls models with the SDKs of OpenAI, Anthropic and Google, more often than
-// the provider allows at once, and is not told 429: the http.Client under the SDKs waits.
+// Command sdk calls models with the SDKs of OpenAI, Anthropic and Google, faster than the
+// provider allows, and gets no 429: the http.Client under the SDKs waits.
 //
-// The provider is one of its own, on this machine, that enforces its limits by itself.
-// With -real it is those whose keys are in the environment: OPENAI_API_KEY,
+// The provider is a local server that enforces its own limits. With -real the program
+// calls the providers whose keys are in the environment: OPENAI_API_KEY,
 // ANTHROPIC_API_KEY, GEMINI_API_KEY.
 package main
 
@@ -24,7 +24,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// provider is where an SDK calls.
+// provider is the endpoint of an SDK.
 type provider struct {
 	name, url, key, model string
 	ask                   func(context.Context, *http.Client, provider, string) (string, error)
@@ -33,7 +33,7 @@ type provider struct {
 const requestsPerMinute = 20
 
 func main() {
-	calls := flag.Int("calls", 25, "how many calls each SDK makes")
+	calls := flag.Int("calls", 25, "calls of each SDK")
 	without := flag.Bool("without", false, "call without the limiter, to see what happens")
 	real := flag.Bool("real", false, "call the real providers")
 	flag.Parse()
@@ -72,7 +72,7 @@ func run(ctx context.Context, calls int, without, real bool) error {
 	defer rl.Close()
 	hc := llmhttp.NewClient(rl)
 
-	// The rest counts what the provider said.
+	// The rest counts the answers of the provider.
 	refused := &counter{base: http.DefaultTransport}
 	hc.Transport.(*llmhttp.Transport).Base = refused
 	if without {
@@ -114,7 +114,7 @@ func run(ctx context.Context, calls int, without, real bool) error {
 	return nil
 }
 
-// counter counts how often a provider refused a request.
+// counter counts the refusals of a provider.
 type counter struct {
 	base http.RoundTripper
 	n    atomic.Int32

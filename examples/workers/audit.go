@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// audit knows of the calls only what the workers told, and nothing from the
-// limiter: it is there to find out whether that is right.
+// audit knows only the reports of the workers, and nothing from the limiter: it checks
+// the limiter.
 type audit struct {
 	calls  []*call       // in the order of their admission
 	open   map[int]*call // those that are not over, by the process
 	dead   map[int]bool  // processes that were killed
-	most   int           // calls at once
+	most   int           // concurrent calls
 	tokens int           // the most that a minute held
 }
 
@@ -19,14 +19,14 @@ type audit struct {
 type call struct {
 	worker int
 	at     time.Time
-	tokens int // the estimate; what was used, when it is over
+	tokens int // the estimate; the real usage once it is over
 }
 
 func newAudit() *audit {
 	return &audit{open: make(map[int]*call), dead: make(map[int]bool)}
 }
 
-// add notes what a worker told. It may have been killed since then.
+// add notes the report of a worker, which may have been killed since.
 func (a *audit) add(e event) {
 	if e.Done {
 		if c := a.open[e.PID]; c != nil {
@@ -45,8 +45,8 @@ func (a *audit) add(e event) {
 	a.most = max(a.most, a.atOnce())
 }
 
-// lose notes that a process is about to be killed. From now on nobody knows whether
-// it still holds its slot. Its request stays counted, at its estimate.
+// lose notes that a process is about to be killed. Whether it still holds its slot is
+// unknown from then on. Its request stays counted, at its estimate.
 func (a *audit) lose(pid int) { a.dead[pid] = true }
 
 // atOnce returns how many calls are under way.
@@ -59,7 +59,7 @@ func (a *audit) atOnce() (calls int) {
 	return calls
 }
 
-// minute returns what counts in the minute that ends at a time.
+// minute returns the usage in the minute that ends at a time.
 func (a *audit) minute(end time.Time) (requests, tokens int) {
 	for _, c := range slices.Backward(a.calls) {
 		if end.Sub(c.at) > time.Minute {
@@ -73,7 +73,7 @@ func (a *audit) minute(end time.Time) (requests, tokens int) {
 	return requests, tokens
 }
 
-// lastMinute returns what counts in the minute that ends with the last admission.
+// lastMinute returns the usage in the minute that ends with the last admission.
 func (a *audit) lastMinute() (requests, tokens int) {
 	return a.minute(a.calls[len(a.calls)-1].at)
 }

@@ -14,9 +14,9 @@ type crew struct {
 	program string
 	running map[int]*process // by the number of the worker
 	exits   chan *process    // those that have ended
-	news    chan news        // closed when no process can tell anything any more
+	news    chan news        // closed when the last process has ended
 
-	pipe   *os.File // what the workers write to
+	pipe   *os.File // to which the workers write
 	closed bool
 }
 
@@ -29,7 +29,7 @@ type process struct {
 	err      error     // how it ended
 }
 
-// news is an event, or that what came is none.
+// news is an event, or the error of a line that is none.
 type news struct {
 	event event
 	err   error
@@ -52,7 +52,7 @@ func newCrew() (*crew, error) {
 	return c, nil
 }
 
-// listen passes on what the workers tell.
+// listen passes on the reports of the workers.
 func (c *crew) listen(in *os.File) {
 	defer in.Close()
 	defer close(c.news)

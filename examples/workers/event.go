@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// event is what a worker tells the parent, in a line of JSON on the pipe that all
-// of them share. A line is so short that it is written in one piece. So lines stand
-// in the order in which they were written, whoever wrote them.
+// event is a report of a worker to the parent, in a line of JSON on the pipe that all
+// workers share. A line is short enough to be written in one piece, so the lines stand in
+// the order of their writes.
 type event struct {
 	Worker int
 	PID    int
 	Done   bool      // the call is over; if not, it was admitted
 	At     time.Time // when it was admitted
-	Tokens int       // its estimate, or what it used when it is over
+	Tokens int       // its estimate, or its real usage once it is over
 }
 
 func (e event) write(w io.Writer) error {
@@ -31,7 +31,7 @@ func (e event) write(w io.Writer) error {
 
 func parseEvent(line []byte) (e event, err error) {
 	if err := json.Unmarshal(line, &e); err != nil {
-		return event{}, fmt.Errorf("parse what a worker told: %q: %w", line, err)
+		return event{}, fmt.Errorf("parse the report of a worker: %q: %w", line, err)
 	}
 	return e, nil
 }

@@ -10,7 +10,7 @@ import (
 // workerArg is the first argument of a process that is a worker.
 const workerArg = "worker"
 
-// job is what a worker is told, as its arguments.
+// job is the task of a worker, passed as its arguments.
 type job struct {
 	worker int // its number
 	db     string

@@ -1,32 +1,31 @@
-// Workers is a program in which four processes share one quota, and one of them
-// is killed in the middle of a call.
+// Workers is a program in which four processes share one quota, and one of them is killed
+// in the middle of a call.
 //
 //	go run ./examples/workers
 //
-// It starts itself four times on one SQLite database, which allows 30 requests and
-// 40,000 tokens a minute, and 3 calls at once. The workers have nothing else in
-// common: no server, and nobody who tells them whose turn it is. Each calls
-// Acquire, which waits for room and writes the charge into the database, makes a
-// call, which here is a pause of a second or two, and calls Commit with what was
-// really used: about half of the estimate. A line tells of each admission.
+// It starts itself four times on one SQLite database, which allows 30 requests and 40,000
+// tokens a minute, and 3 concurrent calls. The workers share nothing else: there is no
+// server and no coordinator. Each calls Acquire, which waits for room and writes the
+// charge into the database; makes a call, which here is a pause of a second or two; and
+// calls Commit with the real usage, about half of the estimate. Each admission prints a
+// line.
 //
-// What to expect: with four workers and three slots, calls go out as fast as slots
-// come free. After six seconds a worker is killed (SIGKILL) while it holds a slot.
-// A moment later the others use that slot; its request stays counted, for the
-// provider may have counted it; and three seconds later the worker is started
-// again. After a quarter of a minute 30 requests are used up, and everybody waits
-// until the first of them is a minute old. Then the next ones go out, exactly as
-// the old ones leave the minute. Estimates alone would admit only 20 calls, of
-// 2,000 tokens each: it is Commit that makes room for the others.
+// With four workers and three slots, calls go out as fast as slots are freed. After six
+// seconds a worker is killed (SIGKILL) while it holds a slot. A moment later the others
+// use that slot. Its request stays counted, because the provider may have counted it.
+// Three seconds later the worker is started again. After a quarter of a minute 30
+// requests are used up, and all workers wait until the first of them is a minute old.
+// Then the next ones go out, exactly as the old ones leave the minute. Estimates alone
+// would admit only 20 calls, of 2,000 tokens each: Commit makes room for the others.
 //
-// After 75 seconds a table says who was admitted how often. What it says of the
-// fullest minute does not come from the limiter. The parent process, which makes
-// no calls, has noted when each call was admitted, as the workers told it through
-// a pipe, and looks at each minute that ends with an admission. It ends with status
-// 1 if one of them holds more than the quota, or if a worker failed.
+// After 75 seconds a table shows the admissions of each worker. The fullest minute in it
+// does not come from the limiter. The parent process, which makes no calls, notes each
+// admission that the workers report through a pipe, and checks each minute that ends with
+// one. It ends with status 1 if a minute holds more than the quota, or if a worker
+// failed.
 //
-// Try also -workers 20 -slots 8 -rpm 200 -tpm 0, or, with -db, two of these at the
-// same time on one file, which then share the quota, too.
+// Try also -workers 20 -slots 8 -rpm 200 -tpm 0, or, with -db, two runs on one file at
+// the same time, which then share the quota, too.
 package main
 
 import (
@@ -44,14 +43,14 @@ import (
 
 var errInterrupted = errors.New("interrupted")
 
-// config is what the flags say.
+// config holds the flags.
 type config struct {
 	db      string // empty for a new one that is removed
 	workers int
 	rpm     int
 	tpm     int
 	slots   int
-	call    time.Duration // how long a call takes, more or less
+	call    time.Duration // duration of a call, roughly
 	length  time.Duration // of the run
 	kill    time.Duration // when a worker is killed; 0 for never
 	away    time.Duration // until it is started again
@@ -87,20 +86,20 @@ func status(args []string) int {
 	return 1
 }
 
-// parseFlags reads the command line. What is wrong with it is written to errOut.
+// parseFlags reads the command line and writes its errors to errOut.
 func parseFlags(args []string, errOut io.Writer) (config, error) {
 	var cfg config
 	flags := flag.NewFlagSet("workers", flag.ContinueOnError)
 	flags.SetOutput(errOut)
 	flags.StringVar(&cfg.db, "db", "", "database `file` that the workers share (default: a new one, removed at the end)")
-	flags.IntVar(&cfg.workers, "workers", 4, "processes that work at the same time")
+	flags.IntVar(&cfg.workers, "workers", 4, "processes that work concurrently")
 	flags.IntVar(&cfg.rpm, "rpm", 30, "requests per minute")
 	flags.IntVar(&cfg.tpm, "tpm", 40_000, "tokens per minute, 0 for no limit")
-	flags.IntVar(&cfg.slots, "slots", 3, "calls at once, 0 for no limit")
-	flags.DurationVar(&cfg.call, "call", 1500*time.Millisecond, "how long a call takes, more or less")
-	flags.DurationVar(&cfg.length, "for", 75*time.Second, "how long the workers work")
-	flags.DurationVar(&cfg.kill, "kill", 6*time.Second, "when one of them is killed, 0 for never")
-	flags.DurationVar(&cfg.away, "away", 3*time.Second, "how long after that it is started again")
+	flags.IntVar(&cfg.slots, "slots", 3, "concurrent calls, 0 for no limit")
+	flags.DurationVar(&cfg.call, "call", 1500*time.Millisecond, "`duration` of a call, roughly")
+	flags.DurationVar(&cfg.length, "for", 75*time.Second, "`duration` of the run")
+	flags.DurationVar(&cfg.kill, "kill", 6*time.Second, "`time` after which one of them is killed, 0 for never")
+	flags.DurationVar(&cfg.away, "away", 3*time.Second, "`time` after that until it is started again")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -129,7 +128,7 @@ func (cfg *config) check(rest []string) error {
 	return nil
 }
 
-// run has the workers work, shows how it goes, and checks what they did.
+// run starts the workers, shows the progress, and checks their calls against the quota.
 func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	if cfg.db == "" {
 		folder, err := os.MkdirTemp("", "workers")

@@ -16,14 +16,14 @@ func (s *session) tell(format string, args ...any) {
 
 func (s *session) clock(t time.Time) string { return fmt.Sprintf("%5.1fs", t.Sub(s.started).Seconds()) }
 
-// tellAdmitted shows an admission, and what the minute before it held.
+// tellAdmitted prints an admission, and the usage in the minute before it.
 func (s *session) tellAdmitted(e event) {
 	requests, tokens := s.audit.lastMinute()
 	s.tell("worker %d  #%-4d %7s requests  %15s tokens  %s slots", e.Worker, len(s.audit.calls),
 		part(requests, s.cfg.rpm), part(tokens, s.cfg.tpm), part(s.audit.atOnce(), s.cfg.slots))
 }
 
-// tellIdle says what everybody waits for, when nothing has happened for long.
+// tellIdle prints how long the workers must wait, when nothing has been printed for long.
 func (s *session) tellIdle() {
 	if time.Since(s.toldAt) < idleEvery*9/10 || s.ending {
 		return
@@ -50,7 +50,7 @@ func (s *session) report() {
 	table.Flush()
 }
 
-// sum is what a worker did.
+// sum returns the calls and tokens of a worker.
 func (s *session) sum(worker int) (calls, tokens int) {
 	for _, c := range s.audit.calls {
 		if c.worker == worker {
@@ -61,7 +61,7 @@ func (s *session) sum(worker int) (calls, tokens int) {
 	return calls, tokens
 }
 
-// fate says what happened to a worker beside its work.
+// fate describes the end of a killed worker.
 func (s *session) fate(worker int) string {
 	if s.loss.worker != worker {
 		return ""
@@ -84,7 +84,7 @@ func count(n int, thing string) string {
 	return group(n) + " " + thing + "s"
 }
 
-// part is what was used of a limit.
+// part formats the used part of a limit.
 func part(used, limit int) string {
 	if limit == 0 {
 		return group(used)

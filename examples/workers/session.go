@@ -21,7 +21,7 @@ const (
 type session struct {
 	cfg     config
 	out     io.Writer
-	limiter *ratelimit.RateLimiter // says what the quota is, and makes no calls
+	limiter *ratelimit.RateLimiter // sets the quota, and makes no calls
 	crew    *crew
 	audit   *audit
 	started time.Time
@@ -32,7 +32,7 @@ type session struct {
 	failures []error
 }
 
-// loss is the worker that is killed, and what comes of it.
+// loss is the worker that is killed, and the consequences.
 type loss struct {
 	due      bool // the next one that takes the last slot
 	worker   int  // 0 if none was
@@ -86,7 +86,7 @@ func (s *session) work(ctx context.Context) error {
 	return err
 }
 
-// watch shows what the workers tell, until all of them have ended.
+// watch shows the reports of the workers, until all of them have ended.
 func (s *session) watch(ctx context.Context) {
 	end, kill := time.After(s.cfg.length), timer(s.cfg.kill)
 	idle := time.NewTicker(idleEvery)
@@ -130,7 +130,7 @@ func (s *session) watch(ctx context.Context) {
 	}
 }
 
-// timer is a timer that never fires where it would at once.
+// timer returns a timer; one of zero never fires.
 func timer(after time.Duration) <-chan time.Time {
 	if after == 0 {
 		return nil
@@ -144,7 +144,7 @@ func (s *session) start(worker int) {
 	}
 }
 
-// slots is how many slots the workers can use at once.
+// slots returns how many slots the workers can use concurrently.
 func (s *session) slots() int {
 	if s.cfg.slots == 0 {
 		return s.cfg.workers
@@ -152,8 +152,8 @@ func (s *session) slots() int {
 	return min(s.cfg.slots, s.cfg.workers)
 }
 
-// hear notes what a worker tells, and shows it. If one is to be killed, it is the
-// one that has just been admitted: it holds the last slot.
+// hear notes and shows the report of a worker. A worker that is due to be killed is the
+// one just admitted: it holds the last slot.
 func (s *session) hear(n news) {
 	if n.err != nil {
 		s.failures = append(s.failures, n.err)
@@ -223,7 +223,7 @@ func (s *session) endHard() {
 	}
 }
 
-// verdict says what the workers did that the quota does not allow.
+// verdict returns an error for each quota that the workers exceeded.
 func (s *session) verdict() error {
 	requests, tokens := s.audit.fullest()
 	var errs []error

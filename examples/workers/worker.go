@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// model is whose quota the workers share.
+	// model is the model whose quota the workers share.
 	model = "example-model"
 	// margin is how much longer than a minute a charge counts. A call may take that
 	// much longer to the provider than the one that takes its place a minute later.
 	margin = 250 * time.Millisecond
 
-	// What a worker asks for, because nobody knows before a call how long its answer
-	// will be. It never uses more.
+	// The estimate of every call, because the length of an answer is not known before
+	// it. A call never uses more.
 	promptEstimate = 1200
 	outputEstimate = 800
 )
@@ -78,7 +78,7 @@ func work(j job, in io.Reader, out io.Writer) (err error) {
 	return nil
 }
 
-// callOnce waits for room, makes a call and settles it.
+// call stands for a call to a provider, and returns its usage.
 func (w *worker) callOnce(ctx context.Context) error {
 	asked := time.Now()
 	room, err := w.limiter.Acquire(ctx, model, promptEstimate, outputEstimate)
@@ -97,7 +97,7 @@ func (w *worker) callOnce(ctx context.Context) error {
 		return err
 	}
 	prompt, output := w.call(ctx)
-	// Told before the slot is given back, so that whoever gets it tells that later.
+	// The report precedes the Commit, so that the next user of the slot reports later.
 	if err := w.tell(event{Done: true, At: at, Tokens: prompt + output}); err != nil {
 		return err
 	}

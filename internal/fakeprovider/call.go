@@ -24,7 +24,8 @@ const (
 type Call struct {
 	Dialect Dialect
 	// Operation is "chat.completions", "responses", "completions", "embeddings", "messages",
-	// "count_tokens", "generateContent", "embedContent", "countTokens", "api/chat" or "api/generate".
+	// "count_tokens", "generateContent", "embedContent", "countTokens", "api/chat" or
+	// "api/generate".
 	Operation   string
 	Model       string
 	Stream      bool

@@ -137,8 +137,8 @@ func (q *Queue[T]) Drop(n int) {
 }
 
 // Fill makes copies of vals the entries of an empty queue, sorted by the instants that instantOf
-// gives, which is called once for each in the order of vals and may change it. It leaves room for as
-// many again, so that the next Push need not move them.
+// gives, which is called once for each in the order of vals and may change it. It leaves room for
+// as many again, so that the next Push need not move them.
 func (q *Queue[T]) Fill(vals []T, instantOf func(*T) int64) {
 	if len(vals) == 0 {
 		return

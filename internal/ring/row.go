@@ -8,8 +8,8 @@ import (
 const (
 	minRoom = 8 // the smallest capacity that a row allocates
 
-	// A row moves step values at a time, and stride values are pushed between two steps: a move of n
-	// values is over after about n/31 pushes.
+	// A row moves step values at a time, and stride values are pushed between two steps: a move
+	// of n values is over after about n/31 pushes.
 	step   = 512
 	stride = 16
 )
@@ -289,9 +289,9 @@ func (r *row[T]) recopy(i int) {
 	}
 }
 
-// Room returns an empty slice with room for n values. Each page of its memory has been written to:
-// the system provides a page when it is first written to, and the caller may be able to pay for that
-// here rather than in the appends to come, under a lock.
+// Room returns an empty slice with room for n values. Each page of its memory has been written
+// to: the system provides a page at the first write, and the caller may be able to pay for that
+// here rather than in later appends, under a lock.
 func Room[T any](n int) []T {
 	const page = 4096 // bytes; larger pages are touched more than once
 	buf := make([]T, n)

@@ -247,10 +247,9 @@ func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 	if s.total.Of(of) <= budget {
 		return -1
 	}
-	// From the newest count towards the oldest, and up where all nodes below the next one fit, until
-	// a node does not. Below it lies the count that is looked for. Dropped counts lie left of every
-	// live one, so they are never the reason that a node is too large while the live ones exceed the
-	// budget.
+	// From the newest count towards the oldest, and up where all nodes below the next one fit,
+	// until a node does not. The count lies below that. Dropped counts lie left of every live
+	// one, so they never make a node too large while the live ones exceed the budget.
 	k, end := 0, s.Len()
 	for ; ; k++ {
 		first := s.first(k)
@@ -271,7 +270,7 @@ func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 }
 
 // overIn goes from the end of nodes back to those before from, as long as they fit the budget. It
-// returns where it stopped, which is behind a node that does not fit or at from, and what is left of
+// returns the place where it stopped, behind a node that does not fit or at from, and the rest of
 // the budget.
 func overIn(nodes []tokens.Count, from, end int, of tokens.Kind, budget int) (int, int) {
 	switch of { // outside of the loops, which are what a denial takes

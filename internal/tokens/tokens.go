@@ -5,8 +5,8 @@ package tokens
 
 import "math"
 
-// Count is a number of tokens, input and output apart. Neither is negative, except in an estimate
-// that nobody has validated. The zero value is no tokens. All sums of counts saturate at the largest
+// Count is a number of tokens, input and output separately. Neither is negative, except in an
+// unvalidated estimate. The zero value is no tokens. All sums of counts saturate at the largest
 // int. It is a plain value: copies may be used concurrently.
 type Count struct{ Input, Output int }
 

@@ -1,0 +1,83 @@
+//go:build !nosqlite
+
+// Examples: the SQLite backend.
+
+package ratelimit_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"path/filepath"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+func ExampleNewWithSQLite() {
+	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rl.Close()
+	rl.RecordUsage("gemini-2.5-pro", 1200, 300)
+	if err := rl.Persist(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
+	// Output: 1500
+}
+
+func ExampleNewWithSQLiteConfig() {
+	path := filepath.Join(tempDir(), "ratelimits.db")
+	cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"llama": {MaxRPM: 10}}}
+	for range 2 { // the second time stands for the next start of the program
+		rl, err := ratelimit.NewWithSQLiteConfig(path, cfg)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := rl.Load(); err != nil {
+			log.Fatal(err)
+		}
+		rl.RecordUsage("llama", 10, 10)
+		fmt.Println(rl.Stats("llama").RPM)
+		if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// 1
+	// 2
+}
+
+func ExampleRateLimiter_Close() {
+	rl, err := ratelimit.NewWithSQLite(filepath.Join(tempDir(), "ratelimits.db"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Close(), errors.Is(rl.Persist(), ratelimit.ErrClosed))
+	// Output: <nil> true
+}
+
+func ExampleMigrateYAMLToSQLite() {
+	dir := tempDir()
+	yamlPath, dbPath := filepath.Join(dir, "ratelimits.yaml"), filepath.Join(dir, "ratelimits.db")
+	old, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: yamlPath})
+	if err != nil {
+		log.Fatal(err)
+	}
+	old.RecordUsage("gemini-2.5-pro", 1200, 300)
+	if err := errors.Join(old.Persist(), ratelimit.MigrateYAMLToSQLite(yamlPath, dbPath)); err != nil {
+		log.Fatal(err)
+	}
+
+	rl, err := ratelimit.NewWithSQLite(dbPath)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer rl.Close()
+	if err := rl.Load(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(rl.Stats("gemini-2.5-pro").TPM)
+	// Output: 1500
+}

@@ -1,0 +1,104 @@
+package ratelimit
+
+import (
+	"container/list"
+	"runtime"
+	"time"
+	"weak"
+)
+
+// expiry settles the reservations that nobody has settled in time. RateLimiter.mu guards it.
+type expiry struct {
+	ttl   time.Duration // Config.HoldTTL; zero for never
+	open  list.List     // of expiring, in the order of their admission
+	timer *time.Timer   // nil until one was watched
+}
+
+// expiring is a reservation that is settled when it expires. It does not keep the reservation
+// from being garbage-collected.
+type expiring struct {
+	reservation weak.Pointer[Reservation]
+	since       int64 // instant
+}
+
+// watch makes sure that a reservation which is never settled gives its slot back: when it is
+// garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
+// of Reserve, so it is done only where slots are limited.
+func (r *Reservation) watch() {
+	if r == nil || r.gate == nil || !r.watched {
+		return
+	}
+	runtime.SetFinalizer(r, (*Reservation).abandon)
+	rl := r.gate.home
+	e := &rl.expiry
+	if e.ttl == 0 {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if r.settled {
+		return
+	}
+	r.more().expires = e.open.PushBack(expiring{weak.Make(r), r.instant})
+	if e.open.Len() == 1 {
+		e.sleepLocked(rl, r.instant+int64(e.ttl)-rl.clock.Sync())
+	}
+}
+
+// forget forgets a reservation that is settled.
+func (e *expiry) forget(r *Reservation) {
+	if r.extra != nil && r.extra.expires != nil {
+		e.open.Remove(r.extra.expires)
+		r.extra.expires = nil
+	}
+}
+
+// sleepLocked looks after the reservations when so many nanoseconds are over.
+func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
+	if e.timer == nil {
+		e.timer = time.AfterFunc(time.Duration(left), func() { e.settle(rl) })
+	} else {
+		e.timer.Reset(time.Duration(left))
+	}
+}
+
+// settle settles the reservations that have expired, and sleeps until the next one does.
+func (e *expiry) settle(rl *RateLimiter) {
+	if rl.ledger.update(func(p *plan) { p.settleExpired() }) {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	instant := rl.clock.Sync()
+	for oldest := e.open.Front(); oldest != nil; oldest = e.open.Front() {
+		x := oldest.Value.(expiring)
+		if left := x.since + int64(e.ttl) - instant; left > 0 {
+			e.sleepLocked(rl, left)
+			return
+		}
+		if r := x.reservation.Value(); r != nil {
+			r.commitLocked(r.estimate)
+		} else {
+			e.open.Remove(oldest) // abandon is about to settle it
+		}
+	}
+}
+
+// abandon settles a garbage-collected reservation at its estimate.
+//
+// It runs outside of a bubble of testing/synctest, also for a reservation that was made in one.
+// There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
+// limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
+func (r *Reservation) abandon() {
+	rl := r.gate.home
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	switch {
+	case r.settled:
+	case rl.ledger.abandonLocked(r):
+	case rl.clock.InBubble():
+		r.releaseLocked()
+	default:
+		r.commitLocked(r.estimate)
+	}
+}

@@ -1,0 +1,134 @@
+// Helpers of many test files: the end of a run, limiters, how long a test may be.
+
+package ratelimit_test
+
+import (
+	"encoding/json"
+	"flag"
+	"iter"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+)
+
+// backends are those of this build.
+var backends = []string{"yaml"}
+
+func init() {
+	if sqlitestate.Enabled {
+		backends = append(backends, "sqlite")
+	}
+}
+
+// sharedHandOver is how long it takes at most until a limiter learns that another one has
+// made room.
+const sharedHandOver = 50 * time.Millisecond
+
+// needSQLite skips a test of SQLite in a build without it.
+func needSQLite(t testing.TB) {
+	t.Helper()
+	if !sqlitestate.Enabled {
+		t.Skip("built without SQLite")
+	}
+}
+
+func TestMain(m *testing.M) {
+	// Tests that run in parallel wait for processes, locks and files more than they compute.
+	flag.Parse()
+	asked := false // for another number, or to fuzz, where it is that of the processes
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" || f.Name == "test.fuzz" })
+	if !asked {
+		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
+	}
+	status := m.Run()
+	removeExamples()
+	os.Exit(status)
+}
+
+// tempDir is a folder for the state files of one example.
+func tempDir() string {
+	dir, err := os.MkdirTemp(examplesDir(), "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return dir
+}
+
+// examplesDir makes the folder that TestMain removes. It is made on demand: the child processes
+// of tests run no example, and one that is killed or exits removes nothing.
+var examplesDir = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		log.Fatal(err)
+	}
+	removeExamples = func() { os.RemoveAll(dir) }
+	return dir
+})
+
+var removeExamples = func() {}
+
+// newLimiter returns a limiter with one model, "m", of the given quota.
+func newLimiter(tb testing.TB, quota ratelimit.ModelQuota) *ratelimit.RateLimiter {
+	tb.Helper()
+	return newLimiterWith(tb, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": quota}})
+}
+
+func newLimiterWith(tb testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	tb.Helper()
+	if cfg.FilePath == "" {
+		cfg.FilePath = filepath.Join(tb.TempDir(), "ratelimits.yaml")
+	}
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return rl
+}
+
+// longRun reports whether the long form of the tests is asked for.
+func longRun() bool { return os.Getenv("RATELIMIT_LONG") != "" }
+
+// times is how often a test does something: short in the usual run, at least least under the race
+// detector, which makes it ten times as slow, and long with RATELIMIT_LONG.
+func times(short, least, long int) int {
+	if longRun() {
+		return long
+	}
+	return min(short, max(least, short/racetest.Factor))
+}
+
+// manySeeds returns n seeds, which are always the same, and with
+// RATELIMIT_LONG two hundred times as many others.
+func manySeeds(t *testing.T, n uint64) iter.Seq[uint64] {
+	first := uint64(0)
+	if longRun() {
+		first, n = rand.Uint64(), 200*n
+		t.Logf("seeds from %d", first)
+	}
+	return func(yield func(uint64) bool) {
+		for i := range n {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,91 @@
+// Package external keeps the usage of a model that a provider reports beyond the charges here:
+// other programs use the same limit. The limiter's Observe fills it in, and its decisions count
+// it beside the charges.
+package external
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Usage is the external usage of one model, by dimension; calls in flight have none. The zero
+// value is none. It is not safe for concurrent use.
+type Usage [state.InFlight]Part
+
+// Part is the external usage of one dimension. The zero value is none.
+type Part struct {
+	Amount int
+	Until  int64 // the end, excluded: an instant for the minute, in UnixNano for the day
+	SentAt int64 // the instant at which the call was sent whose answer said so
+}
+
+// sentSlack is how much earlier than another a call may have been sent whose answer still counts
+// as the later one: two calls sent at about the same time may arrive in either order.
+const sentSlack = int64(250 * time.Millisecond)
+
+// Take replaces the observation in force, or raises it if the new one is of a call that was sent
+// earlier. It reports whether a request may now pass sooner, and whether one may pass later.
+func (p *Part) Take(is Part) (eased, tightened bool) {
+	was := *p
+	if was.Amount > 0 && is.SentAt+sentSlack < was.SentAt {
+		if is.Amount <= was.Amount {
+			return false, false
+		}
+		is.Until, is.SentAt = max(is.Until, was.Until), was.SentAt
+	}
+	if *p = is; is.Amount == 0 {
+		*p = Part{}
+	}
+	eased = is.Amount < was.Amount || is.Until < was.Until
+	tightened = is.Amount > was.Amount || is.Amount > 0 && is.Until > was.Until
+	return eased, tightened
+}
+
+// Expire drops the parts that have ended at an instant, which is wall in UnixNano, and reports
+// whether any is left.
+func (u *Usage) Expire(instant, wall int64) (left bool) {
+	for of := range state.InFlight {
+		now := instant
+		if state.Limits[of].Window == state.Day {
+			now = wall
+		}
+		p := &u[of]
+		if p.Amount > 0 && p.Until <= now {
+			*p = Part{}
+		}
+		left = left || p.Amount > 0
+	}
+	return left
+}
+
+// Join adds the usage of a model that turned out to be the same: of each dimension the more.
+func (u *Usage) Join(other *Usage) {
+	for of := range state.InFlight {
+		if other[of].Amount > u[of].Amount {
+			u[of] = other[of]
+		}
+	}
+}
+
+// Usages are the external usage of models, by the names under which they are counted. They
+// lie beside the state of the models: they must outlast windows, which are made anew and
+// pruned, and a model need not have state for them. Nil is none.
+type Usages map[string]*Usage
+
+// Of returns the usage of a model at an instant, which is wall in UnixNano; nil for none.
+func (us Usages) Of(name string, instant, wall int64) *Usage {
+	u := us[name]
+	if u != nil && !u.Expire(instant, wall) {
+		delete(us, name)
+		return nil
+	}
+	return u
+}
+
+// DropOver drops the usage that is over, of all models.
+func (us Usages) DropOver(instant, wall int64) {
+	for name := range us {
+		us.Of(name, instant, wall)
+	}
+}

@@ -1,0 +1,75 @@
+package external_test
+
+import (
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+const ms = int64(time.Millisecond)
+
+func TestTake(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		was, is, want external.Part
+		eased         bool
+	}{
+		{"the first word counts", external.Part{}, external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 3, Until: 10, SentAt: 5}, false},
+		{"a later word replaces it", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 1, Until: 8, SentAt: 6}, external.Part{Amount: 1, Until: 8, SentAt: 6}, true},
+		{"a later word of nothing ends it", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 0, Until: 8, SentAt: 6}, external.Part{}, true},
+		{"less for longer eases", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 2, Until: 20, SentAt: 6}, external.Part{Amount: 2, Until: 20, SentAt: 6}, true},
+		{"more for less long may ease", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 4, Until: 9, SentAt: 6}, external.Part{Amount: 4, Until: 9, SentAt: 6}, true},
+		{"more for longer does not", external.Part{Amount: 3, Until: 10, SentAt: 5}, external.Part{Amount: 4, Until: 11, SentAt: 6}, external.Part{Amount: 4, Until: 11, SentAt: 6}, false},
+		{"an earlier word of less is not heard", external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, external.Part{Amount: 2, Until: 20, SentAt: 0}, external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, false},
+		{"an earlier word of more raises it", external.Part{Amount: 3, Until: 10, SentAt: 251 * ms}, external.Part{Amount: 4, Until: 5, SentAt: 0}, external.Part{Amount: 4, Until: 10, SentAt: 251 * ms}, false},
+		{"250 ms are no order", external.Part{Amount: 3, Until: 10, SentAt: 250 * ms}, external.Part{Amount: 2, Until: 20, SentAt: 0}, external.Part{Amount: 2, Until: 20, SentAt: 0}, true},
+	} {
+		p := tt.was
+		if eased, _ := p.Take(tt.is); p != tt.want || eased != tt.eased {
+			t.Errorf("%s: %+v, eased %v; want %+v, %v", tt.name, p, eased, tt.want, tt.eased)
+		}
+	}
+}
+
+func TestExpireByTheClockOfTheWindow(t *testing.T) {
+	u := external.Usage{state.RPM: {Amount: 1, Until: 10, SentAt: 0}, state.RPD: {Amount: 1, Until: 1000, SentAt: 0}}
+	for _, tt := range []struct {
+		instant, wall int64
+		rpm, rpd      int
+		left          bool
+	}{{9, 999, 1, 1, true}, {10, 999, 0, 1, true}, {10, 1000, 0, 0, false}} {
+		if left := u.Expire(tt.instant, tt.wall); left != tt.left || u[state.RPM].Amount != tt.rpm || u[state.RPD].Amount != tt.rpd {
+			t.Errorf("at %d, %d: left %v, %+v", tt.instant, tt.wall, left, u)
+		}
+	}
+}
+
+func TestJoinTakesTheMoreOfEach(t *testing.T) {
+	u := external.Usage{state.RPM: {Amount: 1, Until: 10, SentAt: 0}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}}
+	u.Join(&external.Usage{state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 4, Until: 20, SentAt: 0}})
+	if want := (external.Usage{state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}}); u != want {
+		t.Errorf("%+v, want %+v", u, want)
+	}
+}
+
+func TestUsagesForgetWhatIsOver(t *testing.T) {
+	us := external.Usages{
+		"a": {state.RPM: {Amount: 1, Until: 10}},
+		"b": {state.RPM: {Amount: 1, Until: 20}},
+		"c": {},
+	}
+	if us.Of("a", 9, 0) == nil || us.Of("a", 10, 0) != nil || us.Of("c", 9, 0) != nil || us.Of("d", 9, 0) != nil {
+		t.Errorf("%v", us)
+	}
+	us.DropOver(19, 0)
+	if len(us) != 1 {
+		t.Errorf("%v", us)
+	}
+	us.DropOver(20, 0)
+	if len(us) != 0 {
+		t.Errorf("%v", us)
+	}
+	external.Usages(nil).DropOver(1, 1)
+}

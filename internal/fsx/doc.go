@@ -1,0 +1,7 @@
+// Package fsx holds what the limiter's stores ask of a file system beyond package os:
+// a fair lock between processes, a lock that shows that its owner lives, the atomic
+// replacement of a file, its temporary files, and whether a folder is on a local disk.
+//
+// The YAML backend replaces its file through it. The SQLite backends resolve their paths
+// with it, and the shared database takes its turns and watches its processes by its locks.
+package fsx

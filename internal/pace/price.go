@@ -1,0 +1,45 @@
+package pace
+
+import (
+	"math/bits"
+	"time"
+)
+
+const minute = int64(time.Minute)
+
+// bottomless is a depth that no bucket is filled to.
+const bottomless = time.Duration(1 << 60)
+
+// price is how long n of a unit take to drain, at most a minute, and the carry after that.
+func (b *Buckets) price(u Unit, n int, carry uint64) (price time.Duration, rest uint64) {
+	most := b.quota.PerMinute[u]
+	if n >= most {
+		return time.Duration(minute), carry
+	}
+	high, low := bits.Mul64(uint64(n), uint64(minute))
+	low, over := bits.Add64(low, carry, 0)
+	ns, rest := bits.Div64(high+over, low, uint64(most))
+	return time.Duration(ns), rest
+}
+
+// roundUp is the carry that makes a price one that is rounded up.
+func (b *Buckets) roundUp(u Unit) uint64 { return uint64(b.quota.PerMinute[u]) - 1 }
+
+// carryAt is the carry for the next charge.
+func (b *Buckets) carryAt(u Unit, instant int64) uint64 {
+	if int64(b.buckets[u].Empty()) <= instant {
+		return b.roundUp(u)
+	}
+	return b.buckets[u].carry
+}
+
+// rescale is how long it takes at one limit to drain what takes ns at another; at most a
+// minute.
+func rescale(ns int64, was, is int) int64 {
+	high, low := bits.Mul64(uint64(ns), uint64(was))
+	if high >= uint64(is) {
+		return minute
+	}
+	at, _ := bits.Div64(high, low, uint64(is))
+	return int64(min(at, uint64(minute)))
+}

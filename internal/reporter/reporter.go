@@ -1,0 +1,95 @@
+// Package reporter hands the errors of work in the background to the program, without a lock
+// and without waiting for it: one at a time, and no more often than the program can use. The
+// limiter's AutoPersist and Config.Shared report to Config.OnError by it.
+package reporter
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"reflect"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// every is how long no other error of a kind is reported after one.
+const every = time.Second
+
+// Reporter calls a function with errors, one call at a time; of the errors that come meanwhile
+// it keeps the last of each kind. A nil Reporter reports nothing. All methods are safe for
+// concurrent use.
+type Reporter struct {
+	onError func(error)
+	errs    *debounce.Coalescer[any, error]
+	stopped atomic.Bool
+	last    map[any]time.Time // when an error of a kind was reported, for every
+}
+
+// New returns a Reporter of a function; nil for nil.
+func New(onError func(error)) *Reporter {
+	if onError == nil {
+		return nil
+	}
+	r := &Reporter{onError: onError, last: make(map[any]time.Time)}
+	r.errs = debounce.NewCoalescer(debounce.CoalescerOptions[error]{}, r.deliver)
+	return r
+}
+
+// Report has an error reported, on a goroutine of the reporter, unless one of its kind was
+// within the last second.
+func (r *Reporter) Report(err error) {
+	if r != nil {
+		r.errs.Add(kindOf(err), err)
+	}
+}
+
+// deliver is the action of the coalescer, which calls it for one batch at a time.
+func (r *Reporter) deliver(errs map[any]error) {
+	for kind, err := range errs {
+		now := time.Now() // onError may have taken long
+		maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= every })
+		if _, recently := r.last[kind]; recently || r.stopped.Load() {
+			continue
+		}
+		r.last[kind] = now
+		r.onError(err)
+	}
+}
+
+// Stop ends the reports. It does not wait for a call of the function that is under way, which
+// may be what calls Stop.
+func (r *Reporter) Stop() {
+	if r == nil {
+		return
+	}
+	r.stopped.Store(true)
+	ended, cancel := context.WithCancel(context.Background()) // Stop waits for as long as that lasts
+	cancel()
+	r.errs.Stop(ended)
+}
+
+// kindOf returns what errors of the same kind have in common: the number that the
+// system or the database gives them, or else the type of their innermost cause.
+func kindOf(err error) any {
+	var errno syscall.Errno
+	var refusal interface{ Code() int } // of SQLite
+	switch {
+	case errors.Is(err, state.ErrCorrupt):
+		return state.ErrCorrupt
+	case errors.As(err, &errno):
+		return errno
+	case errors.As(err, &refusal):
+		return refusal.Code()
+	}
+	for {
+		cause := errors.Unwrap(err)
+		if cause == nil {
+			return reflect.TypeOf(err)
+		}
+		err = cause
+	}
+}

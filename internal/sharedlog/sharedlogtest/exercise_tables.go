@@ -1,0 +1,121 @@
+package sharedlogtest
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+func (e *exercise) days() {
+	a, _ := e.open(1)
+	now := time.Now().UnixNano()
+	day := func(n int64, model string, count int64) *sharedlog.Event {
+		event := use(1, n)
+		event.Model, event.Day, event.HasDay = model, state.DayUsage{Start: now, Count: count, Tokens: 10 * count}, true
+		return event
+	}
+	wants := func(when string, want map[string]int64) {
+		e.t.Helper()
+		img := e.image(a)
+		for _, model := range []string{"a", "b", "c"} {
+			if got := img.Days[model].Count; got != want[model] {
+				e.t.Errorf("%s: the day of %s has %d requests, want %d", when, model, got, want[model])
+			}
+		}
+	}
+	events := []*sharedlog.Event{
+		day(1, "a", 1), day(2, "b", 1), day(3, "a", 2), {Process: 1, N: 4, Kind: sharedlog.Reset, Model: "b"},
+		day(5, "c", 7), day(6, "b", 3),
+	}
+	e.write(a, 0, events...)
+	wants("after the events", map[string]int64{"a": 2, "b": 3, "c": 7})
+	// They go in two pieces; the first of the rest is in force still.
+	for i, event := range events {
+		event.Seq = int64(i) + 1
+	}
+	e.commit(e.begin(a, 6), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 7)}, Passed: events[:2], Drops: [][2]int64{{1, 2}}})
+	wants("after two of them have gone", map[string]int64{"a": 2, "b": 3, "c": 7})
+	e.commit(e.begin(a, 7), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 8)}, Passed: events[2:], Drops: [][2]int64{{4, 6}}})
+	wants("after all but one of them have gone", map[string]int64{"a": 2, "b": 3, "c": 7})
+	e.write(a, 8, &sharedlog.Event{Process: 1, N: 9, Kind: sharedlog.Reset}, day(10, "c", 1))
+	wants("after all was forgotten", map[string]int64{"c": 1})
+}
+
+func (e *exercise) tables() {
+	a, _ := e.open(1)
+	until := time.Now().Add(time.Hour).UnixNano()
+	first, last := state.Quota{MaxRPM: 1}, state.Quota{MaxRPM: 2, MaxTPD: 3, DayZone: "Asia/Tokyo", Burst: time.Second}
+	e.write(a, 0,
+		&sharedlog.Event{Process: 1, N: 1, Kind: sharedlog.Quota, Model: "m", Text: sharedlog.QuotaText(first)},
+		&sharedlog.Event{Process: 1, N: 2, Kind: sharedlog.Quota, Model: "m", Text: sharedlog.QuotaText(last)},
+		&sharedlog.Event{Process: 1, N: 3, Kind: sharedlog.Cooldown, Model: "m", Wall: until},
+		&sharedlog.Event{Process: 1, N: 4, Kind: sharedlog.Cooldown, Model: "m", Wall: until - 1},
+		&sharedlog.Event{Process: 1, N: 5, Kind: sharedlog.Cooldown, Model: "other", Wall: until},
+	)
+	img := e.image(a)
+	if img.Quotas["m"] != last || len(img.Quotas) != 1 {
+		e.t.Errorf("the quotas are %+v", img.Quotas)
+	}
+	if img.Cooldowns["m"] != until || img.Cooldowns["other"] != until {
+		e.t.Errorf("the cooldowns are %+v", img.Cooldowns)
+	}
+	e.write(a, 5, &sharedlog.Event{Process: 1, N: 6, Kind: sharedlog.Reset, Model: "m"})
+	if img := e.image(a); len(img.Cooldowns) != 1 || img.Quotas["m"] != last {
+		e.t.Errorf("after a reset there are %+v and %+v", img.Cooldowns, img.Quotas)
+	}
+	e.write(a, 6, &sharedlog.Event{Process: 1, N: 7, Kind: sharedlog.Reset})
+	if img := e.image(a); len(img.Cooldowns) != 0 || len(img.Quotas) != 1 {
+		e.t.Errorf("after a reset of all there are %+v and %+v", img.Cooldowns, img.Quotas)
+	}
+}
+
+func (e *exercise) names() {
+	a, _ := e.open(1)
+	until := time.Now().Add(time.Hour).UnixNano()
+	e.write(a, 0,
+		&sharedlog.Event{Process: 1, N: 1, Kind: sharedlog.Cooldown, Model: "m-2024-08-06", Wall: until},
+		&sharedlog.Event{Process: 1, N: 2, Kind: sharedlog.Cooldown, Model: "other", Wall: until},
+	)
+	e.commit(e.begin(a, 2), &sharedlog.Batch{
+		Events: []*sharedlog.Event{{Process: 1, N: 3, Kind: sharedlog.Reset, Model: "m"}},
+		NameOf: func(model string) string {
+			if model == "m-2024-08-06" {
+				return "m"
+			}
+			return model
+		},
+	})
+	if img := e.image(a); len(img.Cooldowns) != 1 || img.Cooldowns["other"] != until {
+		e.t.Errorf("the cooldowns are %+v", img.Cooldowns)
+	}
+}
+
+func (e *exercise) sweep() {
+	a, _ := e.open(1)
+	now := time.Now()
+	ages := map[string]time.Duration{"new": time.Hour, "old": 30 * 24 * time.Hour}
+	var events []*sharedlog.Event
+	for _, model := range []string{"new", "old"} {
+		at := now.Add(-ages[model]).UnixNano()
+		event := use(1, int64(len(events)+1))
+		event.Model, event.Day, event.HasDay = model, state.DayUsage{Start: at, Count: 1}, true
+		events = append(events, event)
+		events = append(events, &sharedlog.Event{Process: 1, N: int64(len(events) + 1), Kind: sharedlog.Cooldown, Model: model, Wall: at})
+	}
+	e.write(a, 0, events...)
+	for i, event := range events {
+		event.Seq = int64(i) + 1
+	}
+	e.commit(e.begin(a, 4), &sharedlog.Batch{
+		Events: []*sharedlog.Event{use(1, 5)}, Passed: events, Drops: [][2]int64{{1, 4}}, Sweep: true,
+	})
+	e.commit(e.begin(a, 5), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 6)}, Sweep: true})
+	img := e.image(a)
+	_, newDay := img.Days["new"]
+	_, oldDay := img.Days["old"]
+	_, oldCooldown := img.Cooldowns["old"]
+	if !newDay || oldDay || oldCooldown {
+		e.t.Errorf("the days are %+v, the cooldowns %+v", img.Days, img.Cooldowns)
+	}
+}

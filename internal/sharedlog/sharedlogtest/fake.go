@@ -1,0 +1,397 @@
+// Package sharedlogtest has the suite that every sharedlog.Log passes, Exercise, and a log in
+// memory, Fake, that can be told to fail. It is apart from sharedlog so that no program links
+// package testing. The tests of the stores and of the limiter use it.
+package sharedlogtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Fake is a store in memory that several logs share. Its steps are optimistic: they exclude
+// nobody, and a Commit conflicts where another came first. It works in a bubble of
+// testing/synctest, and is safe for concurrent use.
+type Fake struct {
+	// Before and After, where they are set, are called by a Commit before it looks for a
+	// conflict, and after it has written, with no lock held: they may make steps of other
+	// processes, sleep, or fail the Commit by an error. The process is the one that commits.
+	// They are set before the fake is used.
+	Before, After func(process int64) error
+
+	mu        sync.Mutex
+	down      error
+	identity  int
+	last      int64 // the place of the last event
+	folded    int64
+	span      int64
+	events    []*sharedlog.Event
+	days      map[string]state.DayUsage // those after the event at folded
+	quotas    map[string]state.Quota
+	cooldowns map[string]int64
+	leases    map[int64]lease
+	lives     map[int64]bool // processes that have the log open
+	usedWall  int64
+}
+
+// lease is what a process said last of itself.
+type lease struct {
+	at  time.Time
+	ttl time.Duration
+}
+
+// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
+var ErrReplaced = errors.New("the log was replaced")
+
+// ErrClosed is returned by a log that was closed.
+var ErrClosed = errors.New("the log is closed")
+
+// NewFake returns an empty store.
+func NewFake() *Fake {
+	f := &Fake{lives: make(map[int64]bool)}
+	f.reset()
+	return f
+}
+
+func (f *Fake) reset() {
+	f.identity++
+	f.last, f.folded, f.events = 0, 0, nil
+	f.days, f.quotas = make(map[string]state.DayUsage), make(map[string]state.Quota)
+	f.cooldowns, f.leases = make(map[string]int64), make(map[int64]lease)
+}
+
+// Open opens the store for a process. span is how long a charge counts for it, in
+// nanoseconds, and ttl how long its lease holds.
+func (f *Fake) Open(process, span int64, ttl time.Duration) *Log {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.span = max(f.span, span)
+	f.lives[process] = true
+	return &Log{f: f, process: process, ttl: ttl}
+}
+
+// Fail makes all methods of all logs fail with err until Fail(nil).
+func (f *Fake) Fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.down = err
+}
+
+// Replace puts an empty log in the place of the one that there is. With used, all minutes
+// count as used from now on.
+func (f *Fake) Replace(used bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset()
+	f.usedWall = 0
+	if used {
+		f.usedWall = time.Now().UnixNano()
+	}
+}
+
+// Kill has a process die without a word.
+func (f *Fake) Kill(process int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.lives, process)
+}
+
+// Events returns how many events the store holds.
+func (f *Fake) Events() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.events)
+}
+
+// Log is a Fake as one process has it open. It implements sharedlog.Log.
+type Log struct {
+	f        *Fake
+	process  int64
+	ttl      time.Duration
+	identity int  // guarded by f.mu, as the others
+	closed   bool //
+}
+
+// usable returns why the log cannot be used; f.mu must be held.
+func (l *Log) usable() error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.f.down != nil:
+		return l.f.down
+	}
+	return nil
+}
+
+// Begin implements sharedlog.Log.
+func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
+	}
+	f := l.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	s := &step{l: l, base: f.last}
+	if seen == sharedlog.Everything {
+		l.identity = f.identity
+		s.news = sharedlog.News{Image: f.image(l.process), Span: f.span, Folded: f.folded}
+		return s, nil
+	}
+	if l.identity != f.identity {
+		return nil, ErrReplaced
+	}
+	var err error
+	if s.news, err = f.since(seen); err != nil {
+		s.news = sharedlog.News{Image: f.image(l.process), Span: f.span, Folded: f.folded}
+	}
+	return s, nil
+}
+
+// since returns the events behind a place; f.mu must be held.
+func (f *Fake) since(seen int64) (sharedlog.News, error) {
+	news := sharedlog.News{Span: f.span, Folded: f.folded}
+	for _, e := range f.events {
+		if e.Seq > seen {
+			news.Events = append(news.Events, clone(e))
+		}
+	}
+	if f.last-seen != int64(len(news.Events)) {
+		return sharedlog.News{}, sharedlog.ErrIncomplete
+	}
+	return news, nil
+}
+
+func clone(e *sharedlog.Event) *sharedlog.Event {
+	c := *e
+	c.At = 0
+	return &c
+}
+
+// image returns all that there is; f.mu must be held.
+func (f *Fake) image(process int64) *sharedlog.Image {
+	img := &sharedlog.Image{
+		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Cooldowns: maps.Clone(f.cooldowns),
+		Days: maps.Clone(f.days), UsedWall: f.usedWall,
+	}
+	for _, e := range f.events {
+		img.Events = append(img.Events, clone(e))
+		if e.Seq > f.folded {
+			fold(img.Days, e)
+		}
+	}
+	for other := range f.leases {
+		if other != process {
+			img.Processes = append(img.Processes, other)
+		}
+	}
+	slices.Sort(img.Processes)
+	return img
+}
+
+// fold brings days up to an event.
+func fold(days map[string]state.DayUsage, e *sharedlog.Event) {
+	switch {
+	case e.Kind == sharedlog.Reset && e.Model == "":
+		clear(days)
+	case e.Kind == sharedlog.Reset:
+		delete(days, e.Model)
+	case e.HasDay:
+		days[e.Model] = e.Day
+	}
+}
+
+// Stale implements sharedlog.Log.
+func (l *Log) Stale(seen int64) bool {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	return l.usable() != nil || l.identity != l.f.identity || seen != l.f.last
+}
+
+// Read implements sharedlog.Log.
+func (l *Log) Read(_ context.Context, seen int64) (sharedlog.News, error) {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	if err := l.usable(); err != nil {
+		return sharedlog.News{}, err
+	}
+	if l.identity != l.f.identity {
+		return sharedlog.News{}, ErrReplaced
+	}
+	return l.f.since(seen)
+}
+
+// Clock implements sharedlog.Log: events are dated by the wall clock.
+func (l *Log) Clock() clock.Machine { return clock.Machine{} }
+
+// Owner implements sharedlog.Log.
+func (l *Log) Owner(process int64) sharedlog.Liveness {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	is, leased := l.f.leases[process]
+	switch {
+	case !l.f.lives[process]:
+		return sharedlog.Dead
+	case leased && time.Since(is.at) > is.ttl:
+		return sharedlog.Silent
+	}
+	return sharedlog.Alive
+}
+
+// Changed implements sharedlog.Log: the log has to be asked.
+func (l *Log) Changed() <-chan struct{} { return nil }
+
+// Close implements sharedlog.Log.
+func (l *Log) Close() error {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	l.closed = true
+	delete(l.f.lives, l.process)
+	return nil
+}
+
+// step is a change under way.
+type step struct {
+	l     *Log
+	base  int64 // the last place when News was made
+	news  sharedlog.News
+	ended bool
+}
+
+// News implements sharedlog.Step.
+func (s *step) News() sharedlog.News { return s.news }
+
+// Rollback implements sharedlog.Step.
+func (s *step) Rollback() { s.ended = true }
+
+// Commit implements sharedlog.Step.
+func (s *step) Commit(b *sharedlog.Batch) (first int64, err error) {
+	if s.ended {
+		return 0, errors.New("the step has ended")
+	}
+	f := s.l.f
+	if f.Before != nil {
+		if err := f.Before(s.l.process); err != nil {
+			s.ended = true
+			return 0, err
+		}
+	}
+	if first, err = s.write(b); errors.Is(err, sharedlog.ErrConflict) {
+		return 0, err
+	}
+	s.ended = true
+	if err == nil && f.After != nil {
+		err = f.After(s.l.process)
+	}
+	return first, err
+}
+
+func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
+	f := s.l.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := s.l.usable(); err != nil {
+		return 0, err
+	}
+	if s.l.identity != f.identity {
+		return 0, ErrReplaced
+	}
+	if f.last != s.base {
+		if s.news, err = f.since(s.base); err != nil {
+			s.news = sharedlog.News{Image: f.image(s.l.process), Span: f.span, Folded: f.folded}
+		}
+		s.base = f.last
+		return 0, sharedlog.ErrConflict
+	}
+	if err := f.check(b); err != nil {
+		return 0, err
+	}
+	first = f.last + 1
+	for _, e := range b.Events {
+		f.last++
+		f.put(e, b.NameOf)
+	}
+	for _, e := range b.Passed {
+		if e.Seq > f.folded {
+			fold(f.days, e)
+			f.folded = e.Seq
+		}
+	}
+	for _, d := range b.Drops {
+		f.events = slices.DeleteFunc(f.events, func(e *sharedlog.Event) bool { return d[0] <= e.Seq && e.Seq <= d[1] })
+	}
+	now := time.Now()
+	if b.Renew {
+		f.leases[s.l.process] = lease{now, s.l.ttl}
+	}
+	for _, process := range b.Vouch {
+		if _, has := f.leases[process]; !has {
+			f.leases[process] = lease{now, s.l.ttl}
+		}
+	}
+	if b.Sweep {
+		const most = int64(72 * time.Hour)
+		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
+		maps.DeleteFunc(f.cooldowns, func(_ string, until int64) bool { return until < b.Wall-most })
+	}
+	return first, nil
+}
+
+// check refuses a batch that no limiter writes; f.mu must be held.
+func (f *Fake) check(b *sharedlog.Batch) error {
+	known := make(map[sharedlog.Key]bool)
+	for _, e := range f.events {
+		known[e.Key()] = true
+	}
+	for i, e := range b.Events {
+		at := *e
+		at.Seq = f.last + 1 + int64(i)
+		if err := at.Check(); err != nil {
+			return err
+		}
+		if e.Process != 0 && known[e.Key()] && e.Kind != sharedlog.Reserve { // which may be written again
+			return fmt.Errorf("event %+v is there already", e.Key())
+		}
+		known[e.Key()] = true
+		if e.Kind == sharedlog.Quota {
+			if _, err := sharedlog.ParseQuota(e.Text); err != nil {
+				return err
+			}
+		}
+	}
+	for _, d := range b.Drops {
+		if d[0] > d[1] || d[1] > f.last || len(b.Events) == 0 {
+			return fmt.Errorf("drops %v of %d events, with %d new ones", d, f.last, len(b.Events))
+		}
+	}
+	return nil
+}
+
+// put adds an event at the last place; f.mu must be held.
+func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
+	stored := clone(e)
+	stored.Seq = f.last
+	f.events = append(f.events, stored)
+	switch e.Kind {
+	case sharedlog.Reset:
+		maps.DeleteFunc(f.cooldowns, func(model string, _ int64) bool {
+			return e.Model == "" || model == e.Model || nameOf != nil && nameOf(model) == e.Model
+		})
+	case sharedlog.Cooldown:
+		f.cooldowns[e.Model] = max(f.cooldowns[e.Model], e.Wall)
+	case sharedlog.Quota:
+		f.quotas[e.Model], _ = sharedlog.ParseQuota(e.Text)
+	case sharedlog.Gone:
+		delete(f.leases, e.Ref)
+	}
+}

@@ -1,0 +1,212 @@
+//go:build !nosqlite
+
+package sqlitelog
+
+import (
+	"database/sql"
+	"math"
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// rows reads and writes the rows of the database on one connection.
+type rows struct{ *sqlitestate.Statements }
+
+// eventsAfter returns the events behind a place, in order. They are complete unless some of
+// them have been deleted: each has the place that follows that of the one before it.
+func (r rows) eventsAfter(seq int64) (events []*sharedlog.Event, complete bool, err error) {
+	complete = true
+	err = r.Each(func(rows *sql.Rows) error {
+		e, err := scanEvent(rows)
+		if err != nil {
+			return err
+		}
+		seq++
+		complete = complete && e.Seq == seq
+		events = append(events, e)
+		return nil
+	}, "SELECT "+eventsTable.ColumnList()+" FROM ledger WHERE seq > ? ORDER BY seq", seq)
+	return events, complete, err
+}
+
+// scanEvent reads the columns of eventsTable.
+func scanEvent(rows *sql.Rows) (*sharedlog.Event, error) {
+	e := new(sharedlog.Event)
+	var requests, input, output int64
+	if err := sqlitestate.Scan(rows, "ledger", &e.Seq, &e.Process, &e.N, &e.Kind, &e.Ref, &e.Model, &e.Wall, &e.Mono, &e.Age,
+		&requests, &input, &output, &e.HasDay, &e.Day.Start, &e.Day.Count, &e.Day.Tokens, &e.Text); err != nil {
+		return nil, err
+	}
+	if err := e.Check(); err != nil {
+		return nil, sqlitestate.Damaged("ledger: %w", err)
+	}
+	e.Requests = saturated(requests)
+	e.Count = tokens.Count{Input: saturated(input), Output: saturated(output)}.Clamp()
+	e.Day.Count, e.Day.Tokens = max(e.Day.Count, 0), max(e.Day.Tokens, 0)
+	return e, nil
+}
+
+// saturated is a stored count as an int, which has 32 bits on some machines.
+func saturated(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
+
+// insertEvent is the statement of writeEvent.
+var insertEvent = eventsTable.InsertInto("INSERT")
+
+// writeEvent stores an event, with what it changes in the other tables. nameOf is that of
+// sharedlog.Batch.
+func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string) string) error {
+	_, err := r.Exec(insertEvent, seq, e.Process, e.N, int64(e.Kind), e.Ref, e.Model, e.Wall, e.Mono, e.Age,
+		e.Requests, e.Input, e.Output, e.HasDay, e.Day.Start, e.Day.Count, e.Day.Tokens, e.Text)
+	if err != nil {
+		return err
+	}
+	switch e.Kind {
+	case sharedlog.Reset:
+		return r.forget(e.Model, nameOf)
+	case sharedlog.Cooldown:
+		return r.PutCooldown(e.Model, e.Wall)
+	case sharedlog.Quota:
+		q, err := sharedlog.ParseQuota(e.Text)
+		if err == nil {
+			_, err = r.PutQuota(e.Model, q)
+		}
+		return err
+	case sharedlog.Gone:
+		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
+		return err
+	}
+	return nil
+}
+
+// forget deletes what is known of a model beside the events; of all where it is empty. With
+// it go the cooldowns of all models that are counted under its name.
+func (r rows) forget(model string, nameOf func(model string) string) error {
+	if err := r.DropDay(model); err != nil {
+		return err
+	}
+	if err := r.DropCooldown(model); err != nil || model == "" || nameOf == nil {
+		return err
+	}
+	models, err := r.CooldownModels()
+	if err != nil {
+		return err
+	}
+	for _, other := range models {
+		if nameOf(other) == model {
+			if err := r.DropCooldown(other); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fold brings the table daily up to the last of the events that count no more. An event says
+// what the day is after it, so the table need not be written with each of them, which would be
+// a page more every time: it is for when the events are deleted. Those that another process
+// has folded are left alone, because later ones may have been deleted.
+func (r rows) fold(passed []*sharedlog.Event) error {
+	if len(passed) == 0 {
+		return nil
+	}
+	folded, err := r.fact(factFolded)
+	if err != nil {
+		return err
+	}
+	last := make(map[string]*sharedlog.Event)
+	for _, e := range passed {
+		switch {
+		case e.Seq <= folded:
+		case e.Kind == sharedlog.Reset:
+			if e.Model == "" {
+				clear(last)
+			} else {
+				delete(last, e.Model)
+			}
+			if err := r.DropDay(e.Model); err != nil {
+				return err
+			}
+		case e.HasDay:
+			last[e.Model] = e
+		}
+	}
+	for model, e := range last {
+		if err := r.PutDay(model, e.Day); err != nil {
+			return err
+		}
+	}
+	if to := passed[len(passed)-1].Seq; to > folded {
+		return r.setFact(factFolded, strconv.FormatInt(to, 10))
+	}
+	return nil
+}
+
+// drop deletes the events from one place to another, both included.
+func (r rows) drop(from, to int64) error {
+	_, err := r.Exec("DELETE FROM ledger WHERE seq >= ? AND seq <= ?", from, to)
+	return err
+}
+
+// lease is the last sign of life of a process.
+type lease struct {
+	process    int64
+	wall, mono int64 // when, in UnixNano and by the machine's clock; mono is 0 if unknown
+	ttl        int64 // how long it holds, in nanoseconds
+}
+
+// holds reports whether a lease has not run out. Where the clock of the machine does not
+// tell, one from the future holds, too: a clock was set, and it will be renewed or not.
+func (l *lease) holds(wall, mono int64) bool {
+	age := wall - max(l.wall, 0) // no difference overflows
+	if l.mono > 0 && mono > 0 {
+		age = mono - l.mono
+	}
+	return age <= l.ttl
+}
+
+// renew says that a process is alive, and how long that holds.
+func (r rows) renew(process, wall, mono int64, ttl time.Duration) error {
+	_, err := r.Exec(renewLease, process, wall, mono, int64(ttl))
+	return err
+}
+
+// vouch is renew for another process, unless it has said something itself.
+func (r rows) vouch(process, wall, mono int64, ttl time.Duration) error {
+	_, err := r.Exec(vouchLease, process, wall, mono, int64(ttl))
+	return err
+}
+
+var (
+	renewLease = processesTable.InsertInto("INSERT OR REPLACE")
+	vouchLease = processesTable.InsertInto("INSERT OR IGNORE")
+	allLeases  = "SELECT " + processesTable.ColumnList() + " FROM processes"
+)
+
+// readLeases returns the leases of all processes.
+func (r rows) readLeases() ([]lease, error) { return r.leasesOf(allLeases) }
+
+// readLease returns what a process said last of itself; the zero value, which does not hold, if
+// it is not known.
+func (r rows) readLease(process int64) (l lease, err error) {
+	leases, err := r.leasesOf(allLeases+" WHERE id = ?", process)
+	if len(leases) > 0 {
+		l = leases[0]
+	}
+	return l, err
+}
+
+func (r rows) leasesOf(query string, args ...any) (leases []lease, err error) {
+	err = r.Each(func(rows *sql.Rows) error {
+		var l lease
+		if err := sqlitestate.Scan(rows, "processes", &l.process, &l.wall, &l.mono, &l.ttl); err != nil {
+			return err
+		}
+		leases = append(leases, l)
+		return nil
+	}, query, args...)
+	return leases, err
+}

@@ -1,0 +1,79 @@
+//go:build !nosqlite
+
+package sqlitelog
+
+import (
+	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+)
+
+type column = sqlitestate.Column
+
+var (
+	eventsTable = &sqlitestate.Table{
+		Name: "ledger",
+		Columns: []column{
+			{Name: "seq"}, {Name: "process"}, {Name: "n"}, {Name: "kind"}, {Name: "ref"}, {Name: "model", Text: true},
+			{Name: "wall"}, {Name: "mono"}, {Name: "age"}, {Name: "requests"}, {Name: "input"}, {Name: "output"},
+			{Name: "has_day"}, {Name: "day_start"}, {Name: "day_count"}, {Name: "day_tokens"}, {Name: "text", Text: true},
+		},
+		Keyed: true,
+	}
+	processesTable = &sqlitestate.Table{
+		Name:    "processes",
+		Columns: []column{{Name: "id"}, {Name: "lease"}, {Name: "lease_mono"}, {Name: "ttl"}},
+		Keyed:   true,
+	}
+	factsTable = &sqlitestate.Table{
+		Name:    "facts",
+		Columns: []column{{Name: "name", Text: true}, {Name: "value", Text: true}},
+		Keyed:   true,
+	}
+
+	// tables are those that a Log adds to the database.
+	tables = []*sqlitestate.Table{eventsTable, processesTable, factsTable}
+)
+
+// takeOver makes the charges of a database that one limiter had for itself events of
+// process 0. Requests and tokens need not be brought together again: nothing settles them.
+var takeOver = []string{
+	charge + `SELECT 0, rowid, 1, 0, model, ts, 0, 0, 1, 0, 0, 0, 0, 0, 0, '' FROM requests ORDER BY rowid`,
+	charge + `SELECT 0, -rowid, 1, 0, model, ts, 0, 0, 0, min(max(input, 0), count), count - min(max(input, 0), count),
+			0, 0, 0, 0, '' FROM tokens WHERE count > 0 ORDER BY rowid`,
+	`DELETE FROM requests`,
+	`DELETE FROM tokens`,
+}
+
+const charge = `INSERT INTO ledger (process, n, kind, ref, model, wall, mono, age, requests, input, output,
+			has_day, day_start, day_count, day_tokens, text) `
+
+// ensureTables makes a database one that is shared, with the usage that it holds.
+func ensureTables(s *sqlitestate.Statements) error {
+	if err := s.EnsureTables(shared); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if _, err := s.Check(table); err != nil {
+			return err
+		}
+	}
+	version, err := s.Format()
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		if err := s.Create(table); err != nil {
+			return err
+		}
+	}
+	if version == format {
+		return nil
+	}
+	for _, statement := range takeOver {
+		if _, err := s.Exec(statement); err != nil {
+			return fmt.Errorf("take over usage: %w", err)
+		}
+	}
+	return s.SetFormat(format)
+}

@@ -1,0 +1,130 @@
+//go:build !nosqlite
+
+package sqlitestate
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// PutQuota stores the quota of a model, whatever was there, and reports that it did.
+func (s *Statements) PutQuota(model string, q state.Quota) (stored bool, err error) {
+	return s.insertQuota("INSERT OR REPLACE", model, q)
+}
+
+// addQuota stores the quota of a model that has none, and reports whether it did.
+func (s *Statements) addQuota(model string, q state.Quota) (stored bool, err error) {
+	return s.insertQuota("INSERT OR IGNORE", model, q)
+}
+
+func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool, err error) {
+	result, err := s.Exec(quotasTable.InsertInto(verb), quotaValues(model, q)...)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return err == nil && n > 0, nil
+}
+
+// PutCooldown stores until when, in UnixNano, a model is cooled down. Of two for a model the
+// later stays.
+func (s *Statements) PutCooldown(model string, until int64) error {
+	_, err := s.Exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
+		ON CONFLICT (model) DO UPDATE SET until = max(until, excluded.until)`, model, until)
+	return err
+}
+
+// PutDay stores the day of a model.
+func (s *Statements) PutDay(model string, d state.DayUsage) error {
+	_, err := s.Exec(`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?)
+		ON CONFLICT (model) DO UPDATE SET
+		day_start = excluded.day_start, day_count = excluded.day_count, day_tokens = excluded.day_tokens`,
+		model, d.Start, d.Count, d.Tokens)
+	return err
+}
+
+// DropDay deletes the day of a model, or of all models where model is empty.
+func (s *Statements) DropDay(model string) error { return s.drop(dailyTable, model) }
+
+// DropCooldown deletes the cooldown of a model, or of all models where model is empty.
+func (s *Statements) DropCooldown(model string) error { return s.drop(cooldownsTable, model) }
+
+func (s *Statements) drop(t *Table, model string) error {
+	if model == "" {
+		return s.clear(t)
+	}
+	_, err := s.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model)
+	return err
+}
+
+// Sweep deletes some of the days and cooldowns that are long over at now, in UnixNano.
+func (s *Statements) Sweep(now int64) error {
+	const most = 1000
+	if _, err := s.Exec("DELETE FROM daily WHERE rowid IN (SELECT rowid FROM daily WHERE day_start < ? LIMIT ?)",
+		now-clock.LongestDay-int64(24*time.Hour), most); err != nil {
+		return err
+	}
+	_, err := s.Exec("DELETE FROM cooldowns WHERE rowid IN (SELECT rowid FROM cooldowns WHERE until < ? LIMIT ?)",
+		now-int64(24*time.Hour), most)
+	return err
+}
+
+// CooldownModels returns the models that have a cooldown.
+func (s *Statements) CooldownModels() (models []string, err error) {
+	err = s.Each(func(rows *sql.Rows) error {
+		var model string
+		if err := Scan(rows, "cooldowns", &model); err != nil {
+			return err
+		}
+		models = append(models, model)
+		return nil
+	}, "SELECT model FROM cooldowns")
+	return models, err
+}
+
+// clear deletes all rows of a table.
+func (s *Statements) clear(t *Table) error {
+	if _, err := s.Exec("DELETE FROM " + t.Name); err != nil {
+		return fmt.Errorf("clear %s: %w", t.Name, err)
+	}
+	return nil
+}
+
+// rowsPerInsert is how many rows one statement inserts. More make a statement longer without
+// making it faster per row.
+const rowsPerInsert = 100
+
+// inserter gathers rows into statements of rowsPerInsert.
+type inserter struct {
+	*Statements
+	head    string
+	columns int
+	next    *int64 // the next rowid
+	args    []any
+}
+
+func (in *inserter) add(values ...any) error {
+	in.args = append(append(in.args, *in.next), values...)
+	*in.next++
+	if len(in.args) < rowsPerInsert*in.columns {
+		return nil
+	}
+	return in.flush()
+}
+
+// flush inserts the rows that were gathered.
+func (in *inserter) flush() error {
+	if len(in.args) == 0 {
+		return nil
+	}
+	row := "(?" + strings.Repeat(", ?", in.columns-1) + ")"
+	rows := len(in.args) / in.columns
+	_, err := in.Exec(in.head+row+strings.Repeat(", "+row, rows-1), in.args...)
+	in.args = in.args[:0]
+	return err
+}

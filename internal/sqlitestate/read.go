@@ -1,0 +1,195 @@
+//go:build !nosqlite
+
+package sqlitestate
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Models is the content of the database beside the charges, by model.
+type Models struct {
+	Quotas    map[string]state.Quota
+	Days      map[string]state.DayUsage
+	Cooldowns map[string]int64 // in UnixNano
+}
+
+// ReadModels reads the quotas, days and cooldowns of all models.
+func (s *Statements) ReadModels() (m Models, err error) {
+	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable} {
+		if err := s.checkTypes(table); err != nil {
+			return m, err
+		}
+	}
+	if m.Quotas, err = s.readQuotas(); err != nil {
+		return m, err
+	}
+	if m.Days, err = s.readDays(); err != nil {
+		return m, err
+	}
+	m.Cooldowns, err = s.readCooldowns()
+	return m, err
+}
+
+// checkTypes refuses values that are of another type than their column. SQLite stores any
+// value anywhere, and the driver would convert some of them silently.
+func (s *Statements) checkTypes(t *Table) error {
+	var wrong, field, value strings.Builder
+	columns := t.all()
+	for i, c := range columns {
+		condition := fmt.Sprintf("typeof(%s) <> '%s'", c.Name, c.kind())
+		if i > 0 {
+			wrong.WriteString(" OR ")
+		}
+		wrong.WriteString(condition)
+		fmt.Fprintf(&field, " WHEN %s THEN %d", condition, i)
+		fmt.Fprintf(&value, " WHEN %s THEN typeof(%s) || ' ' || substr(CAST(ifnull(%[2]s, '') AS TEXT), 1, 100)", condition, c.Name)
+	}
+	var model, found string
+	var i int
+	exists, err := s.row([]any{&model, &i, &found}, "SELECT substr(CAST(ifnull(model, '') AS TEXT), 1, 200), CASE"+field.String()+
+		" END, CASE"+value.String()+" END FROM "+t.Name+" WHERE "+wrong.String()+" LIMIT 1")
+	if err != nil || !exists {
+		return err
+	}
+	return Damaged("%s of %q: %s is %q, want %s", t.Name, errtext.Clip(model), columns[i].Name, errtext.Clip(found), columns[i].kind())
+}
+
+func (s *Statements) readQuotas() (map[string]state.Quota, error) {
+	quotas := make(map[string]state.Quota)
+	var model string
+	var q state.Quota
+	targets := quotaTargets(&model, &q)
+	err := s.Each(func(rows *sql.Rows) error {
+		if err := rows.Scan(targets...); err != nil {
+			return Damaged("quotas: %w", err)
+		}
+		if err := q.Validate(model); err != nil {
+			return Damaged("quotas: %w", err)
+		}
+		quotas[model] = q
+		return nil
+	}, "SELECT "+quotasTable.ColumnList()+" FROM quotas")
+	return quotas, err
+}
+
+func (s *Statements) readDays() (map[string]state.DayUsage, error) {
+	days := make(map[string]state.DayUsage)
+	err := s.Each(func(rows *sql.Rows) error {
+		var model string
+		var rowid int64
+		var day state.DayUsage
+		var count, tokens int // what memory holds has to fit an int
+		if err := rows.Scan(&model, &rowid, &day.Start, &count, &tokens); err != nil {
+			return Damaged("daily: %w", err)
+		}
+		if count < 0 {
+			return Damaged("daily of %q: day_count is %d, want 0 or more", errtext.Clip(model), count)
+		}
+		if tokens < 0 {
+			return Damaged("daily of %q: day_tokens is %d, want 0 or more", errtext.Clip(model), tokens)
+		}
+		day.Count, day.Tokens, day.Generation = int64(count), int64(tokens), generationOf(rowid)
+		days[model] = day
+		return nil
+	}, "SELECT model, rowid, day_start, day_count, day_tokens FROM daily")
+	return days, err
+}
+
+func (s *Statements) readCooldowns() (map[string]int64, error) {
+	cooldowns := make(map[string]int64)
+	err := s.Each(func(rows *sql.Rows) error {
+		var model string
+		var until int64
+		if err := rows.Scan(&model, &until); err != nil {
+			return Damaged("cooldowns: %w", err)
+		}
+		cooldowns[model] = until
+		return nil
+	}, "SELECT model, until FROM cooldowns")
+	return cooldowns, err
+}
+
+// charges are what the database has of the minute of one model.
+type charges struct {
+	requests []time.Time
+	tokens   state.TokenList
+}
+
+// readCharges reads the charges of all models. It makes no string for the name of a model
+// that it has met before.
+func (s *Statements) readCharges() (map[string]*charges, error) {
+	for _, table := range []*Table{requestsTable, tokensTable} {
+		if err := s.checkTypes(table); err != nil {
+			return nil, err
+		}
+	}
+	models := make(map[string]*charges)
+	chargesOf := func(model sql.RawBytes) *charges {
+		c := models[string(model)]
+		if c == nil {
+			c = &charges{}
+			models[string(model)] = c
+		}
+		return c
+	}
+	var model sql.RawBytes
+	var ts int64
+	err := s.Each(func(rows *sql.Rows) error {
+		if err := rows.Scan(&model, &ts); err != nil {
+			return Damaged("requests: %w", err)
+		}
+		c := chargesOf(model)
+		c.requests = append(c.requests, time.Unix(0, ts))
+		return nil
+	}, "SELECT model, ts FROM requests")
+	if err != nil {
+		return nil, err
+	}
+	var count, input int
+	err = s.Each(func(rows *sql.Rows) error {
+		if err := rows.Scan(&model, &ts, &count, &input); err != nil {
+			return Damaged("tokens: %w", err)
+		}
+		if count < 0 {
+			return Damaged("tokens of %q: count is %d, want 0 or more", errtext.Clip(string(model)), count)
+		}
+		if input < 0 || input > count {
+			return Damaged("tokens of %q: input is %d, want between 0 and the count, %d", errtext.Clip(string(model)), input, count)
+		}
+		c := chargesOf(model)
+		c.tokens = append(c.tokens, state.Token{Time: time.Unix(0, ts), Count: count, Input: input})
+		return nil
+	}, "SELECT model, ts, count, input FROM tokens")
+	return models, err
+}
+
+// snapshotOf puts together what was read.
+func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
+	snapshot := state.NewSnapshot()
+	snapshot.Quotas = m.Quotas
+	for model, c := range minutes {
+		usage := &state.Usage{Requests: c.requests}
+		if len(c.tokens) > 0 {
+			usage.Tokens = c.tokens
+		}
+		snapshot.Usage[model] = usage
+	}
+	for model, day := range m.Days {
+		usage := snapshot.Usage[model]
+		if usage == nil {
+			usage = &state.Usage{}
+			snapshot.Usage[model] = usage
+		}
+		usage.DayStart, usage.DayCount, usage.DayTokens = state.DayTime(day.Start), int(day.Count), int(day.Tokens)
+	}
+	for model, until := range m.Cooldowns {
+		snapshot.Cooldowns[model] = time.Unix(0, until)
+	}
+	return snapshot
+}

@@ -1,0 +1,165 @@
+//go:build !nosqlite
+
+package sqlitestate
+
+import (
+	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// baseFormat is the format of the database without extensions, as its user_version. A file
+// without one, 0, has the same tables.
+const baseFormat = 1
+
+var (
+	quotasTable = &Table{
+		Name:    "quotas",
+		Columns: append([]Column{modelColumn}, limitColumns(state.RPM, state.RPD)...),
+		Added: append(limitColumns(state.ITPM, state.InFlight),
+			Column{Name: state.ZoneKey, Text: true, Default: true},
+			Column{Name: state.BurstKey, Default: true}),
+		Keyed: true,
+	}
+	requestsTable = &Table{
+		Name:    "requests",
+		Columns: []Column{modelColumn, {Name: "ts"}},
+	}
+	tokensTable = &Table{
+		Name:    "tokens",
+		Columns: []Column{modelColumn, {Name: "ts"}, {Name: "count"}},
+		Added:   []Column{{Name: "input", Default: true}},
+	}
+	dailyTable = &Table{
+		Name:    "daily",
+		Columns: []Column{modelColumn, {Name: "day_start"}, {Name: "day_count", Default: true}},
+		Added:   []Column{{Name: "day_tokens", Default: true}},
+		Keyed:   true,
+	}
+	cooldownsTable = &Table{
+		Name:    "cooldowns",
+		Columns: []Column{modelColumn, {Name: "until"}},
+		Keyed:   true, Later: true,
+	}
+
+	// baseTables are those of the base format.
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable}
+)
+
+var modelColumn = Column{Name: "model", Text: true}
+
+// limitColumns returns the columns of the limits from first to last.
+func limitColumns(first, last state.Dimension) (columns []Column) {
+	for of := first; of <= last; of++ {
+		columns = append(columns, Column{Name: state.Limits[of].Key, Default: true})
+	}
+	return columns
+}
+
+// quotaValues returns the values of a row of quotasTable, in the order of its columns.
+func quotaValues(model string, q state.Quota) []any {
+	values := []any{model}
+	for of := range state.Dimensions {
+		values = append(values, *q.Limit(of))
+	}
+	return append(values, q.DayZone, int64(q.Burst))
+}
+
+// quotaTargets returns the variables that a row of quotasTable is scanned into.
+func quotaTargets(model *string, q *state.Quota) []any {
+	targets := []any{model}
+	for of := range state.Dimensions {
+		targets = append(targets, q.Limit(of))
+	}
+	return append(targets, &q.DayZone, (*int64)(&q.Burst))
+}
+
+var indexes = []string{
+	"CREATE INDEX IF NOT EXISTS idx_requests_model_ts ON requests(model, ts)",
+	"CREATE INDEX IF NOT EXISTS idx_tokens_model_ts ON tokens(model, ts)",
+}
+
+// EnsureTables creates what is missing in an empty database or in one of an older version,
+// and refuses one that is not ours or of a format that is not opened.
+func (s *Statements) EnsureTables(formats Formats) error {
+	found, err := s.checkSchema(formats)
+	if err != nil {
+		return err
+	}
+	for _, table := range baseTables {
+		if err := s.Create(table); err != nil {
+			return err
+		}
+	}
+	for _, index := range indexes {
+		if _, err := s.Exec(index); err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 {
+		return s.SetFormat(baseFormat)
+	}
+	for _, table := range baseTables {
+		if columns, existed := found[table.Name]; existed {
+			if err := s.addColumns(table, columns); err != nil {
+				return fmt.Errorf("migrate %s: %w", table.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkSchema makes sure that a database is empty or has our tables, with nothing that runs
+// code on them, and returns the columns of those that it has. Some of ours without any of
+// another program's are those of a process that died while it made them.
+func (s *Statements) checkSchema(formats Formats) (found map[string][]string, err error) {
+	if err := s.checkFormat(formats); err != nil {
+		return nil, err
+	}
+	tables, err := s.Number(`SELECT count(*) FROM sqlite_master
+		WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\'`)
+	if err != nil {
+		return nil, err
+	}
+	found = make(map[string][]string)
+	complete := true
+	for _, table := range baseTables {
+		columns, err := s.Check(table)
+		if err != nil {
+			return nil, err
+		}
+		if columns != nil {
+			found[table.Name] = columns
+		} else if !table.Later {
+			complete = false
+		}
+	}
+	if tables > int64(len(found)) && !complete {
+		return nil, foreign("a database of another program")
+	}
+	return found, nil
+}
+
+// Format returns the format of the database.
+func (s *Statements) Format() (version int64, err error) { return s.Number(`PRAGMA user_version`) }
+
+// SetFormat sets the format of the database.
+func (s *Statements) SetFormat(version int) error {
+	_, err := s.Exec(fmt.Sprintf(`PRAGMA user_version = %d`, version))
+	return err
+}
+
+// checkFormat refuses a database of a format that is not opened.
+func (s *Statements) checkFormat(formats Formats) error {
+	version, err := s.Format()
+	extended := int64(formats.Extended)
+	switch {
+	case err != nil:
+		return err
+	case version == extended && formats.Refused != nil:
+		return formats.Refused
+	case version < 0 || version > baseFormat && version != extended:
+		return foreign("format %d, this version knows up to %d and %d", version, baseFormat, extended)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package sqlitestate
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Formats says which formats of the database are opened. A database of the base format, or
+// without one, always is. The zero value opens no others.
+type Formats struct {
+	// Extended is the format, as its user_version, of databases to which an extension has
+	// added tables.
+	Extended int
+	// Refused is what such a database is refused with; nil opens it.
+	Refused error
+}
+
+// Update is the content of memory that the database may not have; DB.Store writes it.
+type Update struct {
+	// Quotas are those of all models. Supplied are those among them that the program did not
+	// say itself: they are written only where the database has none.
+	Quotas, Supplied map[string]state.Quota
+	// Cooldowns are those of all models that are not over.
+	Cooldowns map[string]time.Time
+	// Changes are in the order of their models.
+	Changes []*Change
+
+	Now    int64 // the present moment, in UnixNano
+	Cutoff int64 // charges before this moment may be deleted, in UnixNano
+}
+
+// Change holds the changes of one model since it was last stored or loaded.
+type Change struct {
+	Model    string
+	Requests []time.Time  // new ones
+	Tokens   state.Tokens // new ones; nil for none
+
+	// RequestFixes and TokenFixes are changes of entries that the database has.
+	RequestFixes []Fix[time.Time]
+	TokenFixes   []Fix[state.Token]
+
+	Day  state.DayUsage // as memory has it
+	Zone *time.Location // at whose midnight it ends; nil for a day of 24 hours
+
+	Continues bool // memory holds the same entries and day that were stored, and more
+	Forget    bool // what was stored is no longer true: it was reset or replaced
+	Gone      bool // memory has nothing of the model any more
+}
+
+// tokenCount returns how many tokens are new.
+func (c *Change) tokenCount() int {
+	if c.Tokens == nil {
+		return 0
+	}
+	return c.Tokens.Len()
+}
+
+// Fix is a change of an entry that the database has: it goes, or it is Added. An entry that
+// changes goes and is added again.
+type Fix[T any] struct {
+	Value T
+	Added bool
+}

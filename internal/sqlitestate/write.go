@@ -1,0 +1,290 @@
+//go:build !nosqlite
+
+package sqlitestate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// writer writes an Update in one transaction.
+type writer struct {
+	*Statements
+	now    int64     // in UnixNano
+	cutoff int64     // rows before this, in UnixNano, are deleted in passing
+	known  knowledge // as before the transaction
+
+	next             rowids
+	requests, tokens *inserter
+
+	// What is known once the transaction is through.
+	quotas    map[string]state.Quota
+	cooldowns map[string]int64
+	foreign   map[string]state.DayUsage // days that others wrote
+	written   map[string]state.DayUsage // days as they are in the file
+	seen      rowids
+}
+
+// update writes all of an update.
+func (w *writer) update(u *Update) error {
+	if err := w.writeQuotas(u.Quotas, u.Supplied); err != nil {
+		return fmt.Errorf("write quotas: %w", err)
+	}
+	if _, err := w.Exec("DELETE FROM cooldowns WHERE until <= ?", w.now); err != nil {
+		return fmt.Errorf("drop cooldowns: %w", err)
+	}
+	if err := w.writeCooldowns(u); err != nil {
+		return fmt.Errorf("write cooldowns: %w", err)
+	}
+	if err := w.learnDays(); err != nil {
+		return err
+	}
+	return w.write(u.Changes)
+}
+
+// learned returns what is known once the transaction is through.
+func (w *writer) learned(changes []*Change) knowledge {
+	days := w.known.days
+	if days == nil {
+		days = make(map[string]knownDay)
+	}
+	for model, file := range w.foreign {
+		days[model] = knownDay{memory: days[model].memory, file: file}
+	}
+	for _, c := range changes {
+		if c.Gone {
+			delete(days, c.Model)
+		} else {
+			days[c.Model] = knownDay{memory: c.Day, file: w.written[c.Model]}
+		}
+	}
+	return knowledge{quotas: w.quotas, cooldowns: w.cooldowns, days: days, seen: w.seen}
+}
+
+// writeQuotas stores the quotas that differ from those that the database is known to hold.
+// Of a model that it is not known to have a quota for, one that the program did not say
+// itself is stored only where others stored none. A quota out of range is left as it is
+// there, because no Load would accept it.
+func (w *writer) writeQuotas(quotas, supplied map[string]state.Quota) error {
+	w.quotas = maps.Clone(w.known.quotas)
+	if w.quotas == nil {
+		w.quotas = make(map[string]state.Quota, len(quotas))
+	}
+	for _, model := range slices.Sorted(maps.Keys(quotas)) {
+		quota := quotas[model]
+		was, exists := w.known.quotas[model]
+		if exists && was == quota || quota.Validate(model) != nil {
+			continue
+		}
+		put := w.PutQuota
+		if s, ok := supplied[model]; ok && s == quota && !exists {
+			put = w.addQuota
+		}
+		stored, err := put(model, quota)
+		if err != nil {
+			return err
+		}
+		if stored {
+			w.quotas[model] = quota
+		}
+	}
+	for model := range w.known.quotas {
+		if _, exists := quotas[model]; exists {
+			continue
+		}
+		delete(w.quotas, model)
+		if _, err := w.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeCooldowns stores the cooldowns that differ from those that the database is known to
+// hold. Of two for a model the later stays. One that is known and gone from memory was
+// reset, as was one that is earlier in memory; it goes, unless others have written a later
+// one.
+func (w *writer) writeCooldowns(u *Update) error {
+	for _, model := range slices.Sorted(maps.Keys(w.known.cooldowns)) {
+		was := w.known.cooldowns[model]
+		if until, exists := u.Cooldowns[model]; exists && clock.UnixNano(until) >= was {
+			continue
+		}
+		if _, err := w.Exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, was); err != nil {
+			return err
+		}
+	}
+	w.cooldowns = make(map[string]int64, len(u.Cooldowns))
+	for _, model := range slices.Sorted(maps.Keys(u.Cooldowns)) {
+		until := clock.UnixNano(u.Cooldowns[model])
+		w.cooldowns[model] = until
+		if was, exists := w.known.cooldowns[model]; exists && was == until {
+			continue
+		}
+		if err := w.PutCooldown(model, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write stores the changes.
+func (w *writer) write(changes []*Change) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	if err := w.sweep(changes); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	w.written = make(map[string]state.DayUsage, len(changes))
+	for _, c := range changes {
+		if err := w.writeChange(c); err != nil {
+			return err
+		}
+	}
+	if err := w.requests.flush(); err != nil {
+		return fmt.Errorf("write requests: %w", err)
+	}
+	if err := w.tokens.flush(); err != nil {
+		return fmt.Errorf("write tokens: %w", err)
+	}
+	var err error
+	w.seen, err = w.lastRows()
+	return err
+}
+
+func (w *writer) writeChange(c *Change) error {
+	if c.Forget {
+		if err := w.forget(c.Model); err != nil {
+			return fmt.Errorf("forget: %w", err)
+		}
+	}
+	if err := w.writeDay(c); err != nil {
+		return fmt.Errorf("write day: %w", err)
+	}
+	if err := w.writeFixes(c); err != nil {
+		return fmt.Errorf("correct: %w", err)
+	}
+	for _, t := range c.Requests {
+		if err := w.requests.add(c.Model, clock.UnixNano(t)); err != nil {
+			return fmt.Errorf("write requests: %w", err)
+		}
+	}
+	for i := range c.tokenCount() {
+		e := c.Tokens.At(i)
+		if err := w.tokens.add(c.Model, clock.UnixNano(e.Time), e.Count, min(max(e.Input, 0), e.Count)); err != nil {
+			return fmt.Errorf("write tokens: %w", err)
+		}
+	}
+	return nil
+}
+
+// begin finds where new rows go. Rowids must never come again, or a row of others could pass
+// for one that this limiter has seen; SQLite itself gives them anew once the last rows are
+// deleted. So they start at the time, in nanoseconds, which is past all that were given
+// before.
+func (w *writer) begin() error {
+	last, err := w.lastRows()
+	if err != nil {
+		return err
+	}
+	if max(last.requests, last.tokens, last.daily) > math.MaxInt64-1<<40 {
+		return Damaged("the rowids are used up")
+	}
+	w.next = rowids{max(last.requests+1, w.now), max(last.tokens+1, w.now), max(last.daily+1, w.now)}
+	w.next.daily += generations - w.next.daily%generations
+	w.requests = &inserter{
+		Statements: w.Statements, next: &w.next.requests,
+		head: "INSERT INTO requests (rowid, model, ts) VALUES ", columns: 3,
+	}
+	w.tokens = &inserter{
+		Statements: w.Statements, next: &w.next.tokens,
+		head: "INSERT INTO tokens (rowid, model, ts, count, input) VALUES ", columns: 5,
+	}
+	return nil
+}
+
+// lastRows returns the largest rowids.
+func (s *Statements) lastRows() (last rowids, err error) {
+	_, err = s.row([]any{&last.requests, &last.tokens, &last.daily},
+		`SELECT (SELECT ifnull(max(rowid), 0) FROM requests), (SELECT ifnull(max(rowid), 0) FROM tokens),
+		(SELECT ifnull(max(rowid), 0) FROM daily)`)
+	return last, err
+}
+
+// writeFixes changes rows that were written earlier. They are found by what is in them:
+// rows of the same content are alike, whichever process wrote them.
+func (w *writer) writeFixes(c *Change) error {
+	for _, fix := range c.RequestFixes {
+		ts := clock.UnixNano(fix.Value)
+		if !fix.Added {
+			if _, err := w.Exec(`DELETE FROM requests WHERE rowid =
+				(SELECT rowid FROM requests WHERE model = ? AND ts = ? LIMIT 1)`, c.Model, ts); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := w.Exec("INSERT INTO requests (rowid, model, ts) VALUES (?, ?, ?)", w.next.requests, c.Model, ts); err != nil {
+			return err
+		}
+		w.next.requests++
+	}
+	for _, fix := range c.TokenFixes {
+		ts, count, input := clock.UnixNano(fix.Value.Time), fix.Value.Count, fix.Value.Input
+		if !fix.Added {
+			if _, err := w.Exec(`DELETE FROM tokens WHERE rowid =
+				(SELECT rowid FROM tokens WHERE model = ? AND ts = ? AND count = ? AND input = ? LIMIT 1)`,
+				c.Model, ts, count, input); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := w.Exec("INSERT INTO tokens (rowid, model, ts, count, input) VALUES (?, ?, ?, ?, ?)",
+			w.next.tokens, c.Model, ts, count, input); err != nil {
+			return err
+		}
+		w.next.tokens++
+	}
+	return nil
+}
+
+// sweep deletes what is long over. It looks at the oldest rows, and at twice as many as are
+// to be added: that keeps the tables from growing, and bounds what it costs by what is new.
+// Rows from the future are passed over, so that they are not in the way.
+func (w *writer) sweep(changes []*Change) error {
+	const least = 1000
+	requests, tokens := least, least
+	for _, c := range changes {
+		requests += 2 * len(c.Requests)
+		tokens += 2 * c.tokenCount()
+	}
+	for _, t := range []struct {
+		name, column string
+		cutoff       int64
+		most         int
+	}{
+		{"requests", "ts", w.cutoff, requests},
+		{"tokens", "ts", w.cutoff, tokens},
+		{"daily", "day_start", w.cutoff - clock.LongestDay, least + 2*len(changes)},
+	} {
+		if _, err := w.Exec("DELETE FROM "+t.name+" WHERE rowid IN (SELECT rowid FROM "+t.name+" WHERE "+t.column+
+			" <= ? ORDER BY rowid LIMIT ?) AND "+t.column+" < ?", w.now, t.most, t.cutoff); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget deletes the rows of a model that this limiter has seen.
+func (w *writer) forget(model string) error {
+	if _, err := w.Exec("DELETE FROM requests WHERE model = ? AND rowid <= ?", model, w.known.seen.requests); err != nil {
+		return err
+	}
+	_, err := w.Exec("DELETE FROM tokens WHERE model = ? AND rowid <= ?", model, w.known.seen.tokens)
+	return err
+}

@@ -1,0 +1,82 @@
+// Package state holds the plain types that cross the boundaries of the house: the content of a
+// limiter that stores read and write. The limiter's package converts its exported types from and
+// to them; internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+)
+
+// Quota is what a provider allows one model. It has the fields of ModelQuota in the same
+// order, so that one converts to the other. The zero value limits nothing.
+type Quota struct {
+	MaxRPM, MaxTPM, MaxRPD                int
+	MaxITPM, MaxOTPM, MaxTPD, MaxInFlight int
+	DayZone                               string        // IANA name; "" for a day of 24 hours
+	Burst                                 time.Duration // 0 for the whole minute
+}
+
+// Limit returns where the quota has its limit of a dimension.
+func (q *Quota) Limit(of Dimension) *int {
+	switch of {
+	case RPM:
+		return &q.MaxRPM
+	case TPM:
+		return &q.MaxTPM
+	case RPD:
+		return &q.MaxRPD
+	case ITPM:
+		return &q.MaxITPM
+	case OTPM:
+		return &q.MaxOTPM
+	case TPD:
+		return &q.MaxTPD
+	default:
+		return &q.MaxInFlight
+	}
+}
+
+// BurstField and BurstKey name Quota.Burst in Go and in files; ZoneField and ZoneKey name
+// Quota.DayZone.
+const (
+	BurstField, BurstKey = "Burst", "burst"
+	ZoneField, ZoneKey   = "DayZone", "day_zone"
+)
+
+// Validate returns an error that wraps ErrInvalidQuota and names field and value if the
+// quota of model has a field out of range.
+func (q *Quota) Validate(model string) error {
+	for of := range Limits {
+		if limit := *q.Limit(Dimension(of)); limit < 0 {
+			return outOfRange(model, Limits[of].Field, Limits[of].Key, limit)
+		}
+	}
+	if q.Burst < 0 {
+		return outOfRange(model, BurstField, BurstKey, q.Burst)
+	}
+	if _, err := clock.LoadZone(q.DayZone); err != nil {
+		return fmt.Errorf("%w: model %q: %s (%s): %w", ErrInvalidQuota, errtext.Clip(model), ZoneField, ZoneKey, err)
+	}
+	return nil
+}
+
+func outOfRange(model, field, key string, value any) error {
+	return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more", ErrInvalidQuota, errtext.Clip(model), field, key, value)
+}
+
+// ValidateAll is Validate for the quotas of several models, in the order of their names.
+func ValidateAll(quotas map[string]Quota) error {
+	for _, model := range slices.Sorted(maps.Keys(quotas)) {
+		q := quotas[model]
+		if err := q.Validate(model); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+)
+
+// Token is the tokens of one request. Input is a part of Count.
+type Token struct {
+	Time  time.Time
+	Count int
+	Input int
+}
+
+// Tokens is a list of tokens as its owner stores it, so that nobody has to copy it.
+type Tokens interface {
+	Len() int
+	At(i int) Token
+}
+
+// TokenList is Tokens that are stored as such.
+type TokenList []Token
+
+// Len returns how many there are.
+func (l TokenList) Len() int { return len(l) }
+
+// At returns the i-th of them.
+func (l TokenList) At(i int) Token { return l[i] }
+
+// CheckInput refuses more input tokens than there are tokens: no version wrote that, as
+// none wrote a negative count.
+func (t Token) CheckInput() error {
+	if t.Input > t.Count {
+		return fmt.Errorf("%d is more than the count, %d", t.Input, t.Count)
+	}
+	return nil
+}
+
+// Usage is the usage of a model: the charges of the minute, oldest first, and the day.
+type Usage struct {
+	Requests  []time.Time
+	Tokens    Tokens // nil for none
+	DayStart  time.Time
+	DayCount  int // requests since DayStart
+	DayTokens int // tokens since DayStart
+}
+
+// TokenCount returns how many token entries there are.
+func (u *Usage) TokenCount() int {
+	if u.Tokens == nil {
+		return 0
+	}
+	return u.Tokens.Len()
+}
+
+// Day returns the day as databases store it.
+func (u *Usage) Day() DayUsage {
+	return DayUsage{Start: clock.UnixNano(u.DayStart), Count: int64(u.DayCount), Tokens: int64(u.DayTokens)}
+}
+
+// Snapshot is quotas, usage and cooldowns of all models as they are stored, apart from any
+// limiter.
+type Snapshot struct {
+	Quotas    map[string]Quota
+	Usage     map[string]*Usage
+	Cooldowns map[string]time.Time // until when nothing is admitted
+}
+
+// NewSnapshot returns an empty snapshot that can be filled.
+func NewSnapshot() *Snapshot {
+	return &Snapshot{
+		Quotas:    make(map[string]Quota),
+		Usage:     make(map[string]*Usage),
+		Cooldowns: make(map[string]time.Time),
+	}
+}

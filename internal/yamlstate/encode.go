@@ -1,0 +1,250 @@
+package yamlstate
+
+import (
+	"bufio"
+	"encoding/base64"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Encode writes a snapshot, with the keys and the indentation that yaml.Marshal would give
+// it. It writes the text itself because marshalling 100,000 entries takes half a second and a
+// gigabyte. Times after now are written as now.
+func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
+	w := &encoder{out: bufio.NewWriterSize(to, 1<<18), now: now}
+	w.section("quotas", len(s.Quotas))
+	for _, model := range slices.Sorted(maps.Keys(s.Quotas)) {
+		q := s.Quotas[model]
+		w.quota(model, &q)
+	}
+	w.section("state", len(s.Usage))
+	for _, model := range slices.Sorted(maps.Keys(s.Usage)) {
+		w.usage(model, s.Usage[model])
+	}
+	w.cooldowns(s.Cooldowns)
+	return w.out.Flush()
+}
+
+// quota writes a quota. The keys that the original does not know are left out where they
+// are zero.
+func (w *encoder) quota(model string, q *state.Quota) {
+	w.model(model)
+	for of := range state.Limits {
+		key, limit := state.Limits[of].Key, *q.Limit(state.Dimension(of))
+		if state.Dimension(of) <= state.RPD {
+			w.field(key, limit)
+		} else {
+			w.optional(key, limit)
+		}
+	}
+	if q.DayZone != "" {
+		w.text(state.ZoneKey, quotedName(q.DayZone))
+	}
+	if q.Burst != 0 {
+		w.text(state.BurstKey, q.Burst.String())
+	}
+}
+
+func (w *encoder) usage(model string, u *state.Usage) {
+	w.model(model)
+	w.list("requests", len(u.Requests))
+	for _, t := range u.Requests {
+		w.buf = append(w.buf, "            - "...)
+		w.time(t)
+	}
+	n := u.TokenCount()
+	w.list("tokens", n)
+	for i := range n {
+		w.token(u.Tokens.At(i))
+	}
+	w.buf = append(w.buf, "        day_start: "...)
+	w.time(u.DayStart)
+	w.field("day_count", max(u.DayCount, 0))
+	w.optional("day_tokens", max(u.DayTokens, 0))
+}
+
+func (w *encoder) token(e state.Token) {
+	w.buf = append(w.buf, "            - time: "...)
+	w.time(e.Time)
+	w.buf = append(w.buf, "              count: "...)
+	w.buf = strconv.AppendInt(w.buf, int64(max(e.Count, 0)), 10)
+	w.endLine()
+	if input := min(e.Input, e.Count); input > 0 {
+		w.buf = append(w.buf, "              input: "...)
+		w.buf = strconv.AppendInt(w.buf, int64(input), 10)
+		w.endLine()
+	}
+}
+
+// cooldowns writes the section of that name. A file without one is as it was
+// before there were cooldowns.
+func (w *encoder) cooldowns(cooldowns map[string]time.Time) {
+	if len(cooldowns) == 0 {
+		return
+	}
+	w.section("cooldowns", len(cooldowns))
+	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
+		w.model(model)
+		w.buf = append(w.buf, "        until: "...)
+		w.instant(inFourDigits(cooldowns[model]))
+	}
+}
+
+// inFourDigits returns t, or the last instant that RFC 3339 can express.
+func inFourDigits(t time.Time) time.Time {
+	if t.UTC().Year() > 9999 {
+		return time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
+	}
+	return t
+}
+
+// encoder writes line by line. A failed write shows at the last Flush.
+type encoder struct {
+	out    *bufio.Writer
+	buf    []byte // the line being made
+	now    time.Time
+	second int64  // whose text prefix holds
+	prefix []byte // "2006-01-02T15:04:05"
+}
+
+func (w *encoder) endLine() {
+	w.buf = append(w.buf, '\n')
+	w.out.Write(w.buf)
+	w.buf = w.buf[:0]
+}
+
+func (w *encoder) section(key string, entries int) {
+	w.buf = append(append(w.buf, key...), ':')
+	if entries == 0 {
+		w.buf = append(w.buf, " {}"...)
+	}
+	w.endLine()
+}
+
+func (w *encoder) model(name string) {
+	key := quotedName(name)
+	w.buf = append(w.buf, "    "...)
+	if len(key) > maxShortKey {
+		w.buf = append(append(w.buf, longKey...), key...)
+		w.endLine()
+		key = "    "
+	}
+	w.buf = append(append(w.buf, key...), ':')
+	w.endLine()
+}
+
+func (w *encoder) list(key string, entries int) {
+	w.buf = append(append(append(w.buf, "        "...), key...), ':')
+	if entries == 0 {
+		w.buf = append(w.buf, " []"...)
+	}
+	w.endLine()
+}
+
+func (w *encoder) field(key string, value int) {
+	w.buf = append(append(append(w.buf, "        "...), key...), ": "...)
+	w.buf = strconv.AppendInt(w.buf, int64(value), 10)
+	w.endLine()
+}
+
+// text writes a field whose value is written as it is.
+func (w *encoder) text(key, value string) {
+	w.buf = append(append(append(w.buf, "        "...), key...), ": "...)
+	w.buf = append(w.buf, value...)
+	w.endLine()
+}
+
+// optional writes a field that is left out when it is zero.
+func (w *encoder) optional(key string, value int) {
+	if value != 0 {
+		w.field(key, value)
+	}
+}
+
+// time writes when something happened. A time from the future counts as of now.
+func (w *encoder) time(t time.Time) {
+	if t.After(w.now) {
+		t = w.now
+	}
+	w.instant(t)
+}
+
+// instant writes t like time.RFC3339Nano does in UTC. Neighbours are mostly of
+// the same second, so the text of the second is kept. A time that the format
+// cannot express is long over, and becomes the zero time.
+func (w *encoder) instant(t time.Time) {
+	if second := t.Unix(); second != w.second || w.prefix == nil {
+		if year := t.UTC().Year(); year < 0 || year > 9999 {
+			t = time.Time{}
+		}
+		w.second = t.Unix()
+		w.prefix = t.UTC().AppendFormat(w.prefix[:0], "2006-01-02T15:04:05")
+	}
+	w.buf = append(w.buf, w.prefix...)
+	if nanos := t.Nanosecond(); nanos != 0 {
+		start := len(w.buf)
+		w.buf = strconv.AppendInt(w.buf, 1_000_000_000+int64(nanos), 10)
+		w.buf[start] = '.'
+		for w.buf[len(w.buf)-1] == '0' {
+			w.buf = w.buf[:len(w.buf)-1]
+		}
+	}
+	w.buf = append(w.buf, 'Z')
+	w.endLine()
+}
+
+const (
+	binaryTag = "!!binary "
+	longKey   = "? "
+	// maxShortKey is the longest text that is written as "key:". YAML readers
+	// look for the colon no further than 1,024 characters.
+	maxShortKey = 1000
+)
+
+// quotedName writes the name of a model or a zone: plain where every YAML reader
+// sees a string in it, quoted elsewhere, and in base64 where it is no UTF-8. It
+// quotes in ASCII, because what else is printable changes with each Unicode.
+func quotedName(name string) string {
+	switch {
+	case !utf8.ValidString(name):
+		return binaryTag + strconv.Quote(base64.StdEncoding.EncodeToString([]byte(name)))
+	case plainText(name):
+		return name
+	}
+	return strconv.QuoteToASCII(name)
+}
+
+// plainText reports whether every YAML reader sees a string in a name that is
+// written as it is.
+func plainText(name string) bool {
+	return plainName(name) && name[0] > '9' && !reservedWords[strings.ToLower(name)]
+}
+
+// reservedWords are the plain words that some YAML version reads as something else
+// than a string.
+var reservedWords = map[string]bool{
+	"null": true, "true": true, "false": true,
+	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
+}
+
+// plainName reports whether a name is made of characters that mean nothing to
+// YAML, wherever they stand in it.
+func plainName(name string) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_':
+		case i > 0 && (c == '.' || c == '/' || c == '-' || c == '@' || c == '+'):
+		case i > 0 && i < len(name)-1 && c == ':':
+		default:
+			return false
+		}
+	}
+	return name != ""
+}

@@ -1,0 +1,169 @@
+package yamlstate
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// everyField is a snapshot with every field set, in one of its models.
+func everyField(now time.Time) *state.Snapshot {
+	at := now.Add(-time.Second).Round(0)
+	return &state.Snapshot{
+		Quotas: map[string]state.Quota{
+			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second},
+			"old":  {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
+			"odd":  {DayZone: "Etc/GMT+5"},
+		},
+		Usage: map[string]*state.Usage{
+			"full": {
+				Requests: []time.Time{at, at},
+				Tokens:   state.TokenList{{Time: at, Count: 100, Input: 70}, {Time: at, Count: 5}, {Time: at, Count: 8, Input: 8}},
+				DayStart: at, DayCount: 2, DayTokens: 113,
+			},
+			"old":     {Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at, Count: 1}}, DayStart: at, DayCount: 1},
+			"largest": {Tokens: state.TokenList{{Time: at, Count: math.MaxInt, Input: math.MaxInt}}, DayStart: at, DayCount: 1, DayTokens: math.MaxInt},
+		},
+		Cooldowns: map[string]time.Time{"full": now.Add(time.Hour).Round(0), "not used": now.Add(time.Minute + 1).Round(0)},
+	}
+}
+
+func TestYAMLWritesEveryField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now() // midnight of 2000-01-01
+		s := everyField(now)
+		delete(s.Usage, "largest")
+		const want = `quotas:
+    full:
+        max_rpm: 1
+        max_tpm: 2
+        max_rpd: 3
+        max_itpm: 4
+        max_otpm: 5
+        max_tpd: 6
+        max_in_flight: 7
+        day_zone: America/Los_Angeles
+        burst: 1m30s
+    odd:
+        max_rpm: 0
+        max_tpm: 0
+        max_rpd: 0
+        day_zone: Etc/GMT+5
+    old:
+        max_rpm: 1
+        max_tpm: 2
+        max_rpd: 3
+state:
+    full:
+        requests:
+            - 1999-12-31T23:59:59Z
+            - 1999-12-31T23:59:59Z
+        tokens:
+            - time: 1999-12-31T23:59:59Z
+              count: 100
+              input: 70
+            - time: 1999-12-31T23:59:59Z
+              count: 5
+            - time: 1999-12-31T23:59:59Z
+              count: 8
+              input: 8
+        day_start: 1999-12-31T23:59:59Z
+        day_count: 2
+        day_tokens: 113
+    old:
+        requests:
+            - 1999-12-31T23:59:59Z
+        tokens:
+            - time: 1999-12-31T23:59:59Z
+              count: 1
+        day_start: 1999-12-31T23:59:59Z
+        day_count: 1
+cooldowns:
+    full:
+        until: 2000-01-01T01:00:00Z
+    not used:
+        until: 2000-01-01T00:01:00.000000001Z
+`
+		var file bytes.Buffer
+		if err := Encode(&file, s, now); err != nil {
+			t.Fatal(err)
+		}
+		if got := file.String(); got != strings.Replace(want, "not used", `"not used"`, 1) {
+			t.Errorf("wrote\n%s", got)
+		}
+	})
+}
+
+// Both readers read every field, in the layout of Persist and in others.
+func TestYAMLReadsEveryField(t *testing.T) {
+	s := everyField(time.Now())
+	var file bytes.Buffer
+	if err := Encode(&file, s, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	scanned, err := scan(bytes.NewReader(file.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := differs(s, scanned); diff != "" {
+		t.Errorf("scan: %s", diff)
+	}
+	layouts := map[string]string{
+		"ours":        file.String(),
+		"in quotes":   strings.ReplaceAll(file.String(), "America/Los_Angeles", "'America/Los_Angeles'"),
+		"with spaces": strings.ReplaceAll(file.String(), "\n", " \n"),
+	}
+	for name, text := range layouts {
+		parsed, err := parse([]byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if diff := differs(s, parsed); diff != "" {
+			t.Errorf("%s: parse: %s", name, diff)
+		}
+	}
+}
+
+// A program may have filled State by hand. What Load would refuse is not
+// written.
+func TestYAMLWritesWhatItReads(t *testing.T) {
+	now := time.Now()
+	s := state.NewSnapshot()
+	s.Usage["m"] = &state.Usage{
+		Tokens:    state.TokenList{{Time: now, Count: 5, Input: 7}, {Time: now, Count: 5, Input: -7}, {Time: now, Count: -5, Input: 7}, {Time: now, Count: -5, Input: -7}},
+		DayTokens: -1,
+	}
+	var file bytes.Buffer
+	if err := Encode(&file, s, now); err != nil {
+		t.Fatal(err)
+	}
+	got, err := scan(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int{5, 0, 0, 0} {
+		if input := got.Usage["m"].Tokens.At(i).Input; input != want {
+			t.Errorf("entry %d has %d input tokens, want %d", i, input, want)
+		}
+	}
+	if got.Usage["m"].DayTokens != 0 {
+		t.Errorf("tokens of the day: %d", got.Usage["m"].DayTokens)
+	}
+}
+
+// What sets nothing new is written as before there was anything new.
+func TestYAMLWithoutCooldownsIsAsBefore(t *testing.T) {
+	s := state.NewSnapshot()
+	s.Quotas["m"] = state.Quota{MaxRPM: 1}
+	var file bytes.Buffer
+	if err := Encode(&file, s, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "quotas:\n    m:\n        max_rpm: 1\n        max_tpm: 0\n        max_rpd: 0\nstate: {}\n"; file.String() != want {
+		t.Errorf("wrote\n%s", file.String())
+	}
+}

@@ -1,0 +1,142 @@
+package yamlstate
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// seeds are files of every layout, good and bad.
+var seeds = []string{
+	"",
+	"quotas:\n  m:\n    max_rpm: 150\n    max_tpm: 1000000\n    max_rpd: 1000\nstate:\n  m:\n    requests:\n      - 2026-02-20T14:32:01.123456789Z\n" +
+		"    tokens:\n      - time: 2026-02-20T14:32:01.123456789Z\n        count: 1500\n    day_start: 2026-02-20T00:00:00Z\n    day_count: 42\n",
+	"quotas: {}\nstate:\n    m:\n        requests: []\n        tokens: []\n        day_start: 0001-01-01T00:00:00Z\n        day_count: 0\n",
+	"state:\n m:\n  requests:\n  - 2026-02-20T14:32:01Z\n  - 2026-02-20T14:32:01+05:30\n  tokens:\n  - time: 9999-12-31T23:59:59Z\n    count: 0\n",
+	"# comment\nquotas:\r\n  \"a\\nb\":\r\n    max_rpm: 1\r\n  !!binary \"/w==\":\n    max_rpd: 7\n  ? long\n  :\n    max_tpm: 3\n\n",
+	`{"quotas":{"m":{"max_rpm":1,"max_tpm":2,"max_rpd":3}},"state":{"m":{"requests":["2026-01-01T00:00:00Z"],"tokens":[{"time":"2026-01-01T00:00:00Z","count":5}]}}}`,
+	"quotas: {m: {max_rpm: -1}}", "quotas: {m: {max_rpm: 1.5}}", "quotas: {m: {max_rpm: 1, max_rpm: 1}}", "state: {m: {day_count: 99999999999999999999}}",
+	"a: &a [*a]\n", "<<: {}\n", "quotas: !!map {}\n", "---\n---\n", "...\n", "%YAML 1.1\n---\nquotas:\n", "? a\n: b\n", "- - - a\n", "[[[[[]]]]]", "{{{}}}",
+	"unknown: |\n  text\n\n  more\nquotas: ~\n", "state: {m: {requests: [2026-01-01, 2026-1-1 0:0:0, \"2026-01-01T00:00:00Z\"]}}\n", "\ufeffquotas:\n", "quotas:\u2028  m: {}\n",
+	"quotas:\n\n  # a\n  m: # b\n    # c\n    max_rpm: 1 # d\n# e\n", "'a': 'b''c'\n\"d\": \"\\u0041\\x41\"\n", "a: >-\n  b\n  c\n", "quotas:\n  m:\n    max_rpm: 1\n   # odd\n  n: {}\n",
+	"#\rquotas:\nstate:\n", "quotas:\n  2026-01-01T00:00:00Z:\n    max_rpm: 0\n  1:2:3:\n    max_rpm: 0\n",
+	"quotas:\n  m:\n    max_rpm: 1\n    max_itpm: 2\n    max_otpm: 3\n    max_tpd: 4\n    max_in_flight: 5\n    day_zone: America/Los_Angeles\n" +
+		"state:\n  m:\n    requests: []\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n" +
+		"      - time: 2026-02-20T14:32:01Z\n        count: 9\n    day_count: 1\n    day_tokens: 9\ncooldowns:\n  m:\n    until: 9999-12-31T23:59:59.5Z\n",
+	"quotas:\n  m:\n    day_zone: \"UTC\"\n  n:\n    day_zone: \"\"\n  o:\n    day_zone: Etc/GMT+5\ncooldowns: {}\n",
+	"quotas: {m: {day_zone: 'Asia/Kolkata', max_itpm: 1}}\ncooldowns: {m: {until: \"9999-12-31T23:59:59-05:00\", why: 429}, n: {}, o: ~}\n",
+	"quotas:\n  m:\n    burst: 10s\n  n:\n    burst: 1m0s\n", "quotas: {m: {burst: 1.5s}, n: {burst: 0}, o: {burst: \"2h\"}}", "quotas: {m: {burst: -1s}}", "quotas: {m: {burst: 10}}",
+	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
+	"state:\n  m:\n    tokens:\n    - time: 2026-02-20T14:32:01Z\n      count: 1\n      input: 2\n", "state: {m: {tokens: [{input: 1}]}}",
+	"cooldowns:\n  m:\n    until: 9999-01-01T00:00:00Z\n    until: 9999-01-01T00:00:00Z\n", "cooldowns:\n  m:\n    until: soon\n", "cooldowns:\ncooldowns:\n",
+}
+
+// FuzzScanAgreesWithParse compares the two readers: what the fast one accepts,
+// the other reads alike.
+func FuzzScanAgreesWithParse(f *testing.F) {
+	for _, seed := range seeds {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		scanned, err := scan(bytes.NewReader(data))
+		if err != nil || len(data) > maxForeign || tooDense(data) {
+			return
+		}
+		parsed, err := parse(data)
+		if err != nil {
+			t.Fatalf("only scan accepts it: %v", err)
+		}
+		if diff := differs(scanned, parsed); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// FuzzModelName stores arbitrary names, and has both readers read them.
+func FuzzModelName(f *testing.F) {
+	for _, seed := range []string{
+		"gemini-2.5-pro", "llama3:8b", "", "null", "true", "123", "1e3", "-", "#a", "a: b", "a #b", `"`, `\`, "\n", "\x00", "\x7f", "\u0085", "\u2028", "\ufeff",
+		"модель", "🤖", "\xff", "<<", "~", "? a", "!!binary \"YQ==\"", strings.Repeat("a", 1001), strings.Repeat("\u00a0", 200),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		s := &state.Snapshot{
+			Quotas: map[string]state.Quota{name: {MaxRPM: 1}, name + "2": {}},
+			Usage:  map[string]*state.Usage{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
+
+			Cooldowns: map[string]time.Time{name: time.Now().Add(time.Hour), name + "3": time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
+		}
+		var file bytes.Buffer
+		if err := Encode(&file, s, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		scanned, err := scan(bytes.NewReader(file.Bytes()))
+		if err != nil {
+			t.Fatalf("scan: %v of\n%s", err, file.Bytes())
+		}
+		if diff := differs(s, scanned); diff != "" {
+			t.Errorf("scan: %s:\n%s", diff, file.Bytes())
+		}
+		if file.Len() > maxForeign || tooDense(file.Bytes()) {
+			return
+		}
+		parsed, err := parse(file.Bytes())
+		if err != nil {
+			t.Fatalf("parse: %v of\n%s", err, file.Bytes())
+		}
+		if diff := differs(s, parsed); diff != "" {
+			t.Errorf("parse: %s:\n%s", diff, file.Bytes())
+		}
+	})
+}
+
+// differs names what is not the same in two snapshots. Times that a file cannot
+// express are the zero time.
+func differs(s, other *state.Snapshot) string {
+	same := func(a, b time.Time) bool { return inYAML(a).Equal(inYAML(b)) }
+	switch {
+	case !maps.Equal(s.Quotas, other.Quotas):
+		return "quotas differ"
+	case len(s.Usage) != len(other.Usage):
+		return "models differ"
+	}
+	for model, a := range s.Usage {
+		b := other.Usage[model]
+		switch {
+		case b == nil:
+			return "a model is missing"
+		case !slices.EqualFunc(a.Requests, b.Requests, same):
+			return "requests differ"
+		case !slices.EqualFunc(tokensOf(a), tokensOf(b), func(a, b state.Token) bool {
+			return same(a.Time, b.Time) && a.Count == b.Count && a.Input == b.Input
+		}):
+			return "tokens differ"
+		case !same(a.DayStart, b.DayStart) || a.DayCount != b.DayCount || a.DayTokens != b.DayTokens:
+			return "days differ"
+		}
+	}
+	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b time.Time) bool { return inFourDigits(a).Equal(inFourDigits(b)) }) {
+		return "cooldowns differ"
+	}
+	return ""
+}
+
+func inYAML(t time.Time) time.Time {
+	if year := t.UTC().Year(); year < 0 || year > 9999 {
+		return time.Time{}
+	}
+	return t
+}
+
+func tokensOf(u *state.Usage) (tokens []state.Token) {
+	for i := range u.TokenCount() {
+		tokens = append(tokens, u.Tokens.At(i))
+	}
+	return tokens
+}

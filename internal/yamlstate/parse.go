@@ -1,0 +1,169 @@
+package yamlstate
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+
+	"gopkg.in/yaml.v3"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// parse reads any layout of at most maxForeign bytes. It goes by way of
+// yaml.Node, because decoding into values directly makes the library compare
+// all keys of a map with each other, turns 1.5 into 1, and ignores a second
+// document.
+func parse(data []byte) (*state.Snapshot, error) {
+	if tooDense(data) {
+		return nil, errors.New("too many elements for its size")
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("a second document")
+	}
+	b := snapshotBuilder{state.NewSnapshot()}
+	if doc.Kind == 0 {
+		return b.Snapshot, nil
+	}
+	root := doc.Content[0]
+	if err := checkNode(root); err != nil {
+		return nil, err
+	}
+	err := eachField(root, func(key string, value *yaml.Node) error {
+		switch key {
+		case "quotas":
+			return eachField(value, b.quota)
+		case "state":
+			return eachField(value, b.usage)
+		case "cooldowns":
+			return eachField(value, b.cooldown)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b.Snapshot, nil
+}
+
+// tooDense reports whether a document has far more elements than a state file
+// of its size has: more than one in 16 bytes. The library allocates up to a
+// kilobyte for each, before anyone can look at it.
+func tooDense(data []byte) bool {
+	elements := 0
+	for _, mark := range []string{",", "[", "{", "?", "#", "- ", "-\t", "\n", "\r", "\u0085", "\u2028", "\u2029"} {
+		elements += bytes.Count(data, []byte(mark))
+	}
+	for _, pair := range []string{",\n", "[\n", "{\n", "\r\n"} { // indented JSON, and the line ends of Windows
+		elements -= bytes.Count(data, []byte(pair))
+	}
+	return elements > 8192+len(data)/16
+}
+
+// checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge
+// keys and duplicate keys, anywhere.
+func checkNode(n *yaml.Node) error {
+	switch {
+	case n.Kind == yaml.AliasNode:
+		return fmt.Errorf("an alias *%s", errtext.Clip(n.Value))
+	case n.Anchor != "":
+		return fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
+	case n.Style&yaml.TaggedStyle != 0:
+		return fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
+	case n.Kind == yaml.MappingNode:
+		return checkFields(n)
+	}
+	for i, child := range n.Content {
+		if err := checkNode(child); err != nil {
+			return inItem(i, err)
+		}
+	}
+	return nil
+}
+
+func checkFields(n *yaml.Node) error {
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		key, err := keyName(n.Content[i])
+		if err != nil {
+			return err
+		}
+		if seen[key] {
+			return inField(key, errDuplicate)
+		}
+		seen[key] = true
+		if err := checkNode(n.Content[i+1]); err != nil {
+			return inField(key, err)
+		}
+	}
+	return nil
+}
+
+// keyName returns a key's text. A number or a boolean is taken for the name
+// that it looks like, as decoding into a map of strings does.
+func keyName(n *yaml.Node) (string, error) {
+	tag := n.ShortTag()
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		return "", errors.New("a key that is not text")
+	case n.Anchor != "":
+		return "", fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
+	case tag == "!!merge" || tag == "!!null":
+		return "", fmt.Errorf("a key %q", errtext.Clip(n.Value))
+	case tag == "!!binary":
+		name, err := base64.StdEncoding.DecodeString(n.Value)
+		if err != nil {
+			return "", fmt.Errorf("a key that is not base64: %q", errtext.Clip(n.Value))
+		}
+		return string(name), nil
+	case n.Style&yaml.TaggedStyle != 0:
+		return "", fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
+	}
+	return n.Value, nil
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
+
+// eachField visits the fields of a map that checkNode has passed. Null is an
+// empty map.
+func eachField(n *yaml.Node, visit func(key string, value *yaml.Node) error) error {
+	if isNull(n) {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		return wrongType(n, "a map")
+	}
+	for i := 0; i < len(n.Content); i += 2 {
+		key, err := keyName(n.Content[i])
+		if err != nil {
+			return err
+		}
+		if err := visit(key, n.Content[i+1]); err != nil {
+			return inField(key, err)
+		}
+	}
+	return nil
+}
+
+func eachItem(n *yaml.Node, visit func(*yaml.Node) error) error {
+	if isNull(n) {
+		return nil
+	}
+	if n.Kind != yaml.SequenceNode {
+		return wrongType(n, "a list")
+	}
+	for i, item := range n.Content {
+		if err := visit(item); err != nil {
+			return inItem(i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package yamlstate
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// scan reads the layout that Encode and yaml.Marshal write: block style, one key or item a line,
+// any consistent indentation. It exists because the YAML library takes seconds and gigabytes for
+// a million entries. It is strict: at anything else it gives up, and parse decides whether the
+// file is wrong or merely of another layout. parse reads every file that scan accepts in the same
+// way, unless it finds it too large or too dense.
+func scan(r io.Reader) (*state.Snapshot, error) {
+	p := newLineScanner(r)
+	s := state.NewSnapshot()
+	if err := p.document(s); err != nil {
+		return nil, fmt.Errorf("line %d: %w", p.number, err)
+	}
+	return s, nil
+}
+
+func (p *lineScanner) document(s *state.Snapshot) error {
+	if err := p.next(); err != nil {
+		return err
+	}
+	if p.done {
+		return errEmpty
+	}
+	var quotas, state, cooldowns bool
+	for !p.done {
+		if p.indent != 0 {
+			return errLayout
+		}
+		var err error
+		switch text := string(p.text); {
+		case !quotas && (text == "quotas:" || text == "quotas: {}"):
+			quotas = true
+			err = p.models(text, func(model string, indent int) error { return p.quota(s, model, indent) })
+		case !state && (text == "state:" || text == "state: {}"):
+			state = true
+			err = p.models(text, func(model string, indent int) error { return p.stats(s, model, indent) })
+		case !cooldowns && (text == "cooldowns:" || text == "cooldowns: {}"):
+			cooldowns = true
+			err = p.models(text, func(model string, indent int) error { return p.cooldown(s, model, indent) })
+		default:
+			err = errLayout
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// models reads a section: the names one step in, what belongs to each another
+// step in.
+func (p *lineScanner) models(header string, read func(model string, indent int) error) error {
+	if err := p.next(); err != nil {
+		return err
+	}
+	indent := p.indent
+	if strings.HasSuffix(header, "{}") {
+		if indent > 0 {
+			return errLayout
+		}
+		return nil
+	}
+	for p.indent > 0 {
+		if p.indent != indent {
+			return errLayout
+		}
+		model, err := p.name()
+		if err != nil {
+			return err
+		}
+		if err := p.next(); err != nil {
+			return err
+		}
+		if p.indent <= indent {
+			return errLayout
+		}
+		if err := read(model, p.indent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name reads the lines that hold nothing but a model's name: "name:", or "? name"
+// and ":" for a long one.
+func (p *lineScanner) name() (string, error) {
+	text, long := strings.CutPrefix(string(p.text), longKey)
+	if long {
+		indent := p.indent
+		if err := p.next(); err != nil {
+			return "", err
+		}
+		if p.indent != indent || string(p.text) != ":" {
+			return "", errLayout
+		}
+	} else {
+		var ok bool
+		if text, ok = strings.CutSuffix(text, ":"); !ok || len(text) > maxShortKey {
+			return "", errLayout
+		}
+	}
+	if plainName(text) && !strings.EqualFold(text, "null") {
+		return text, nil
+	}
+	quoted, binary := strings.CutPrefix(text, binaryTag)
+	name, err := unquote(quoted)
+	if err != nil {
+		return "", err
+	}
+	if binary {
+		raw, err := base64.StdEncoding.DecodeString(name)
+		if err != nil {
+			return "", errLayout
+		}
+		name = string(raw)
+	}
+	return name, nil
+}
+
+func (p *lineScanner) quota(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Quotas[model]; exists {
+		return inField("quotas", inField(model, errDuplicate))
+	}
+	var q state.Quota
+	err := p.fields(indent, func(key string) error {
+		of, isLimit := state.DimensionOf(key)
+		switch {
+		case isLimit:
+			return p.count(key, q.Limit(of))
+		case key == state.ZoneKey:
+			return p.zone(key, &q.DayZone)
+		case key == state.BurstKey:
+			return p.burst(key, &q.Burst)
+		}
+		return errLayout
+	})
+	s.Quotas[model] = q
+	return err
+}
+
+func (p *lineScanner) stats(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Usage[model]; exists {
+		return inField("state", inField(model, errDuplicate))
+	}
+	var entries state.TokenList
+	stats := &state.Usage{}
+	s.Usage[model] = stats
+	err := p.fields(indent, func(key string) error {
+		switch key {
+		case "requests":
+			return p.list(key, indent, func() error {
+				t, err := timestamp(p.text)
+				if err != nil {
+					return err
+				}
+				stats.Requests = append(stats.Requests, t)
+				return p.next()
+			})
+		case "tokens":
+			return p.list(key, indent, func() error {
+				e, err := p.tokenEntry()
+				entries = append(entries, e)
+				return err
+			})
+		case "day_start":
+			return p.time(key, &stats.DayStart)
+		case "day_count":
+			return p.count(key, &stats.DayCount)
+		case "day_tokens":
+			return p.count(key, &stats.DayTokens)
+		}
+		return errLayout
+	})
+	stats.Tokens = entries
+	return err
+}
+
+func (p *lineScanner) tokenEntry() (e state.Token, err error) {
+	indent := p.indent
+	if err := p.time("time", &e.Time); err != nil {
+		return e, err
+	}
+	if p.indent != indent {
+		return e, errLayout
+	}
+	if err := p.count("count", &e.Count); err != nil || p.indent != indent {
+		return e, err
+	}
+	line := p.number
+	if err := p.count("input", &e.Input); err != nil {
+		return e, err
+	}
+	if err := checkInput(e); err != nil {
+		p.number = line
+		return e, err
+	}
+	return e, nil
+}
+
+func (p *lineScanner) cooldown(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Cooldowns[model]; exists {
+		return inField("cooldowns", inField(model, errDuplicate))
+	}
+	var until time.Time
+	err := p.fields(indent, func(key string) error {
+		if key == "until" {
+			return p.time(key, &until)
+		}
+		return errLayout
+	})
+	s.Cooldowns[model] = until
+	return err
+}

@@ -1,0 +1,162 @@
+package yamlstate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// snapshotBuilder makes a snapshot of the nodes of a document.
+type snapshotBuilder struct{ *state.Snapshot }
+
+func (b snapshotBuilder) quota(model string, n *yaml.Node) error {
+	var q state.Quota
+	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+		of, isLimit := state.DimensionOf(key)
+		switch {
+		case isLimit:
+			*q.Limit(of), err = countOf(value)
+		case key == state.ZoneKey:
+			q.DayZone, err = zoneOf(value)
+		case key == state.BurstKey:
+			q.Burst, err = burstOf(value)
+		}
+		return err
+	})
+	b.Quotas[model] = q
+	return invalidQuota(err)
+}
+
+func (b snapshotBuilder) usage(model string, n *yaml.Node) error {
+	var entries state.TokenList
+	stats := &state.Usage{}
+	b.Usage[model] = stats
+	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+		switch key {
+		case "requests":
+			err = eachItem(value, func(item *yaml.Node) error {
+				t, err := timeOf(item)
+				stats.Requests = append(stats.Requests, t)
+				return err
+			})
+		case "tokens":
+			err = eachItem(value, func(item *yaml.Node) error {
+				e, err := tokenEntryOf(item)
+				entries = append(entries, e)
+				return err
+			})
+		case "day_start":
+			stats.DayStart, err = timeOf(value)
+		case "day_count":
+			stats.DayCount, err = countOf(value)
+		case "day_tokens":
+			stats.DayTokens, err = countOf(value)
+		}
+		return err
+	})
+	stats.Tokens = entries
+	return err
+}
+
+func (b snapshotBuilder) cooldown(model string, n *yaml.Node) error {
+	var until time.Time
+	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+		if key == "until" {
+			until, err = timeOf(value)
+		}
+		return err
+	})
+	b.Cooldowns[model] = until
+	return err
+}
+
+func tokenEntryOf(n *yaml.Node) (e state.Token, err error) {
+	if isNull(n) {
+		return e, wrongType(n, "a map")
+	}
+	err = eachField(n, func(key string, value *yaml.Node) (err error) {
+		switch key {
+		case "time":
+			e.Time, err = timeOf(value)
+		case "count":
+			e.Count, err = countOf(value)
+		case "input":
+			e.Input, err = countOf(value)
+		}
+		return err
+	})
+	if err != nil {
+		return e, err
+	}
+	return e, checkInput(e)
+}
+
+// countOf reads a decimal integer of zero or more. YAML 1.1 would read 010 as 8;
+// such a number is refused rather than guessed at.
+func countOf(n *yaml.Node) (int, error) {
+	digits := strings.TrimLeft(n.Value, "+-")
+	if n.Kind != yaml.ScalarNode || n.Style != 0 || len(digits) > 1 && digits[0] == '0' {
+		return 0, wrongType(n, "an integer")
+	}
+	v, err := strconv.Atoi(n.Value)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
+	case err != nil:
+		return 0, wrongType(n, "an integer")
+	case v < 0:
+		return 0, fmt.Errorf("%d is negative", v)
+	}
+	return v, nil
+}
+
+// timeOf reads a time of RFC 3339, in quotes or not. What else YAML takes for a
+// time is refused: cut in the middle, a time may look like a date.
+func timeOf(n *yaml.Node) (time.Time, error) {
+	if n.Kind == yaml.ScalarNode {
+		if t, err := timestamp([]byte(n.Value)); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, wrongType(n, "a time of RFC 3339")
+}
+
+// zoneOf reads the name of a time zone.
+func zoneOf(n *yaml.Node) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return "", wrongType(n, "a text")
+	}
+	_, err := clock.LoadZone(n.Value)
+	return n.Value, err
+}
+
+// burstOf reads a duration as "10s". A bare number has no unit, and is refused; so is
+// one in the notation of 60 that YAML once had.
+func burstOf(n *yaml.Node) (time.Duration, error) {
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || err != nil:
+		return 0, wrongType(n, "a duration, as 10s")
+	case d < 0:
+		return 0, fmt.Errorf("%v is negative", d)
+	}
+	return d, nil
+}
+
+func wrongType(n *yaml.Node, want string) error {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return fmt.Errorf("a map is not %s", want)
+	case yaml.SequenceNode:
+		return fmt.Errorf("a list is not %s", want)
+	}
+	return fmt.Errorf("%q is not %s", errtext.Clip(n.Value), want)
+}

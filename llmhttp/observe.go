@@ -1,0 +1,95 @@
+package llmhttp
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+)
+
+const (
+	// maxCooldown bounds the pause for a provider that is overloaded or whose quota of the minute
+	// is used up.
+	maxCooldown = 2 * time.Minute
+	// maxDay bounds the pause for a quota of the day.
+	maxDay = 25 * time.Hour
+	// maxJitter bounds the time that is added to pauses, so that many programs that wait equally
+	// long do not return together.
+	maxJitter = time.Second
+)
+
+func (f *flight) host() string { return f.call.Request.URL.Hostname() }
+
+// readHeaders passes the limits in the headers of an answer to the limiter, and pauses the model if
+// they ask for it. With bodyNext, the body decides on the pause instead.
+func (f *flight) readHeaders(h http.Header, bodyNext bool) {
+	t, now := f.transport, time.Now()
+	f.observe(headers.Limits(h, f.host(), now), now)
+	switch {
+	case f.status >= 400:
+		f.header = h.Clone()
+		f.problem = classify(f.status, f.header, nil, f.host(), now)
+		if !bodyNext && f.problem.RetryAfter > 0 && h.Get("X-Should-Retry") != "false" {
+			// Otherwise the body may still state the time to wait, or that waiting is useless.
+			f.pausedUntil = f.pause(f.problem, now)
+		}
+	case f.status >= 200:
+		t.models.succeeded(f.model)
+	}
+}
+
+// resolveProblem classifies a problem again when its body has been read, and reports it.
+func (f *flight) resolveProblem() {
+	if f.problem == nil {
+		return
+	}
+	t, now, before := f.transport, time.Now(), f.problem
+	if len(f.errorBody) > 0 {
+		f.problem = classify(f.status, f.header, f.errorBody, f.host(), now)
+		f.observe(f.problem.limits(), now)
+		f.errorBody = nil
+	}
+	if f.pausedUntil.IsZero() || f.problem.Kind != before.Kind || f.problem.RetryAfter != before.RetryAfter {
+		if until := f.pause(f.problem, now); until.After(f.pausedUntil) {
+			f.pausedUntil = until
+		}
+	}
+	t.report(f, Event{Kind: EventProblem, Status: f.status, Problem: f.problem, Until: f.pausedUntil})
+}
+
+// observe passes reported limits to the limiter.
+func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
+	if l == (ratelimit.ProviderLimits{}) {
+		return
+	}
+	models := &f.transport.models
+	l.SentAt, l.Counted = f.sent, f.counted
+	l.UncountedRequests, l.Uncounted = models.uncounted(f.model, now.Add(-f.transport.margin()))
+	f.transport.Limiter.Observe(f.name, l)
+}
+
+// pause pauses the model for a problem that passes with time, and returns the end of the pause. For
+// other problems it returns the zero time.
+func (f *flight) pause(p *Problem, now time.Time) time.Time {
+	t := f.transport
+	var d time.Duration
+	switch p.Kind {
+	case RateLimited, Overloaded:
+		if d = p.RetryAfter; d <= 0 {
+			d = t.models.pause(f.model, now)
+		}
+		d = min(d, maxCooldown)
+	case DailyQuota:
+		d = min(max(p.Until.Sub(now), 0), maxDay)
+	default:
+		return time.Time{}
+	}
+	if jitter := min(d/10, maxJitter); jitter > 0 {
+		d += rand.N(jitter)
+	}
+	until := now.Add(d)
+	t.Limiter.Cooldown(f.name, until)
+	return until
+}

@@ -1,0 +1,111 @@
+package ratelimit
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// loading is a Load under way.
+type loading struct {
+	rl *RateLimiter
+	*state.Snapshot
+}
+
+// index takes over the loaded quotas, and returns the usage, indexed: before the lock is taken,
+// so that no other call waits for that.
+func (l loading) index() map[string]*UsageStats {
+	l.mergeQuotas()
+	zones := l.zones()
+	instant, now := l.rl.present()
+	all := make(map[string]*UsageStats, len(l.Usage))
+	for model, u := range l.Usage {
+		all[model] = statsOf(u)
+		l.rl.newWindow(all[model], zones[model], instant, now)
+	}
+	return all
+}
+
+// present returns the present instant, and what the clocks show.
+func (rl *RateLimiter) present() (instant int64, now time.Time) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	instant = rl.clock.Sync()
+	return instant, rl.clock.At(instant)
+}
+
+// replace takes over the loaded cooldowns and the indexed usage.
+func (l loading) replace(usage map[string]*UsageStats) {
+	l.mergeCooldowns()
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.State = usage
+	rl.external = nil
+	rl.era++
+	rl.unlisted = unlistedModels{}
+	for name, g := range rl.lines.gates {
+		if stats := rl.State[name]; stats != nil {
+			rl.linesLocked().joinLocked(name, stats.window)
+			g.continueLocked(stats.window)
+		} else {
+			g.leftLocked()
+		}
+	}
+	rl.requoteLocked()
+}
+
+// zones returns the zones of the models' days, where they have one.
+func (l loading) zones() map[string]string {
+	rl := l.rl
+	zones := make(map[string]string)
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	n := 0
+	for model := range l.Usage {
+		if zone := zoneOf(model, rl.Quotas); zone != "" {
+			zones[model] = zone
+		}
+		if n++; n%1024 == 0 { // let writers in, as names does
+			rl.mu.RUnlock()
+			rl.mu.RLock()
+		}
+	}
+	return zones
+}
+
+// mergeCooldowns takes over the lasting cooldowns of a file, unless memory has a later one: a
+// program may persist and load in turns to see the changes of others, and must not lose a
+// cooldown by that.
+func (l loading) mergeCooldowns() {
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	turn := rl.takeTurnLocked()
+	now := rl.clock.At(turn.instant)
+	for model, until := range l.Cooldowns {
+		rl.cooldowns.raise(model, until, now)
+		turn.nextLocked()
+	}
+}
+
+// mergeQuotas takes over the quotas of a file, except for models whose quota the program set: by
+// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
+// supplied.
+func (l loading) mergeQuotas() {
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.supplyLocked(nil) // makes the map
+	turn := rl.takeTurnLocked()
+	for model, stored := range l.Quotas {
+		quota := ModelQuota(stored)
+		current, exists := rl.Quotas[model]
+		if !exists || rl.provenance.isSupplied(model, current) {
+			rl.Quotas[model] = quota
+			rl.provenance.supply(model, quota)
+			rl.unlearnLocked(model)
+		}
+		turn.nextLocked()
+	}
+}

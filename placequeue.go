@@ -1,0 +1,145 @@
+package ratelimit
+
+import (
+	"cmp"
+	"math"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
+)
+
+// placeQueue holds the waiters at the head of their lines that lack a place for their model (see
+// Config.MaxModels). No other waiter has to be looked at when a place is made. One timer, set for
+// the next place, serves all of them. The zero value is an empty queue.
+type placeQueue struct {
+	waiters eviction.Queue[*waiter]
+	timer   *time.Timer
+	firesAt int64 // the instant for which it is set; 0 where it is not
+
+	// Those in any line that need places, and have a deadline:
+	bound    map[*waiter]bool
+	most     int   // how many places any of them needs, at most
+	earliest int64 // no deadline of them is before this instant
+	mostAt   int64 // the instant at which there are as many, when that was last looked at
+}
+
+// Before orders waiters by the places that they need, the fewest first, and then by their arrival.
+func (w *waiter) Before(other *waiter) bool {
+	return cmp.Or(cmp.Compare(w.needs, other.needs), cmp.Compare(w.seq, other.seq)) < 0
+}
+
+// Position returns where the queue of those that wait for places keeps the waiter's position.
+func (w *waiter) Position() *int { return &w.rank }
+
+// put queues a waiter for the places that a batch lacks.
+func (q *placeQueue) put(w *waiter, b *batch) {
+	w.needs, w.placeAt = b.newcomers, b.placeAt
+	q.waiters.Put(w)
+}
+
+// bind notes a waiter that needs so many places by a deadline.
+func (q *placeQueue) bind(w *waiter, needs int, deadline int64) {
+	if len(q.bound) == 0 {
+		q.bound, q.most, q.earliest, q.mostAt = make(map[*waiter]bool), 0, never, math.MinInt64
+	}
+	q.bound[w] = true
+	q.most, q.earliest = max(q.most, needs), min(q.earliest, deadline)
+}
+
+// forget forgets a waiter that leaves its lines.
+func (q *placeQueue) forget(w *waiter) {
+	delete(q.bound, w)
+	q.remove(w)
+}
+
+// remove takes a waiter out, if it is there.
+func (q *placeQueue) remove(w *waiter) {
+	q.waiters.Remove(w)
+	if q.waiters.Len() == 0 {
+		q.setTimer(nil, never, 0)
+	}
+}
+
+// setTimer makes the timer call servePlacesLocked at an instant; never stops it.
+func (q *placeQueue) setTimer(l *waitLines, at, instant int64) {
+	if at == never {
+		if q.firesAt != 0 {
+			q.timer.Stop()
+		}
+		q.firesAt = 0
+		return
+	}
+	at = min(at, instant+l.rl.span()+1) // as in sleepLocked
+	if q.firesAt == at {
+		return
+	}
+	q.firesAt = at
+	wait := time.Duration(at - instant)
+	if q.timer == nil {
+		q.timer = time.AfterFunc(wait, func() {
+			l.rl.mu.Lock()
+			defer l.rl.mu.Unlock()
+			q.firesAt = 0
+			l.servePlacesLocked()
+		})
+	} else {
+		q.timer.Reset(wait)
+	}
+}
+
+// servePlacesLocked serves the waiters for a place, as far as there are any.
+func (l *waitLines) servePlacesLocked() {
+	q := &l.forPlace
+	l.reviewPlacesLocked()
+	if q.waiters.Len() == 0 {
+		return
+	}
+	instant := l.rl.clock.Sync()
+	next := never
+	var aside []*waiter
+	for q.waiters.Len() > 0 {
+		w := q.waiters.First()
+		if free := l.rl.unlistedLocked().placesLocked(w.needs, nil, instant); free < w.needs {
+			next = min(next, l.rl.unlistedLocked().placeAtLocked(w.needs-free, nil, instant))
+			break
+		}
+		q.waiters.Remove(w)
+		if l.serveLineLocked(w.places[0].gate); w.rank > 0 {
+			// The places are those of models that it names itself, and which stay.
+			q.waiters.Remove(w)
+			aside = append(aside, w)
+			next = min(next, w.placeAt)
+		}
+	}
+	for _, w := range aside {
+		q.waiters.Put(w)
+	}
+	q.setTimer(l, next, instant)
+}
+
+// reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
+// places now come later than before.
+func (l *waitLines) reviewPlacesLocked() {
+	q := &l.forPlace
+	if len(q.bound) == 0 {
+		return
+	}
+	instant, at := l.rl.clock.Sync(), int64(math.MinInt64)
+	if free := l.rl.unlistedLocked().placesLocked(q.most, nil, instant); free < q.most {
+		at = l.rl.unlistedLocked().placeAtLocked(q.most-free, nil, instant)
+	}
+	if at == never {
+		at = math.MinInt64 // an event may make them at any time
+	}
+	later := at > q.mostAt
+	if q.mostAt = at; !later || at <= q.earliest {
+		return
+	}
+	bound := q.bound
+	q.bound = nil // who stays is bound again
+	for w := range bound {
+		for _, p := range w.places {
+			l.reviewAllLaterLocked(p.gate)
+		}
+	}
+}

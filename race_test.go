@@ -1,7 +1,0 @@
-//go:build race
-
-package ratelimit
-
-// RaceFactor divides the size of tests that compute much: the race detector makes them
-// ten times as slow, and another run goes without it.
-const RaceFactor = 5

@@ -1,0 +1,344 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+)
+
+// ledger makes one quota of all limiters that share a log. The log holds the events; each limiter
+// holds their result in its own memory, and decides there. So a call reads the news, and never a
+// window.
+//
+// A change is one step of all processes: it applies the news, decides, writes the events of the
+// decision, and applies those, too. All events take the same way into memory, whichever process
+// made them. A step that another process has beaten is decided again.
+//
+// When the log fails, steps go on in memory alone, and the outbox keeps their events until the
+// log is back.
+//
+// A nil ledger is that of a limiter that shares nothing.
+type ledger struct {
+	// Set when the limiter is made.
+	rl       *RateLimiter
+	log      sharedlog.Log
+	id       int64 // this limiter among those that share the log
+	options  ledgerOptions
+	reporter *reporter.Reporter
+
+	// writer holds one token, which a goroutine takes to make a change: writes come one
+	// after the other. It guards recovery.
+	writer chan struct{}
+	recovery
+
+	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
+
+	down       atomic.Bool // the log failed; set by the writer, under RateLimiter.mu
+	closed     atomic.Bool // set by the writer, under RateLimiter.mu
+	goroutines sync.WaitGroup
+
+	// The rest is guarded by RateLimiter.mu.
+
+	err       error            // why the log is down
+	seen      int64            // events up to here were applied,
+	seenAt    int64            // as of this instant
+	identity  string           // which log this memory follows; empty for none
+	usedUntil int64            // all minutes count as used until this instant; 0 for none
+	keep      int64            // how long an event is kept for the minute, in nanoseconds
+	quotas    map[string]bool  // the models of which the log has a quota
+	lost      *lostLog         // what the log that was replaced said, until it is written
+	peers     peers            // all processes that have anything open; this one, too
+	tail      sharedlog.Tail   // the events that the log has
+	outbox    outbox           // the events that it does not have
+	lastN     int64            // of this limiter's own events
+	pending   *plan            // the step that is being written
+	spare     *plan            // memory for the next one
+	plans     int64            // so many there were
+	own       ownState         // to which the own events belong that are yet to be applied
+	lines     lines            // the waiters of this limiter
+	garbage   abandonedReserve // reservations that nobody settled
+	lease     lease
+	sweepAt   int64 // when what is long over is to be looked for again
+	peersAt   int64 // when the peers are to be looked after again
+}
+
+// ledgerOptions are those fields of Config that are the ledger's.
+type ledgerOptions struct {
+	ttl        time.Duration
+	failClosed bool
+}
+
+// The values of Config.Durability.
+const (
+	durableProcess = "process"
+	durablePower   = "power"
+)
+
+const (
+	defaultLeaseTTL = 10 * time.Second
+	leastLeaseTTL   = 100 * time.Millisecond // lest the log is written all the time
+)
+
+var background = context.Background()
+
+// openFunc opens the log of a limiter, by the number that it has among the processes.
+type openFunc func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error)
+
+// shareLog makes a limiter one of those that share a log, and takes over its content.
+func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
+	s := &ledger{
+		rl:       rl,
+		options:  ledgerOptions{ttl: cfg.LeaseTTL, failClosed: cfg.FailClosed},
+		id:       rand.Int64N(1<<62) + 1,
+		writer:   make(chan struct{}, 1),
+		reporter: reporter.New(cfg.OnError),
+		peers:    make(peers),
+		quotas:   make(map[string]bool),
+		keep:     rl.span(),
+		own:      newOwnState(),
+	}
+	if s.options.ttl == 0 {
+		s.options.ttl = defaultLeaseTTL
+	}
+	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
+	if s.log, err = open(s.id, s.options.ttl, s.reporter.Report); err == nil {
+		if err = s.join(cfg.Quotas); err != nil {
+			s.log.Close()
+		}
+	}
+	if err != nil {
+		s.reporter.Stop()
+		return fmt.Errorf("open shared database: %w", err)
+	}
+	s.writer <- struct{}{}
+	rl.ledger = s
+	return nil
+}
+
+// openLedger makes a limiter one of those that share a database.
+func openLedger(rl *RateLimiter, path string, cfg Config) error {
+	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error) {
+		return sqlitelog.Open(path, sqlitelog.Options{
+			Process: process, Durability: cfg.Durability, LeaseTTL: ttl, FreshStart: cfg.FreshStart,
+			Span: rl.span(), Machine: clock.ReadMachine(&rl.clock), Report: report,
+			Now: func() (instant, wall int64) {
+				rl.mu.Lock()
+				defer rl.mu.Unlock()
+				instant = rl.clock.Sync()
+				return instant, rl.clock.UnixNano(instant)
+			},
+		})
+	})
+}
+
+// join brings memory to the end of the log, and writes the quotas that the program said.
+func (s *ledger) join(quotas map[string]ModelQuota) error {
+	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
+		for model, q := range quotas {
+			if !s.quotas[model] || s.rl.Quotas[model] != q {
+				p.setQuota(model, q)
+			}
+		}
+	})
+	return err
+}
+
+// do makes a change. decide is called with RateLimiter.mu held when memory knows all that
+// others have done. It plans events and changes nothing; where another process was faster
+// it is called again. do returns when the events are in the log, or in the outbox because
+// the log is down. It fails only where ctx ends before that, and nothing was done then.
+func (s *ledger) do(ctx context.Context, decide func(*plan)) error {
+	select {
+	case <-s.writer:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { s.writer <- struct{}{} }()
+	return s.step(ctx, decide)
+}
+
+// update is do for changes that are ignored once the limiter is closed. It reports whether the
+// limiter is shared; if not, it does nothing.
+func (s *ledger) update(decide func(*plan)) (shared bool) {
+	if s == nil {
+		return false
+	}
+	if !s.closed.Load() {
+		s.do(background, decide)
+	}
+	return true
+}
+
+// nothing decides nothing: a step with it brings memory up to date.
+func nothing(*plan) {}
+
+// fresh brings memory up to date with the log, as far as that has changed.
+func (s *ledger) fresh() {
+	if s != nil { // which is inlined
+		s.catchUp()
+	}
+}
+
+func (s *ledger) catchUp() {
+	if s.down.Load() || s.closed.Load() {
+		return
+	}
+	switch err := s.read(); {
+	case err == nil:
+		s.lookAfterPeers()
+	case !errors.Is(err, sharedlog.ErrNoTime):
+		s.do(background, nothing) // puts that right, or finds out what is wrong
+	}
+}
+
+// read applies the news.
+func (s *ledger) read() error {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	s.rl.mu.RLock()
+	seen := s.seen
+	s.rl.mu.RUnlock()
+	if !s.log.Stale(seen) {
+		return nil
+	}
+	news, err := s.log.Read(background, seen)
+	if err != nil {
+		return err
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	s.applyNewsLocked(&news)
+	return nil
+}
+
+// overrule denies a decision that the state of the ledger does not permit.
+func (s *ledger) overrule(d *Decision) {
+	if s != nil && d.Code != DecisionInvalidTokens {
+		s.overruleShared(d)
+	}
+}
+
+func (s *ledger) overruleShared(d *Decision) {
+	if s.closed.Load() {
+		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
+	} else if s.options.failClosed && s.down.Load() {
+		d.Allowed, d.Never, d.RetryAfter = false, false, 0
+		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
+	}
+}
+
+// usedAtLocked returns until when all minutes count as used; 0 when they do not.
+func (s *ledger) usedAtLocked(instant int64) int64 {
+	if s == nil {
+		return 0
+	}
+	if instant >= s.usedUntil {
+		s.usedUntil = 0
+	}
+	return s.usedUntil
+}
+
+// maybeUsed reports whether usedAtLocked has to be asked.
+func (s *ledger) maybeUsed() bool { return s != nil && s.usedUntil != 0 }
+
+// hasQuota reports whether the log has a quota of a model.
+func (s *ledger) hasQuota(model string, _ ModelQuota) bool { return s != nil && s.quotas[model] }
+
+// Err returns the error that keeps the limiter from using the shared database; nil while it can
+// use it, and without Config.Shared. Meanwhile the limiter decides by the last state that it read
+// and by its own charges, or denies with Config.FailClosed. It writes its charges when the
+// database is back. Err checks that the database is in its place, but does not write to it;
+// Persist does. It is safe for concurrent use.
+func (rl *RateLimiter) Err() error {
+	rl.ledger.fresh()
+	return rl.ledger.failure()
+}
+
+// failure returns why the log is down.
+func (s *ledger) failure() error {
+	if s == nil {
+		return nil
+	}
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.err
+}
+
+// flush brings memory and log together now, and returns why that is not possible. It
+// reports whether the limiter is shared; if not, it does nothing.
+func (s *ledger) flush() (shared bool, err error) {
+	if s == nil {
+		return false, nil
+	}
+	<-s.writer
+	defer func() { s.writer <- struct{}{} }()
+	if s.closed.Load() {
+		return true, ErrClosed
+	}
+	if s.down.Load() {
+		return true, s.recover(recoverAtOnce)
+	}
+	s.step(background, nothing)
+	return true, s.failure()
+}
+
+// close gives up what this limiter has open, and closes the log. What could not be written
+// is lost, and named in the error.
+func (s *ledger) close() error {
+	if s == nil {
+		return nil
+	}
+	<-s.writer
+	defer func() { s.writer <- struct{}{} }()
+	if s.closed.Load() {
+		return nil
+	}
+	if s.down.Load() {
+		s.recover(recoverAtOnce)
+	}
+	s.step(background, (*plan).close)
+	s.stopRecovery()
+	s.rl.mu.Lock()
+	lost, cause := s.outbox.lasting(), s.err
+	s.lease.stop()
+	s.rl.mu.Unlock()
+
+	s.readMu.Lock()
+	err := s.log.Close()
+	s.readMu.Unlock()
+	s.reporter.Stop()
+	if lost > 0 && cause != nil {
+		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
+	}
+	return err
+}
+
+// wait waits for the goroutines of a closed ledger.
+func (s *ledger) wait() {
+	if s != nil {
+		s.goroutines.Wait()
+	}
+}
+
+// reserve is plan.reserve. Where calls in flight deny, it makes sure that they are calls of
+// processes that live.
+func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
+	for {
+		err = s.do(ctx, func(p *plan) { made = p.reserve(d, model, c) })
+		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
+			break
+		}
+	}
+	made.watch()
+	return made, err
+}

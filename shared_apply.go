@@ -1,0 +1,393 @@
+package ratelimit
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// clocksAgree is how far apart, in nanoseconds, the wall clock and the machine's clock may
+// date an event for the wall clock to count. Programs see the wall clock, so by it they can
+// check the limits to the nanosecond.
+const clocksAgree = int64(5 * time.Millisecond)
+
+// dateLocked sets the instant at which an event counts, on the limiter's own time line. It
+// is never in the future.
+//
+// At floor the log was last read, and the event was not there. Where only the wall clock
+// dates the event, and dates it before floor, the wall clocks of the two processes differ
+// by an unknown time. The event then counts from now on.
+func (s *ledger) dateLocked(e *sharedlog.Event, machine clock.Machine, instant, floor int64) {
+	if e.Kind == sharedlog.Cooldown {
+		e.At = instant
+		return
+	}
+	e.At = s.rl.clock.Instant(max(e.Wall, 0))
+	switch {
+	case e.Mono > 0 && machine.Boot != "":
+		at := machine.Instant(e.Mono)
+		if off := e.At - at; off > clocksAgree || off < -clocksAgree {
+			e.At = at
+		}
+	case e.At+clocksAgree < floor:
+		e.At = instant
+	case e.At < floor:
+		e.At = floor
+	}
+	e.At = min(e.At, instant) - min(max(e.Age, 0), clock.LongestDay) // longer than any minute
+}
+
+// tailSlack is how much longer than it counts an event is kept: another process may have a
+// clock that is behind.
+const tailSlack = minute
+
+// horizon returns the instant before which a charge counts no more, for no process.
+func (s *ledger) horizon(instant int64) int64 { return instant - s.keep - tailSlack }
+
+// applyNewsLocked applies the events that others have written since.
+func (s *ledger) applyNewsLocked(news *sharedlog.News) {
+	instant, machine := s.rl.clock.Sync(), s.log.Clock()
+	s.keep = max(s.keep, news.Span)
+	for _, e := range news.Events {
+		switch {
+		case e.Seq <= s.seen: // by another reader
+			continue
+		case e.Process == s.id && s.writtenAsLocked(e, instant):
+			continue
+		}
+		s.dateLocked(e, machine, instant, s.seenAt)
+		s.asOf(instant).apply(e)
+		s.tail.Push(e)
+		s.seen = e.Seq
+		s.lines.stirs++
+	}
+	s.seenAt = instant
+	s.tail.Trim(s.peers, s.horizon(instant), news.Folded)
+}
+
+// writtenAsLocked is writtenLocked for an own event that a reader has met.
+func (s *ledger) writtenAsLocked(read *sharedlog.Event, instant int64) bool {
+	own := s.outbox.events
+	if s.pending != nil {
+		own = slices.Concat(own, s.pending.events)
+	}
+	for _, e := range own {
+		if e.Key() == read.Key() {
+			s.writtenLocked(e, read.Seq, instant)
+			return true
+		}
+	}
+	return false
+}
+
+// effect applies events as of an instant. Its methods are called with RateLimiter.mu held.
+type effect struct {
+	s       *ledger
+	rl      *RateLimiter
+	instant int64
+}
+
+func (s *ledger) asOf(instant int64) effect { return effect{s, s.rl, instant} }
+
+// dayChange is the change of a model's day by an event.
+type dayChange struct {
+	window           *window
+	requests, tokens int
+}
+
+// apply does in memory what an event says. An own event concerns the reservation or
+// the waiter that own has for it.
+func (f effect) apply(e *sharedlog.Event) {
+	f.do(e)
+	if e.HasDay {
+		w := f.window(e.Model)
+		requests, total := w.dayCount(), w.dayTokens()
+		f.setDay(e.Model, e.Day)
+		if w.dayCount()-requests > e.Requests || w.dayTokens()-total > e.Total() {
+			f.rl.linesLocked().reviewAllLaterLocked(w.gate)
+		}
+	}
+	if e.Process == f.s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
+		f.s.lines.stirs++
+	}
+}
+
+// merge is apply for an event that others do not know yet: what it adds to the
+// day comes on top of what they have counted meanwhile.
+func (f effect) merge(e *sharedlog.Event) {
+	change := f.do(e)
+	if added, known := f.s.outbox.added[e]; known {
+		change = dayChange{}
+		if e.HasDay {
+			change = added.in(f.window(e.Model), f.rl.clock.UnixNano(f.instant))
+		}
+	}
+	e.Day, e.HasDay = state.DayUsage{}, false // that was the day as this limiter alone knew it
+	w := change.window
+	if w == nil {
+		return
+	}
+	switch {
+	case change.requests > 0 && f.dayIsOver(w, e.At):
+	case change.requests > 0 || change.tokens > 0:
+		w.chargeDay(f.rl.clock.At(e.At), change.requests, change.tokens)
+		n := e.N
+		if e.Kind == sharedlog.Move {
+			n = e.Ref
+		}
+		if h := f.s.peers.reservation(e.Process, n); h != nil && h.reservation() != nil {
+			h.reservation().days = w.days // which it may have begun
+		}
+	default:
+		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
+	}
+	e.Day, e.HasDay = dayOf(w), true
+}
+
+// dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
+// the day may have begun with the charge, be it that others began one later.
+func (f effect) dayIsOver(w *window, at int64) bool {
+	if w.period.Location != nil {
+		return f.rl.clock.UnixNano(at) < w.period.Begin
+	}
+	return f.instant-at >= day
+}
+
+// do does what an event says, but for the day. It returns what that is to change
+// by it.
+func (f effect) do(e *sharedlog.Event) (change dayChange) {
+	switch e.Kind {
+	case sharedlog.Use, sharedlog.Reserve:
+		w, request, token := f.insert(e, nil)
+		if e.Kind == sharedlog.Reserve {
+			f.open(e, e.N, w, request, token)
+		}
+		if e.Ref != 0 {
+			return change // what settled the reservation counts to the day, or it was counted
+		}
+		return dayChange{w, e.Requests, e.Total()}
+	case sharedlog.Move:
+		f.move(e)
+	case sharedlog.Amend, sharedlog.Release, sharedlog.Cancel:
+		return f.settle(e)
+	case sharedlog.ReleaseAll:
+		numbers, _ := sharedlog.ParseNumbers(e.Text) // what is not a list releases nothing
+		for _, n := range numbers {
+			f.settle(&sharedlog.Event{Kind: sharedlog.Release, Process: e.Process, Ref: n})
+		}
+	case sharedlog.Reset:
+		f.rl.forgetUsageLocked(e.Model)
+	case sharedlog.Cooldown:
+		f.cool(e.Model, time.Unix(0, e.Wall), f.rl.clock.At(f.instant))
+	case sharedlog.Quota:
+		if q, err := sharedlog.ParseQuota(e.Text); err == nil {
+			f.setQuota(e.Model, ModelQuota(q))
+		}
+	case sharedlog.Wait:
+		f.standIn(e)
+	case sharedlog.Leave:
+		if w := f.s.closeWaitLocked(e.Process, e.Ref); w != nil {
+			f.rl.linesLocked().leaveLinesLocked(w)
+		}
+	case sharedlog.Gone:
+		f.removeDead(e.Ref)
+	case sharedlog.Evict:
+		f.evict(e.Ref)
+	case sharedlog.Tally:
+		return dayChange{f.window(e.Model), e.Requests, e.Total()}
+	case sharedlog.Day:
+		return dayChange{window: f.window(e.Model)}
+	}
+	return dayChange{}
+}
+
+func (f effect) cool(model string, until, now time.Time) {
+	if len(f.rl.cooldowns) >= f.rl.mostModels() {
+		f.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
+	}
+	if f.rl.cooldowns.raise(model, until, now) {
+		f.s.lines.reviews++
+	}
+}
+
+func (f effect) setQuota(model string, q ModelQuota) {
+	f.rl.supplyLocked(map[string]ModelQuota{model: q})
+	f.s.quotas[model] = true
+	f.rl.followQuotasLocked()
+	f.s.lines.reviews++
+	f.s.garbage.wanted = true // slots may be limited now
+}
+
+// window returns the window that an event of a model goes to.
+func (f effect) window(model string) *window {
+	rl := f.rl
+	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
+	w := rl.windowLocked(model, stats, f.instant)
+	if w.gate == nil {
+		rl.linesLocked().gateLocked(model)
+	}
+	w.era = rl.era
+	var q ModelQuota
+	coverOf(model, rl.Quotas, &q)
+	w.followPacing(&q, f.instant)
+	return w
+}
+
+// insert puts the charge of an event into its window, unless it counts no more. r
+// is the reservation that it is of, if that is known.
+func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, token int) {
+	w, request, token = f.window(e.Model), -1, -1
+	if f.instant-e.At > f.rl.span() {
+		return w, request, token
+	}
+	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
+	f.rl.linesLocked().loadedLocked(w, cost{e.Requests, e.Count})
+	return w, request, token
+}
+
+// open notes that the charge is that of a reservation, which has a number among the
+// events of its process and is open.
+func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
+	if f.s.peers.reservation(e.Process, n) != nil {
+		return // a log that somebody else wrote; it would never be settled
+	}
+	h := &openReservation{seq: e.Seq}
+	r := f.s.own.reservation(e, f.s.id, n)
+	if r != nil {
+		r.more().entry = n
+		h.own = weak.Make(r)
+	} else {
+		r = &Reservation{estimate: e.Count}
+		h.other = r
+	}
+	if r.isSlotless() {
+		r.extra.slotless = false
+	}
+	if r.gate != w.gate {
+		r.gate = w.gate
+	}
+	r.days = w.days
+	r.placeLocked(w, e.At, request, token)
+	if e.Process == f.s.id && f.s.own.forgotten[n] {
+		r.window = &window{gone: true}
+	}
+	w.gate.inFlight++
+	f.s.peers.of(e.Process).open[n] = h
+	if e.Process == f.s.id {
+		f.s.keepLeaseLocked()
+	}
+}
+
+// move moves the charge of a reservation. Where that is not known any more, its
+// event has been deleted: it counted no more when it was moved.
+func (f effect) move(e *sharedlog.Event) {
+	h := f.s.peers.reservation(e.Process, e.Ref)
+	if h == nil || h.reservation() == nil {
+		w, request, token := f.insert(e, nil)
+		f.open(e, e.Ref, w, request, token)
+		return
+	}
+	r := h.reservation()
+	if w, request, token := r.findLocked(); w != nil {
+		w.moveCharge(r, request, token)
+	}
+	w, request, token := f.insert(e, r)
+	r.placeLocked(w, e.At, request, token)
+	r.days = w.days
+}
+
+// settle settles a reservation.
+func (f effect) settle(e *sharedlog.Event) (change dayChange) {
+	h := f.s.closeReservationLocked(e.Process, e.Ref)
+	if h == nil {
+		return change
+	}
+	r := h.reservation()
+	if r == nil || r.settled {
+		return change
+	}
+	// What a reset has forgotten does not come off what was charged since, and what was
+	// charged yesterday not off today.
+	if w, request, token := r.findLocked(); w != nil {
+		inDay := w.inDay(r)
+		switch e.Kind {
+		case sharedlog.Amend:
+			if token >= 0 {
+				w.setTokens(token, r, e.Count)
+				f.rl.linesLocked().loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
+			}
+			if inDay && (w == r.window || token >= 0) {
+				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
+			}
+		case sharedlog.Cancel:
+			w.removeCharge(request, token)
+			if inDay && (w == r.window || request >= 0 || token >= 0) {
+				change = dayChange{w, -1, -r.estimate.Total()}
+			}
+		}
+	}
+	r.releaseLocked()
+	return change
+}
+
+// setDay makes the day of a model the one that an event says.
+func (f effect) setDay(model string, d state.DayUsage) {
+	w := f.window(model)
+	if d.Start != w.period.Begin {
+		if d.Start >= w.period.End {
+			w.days++
+		}
+		w.stats.DayStart = state.DayTime(d.Start)
+		w.settleDay(f.rl.clock.At(f.instant))
+	}
+	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
+}
+
+// removeDead ends the open reservations and waits of a dead process.
+func (f effect) removeDead(process int64) {
+	f.evict(process)
+	if process == f.s.id {
+		f.s.lease.renewAt = math.MinInt64 // it lives, and says so
+	}
+	p := f.s.peers[process]
+	if p == nil {
+		return
+	}
+	// It may live, and have been taken for dead. Its calls go on then, without their slots,
+	// and what they use is settled as long as their charges count.
+	for n, h := range p.open {
+		r := h.reservation()
+		if r != nil && !r.settled && !r.isSlotless() {
+			r.more().slotless = true
+			r.gate.inFlight--
+			r.gate.closeLocked()
+			f.rl.unlistedLocked().easeLocked(r.gate.name)
+		}
+		if r == nil || r.settled || h.offTail {
+			f.s.closeReservationLocked(process, n)
+		}
+	}
+}
+
+// saturatedInt is a stored count as an int, which has 32 bits on some machines.
+func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
+
+// requestsText and parseRequests are the text of a Wait event.
+func requestsText(requests []Request) string {
+	text, err := json.Marshal(requests)
+	if err != nil {
+		panic(err) // of strings and integers
+	}
+	return string(text)
+}
+
+func parseRequests(text string) (requests []Request, err error) {
+	err = json.Unmarshal([]byte(text), &requests)
+	return requests, err
+}

@@ -1,0 +1,299 @@
+package ratelimit
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// ownState is what this limiter itself has under way, by the numbers of its events, while
+// these are yet to be applied: to a step that is being written, or to memory that is made
+// anew.
+type ownState struct {
+	reservations map[int64]*Reservation
+	waits        map[int64]*waiter
+
+	// forgotten are the reservations whose charges a reset had forgotten before memory was
+	// made anew: the log may not have that reset any more.
+	forgotten map[int64]bool
+}
+
+func newOwnState() ownState {
+	return ownState{reservations: make(map[int64]*Reservation), waits: make(map[int64]*waiter), forgotten: make(map[int64]bool)}
+}
+
+// reservation returns the reservation that an event is to open, if it is one of process id.
+func (o *ownState) reservation(e *sharedlog.Event, id, n int64) *Reservation {
+	if e.Process != id {
+		return nil
+	}
+	if r := o.reservations[n]; r != nil && !r.settled {
+		return r
+	}
+	return nil
+}
+
+func (o *ownState) clear() {
+	clear(o.reservations)
+	clear(o.waits)
+	clear(o.forgotten)
+}
+
+// lostLog is the content of a replaced log beyond the events in the tail.
+type lostLog struct {
+	days      map[string]state.DayUsage
+	cooldowns map[string]time.Time
+	quotas    map[string]ModelQuota
+}
+
+// rebuild makes memory anew as of an instant. Its methods are called with RateLimiter.mu held.
+type rebuild struct {
+	effect
+	img     *sharedlog.Image
+	machine clock.Machine
+}
+
+// rebuildLocked makes memory what the log says, and what this limiter knows beyond that:
+// what is in the outbox, and, when the log is another one than before, all that it does not
+// have. What has to be written is in the outbox then.
+func (s *ledger) rebuildLocked(news *sharedlog.News) {
+	b := &rebuild{s.asOf(s.rl.clock.Sync()), news.Image, s.log.Clock()}
+	s.keep = max(s.rl.span(), news.Span)
+	s.usedUntil = b.usedUntil()
+	missing := b.missing()
+	b.takeDown()
+	b.load()
+	s.outbox.events = nil
+	for _, e := range missing {
+		e.Seq = 0
+		b.merge(e)
+		s.outbox.events = append(s.outbox.events, e)
+	}
+	b.raiseDays()
+	b.putBack()
+	b.restore()
+	s.rl.followQuotasLocked() // the log has names as they were written
+	s.own.clear()
+	s.identity = b.img.Identity
+	s.seenAt = b.instant
+	s.lines.stirs++
+	s.lines.reviews++
+}
+
+// missing returns the events that the log does not have.
+func (b *rebuild) missing() (events []*sharedlog.Event) {
+	inLog := make(map[sharedlog.Key]bool, len(b.img.Events))
+	for _, e := range b.img.Events {
+		b.s.dateLocked(e, b.machine, b.instant, math.MinInt64)
+		inLog[e.Key()] = true
+	}
+	if b.s.identity != "" && b.s.identity != b.img.Identity {
+		b.s.lost = b.remember()
+		for _, e := range b.s.tail.Live() {
+			if !inLog[e.Key()] && e.Process != 0 {
+				events = append(events, e)
+			}
+		}
+	}
+	for _, e := range b.s.outbox.events {
+		if !inLog[e.Key()] {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// load makes memory the content of the log.
+func (b *rebuild) load() {
+	rl := b.s.rl
+	quotas := make(map[string]ModelQuota, len(b.img.Quotas))
+	clear(b.s.quotas)
+	for model, q := range b.img.Quotas {
+		quotas[model], b.s.quotas[model] = ModelQuota(q), true
+	}
+	// They win over those of profiles, and over what was said before, because that was
+	// written there.
+	rl.supplyLocked(quotas)
+	rl.State = make(map[string]*UsageStats)
+	rl.era++
+	rl.unlisted = unlistedModels{}
+	rl.cooldowns = nil
+	b.s.peers = make(peers)
+	b.s.tail = sharedlog.Tail{}
+	b.s.seen = 0
+	for _, e := range b.img.Events {
+		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
+			b.do(e)
+		}
+		b.s.tail.Push(e)
+		b.s.seen = e.Seq
+	}
+	for model, until := range b.img.Cooldowns {
+		b.cool(model, time.Unix(0, until), rl.clock.At(b.instant))
+	}
+	for model, day := range b.img.Days {
+		b.setDay(model, day)
+	}
+}
+
+// takeDown empties all lines and slots.
+func (b *rebuild) takeDown() {
+	for process, p := range b.s.peers {
+		if process == b.s.id {
+			for n, h := range p.open {
+				if r := h.reservation(); r != nil && h.other == nil {
+					b.s.own.reservations[n] = r
+					w := r.window
+					b.s.own.forgotten[n] = w.gone || w.era != b.rl.era || w.stats.window != w
+				}
+			}
+			maps.Copy(b.s.own.waits, p.waits)
+		}
+		for _, w := range p.waits {
+			w.offTail = 0 // that was a place in what may be another log
+			b.rl.linesLocked().leaveLinesLocked(w)
+		}
+	}
+	for _, g := range b.rl.lines.gates {
+		g.inFlight, g.bare = 0, true
+	}
+}
+
+// putBack looks after what this limiter has under way and the log does not have. Where
+// the log is another one it is told. In the same log others have ended it, because they
+// took this process for dead.
+func (b *rebuild) putBack() {
+	for n, r := range b.s.own.reservations {
+		h := b.s.peers.reservation(b.s.id, n)
+		switch {
+		case h != nil || r.settled:
+		case b.s.lost != nil:
+			g := b.rl.linesLocked().gateLocked(r.gate.name)
+			g.inFlight++
+			r.gate = g
+			b.s.peers.of(b.s.id).open[n] = &openReservation{own: weak.Make(r)}
+			if r.isSlotless() {
+				r.more().slotless = false
+			}
+			// It refers to itself: it is in the day already.
+			b.emit(&sharedlog.Event{
+				Kind: sharedlog.Reserve, N: n, Ref: n, Model: g.name, At: r.instant, Requests: 1, Count: r.estimate,
+			})
+		default:
+			r.more().slotless = true
+		}
+	}
+	waiters := slices.SortedFunc(maps.Values(b.s.own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
+	for _, w := range waiters {
+		if !b.s.peers.hasWaiter(b.s.id, w.ticket) && !w.over {
+			w.ticket = 0
+			b.s.lines.evicted = append(b.s.lines.evicted, w)
+		}
+	}
+	for _, g := range b.rl.lines.gates {
+		g.closeLocked()
+	}
+}
+
+// emit puts an event into the outbox that is in memory already.
+func (b *rebuild) emit(e *sharedlog.Event) {
+	n := e.N
+	if n == 0 {
+		b.s.lastN++
+		n = b.s.lastN
+	}
+	b.s.stampLocked(e, n, b.s.log.Clock())
+	b.s.outbox.events = append(b.s.outbox.events, e)
+}
+
+// remember returns what counts for longer than the tail remembers events.
+func (b *rebuild) remember() *lostLog {
+	lost := &lostLog{
+		days:      make(map[string]state.DayUsage, len(b.rl.State)),
+		cooldowns: b.rl.cooldowns,
+		quotas:    make(map[string]ModelQuota, len(b.s.quotas)),
+	}
+	for model, stats := range b.rl.State {
+		if w := stats.window; w != nil {
+			lost.days[model] = dayOf(w)
+		}
+	}
+	for model := range b.s.quotas {
+		lost.quotas[model], _ = b.rl.saidRLocked(model) // what was learned is not for others
+	}
+	return lost
+}
+
+// restore writes the cooldowns and quotas that the log does not have.
+func (b *rebuild) restore() {
+	if b.s.lost == nil {
+		return
+	}
+	now, restored := b.rl.clock.At(b.instant), false
+	for model, until := range b.s.lost.cooldowns {
+		if until.After(now) && until.After(b.rl.cooldowns[model]) {
+			b.cool(model, until, now)
+			b.emit(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: model, At: b.instant, Wall: clock.UnixNano(until)})
+		}
+	}
+	for model, q := range b.s.lost.quotas {
+		if !b.s.quotas[model] && q.validate(model) == nil {
+			b.setQuota(model, q)
+			b.emit(&sharedlog.Event{
+				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.QuotaText(state.Quota(q)),
+			})
+			restored = true
+		}
+	}
+	for model := range b.rl.State {
+		if !restored {
+			break
+		}
+		// Its day may end elsewhere, and one that reads the log later could not tell.
+		day := dayOf(b.window(model))
+		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: day, HasDay: true})
+	}
+}
+
+// raiseDays makes days no less than they were.
+func (b *rebuild) raiseDays() {
+	if b.s.lost == nil {
+		return
+	}
+	now := b.rl.clock.UnixNano(b.instant)
+	for model, was := range b.s.lost.days {
+		w := b.window(model)
+		is := dayOf(w)
+		if !was.CurrentIn(w.period.Location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
+			continue
+		}
+		if is.Empty() {
+			is.Start = was.Start
+		}
+		is.Start = min(is.Start, was.Start)
+		is.Count, is.Tokens = max(is.Count, was.Count), max(is.Tokens, was.Tokens)
+		b.setDay(model, is)
+		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: dayOf(w), HasDay: true})
+	}
+}
+
+// usedUntil returns until when the minutes count as used because a log was lost; 0
+// when they do not.
+func (b *rebuild) usedUntil() int64 {
+	e := sharedlog.Event{Wall: b.img.UsedWall, Mono: b.img.UsedMono}
+	if e.Wall == 0 {
+		return 0
+	}
+	b.s.dateLocked(&e, b.machine, b.instant, math.MinInt64)
+	if until := e.At + b.rl.span() + 1; until > b.instant {
+		return until
+	}
+	return 0
+}

@@ -1,0 +1,266 @@
+package ratelimit
+
+import (
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// record plans a charge without a settlement.
+func (p *plan) record(model string, used tokens.Count) {
+	name, instant := p.rl.nameRLocked(model), p.instant
+	if !p.hasPlace(name, nil, instant) {
+		return
+	}
+	used = used.Clamp()
+	day := p.day(name, instant)
+	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
+	p.setDay(day)
+}
+
+// reserve decides on a request, and plans its reservation if it passes.
+func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
+	var r reading
+	var q ModelQuota
+	name, known := p.rl.findRLocked(model, &q)
+	r.instant = p.rl.clock.Sync()
+	p.rl.readToChargeLocked(name, &q, known, &r)
+	*d = Decision{Model: model}
+	r.modelStats(&d.Stats, &q)
+	decide(d, &q, known, &r, c)
+	if r.gate.waiting() > 0 {
+		d.queue()
+	}
+	p.s.overrule(d)
+	if !d.Allowed {
+		return nil
+	}
+	return p.charge(&modelCost{name: name, model: model, reading: r}, model, c.Count, nil)
+}
+
+// charge plans a reservation for requests that pass. m is what they cost their model, and
+// beside are the models that they are charged to.
+func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
+	made := p.rl.newLocked(true)
+	made.estimate = c.Clamp()
+	name, instant := m.name, m.reading.instant
+	if !p.hasPlace(name, beside, instant) {
+		made.more().model = strings.Clone(model)
+		return made
+	}
+	if model != name {
+		made.more().model = model
+	}
+	day := p.day(name, instant)
+	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
+	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
+	p.setDay(day)
+	p.s.own.reservations[e.N] = made
+	return made
+}
+
+// chargeAll plans the reservations of requests that pass together.
+func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
+	rs := make(Reservations, len(reqs))
+	for i := range reqs {
+		req := &reqs[i]
+		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.costs)
+	}
+	return rs
+}
+
+// reserveAll decides on requests that are to pass together, and plans their reservations.
+func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
+	b := p.rl.decideAllLocked(reqs)
+	if !b.Allowed {
+		return nil, b
+	}
+	return p.chargeAll(reqs, b), b
+}
+
+// settles reports whether a reservation is to be settled, and notes that it is.
+func (p *plan) settles(r *Reservation) bool {
+	if r == nil || r.gate == nil || r.settled || r.more().plan == p.serial {
+		return false
+	}
+	r.extra.plan = p.serial
+	p.settled = append(p.settled, r) // which keeps it from being garbage until the event was applied
+	return true
+}
+
+// cancel plans to take the charge of a reservation back.
+func (p *plan) cancel(r *Reservation) {
+	if !p.settles(r) {
+		return
+	}
+	name, instant := r.gate.name, p.instant
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
+	if p.rl.State[name] == nil {
+		return
+	}
+	day := p.day(name, instant)
+	w, request, token := r.findLocked()
+	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
+		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
+	}
+	p.setDay(day)
+}
+
+// cancelAll is cancel for those of some reservations that are of this limiter.
+func (p *plan) cancelAll(rs Reservations) {
+	for _, r := range rs {
+		if r != nil && r.gate != nil && r.gate.home == p.rl {
+			p.cancel(r)
+		}
+	}
+}
+
+// settleExpired plans to settle the reservations that have expired, and sleeps until the next
+// one does.
+func (p *plan) settleExpired() {
+	rl, expiry := p.rl, &p.rl.expiry
+	for e := expiry.open.Front(); e != nil; e = e.Next() {
+		x := e.Value.(expiring)
+		if left := x.since + int64(expiry.ttl) - p.instant; left > 0 {
+			p.then(func() { expiry.sleepLocked(rl, left) })
+			return
+		}
+		if r := x.reservation.Value(); r != nil {
+			p.commit(r, r.estimate)
+		} else {
+			p.then(func() { expiry.open.Remove(e) }) // abandon is about to settle it
+		}
+	}
+}
+
+// commit plans to replace the estimate of a reservation by the real usage.
+func (p *plan) commit(r *Reservation, used tokens.Count) {
+	if !p.settles(r) {
+		return
+	}
+	if used == r.estimate {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.gate.name})
+		return
+	}
+	name, instant := r.gate.name, p.instant
+	excess := used.Over(r.estimate)
+	exceeds := excess != (tokens.Count{})
+	left := exceeds && instant-r.instant > p.rl.span()
+	p.rl.orderLocked(name, instant)
+	w, token := r.currentWindowLocked(), -1
+	if w != nil {
+		token = w.tokensOf(r)
+	}
+	known := w != nil && (w == r.window || token >= 0)
+	var day *plannedDay
+	if p.rl.State[name] != nil || left && p.hasPlace(name, nil, instant) {
+		day = p.day(name, instant)
+		if left && token < 0 {
+			// No charge is found to be amended, so what came on top is an event of its own.
+			p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Ref: r.entry(), Model: name, Count: excess.Clamp()})
+		}
+		switch {
+		case known && w.inDay(r):
+			day.setDay(day.dayCount(), tokens.AddSaturated(p.dayTokensWithout(day, w, r, used), used.Total()))
+		case exceeds && (known || left):
+			day.chargeDay(p.rl.clock.At(instant), 0, excess.Total())
+		}
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Amend, Ref: r.entry(), Model: name, Count: used.Clamp()})
+	if day != nil {
+		p.setDay(day)
+	}
+}
+
+// arrive plans to move the charge of a reservation to a later time.
+func (p *plan) arrive(r *Reservation, at time.Time) {
+	rl, instant, was := p.rl, p.instant, r.instant
+	now := rl.clock.At(instant)
+	age := max(int64(now.Sub(at)), 0)
+	arrived := instant - age
+	if r.settled || arrived <= was {
+		return
+	}
+	name := r.gate.name
+	rl.orderLocked(name, instant)
+	w, request, token := r.findLocked()
+	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
+		return // forgotten
+	}
+	if w == nil && !p.hasPlace(name, nil, instant) {
+		return
+	}
+	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
+	day := p.day(name, instant)
+	wall, over := rl.clock.UnixNano(arrived), false
+	switch {
+	case sameDay:
+	case wall >= r.gate.dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
+		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
+		day.rollDay(now) // the day that this began may be over, too
+	default:
+		over = true
+	}
+	p.add(&sharedlog.Event{
+		Kind: sharedlog.Move, Ref: r.entry(), Model: name, At: arrived, Age: age, Requests: 1, Count: r.estimate,
+	})
+	p.setDay(day)
+	p.s.own.reservations[r.entry()] = r
+	p.then(func() {
+		r.more().delay += arrived - was
+		if over && r.window != nil {
+			r.days = r.window.days - 1 // a day that is over
+		}
+	})
+}
+
+// cool plans a cooldown.
+func (p *plan) cool(model string, until time.Time) {
+	rl := p.rl
+	now := rl.clock.At(p.instant)
+	name := rl.nameRLocked(model)
+	was, exists := rl.cooldowns[name]
+	if !until.After(now) || !until.After(was) {
+		return
+	}
+	if !exists && len(rl.cooldowns) >= rl.mostModels() {
+		rl.cooldowns.dropOver(now)
+		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
+			return
+		}
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
+}
+
+// reset plans to forget the usage of a model; of all models where it is empty.
+func (p *plan) reset(model string) {
+	if model != "" {
+		model = p.rl.nameRLocked(model)
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Reset, Model: model})
+}
+
+// setQuota plans a quota. One that is out of range stays with this limiter: the others could
+// not read it.
+func (p *plan) setQuota(model string, q ModelQuota) {
+	if q.validate(model) != nil {
+		p.then(func() { p.rl.setQuotaLocked(model, q) })
+		return
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
+	for name, stats := range p.rl.State {
+		if _, own := p.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
+			continue
+		}
+		// Its day may end elsewhere then, and one that reads the log later could not tell.
+		day := p.day(name, p.instant)
+		p.rl.rezoneLocked(&day.stats, q.DayZone, p.instant)
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name})
+		p.setDay(day)
+	}
+}

@@ -1,0 +1,295 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+)
+
+// step makes a change, and before and after it those that are due: requests that wait may
+// pass, say. The caller holds the writer's token.
+//
+// What is due gets steps of its own, so that nothing is ever decided on top of what is not
+// written.
+func (s *ledger) step(ctx context.Context, decide func(*plan)) error {
+	for decided := false; ; {
+		p, err := s.once(ctx, func(p *plan) {
+			p.due()
+			if p.empty() && !decided {
+				p.asked = true
+				decide(p)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if p.asked {
+			decided, ctx = true, background
+		}
+		if due := s.isAnythingDue(p); decided && !due {
+			return nil
+		}
+	}
+}
+
+// once makes one step, in the log or, when that is down, in memory.
+func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
+	if s.down.Load() || s.closed.Load() {
+		return s.inMemory(decide), nil
+	}
+	s.rl.mu.RLock()
+	seen := s.seen
+	s.rl.mu.RUnlock()
+	p, err := s.attempt(ctx, seen, decide)
+	switch {
+	case err == nil:
+	case errors.Is(err, sharedlog.ErrNoTime):
+		// The caller's time is over, and the log may be all right.
+		return nil, cmp.Or(ctx.Err(), context.DeadlineExceeded)
+	default:
+		s.fail(err)
+		if p == nil {
+			p = s.inMemory(decide)
+		} else {
+			s.keepPlan(p)
+		}
+	}
+	return p, nil
+}
+
+// attempt makes one step in the log. Where it fails after something was decided it returns
+// that, too: the log may have it.
+func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*plan, error) {
+	step, err := s.log.Begin(ctx, seen)
+	if err != nil {
+		return nil, err
+	}
+	for conflicts := 0; ; conflicts++ {
+		p := s.plan(step.News(), decide)
+		if p.isNothing() {
+			step.Rollback()
+			s.confirm(p, 0)
+			return p, nil
+		}
+		first, err := step.Commit(&p.batch)
+		if err == nil {
+			s.confirm(p, first)
+			return p, nil
+		}
+		if !errors.Is(err, sharedlog.ErrConflict) {
+			return p, err
+		}
+		again := s.discard(p)
+		if err := giveWay(ctx, conflicts); err != nil {
+			step.Rollback()
+			return nil, err
+		}
+		if again {
+			// The outbox was merged with what the log said before.
+			step.Rollback()
+			if step, err = s.log.Begin(ctx, sharedlog.Everything); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// giveWay lets the processes go on that were faster so many times.
+func giveWay(ctx context.Context, conflicts int) error {
+	const longest = 10 * time.Millisecond
+	pause := min(50*time.Microsecond<<min(conflicts, 8), longest)
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", sharedlog.ErrNoTime, ctx.Err())
+	case <-time.After(rand.N(pause)):
+		return nil
+	}
+}
+
+// plan applies the news and decides.
+func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
+	var dead []int64
+	if news.Image != nil {
+		dead = slices.DeleteFunc(slices.Clone(news.Image.Processes), func(process int64) bool {
+			return process == s.id || s.log.Owner(process) != sharedlog.Dead
+		})
+	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	if news.Image != nil {
+		s.rebuildLocked(&news)
+	} else {
+		s.applyNewsLocked(&news)
+	}
+	p := s.newPlanLocked()
+	p.joins = news.Image != nil
+	for _, process := range dead {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
+	}
+	decide(p)
+	p.fill()
+	s.pending = p
+	return p
+}
+
+// fill fills the batch of a plan. Only a batch that adds an event deletes any, so that the
+// last place in the log is never given twice.
+func (p *plan) fill() {
+	s, b := p.s, &p.batch
+	instant := s.rl.clock.Sync()
+	*b = sharedlog.Batch{
+		Events: p.events,
+		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
+		Renew: p.joins || s.lease.due(instant) && s.peers.hasAny(s.id),
+	}
+	if len(s.outbox.events) > 0 {
+		b.Events = slices.Concat(s.outbox.events, p.events)
+	}
+	if p.joins && s.lost != nil {
+		for process := range s.peers {
+			b.Vouch = append(b.Vouch, process)
+		}
+	}
+	if s.rl.naming.matchVersions {
+		b.NameOf = s.nameOf
+	}
+	if len(b.Events) == 0 {
+		return
+	}
+	s.outbox.tried = s.lastN
+	b.Sweep = instant >= s.sweepAt
+	p.expired = s.tail.Expired(s.peers, s.horizon(instant))
+	b.Passed, b.Drops = p.expired.Events, p.expired.Drops
+}
+
+// nameOf returns the name under which a model is counted.
+func (s *ledger) nameOf(model string) string {
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.rl.nameRLocked(model)
+}
+
+// confirm does what a plan has planned, after it was written from a place of the log on.
+func (s *ledger) confirm(p *plan, first int64) {
+	s.rl.mu.Lock()
+	instant := s.rl.clock.Sync()
+	b := &p.batch
+	if b.Renew {
+		s.lease.renewAt = instant + int64(s.options.ttl)/3
+	}
+	if b.Sweep {
+		s.sweepAt = instant + minute
+	}
+	s.lines.confirm(p)
+	if len(b.Events) > 0 {
+		s.tail.Pass(s.peers, &p.expired)
+	}
+	for i, e := range b.Events {
+		s.writtenLocked(e, first+int64(i), instant)
+	}
+	if p.joins {
+		s.lost = nil
+		if s.down.Load() {
+			s.err = nil
+			s.down.Store(false)
+		}
+	}
+	served := s.finishLocked(p)
+	s.rl.mu.Unlock()
+	wake(served)
+}
+
+// writtenLocked applies an own event that is in the log, unless it is in memory already: it
+// was in the outbox, or a reader has met it.
+func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
+	switch {
+	case e.Seq != 0:
+		return
+	case s.outbox.remove(e.Key()):
+		e.Seq = seq
+		if h := s.peers.reservation(e.Process, e.N); h != nil && e.Kind == sharedlog.Reserve {
+			h.seq = seq
+		}
+	default:
+		e.Seq = seq
+		s.asOf(instant).apply(e)
+	}
+	s.tail.Push(e)
+	s.seen = max(s.seen, seq)
+}
+
+// finishLocked ends a plan whose events were applied. It returns the waiters that are to go
+// on.
+func (s *ledger) finishLocked(p *plan) (served []*waiter) {
+	for _, f := range p.after {
+		f()
+	}
+	s.endPlanLocked()
+	served, s.lines.served = s.lines.served, nil
+	return served
+}
+
+func (s *ledger) endPlanLocked() {
+	s.pending = nil
+	s.own.clear()
+}
+
+// discard drops a plan of which nothing was written. It reports whether memory has to be
+// made anew.
+func (s *ledger) discard(p *plan) (again bool) {
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
+	s.lastN = p.base
+	s.endPlanLocked()
+	return len(s.outbox.events) > 0
+}
+
+// drop is discard for a plan that may have been written. Its numbers are not used again.
+func (s *ledger) drop() {
+	s.rl.mu.Lock()
+	s.endPlanLocked()
+	s.rl.mu.Unlock()
+}
+
+// inMemory makes one step while the log is down.
+func (s *ledger) inMemory(decide func(*plan)) *plan {
+	s.rl.mu.Lock()
+	p := s.newPlanLocked()
+	decide(p)
+	s.pending = p
+	s.rl.mu.Unlock()
+	s.keepPlan(p)
+	return p
+}
+
+// keepPlan does what a plan has planned, and keeps its events until the log is back.
+func (s *ledger) keepPlan(p *plan) {
+	s.rl.mu.Lock()
+	instant := s.rl.clock.Sync()
+	s.lines.confirm(p)
+	if !s.closed.Load() {
+		for i, e := range p.events {
+			if e.Seq == 0 { // a reader may have met it
+				s.asOf(instant).apply(e)
+				s.outbox.add(e, p.added[i])
+			}
+		}
+		s.packLocked()
+	}
+	served := s.finishLocked(p)
+	s.rl.mu.Unlock()
+	wake(served)
+}
+
+// wake lets waiters go on whose wait has ended.
+func wake(served []*waiter) {
+	for _, w := range served {
+		close(w.done)
+	}
+}

@@ -1,0 +1,186 @@
+package ratelimit
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/external"
+)
+
+// reading is the usage of a model at one instant. Its window is in order: nothing in it is due to
+// leave.
+type reading struct {
+	*window
+	gate     *gate           // nil without calls in flight and waiters
+	instant  int64           // now, on the limiter's time line
+	wall     int64           // now, in UnixNano
+	span     int64           // how long a charge of the minute counts
+	cool     int64           // in UnixNano: nothing is admitted before
+	full     bool            // there is no place for the state of another model
+	freeAt   int64           // with full: when there will be, as far as is known
+	used     int64           // until this instant all minutes count as used
+	badZone  bool            // the quota's zone is not known
+	external *external.Usage // nil for none
+}
+
+// unused is the window of an unused model. It is never changed.
+var unused = &window{stats: &UsageStats{}, leaveAt: never}
+
+// modelStats fills in s, which is large enough for copies of it to show.
+func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
+	s.limits(q)
+	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
+	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
+	if s.RPD|s.TPD != 0 {
+		s.DayStart = r.period.Shown
+	}
+	if r.gate != nil || r.cool > r.wall {
+		r.present(s)
+	}
+}
+
+// present fills in the numbers that are not in the window.
+func (r *reading) present(s *ModelStats) {
+	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
+	if r.cool > r.wall {
+		s.CooldownUntil = time.Unix(0, r.cool)
+	}
+}
+
+// lookRLocked returns a model's window and the present instant if the window can be read without
+// a change: it is in order and not empty, none of its entries is due to leave, its day lasts, its
+// buckets are those of the quota, there is no cooldown and no external usage, and the clocks were
+// compared lately. That is so at nearly every call, and it lets readers run beside each other. It
+// returns unused for a model without state, and nil where something has to be done first.
+func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, instant int64) {
+	if len(rl.cooldowns) > 0 || len(rl.external) > 0 {
+		if _, cools := rl.cooldowns[name]; cools || rl.external[name] != nil {
+			return nil, 0
+		}
+	}
+	if rl.ledger.maybeUsed() {
+		return nil, 0
+	}
+	stats, exists := rl.State[name]
+	if stats == nil {
+		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.gates) > 0 && rl.lines.gates[name] != nil {
+			return nil, 0
+		}
+		return unused, 0
+	}
+	instant = rl.clock.Now()
+	wall := rl.clock.UnixNano(instant)
+	w = stats.window
+	if rl.clock.Due(instant) || !w.mirrors(stats, rl) || instant > w.leaveAt ||
+		!w.period.Holds(wall) || stats.DayCount != w.dayWas || w.period.Zone != q.DayZone || w.empty() ||
+		q.paces() && w.paceOf(q) == nil {
+		return nil, 0
+	}
+	return w, instant
+}
+
+// readRLocked reads the usage of a model as lookRLocked does.
+func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+	w, instant := rl.lookRLocked(name, q)
+	if w == nil {
+		return false
+	}
+	r.instant, r.wall, r.span = instant, rl.clock.UnixNano(instant), rl.span()
+	r.take(w)
+	return true
+}
+
+// readLocked reads the usage of a model, after bringing its window in order.
+func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats, exists := rl.State[name]
+	rl.readNowLocked(name, r)
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
+	if exists && !rl.pruneLocked(name, stats, r.instant) {
+		r.take(stats.window)
+		r.followPacing(q, r.instant)
+		return
+	}
+	r.window = unused
+	r.gate, r.badZone = rl.lines.gates[name], clock.BadZone(q.DayZone)
+	if known {
+		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
+	}
+}
+
+// readToChargeLocked is readLocked before a charge: an empty window stays.
+func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *reading) {
+	stats := rl.State[name]
+	if stats == nil {
+		rl.readLocked(name, q, known, r)
+		return
+	}
+	rl.readNowLocked(name, r)
+	rl.rezoneLocked(stats, q.DayZone, r.instant)
+	r.take(rl.windowLocked(name, stats, r.instant))
+	r.followPacing(q, r.instant)
+}
+
+// rezoneLocked follows a quota whose day now ends at the midnight of another zone. The usage of
+// the present day counts to the day that is present there, because its times are no longer known.
+func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int64) {
+	if stats == nil || stats.window == nil || stats.window.period.Zone == zone {
+		return
+	}
+	w, now := stats.window, rl.clock.At(instant)
+	w.rollDay(now)
+	w.period.SetZone(zone)
+	if w.period.Location != nil {
+		w.startDay(now)
+	} else {
+		w.settleDay(now)
+	}
+}
+
+// take sets the window that is read.
+func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.period.BadZone }
+
+// readNowLocked reads everything outside the window, as of r.instant.
+func (rl *RateLimiter) readNowLocked(name string, r *reading) {
+	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
+	r.used = rl.ledger.usedAtLocked(r.instant)
+	if len(rl.external) > 0 {
+		r.external = rl.external.Of(name, r.instant, r.wall)
+	}
+	if len(rl.cooldowns) > 0 {
+		if until, ok := rl.cooldowns[name]; ok {
+			if r.cool = clock.UnixNano(until); r.cool <= r.wall {
+				delete(rl.cooldowns, name)
+			}
+		}
+	}
+}
+
+// countLocked reads the usage of a model and leaves its entry as it is, expired charges included.
+// The window of r is as good as unused.
+func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
+	rl.readNowLocked(name, r)
+	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.lines.gates[name]
+	counted.limits(q)
+	r.present(counted)
+	stats := rl.State[name]
+	if stats == nil {
+		return
+	}
+	now := rl.clock.At(r.instant)
+	w := stats.window
+	if !w.mirrors(stats, rl) {
+		entry := *stats
+		w = rl.newWindow(&entry, q.DayZone, r.instant, now)
+	}
+	cut := r.instant - r.span
+	counted.RPM = w.requests.Len() - w.requests.Before(cut)
+	if n := w.tokens.Before(cut); n < w.tokens.Len() {
+		sum := w.sums.Sum(n, w.tokens.Len())
+		counted.TPM, counted.ITPM, counted.OTPM = sum.Total(), sum.Input, sum.Output
+	}
+	if now.UnixNano() < w.period.End {
+		if counted.RPD, counted.TPD = w.dayCount(), w.dayTokens(); counted.RPD|counted.TPD != 0 {
+			counted.DayStart = w.period.Shown
+		}
+	}
+}

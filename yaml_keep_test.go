@@ -1,0 +1,273 @@
+// YAML files keep what was used.
+
+package ratelimit_test
+
+import (
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
+)
+
+// yamlNames are model names that YAML would read as something else if they were
+// written as they are.
+var yamlNames = []string{
+	"gemini-2.5-pro", "llama3:8b", "org/model@2026-01-01", "a+b_c", "",
+	"null", "Null", "NULL", "~", "true", "FALSE", "yes", "No", "on", "OFF", "y", "N",
+	"123", "-1", "+1", "1e3", "0x10", "0o7", "1_000", ".5", ".inf", "-.INF", ".nan", "12:30:45", "2026-02-20", "2026-02-20T14:32:01Z",
+	"<<", "=", "-", "- a", "--- ", "---", "...", "?", "? a", ":", ": a", "a: b", "a:", "a :b", ":a", "#", "#a", "a #b", "a#b",
+	"[a]", "{a}", "a, b", "&a", "*a", "!a", "!!str a", "|", ">", "%YAML", "@a", "`a", "'", "''", `"`, `""`, `\`, `\n`, `a"b`, `a\`,
+	" ", " a", "a ", "a  b", "\t", "\n", "a\nb", "a\n\nb\n", "\r\n", "a\x00b", "\x01\x1b\x7f", "\u0085", "\u00a0", "\u2028", "\u2029", "\ufeff", "\ufffd", "\ufffe", "\uffff",
+	"модель", "模型-1", "🤖", "e\u0301", "\u202eabc", "\U0010ffff",
+	"\xff", "a\xc3", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80",
+	"quotas", "state", "max_rpm", "requests",
+	strings.Repeat("x", 127), strings.Repeat("n", 999), strings.Repeat("n", 1000), strings.Repeat("n", 1001), strings.Repeat("n", 1024),
+	strings.Repeat("x", 2000), strings.Repeat("é", 1000), strings.Repeat("\xfe", 2000), strings.Repeat(" ", 2000), strings.Repeat("a: ", 700),
+}
+
+func TestYAMLKeepsEveryModelName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.yaml")
+	rl := yamlLimiter(t, path)
+	want := make(yamlQuotas)
+	for i, name := range yamlNames {
+		want[name] = ratelimit.ModelQuota{MaxRPM: i + 1}
+		rl.SetQuota(name, want[name])
+		rl.RecordUsage(name, i, 0)
+	}
+	if len(want) != len(yamlNames) {
+		t.Fatal("a name is there twice")
+	}
+	yamlPersist(t, rl)
+
+	again := yamlLimiter(t, path)
+	yamlLoad(t, again)
+	if !reflect.DeepEqual(again.Quotas, want) {
+		t.Errorf("quotas = %v", again.Quotas)
+	}
+	if got, want := yamlText(again.State), yamlText(rl.State); got != want {
+		t.Errorf("state =\n%swant\n%s", got, want)
+	}
+
+	// Another reader sees the same.
+	var other struct {
+		Quotas yamlQuotas
+		State  yamlState
+	}
+	if err := yaml.Unmarshal([]byte(yamlRead(t, path)), &other); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(other.Quotas, want) {
+		t.Errorf("the YAML library reads the quotas %v", other.Quotas)
+	}
+	if got, want := yamlText(other.State), yamlText(rl.State); got != want {
+		t.Errorf("the YAML library reads the state\n%swant\n%s", got, want)
+	}
+}
+
+func TestYAMLKeepsUsage(t *testing.T) {
+	// In the bubble it is midnight of 2000-01-01.
+	type entry = ratelimit.TokenEntry
+	zero := time.Time{}
+	tests := []struct {
+		name  string
+		stats func(now time.Time) *ratelimit.UsageStats
+		want  string // "" for no model at all
+	}{
+		{"an unused model", func(now time.Time) *ratelimit.UsageStats { return &ratelimit.UsageStats{} },
+			"day 0001-01-01T00:00:00Z 0\n"},
+		{"nil", func(now time.Time) *ratelimit.UsageStats { return nil }, ""},
+		{"every nanosecond", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{
+				Requests: []time.Time{now.Add(-1e9 + 1), now.Add(-5e8), now.Add(-1e9 + 999_999_999), now.Add(-1)},
+				Tokens:   []entry{{Time: now.Add(-123_456_789), Count: 7}},
+				DayStart: now.Add(-1), DayCount: 1,
+			}
+		}, "day 1999-12-31T23:59:59.999999999Z 1\n\trequest 1999-12-31T23:59:59.000000001Z\n\trequest 1999-12-31T23:59:59.5Z\n" +
+			"\trequest 1999-12-31T23:59:59.999999999Z\n\trequest 1999-12-31T23:59:59.999999999Z\n\ttokens 1999-12-31T23:59:59.876543211Z 7\n"},
+		{"times without a monotonic reading and of other zones", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{
+				Requests: []time.Time{now.Add(-2).Round(0), now.Add(-1).In(time.FixedZone("", -12*3600+1))},
+				Tokens:   []entry{{Time: now.UTC(), Count: 1}, {Time: now.Round(0), Count: 2}},
+				DayStart: now.In(time.FixedZone("", 14*3600)),
+			}
+		}, "day 2000-01-01T00:00:00Z 0\n\trequest 1999-12-31T23:59:59.999999998Z\n\trequest 1999-12-31T23:59:59.999999999Z\n" +
+			"\ttokens 2000-01-01T00:00:00Z 1\n\ttokens 2000-01-01T00:00:00Z 2\n"},
+		{"entries in disorder", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{Requests: []time.Time{now, now.Add(-3e9), now.Add(-1e9)}}
+		}, "day 0001-01-01T00:00:00Z 0\n\trequest 1999-12-31T23:59:57Z\n\trequest 1999-12-31T23:59:59Z\n\trequest 2000-01-01T00:00:00Z\n"},
+		{"the largest counts", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{Tokens: []entry{{Time: now, Count: math.MaxInt}}, DayCount: math.MaxInt}
+		}, fmt.Sprintf("day 0001-01-01T00:00:00Z %d\n\ttokens 2000-01-01T00:00:00Z %[1]d\n", math.MaxInt)},
+		{"negative counts are none", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{Tokens: []entry{{Time: now, Count: -1}, {Time: now, Count: math.MinInt}}, DayCount: -5}
+		}, "day 0001-01-01T00:00:00Z 0\n\ttokens 2000-01-01T00:00:00Z 0\n\ttokens 2000-01-01T00:00:00Z 0\n"},
+		{"long past times", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{
+				Requests: []time.Time{zero, time.Date(0, 1, 1, 0, 0, 0, 5, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 5, time.UTC), time.Unix(0, 0)},
+				DayStart: time.Date(1500, 1, 1, 0, 0, 0, 0, time.UTC), DayCount: 9,
+			}
+		}, "day 1500-01-01T00:00:00Z 9\n\trequest 0001-01-01T00:00:00Z\n\trequest 0000-01-01T00:00:00.000000005Z\n" +
+			"\trequest 0001-01-01T00:00:00.000000005Z\n\trequest 1970-01-01T00:00:00Z\n"},
+		{"times that RFC 3339 has no words for are long past", func(now time.Time) *ratelimit.UsageStats {
+			bc := time.Date(-1, 1, 1, 0, 0, 0, 5, time.UTC)
+			return &ratelimit.UsageStats{Requests: []time.Time{bc, bc.AddDate(-1e6, 0, 0), now}, DayStart: bc}
+		}, "day 0001-01-01T00:00:00Z 0\n\trequest 0001-01-01T00:00:00Z\n\trequest 0001-01-01T00:00:00Z\n\trequest 2000-01-01T00:00:00Z\n"},
+		{"times from the future are now", func(now time.Time) *ratelimit.UsageStats {
+			return &ratelimit.UsageStats{
+				Requests: []time.Time{now.Add(1), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
+				Tokens:   []entry{{Time: time.Date(400_000, 1, 1, 0, 0, 0, 0, time.UTC), Count: 3}, {Time: now.Add(time.Hour), Count: -3}},
+				DayStart: now.AddDate(300, 0, 0), DayCount: 2,
+			}
+		}, "day 2000-01-01T00:00:00Z 2\n\trequest 2000-01-01T00:00:00Z\n\trequest 2000-01-01T00:00:00Z\n" +
+			"\ttokens 2000-01-01T00:00:00Z 3\n\ttokens 2000-01-01T00:00:00Z 0\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "state.yaml")
+				rl := yamlLimiter(t, path)
+				rl.State = yamlState{"m": test.stats(time.Now())}
+				yamlPersist(t, rl)
+				again := yamlLimiter(t, path)
+				yamlLoad(t, again)
+				want := test.want
+				if want != "" {
+					want = `"m" ` + want
+				}
+				if got := yamlText(again.State); got != want {
+					t.Errorf("state =\n%swant\n%s", got, want)
+				}
+				first := yamlRead(t, path)
+				yamlPersist(t, again)
+				if second := yamlRead(t, path); second != first && test.name != "entries in disorder" {
+					t.Errorf("persisted again as\n%safter\n%s", second, first)
+				}
+			})
+		})
+	}
+}
+
+func TestYAMLLoadedUsageCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.yaml")
+		quota := ratelimit.ModelQuota{MaxRPM: 2, MaxTPM: 100, MaxRPD: 10}
+		rl := yamlLimiter(t, path)
+		rl.SetQuota("m", quota)
+		rl.RecordUsage("m", 20, 10)
+		time.Sleep(20 * time.Second)
+		rl.RecordUsage("m", 20, 10)
+		yamlPersist(t, rl)
+		time.Sleep(10 * time.Second)
+
+		again := yamlLimiter(t, path)
+		yamlLoad(t, again)
+		if got, want := again.Stats("m"), rl.Stats("m"); !got.DayStart.Equal(want.DayStart) || got.RPM != 2 || got.TPM != 60 || got.RPD != 2 {
+			t.Errorf("Stats = %+v, want %+v", got, want)
+		}
+		got := again.Decide("m", 1)
+		if got.Code != ratelimit.DecisionRPMLimit || got.RetryAfter != 30*time.Second+1 {
+			t.Errorf("Decide = %+v", got)
+		}
+		time.Sleep(got.RetryAfter)
+		if !again.CanSend("m", 70) || again.CanSend("m", 71) {
+			t.Error("a loaded entry leaves the window like one recorded here")
+		}
+	})
+}
+
+// A million entries take the way through the file and back.
+func TestYAMLMillionEntries(t *testing.T) {
+	const entries = 1_000_000 / racetest.Factor
+	path := filepath.Join(t.TempDir(), "state.yaml")
+	rl := yamlLimiter(t, path)
+	now := time.Now()
+	stats := &ratelimit.UsageStats{DayStart: now.Add(-time.Minute).Round(0), DayCount: entries}
+	for i := range entries {
+		at := now.Add(time.Duration(i-entries) * 10 * time.Microsecond)
+		stats.Requests = append(stats.Requests, at)
+		stats.Tokens = append(stats.Tokens, ratelimit.TokenEntry{Time: at, Count: i})
+	}
+	rl.State = yamlState{"m": stats}
+	yamlPersist(t, rl)
+	again := yamlLimiter(t, path)
+	yamlLoad(t, again)
+	got := again.State["m"]
+	if !slices.EqualFunc(got.Requests, stats.Requests, time.Time.Equal) {
+		t.Error("requests differ")
+	}
+	if !slices.EqualFunc(got.Tokens, stats.Tokens, func(a, b ratelimit.TokenEntry) bool {
+		return a.Time.Equal(b.Time) && a.Count == b.Count
+	}) {
+		t.Error("tokens differ")
+	}
+	if !got.DayStart.Equal(stats.DayStart) || got.DayCount != stats.DayCount {
+		t.Errorf("day = %v %d, want %v %d", got.DayStart, got.DayCount, stats.DayStart, stats.DayCount)
+	}
+}
+
+func TestYAMLConcurrentPersistNeverGoesBack(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "state.yaml")
+	rl := yamlLimiter(t, path)
+	yamlPersist(t, rl)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 12 {
+				rl.RecordUsage("m", 1, 0)
+				before := rl.Stats("m").RPD
+				if err := rl.Persist(); err != nil {
+					t.Error(err)
+					return
+				}
+				again := yamlLimiter(t, path)
+				if err := again.Load(); err != nil {
+					t.Error(err)
+					return
+				}
+				if got := again.State["m"].DayCount; got < before {
+					t.Errorf("the file counts %d requests after Persist of %d", got, before)
+				}
+				if got := again.State["m"]; got.DayCount != len(got.Requests) || got.DayCount != len(got.Tokens) {
+					t.Errorf("the file holds %d requests and %d token entries of %d", len(got.Requests), len(got.Tokens), got.DayCount)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if litter := yamlLitter(t, path); litter != nil {
+		t.Errorf("left behind: %q", litter)
+	}
+}
+
+func TestYAMLFilesAreTheOwnersAlone(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "a", "b", "state.yaml")
+	rl := yamlLimiter(t, path)
+	if err := os.RemoveAll(filepath.Join(root, "a")); err != nil { // Persist makes the folders too
+		t.Fatal(err)
+	}
+	yamlPersist(t, rl)
+	for name, want := range map[string]fs.FileMode{"a": 0o700, "a/b": 0o700, "a/b/state.yaml": 0o600} {
+		info, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want && os.PathSeparator == '/' {
+			t.Errorf("%s has mode %v, want %v", name, got, want)
+		}
+	}
+}

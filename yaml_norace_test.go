@@ -1,5 +1,0 @@
-//go:build !race
-
-package ratelimit_test
-
-const yamlRaceFactor = 1
