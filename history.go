@@ -71,8 +71,8 @@ func (w *window) continueLocked(old *window) {
 	}
 }
 
-// continues reports whether a window has the charge of a reservation that was placed in another one,
-// unless it has left since.
+// continues reports whether a window has the charge of a reservation that was placed in another
+// one, unless it has left since.
 func (w *window) continues(r *Reservation) bool {
 	was, is := r.window.history, w.history
 	return was != nil && is != nil && was.first == is.first && int16(was.continued-r.round) > 0

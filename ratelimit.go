@@ -95,36 +95,40 @@ type TokenEntry struct {
 //
 // A RateLimiter must not be copied. All its methods are safe for concurrent use.
 type RateLimiter struct {
+	// mu guards Quotas, State and the fields below it, up to those of another guard. Readers hold
+	// it for reading, with the functions that end in RLocked.
 	mu     sync.RWMutex
 	Quotas map[string]ModelQuota  // the limits of each model
 	State  map[string]*UsageStats // the usage of each model
 
-	cooldowns cooldowns       // nothing is admitted for a model until then
-	external  external.Usages // the usage of others, as providers report it
-
-	lines     waitLines
-	naming    naming
-	maxModels int // models without a quota of their own that hold state
-	unlisted  unlistedModels
-
-	fresh  []Reservation // that were not handed out yet
-	expiry expiry
-
 	clock      clock.Clock
-	margin     time.Duration
-	nextSaveAt int64           // from this instant on the saver is told of changes
-	saver      *autosave.Saver // nil without Config.AutoPersist
-	provenance provenance
-	learns     bool          // Config.LearnQuotas
-	closing    chan struct{} // closed by Close; nil until it is needed
-	closed     bool
-	ledger     *ledger // with Config.Shared
-	quotaEra   int     // how often quotas changed
-	era        int     // how often Reset or Load put another map into State
-	saves      int     // how often Persist began to save the State,
-	saved      int     // and the last time that it succeeded
+	cooldowns  cooldowns       // nothing is admitted for a model until then
+	external   external.Usages // the usage of others, as providers report it
+	provenance provenance      // where the quotas come from
+	unlisted   unlistedModels  // the models without a quota of their own
+	lines      waitLines       // the slots and the waiters
+	expiry     expiry          // the reservations that nobody settles
+	fresh      []Reservation   // that were not handed out yet
 
-	storage storage // the state file
+	quotaEra   int   // how often quotas changed
+	era        int   // how often Reset or Load put another map into State
+	saves      int   // how often Persist began to save the State,
+	saved      int   // and the last time that it succeeded
+	nextSaveAt int64 // from this instant on the saver is told of changes
+
+	closing chan struct{} // closed by Close; nil until it is needed
+	closed  bool
+
+	// storage has a lock of its own, which is taken before mu.
+	storage storage
+
+	// These are set by the constructor and guard themselves, or never change.
+	saver     *autosave.Saver // nil without Config.AutoPersist
+	ledger    *ledger         // nil without Config.Shared
+	naming    naming
+	margin    time.Duration // Config.Margin
+	maxModels int           // Config.MaxModels; 0 stands for the default
+	learns    bool          // Config.LearnQuotas
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.

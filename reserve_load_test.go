@@ -1,4 +1,5 @@
 // Reservations that are settled after Reset, Persist and Load: each finds its own charge or none.
+
 package ratelimit_test
 
 import (
