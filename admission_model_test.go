@@ -42,7 +42,7 @@ type booking struct {
 	book          *ledger
 	charge        *charge
 	day           *dayBook // nil when it is in none that lasts
-	era           int      // of the ledger, when it was charged
+	stateVersion  int      // of the ledger, when it was charged
 	admitted      time.Time
 	at            time.Time // when it counts
 	input, output int       // the estimate
@@ -55,15 +55,15 @@ type booking struct {
 // ledger is a model as the oracle keeps it: every charge that ever was, in no
 // order.
 type ledger struct {
-	quota    ratelimit.ModelQuota
-	known    bool
-	span     time.Duration
-	charges  []*charge
-	day      *dayBook
-	cool     time.Time
-	inFlight int
-	waiting  int
-	era      int // how often it was reset
+	quota        ratelimit.ModelQuota
+	known        bool
+	span         time.Duration
+	charges      []*charge
+	day          *dayBook
+	cool         time.Time
+	inFlight     int
+	waiting      int
+	stateVersion int // how often it was reset
 }
 
 // used is what counts to the minute at an instant.
@@ -211,7 +211,7 @@ func (l *ledger) charge(now time.Time, input, output int) (*charge, *dayBook) {
 
 // reset forgets all but the calls in flight and who waits.
 func (l *ledger) reset() {
-	*l = ledger{quota: l.quota, known: l.known, span: l.span, inFlight: l.inFlight, waiting: l.waiting, era: l.era + 1}
+	*l = ledger{quota: l.quota, known: l.known, span: l.span, inFlight: l.inFlight, waiting: l.waiting, stateVersion: l.stateVersion + 1}
 }
 
 func (l *ledger) coolUntil(now, until time.Time) {
@@ -226,7 +226,7 @@ func (l *ledger) remove(gone *charge) {
 
 // book charges a reservation.
 func (l *ledger) book(now time.Time, model string, real *ratelimit.Reservation, input, output int) *booking {
-	b := &booking{real: real, model: model, book: l, era: l.era, admitted: now, at: now, input: input, output: output,
+	b := &booking{real: real, model: model, book: l, stateVersion: l.stateVersion, admitted: now, at: now, input: input, output: output,
 		usedInput: input, usedOutput: output}
 	b.charge, b.day = l.charge(now, input, output)
 	l.inFlight++
@@ -237,7 +237,7 @@ func (l *ledger) book(now time.Time, model string, real *ratelimit.Reservation, 
 func (b *booking) left(now time.Time) bool { return b.at.Before(now.Add(-b.book.span)) }
 
 // forgotten reports whether a reset came after the charge.
-func (b *booking) forgotten() bool { return b.era != b.book.era }
+func (b *booking) forgotten() bool { return b.stateVersion != b.book.stateVersion }
 
 // inDay reports whether the day that lasts is the one that was charged.
 func (b *booking) inDay(now time.Time) bool {
@@ -303,7 +303,7 @@ func (b *booking) arrived(now, at time.Time) {
 	l.remove(b.charge)
 	b.charge = &charge{at, 1, b.input, b.output}
 	l.charges = append(l.charges, b.charge)
-	b.at, b.era = at, l.era
+	b.at, b.stateVersion = at, l.stateVersion
 	if sameDay {
 		return
 	}

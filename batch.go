@@ -31,7 +31,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 
 // decideAllLocked decides on requests that are to pass together, behind those that wait.
 func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
-	b := rl.weighLocked(reqs)
+	b := rl.decideBatchLocked(reqs)
 	b.queuedLocked()
 	return b
 }
@@ -44,8 +44,8 @@ type Reservations []*Reservation
 func (rs Reservations) Cancel() {
 	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {
-		if r != nil && r.gate != nil && !slices.Contains(limiters, r.gate.home) {
-			limiters = append(limiters, r.gate.home)
+		if r != nil && r.slots != nil && !slices.Contains(limiters, r.slots.home) {
+			limiters = append(limiters, r.slots.home)
 		}
 	}
 	for _, rl := range limiters {
@@ -60,7 +60,7 @@ func (rs Reservations) Cancel() {
 // cancelLocked cancels the reservations that are of a limiter.
 func (rs Reservations) cancelLocked(rl *RateLimiter) {
 	for _, r := range rs {
-		if r != nil && r.gate != nil && r.gate.home == rl {
+		if r != nil && r.slots != nil && r.slots.home == rl {
 			r.cancelLocked()
 		}
 	}
@@ -87,33 +87,33 @@ type batch struct {
 
 // modelCost is the cost of a batch for one model.
 type modelCost struct {
-	name    string // under which the model is counted
-	model   string // as the first request calls it
-	quota   ModelQuota
-	known   bool
-	cost    cost
-	reading reading
+	name  string // under which the model is counted
+	model string // as the first request calls it
+	quota ModelQuota
+	known bool
+	cost  cost
+	view  view
 
 	unlisted bool // it has no quota of its own, and is limited
 }
 
-// weighLocked decides on requests that are to pass together, as of now and as if there were no
+// decideBatchLocked decides on requests that are to pass together, as of now and as if there were no
 // waiters.
-func (rl *RateLimiter) weighLocked(reqs []Request) *batch {
+func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
 	instant := rl.clock.Sync()
 	for i := range b.costs {
 		m := &b.costs[i]
-		m.reading.instant = instant
-		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.reading)
+		m.view.instant = instant
+		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.view)
 	}
 	rl.placeLocked(b, instant)
 	for i := range b.costs {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
-		m.reading.modelStats(&d.Stats, &m.quota)
-		wait := decide(&d, &m.quota, m.known, &m.reading, &m.cost)
+		m.view.modelStats(&d.Stats, &m.quota)
+		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
 		b.merge(&d, wait)
 	}
 	b.boundLocked(rl.mostModels())
@@ -132,7 +132,7 @@ func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
 	b.placeAt = never
 	for i := range b.costs {
 		m := &b.costs[i]
-		if m.unlisted = m.known && !m.quota.unlimited() && !rl.isListedRLocked(m.name); m.unlisted && m.reading.window == unused {
+		if m.unlisted = m.known && !m.quota.unlimited() && !rl.isListedRLocked(m.name); m.unlisted && m.view.window == unused {
 			b.newcomers++
 		}
 	}
@@ -144,8 +144,8 @@ func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
 		b.placeAt = rl.unlistedLocked().placeAtLocked(b.lacking, b.costs, instant)
 	}
 	for i := range b.costs {
-		if m := &b.costs[i]; m.unlisted && m.reading.window == unused {
-			m.reading.full, m.reading.freeAt = free <= 0, b.placeAt
+		if m := &b.costs[i]; m.unlisted && m.view.window == unused {
+			m.view.full, m.view.freeAt = free <= 0, b.placeAt
 			free--
 		}
 	}
@@ -163,7 +163,7 @@ func (b *batch) boundLocked(most int) {
 		}
 		if most--; most < 0 {
 			d := Decision{Code: DecisionTooManyModels, Reason: tooManyNewModels, Never: true, Model: m.model}
-			m.reading.modelStats(&d.Stats, &m.quota)
+			m.view.modelStats(&d.Stats, &m.quota)
 			b.merge(&d, 0)
 			return
 		}
@@ -231,12 +231,12 @@ func (d *Decision) awaitsEvent() bool {
 func (b *batch) queuedLocked() (queued bool) {
 	for i := range b.costs {
 		m := &b.costs[i]
-		if m.reading.gate.waiting() == 0 {
+		if m.view.slots.waiting() == 0 {
 			continue
 		}
 		if b.queue(); !b.Never {
 			b.Model, b.Stats = m.model, ModelStats{}
-			m.reading.modelStats(&b.Stats, &m.quota)
+			m.view.modelStats(&b.Stats, &m.quota)
 		}
 		return true
 	}
@@ -248,11 +248,11 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
-		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.reading, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {
-		if b.costs[b.of[i]].reading.window != unused {
+		if b.costs[b.of[i]].view.window != unused {
 			charge(i)
 		}
 	}

@@ -38,7 +38,7 @@ func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
 	l := rl.linesLocked()
-	l.reviewAllLaterLocked(l.gates[name])
+	l.reviewAllLaterLocked(l.allSlots[name])
 	l.settleLocked()
 }
 

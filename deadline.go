@@ -13,7 +13,7 @@ import (
 // even alone. As long as it lasts, a charge of the model needs no look at the waiter. It may be too
 // small, never too large.
 type slack struct {
-	load [state.InFlight]int // the most that gate.load may grow to
+	load [state.InFlight]int // the most that slots.load may grow to
 	full [pace.Units]int64   // the instant until which each bucket may have something in it
 }
 
@@ -30,8 +30,8 @@ func unbounded() *slack {
 }
 
 // slackOf returns the slack of a request that passes by an instant, of a model that was read.
-func (g *gate) slackOf(m *modelCost, deadline int64) *slack {
-	s, q, r := unbounded(), &m.quota, &m.reading
+func (g *slots) slackOf(m *modelCost, deadline int64) *slack {
+	s, q, r := unbounded(), &m.quota, &m.view
 	p := r.paceOf(q)
 	for of := range state.InFlight {
 		limit, more := *q.limit(of), m.cost.of(of)
@@ -63,7 +63,7 @@ func (s *slack) join(other *slack) {
 }
 
 // holds reports whether a waiter in a line, whose model has the buckets p, need not be looked at.
-func (s *slack) holds(g *gate, p *pace.Buckets) bool {
+func (s *slack) holds(g *slots, p *pace.Buckets) bool {
 	for of := range s.load {
 		if g.load[of] > s.load[of] {
 			return false
@@ -81,7 +81,7 @@ func (s *slack) holds(g *gate, p *pace.Buckets) bool {
 
 // usedBy returns how much of the present usage, external usage included, still counts at a later
 // instant.
-func (r *reading) usedBy(of state.Dimension, instant int64) (used int) {
+func (r *view) usedBy(of state.Dimension, instant int64) (used int) {
 	switch n := r.tokens.Before(instant - r.span); {
 	case state.Limits[of].Window == state.Day:
 		if instant+r.wall-r.instant < r.period.End {
@@ -120,8 +120,8 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 	deadline := instant + int64(left)
 	for i := range b.costs {
 		p := &w.places[i]
-		p.slack = p.gate.slackOf(&b.costs[i], deadline)
-		p.gate.joinSlack(p.slack)
+		p.slack = p.slots.slackOf(&b.costs[i], deadline)
+		p.slots.joinSlack(p.slack)
 	}
 	if b.newcomers > 0 {
 		l.forPlace.bind(w, b.newcomers, deadline)
@@ -129,7 +129,7 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 }
 
 // joinSlack notes the slack of a waiter in the line.
-func (g *gate) joinSlack(s *slack) {
+func (g *slots) joinSlack(s *slack) {
 	if g.slack == nil {
 		g.slack = unbounded()
 	}
@@ -139,7 +139,7 @@ func (g *gate) joinSlack(s *slack) {
 // loadedLocked notes that a model was charged. settleLocked then looks at the waiters whose
 // deadlines the charge may have passed by.
 func (l *waitLines) loadedLocked(w *window, c cost) {
-	g := w.gate
+	g := w.slots
 	if g.waiting() == 0 {
 		return
 	}
@@ -157,8 +157,8 @@ func (l *waitLines) loadedLocked(w *window, c cost) {
 	}
 }
 
-// reviewAllLaterLocked makes settleLocked look at all waiters in a line. A nil gate has none.
-func (l *waitLines) reviewAllLaterLocked(g *gate) {
+// reviewAllLaterLocked makes settleLocked look at all waiters in a line. Nil slots have none.
+func (l *waitLines) reviewAllLaterLocked(g *slots) {
 	if g.waiting() > 0 {
 		g.stale = true
 		l.reviewLaterLocked(g)
@@ -166,7 +166,7 @@ func (l *waitLines) reviewAllLaterLocked(g *gate) {
 }
 
 // reviewLaterLocked makes settleLocked look at the waiters in a line whose slack is used up.
-func (l *waitLines) reviewLaterLocked(g *gate) {
+func (l *waitLines) reviewLaterLocked(g *slots) {
 	if !g.reviewed {
 		g.reviewed = true
 		l.reviews = append(l.reviews, g)
@@ -195,14 +195,14 @@ func (l *waitLines) settleLocked() {
 }
 
 // reviewLocked refuses the waiters of a line that would come too late, at any place in it.
-func (l *waitLines) reviewLocked(g *gate) {
+func (l *waitLines) reviewLocked(g *slots) {
 	var buckets *pace.Buckets
 	if stats := l.rl.State[g.name]; stats != nil && stats.window != nil {
 		buckets = stats.window.pace
 	}
 	all := g.stale
 	g.stale, g.slack = false, nil
-	moved := []*gate{g}
+	moved := []*slots{g}
 	for e := g.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
 		e = e.Next()
@@ -214,13 +214,13 @@ func (l *waitLines) reviewLocked(g *gate) {
 			continue
 		}
 		places := w.places
-		if b := l.rl.weighLocked(w.requests); !l.refuseLocked(w, b) {
+		if b := l.rl.decideBatchLocked(w.requests); !l.refuseLocked(w, b) {
 			l.boundLocked(w, b)
 			continue
 		}
 		for _, p := range places {
-			if p.gate != g {
-				moved = append(moved, p.gate)
+			if p.slots != g {
+				moved = append(moved, p.slots)
 			}
 		}
 	}
@@ -230,9 +230,9 @@ func (l *waitLines) reviewLocked(g *gate) {
 }
 
 // slackIn returns the slack of a waiter in one of its lines; nil where it is not known.
-func (w *waiter) slackIn(g *gate) *slack {
+func (w *waiter) slackIn(g *slots) *slack {
 	for i := range w.places {
-		if w.places[i].gate == g {
+		if w.places[i].slots == g {
 			return w.places[i].slack
 		}
 	}

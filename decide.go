@@ -101,12 +101,12 @@ func fits(used, more, limit int) bool {
 }
 
 // fits reports whether more fits a limit of which some is used here and some by others.
-func (r *reading) fits(of state.Dimension, used, more, limit int) bool {
+func (r *view) fits(of state.Dimension, used, more, limit int) bool {
 	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
 }
 
 // leaves reports whether a request that fits the own usage also fits beside the external usage.
-func (r *reading) leaves(q *ModelQuota, c *cost) bool {
+func (r *view) leaves(q *ModelQuota, c *cost) bool {
 	for of := range state.InFlight {
 		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
 			return false
@@ -116,7 +116,7 @@ func (r *reading) leaves(q *ModelQuota, c *cost) bool {
 }
 
 // admits is the decision of a quota without its explanation.
-func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
+func (w *window) admits(q *ModelQuota, g *slots, c *cost) bool {
 	return fits(w.dayCount(), c.requests, q.MaxRPD) &&
 		fits(w.requests.Len(), c.requests, q.MaxRPM) &&
 		(q.MaxTPM == 0 || fits(w.sums.Total().Total(), c.Total(), q.MaxTPM)) &&
@@ -124,7 +124,7 @@ func (w *window) admits(q *ModelQuota, g *gate, c *cost) bool {
 }
 
 // admitsRest checks the limits that few models have.
-func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
+func (w *window) admitsRest(q *ModelQuota, g *slots, c *cost) bool {
 	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
 		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
 		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
@@ -134,7 +134,7 @@ func (w *window) admitsRest(q *ModelQuota, g *gate, c *cost) bool {
 // decide makes the whole decision, from a quota, its usage and a request. It changes nothing and
 // reads no clock. It fills in d, because a Decision is large enough for copies of it to show, and
 // returns how long the limits that end with time deny the request.
-func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait time.Duration) {
+func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time.Duration) {
 	switch {
 	case c.Input < 0 || c.Output < 0:
 		d.Never = true
@@ -147,7 +147,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *reading, c *cost) (wait t
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.gate, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
+	case r.admits(q, r.slots, c) && !r.badZone && !r.full && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
@@ -193,7 +193,7 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 
 func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	var q ModelQuota
-	var r reading
+	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, known := rl.findRLocked(model, &q)
@@ -201,7 +201,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	if ok {
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, c)
-		if r.gate.waiting() > 0 {
+		if r.slots.waiting() > 0 {
 			d.queue()
 		}
 	}
@@ -217,7 +217,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 // leaves the window alone where the answer does not depend on it.
 func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	var q ModelQuota
-	var r reading
+	var r view
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
@@ -229,7 +229,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 		r.modelStats(&d.Stats, &q)
 	}
 	decide(d, &q, known, &r, c)
-	if r.gate.waiting() > 0 {
+	if r.slots.waiting() > 0 {
 		d.queue()
 	}
 }

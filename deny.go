@@ -12,7 +12,7 @@ import (
 // deny fills in the reason and the wait, by the limits in the order in which they deny: the first
 // names the denial, the longest wait counts, and the first that the request alone exceeds makes
 // it Never. It returns how long the limits that end with time deny.
-func deny(d *Decision, q *ModelQuota, r *reading, c *cost) (wait time.Duration) {
+func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if reason, bad := q.invalid(); bad || r.badZone {
 		d.Never = true
 		d.Code, d.Reason = DecisionInvalidQuota, cmp.Or(reason, unknownZone)
@@ -85,7 +85,7 @@ func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
 func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }
 
 // checkPlace denies a model without room for its state.
-func (f *refusal) checkPlace(r *reading) {
+func (f *refusal) checkPlace(r *view) {
 	if !r.full {
 		return
 	}
@@ -98,8 +98,8 @@ func (f *refusal) checkPlace(r *reading) {
 }
 
 // checkSlots checks the calls in flight.
-func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
-	if fits(r.gate.calls(), c.requests, q.MaxInFlight) {
+func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
+	if fits(r.slots.calls(), c.requests, q.MaxInFlight) {
 		return
 	}
 	slots := &state.Limits[state.InFlight]
@@ -112,7 +112,7 @@ func (f *refusal) checkSlots(r *reading, q *ModelQuota, c *cost) {
 
 // check looks at the limit of one dimension, of which some is used and more is asked for, and at
 // its bucket, if it has one.
-func (f *refusal) check(of state.Dimension, used, more, limit int, r *reading, p *pace.Buckets) {
+func (f *refusal) check(of state.Dimension, used, more, limit int, r *view, p *pace.Buckets) {
 	n := &state.Limits[of]
 	switch {
 	case r.fits(of, used, more, limit):
@@ -145,7 +145,7 @@ const unknownZone = `invalid quota: DayZone (day_zone) is not a known time zone;
 
 // fitsIn is how long it takes until at most budget of a dimension is used, by this limiter and by
 // others.
-func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
+func (r *view) fitsIn(of state.Dimension, budget int) time.Duration {
 	if r.external == nil || r.external[of].Amount == 0 {
 		return r.usedFitsIn(of, budget)
 	}
@@ -163,7 +163,7 @@ func (r *reading) fitsIn(of state.Dimension, budget int) time.Duration {
 }
 
 // usedFitsIn is how long it takes until at most budget of a dimension is used by this limiter.
-func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
+func (r *view) usedFitsIn(of state.Dimension, budget int) time.Duration {
 	switch of {
 	case state.RPM:
 		if i := r.requests.Len() - 1 - budget; i >= 0 {
@@ -181,12 +181,12 @@ func (r *reading) usedFitsIn(of state.Dimension, budget int) time.Duration {
 
 // leavesIn is how long a charge of the given instant still counts. A charge counts up to and
 // including the age of span.
-func (r *reading) leavesIn(charged int64) time.Duration {
+func (r *view) leavesIn(charged int64) time.Duration {
 	return time.Duration(charged + r.span + 1 - r.instant)
 }
 
 // tokensFitIn is how long it takes until at most budget tokens count.
-func (r *reading) tokensFitIn(of tokens.Kind, budget int) time.Duration {
+func (r *view) tokensFitIn(of tokens.Kind, budget int) time.Duration {
 	if i := r.sums.LastOver(of, budget); i >= 0 {
 		return r.leavesIn(r.tokens.When(i))
 	}

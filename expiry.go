@@ -25,11 +25,11 @@ type expiring struct {
 // garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
 // of Reserve, so it is done only where slots are limited.
 func (r *Reservation) watch() {
-	if r == nil || r.gate == nil || !r.watched {
+	if r == nil || r.slots == nil || !r.watched {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)
-	rl := r.gate.home
+	rl := r.slots.home
 	e := &rl.expiry
 	if e.ttl == 0 {
 		return
@@ -90,7 +90,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 // There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
 // limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
 func (r *Reservation) abandon() {
-	rl := r.gate.home
+	rl := r.slots.home
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	switch {

@@ -5,7 +5,7 @@ package ratelimit
 // State by hand. A reservation looks for its charge only there: elsewhere a charge of the same
 // instant and the same tokens is that of another call.
 //
-// A window gets its history at the first Persist that meets it with a gate. Without a gate no
+// A window gets its history at the first Persist that meets it with slots. Without slots no
 // reservation of its model is open.
 type history struct {
 	first     *history // of the windows that continue each other; itself for the first of them
@@ -28,7 +28,7 @@ func (rl *RateLimiter) endSave() {
 
 // noteSavedLocked notes that the Persist under way saves a window as it is.
 func (rl *RateLimiter) noteSavedLocked(w *window) {
-	g := w.gate
+	g := w.slots
 	if g == nil {
 		return
 	}
@@ -48,7 +48,7 @@ func (w *window) historyLocked() *history {
 }
 
 // continueLocked notes that Load made a window of what the last Persist that succeeded saved.
-func (g *gate) continueLocked(w *window) {
+func (g *slots) continueLocked(w *window) {
 	note := g.lastSave
 	if note.save != g.home.saved {
 		note = g.savedBefore
@@ -64,7 +64,7 @@ func (g *gate) continueLocked(w *window) {
 // continueLocked notes that a window was made of the entries of an old one, as a program changed
 // them.
 func (w *window) continueLocked(old *window) {
-	if old != nil && old.home == w.home && old.gate != nil {
+	if old != nil && old.home == w.home && old.slots != nil {
 		h := old.historyLocked()
 		h.continued = old.round + 1
 		w.history = &history{first: h.first}

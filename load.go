@@ -42,9 +42,9 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	defer rl.mu.Unlock()
 	rl.State = usage
 	rl.external = nil
-	rl.era++
+	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
-	for name, g := range rl.lines.gates {
+	for name, g := range rl.lines.allSlots {
 		if stats := rl.State[name]; stats != nil {
 			rl.linesLocked().joinLocked(name, stats.window)
 			g.continueLocked(stats.window)
@@ -81,11 +81,11 @@ func (l loading) mergeCooldowns() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	turn := rl.takeTurnLocked()
-	now := rl.clock.At(turn.instant)
+	yielder := rl.yieldingLocked()
+	now := rl.clock.At(yielder.instant)
 	for model, until := range l.Cooldowns {
 		rl.cooldowns.raise(model, until, now)
-		turn.nextLocked()
+		yielder.nextLocked()
 	}
 }
 
@@ -97,7 +97,7 @@ func (l loading) mergeQuotas() {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.supplyLocked(nil) // makes the map
-	turn := rl.takeTurnLocked()
+	yielder := rl.yieldingLocked()
 	for model, stored := range l.Quotas {
 		quota := ModelQuota(stored)
 		current, exists := rl.Quotas[model]
@@ -106,6 +106,6 @@ func (l loading) mergeQuotas() {
 			rl.provenance.supply(model, quota)
 			rl.unlearnLocked(model)
 		}
-		turn.nextLocked()
+		yielder.nextLocked()
 	}
 }

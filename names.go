@@ -105,7 +105,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 // followQuotasLocked applies a change of quotas to names, which may stand for others now, and to
 // days, which may end at other times. It serves no waiter.
 func (rl *RateLimiter) followQuotasLocked() {
-	rl.quotaEra++
+	rl.quotaVersion++
 	if rl.naming.matchVersions {
 		rl.renameLocked()
 	}
@@ -126,7 +126,7 @@ func (rl *RateLimiter) requoteLocked() {
 		if w.process != 0 {
 			continue
 		}
-		if b := rl.weighLocked(w.requests); !l.refuseLocked(w, b) {
+		if b := rl.decideBatchLocked(w.requests); !l.refuseLocked(w, b) {
 			l.boundLocked(w, b)
 		}
 	}

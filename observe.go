@@ -131,7 +131,7 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 	var q ModelQuota
 	name, _ := rl.findRLocked(model, &q)
 	switch {
-	case rl.lines.gates[name].waiting() > 0:
+	case rl.lines.allSlots[name].waiting() > 0:
 		return true
 	case !rl.learns:
 		return false
@@ -154,7 +154,7 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 		return
 	}
 	eased, tightened := rl.noteExternalLocked(name, &q, limits)
-	g := rl.lines.gates[name]
+	g := rl.lines.allSlots[name]
 	if g.waiting() == 0 {
 		return
 	}

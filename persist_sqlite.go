@@ -245,7 +245,7 @@ func (s *sqliteSave) changes() []*sqlitestate.Change {
 func (s *sqliteSave) end(ok bool) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
-	turn := s.rl.takeTurnLocked()
+	yielder := s.rl.yieldingLocked()
 	for _, c := range s.models {
 		if w := c.window; w != nil {
 			w.requests.Log().End(ok, c.requests)
@@ -254,7 +254,7 @@ func (s *sqliteSave) end(ok bool) {
 				w.owes = 0
 			}
 		}
-		turn.nextLocked()
+		yielder.nextLocked()
 	}
 }
 

@@ -105,7 +105,7 @@ func (l *waitLines) servePlacesLocked() {
 			break
 		}
 		q.waiters.Remove(w)
-		if l.serveLineLocked(w.places[0].gate); w.rank > 0 {
+		if l.serveLineLocked(w.places[0].slots); w.rank > 0 {
 			// The places are those of models that it names itself, and which stay.
 			q.waiters.Remove(w)
 			aside = append(aside, w)
@@ -140,7 +140,7 @@ func (l *waitLines) reviewPlacesLocked() {
 	q.bound = nil // who stays is bound again
 	for w := range bound {
 		for _, p := range w.places {
-			l.reviewAllLaterLocked(p.gate)
+			l.reviewAllLaterLocked(p.slots)
 		}
 	}
 }

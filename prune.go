@@ -35,7 +35,7 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 	old := stats.window
 	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
 	w.continueLocked(old)
-	w.quotaEra = rl.quotaEra
+	w.quotaVersion = rl.quotaVersion
 	rl.linesLocked().joinLocked(name, w)
 	return w
 }
@@ -43,8 +43,8 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 // followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
 // that may concern it.
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
-	if w := stats.window; w.quotaEra != rl.quotaEra {
-		w.quotaEra = rl.quotaEra
+	if w := stats.window; w.quotaVersion != rl.quotaVersion {
+		w.quotaVersion = rl.quotaVersion
 		rl.rezoneLocked(stats, zoneOf(name, rl.Quotas), instant)
 	}
 }
@@ -69,7 +69,7 @@ func (rl *RateLimiter) forgetLocked(name string) {
 		stats.window.gone = true
 	}
 	delete(rl.State, name)
-	if g := rl.lines.gates[name]; g != nil {
+	if g := rl.lines.allSlots[name]; g != nil {
 		g.leftLocked()
 	}
 }
@@ -80,32 +80,32 @@ func (rl *RateLimiter) forgetLocked(name string) {
 func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	turn := rl.takeTurnLocked()
+	yielder := rl.yieldingLocked()
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
-			visit(model, stats, turn.instant, rl.clock.At(turn.instant))
+			visit(model, stats, yielder.instant, rl.clock.At(yielder.instant))
 		}
-		turn.nextLocked()
+		yielder.nextLocked()
 	}
 }
 
-// turn is work under the lock that lets others in now and then.
-type turn struct {
+// yielder is work under the lock that lets others in now and then.
+type yielder struct {
 	rl      *RateLimiter
 	instant int64 // now, or a moment ago
 	since   int64 // when the lock was taken
 	steps   int
 }
 
-func (rl *RateLimiter) takeTurnLocked() turn {
+func (rl *RateLimiter) yieldingLocked() yielder {
 	instant := rl.clock.Sync()
-	return turn{rl: rl, instant: instant, since: instant}
+	return yielder{rl: rl, instant: instant, since: instant}
 }
 
 // nextLocked counts a step of the work, and gives up the lock for a moment when
 // it was held for lockSlice.
-func (t *turn) nextLocked() {
+func (t *yielder) nextLocked() {
 	if t.steps++; t.steps%32 != 0 {
 		return
 	}

@@ -110,11 +110,11 @@ type RateLimiter struct {
 	expiry     expiry          // the reservations that nobody settles
 	fresh      []Reservation   // that were not handed out yet
 
-	quotaEra   int   // how often quotas changed
-	era        int   // how often Reset or Load put another map into State
-	saves      int   // how often Persist began to save the State,
-	saved      int   // and the last time that it succeeded
-	nextSaveAt int64 // from this instant on the saver is told of changes
+	quotaVersion int   // how often quotas changed
+	stateVersion int   // how often Reset or Load put another map into State
+	saves        int   // how often Persist began to save the State,
+	saved        int   // and the last time that it succeeded
+	nextSaveAt   int64 // from this instant on the saver is told of changes
 
 	closing chan struct{} // closed by Close; nil until it is needed
 	closed  bool
@@ -160,7 +160,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			a := cost{1, tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.gate, &a) && !w.period.BadZone && w.gate.waiting() == 0 &&
+			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
 			return allowed
@@ -258,7 +258,7 @@ func (rl *RateLimiter) Reset(model string) {
 	rl.forgetUsageLocked(model)
 	rl.changedNowLocked()
 	l := rl.linesLocked()
-	l.reviewAllLaterLocked(l.gates[model]) // one that had a place may need one
+	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
 	l.serveAllLocked()
 }
 
@@ -274,8 +274,8 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns, rl.external = nil, nil
 	rl.unlisted = unlistedModels{}
-	rl.era++
-	for _, g := range rl.lines.gates {
+	rl.stateVersion++
+	for _, g := range rl.lines.allSlots {
 		g.leftLocked()
 	}
 }

@@ -16,7 +16,7 @@ import (
 // A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
 // concurrent use.
 type Reservation struct {
-	gate      *gate   // nil when nothing was counted, because there was no place
+	slots     *slots  // nil when nothing was counted, because there was no place
 	window    *window // where the charge went,
 	requestAt uint32  // as the entries that these were of all ever pushed, in their last bits
 	tokenAt   uint32
@@ -99,7 +99,7 @@ func (rl *RateLimiter) reserve(d *Decision, model string, c *cost) (made *Reserv
 }
 
 func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reservation {
-	var r reading
+	var r view
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
 	if !known || rl.naming.aliases != nil {
@@ -112,7 +112,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
-	if r.gate.waiting() > 0 {
+	if r.slots.waiting() > 0 {
 		d.queue()
 	}
 	if !d.Allowed {
@@ -140,8 +140,8 @@ func (rl *RateLimiter) newLocked(watched bool) *Reservation {
 }
 
 // chargeLocked makes a reservation that was decided upon, as of the instant of a
-// reading.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *reading, c tokens.Count) *Reservation {
+// view.
+func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
 	made := rl.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
@@ -157,11 +157,11 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 		w.followPacing(q, r.instant)
 		r.window = w
 	}
-	if w.gate == nil {
-		rl.linesLocked().gateLocked(name)
+	if w.slots == nil {
+		rl.linesLocked().slotsLocked(name)
 	}
-	w.era = rl.era
-	w.gate.inFlight++
+	w.stateVersion = rl.stateVersion
+	w.slots.inFlight++
 	w.charge(r.instant, now, c, r.span)
 	if w.unlisted != nil {
 		rl.unlistedLocked().chargedLocked(w, r.instant)
@@ -170,10 +170,10 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *readin
 		rl.linesLocked().loadedLocked(w, cost{1, c})
 	}
 	rl.changedLocked(r.instant)
-	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.gate.name {
+	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
-	made.gate, made.days = w.gate, w.days
+	made.slots, made.days = w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	return made
 }
@@ -190,25 +190,25 @@ func (r *Reservation) Model() string {
 	switch {
 	case r == nil:
 		return ""
-	case r.gate == nil:
+	case r.slots == nil:
 		return r.extra.model
 	}
-	rl := r.gate.home
+	rl := r.slots.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	if r.extra != nil && r.extra.model != "" {
 		return r.extra.model
 	}
-	return r.gate.name
+	return r.slots.name
 }
 
 // ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one
 // that was not counted, see Config.MaxModels.
 func (r *Reservation) ReservedAt() time.Time {
-	if r == nil || r.gate == nil {
+	if r == nil || r.slots == nil {
 		return time.Time{}
 	}
-	rl := r.gate.home
+	rl := r.slots.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	admitted := r.instant

@@ -37,7 +37,7 @@ func (s saving) consistently(visit func(cooldowns map[string]time.Time)) {
 func (s saving) stateVersion() int {
 	s.rl.mu.RLock()
 	defer s.rl.mu.RUnlock()
-	return s.rl.era
+	return s.rl.stateVersion
 }
 
 // quotas copies the quotas that a file may hold.

@@ -13,10 +13,10 @@ import (
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	if r == nil || r.gate == nil {
+	if r == nil || r.slots == nil {
 		return
 	}
-	rl, used := r.gate.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	rl, used := r.slots.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil { // before the function is made, which takes an allocation
 		rl.ledger.update(func(p *plan) { p.commit(r, used) })
 		return
@@ -31,10 +31,10 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Cancel() {
-	if r == nil || r.gate == nil {
+	if r == nil || r.slots == nil {
 		return
 	}
-	rl := r.gate.home
+	rl := r.slots.home
 	if !rl.ledger.update(func(p *plan) { p.cancel(r) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 	}
 	if used != r.estimate {
 		r.correctLocked(used)
-		r.gate.home.changedNowLocked()
+		r.slots.home.changedNowLocked()
 	}
 	r.endLocked()
 }
@@ -60,24 +60,24 @@ func (r *Reservation) cancelLocked() {
 		return
 	}
 	r.refundLocked()
-	r.gate.home.changedNowLocked()
+	r.slots.home.changedNowLocked()
 	r.endLocked()
 }
 
 // endLocked gives the slot back, and serves the waiters.
 func (r *Reservation) endLocked() {
 	r.releaseLocked()
-	if rl := r.gate.home; rl.lines.waiting > 0 {
-		rl.linesLocked().serveLocked(r.gate)
+	if rl := r.slots.home; rl.lines.waiting > 0 {
+		rl.linesLocked().serveLocked(r.slots)
 	}
 }
 
 // releaseLocked gives the slot of the reservation back.
 func (r *Reservation) releaseLocked() {
-	rl := r.gate.home
+	rl := r.slots.home
 	r.settled = true
 	rl.expiry.forget(r)
-	g := r.gate
+	g := r.slots
 	if !r.isSlotless() {
 		g.inFlight--
 	}
@@ -91,18 +91,18 @@ func (r *Reservation) releaseLocked() {
 // when there is none. It is another one than that of the charge after Reset, after
 // Load, and when a program put another entry into State.
 func (r *Reservation) currentWindowLocked() *window {
-	rl := r.gate.home
-	if w := r.window; !w.gone && w.era == rl.era && w.stats.window == w && w.mirrors(w.stats, rl) {
+	rl := r.slots.home
+	if w := r.window; !w.gone && w.stateVersion == rl.stateVersion && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
-	stats := rl.State[r.gate.name]
+	stats := rl.State[r.slots.name]
 	if stats == nil {
 		return nil
 	}
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.orderLocked(r.gate.name, rl.clock.Sync())
+	return rl.orderLocked(r.slots.name, rl.clock.Sync())
 }
 
 // tokensOf returns which of the tokens are those of a reservation; -1 where they are gone. In
@@ -202,14 +202,14 @@ func (r *Reservation) refundLocked() {
 // correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
 // if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
-	rl := r.gate.home
+	rl := r.slots.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
 	if exceeds {
 		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
-		rl.orderLocked(r.gate.name, instant)
+		rl.orderLocked(r.slots.name, instant)
 	}
 	w, token := r.currentWindowLocked(), -1
 	if w != nil {
@@ -227,7 +227,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	case token >= 0:
 		w.setTokens(token, r, used)
 	case left:
-		if w = rl.newChargeLocked(r.gate.name, instant, now); w == nil {
+		if w = rl.newChargeLocked(r.slots.name, instant, now); w == nil {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
@@ -250,10 +250,10 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 // future. A charge that has left the window is charged anew. After Commit or Cancel it does
 // nothing.
 func (r *Reservation) Arrived(at time.Time) {
-	if r == nil || r.gate == nil {
+	if r == nil || r.slots == nil {
 		return
 	}
-	rl := r.gate.home
+	rl := r.slots.home
 	if !rl.ledger.update(func(p *plan) { p.arrive(r, at) }) {
 		rl.mu.Lock()
 		r.arriveLocked(at)
@@ -265,7 +265,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	if r.settled {
 		return
 	}
-	rl := r.gate.home
+	rl := r.slots.home
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
@@ -274,14 +274,14 @@ func (r *Reservation) arriveLocked(at time.Time) {
 		return
 	}
 	rl.changedLocked(instant)
-	rl.orderLocked(r.gate.name, instant)
+	rl.orderLocked(r.slots.name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}
 	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
 	if w == nil {
-		if w = rl.newChargeLocked(r.gate.name, instant, now); w == nil {
+		if w = rl.newChargeLocked(r.slots.name, instant, now); w == nil {
 			return
 		}
 	}
@@ -296,7 +296,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.gate.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
+	case wall >= r.slots.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too

@@ -110,7 +110,7 @@ func (f effect) apply(e *sharedlog.Event) {
 		requests, total := w.dayCount(), w.dayTokens()
 		f.setDay(e.Model, e.Day)
 		if w.dayCount()-requests > e.Requests || w.dayTokens()-total > e.Total() {
-			f.rl.linesLocked().reviewAllLaterLocked(w.gate)
+			f.rl.linesLocked().reviewAllLaterLocked(w.slots)
 		}
 	}
 	if e.Process == f.s.id && e.Kind != sharedlog.Use && e.Kind != sharedlog.Reserve && e.Kind != sharedlog.Wait {
@@ -229,10 +229,10 @@ func (f effect) window(model string) *window {
 	rl := f.rl
 	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
 	w := rl.windowLocked(model, stats, f.instant)
-	if w.gate == nil {
-		rl.linesLocked().gateLocked(model)
+	if w.slots == nil {
+		rl.linesLocked().slotsLocked(model)
 	}
-	w.era = rl.era
+	w.stateVersion = rl.stateVersion
 	var q ModelQuota
 	coverOf(model, rl.Quotas, &q)
 	w.followPacing(&q, f.instant)
@@ -269,15 +269,15 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	if r.isSlotless() {
 		r.extra.slotless = false
 	}
-	if r.gate != w.gate {
-		r.gate = w.gate
+	if r.slots != w.slots {
+		r.slots = w.slots
 	}
 	r.days = w.days
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
 		r.window = &window{gone: true}
 	}
-	w.gate.inFlight++
+	w.slots.inFlight++
 	f.s.peers.of(e.Process).open[n] = h
 	if e.Process == f.s.id {
 		f.s.keepLeaseLocked()
@@ -365,9 +365,9 @@ func (f effect) removeDead(process int64) {
 		r := h.reservation()
 		if r != nil && !r.settled && !r.isSlotless() {
 			r.more().slotless = true
-			r.gate.inFlight--
-			r.gate.closeLocked()
-			f.rl.unlistedLocked().easeLocked(r.gate.name)
+			r.slots.inFlight--
+			r.slots.closeLocked()
+			f.rl.unlistedLocked().easeLocked(r.slots.name)
 		}
 		if r == nil || r.settled || h.offTail {
 			f.s.closeReservationLocked(process, n)

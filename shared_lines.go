@@ -124,7 +124,7 @@ func (p *plan) serve() {
 		if !first && !all && (!review || w.deadline.IsZero()) {
 			continue
 		}
-		b := rl.weighLocked(w.requests)
+		b := rl.decideBatchLocked(w.requests)
 		switch over := first && p.resolve(w, b) || !first && p.refuse(w, b); {
 		case over:
 		case review:
@@ -198,7 +198,7 @@ func (p *plan) close() {
 // enter plans to serve or refuse a waiter at once, or to put it in its lines in one step: so
 // of two that stand in the same lines one is before the other in all.
 func (p *plan) enter(w *waiter) {
-	b := p.rl.weighLocked(w.requests)
+	b := p.rl.decideBatchLocked(w.requests)
 	queued := b.queuedLocked()
 	if p.resolve(w, b) {
 		return

@@ -122,7 +122,7 @@ func (b *rebuild) load() {
 	// written there.
 	rl.supplyLocked(quotas)
 	rl.State = make(map[string]*UsageStats)
-	rl.era++
+	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
 	b.s.peers = make(peers)
@@ -151,7 +151,7 @@ func (b *rebuild) takeDown() {
 				if r := h.reservation(); r != nil && h.other == nil {
 					b.s.own.reservations[n] = r
 					w := r.window
-					b.s.own.forgotten[n] = w.gone || w.era != b.rl.era || w.stats.window != w
+					b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
 				}
 			}
 			maps.Copy(b.s.own.waits, p.waits)
@@ -161,7 +161,7 @@ func (b *rebuild) takeDown() {
 			b.rl.linesLocked().leaveLinesLocked(w)
 		}
 	}
-	for _, g := range b.rl.lines.gates {
+	for _, g := range b.rl.lines.allSlots {
 		g.inFlight, g.bare = 0, true
 	}
 }
@@ -175,9 +175,9 @@ func (b *rebuild) putBack() {
 		switch {
 		case h != nil || r.settled:
 		case b.s.lost != nil:
-			g := b.rl.linesLocked().gateLocked(r.gate.name)
+			g := b.rl.linesLocked().slotsLocked(r.slots.name)
 			g.inFlight++
-			r.gate = g
+			r.slots = g
 			b.s.peers.of(b.s.id).open[n] = &openReservation{own: weak.Make(r)}
 			if r.isSlotless() {
 				r.more().slotless = false
@@ -197,7 +197,7 @@ func (b *rebuild) putBack() {
 			b.s.lines.evicted = append(b.s.lines.evicted, w)
 		}
 	}
-	for _, g := range b.rl.lines.gates {
+	for _, g := range b.rl.lines.allSlots {
 		g.closeLocked()
 	}
 }

@@ -25,7 +25,7 @@ func (p *plan) record(model string, used tokens.Count) {
 
 // reserve decides on a request, and plans its reservation if it passes.
 func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
-	var r reading
+	var r view
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
 	r.instant = p.rl.clock.Sync()
@@ -33,14 +33,14 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
-	if r.gate.waiting() > 0 {
+	if r.slots.waiting() > 0 {
 		d.queue()
 	}
 	p.s.overrule(d)
 	if !d.Allowed {
 		return nil
 	}
-	return p.charge(&modelCost{name: name, model: model, reading: r}, model, c.Count, nil)
+	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
 }
 
 // charge plans a reservation for requests that pass. m is what they cost their model, and
@@ -48,7 +48,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
 	made := p.rl.newLocked(true)
 	made.estimate = c.Clamp()
-	name, instant := m.name, m.reading.instant
+	name, instant := m.name, m.view.instant
 	if !p.hasPlace(name, beside, instant) {
 		made.more().model = strings.Clone(model)
 		return made
@@ -85,7 +85,7 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 
 // settles reports whether a reservation is to be settled, and notes that it is.
 func (p *plan) settles(r *Reservation) bool {
-	if r == nil || r.gate == nil || r.settled || r.more().plan == p.serial {
+	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
@@ -98,7 +98,7 @@ func (p *plan) cancel(r *Reservation) {
 	if !p.settles(r) {
 		return
 	}
-	name, instant := r.gate.name, p.instant
+	name, instant := r.slots.name, p.instant
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
 	if p.rl.State[name] == nil {
 		return
@@ -114,7 +114,7 @@ func (p *plan) cancel(r *Reservation) {
 // cancelAll is cancel for those of some reservations that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
-		if r != nil && r.gate != nil && r.gate.home == p.rl {
+		if r != nil && r.slots != nil && r.slots.home == p.rl {
 			p.cancel(r)
 		}
 	}
@@ -144,10 +144,10 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 		return
 	}
 	if used == r.estimate {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.gate.name})
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.slots.name})
 		return
 	}
-	name, instant := r.gate.name, p.instant
+	name, instant := r.slots.name, p.instant
 	excess := used.Over(r.estimate)
 	exceeds := excess != (tokens.Count{})
 	left := exceeds && instant-r.instant > p.rl.span()
@@ -186,7 +186,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 	if r.settled || arrived <= was {
 		return
 	}
-	name := r.gate.name
+	name := r.slots.name
 	rl.orderLocked(name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
@@ -200,7 +200,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 	wall, over := rl.clock.UnixNano(arrived), false
 	switch {
 	case sameDay:
-	case wall >= r.gate.dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
+	case wall >= r.slots.dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
 		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		day.rollDay(now) // the day that this began may be over, too
 	default:

@@ -54,7 +54,7 @@ func (s *ModelStats) used(of state.Dimension) int {
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 	var q ModelQuota
-	var r reading
+	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
 	name, _ := rl.findRLocked(model, &q)
@@ -71,7 +71,7 @@ func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
 
 func (rl *RateLimiter) statsSlowly(stats *ModelStats, model string) {
 	var q ModelQuota
-	var r reading
+	var r view
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)

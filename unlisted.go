@@ -178,7 +178,7 @@ func (u *unlistedModels) useLocked(w *window) eviction.Use {
 // isAttendedLocked reports whether an unlisted model keeps its place, whatever it has used: it has
 // waiters, or calls in flight that are limited.
 func (u *unlistedModels) isAttendedLocked(w *window) bool {
-	g := w.gate
+	g := w.slots
 	return g != nil && (g.inFlight > 0 && u.every.MaxInFlight != 0 || g.line.Len() > 0)
 }
 
@@ -264,8 +264,8 @@ func (u *unlistedModels) makePlaceLocked(name string, instant int64) (ok bool) {
 		return false
 	}
 	rl.forgetLocked(m.Name)
-	// Calls in flight that nobody limits do not keep the gate, for some are never
+	// Calls in flight that nobody limits do not keep the slots, for some are never
 	// settled.
-	delete(rl.lines.gates, m.Name)
+	delete(rl.lines.allSlots, m.Name)
 	return true
 }

@@ -74,7 +74,7 @@ func (rl *RateLimiter) checkWaitersLocked() error {
 			}
 		}
 		if w.first() {
-			if b := rl.weighLocked(w.requests); b.Allowed {
+			if b := rl.decideBatchLocked(w.requests); b.Allowed {
 				return fmt.Errorf("%+v waits, and could go: needs %d of %d, rank %d; %d models", w.requests, w.needs, rl.mostModels(), w.rank, rl.unlisted.index.Len())
 			}
 		}
@@ -209,14 +209,14 @@ func looksAt(rl *RateLimiter, call func()) (n int) {
 	const unseen = -1
 	rl.mu.Lock()
 	for _, stats := range rl.State {
-		stats.window.quotaEra = unseen
+		stats.window.quotaVersion = unseen
 	}
 	rl.mu.Unlock()
 	call()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	for _, stats := range rl.State {
-		if stats.window.quotaEra != unseen {
+		if stats.window.quotaVersion != unseen {
 			n++
 		}
 	}

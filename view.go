@@ -7,11 +7,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
 )
 
-// reading is the usage of a model at one instant. Its window is in order: nothing in it is due to
+// view is the usage of a model at one instant. Its window is in order: nothing in it is due to
 // leave.
-type reading struct {
+type view struct {
 	*window
-	gate     *gate           // nil without calls in flight and waiters
+	slots    *slots          // nil without calls in flight and waiters
 	instant  int64           // now, on the limiter's time line
 	wall     int64           // now, in UnixNano
 	span     int64           // how long a charge of the minute counts
@@ -27,21 +27,21 @@ type reading struct {
 var unused = &window{stats: &UsageStats{}, leaveAt: never}
 
 // modelStats fills in s, which is large enough for copies of it to show.
-func (r *reading) modelStats(s *ModelStats, q *ModelQuota) {
+func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 	s.limits(q)
 	s.RPM, s.RPD, s.TPD = r.requests.Len(), r.dayCount(), r.dayTokens()
 	s.TPM, s.ITPM, s.OTPM = r.sums.Total().Total(), r.sums.Total().Input, r.sums.Total().Output
 	if s.RPD|s.TPD != 0 {
 		s.DayStart = r.period.Shown
 	}
-	if r.gate != nil || r.cool > r.wall {
+	if r.slots != nil || r.cool > r.wall {
 		r.present(s)
 	}
 }
 
 // present fills in the numbers that are not in the window.
-func (r *reading) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.gate.calls(), r.gate.waiting()
+func (r *view) present(s *ModelStats) {
+	s.InFlight, s.Waiting = r.slots.calls(), r.slots.waiting()
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -63,7 +63,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
-		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.gates) > 0 && rl.lines.gates[name] != nil {
+		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.allSlots) > 0 && rl.lines.allSlots[name] != nil {
 			return nil, 0
 		}
 		return unused, 0
@@ -80,7 +80,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 }
 
 // readRLocked reads the usage of a model as lookRLocked does.
-func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok bool) {
+func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool) {
 	w, instant := rl.lookRLocked(name, q)
 	if w == nil {
 		return false
@@ -91,7 +91,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *reading) (ok b
 }
 
 // readLocked reads the usage of a model, after bringing its window in order.
-func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *reading) {
+func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *view) {
 	stats, exists := rl.State[name]
 	rl.readNowLocked(name, r)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
@@ -101,14 +101,14 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *rea
 		return
 	}
 	r.window = unused
-	r.gate, r.badZone = rl.lines.gates[name], clock.BadZone(q.DayZone)
+	r.slots, r.badZone = rl.lines.allSlots[name], clock.BadZone(q.DayZone)
 	if known {
 		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
 	}
 }
 
 // readToChargeLocked is readLocked before a charge: an empty window stays.
-func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *reading) {
+func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *view) {
 	stats := rl.State[name]
 	if stats == nil {
 		rl.readLocked(name, q, known, r)
@@ -137,10 +137,10 @@ func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int6
 }
 
 // take sets the window that is read.
-func (r *reading) take(w *window) { r.window, r.gate, r.badZone = w, w.gate, w.period.BadZone }
+func (r *view) take(w *window) { r.window, r.slots, r.badZone = w, w.slots, w.period.BadZone }
 
 // readNowLocked reads everything outside the window, as of r.instant.
-func (rl *RateLimiter) readNowLocked(name string, r *reading) {
+func (rl *RateLimiter) readNowLocked(name string, r *view) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	r.used = rl.ledger.usedAtLocked(r.instant)
 	if len(rl.external) > 0 {
@@ -157,9 +157,9 @@ func (rl *RateLimiter) readNowLocked(name string, r *reading) {
 
 // countLocked reads the usage of a model and leaves its entry as it is, expired charges included.
 // The window of r is as good as unused.
-func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *reading, counted *ModelStats) {
+func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted *ModelStats) {
 	rl.readNowLocked(name, r)
-	r.window, r.badZone, r.gate = unused, clock.BadZone(q.DayZone), rl.lines.gates[name]
+	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
 	counted.limits(q)
 	r.present(counted)
 	stats := rl.State[name]

@@ -39,7 +39,7 @@ type waiter struct {
 
 // place is the place of a waiter in the line of one model.
 type place struct {
-	gate    *gate
+	slots   *slots
 	element *list.Element
 	slack   *slack // nil for a waiter without a deadline
 }
@@ -78,7 +78,7 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 // of two in the same lines, one is ahead in all.
 func (l *waitLines) enterLocked(w *waiter) {
 	defer l.settleLocked()
-	b := l.rl.weighLocked(w.requests)
+	b := l.rl.decideBatchLocked(w.requests)
 	queued := b.queuedLocked()
 	if l.resolveLocked(w, b) {
 		return
@@ -100,7 +100,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 // names.
 func (l *waitLines) isLineFull(b *batch) bool {
 	for i := range b.costs {
-		if l.maxQueue > 0 && b.costs[i].reading.gate.waiting() >= l.maxQueue {
+		if l.maxQueue > 0 && b.costs[i].view.slots.waiting() >= l.maxQueue {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
@@ -112,10 +112,10 @@ func (l *waitLines) isLineFull(b *batch) bool {
 // queueLocked puts a waiter at the end of all its lines.
 func (l *waitLines) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
-		g := l.gateLocked(b.costs[i].name)
-		w.places = append(w.places, place{gate: g, element: g.line.PushBack(w)})
+		g := l.slotsLocked(b.costs[i].name)
+		w.places = append(w.places, place{slots: g, element: g.line.PushBack(w)})
 		if l.occupied == nil {
-			l.occupied = make(map[*gate]bool)
+			l.occupied = make(map[*slots]bool)
 		}
 		l.occupied[g] = true
 		l.waiting++
@@ -213,7 +213,7 @@ func (l *waitLines) endWaitLocked(w *waiter, err error) {
 func (l *waitLines) leaveLinesLocked(w *waiter) {
 	l.forPlace.forget(w)
 	for _, p := range w.places {
-		g := p.gate
+		g := p.slots
 		g.line.Remove(p.element)
 		l.waiting--
 		if g.line.Len() == 0 {
@@ -247,13 +247,13 @@ func (l *waitLines) leaveLocked(w *waiter) {
 	places := w.places
 	l.leaveLinesLocked(w)
 	for _, p := range places {
-		l.serveLocked(p.gate)
+		l.serveLocked(p.slots)
 	}
 }
 
 // serveLocked serves the head of a line, as far as there is room, and the waiters for whom this
 // makes a place.
-func (l *waitLines) serveLocked(g *gate) {
+func (l *waitLines) serveLocked(g *slots) {
 	if l.rl.ledger.serveLaterLocked() {
 		return
 	}
@@ -262,8 +262,8 @@ func (l *waitLines) serveLocked(g *gate) {
 }
 
 // serveLineLocked serves a line, and those that this moves on.
-func (l *waitLines) serveLineLocked(g *gate) {
-	for pending := []*gate{g}; len(pending) > 0; {
+func (l *waitLines) serveLineLocked(g *slots) {
+	for pending := []*slots{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
 			front := g.line.Front()
@@ -279,13 +279,13 @@ func (l *waitLines) serveLineLocked(g *gate) {
 				// It is about to leave. What it would get for a moment could keep
 				// others out.
 				l.endWaitLocked(w, ended)
-			} else if b := l.rl.weighLocked(w.requests); !l.resolveLocked(w, b) {
+			} else if b := l.rl.decideBatchLocked(w.requests); !l.resolveLocked(w, b) {
 				l.restLocked(w, b)
 				break
 			}
 			for _, p := range places {
-				if p.gate != g {
-					pending = append(pending, p.gate)
+				if p.slots != g {
+					pending = append(pending, p.slots)
 				}
 			}
 		}
@@ -320,7 +320,7 @@ func (l *waitLines) hasEndedLocked(w *waiter) error {
 // first reports whether w is at the head of all its lines.
 func (w *waiter) first() bool {
 	for _, p := range w.places {
-		if p.gate.line.Front() != p.element {
+		if p.slots.line.Front() != p.element {
 			return false
 		}
 	}
@@ -337,7 +337,7 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 	if len(w.places) == 0 || wait <= 0 {
 		return
 	}
-	g := w.places[0].gate
+	g := w.places[0].slots
 	wait = min(wait, time.Duration(g.home.span()+1))
 	if g.timer == nil {
 		g.timer = time.AfterFunc(wait, g.wake)
@@ -347,7 +347,7 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 }
 
 // wake serves the line when its timer fires.
-func (g *gate) wake() {
+func (g *slots) wake() {
 	if !g.home.ledger.serve() {
 		g.home.mu.Lock()
 		defer g.home.mu.Unlock()

@@ -25,23 +25,23 @@ const (
 // UsageStats stays the truth. The window remembers the slices and the day that it was made from;
 // when they differ, it is made anew.
 type window struct {
-	home     *RateLimiter // whose time line and span it is on
-	stats    *UsageStats
-	gate     *gate           // the model's, if it has one
-	unlisted *eviction.Model // the model among those without a quota of their own; nil where it is not indexed
-	gone     bool            // State has another one for the model, or none
-	era      int             // which State the last charge of a reservation found it in
-	requests ring.Queue[time.Time]
-	tokens   ring.Queue[TokenEntry]
-	sums     ring.Sums // the tokens of each entry, parallel to tokens
-	leaveAt  int64     // until this instant, included, no entry leaves
-	usedAt   int64     // the instant of the last charge
-	ahead    bool      // an entry was from the future when the window was made
+	home         *RateLimiter // whose time line and span it is on
+	stats        *UsageStats
+	slots        *slots          // the model's, if it has one
+	unlisted     *eviction.Model // the model among those without a quota of their own; nil where it is not indexed
+	gone         bool            // State has another one for the model, or none
+	stateVersion int             // which State the last charge of a reservation found it in
+	requests     ring.Queue[time.Time]
+	tokens       ring.Queue[TokenEntry]
+	sums         ring.Sums // the tokens of each entry, parallel to tokens
+	leaveAt      int64     // until this instant, included, no entry leaves
+	usedAt       int64     // the instant of the last charge
+	ahead        bool      // an entry was from the future when the window was made
 
-	period   clock.Period // the day, which starts as in stats
-	quotaEra int          // when the zone of the day was looked up
-	days     int32        // how often the count of the day began anew
-	dayWas   int          // the count of the day when the limiter last changed it
+	period       clock.Period // the day, which starts as in stats
+	quotaVersion int          // when the zone of the day was looked up
+	days         int32        // how often the count of the day began anew
+	dayWas       int          // the count of the day when the limiter last changed it
 
 	history *history // nil as long as no window continues it, nor Persist has saved it
 	round   uint16   // how often Persist has saved it, or tried to
@@ -95,9 +95,9 @@ func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
-// pin keeps the entries that stats shows where and as they are as long as reading is true:
+// pin keeps the entries that stats shows where and as they are as long as pinned is true:
 // somebody reads them without the lock.
-func (w *window) pin(reading *atomic.Bool) { w.requests.Pin(reading); w.tokens.Pin(reading) }
+func (w *window) pin(pinned *atomic.Bool) { w.requests.Pin(pinned); w.tokens.Pin(pinned) }
 
 func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
@@ -252,8 +252,8 @@ func (w *window) rollDay(now time.Time) {
 	case wall >= w.period.End:
 		w.setDay(0, 0)
 		w.days++
-		if w.gate != nil {
-			w.gate.dayEnded = w.period.End
+		if w.slots != nil {
+			w.slots.dayEnded = w.period.End
 		}
 		w.startDay(now)
 	}

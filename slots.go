@@ -8,10 +8,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// gate is the present traffic of a model: its calls in flight and its waiters. It exists only
+// slots is the present traffic of a model: its calls in flight and its waiters. It exists only
 // while there is any, or the model has state. It is not persisted, and outlives Reset and Load: a
 // call in flight stays in flight.
-type gate struct {
+type slots struct {
 	home     *RateLimiter
 	name     string
 	inFlight int
@@ -30,18 +30,18 @@ type gate struct {
 	reviewed bool                // it is in waitLines.reviews
 }
 
-// waitLines is the calls and waiters of a limiter: those of each model at its gate, and the lines
+// waitLines is the calls and waiters of a limiter: those of each model in its slots, and the lines
 // in which the waiters stand. The zero value has none.
 type waitLines struct {
 	rl *RateLimiter
 
-	gates    map[string]*gate // of each model
-	occupied map[*gate]bool   // those with waiters
-	waiting  int              // places in all lines
-	forPlace placeQueue       // the waiters for a place for another model
-	reviews  []*gate          // lines in which a waiter may be too late
-	arrivals int              // how many ever had to wait
-	maxQueue int              // waiters per model; 0 is no cap
+	allSlots map[string]*slots // of each model
+	occupied map[*slots]bool   // those with waiters
+	waiting  int               // places in all lines
+	forPlace placeQueue        // the waiters for a place for another model
+	reviews  []*slots          // lines in which a waiter may be too late
+	arrivals int               // how many ever had to wait
+	maxQueue int               // waiters per model; 0 is no cap
 }
 
 // linesLocked returns the lines. They learn here which limiter theirs is, because a zero
@@ -51,32 +51,31 @@ func (rl *RateLimiter) linesLocked() *waitLines {
 	return &rl.lines
 }
 
-// calls and waiting are how many calls are in flight, and how many wait. A nil gate
-// has none.
-func (g *gate) calls() int {
+// calls and waiting are how many calls are in flight, and how many wait. Nil slots have none.
+func (g *slots) calls() int {
 	if g == nil {
 		return 0
 	}
 	return g.inFlight
 }
 
-func (g *gate) waiting() int {
+func (g *slots) waiting() int {
 	if g == nil {
 		return 0
 	}
 	return g.line.Len()
 }
 
-// gateLocked returns the gate of a model.
-func (l *waitLines) gateLocked(name string) *gate {
-	g := l.gates[name]
+// slotsLocked returns the slots of a model.
+func (l *waitLines) slotsLocked(name string) *slots {
+	g := l.allSlots[name]
 	if g == nil {
 		name = strings.Clone(name) // see stateLocked
-		g = &gate{home: l.rl, name: name, bare: true}
-		if l.gates == nil {
-			l.gates = make(map[string]*gate)
+		g = &slots{home: l.rl, name: name, bare: true}
+		if l.allSlots == nil {
+			l.allSlots = make(map[string]*slots)
 		}
-		l.gates[name] = g
+		l.allSlots[name] = g
 		if stats := l.rl.State[name]; stats != nil && stats.window != nil {
 			l.joinLocked(name, stats.window)
 		}
@@ -84,22 +83,22 @@ func (l *waitLines) gateLocked(name string) *gate {
 	return g
 }
 
-// joinLocked gives a window that is new in State the gate of its model.
+// joinLocked gives a window that is new in State the slots of its model.
 func (l *waitLines) joinLocked(name string, w *window) {
-	if g := l.gates[name]; g != nil {
-		w.gate, g.bare = g, false
+	if g := l.allSlots[name]; g != nil {
+		w.slots, g.bare = g, false
 	}
 }
 
 // leftLocked notes that the model has lost its state.
-func (g *gate) leftLocked() {
+func (g *slots) leftLocked() {
 	g.bare = true
 	g.closeLocked()
 }
 
-// closeLocked removes the gate when it is empty.
-func (g *gate) closeLocked() {
-	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.lines.gates[g.name] == g {
-		delete(g.home.lines.gates, g.name)
+// closeLocked removes the slots when they are empty.
+func (g *slots) closeLocked() {
+	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.lines.allSlots[g.name] == g {
+		delete(g.home.lines.allSlots, g.name)
 	}
 }
