@@ -10,6 +10,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 func TestDecide(t *testing.T) {
@@ -192,5 +193,18 @@ func TestDecisionsAndStatsCompare(t *testing.T) {
 	first, second := rl.Decide("m", 1), rl.Decide("m", 1)
 	if first != second || rl.Stats("m") != (ratelimit.ModelStats{MaxRPM: 1}) {
 		t.Error("equal decisions differ")
+	}
+}
+
+// The codes of the table of limits are those that programs compare.
+func TestCodesOfTheTableOfLimits(t *testing.T) {
+	for of, want := range map[state.Dimension]ratelimit.DecisionCode{
+		state.RPM: ratelimit.DecisionRPMLimit, state.TPM: ratelimit.DecisionTPMLimit, state.RPD: ratelimit.DecisionRPDLimit,
+		state.ITPM: ratelimit.DecisionITPMLimit, state.OTPM: ratelimit.DecisionOTPMLimit, state.TPD: ratelimit.DecisionTPDLimit,
+		state.InFlight: ratelimit.DecisionInFlightLimit,
+	} {
+		if got := state.Limits[of].Code; got != string(want) {
+			t.Errorf("row %s has the code %q, want %q", state.Limits[of].Field, got, want)
+		}
 	}
 }
