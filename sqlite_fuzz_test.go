@@ -105,7 +105,7 @@ func FuzzLoadSQLite(f *testing.F) {
 		for ; len(edits) >= 5; edits = edits[5:] {
 			data[int(binary.BigEndian.Uint32(edits))%len(data)] ^= edits[4]
 		}
-		sqliteFuzzWrite(t, path, data[:min(int(keep), len(data))])
+		sqliteFuzzWrite(t, path, data[:min(uint64(keep), uint64(len(data)))])
 		sqliteFuzzUse(t, path)
 	})
 }

@@ -69,7 +69,7 @@ func quotaValues(model string, q state.Quota) []any {
 func quotaTargets(model *string, q *state.Quota) []any {
 	targets := []any{model}
 	for of := range state.Dimensions {
-		targets = append(targets, q.Limit(of))
+		targets = append(targets, limitColumn{q.Limit(of)})
 	}
 	return append(targets, &q.DayZone, (*int64)(&q.Burst))
 }
@@ -162,4 +162,23 @@ func (s *Statements) checkFormat(formats Formats) error {
 		return foreign("format %d, this version knows up to %d and %d", version, baseFormat, extended)
 	}
 	return nil
+}
+
+// limitColumn reads a limit. An int has 32 bits on some machines: there a negative limit beyond
+// them is as invalid as any other.
+type limitColumn struct{ limit *int }
+
+// Scan is called by database/sql with the value of the column.
+func (c limitColumn) Scan(value any) error {
+	n, ok := value.(int64)
+	switch {
+	case !ok:
+		return fmt.Errorf("%v is no integer", value)
+	case int64(int(n)) == n:
+		*c.limit = int(n)
+		return nil
+	case n < 0:
+		return fmt.Errorf("%w: %d, want 0 or more", state.ErrInvalidQuota, n)
+	}
+	return fmt.Errorf("%d is out of range", n)
 }
