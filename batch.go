@@ -97,8 +97,8 @@ type modelCost struct {
 	unlisted bool // it has no quota of its own, and is limited
 }
 
-// decideBatchLocked decides on requests that are to pass together, as of now and as if there were no
-// waiters.
+// decideBatchLocked decides on requests that are to pass together, as of now and as if there were
+// no waiters.
 func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
