@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
@@ -84,12 +83,7 @@ func (q ModelQuota) validate(model string) error {
 }
 
 func validateQuotas(quotas map[string]ModelQuota) error {
-	for _, model := range slices.Sorted(maps.Keys(quotas)) {
-		if err := quotas[model].validate(model); err != nil {
-			return err
-		}
-	}
-	return nil
+	return state.ValidateAll(storedQuotas(quotas))
 }
 
 // SetQuota sets the quota of one model. It wins over files and profiles. The zero quota makes the
