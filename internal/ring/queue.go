@@ -56,8 +56,8 @@ func (q *Queue[T]) Pin(reading *atomic.Bool) { q.vals.pinned = reading }
 
 // Push adds an entry. Its instant must not be earlier than those of the others.
 func (q *Queue[T]) Push(at int64, v T) {
-	*q.at.extend() = at
-	*q.vals.extend() = v
+	q.at.push(at)
+	q.vals.push(v)
 }
 
 // Set changes the value of the i-th oldest entry.

@@ -2,6 +2,7 @@ package ring
 
 import (
 	"reflect"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -44,16 +45,11 @@ func (r *row[T]) live() []T { return r.buf[r.head:len(r.buf):len(r.buf)] }
 
 func (r *row[T]) isPinned() bool { return r.pinned != nil && r.pinned.Load() }
 
-func (r *row[T]) push(v T) { *r.extend() = v }
-
-// extend makes room for one more value, and returns where it is to be put.
-func (r *row[T]) extend() *T {
+func (r *row[T]) push(v T) {
 	if len(r.buf) >= r.due {
 		r.makeRoom()
 	}
-	n := len(r.buf)
-	r.buf = r.buf[:n+1]
-	return &r.buf[n]
+	r.buf = append(r.buf, v)
 }
 
 // roomFor is the capacity for n values: for as many again, so that a move is worth it, and for
@@ -291,13 +287,17 @@ func (r *row[T]) recopy(i int) {
 
 // Room returns an empty slice with room for n values. Each page of its memory has been written
 // to: the system provides a page at the first write, and the caller may be able to pay for that
-// here rather than in later appends, under a lock.
+// here rather than in later appends, under a lock. Other goroutines come in between: the garbage
+// collector could not stop a loop that writes pointers, and would hold up all of them.
 func Room[T any](n int) []T {
 	const page = 4096 // bytes; larger pages are touched more than once
 	buf := make([]T, n)
 	var zero T
-	for i := 0; i < n; i += 1 + page/(1+int(reflect.TypeFor[T]().Size())) {
+	for i, touched := 0, 0; i < n; i += 1 + page/(1+int(reflect.TypeFor[T]().Size())) {
 		buf[i] = zero
+		if touched++; touched%16 == 0 {
+			runtime.Gosched()
+		}
 	}
 	return buf[:0]
 }

@@ -73,7 +73,7 @@ func (s *Sums) Push(c tokens.Count) {
 	if len(s.levels) == 0 {
 		s.levels = make([]row[tokens.Count], 1)
 	}
-	*s.levels[0].extend() = c
+	s.levels[0].push(c)
 	s.total = s.total.Plus(c)
 	if (s.head+s.levels[0].len())%fan == 0 {
 		s.grow()
