@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"math"
 	"math/bits"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -250,48 +251,55 @@ func (s *Sums) LastOver(of tokens.Kind, budget int) int {
 	// From the newest count towards the oldest, and up where all nodes below the next one fit,
 	// until a node does not. The count lies below that. Dropped counts lie left of every live
 	// one, so they never make a node too large while the live ones exceed the budget.
-	k, end := 0, s.Len()
-	for ; ; k++ {
-		first := s.first(k)
-		from := (first+end)&^(fan-1) - first
-		if k == len(s.levels)-1 {
-			from = 0
-		}
-		if end, budget = overIn(s.levels[k].live(), max(from, 0), end, of, budget); end > from {
+	seek := newSeek(of, budget)
+	k, end, first := 0, s.Len(), s.head
+	for ; k < len(s.levels)-1; k++ {
+		from := max((first+end)&^(fan-1)-first, 0)
+		if end = seek.back(s.levels[k].live(), from, end); end > from {
 			break
 		}
-		end = (first+end)>>fanBits - s.first(k+1)
+		end, first = (first+end)>>fanBits-first>>fanBits, first>>fanBits
+	}
+	if k == len(s.levels)-1 {
+		end = seek.back(s.levels[k].live(), 0, end)
 	}
 	for ; k > 0; k-- {
 		end = (s.first(k)+end)<<fanBits - s.first(k-1)
-		end, budget = overIn(s.levels[k-1].live(), 0, end, of, budget)
+		end = seek.back(s.levels[k-1].live(), max(end-fan, 0), end)
 	}
 	return end - 1
 }
 
-// overIn goes from the end of nodes back to those before from, as long as they fit the budget. It
-// returns the place where it stopped, behind a node that does not fit or at from, and the rest of
-// the budget.
-func overIn(nodes []tokens.Count, from, end int, of tokens.Kind, budget int) (int, int) {
-	switch of { // outside of the loops, which are what a denial takes
+// seek goes back over nodes as long as they fit a budget.
+type seek struct {
+	left          uint64 // of the budget; it holds the sum of any two ints
+	input, output uint64 // masks of the tokens that are counted
+}
+
+func newSeek(of tokens.Kind, budget int) seek {
+	switch of {
 	case tokens.Input:
-		for ; end > from && nodes[end-1].Input <= budget; end-- {
-			budget -= nodes[end-1].Input
-		}
+		return seek{uint64(budget), math.MaxUint64, 0}
 	case tokens.Output:
-		for ; end > from && nodes[end-1].Output <= budget; end-- {
-			budget -= nodes[end-1].Output
-		}
+		return seek{uint64(budget), 0, math.MaxUint64}
 	default:
-		left := uint64(budget) // which holds the sum of any two ints
-		for ; end > from; end-- {
-			n := uint64(nodes[end-1].Input) + uint64(nodes[end-1].Output)
-			if n > left {
-				break
-			}
-			left -= n
-		}
-		budget = int(left)
+		return seek{uint64(budget), math.MaxUint64, math.MaxUint64}
 	}
-	return end, budget
+}
+
+// back takes nodes from end back to those before from. It returns the place where it stopped,
+// behind a node that does not fit or at from.
+func (s *seek) back(nodes []tokens.Count, from, end int) int {
+	nodes = nodes[from:end]
+	left, input, output := s.left, s.input, s.output
+	i := len(nodes) - 1
+	for ; i >= 0; i-- {
+		n := uint64(nodes[i].Input)&input + uint64(nodes[i].Output)&output
+		if n > left {
+			break
+		}
+		left -= n
+	}
+	s.left = left
+	return from + i + 1
 }
