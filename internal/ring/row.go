@@ -171,8 +171,9 @@ func (r *row[T]) relocate() {
 func allocate[T any](room int) *atomic.Pointer[[]T] {
 	storage := new(atomic.Pointer[[]T])
 	go func() {
-		if storage.Load() == nil {
-			buf := Room[T](room)
+		buf := make([]T, room)
+		if touch(buf, func() bool { return storage.Load() == nil }) {
+			buf = buf[:0]
 			storage.CompareAndSwap(nil, &buf)
 		}
 	}()
@@ -287,17 +288,28 @@ func (r *row[T]) recopy(i int) {
 
 // Room returns an empty slice with room for n values. Each page of its memory has been written
 // to: the system provides a page at the first write, and the caller may be able to pay for that
-// here rather than in later appends, under a lock. Other goroutines come in between: the garbage
-// collector could not stop a loop that writes pointers, and would hold up all of them.
+// here rather than in later appends, under a lock.
 func Room[T any](n int) []T {
-	const page = 4096 // bytes; larger pages are touched more than once
 	buf := make([]T, n)
+	touch(buf, func() bool { return true })
+	return buf[:0]
+}
+
+// touch writes to each page of new storage, as long as that is wanted, and reports whether it wrote
+// to all. Other goroutines come in between: the garbage collector cannot stop a loop that writes
+// pointers, and would hold up all of them.
+func touch[T any](buf []T, wanted func() bool) bool {
+	const page = 4096 // bytes; larger pages are touched more than once
 	var zero T
-	for i, touched := 0, 0; i < n; i += 1 + page/(1+int(reflect.TypeFor[T]().Size())) {
+	stride := 1 + page/(1+int(reflect.TypeFor[T]().Size()))
+	for i, touched := 0, 0; i < len(buf); i += stride {
 		buf[i] = zero
 		if touched++; touched%16 == 0 {
+			if !wanted() {
+				return false
+			}
 			runtime.Gosched()
 		}
 	}
-	return buf[:0]
+	return wanted()
 }

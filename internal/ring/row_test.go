@@ -358,3 +358,14 @@ func FuzzRow(f *testing.F) {
 		p.unpin()
 	})
 }
+
+func TestTouchStopsWhenStorageIsNotWantedAnyMore(t *testing.T) {
+	asked := 0
+	wanted := func() bool { asked++; return asked < 3 }
+	if touch(make([]int64, 1<<20), wanted) || asked != 3 {
+		t.Errorf("it wrote to all of it, or asked %d times, want 3", asked)
+	}
+	if !touch(make([]int64, 1<<20), func() bool { return true }) {
+		t.Error("it did not write to all")
+	}
+}
