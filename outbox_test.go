@@ -60,7 +60,7 @@ func TestOutboxIsBounded(t *testing.T) {
 			rl.RecordUsage("other", 2, 0)
 			time.Sleep(20 * time.Millisecond)
 			rl.mu.Lock()
-			longest = max(longest, len(rl.ledger.outbox.events))
+			longest = max(longest, len(rl.ledger.outbox.Events()))
 			rl.mu.Unlock()
 		}
 		// In two minutes there are 18,000 events.

@@ -73,7 +73,7 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.
 func (s *ledger) writtenAsLocked(read *sharedlog.Event, instant int64) bool {
-	own := s.outbox.events
+	own := s.outbox.Events()
 	if s.pending != nil {
 		own = slices.Concat(own, s.pending.events)
 	}
@@ -122,10 +122,11 @@ func (f effect) apply(e *sharedlog.Event) {
 // day comes on top of what they have counted meanwhile.
 func (f effect) merge(e *sharedlog.Event) {
 	change := f.do(e)
-	if added, known := f.s.outbox.added[e]; known {
+	if added, known := f.s.outbox.Added(e); known {
 		change = dayChange{}
 		if e.HasDay {
-			change = added.in(f.window(e.Model), f.rl.clock.UnixNano(f.instant))
+			added = added.At(f.rl.clock.UnixNano(f.instant))
+			change = dayChange{f.window(e.Model), added.Requests, added.Tokens}
 		}
 	}
 	e.Day, e.HasDay = state.DayUsage{}, false // that was the day as this limiter alone knew it

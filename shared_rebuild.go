@@ -70,12 +70,11 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	missing := b.missing()
 	b.takeDown()
 	b.load()
-	s.outbox.events = nil
 	for _, e := range missing {
 		e.Seq = 0
 		b.merge(e)
-		s.outbox.events = append(s.outbox.events, e)
 	}
+	s.outbox.Replace(missing)
 	b.raiseDays()
 	b.putBack()
 	b.restore()
@@ -102,7 +101,7 @@ func (b *rebuild) missing() (events []*sharedlog.Event) {
 			}
 		}
 	}
-	for _, e := range b.s.outbox.events {
+	for _, e := range b.s.outbox.Events() {
 		if !inLog[e.Key()] {
 			events = append(events, e)
 		}
@@ -210,7 +209,7 @@ func (b *rebuild) emit(e *sharedlog.Event) {
 		n = b.s.lastN
 	}
 	b.s.stampLocked(e, n, b.s.log.Clock())
-	b.s.outbox.events = append(b.s.outbox.events, e)
+	b.s.outbox.Put(e)
 }
 
 // remember returns what counts for longer than the tail remembers events.

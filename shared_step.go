@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 )
 
 // step makes a change, and before and after it those that are due: requests that wait may
@@ -148,8 +149,8 @@ func (p *plan) fill() {
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
 		Renew: p.joins || s.lease.due(instant) && s.peers.hasAny(s.id),
 	}
-	if len(s.outbox.events) > 0 {
-		b.Events = slices.Concat(s.outbox.events, p.events)
+	if kept := s.outbox.Events(); len(kept) > 0 {
+		b.Events = slices.Concat(kept, p.events)
 	}
 	if p.joins && s.lost != nil {
 		for process := range s.peers {
@@ -162,7 +163,7 @@ func (p *plan) fill() {
 	if len(b.Events) == 0 {
 		return
 	}
-	s.outbox.tried = s.lastN
+	s.outbox.Tried(s.lastN)
 	b.Sweep = instant >= s.sweepAt
 	p.expired = s.tail.Expired(s.peers, s.horizon(instant))
 	b.Passed, b.Drops = p.expired.Events, p.expired.Drops
@@ -211,7 +212,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	switch {
 	case e.Seq != 0:
 		return
-	case s.outbox.remove(e.Key()):
+	case s.outbox.Remove(e.Key()):
 		e.Seq = seq
 		if h := s.peers.reservation(e.Process, e.N); h != nil && e.Kind == sharedlog.Reserve {
 			h.seq = seq
@@ -247,7 +248,7 @@ func (s *ledger) discard(p *plan) (again bool) {
 	defer s.rl.mu.Unlock()
 	s.lastN = p.base
 	s.endPlanLocked()
-	return len(s.outbox.events) > 0
+	return len(s.outbox.Events()) > 0
 }
 
 // drop is discard for a plan that may have been written. Its numbers are not used again.
@@ -277,7 +278,7 @@ func (s *ledger) keepPlan(p *plan) {
 		for i, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it
 				s.asOf(instant).apply(e)
-				s.outbox.add(e, p.added[i])
+				s.outbox.Add(e, p.added[i])
 			}
 		}
 		s.packLocked()
@@ -285,6 +286,24 @@ func (s *ledger) keepPlan(p *plan) {
 	served := s.finishLocked(p)
 	s.rl.mu.Unlock()
 	wake(served)
+}
+
+// packLocked packs the outbox, if it is long and the log is down.
+func (s *ledger) packLocked() {
+	if !s.outbox.IsLong() || !s.down.Load() {
+		return
+	}
+	f := s.asOf(s.rl.clock.Sync())
+	tallies := s.outbox.Pack(outbox.Present{
+		Process: s.id, Instant: f.instant, Horizon: s.horizon(f.instant),
+		IsOpen: s.peers.isOpen,
+		IsOver: func(model string, at int64) bool { return f.dayIsOver(f.window(model), at) },
+	})
+	machine := s.log.Clock()
+	for _, e := range tallies {
+		s.lastN++
+		s.stampLocked(e, s.lastN, machine)
+	}
 }
 
 // wake lets waiters go on whose wait has ended.
