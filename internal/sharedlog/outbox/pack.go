@@ -35,20 +35,20 @@ func (o *Outbox) IsLong() bool { return len(o.events) >= max(o.packAt, packFrom)
 func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 	p := newPacking(o, present)
 	kept := make([]*sharedlog.Event, 0, len(o.events))
-	tally := func() {
-		made := p.tallies()
+	tally := func(model string) {
+		made := p.tallies(model)
 		kept, tallies = append(kept, made...), append(tallies, made...)
 	}
 	for _, e := range o.events {
 		switch {
 		case e.Kind == sharedlog.Reset:
-			tally() // what was before it must not be added after it
+			tally(e.Model) // what was before it must not be added after it
 			kept = append(kept, e)
 		case !p.takes(e):
 			kept = append(kept, e)
 		}
 	}
-	tally()
+	tally("")
 	o.Replace(kept)
 	o.packAt = 2 * len(kept)
 	return tallies
@@ -57,15 +57,15 @@ func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 // packing is the events that are put together.
 type packing struct {
 	Present
-	tried   int64
-	charges map[int64]*sharedlog.Event // reservations that are packed, by number
+	outbox  *Outbox
+	charges map[int64]*sharedlog.Event // of reservations that are packed, where they are, by number
 	waits   map[int64]bool             // places in line that are left already
 	days    map[string]*sharedlog.Event
 }
 
 func newPacking(o *Outbox, present Present) *packing {
 	p := &packing{
-		Present: present, tried: o.tried,
+		Present: present, outbox: o,
 		charges: make(map[int64]*sharedlog.Event), waits: make(map[int64]bool), days: make(map[string]*sharedlog.Event),
 	}
 	latest := make(map[int64]int64) // when the charge of a reservation counts
@@ -90,7 +90,9 @@ func newPacking(o *Outbox, present Present) *packing {
 }
 
 // mayPack reports whether an event is surely not in the log.
-func (p *packing) mayPack(e *sharedlog.Event) bool { return e.N > p.tried && e.Process == p.Process }
+func (p *packing) mayPack(e *sharedlog.Event) bool {
+	return e.N > p.outbox.tried && e.Process == p.Process
+}
 
 // takes puts an event to the others, if it can.
 func (p *packing) takes(e *sharedlog.Event) bool {
@@ -99,23 +101,22 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 	case !p.mayPack(e):
 		return false
 	case e.Kind == sharedlog.Tally:
-		p.add(e, e.Requests, e.Total())
+		p.add(e.Model, e.At, Added{Requests: e.Requests, Tokens: e.Total()})
 		return true
-	case e.Kind == sharedlog.Reserve && p.charges[e.N] != nil:
-		p.add(e, e.Requests, e.Total())
+	case e.Kind == sharedlog.Reserve && p.charges[e.N] != nil, e.Kind == sharedlog.Use && e.At < p.Horizon:
+		p.add(e.Model, e.At, p.outbox.added[e])
 		return true
-	case e.Kind == sharedlog.Use && e.At < p.Horizon:
-		if e.Ref == 0 {
-			p.add(e, e.Requests, e.Total())
+	case e.Kind == sharedlog.Move && charge != nil:
+		p.add(e.Model, e.At, p.outbox.added[e]) // it may begin another day
+		p.charges[e.Ref] = e
+		return true
+	case e.Kind == sharedlog.Amend && charge != nil, e.Kind == sharedlog.Cancel && charge != nil,
+		e.Kind == sharedlog.Release && charge != nil:
+		added, at := p.outbox.added[e], charge.At
+		if added.Tokens > 0 {
+			at = e.At // what is beyond the estimate may be of a later day than the charge
 		}
-		return true
-	case e.Kind == sharedlog.Move && charge != nil, e.Kind == sharedlog.Release && charge != nil:
-		return true
-	case e.Kind == sharedlog.Amend && charge != nil:
-		p.add(charge, 0, e.Total()-charge.Total())
-		return true
-	case e.Kind == sharedlog.Cancel && charge != nil:
-		p.add(charge, -charge.Requests, -charge.Total())
+		p.add(e.Model, at, added)
 		return true
 	case e.Kind == sharedlog.Wait:
 		return p.waits[e.N]
@@ -125,29 +126,31 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 	return false
 }
 
-// add adds to the day, unless it is over.
-func (p *packing) add(e *sharedlog.Event, requests, used int) {
-	if p.IsOver(e.Model, e.At) {
+// add adds to the day of a charge at an instant, unless that day is over.
+func (p *packing) add(model string, at int64, added Added) {
+	if added.Requests == 0 && added.Tokens == 0 || p.IsOver(model, at) {
 		return
 	}
-	day := p.days[e.Model]
+	day := p.days[model]
 	if day == nil {
-		day = &sharedlog.Event{Kind: sharedlog.Tally, Model: e.Model, At: p.Instant}
-		p.days[e.Model] = day
+		day = &sharedlog.Event{Kind: sharedlog.Tally, Model: model, At: p.Instant}
+		p.days[model] = day
 	}
-	day.Requests = max(day.Requests+requests, 0)
-	if used > 0 {
-		day.Input = tokens.AddSaturated(day.Input, used)
+	day.Requests = max(day.Requests+added.Requests, 0)
+	if added.Tokens > 0 {
+		day.Input = tokens.AddSaturated(day.Input, added.Tokens)
 	} else {
-		day.Input = max(day.Input+used, 0)
+		day.Input = max(day.Input+added.Tokens, 0)
 	}
 }
 
-// tallies returns what was put together so far.
-func (p *packing) tallies() (events []*sharedlog.Event) {
+// tallies returns what was put together so far of a model; of all models where it is empty.
+func (p *packing) tallies(of string) (events []*sharedlog.Event) {
 	for _, model := range slices.Sorted(maps.Keys(p.days)) {
-		events = append(events, p.days[model])
+		if of == "" || of == model {
+			events = append(events, p.days[model])
+			delete(p.days, model)
+		}
 	}
-	clear(p.days)
 	return events
 }
