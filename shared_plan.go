@@ -89,10 +89,7 @@ func (p *plan) addNow(e *sharedlog.Event) *sharedlog.Event {
 // stampLocked makes an event one of this limiter.
 func (s *ledger) stampLocked(e *sharedlog.Event, n int64, machine clock.Machine) {
 	e.Process, e.N = s.id, n
-	if e.Kind != sharedlog.Cooldown {
-		e.Wall = s.rl.clock.UnixNano(e.At + e.Age)
-	}
-	e.Mono = machine.At(e.At + e.Age)
+	e.Stamp(&s.rl.clock, machine)
 }
 
 // setDay says in the last event how the day of its model is after it.

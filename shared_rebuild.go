@@ -66,7 +66,7 @@ type rebuild struct {
 func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	b := &rebuild{s.asOf(s.rl.clock.Sync()), news.Image, s.log.Clock()}
 	s.keep = max(s.rl.span(), news.Span)
-	s.usedUntil = b.usedUntil()
+	s.usedUntil = b.img.UsedUntil(&s.rl.clock, b.machine, b.instant, s.rl.span())
 	missing := b.missing()
 	b.takeDown()
 	b.load()
@@ -90,7 +90,7 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 func (b *rebuild) missing() (events []*sharedlog.Event) {
 	inLog := make(map[sharedlog.Key]bool, len(b.img.Events))
 	for _, e := range b.img.Events {
-		b.s.dateLocked(e, b.machine, b.instant, math.MinInt64)
+		e.Date(&b.rl.clock, b.machine, b.instant, math.MinInt64)
 		inLog[e.Key()] = true
 	}
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
@@ -281,18 +281,4 @@ func (b *rebuild) raiseDays() {
 		b.setDay(model, is)
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: dayOf(w), HasDay: true})
 	}
-}
-
-// usedUntil returns until when the minutes count as used because a log was lost; 0
-// when they do not.
-func (b *rebuild) usedUntil() int64 {
-	e := sharedlog.Event{Wall: b.img.UsedWall, Mono: b.img.UsedMono}
-	if e.Wall == 0 {
-		return 0
-	}
-	b.s.dateLocked(&e, b.machine, b.instant, math.MinInt64)
-	if until := e.At + b.rl.span() + 1; until > b.instant {
-		return until
-	}
-	return 0
 }

@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
@@ -87,7 +84,7 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 			return p, err
 		}
 		again := s.discard(p)
-		if err := giveWay(ctx, conflicts); err != nil {
+		if err := sharedlog.GiveWay(ctx, conflicts); err != nil {
 			step.Rollback()
 			return nil, err
 		}
@@ -98,18 +95,6 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 				return nil, err
 			}
 		}
-	}
-}
-
-// giveWay lets the processes go on that were faster so many times.
-func giveWay(ctx context.Context, conflicts int) error {
-	const longest = 10 * time.Millisecond
-	pause := min(50*time.Microsecond<<min(conflicts, 8), longest)
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", sharedlog.ErrNoTime, ctx.Err())
-	case <-time.After(rand.N(pause)):
-		return nil
 	}
 }
 
@@ -165,7 +150,7 @@ func (p *plan) fill() {
 	}
 	s.outbox.Tried(s.lastN)
 	b.Sweep = instant >= s.sweepAt
-	p.expired = s.tail.Expired(s.peers, s.horizon(instant))
+	p.expired = s.tail.Expired(s.peers, sharedlog.Horizon(instant, s.keep))
 	b.Passed, b.Drops = p.expired.Events, p.expired.Drops
 }
 
@@ -295,7 +280,7 @@ func (s *ledger) packLocked() {
 	}
 	f := s.asOf(s.rl.clock.Sync())
 	tallies := s.outbox.Pack(outbox.Present{
-		Process: s.id, Instant: f.instant, Horizon: s.horizon(f.instant),
+		Process: s.id, Instant: f.instant, Horizon: sharedlog.Horizon(f.instant, s.keep),
 		IsOpen: s.peers.isOpen,
 		IsOver: func(model string, at int64) bool { return f.dayIsOver(f.window(model), at) },
 	})
