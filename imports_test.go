@@ -58,6 +58,9 @@ var importRules = map[string][]string{
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
+	"internal/sharedlog/outbox": {
+		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
+	},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
 		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",

@@ -5,6 +5,7 @@
 package ratelimit
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
 // However long the file is down, the outbox stays short, and the day is right in the end.
@@ -60,7 +62,7 @@ func TestOutboxIsBounded(t *testing.T) {
 			rl.RecordUsage("other", 2, 0)
 			time.Sleep(20 * time.Millisecond)
 			rl.mu.Lock()
-			longest = max(longest, len(rl.ledger.outbox.events))
+			longest = max(longest, len(rl.ledger.outbox.Events()))
 			rl.mu.Unlock()
 		}
 		// In two minutes there are 18,000 events.
@@ -89,5 +91,40 @@ func TestOutboxIsBounded(t *testing.T) {
 		runtime.KeepAlive(open2)
 		rl.Close()
 		reader.Close()
+	})
+}
+
+// What a reset has forgotten does not come off what was used since, however long the log is down.
+func TestOutboxAcrossReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := sharedlogtest.NewFake()
+		rl, _, err := NewOverFake(fake, Config{LeaseTTL: time.Hour, Quotas: map[string]ModelQuota{
+			"m": {MaxRPD: 100}, "other": {MaxRPD: 1_000_000},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake.Fail(errors.New("down"))
+		rl.RecordUsage("other", 1, 0) // finds that out
+		r, _ := rl.Reserve("m", 7, 0)
+		rl.Reset("m")
+		rl.RecordUsage("m", 5, 0)
+		r.Cancel()
+		time.Sleep(3 * time.Minute) // until none of this counts in the minute
+		const many = 11_000         // events, which are packed
+		for range many {
+			rl.RecordUsage("other", 1, 0)
+		}
+		fake.Fail(nil)
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		if got := rl.Stats("m"); got.RPD != 1 || got.TPD != 5 {
+			t.Errorf("%d requests, %d tokens of the model that was reset; want 1 and 5", got.RPD, got.TPD)
+		}
+		if got := rl.Stats("other"); got.RPD != many+1 {
+			t.Errorf("%d requests of the other, want %d", got.RPD, many+1)
+		}
+		rl.Close()
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 )
 
@@ -58,7 +59,7 @@ type ledger struct {
 	lost      *lostLog         // what the log that was replaced said, until it is written
 	peers     peers            // all processes that have anything open; this one, too
 	tail      sharedlog.Tail   // the events that the log has
-	outbox    outbox           // the events that it does not have
+	outbox    outbox.Outbox    // the events that it does not have
 	lastN     int64            // of this limiter's own events
 	pending   *plan            // the step that is being written
 	spare     *plan            // memory for the next one
@@ -309,7 +310,7 @@ func (s *ledger) close() error {
 	s.step(background, (*plan).close)
 	s.stopRecovery()
 	s.rl.mu.Lock()
-	lost, cause := s.outbox.lasting(), s.err
+	lost, cause := s.outbox.Lasting(), s.err
 	s.lease.stop()
 	s.rl.mu.Unlock()
 

@@ -1,54 +1,14 @@
 package ratelimit
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"time"
 	"weak"
 
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
-
-// clocksAgree is how far apart, in nanoseconds, the wall clock and the machine's clock may
-// date an event for the wall clock to count. Programs see the wall clock, so by it they can
-// check the limits to the nanosecond.
-const clocksAgree = int64(5 * time.Millisecond)
-
-// dateLocked sets the instant at which an event counts, on the limiter's own time line. It
-// is never in the future.
-//
-// At floor the log was last read, and the event was not there. Where only the wall clock
-// dates the event, and dates it before floor, the wall clocks of the two processes differ
-// by an unknown time. The event then counts from now on.
-func (s *ledger) dateLocked(e *sharedlog.Event, machine clock.Machine, instant, floor int64) {
-	if e.Kind == sharedlog.Cooldown {
-		e.At = instant
-		return
-	}
-	e.At = s.rl.clock.Instant(max(e.Wall, 0))
-	switch {
-	case e.Mono > 0 && machine.Boot != "":
-		at := machine.Instant(e.Mono)
-		if off := e.At - at; off > clocksAgree || off < -clocksAgree {
-			e.At = at
-		}
-	case e.At+clocksAgree < floor:
-		e.At = instant
-	case e.At < floor:
-		e.At = floor
-	}
-	e.At = min(e.At, instant) - min(max(e.Age, 0), clock.LongestDay) // longer than any minute
-}
-
-// tailSlack is how much longer than it counts an event is kept: another process may have a
-// clock that is behind.
-const tailSlack = minute
-
-// horizon returns the instant before which a charge counts no more, for no process.
-func (s *ledger) horizon(instant int64) int64 { return instant - s.keep - tailSlack }
 
 // applyNewsLocked applies the events that others have written since.
 func (s *ledger) applyNewsLocked(news *sharedlog.News) {
@@ -61,19 +21,19 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		case e.Process == s.id && s.writtenAsLocked(e, instant):
 			continue
 		}
-		s.dateLocked(e, machine, instant, s.seenAt)
+		e.Date(&s.rl.clock, machine, instant, s.seenAt)
 		s.asOf(instant).apply(e)
 		s.tail.Push(e)
 		s.seen = e.Seq
 		s.lines.stirs++
 	}
 	s.seenAt = instant
-	s.tail.Trim(s.peers, s.horizon(instant), news.Folded)
+	s.tail.Trim(s.peers, sharedlog.Horizon(instant, s.keep), news.Folded)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.
 func (s *ledger) writtenAsLocked(read *sharedlog.Event, instant int64) bool {
-	own := s.outbox.events
+	own := s.outbox.Events()
 	if s.pending != nil {
 		own = slices.Concat(own, s.pending.events)
 	}
@@ -122,10 +82,11 @@ func (f effect) apply(e *sharedlog.Event) {
 // day comes on top of what they have counted meanwhile.
 func (f effect) merge(e *sharedlog.Event) {
 	change := f.do(e)
-	if added, known := f.s.outbox.added[e]; known {
+	if added, known := f.s.outbox.Added(e); known {
 		change = dayChange{}
 		if e.HasDay {
-			change = added.in(f.window(e.Model), f.rl.clock.UnixNano(f.instant))
+			added = added.At(f.rl.clock.UnixNano(f.instant))
+			change = dayChange{f.window(e.Model), added.Requests, added.Tokens}
 		}
 	}
 	e.Day, e.HasDay = state.DayUsage{}, false // that was the day as this limiter alone knew it
@@ -377,17 +338,3 @@ func (f effect) removeDead(process int64) {
 
 // saturatedInt is a stored count as an int, which has 32 bits on some machines.
 func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
-
-// requestsText and parseRequests are the text of a Wait event.
-func requestsText(requests []Request) string {
-	text, err := json.Marshal(requests)
-	if err != nil {
-		panic(err) // of strings and integers
-	}
-	return string(text)
-}
-
-func parseRequests(text string) (requests []Request, err error) {
-	err = json.Unmarshal([]byte(text), &requests)
-	return requests, err
-}

@@ -177,12 +177,12 @@ func (p *plan) end(w *waiter, rs Reservations, err error) {
 
 // wait plans to put a waiter at the end of all its lines.
 func (p *plan) wait(w *waiter, b *batch) {
-	requests := make([]Request, len(w.requests))
+	requests := make([]sharedlog.Request, len(w.requests))
 	for i, req := range w.requests {
 		req.Model = b.costs[b.of[i]].name
-		requests[i] = req
+		requests[i] = sharedlog.Request(req)
 	}
-	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: requestsText(requests)})
+	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: sharedlog.RequestsText(requests)})
 	p.s.own.waits[e.N] = w
 }
 
@@ -243,11 +243,13 @@ func (f effect) standIn(e *sharedlog.Event) {
 		w.ticket, w.offTail = e.N, 0
 		f.s.lines.forget(w)
 	} else {
-		requests, err := parseRequests(e.Text)
+		requests, err := sharedlog.ParseRequests(e.Text)
 		if err != nil || len(requests) == 0 {
 			return
 		}
-		w.requests = requests
+		for _, req := range requests {
+			w.requests = append(w.requests, Request(req))
+		}
 	}
 	f.rl.lines.arrivals++
 	w.seq = f.rl.lines.arrivals

@@ -127,6 +127,14 @@ func (s *ledger) closeWaitLocked(process, n int64) *waiter {
 	return w
 }
 
+// isOpen reports whether what a Reserve or Wait began is open.
+func (ps peers) isOpen(e *sharedlog.Event) bool {
+	if e.Kind == sharedlog.Wait {
+		return ps.hasWaiter(e.Process, e.N)
+	}
+	return ps.reservation(e.Process, e.N) != nil
+}
+
 // InForce reports whether nothing has ended yet what an event began.
 func (ps peers) InForce(e *sharedlog.Event) bool {
 	switch e.Kind {

@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -25,7 +26,7 @@ type plan struct {
 
 	events  []*sharedlog.Event
 	after   []func()
-	added   []dayAdded      // what each of them adds to its day
+	added   []outbox.Added  // what each of them adds to its day
 	days    []*plannedDay   // of models after the events
 	byModel map[string]int  // where they are, if they are many
 	places  map[string]bool // models without a quota of their own that get state
@@ -75,7 +76,7 @@ func (p *plan) then(f func()) { p.after = append(p.after, f) }
 func (p *plan) add(e *sharedlog.Event) *sharedlog.Event {
 	p.s.lastN++
 	p.s.stampLocked(e, p.s.lastN, p.machine)
-	p.events, p.added = append(p.events, e), append(p.added, dayAdded{})
+	p.events, p.added = append(p.events, e), append(p.added, outbox.Added{})
 	return e
 }
 
@@ -88,24 +89,7 @@ func (p *plan) addNow(e *sharedlog.Event) *sharedlog.Event {
 // stampLocked makes an event one of this limiter.
 func (s *ledger) stampLocked(e *sharedlog.Event, n int64, machine clock.Machine) {
 	e.Process, e.N = s.id, n
-	if e.Kind != sharedlog.Cooldown {
-		e.Wall = s.rl.clock.UnixNano(e.At + e.Age)
-	}
-	e.Mono = machine.At(e.At + e.Age)
-}
-
-// dayAdded is the change of the day by an event when it was planned.
-type dayAdded struct {
-	requests, tokens int
-	end              int64 // of that day, in UnixNano
-}
-
-// in returns the same for the day of a window.
-func (a dayAdded) in(w *window, wall int64) dayChange {
-	if (a.requests < 0 || a.tokens < 0) && wall >= a.end {
-		return dayChange{window: w} // it came off a day that is over
-	}
-	return dayChange{w, a.requests, a.tokens}
+	e.Stamp(&s.rl.clock, machine)
 }
 
 // setDay says in the last event how the day of its model is after it.
@@ -115,7 +99,9 @@ func (p *plan) setDay(day *plannedDay) {
 		was = state.DayUsage{}
 	}
 	if e.Kind != sharedlog.Day {
-		p.added[len(p.added)-1] = dayAdded{int(is.Count - was.Count), int(is.Tokens - was.Tokens), day.period.End}
+		p.added[len(p.added)-1] = outbox.Added{
+			Requests: int(is.Count - was.Count), Tokens: int(is.Tokens - was.Tokens), End: day.period.End,
+		}
 	}
 	e.Day, e.HasDay, day.said = is, true, is
 }

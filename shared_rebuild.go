@@ -66,16 +66,15 @@ type rebuild struct {
 func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	b := &rebuild{s.asOf(s.rl.clock.Sync()), news.Image, s.log.Clock()}
 	s.keep = max(s.rl.span(), news.Span)
-	s.usedUntil = b.usedUntil()
+	s.usedUntil = b.img.UsedUntil(&s.rl.clock, b.machine, b.instant, s.rl.span())
 	missing := b.missing()
 	b.takeDown()
 	b.load()
-	s.outbox.events = nil
 	for _, e := range missing {
 		e.Seq = 0
 		b.merge(e)
-		s.outbox.events = append(s.outbox.events, e)
 	}
+	s.outbox.Replace(missing)
 	b.raiseDays()
 	b.putBack()
 	b.restore()
@@ -91,7 +90,7 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 func (b *rebuild) missing() (events []*sharedlog.Event) {
 	inLog := make(map[sharedlog.Key]bool, len(b.img.Events))
 	for _, e := range b.img.Events {
-		b.s.dateLocked(e, b.machine, b.instant, math.MinInt64)
+		e.Date(&b.rl.clock, b.machine, b.instant, math.MinInt64)
 		inLog[e.Key()] = true
 	}
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
@@ -102,7 +101,7 @@ func (b *rebuild) missing() (events []*sharedlog.Event) {
 			}
 		}
 	}
-	for _, e := range b.s.outbox.events {
+	for _, e := range b.s.outbox.Events() {
 		if !inLog[e.Key()] {
 			events = append(events, e)
 		}
@@ -210,7 +209,7 @@ func (b *rebuild) emit(e *sharedlog.Event) {
 		n = b.s.lastN
 	}
 	b.s.stampLocked(e, n, b.s.log.Clock())
-	b.s.outbox.events = append(b.s.outbox.events, e)
+	b.s.outbox.Put(e)
 }
 
 // remember returns what counts for longer than the tail remembers events.
@@ -282,18 +281,4 @@ func (b *rebuild) raiseDays() {
 		b.setDay(model, is)
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: dayOf(w), HasDay: true})
 	}
-}
-
-// usedUntil returns until when the minutes count as used because a log was lost; 0
-// when they do not.
-func (b *rebuild) usedUntil() int64 {
-	e := sharedlog.Event{Wall: b.img.UsedWall, Mono: b.img.UsedMono}
-	if e.Wall == 0 {
-		return 0
-	}
-	b.s.dateLocked(&e, b.machine, b.instant, math.MinInt64)
-	if until := e.At + b.rl.span() + 1; until > b.instant {
-		return until
-	}
-	return 0
 }

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 )
 
 // step makes a change, and before and after it those that are due: requests that wait may
@@ -86,7 +84,7 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 			return p, err
 		}
 		again := s.discard(p)
-		if err := giveWay(ctx, conflicts); err != nil {
+		if err := sharedlog.GiveWay(ctx, conflicts); err != nil {
 			step.Rollback()
 			return nil, err
 		}
@@ -97,18 +95,6 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 				return nil, err
 			}
 		}
-	}
-}
-
-// giveWay lets the processes go on that were faster so many times.
-func giveWay(ctx context.Context, conflicts int) error {
-	const longest = 10 * time.Millisecond
-	pause := min(50*time.Microsecond<<min(conflicts, 8), longest)
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", sharedlog.ErrNoTime, ctx.Err())
-	case <-time.After(rand.N(pause)):
-		return nil
 	}
 }
 
@@ -148,8 +134,8 @@ func (p *plan) fill() {
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
 		Renew: p.joins || s.lease.due(instant) && s.peers.hasAny(s.id),
 	}
-	if len(s.outbox.events) > 0 {
-		b.Events = slices.Concat(s.outbox.events, p.events)
+	if kept := s.outbox.Events(); len(kept) > 0 {
+		b.Events = slices.Concat(kept, p.events)
 	}
 	if p.joins && s.lost != nil {
 		for process := range s.peers {
@@ -162,9 +148,9 @@ func (p *plan) fill() {
 	if len(b.Events) == 0 {
 		return
 	}
-	s.outbox.tried = s.lastN
+	s.outbox.Tried(s.lastN)
 	b.Sweep = instant >= s.sweepAt
-	p.expired = s.tail.Expired(s.peers, s.horizon(instant))
+	p.expired = s.tail.Expired(s.peers, sharedlog.Horizon(instant, s.keep))
 	b.Passed, b.Drops = p.expired.Events, p.expired.Drops
 }
 
@@ -211,7 +197,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	switch {
 	case e.Seq != 0:
 		return
-	case s.outbox.remove(e.Key()):
+	case s.outbox.Remove(e.Key()):
 		e.Seq = seq
 		if h := s.peers.reservation(e.Process, e.N); h != nil && e.Kind == sharedlog.Reserve {
 			h.seq = seq
@@ -247,7 +233,7 @@ func (s *ledger) discard(p *plan) (again bool) {
 	defer s.rl.mu.Unlock()
 	s.lastN = p.base
 	s.endPlanLocked()
-	return len(s.outbox.events) > 0
+	return len(s.outbox.Events()) > 0
 }
 
 // drop is discard for a plan that may have been written. Its numbers are not used again.
@@ -277,7 +263,7 @@ func (s *ledger) keepPlan(p *plan) {
 		for i, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it
 				s.asOf(instant).apply(e)
-				s.outbox.add(e, p.added[i])
+				s.outbox.Add(e, p.added[i])
 			}
 		}
 		s.packLocked()
@@ -285,6 +271,24 @@ func (s *ledger) keepPlan(p *plan) {
 	served := s.finishLocked(p)
 	s.rl.mu.Unlock()
 	wake(served)
+}
+
+// packLocked packs the outbox, if it is long and the log is down.
+func (s *ledger) packLocked() {
+	if !s.outbox.IsLong() || !s.down.Load() {
+		return
+	}
+	f := s.asOf(s.rl.clock.Sync())
+	tallies := s.outbox.Pack(outbox.Present{
+		Process: s.id, Instant: f.instant, Horizon: sharedlog.Horizon(f.instant, s.keep),
+		IsOpen: s.peers.isOpen,
+		IsOver: func(model string, at int64) bool { return f.dayIsOver(f.window(model), at) },
+	})
+	machine := s.log.Clock()
+	for _, e := range tallies {
+		s.lastN++
+		s.stampLocked(e, s.lastN, machine)
+	}
 }
 
 // wake lets waiters go on whose wait has ended.

@@ -1,0 +1,63 @@
+package sharedlog
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// QuotaText returns the Text of a Quota event.
+func QuotaText(q state.Quota) string { return text(q) }
+
+// ParseQuota is the reverse of QuotaText. The error names what is wrong with the text. A zone
+// that is not known here is no error: another machine may know it.
+func ParseQuota(text string) (q state.Quota, err error) {
+	if err = json.Unmarshal([]byte(text), &q); err != nil {
+		return state.Quota{}, err
+	}
+	for of := range state.Dimensions {
+		if limit := *q.Limit(of); limit < 0 {
+			return state.Quota{}, fmt.Errorf("%s is %d", state.Limits[of].Key, limit)
+		}
+	}
+	if q.Burst < 0 {
+		return state.Quota{}, fmt.Errorf("%s is %d", state.BurstKey, q.Burst)
+	}
+	return q, nil
+}
+
+// NumbersText returns the Text of a ReleaseAll event.
+func NumbersText(numbers []int64) string { return text(numbers) }
+
+// ParseNumbers is the reverse of NumbersText.
+func ParseNumbers(text string) (numbers []int64, err error) {
+	err = json.Unmarshal([]byte(text), &numbers)
+	return numbers, err
+}
+
+// Request is a planned call for which a waiter waits: the limiter's Request. The names of its
+// fields are stored and must stay as they are.
+type Request struct {
+	Model        string // the name under which it is counted
+	PromptTokens int
+	OutputTokens int
+}
+
+// RequestsText returns the Text of a Wait event.
+func RequestsText(requests []Request) string { return text(requests) }
+
+// ParseRequests is the reverse of RequestsText.
+func ParseRequests(text string) (requests []Request, err error) {
+	err = json.Unmarshal([]byte(text), &requests)
+	return requests, err
+}
+
+// text returns a value of strings and integers as JSON, which cannot fail.
+func text(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

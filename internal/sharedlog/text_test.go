@@ -1,0 +1,49 @@
+package sharedlog
+
+import (
+	"slices"
+	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// The texts are stored: what an older or newer program wrote is to be read.
+func TestTexts(t *testing.T) {
+	requests := []Request{{"a", 1, 2}, {Model: "\"b\n"}}
+	for name, texts := range map[string][2]string{
+		"requests":    {RequestsText(requests), `[{"Model":"a","PromptTokens":1,"OutputTokens":2},{"Model":"\"b\n","PromptTokens":0,"OutputTokens":0}]`},
+		"no requests": {RequestsText(nil), "null"},
+		"numbers":     {NumbersText([]int64{1, -5, 1 << 62}), "[1,-5,4611686018427387904]"},
+		"no numbers":  {NumbersText(nil), "null"},
+	} {
+		if texts[0] != texts[1] {
+			t.Errorf("%s: %s, want %s", name, texts[0], texts[1])
+		}
+	}
+	if got, err := ParseRequests(RequestsText(requests)); err != nil || !slices.Equal(got, requests) {
+		t.Errorf("requests: %+v, %v", got, err)
+	}
+	if got, err := ParseNumbers("[1,-5,4611686018427387904]"); err != nil || !slices.Equal(got, []int64{1, -5, 1 << 62}) {
+		t.Errorf("numbers: %v, %v", got, err)
+	}
+	q := state.Quota{MaxRPM: 5, DayZone: "Europe/Berlin", Burst: 7}
+	if got, err := ParseQuota(QuotaText(q)); err != nil || got != q {
+		t.Errorf("quota: %+v, %v", got, err)
+	}
+}
+
+func TestTextsThatAreNone(t *testing.T) {
+	for _, text := range []string{"", "x", "{}", `[{"Model":1}]`, "[1.5]", `["a"]`, "[99999999999999999999]"} {
+		if requests, err := ParseRequests(text); err == nil {
+			t.Errorf("%q: requests %+v", text, requests)
+		}
+		if numbers, err := ParseNumbers(text); err == nil {
+			t.Errorf("%q: numbers %v", text, numbers)
+		}
+	}
+	for _, text := range []string{"", "x", "[]", `{"MaxRPM":-1}`, `{"Burst":-1}`, `{"MaxRPM":"a"}`} {
+		if q, err := ParseQuota(text); err == nil || q != (state.Quota{}) {
+			t.Errorf("%q: quota %+v, %v", text, q, err)
+		}
+	}
+}
