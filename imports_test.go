@@ -46,10 +46,13 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/errtext":      {},
-	"internal/eviction":     {},
-	"internal/external":     {modulePath + "/internal/state"},
-	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/errtext":  {},
+	"internal/eviction": {},
+	"internal/external": {modulePath + "/internal/state"},
+	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/headroom": {
+		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/gemini":       {},

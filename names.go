@@ -120,7 +120,7 @@ func (rl *RateLimiter) requoteLocked() {
 	}
 	l := rl.linesLocked()
 	for g := range l.occupied {
-		g.slack = nil
+		g.headroom.Forget()
 	}
 	for _, w := range l.waitersLocked() {
 		if w.process != 0 {

@@ -159,7 +159,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := cost{1, tokens.Count{Input: estimatedTokens}}
+			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
@@ -200,7 +200,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w, cost{1, used})
+			rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: used})
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {

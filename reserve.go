@@ -80,7 +80,7 @@ func (r *Reservation) more() *extra {
 // While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
 // for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
-	r = rl.reserve(&d, model, &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}})
+	r = rl.reserve(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}})
 	return r, d
 }
 
@@ -167,7 +167,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{1, c})
+		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: c})
 	}
 	rl.changedLocked(r.instant)
 	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.slots.name {

@@ -247,7 +247,7 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.linesLocked().loadedLocked(w, cost{e.Requests, e.Count})
+	f.rl.linesLocked().loadedLocked(w, cost{Requests: e.Requests, Count: e.Count})
 	return w, request, token
 }
 
@@ -320,7 +320,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.linesLocked().loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
+				f.rl.linesLocked().loadedLocked(w, cost{Count: e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/headroom"
 )
 
 // slots is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -24,10 +24,9 @@ type slots struct {
 	// succeeded, if it is another.
 	lastSave, savedBefore saveNote
 	// Of the waiters with a deadline:
-	slack    *slack              // the least of any; nil for none
-	load     [state.InFlight]int // the charges since the line began
-	stale    bool                // all are to be looked at
-	reviewed bool                // it is in waitLines.reviews
+	headroom headroom.Line // how much may be charged before one of them is too late
+	stale    bool          // all are to be looked at
+	reviewed bool          // it is in waitLines.reviews
 }
 
 // waitLines is the calls and waiters of a limiter: those of each model in its slots, and the lines
