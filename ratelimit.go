@@ -52,6 +52,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -125,7 +126,7 @@ type RateLimiter struct {
 	// These are set by the constructor and guard themselves, or never change.
 	saver     *autosave.Saver // nil without Config.AutoPersist
 	ledger    *ledger         // nil without Config.Shared
-	naming    naming
+	naming    modelname.Names
 	margin    time.Duration // Config.Margin
 	maxModels int           // Config.MaxModels; 0 stands for the default
 	learns    bool          // Config.LearnQuotas
@@ -150,7 +151,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	rl.mu.RLock()
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, which takes a twentieth less
-	if !known || rl.naming.aliases != nil {
+	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
@@ -188,7 +189,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
-	if rl.naming.aliases != nil || rl.naming.matchVersions {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
 	}
 	instant := rl.clock.Sync()

@@ -102,7 +102,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	var r view
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.naming.aliases != nil {
+	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
@@ -170,7 +170,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: c})
 	}
 	rl.changedLocked(r.instant)
-	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.slots.name {
+	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
 	made.slots, made.days = w.slots, w.days
