@@ -85,6 +85,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/yield":     {modulePath + "/internal/clock"},
 }
 
 // A program links all that its packages import, so none imports more than it needs.
