@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
+	"internal/cooldown": {modulePath + "/internal/clock"},
 	"internal/errtext":  {},
 	"internal/eviction": {},
 	"internal/external": {modulePath + "/internal/state"},

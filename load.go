@@ -85,7 +85,7 @@ func (l loading) mergeCooldowns() {
 	work := yield.New(&rl.mu, &rl.clock)
 	now := rl.clock.At(work.Instant)
 	for model, until := range l.Cooldowns {
-		rl.cooldowns.raise(model, until, now)
+		rl.cooldowns.Raise(model, until, now)
 		work.Next()
 	}
 }

@@ -95,23 +95,8 @@ func (rl *RateLimiter) requoteLocked() {
 // renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
 // now. In a merged line the order of arrival counts.
 func (rl *RateLimiter) renameLocked() {
-	for name, until := range rl.cooldowns {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.cooldowns, name)
-			if until.After(rl.cooldowns[now]) {
-				rl.cooldowns[now] = until
-			}
-		}
-	}
-	for name, h := range rl.external {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.external, name)
-			if there := rl.external[now]; there != nil {
-				h.Join(there)
-			}
-			rl.external[now] = h
-		}
-	}
+	rl.cooldowns.Rename(rl.nameRLocked)
+	rl.external.Rename(rl.nameRLocked)
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
 	for _, w := range waiters {

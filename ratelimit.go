@@ -51,6 +51,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -103,7 +104,7 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	clock      clock.Clock
-	cooldowns  cooldowns       // nothing is admitted for a model until then
+	cooldowns  cooldown.Times  // nothing is admitted for a model until then
 	external   external.Usages // the usage of others, as providers report it
 	provenance provenance      // where the quotas come from
 	unlisted   unlistedModels  // the models without a quota of their own

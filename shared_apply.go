@@ -209,9 +209,9 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 
 func (f effect) cool(model string, until, now time.Time) {
 	if len(f.rl.cooldowns) >= f.rl.mostModels() {
-		f.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
+		f.rl.cooldowns.DropOver(now) // those whose models nobody asks for here
 	}
-	if f.rl.cooldowns.raise(model, until, now) {
+	if f.rl.cooldowns.Raise(model, until, now) {
 		f.s.lines.reviews++
 	}
 }
