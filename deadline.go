@@ -78,7 +78,7 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 		p.slots.headroom.Join(p.slack)
 	}
 	if b.newcomers > 0 {
-		l.forPlace.bind(w, b.newcomers, deadline)
+		l.forPlace.bound.Add(w, b.newcomers, deadline)
 	}
 }
 
