@@ -82,6 +82,7 @@ var importRules = map[string][]string{
 	},
 	"internal/jsonscan":  {},
 	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/periodic":  {},
 	"internal/piecetest": {},
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},

@@ -1,9 +1,9 @@
 package ratelimit
 
 import (
-	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/periodic"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -153,26 +153,5 @@ func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	rl.mu.Lock()
 	closing := rl.closingLocked()
 	rl.mu.Unlock()
-
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-closing:
-				return
-			case <-ticker.C:
-				rl.prune()
-			}
-		}
-	}()
-	var once sync.Once
-	return func() {
-		once.Do(func() { close(quit) })
-		<-done
-	}
+	return periodic.Run(interval, closing, rl.prune)
 }
