@@ -80,6 +80,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
 		modulePath + "/internal/state", "gopkg.in/yaml.v3",
 	},
+	"internal/history":   {},
 	"internal/jsonscan":  {},
 	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/periodic":  {},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
+	"dappco.re/go/core/go-ratelimit/internal/history"
 )
 
 // slots is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -20,9 +21,8 @@ type slots struct {
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
 
-	// The note of the last Persist that met the model, and that of the last one before it that
-	// succeeded, if it is another.
-	lastSave, savedBefore saveNote
+	saves history.Saves // what of the model is in the file of Persist
+
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late
 	stale    bool          // all are to be looked at
