@@ -31,7 +31,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 		return nil, err
 	}
 	var d Decision
-	a := &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}}
+	a := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
 	if rl.ledger != nil {
 		if r, err := rl.ledger.reserve(ctx, &d, model, a); r != nil || err != nil {
 			return r, err

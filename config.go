@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -241,7 +242,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		State:  make(map[string]*UsageStats),
 		margin: cfg.Margin,
 
-		naming:    naming{aliases: maps.Clone(cfg.Aliases), matchVersions: cfg.MatchVersions},
+		naming:    modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
 		lines:     waitLines{maxQueue: cfg.MaxQueue},
 		maxModels: cfg.MaxModels,
 		expiry:    expiry{ttl: cfg.HoldTTL},

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"maps"
 	"strings"
 	"time"
 )
@@ -25,45 +24,18 @@ func (rl *RateLimiter) Cooldown(model string, until time.Time) {
 func (rl *RateLimiter) coolLocked(model string, until time.Time) {
 	now := rl.clock.At(rl.clock.Sync())
 	name := rl.nameRLocked(model)
-	was, exists := rl.cooldowns[name]
-	if !until.After(now) || !until.After(was) {
+	if !rl.takesCooldownLocked(name, until, now) {
 		return
 	}
-	if !exists && len(rl.cooldowns) >= rl.mostModels() {
-		rl.cooldowns.dropOver(now)
-		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
-			return
-		}
-	}
-	rl.cooldowns.set(strings.Clone(name), until) // see stateLocked
+	rl.cooldowns.Set(strings.Clone(name), until) // see stateLocked
 	rl.changedNowLocked()
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[name])
 	l.settleLocked()
 }
 
-// cooldowns are the times before which nothing is admitted, by model. Nil has none.
-type cooldowns map[string]time.Time
-
-// set notes a cooldown, whether there is another one or not.
-func (c *cooldowns) set(name string, until time.Time) {
-	if *c == nil {
-		*c = make(cooldowns)
-	}
-	(*c)[name] = until
-}
-
-// raise notes a cooldown that is not over and ends later than the one there is. It reports
-// whether it did.
-func (c *cooldowns) raise(name string, until, now time.Time) bool {
-	if !until.After(now) || !until.After((*c)[name]) {
-		return false
-	}
-	c.set(name, until)
-	return true
-}
-
-// dropOver drops the cooldowns that are over.
-func (c cooldowns) dropOver(now time.Time) {
-	maps.DeleteFunc(c, func(_ string, until time.Time) bool { return !until.After(now) })
+// takesCooldownLocked reports whether a cooldown is to be noted, and there is room for it.
+func (rl *RateLimiter) takesCooldownLocked(name string, until, now time.Time) bool {
+	return rl.cooldowns.Rises(name, until, now) &&
+		(rl.cooldowns.HasRoom(name, rl.mostModels(), now) || rl.isListedRLocked(name))
 }

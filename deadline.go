@@ -4,79 +4,33 @@ import (
 	"math"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// slack is how far the charges of a model may go before a waiter could not pass by its deadline,
-// even alone. As long as it lasts, a charge of the model needs no look at the waiter. It may be too
-// small, never too large.
-type slack struct {
-	load [state.InFlight]int // the most that slots.load may grow to
-	full [pace.Units]int64   // the instant until which each bucket may have something in it
-}
-
-// unbounded is the slack of a waiter that passes whatever is charged.
-func unbounded() *slack {
-	s := new(slack)
-	for of := range s.load {
-		s.load[of] = math.MaxInt
-	}
-	for of := range s.full {
-		s.full[of] = never
-	}
-	return s
-}
-
 // slackOf returns the slack of a request that passes by an instant, of a model that was read.
-func (g *slots) slackOf(m *modelCost, deadline int64) *slack {
-	s, q, r := unbounded(), &m.quota, &m.view
+func (g *slots) slackOf(m *modelCost, deadline int64) *headroom.Slack {
+	s, q, r := headroom.Unbounded(), &m.quota, &m.view
 	p := r.paceOf(q)
 	for of := range state.InFlight {
-		limit, more := *q.limit(of), m.cost.of(of)
+		limit, more := *q.limit(of), m.cost.Of(of)
 		if !m.known || limit <= 0 {
 			continue
 		}
 		room := max(limit-more-r.usedBy(of, deadline), 0)
-		s.load[of] = tokens.AddSaturated(g.load[of], room)
 		switch {
 		case state.Limits[of].Window != state.Minute || !q.paces():
 		case p == nil:
-			s.load[of] = g.load[of] // there are no buckets yet
+			room = 0 // there are no buckets yet
 		default:
 			unit := unitOf(of)
-			s.full[unit] = p.MostFull(unit, more, deadline)
+			s.Full[unit] = p.MostFull(unit, more, deadline)
 		}
+		s.Load[of] = g.headroom.LoadWith(room, of)
 	}
 	return s
-}
-
-// join makes s the less of both.
-func (s *slack) join(other *slack) {
-	for of := range s.load {
-		s.load[of] = min(s.load[of], other.load[of])
-	}
-	for of := range s.full {
-		s.full[of] = min(s.full[of], other.full[of])
-	}
-}
-
-// holds reports whether a waiter in a line, whose model has the buckets p, need not be looked at.
-func (s *slack) holds(g *slots, p *pace.Buckets) bool {
-	for of := range s.load {
-		if g.load[of] > s.load[of] {
-			return false
-		}
-	}
-	if p != nil {
-		for of := range pace.Units {
-			if p.Empty(of) > s.full[of] {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // usedBy returns how much of the present usage, external usage included, still counts at a later
@@ -121,19 +75,11 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		p := &w.places[i]
 		p.slack = p.slots.slackOf(&b.costs[i], deadline)
-		p.slots.joinSlack(p.slack)
+		p.slots.headroom.Join(p.slack)
 	}
 	if b.newcomers > 0 {
-		l.forPlace.bind(w, b.newcomers, deadline)
+		l.forPlace.bound.Add(w, b.newcomers, deadline)
 	}
-}
-
-// joinSlack notes the slack of a waiter in the line.
-func (g *slots) joinSlack(s *slack) {
-	if g.slack == nil {
-		g.slack = unbounded()
-	}
-	g.slack.join(s)
 }
 
 // loadedLocked notes that a model was charged. settleLocked then looks at the waiters whose
@@ -146,13 +92,7 @@ func (l *waitLines) loadedLocked(w *window, c cost) {
 	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
 		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
 	}
-	if g.slack == nil {
-		return
-	}
-	for of := range state.InFlight {
-		g.load[of] = tokens.AddSaturated(g.load[of], c.of(of))
-	}
-	if !g.slack.holds(g, w.pace) {
+	if g.headroom.Charge(&c, w.pace) {
 		l.reviewLaterLocked(g)
 	}
 }
@@ -201,7 +141,8 @@ func (l *waitLines) reviewLocked(g *slots) {
 		buckets = stats.window.pace
 	}
 	all := g.stale
-	g.stale, g.slack = false, nil
+	g.stale = false
+	g.headroom.Forget()
 	moved := []*slots{g}
 	for e := g.line.Front(); e != nil; {
 		w := e.Value.(*waiter)
@@ -209,8 +150,8 @@ func (l *waitLines) reviewLocked(g *slots) {
 		if w.process != 0 || w.deadline.IsZero() {
 			continue
 		}
-		if s := w.slackIn(g); !all && s != nil && s.holds(g, buckets) {
-			g.joinSlack(s)
+		if s := w.slackIn(g); !all && s != nil && g.headroom.Holds(s, buckets) {
+			g.headroom.Join(s)
 			continue
 		}
 		places := w.places
@@ -230,7 +171,7 @@ func (l *waitLines) reviewLocked(g *slots) {
 }
 
 // slackIn returns the slack of a waiter in one of its lines; nil where it is not known.
-func (w *waiter) slackIn(g *slots) *slack {
+func (w *waiter) slackIn(g *slots) *headroom.Slack {
 	for i := range w.places {
 		if w.places[i].slots == g {
 			return w.places[i].slack

@@ -79,19 +79,8 @@ type Decision struct {
 	Model string
 }
 
-// cost is the charge of a request: requests and the tokens of all of them.
-type cost struct {
-	requests int
-	tokens.Count
-}
-
-// of returns the cost in a dimension.
-func (c *cost) of(d state.Dimension) int {
-	if d == state.RPM || d == state.RPD {
-		return c.requests
-	}
-	return c.Count.Of(state.Limits[d].Tokens)
-}
+// cost is the charge of a request, or of several.
+type cost = state.Cost
 
 // fits reports whether more fits a limit of which some is used. A negative limit
 // fits nothing. more is not negative, and the difference is taken only where it
@@ -108,7 +97,7 @@ func (r *view) fits(of state.Dimension, used, more, limit int) bool {
 // leaves reports whether a request that fits the own usage also fits beside the external usage.
 func (r *view) leaves(q *ModelQuota, c *cost) bool {
 	for of := range state.InFlight {
-		if !r.fits(of, r.usedOf(of), c.of(of), *q.limit(of)) {
+		if !r.fits(of, r.usedOf(of), c.Of(of), *q.limit(of)) {
 			return false
 		}
 	}
@@ -117,8 +106,8 @@ func (r *view) leaves(q *ModelQuota, c *cost) bool {
 
 // admits is the decision of a quota without its explanation.
 func (w *window) admits(q *ModelQuota, g *slots, c *cost) bool {
-	return fits(w.dayCount(), c.requests, q.MaxRPD) &&
-		fits(w.requests.Len(), c.requests, q.MaxRPM) &&
+	return fits(w.dayCount(), c.Requests, q.MaxRPD) &&
+		fits(w.requests.Len(), c.Requests, q.MaxRPM) &&
 		(q.MaxTPM == 0 || fits(w.sums.Total().Total(), c.Total(), q.MaxTPM)) &&
 		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
 }
@@ -128,7 +117,7 @@ func (w *window) admitsRest(q *ModelQuota, g *slots, c *cost) bool {
 	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
 		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
 		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
-		fits(g.calls(), c.requests, q.MaxInFlight)
+		fits(g.calls(), c.Requests, q.MaxInFlight)
 }
 
 // decide makes the whole decision, from a quota, its usage and a request. It changes nothing and
@@ -168,7 +157,7 @@ func (d *Decision) queue() {
 // nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
 // concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &cost{1, tokens.Count{Input: estimatedTokens}})
+	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}})
 	return d
 }
 
@@ -180,7 +169,7 @@ type Request struct {
 }
 
 func (req *Request) cost() cost {
-	return cost{1, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 }
 
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them

@@ -30,8 +30,8 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	p := r.paceOf(q)
 	looks := r.external != nil || p != nil
 	total := c.Total()
-	if used := r.dayCount(); looks || !fits(used, c.requests, q.MaxRPD) {
-		f.check(state.RPD, used, c.requests, q.MaxRPD, r, nil)
+	if used := r.dayCount(); looks || !fits(used, c.Requests, q.MaxRPD) {
+		f.check(state.RPD, used, c.Requests, q.MaxRPD, r, nil)
 	}
 	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
 		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
@@ -40,8 +40,8 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
 	}
-	if used := r.requests.Len(); looks || !fits(used, c.requests, q.MaxRPM) {
-		f.check(state.RPM, used, c.requests, q.MaxRPM, r, p)
+	if used := r.requests.Len(); looks || !fits(used, c.Requests, q.MaxRPM) {
+		f.check(state.RPM, used, c.Requests, q.MaxRPM, r, p)
 	}
 	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
 		f.check(state.ITPM, used, c.Input, q.MaxITPM, r, p)
@@ -99,13 +99,13 @@ func (f *refusal) checkPlace(r *view) {
 
 // checkSlots checks the calls in flight.
 func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
-	if fits(r.slots.calls(), c.requests, q.MaxInFlight) {
+	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) {
 		return
 	}
 	slots := &state.Limits[state.InFlight]
 	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
-	if c.requests > q.MaxInFlight {
+	if c.Requests > q.MaxInFlight {
 		f.never(slots.TooLarge)
 	}
 }

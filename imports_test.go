@@ -46,10 +46,14 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/errtext":      {},
-	"internal/eviction":     {},
-	"internal/external":     {modulePath + "/internal/state"},
-	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/cooldown": {modulePath + "/internal/clock"},
+	"internal/errtext":  {},
+	"internal/eviction": {},
+	"internal/external": {modulePath + "/internal/state"},
+	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/headroom": {
+		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
 	"internal/fakeprovider": {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/gemini":       {},
@@ -79,12 +83,15 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
 		modulePath + "/internal/state", "gopkg.in/yaml.v3",
 	},
+	"internal/history":   {},
 	"internal/jsonscan":  {},
 	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/periodic":  {},
 	"internal/piecetest": {},
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/yield":     {modulePath + "/internal/clock"},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

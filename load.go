@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // loading is a Load under way.
@@ -81,11 +82,11 @@ func (l loading) mergeCooldowns() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	yielder := rl.yieldingLocked()
-	now := rl.clock.At(yielder.instant)
+	work := yield.New(&rl.mu, &rl.clock)
+	now := rl.clock.At(work.Instant)
 	for model, until := range l.Cooldowns {
-		rl.cooldowns.raise(model, until, now)
-		yielder.nextLocked()
+		rl.cooldowns.Raise(model, until, now)
+		work.Next()
 	}
 }
 
@@ -97,7 +98,7 @@ func (l loading) mergeQuotas() {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.supplyLocked(nil) // makes the map
-	yielder := rl.yieldingLocked()
+	work := yield.New(&rl.mu, &rl.clock)
 	for model, stored := range l.Quotas {
 		quota := ModelQuota(stored)
 		current, exists := rl.Quotas[model]
@@ -106,6 +107,6 @@ func (l loading) mergeQuotas() {
 			rl.provenance.supply(model, quota)
 			rl.unlearnLocked(model)
 		}
-		yielder.nextLocked()
+		work.Next()
 	}
 }

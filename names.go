@@ -3,50 +3,7 @@ package ratelimit
 import "dappco.re/go/core/go-ratelimit/internal/modelname"
 
 // everyModel is the name of the quota for models that have none of their own.
-const everyModel = "*"
-
-// naming says under which name a model is counted. It never changes.
-type naming struct {
-	aliases       map[string]string // Config.Aliases
-	matchVersions bool              // Config.MatchVersions
-}
-
-// counted returns the name under which a model is counted.
-func (n *naming) counted(model string, quotas map[string]ModelQuota) string {
-	if n.matchVersions {
-		model, _ = n.match(model, quotas)
-	} else if alias, ok := n.aliases[model]; ok {
-		model = alias
-	}
-	return model
-}
-
-// match returns the alias or the name of a quota that a model stands for, and the model
-// itself where there is none.
-func (n *naming) match(model string, quotas map[string]ModelQuota) (name string, ok bool) {
-	name, ok = modelname.Match(model, func(name string) bool {
-		_, ok := n.aliases[name]
-		return ok || hasOwnQuota(name, quotas)
-	})
-	if !ok {
-		return model, false
-	}
-	alias, ok := n.aliases[name]
-	if !ok {
-		return name, true
-	}
-	// An alias does not stand for another one.
-	if name, ok = modelname.Match(alias, func(name string) bool { return hasOwnQuota(name, quotas) }); !ok {
-		return alias, true
-	}
-	return name, true
-}
-
-// hasOwnQuota reports whether a model has a quota that is not that of all.
-func hasOwnQuota(name string, quotas map[string]ModelQuota) bool {
-	_, ok := quotas[name]
-	return ok && name != everyModel
-}
+const everyModel = modelname.Every
 
 // coverOf looks up the quota of the models that are counted under a name.
 func coverOf(name string, quotas map[string]ModelQuota, q *ModelQuota) (known bool) {
@@ -66,7 +23,7 @@ func zoneOf(name string, quotas map[string]ModelQuota) string {
 // findRLocked resolves the name that a caller uses for a model: to the name under which it
 // is counted, and its quota.
 func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, known bool) {
-	if *q, known = rl.Quotas[model]; known && rl.naming.aliases == nil {
+	if *q, known = rl.Quotas[model]; known && rl.naming.Aliases == nil {
 		return model, true
 	}
 	return rl.resolveRLocked(model, q)
@@ -78,7 +35,9 @@ func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string,
 }
 
 // nameRLocked returns the name under which a model is counted.
-func (rl *RateLimiter) nameRLocked(model string) string { return rl.naming.counted(model, rl.Quotas) }
+func (rl *RateLimiter) nameRLocked(model string) string {
+	return rl.naming.Counted(model, rl.isListedRLocked)
+}
 
 // QuotaFor returns the quota that covers model, and its name in Quotas. It looks for the exact
 // name first; then for the longest name that model extends: by ":" or "@" and any text, or by "-"
@@ -92,7 +51,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	rl.ledger.fresh()
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	name, _ = rl.naming.match(model, rl.Quotas)
+	name, _ = rl.naming.Match(model, rl.isListedRLocked)
 	if quota, ok = rl.Quotas[name]; ok {
 		return name, quota, true
 	}
@@ -106,7 +65,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 // days, which may end at other times. It serves no waiter.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaVersion++
-	if rl.naming.matchVersions {
+	if rl.naming.MatchVersions {
 		rl.renameLocked()
 	}
 }
@@ -120,7 +79,7 @@ func (rl *RateLimiter) requoteLocked() {
 	}
 	l := rl.linesLocked()
 	for g := range l.occupied {
-		g.slack = nil
+		g.headroom.Forget()
 	}
 	for _, w := range l.waitersLocked() {
 		if w.process != 0 {
@@ -136,23 +95,8 @@ func (rl *RateLimiter) requoteLocked() {
 // renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
 // now. In a merged line the order of arrival counts.
 func (rl *RateLimiter) renameLocked() {
-	for name, until := range rl.cooldowns {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.cooldowns, name)
-			if until.After(rl.cooldowns[now]) {
-				rl.cooldowns[now] = until
-			}
-		}
-	}
-	for name, h := range rl.external {
-		if now := rl.nameRLocked(name); now != name {
-			delete(rl.external, name)
-			if there := rl.external[now]; there != nil {
-				h.Join(there)
-			}
-			rl.external[now] = h
-		}
-	}
+	rl.cooldowns.Rename(rl.nameRLocked)
+	rl.external.Rename(rl.nameRLocked)
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
 	for _, w := range waiters {

@@ -63,8 +63,8 @@ func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
 
 // uncounted returns the part of a dimension that the provider may not have counted yet.
 func (l *ProviderLimits) uncounted(d state.Dimension) int {
-	a := cost{max(l.UncountedRequests, 0), tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
-	return a.of(d)
+	a := cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
+	return a.Of(d)
 }
 
 // Observe takes over a provider's report of the limits of a model, from the headers of an answer

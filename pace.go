@@ -44,7 +44,7 @@ func (w *window) admitsNow(q *ModelQuota, c *cost, instant int64) bool {
 	if !q.paces() || w.pace == nil {
 		return q.Burst >= 0
 	}
-	return w.pace.Admit(c.requests, c.Count, instant)
+	return w.pace.Admit(c.Requests, c.Count, instant)
 }
 
 // followPacing makes the buckets those of a quota. Buckets of another quota keep their content,

@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
 // keepRows is how long, beyond the minute and the margin, charges stay in the
@@ -245,7 +246,7 @@ func (s *sqliteSave) changes() []*sqlitestate.Change {
 func (s *sqliteSave) end(ok bool) {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
-	yielder := s.rl.yieldingLocked()
+	work := yield.New(&s.rl.mu, &s.rl.clock)
 	for _, c := range s.models {
 		if w := c.window; w != nil {
 			w.requests.Log().End(ok, c.requests)
@@ -254,7 +255,7 @@ func (s *sqliteSave) end(ok bool) {
 				w.owes = 0
 			}
 		}
-		yielder.nextLocked()
+		work.Next()
 	}
 }
 

@@ -16,11 +16,7 @@ type placeQueue struct {
 	timer   *time.Timer
 	firesAt int64 // the instant for which it is set; 0 where it is not
 
-	// Those in any line that need places, and have a deadline:
-	bound    map[*waiter]bool
-	most     int   // how many places any of them needs, at most
-	earliest int64 // no deadline of them is before this instant
-	mostAt   int64 // the instant at which there are as many, when that was last looked at
+	bound eviction.Bound[*waiter] // those in any line that need places, and have a deadline
 }
 
 // Before orders waiters by the places that they need, the fewest first, and then by their arrival.
@@ -37,18 +33,9 @@ func (q *placeQueue) put(w *waiter, b *batch) {
 	q.waiters.Put(w)
 }
 
-// bind notes a waiter that needs so many places by a deadline.
-func (q *placeQueue) bind(w *waiter, needs int, deadline int64) {
-	if len(q.bound) == 0 {
-		q.bound, q.most, q.earliest, q.mostAt = make(map[*waiter]bool), 0, never, math.MinInt64
-	}
-	q.bound[w] = true
-	q.most, q.earliest = max(q.most, needs), min(q.earliest, deadline)
-}
-
 // forget forgets a waiter that leaves its lines.
 func (q *placeQueue) forget(w *waiter) {
-	delete(q.bound, w)
+	q.bound.Remove(w)
 	q.remove(w)
 }
 
@@ -121,26 +108,18 @@ func (l *waitLines) servePlacesLocked() {
 // reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
 // places now come later than before.
 func (l *waitLines) reviewPlacesLocked() {
-	q := &l.forPlace
-	if len(q.bound) == 0 {
+	bound := &l.forPlace.bound
+	most := bound.Most()
+	if most == 0 {
 		return
 	}
 	instant, at := l.rl.clock.Sync(), int64(math.MinInt64)
-	if free := l.rl.unlistedLocked().placesLocked(q.most, nil, instant); free < q.most {
-		at = l.rl.unlistedLocked().placeAtLocked(q.most-free, nil, instant)
+	if free := l.rl.unlistedLocked().placesLocked(most, nil, instant); free < most {
+		at = l.rl.unlistedLocked().placeAtLocked(most-free, nil, instant)
 	}
-	if at == never {
-		at = math.MinInt64 // an event may make them at any time
-	}
-	later := at > q.mostAt
-	if q.mostAt = at; !later || at <= q.earliest {
-		return
-	}
-	bound := q.bound
-	q.bound = nil // who stays is bound again
-	for w := range bound {
+	for w := range bound.Moved(at) {
 		for _, p := range w.places {
-			l.reviewAllLaterLocked(p.slots)
+			l.reviewAllLaterLocked(p.slots) // and who stays is bound again
 		}
 	}
 }

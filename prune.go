@@ -1,16 +1,12 @@
 package ratelimit
 
 import (
-	"runtime"
-	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/periodic"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
-
-// lockSlice is about how long work that walks over many models holds the lock
-// at a time.
-const lockSlice = int64(250 * time.Microsecond)
 
 // windowLocked returns the window of stats in order: made anew if stats was changed from outside,
 // without expired charges, in the right day.
@@ -80,41 +76,13 @@ func (rl *RateLimiter) forgetLocked(name string) {
 func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	yielder := rl.yieldingLocked()
+	work := yield.New(&rl.mu, &rl.clock)
 	for model, stats := range rl.State {
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
-			visit(model, stats, yielder.instant, rl.clock.At(yielder.instant))
+			visit(model, stats, work.Instant, rl.clock.At(work.Instant))
 		}
-		yielder.nextLocked()
-	}
-}
-
-// yielder is work under the lock that lets others in now and then.
-type yielder struct {
-	rl      *RateLimiter
-	instant int64 // now, or a moment ago
-	since   int64 // when the lock was taken
-	steps   int
-}
-
-func (rl *RateLimiter) yieldingLocked() yielder {
-	instant := rl.clock.Sync()
-	return yielder{rl: rl, instant: instant, since: instant}
-}
-
-// nextLocked counts a step of the work, and gives up the lock for a moment when
-// it was held for lockSlice.
-func (t *yielder) nextLocked() {
-	if t.steps++; t.steps%32 != 0 {
-		return
-	}
-	if t.instant = t.rl.clock.Sync(); t.instant-t.since > lockSlice {
-		t.rl.mu.Unlock()
-		runtime.Gosched() // or this goroutine takes the lock again before the one that it woke
-		t.rl.mu.Lock()
-		t.instant = t.rl.clock.Sync()
-		t.since = t.instant
+		work.Next()
 	}
 }
 
@@ -185,26 +153,5 @@ func (rl *RateLimiter) BackgroundPrune(interval time.Duration) (stop func()) {
 	rl.mu.Lock()
 	closing := rl.closingLocked()
 	rl.mu.Unlock()
-
-	quit, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(interval)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-quit:
-				return
-			case <-closing:
-				return
-			case <-ticker.C:
-				rl.prune()
-			}
-		}
-	}()
-	var once sync.Once
-	return func() {
-		once.Do(func() { close(quit) })
-		<-done
-	}
+	return periodic.Run(interval, closing, rl.prune)
 }

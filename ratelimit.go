@@ -51,7 +51,9 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -102,7 +104,7 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	clock      clock.Clock
-	cooldowns  cooldowns       // nothing is admitted for a model until then
+	cooldowns  cooldown.Times  // nothing is admitted for a model until then
 	external   external.Usages // the usage of others, as providers report it
 	provenance provenance      // where the quotas come from
 	unlisted   unlistedModels  // the models without a quota of their own
@@ -125,7 +127,7 @@ type RateLimiter struct {
 	// These are set by the constructor and guard themselves, or never change.
 	saver     *autosave.Saver // nil without Config.AutoPersist
 	ledger    *ledger         // nil without Config.Shared
-	naming    naming
+	naming    modelname.Names
 	margin    time.Duration // Config.Margin
 	maxModels int           // Config.MaxModels; 0 stands for the default
 	learns    bool          // Config.LearnQuotas
@@ -150,7 +152,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	rl.mu.RLock()
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, which takes a twentieth less
-	if !known || rl.naming.aliases != nil {
+	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
@@ -159,7 +161,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := cost{1, tokens.Count{Input: estimatedTokens}}
+			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
 			rl.mu.RUnlock()
@@ -188,7 +190,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
-	if rl.naming.aliases != nil || rl.naming.matchVersions {
+	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
 	}
 	instant := rl.clock.Sync()
@@ -200,7 +202,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w, cost{1, used})
+			rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: used})
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {

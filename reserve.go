@@ -80,7 +80,7 @@ func (r *Reservation) more() *extra {
 // While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
 // for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
-	r = rl.reserve(&d, model, &cost{1, tokens.Count{Input: promptTokens, Output: outputTokens}})
+	r = rl.reserve(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}})
 	return r, d
 }
 
@@ -102,7 +102,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	var r view
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.naming.aliases != nil {
+	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
@@ -167,10 +167,10 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{1, c})
+		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: c})
 	}
 	rl.changedLocked(r.instant)
-	if (rl.naming.aliases != nil || rl.naming.matchVersions) && model != w.slots.name {
+	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
 	made.slots, made.days = w.slots, w.days

@@ -58,8 +58,7 @@ func (s saving) cooldowns() map[string]time.Time {
 	rl.mu.RLock()
 	cooldowns := maps.Clone(rl.cooldowns)
 	rl.mu.RUnlock()
-	now := time.Now()
-	maps.DeleteFunc(cooldowns, func(_ string, until time.Time) bool { return !until.After(now) })
+	cooldowns.DropOver(time.Now())
 	return cooldowns
 }
 

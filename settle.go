@@ -240,7 +240,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	}
 	w.owe(r.instant)
 	if exceeds && rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{0, excess})
+		rl.linesLocked().loadedLocked(w, cost{Count: excess})
 	}
 }
 
@@ -304,7 +304,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 		r.days = w.days - 1 // a day that is over
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{1, r.estimate})
+		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: r.estimate})
 		rl.linesLocked().settleLocked()
 	}
 }

@@ -170,9 +170,9 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 
 func (f effect) cool(model string, until, now time.Time) {
 	if len(f.rl.cooldowns) >= f.rl.mostModels() {
-		f.rl.cooldowns.dropOver(now) // those whose models nobody asks for here
+		f.rl.cooldowns.DropOver(now) // those whose models nobody asks for here
 	}
-	if f.rl.cooldowns.raise(model, until, now) {
+	if f.rl.cooldowns.Raise(model, until, now) {
 		f.s.lines.reviews++
 	}
 }
@@ -208,7 +208,7 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.linesLocked().loadedLocked(w, cost{e.Requests, e.Count})
+	f.rl.linesLocked().loadedLocked(w, cost{Requests: e.Requests, Count: e.Count})
 	return w, request, token
 }
 
@@ -281,7 +281,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.linesLocked().loadedLocked(w, cost{0, e.Count.Over(r.estimate)})
+				f.rl.linesLocked().loadedLocked(w, cost{Count: e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}

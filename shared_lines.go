@@ -108,7 +108,7 @@ func (p *plan) serve() {
 	review := all || len(rl.lines.reviews) > 0
 	if review {
 		for g := range rl.lines.occupied {
-			g.slack = nil // which boundLocked works out again
+			g.headroom.Forget() // which boundLocked works out again
 		}
 	}
 	for _, w := range p.waiters() {

@@ -237,7 +237,7 @@ func (b *rebuild) restore() {
 	}
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, until := range b.s.lost.cooldowns {
-		if until.After(now) && until.After(b.rl.cooldowns[model]) {
+		if b.rl.cooldowns.Rises(model, until, now) {
 			b.cool(model, until, now)
 			b.emit(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: model, At: b.instant, Wall: clock.UnixNano(until)})
 		}

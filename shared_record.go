@@ -224,17 +224,9 @@ func (p *plan) cool(model string, until time.Time) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	was, exists := rl.cooldowns[name]
-	if !until.After(now) || !until.After(was) {
-		return
+	if rl.takesCooldownLocked(name, until, now) {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
 	}
-	if !exists && len(rl.cooldowns) >= rl.mostModels() {
-		rl.cooldowns.dropOver(now)
-		if _, own := rl.Quotas[name]; !own && len(rl.cooldowns) >= rl.mostModels() {
-			return
-		}
-	}
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
 }
 
 // reset plans to forget the usage of a model; of all models where it is empty.

@@ -142,7 +142,7 @@ func (p *plan) fill() {
 			b.Vouch = append(b.Vouch, process)
 		}
 	}
-	if s.rl.naming.matchVersions {
+	if s.rl.naming.MatchVersions {
 		b.NameOf = s.nameOf
 	}
 	if len(b.Events) == 0 {

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/headroom"
+	"dappco.re/go/core/go-ratelimit/internal/history"
 )
 
 // slots is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -20,14 +21,12 @@ type slots struct {
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
 
-	// The note of the last Persist that met the model, and that of the last one before it that
-	// succeeded, if it is another.
-	lastSave, savedBefore saveNote
+	saves history.Saves // what of the model is in the file of Persist
+
 	// Of the waiters with a deadline:
-	slack    *slack              // the least of any; nil for none
-	load     [state.InFlight]int // the charges since the line began
-	stale    bool                // all are to be looked at
-	reviewed bool                // it is in waitLines.reviews
+	headroom headroom.Line // how much may be charged before one of them is too late
+	stale    bool          // all are to be looked at
+	reviewed bool          // it is in waitLines.reviews
 }
 
 // waitLines is the calls and waiters of a limiter: those of each model in its slots, and the lines

@@ -147,11 +147,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *view) {
 		r.external = rl.external.Of(name, r.instant, r.wall)
 	}
 	if len(rl.cooldowns) > 0 {
-		if until, ok := rl.cooldowns[name]; ok {
-			if r.cool = clock.UnixNano(until); r.cool <= r.wall {
-				delete(rl.cooldowns, name)
-			}
-		}
+		r.cool = rl.cooldowns.Of(name, r.wall)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/headroom"
 )
 
 // waiter is a call that waits, in the lines of all the models that it asks for.
@@ -41,7 +41,7 @@ type waiter struct {
 type place struct {
 	slots   *slots
 	element *list.Element
-	slack   *slack // nil for a waiter without a deadline
+	slack   *headroom.Slack // nil for a waiter without a deadline
 }
 
 // wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
@@ -217,7 +217,7 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 		g.line.Remove(p.element)
 		l.waiting--
 		if g.line.Len() == 0 {
-			g.slack, g.load, g.stale = nil, [state.InFlight]int{}, false
+			g.headroom, g.stale = headroom.Line{}, false
 			delete(l.occupied, g)
 			if g.timer != nil {
 				g.timer.Stop()

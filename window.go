@@ -7,6 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
+	"dappco.re/go/core/go-ratelimit/internal/history"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -43,8 +44,8 @@ type window struct {
 	days         int32        // how often the count of the day began anew
 	dayWas       int          // the count of the day when the limiter last changed it
 
-	history *history // nil as long as no window continues it, nor Persist has saved it
-	round   uint16   // how often Persist has saved it, or tried to
+	history *history.History // nil as long as no window continues it, nor Persist has saved it
+	round   uint16           // how often Persist has saved it, or tried to
 
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 

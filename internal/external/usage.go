@@ -59,8 +59,8 @@ func (u *Usage) Expire(instant, wall int64) (left bool) {
 	return left
 }
 
-// Join adds the usage of a model that turned out to be the same: of each dimension the more.
-func (u *Usage) Join(other *Usage) {
+// join adds the usage of a model that turned out to be the same: of each dimension the more.
+func (u *Usage) join(other *Usage) {
 	for of := range state.InFlight {
 		if other[of].Amount > u[of].Amount {
 			u[of] = other[of]
@@ -87,5 +87,18 @@ func (us Usages) Of(name string, instant, wall int64) *Usage {
 func (us Usages) DropOver(instant, wall int64) {
 	for name := range us {
 		us.Of(name, instant, wall)
+	}
+}
+
+// Rename follows a change of the names under which models are counted, as nameOf tells them.
+func (us Usages) Rename(nameOf func(name string) string) {
+	for name, u := range us {
+		if now := nameOf(name); now != name {
+			delete(us, name)
+			if there := us[now]; there != nil {
+				u.join(there)
+			}
+			us[now] = u
+		}
 	}
 }

@@ -46,11 +46,19 @@ func TestExpireByTheClockOfTheWindow(t *testing.T) {
 	}
 }
 
-func TestJoinTakesTheMoreOfEach(t *testing.T) {
-	u := external.Usage{state.RPM: {Amount: 1, Until: 10, SentAt: 0}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}}
-	u.Join(&external.Usage{state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 4, Until: 20, SentAt: 0}})
-	if want := (external.Usage{state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}}); u != want {
-		t.Errorf("%+v, want %+v", u, want)
+func TestRenameTakesTheMoreOfEach(t *testing.T) {
+	us := external.Usages{
+		"m-001": {state.RPM: {Amount: 1, Until: 10, SentAt: 0}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}},
+		"m":     {state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 4, Until: 20, SentAt: 0}},
+		"n-001": {state.RPD: {Amount: 1, Until: 10}},
+	}
+	alone := us["n-001"]
+	us.Rename(func(name string) string { return name[:1] })
+	if want := (external.Usage{state.RPM: {Amount: 2, Until: 3, SentAt: 4}, state.TPM: {Amount: 5, Until: 10, SentAt: 0}}); len(us) != 2 || *us["m"] != want {
+		t.Errorf("%+v, want %+v", us["m"], want)
+	}
+	if us["n"] != alone {
+		t.Errorf("%+v, want what n-001 had", us["n"])
 	}
 }
 
