@@ -257,7 +257,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	for model, quota := range cfg.Quotas {
 		rl.Quotas[model] = quota
-		delete(rl.provenance.supplied, model)
+		rl.provenance.Set(model)
 	}
 	rl.clock.Sync()
 	return rl, nil

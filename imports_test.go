@@ -51,6 +51,7 @@ var importRules = map[string][]string{
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/fakeprovider": {},
+	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/gemini":       {},
 	"internal/fsx":          {"golang.org/x/sys/..."},

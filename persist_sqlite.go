@@ -86,7 +86,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 		return ErrClosed
 	}
 	rl.mu.RLock()
-	quotas, supplied := rl.provenance.stored(rl.Quotas), maps.Clone(rl.provenance.supplied)
+	quotas, supplied := rl.provenance.Stored(rl.Quotas), rl.provenance.Supplied()
 	rl.mu.RUnlock()
 	rl.indexAll()
 	save := sqliteSave{saving: newSaving(rl), store: s}

@@ -110,7 +110,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 	rl.unlistedLocked().relistLocked(model)
 	rl.unlearnLocked(model)
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-	delete(rl.provenance.supplied, model)
+	rl.provenance.Set(model)
 	rl.changedNowLocked()
 	rl.requoteLocked()
 }
@@ -147,7 +147,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	instant := rl.clock.Sync()
 	for model, quota := range quotas {
 		rl.Quotas[model] = quota
-		rl.provenance.supply(model, quota)
+		rl.provenance.Supply(model, quota)
 		rl.unlistedLocked().relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)

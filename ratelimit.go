@@ -52,6 +52,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -102,13 +103,13 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	clock      clock.Clock
-	cooldowns  cooldowns       // nothing is admitted for a model until then
-	external   external.Usages // the usage of others, as providers report it
-	provenance provenance      // where the quotas come from
-	unlisted   unlistedModels  // the models without a quota of their own
-	lines      waitLines       // the slots and the waiters
-	expiry     expiry          // the reservations that nobody settles
-	fresh      []Reservation   // that were not handed out yet
+	cooldowns  cooldowns                     // nothing is admitted for a model until then
+	external   external.Usages               // the usage of others, as providers report it
+	provenance provenance.Quotas[ModelQuota] // where the quotas come from
+	unlisted   unlistedModels                // the models without a quota of their own
+	lines      waitLines                     // the slots and the waiters
+	expiry     expiry                        // the reservations that nobody settles
+	fresh      []Reservation                 // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State

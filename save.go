@@ -44,7 +44,7 @@ func (s saving) stateVersion() int {
 func (s saving) quotas() map[string]state.Quota {
 	rl := s.rl
 	rl.mu.RLock()
-	quotas := storedQuotas(rl.provenance.stored(rl.Quotas))
+	quotas := storedQuotas(rl.provenance.Stored(rl.Quotas))
 	rl.mu.RUnlock()
 	maps.DeleteFunc(quotas, func(model string, quota state.Quota) bool {
 		return quota.Validate(model) != nil
