@@ -49,6 +49,7 @@ var importRules = map[string][]string{
 	"internal/errtext":      {},
 	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
+	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/fakeprovider": {},

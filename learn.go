@@ -8,9 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// mostLearned is the largest limit of a provider that is believed.
-const mostLearned = 1 << 40
-
 // saidRLocked returns the quota of a name in Quotas as the program set it; false where it has
 // none, or a profile or a file supplied it. Quotas in a shared store were set by the program of
 // some process.
@@ -31,7 +28,6 @@ func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
 // lessonRLocked returns the quota of a model as corrected by the report of its provider, and
 // whether that differs. q is its present quota; the zero quota for none.
 func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
-	next = q
 	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
@@ -39,22 +35,12 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	if _, own := rl.Quotas[name]; !own {
 		source = everyModel
 	}
-	var said ModelQuota
-	asked := false
-	for of := range state.InFlight {
-		limit := limits.of(of).Limit
-		if limit <= 0 || int64(limit) > mostLearned || limit == *q.limit(of) {
-			continue
-		}
-		if !asked {
-			said, _ = rl.saidRLocked(source)
-			asked = true
-		}
-		if most := *said.limit(of); most > 0 {
-			limit = min(limit, most)
-		}
-		*next.limit(of) = limit
+	reports := limits.reports()
+	if !reports.Differ((*state.Quota)(&q)) {
+		return q, false
 	}
+	said, _ := rl.saidRLocked(source)
+	next = ModelQuota(reports.Correct((*state.Quota)(&q), (*state.Quota)(&said)))
 	if _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
 		return q, false
 	}
