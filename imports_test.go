@@ -75,6 +75,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
 	"internal/tokens": {},
+	"internal/unsaved": {
+		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
 		modulePath + "/internal/state", "gopkg.in/yaml.v3",
