@@ -163,7 +163,7 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 	instant := rl.clock.Sync()
 	wall := rl.clock.UnixNano(instant)
 	u := rl.external.Of(name, instant, wall)
-	reports := limits.reports()
+	reports, atCall := limits.reports(), limits.Counted.used()
 	var w *window
 	for of := range state.InFlight {
 		report, limit := &reports[of], *q.limit(of)
@@ -174,7 +174,7 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 			w = rl.usedLocked(name, q, instant)
 		}
 		amount := report.External(limit, observation.Counts{
-			Now: w.usedOf(of), Uncounted: limits.uncounted(of), AtCall: limits.Counted.used(of),
+			Now: w.usedOf(of), Uncounted: limits.uncounted(of), AtCall: atCall[of],
 		})
 		if u == nil {
 			if amount == 0 {

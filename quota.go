@@ -51,29 +51,11 @@ func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.
 
 // minuteCode is the code of the first limit of the minute, in the order in which they deny.
 func (q *ModelQuota) minuteCode() DecisionCode {
-	for _, of := range [...]state.Dimension{state.RPM, state.ITPM, state.OTPM} {
-		if *q.limit(of) != 0 {
-			return DecisionCode(state.Limits[of].Code)
-		}
-	}
-	return DecisionTPMLimit
+	return DecisionCode(state.Limits[(*state.Quota)(q).FirstOfMinute()].Code)
 }
 
-// invalid returns the first limit that is negative.
-func (q *ModelQuota) invalid() (reason string, bad bool) {
-	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
-		if q.Burst < 0 {
-			return "invalid quota: Burst (burst) is negative", true
-		}
-		return "", false
-	}
-	for of := range state.Limits {
-		if *q.limit(state.Dimension(of)) < 0 {
-			return state.Limits[of].Invalid, true
-		}
-	}
-	return "", false
-}
+// invalid returns why the quota admits nothing, if one of its limits is negative.
+func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Negative() }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
