@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"math"
 	"time"
 
@@ -18,30 +17,6 @@ type AutoPersist struct {
 	MaxWait time.Duration
 }
 
-// validate returns an error that names the field that is out of range.
-func (a AutoPersist) validate() error {
-	switch {
-	case a.Delay < 0:
-		return fmt.Errorf("AutoPersist.Delay is %v, want 0 or more", a.Delay)
-	case a.MaxWait < 0:
-		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or more", a.MaxWait)
-	case a.MaxWait > 0 && a.MaxWait < a.Delay:
-		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or at least Delay, which is %v", a.MaxWait, a.Delay)
-	}
-	return nil
-}
-
-// maxWait returns MaxWait, or ten times Delay where it is zero.
-func (a AutoPersist) maxWait() time.Duration {
-	switch {
-	case a.MaxWait > 0:
-		return a.MaxWait
-	case a.Delay > math.MaxInt64/10:
-		return math.MaxInt64
-	}
-	return 10 * a.Delay
-}
-
 // startSaver loads the state, and saves changes from then on.
 func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 	if when.Delay == 0 {
@@ -51,7 +26,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 		return err
 	}
 	s := autosave.New(autosave.Options{
-		Delay: when.Delay, MaxWait: when.maxWait(), OnError: onError,
+		Delay: when.Delay, MaxWait: when.MaxWait, OnError: onError,
 		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
 	})
 	rl.mu.Lock()

@@ -1,16 +1,15 @@
 package ratelimit
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -110,11 +109,6 @@ type Config struct {
 // defaultMaxModels is what a Config.MaxModels of zero stands for.
 const defaultMaxModels = 10_000
 
-const (
-	backendYAML   = "yaml"
-	backendSQLite = "sqlite"
-)
-
 // New returns a limiter with the quotas of Gemini that keeps its state in the default YAML file.
 // It does not load the file: see [RateLimiter.Load]. It fails when no home folder is known.
 func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
@@ -127,27 +121,21 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // with AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig]
 // does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
-	backend := strings.ToLower(strings.TrimSpace(cfg.Backend))
-	switch backend {
-	case "":
-		backend = backendYAML
-	case backendYAML, backendSQLite:
-	default:
-		return nil, fmt.Errorf("new limiter: %w: %q, want %q or %q",
-			errUnknownBackend, cfg.Backend, backendYAML, backendSQLite)
+	backend, err := settings.ParseBackend(cfg.Backend)
+	if err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	path := cfg.FilePath
 	if path == "" {
-		var err error
-		if path, err = defaultPath(backend); err != nil {
+		if path, err = backend.DefaultPath(); err != nil {
 			return nil, fmt.Errorf("new limiter: %w", err)
 		}
 	}
-	if backend == backendSQLite {
+	if backend == settings.SQLite {
 		return NewWithSQLiteConfig(path, cfg)
 	}
 	if cfg.Shared {
-		return nil, fmt.Errorf("new limiter: Shared is true, want the backend %q", backendSQLite)
+		return nil, fmt.Errorf("new limiter: Shared is true, want the backend %q", settings.SQLite)
 	}
 	rl, err := newLimiter(cfg)
 	if err != nil {
@@ -206,32 +194,12 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	return rl, nil
 }
 
-// longestSpan bounds the minute of a limiter and its margin together, in nanoseconds.
-const longestSpan = minute + day
-
 func newLimiter(cfg Config) (*RateLimiter, error) {
-	if cfg.Margin < 0 || minute+int64(cfg.Margin) > longestSpan {
-		return nil, fmt.Errorf("new limiter: Margin is %v, want 0 to 24h", cfg.Margin)
+	options := settings.Options{
+		Margin: cfg.Margin, HoldTTL: cfg.HoldTTL, MaxQueue: cfg.MaxQueue, MaxModels: cfg.MaxModels,
+		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
 	}
-	for _, field := range []struct {
-		name  string
-		value int64
-	}{
-		{"HoldTTL", int64(cfg.HoldTTL)},
-		{"MaxQueue", int64(cfg.MaxQueue)},
-		{"MaxModels", int64(cfg.MaxModels)},
-		{"LeaseTTL", int64(cfg.LeaseTTL)},
-	} {
-		if field.value < 0 {
-			return nil, fmt.Errorf("new limiter: %s is %d, want 0 or more", field.name, field.value)
-		}
-	}
-	switch cfg.Durability {
-	case "", durableProcess, durablePower:
-	default:
-		return nil, fmt.Errorf("new limiter: Durability is %q, want %q or %q", cfg.Durability, durableProcess, durablePower)
-	}
-	if err := cfg.AutoPersist.validate(); err != nil {
+	if err := options.Validate(); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	if err := validateQuotas(cfg.Quotas); err != nil {
@@ -258,22 +226,8 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	for model, quota := range cfg.Quotas {
 		rl.Quotas[model] = quota
-		delete(rl.provenance.supplied, model)
+		rl.provenance.Set(model)
 	}
 	rl.clock.Sync()
 	return rl, nil
-}
-
-// defaultPath returns the state file of a backend in the home folder.
-func defaultPath(backend string) (string, error) {
-	name := "ratelimits.yaml"
-	if backend == backendSQLite {
-		name = "ratelimits.db"
-	}
-	for _, env := range []string{"CORE_HOME", "HOME", "USERPROFILE"} {
-		if home := os.Getenv(env); home != "" {
-			return filepath.Join(home, ".core", name), nil
-		}
-	}
-	return "", errors.New("no home folder: set CORE_HOME, HOME or USERPROFILE, or Config.FilePath")
 }

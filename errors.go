@@ -52,8 +52,7 @@ var (
 	// is never returned without that tag.
 	ErrNoSQLite = state.ErrNoSQLite
 
-	errUnknownBackend = errors.New("unknown backend")
-	errNoFile         = errors.New("the limiter has no state file: make it with a constructor")
+	errNoFile = errors.New("the limiter has no state file: make it with a constructor")
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded or to

@@ -54,7 +54,10 @@ var importRules = map[string][]string{
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
+	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},
+	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/gemini":       {},
 	"internal/fsx":          {"golang.org/x/sys/..."},
@@ -79,6 +82,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
 	"internal/tokens": {},
+	"internal/unsaved": {
+		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
 		modulePath + "/internal/state", "gopkg.in/yaml.v3",

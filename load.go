@@ -102,9 +102,9 @@ func (l loading) mergeQuotas() {
 	for model, stored := range l.Quotas {
 		quota := ModelQuota(stored)
 		current, exists := rl.Quotas[model]
-		if !exists || rl.provenance.isSupplied(model, current) {
+		if !exists || rl.provenance.IsSupplied(model, current) {
 			rl.Quotas[model] = quota
-			rl.provenance.supply(model, quota)
+			rl.provenance.Supply(model, quota)
 			rl.unlearnLocked(model)
 		}
 		work.Next()

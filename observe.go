@@ -1,11 +1,11 @@
 package ratelimit
 
 import (
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -43,21 +43,12 @@ type ProviderLimits struct {
 	Uncounted         Usage
 }
 
-// of returns the report of a dimension.
-func (l *ProviderLimits) of(d state.Dimension) *ProviderLimit {
-	switch d {
-	case state.RPM:
-		return &l.RPM
-	case state.TPM:
-		return &l.TPM
-	case state.ITPM:
-		return &l.ITPM
-	case state.OTPM:
-		return &l.OTPM
-	case state.RPD:
-		return &l.RPD
-	default:
-		return &l.TPD
+// reports returns the reports by dimension.
+func (l *ProviderLimits) reports() observation.Limits {
+	return observation.Limits{
+		state.RPM: observation.Limit(l.RPM), state.ITPM: observation.Limit(l.ITPM),
+		state.TPM: observation.Limit(l.TPM), state.OTPM: observation.Limit(l.OTPM),
+		state.RPD: observation.Limit(l.RPD), state.TPD: observation.Limit(l.TPD),
 	}
 }
 
@@ -170,50 +161,38 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 // it takes some.
 func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased, tightened bool) {
 	instant := rl.clock.Sync()
-	u := rl.external.Of(name, instant, rl.clock.UnixNano(instant))
+	wall := rl.clock.UnixNano(instant)
+	u := rl.external.Of(name, instant, wall)
+	reports, atCall := limits.reports(), limits.Counted.used()
 	var w *window
 	for of := range state.InFlight {
-		said, limit := limits.of(of), *q.limit(of)
-		if limit <= 0 || !said.HasRemaining || said.Remaining < 0 {
+		report, limit := &reports[of], *q.limit(of)
+		if limit <= 0 || !report.SaysRemaining() {
 			continue
 		}
 		if w == nil {
 			w = rl.usedLocked(name, q, instant)
 		}
-		left := tokens.AddSaturated(said.Remaining, max(said.Rounding, 0)/2)
-		used := w.usedOf(of)
-		counted := max(used-min(limits.uncounted(of), used), limits.Counted.used(of))
-		amount := max(limit-left, 0) // the parts are not negative, so this does not overflow
-		amount = max(amount-counted, 0)
+		amount := report.External(limit, observation.Counts{
+			Now: w.usedOf(of), Uncounted: limits.uncounted(of), AtCall: atCall[of],
+		})
 		if u == nil {
 			if amount == 0 {
 				continue
 			}
-			if !rl.placeForExternalLocked(name, instant) {
+			// Models with a quota of their own always have a place.
+			if _, own := rl.Quotas[name]; !own && !rl.external.HasRoom(rl.mostModels(), instant, wall) {
 				return false, false
 			}
-			u = new(external.Usage)
-			if rl.external == nil {
-				rl.external = make(external.Usages)
-			}
-			rl.external[strings.Clone(name)] = u // see stateLocked
+			u = rl.external.Add(name)
 		}
-		is := external.Part{Amount: amount, Until: rl.externalUntil(of, w, q, said.Reset, instant), SentAt: limits.sentAt(&rl.clock, instant)}
-		sooner, later := u[of].Take(is)
+		sooner, later := u[of].Take(external.Part{
+			Amount: amount, Until: rl.externalUntil(of, w, q, report, instant), SentAt: limits.sentAt(&rl.clock, instant),
+		})
 		eased, tightened = eased || sooner, tightened || later
 	}
-	rl.external.Of(name, instant, rl.clock.UnixNano(instant)) // drops it where nothing is left of it
+	rl.external.Of(name, instant, wall) // drops it where nothing is left of it
 	return eased, tightened
-}
-
-// placeForExternalLocked reports whether there is place for the external usage of one more
-// model. Models with a quota of their own always have one.
-func (rl *RateLimiter) placeForExternalLocked(name string, instant int64) bool {
-	if _, own := rl.Quotas[name]; own || len(rl.external) < rl.mostModels() {
-		return true
-	}
-	rl.external.DropOver(instant, rl.clock.UnixNano(instant))
-	return len(rl.external) < rl.mostModels()
 }
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.
@@ -235,25 +214,14 @@ func (l *ProviderLimits) sentAt(c *clock.Clock, instant int64) int64 {
 }
 
 // externalUntil returns until when something is held back that is observed now.
-func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuota, reset time.Duration, instant int64) int64 {
+func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuota, report *observation.Limit, instant int64) int64 {
 	if state.Limits[of].Window != state.Day {
-		if 0 < reset && int64(reset) < rl.span() {
-			return instant + int64(reset)
-		}
-		return instant + rl.span()
+		return instant + report.Lasts(rl.span())
 	}
-	wall := rl.clock.UnixNano(instant)
-	until := wall + day
-	if 0 < reset && int64(reset) < day {
-		until = wall + int64(reset)
+	period := w.period
+	if w.dayCount() == 0 && w.dayTokens() == 0 { // it begins with the next call, or at midnight
+		period.SetZone(q.DayZone)
+		period.StartAt(rl.clock.At(instant))
 	}
-	// The day of 24 hours of a model that used nothing in it begins with the next call.
-	if w.dayCount() > 0 || w.dayTokens() > 0 {
-		return min(until, w.period.End)
-	}
-	if zone, err := clock.LoadZone(q.DayZone); err == nil && zone != nil {
-		_, end := clock.Day(rl.clock.At(instant), zone)
-		return min(until, clock.UnixNano(end))
-	}
-	return until
+	return min(rl.clock.UnixNano(instant)+report.Lasts(day), period.End)
 }

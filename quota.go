@@ -51,29 +51,11 @@ func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.
 
 // minuteCode is the code of the first limit of the minute, in the order in which they deny.
 func (q *ModelQuota) minuteCode() DecisionCode {
-	for _, of := range [...]state.Dimension{state.RPM, state.ITPM, state.OTPM} {
-		if *q.limit(of) != 0 {
-			return DecisionCode(state.Limits[of].Code)
-		}
-	}
-	return DecisionTPMLimit
+	return DecisionCode(state.Limits[(*state.Quota)(q).FirstOfMinute()].Code)
 }
 
-// invalid returns the first limit that is negative.
-func (q *ModelQuota) invalid() (reason string, bad bool) {
-	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 {
-		if q.Burst < 0 {
-			return "invalid quota: Burst (burst) is negative", true
-		}
-		return "", false
-	}
-	for of := range state.Limits {
-		if *q.limit(state.Dimension(of)) < 0 {
-			return state.Limits[of].Invalid, true
-		}
-	}
-	return "", false
-}
+// invalid returns why the quota admits nothing, if one of its limits is negative.
+func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Negative() }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
@@ -110,7 +92,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 	rl.unlistedLocked().relistLocked(model)
 	rl.unlearnLocked(model)
 	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-	delete(rl.provenance.supplied, model)
+	rl.provenance.Set(model)
 	rl.changedNowLocked()
 	rl.requoteLocked()
 }
@@ -147,7 +129,7 @@ func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
 	instant := rl.clock.Sync()
 	for model, quota := range quotas {
 		rl.Quotas[model] = quota
-		rl.provenance.supply(model, quota)
+		rl.provenance.Supply(model, quota)
 		rl.unlistedLocked().relistLocked(model)
 		rl.unlearnLocked(model)
 		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)

@@ -54,6 +54,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -104,13 +105,13 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	clock      clock.Clock
-	cooldowns  cooldown.Times  // nothing is admitted for a model until then
-	external   external.Usages // the usage of others, as providers report it
-	provenance provenance      // where the quotas come from
-	unlisted   unlistedModels  // the models without a quota of their own
-	lines      waitLines       // the slots and the waiters
-	expiry     expiry          // the reservations that nobody settles
-	fresh      []Reservation   // that were not handed out yet
+	cooldowns  cooldown.Times                // nothing is admitted for a model until then
+	external   external.Usages               // the usage of others, as providers report it
+	provenance provenance.Quotas[ModelQuota] // where the quotas come from
+	unlisted   unlistedModels                // the models without a quota of their own
+	lines      waitLines                     // the slots and the waiters
+	expiry     expiry                        // the reservations that nobody settles
+	fresh      []Reservation                 // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State

@@ -44,7 +44,7 @@ func (s saving) stateVersion() int {
 func (s saving) quotas() map[string]state.Quota {
 	rl := s.rl
 	rl.mu.RLock()
-	quotas := storedQuotas(rl.provenance.stored(rl.Quotas))
+	quotas := storedQuotas(rl.provenance.Stored(rl.Quotas))
 	rl.mu.RUnlock()
 	maps.DeleteFunc(quotas, func(model string, quota state.Quota) bool {
 		return quota.Validate(model) != nil
@@ -62,16 +62,13 @@ func (s saving) cooldowns() map[string]time.Time {
 	return cooldowns
 }
 
-// tokenEntries shows token entries to a store without copying them.
-type tokenEntries []TokenEntry
-
-func (l tokenEntries) Len() int             { return len(l) }
-func (l tokenEntries) At(i int) state.Token { return state.Token(l[i]) }
+// storedToken returns a token entry as stores see it.
+func storedToken(e TokenEntry) state.Token { return state.Token(e) }
 
 // usage returns the stats as stores see them. It shares their slices.
 func (s *UsageStats) usage() *state.Usage {
 	return &state.Usage{
-		Requests: s.Requests, Tokens: tokenEntries(s.Tokens),
+		Requests: s.Requests, Tokens: state.TokenView[TokenEntry]{Entries: s.Tokens, Token: storedToken},
 		DayStart: s.DayStart, DayCount: s.DayCount, DayTokens: s.DayTokens,
 	}
 }

@@ -78,12 +78,6 @@ type ledgerOptions struct {
 	failClosed bool
 }
 
-// The values of Config.Durability.
-const (
-	durableProcess = "process"
-	durablePower   = "power"
-)
-
 const (
 	defaultLeaseTTL = 10 * time.Second
 	leastLeaseTTL   = 100 * time.Millisecond // lest the log is written all the time

@@ -30,23 +30,10 @@ func (s *ModelStats) limits(q *ModelQuota) {
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
 }
 
-// used returns the usage of a dimension.
-func (s *ModelStats) used(of state.Dimension) int {
-	switch of {
-	case state.RPM:
-		return s.RPM
-	case state.TPM:
-		return s.TPM
-	case state.RPD:
-		return s.RPD
-	case state.ITPM:
-		return s.ITPM
-	case state.OTPM:
-		return s.OTPM
-	case state.TPD:
-		return s.TPD
-	default:
-		return s.InFlight
+// used returns the usage by dimension, but for the calls in flight.
+func (s *ModelStats) used() [state.InFlight]int {
+	return [...]int{
+		state.RPM: s.RPM, state.TPM: s.TPM, state.RPD: s.RPD, state.ITPM: s.ITPM, state.OTPM: s.OTPM, state.TPD: s.TPD,
 	}
 }
 

@@ -10,6 +10,7 @@ package autosave
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,11 +30,12 @@ const (
 	lastRetry  = 10 * time.Second
 )
 
-// Options are what a Saver saves, and when. Delay, MaxWait, Storage and Save must be set.
+// Options are what a Saver saves, and when. Delay, Storage and Save must be set.
 type Options struct {
 	// Delay is the time from the last change to the write.
 	Delay time.Duration
-	// MaxWait is the longest time that a change stays unwritten while more keep coming.
+	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
+	// ten times Delay.
 	MaxWait time.Duration
 	// Storage is the storage lock.
 	Storage sync.Locker
@@ -42,6 +44,17 @@ type Options struct {
 	Save func() error
 	// OnError gets the errors of writes in the background, without a lock; nil drops them.
 	OnError func(error)
+}
+
+// maxWait returns MaxWait, or ten times Delay where it is zero.
+func (o *Options) maxWait() time.Duration {
+	switch {
+	case o.MaxWait > 0:
+		return o.MaxWait
+	case o.Delay > math.MaxInt64/10:
+		return math.MaxInt64
+	}
+	return 10 * o.Delay
 }
 
 // Saver has a state saved after changes. The debouncer chooses the time, and runs one write at
@@ -75,7 +88,7 @@ func New(o Options) *Saver {
 		firstPause: max(firstRetry, o.Delay),
 	}
 	s.writer = debounce.New(debounce.Options{
-		Delay: o.Delay, MaxWait: o.MaxWait, DropOnStop: true,
+		Delay: o.Delay, MaxWait: o.maxWait(), DropOnStop: true,
 	}, s.write)
 	return s
 }

@@ -183,6 +183,24 @@ func TestChangedReturnsItsGrain(t *testing.T) {
 	})
 }
 
+func TestMaxWaitIsTenTimesDelayByDefault(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwner()
+		o.saver = autosave.New(autosave.Options{Delay: time.Second, Storage: &o.storage, Save: o.save})
+		for range 24 {
+			o.change()
+			time.Sleep(500 * ms)
+		}
+		o.check(t, time.Minute, 10*time.Second, 12500*ms)
+		o.close(false)
+
+		slow := autosave.New(autosave.Options{Delay: 1 << 62, Storage: &o.storage, Save: o.save})
+		defer slow.Stop()
+		slow.Changed()
+		o.check(t, time.Hour, 10*time.Second, 12500*ms)
+	})
+}
+
 func TestFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOwner()

@@ -4,6 +4,7 @@
 package external
 
 import (
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -81,6 +82,25 @@ func (us Usages) Of(name string, instant, wall int64) *Usage {
 		return nil
 	}
 	return u
+}
+
+// Add returns the usage of a model that had none.
+func (us *Usages) Add(name string) *Usage {
+	if *us == nil {
+		*us = make(Usages)
+	}
+	u := new(Usage)
+	(*us)[strings.Clone(name)] = u // it may be a part of a longer string, which must not stay for it
+	return u
+}
+
+// HasRoom reports whether fewer than most models have usage at an instant, which is wall in
+// UnixNano.
+func (us Usages) HasRoom(most int, instant, wall int64) bool {
+	if len(us) >= most {
+		us.DropOver(instant, wall)
+	}
+	return len(us) < most
 }
 
 // DropOver drops the usage that is over, of all models.

@@ -62,6 +62,21 @@ func TestRenameTakesTheMoreOfEach(t *testing.T) {
 	}
 }
 
+func TestUsagesAdd(t *testing.T) {
+	var us external.Usages
+	if us.HasRoom(0, 0, 0) || !us.HasRoom(1, 0, 0) {
+		t.Error("none has room for other than one")
+	}
+	us.Add("a")[state.RPM] = external.Part{Amount: 1, Until: 10}
+	us.Add("b")[state.RPM] = external.Part{Amount: 2, Until: 20}
+	if len(us) != 2 || us.Of("a", 9, 0)[state.RPM].Amount != 1 {
+		t.Errorf("%v", us)
+	}
+	if us.HasRoom(2, 9, 0) || !us.HasRoom(2, 10, 0) || len(us) != 1 {
+		t.Errorf("there is not room when usage is over: %v", us)
+	}
+}
+
 func TestUsagesForgetWhatIsOver(t *testing.T) {
 	us := external.Usages{
 		"a": {state.RPM: {Amount: 1, Until: 10}},

@@ -42,6 +42,29 @@ func (q *Quota) Limit(of Dimension) *int {
 	}
 }
 
+// FirstOfMinute returns the limit of the minute that denies first; TPM where none is limited.
+func (q *Quota) FirstOfMinute() Dimension {
+	for _, of := range [...]Dimension{RPM, ITPM, OTPM} {
+		if *q.Limit(of) != 0 {
+			return of
+		}
+	}
+	return TPM
+}
+
+// Negative returns the reason of a refusal by the first limit that is negative.
+func (q *Quota) Negative() (reason string, bad bool) {
+	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 {
+		return "", false // every denial asks
+	}
+	for of := range Limits {
+		if *q.Limit(Dimension(of)) < 0 {
+			return Limits[of].Invalid, true
+		}
+	}
+	return "invalid quota: Burst (burst) is negative", true
+}
+
 // BurstField and BurstKey name Quota.Burst in Go and in files; ZoneField and ZoneKey name
 // Quota.DayZone.
 const (

@@ -68,6 +68,33 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 	}
 }
 
+func TestNegative(t *testing.T) {
+	for quota, want := range map[state.Quota]string{
+		{MaxRPM: 1, DayZone: "Mars/Base"}:               "",
+		{MaxInFlight: -1}:                               "invalid quota: MaxInFlight (max_in_flight) is negative",
+		{MaxTPM: 5, MaxTPD: -1, MaxITPM: -2, Burst: -3}: "invalid quota: MaxITPM (max_itpm) is negative",
+		{Burst: -1}: "invalid quota: Burst (burst) is negative",
+	} {
+		if reason, bad := quota.Negative(); reason != want || bad != (want != "") {
+			t.Errorf("%+v: %q, %v, want %q", quota, reason, bad, want)
+		}
+	}
+}
+
+func TestFirstOfMinute(t *testing.T) {
+	for quota, want := range map[state.Quota]state.Dimension{
+		{}:                                  state.TPM,
+		{MaxTPM: 1, MaxRPD: 1}:              state.TPM,
+		{MaxTPM: 1, MaxOTPM: 1}:             state.OTPM,
+		{MaxTPM: 1, MaxOTPM: 1, MaxITPM: 1}: state.ITPM,
+		{MaxRPM: 1, MaxITPM: 1}:             state.RPM,
+	} {
+		if got := quota.FirstOfMinute(); got != want {
+			t.Errorf("%+v: %v, want %v", quota, got, want)
+		}
+	}
+}
+
 func TestDayUsage(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	day := state.DayUsage{Start: start.UnixNano(), Count: 2, Tokens: 10}
