@@ -2,6 +2,7 @@ package settings
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
@@ -32,7 +33,7 @@ const longestMargin = time.Duration(sqlitelog.LongestSpan) - time.Minute
 // Validate returns an error that names the first field that is out of range, and its value.
 func (o *Options) Validate() error {
 	if o.Margin < 0 || o.Margin > longestMargin {
-		return fmt.Errorf("Margin is %v, want 0 to 24h", o.Margin)
+		return outOfRange("Margin", o.Margin, "0 to 24h")
 	}
 	for _, field := range []struct {
 		name  string
@@ -44,14 +45,14 @@ func (o *Options) Validate() error {
 		{"LeaseTTL", int64(o.LeaseTTL)},
 	} {
 		if field.value < 0 {
-			return fmt.Errorf("%s is %d, want 0 or more", field.name, field.value)
+			return outOfRange(field.name, field.value, "0 or more")
 		}
 	}
 	switch o.Durability {
 	case "", sqlitelog.DurableProcess, sqlitelog.DurablePower:
 	default:
-		return fmt.Errorf("Durability is %q, want %q or %q", o.Durability,
-			sqlitelog.DurableProcess, sqlitelog.DurablePower)
+		return outOfRange("Durability", strconv.Quote(o.Durability),
+			fmt.Sprintf("%q or %q", sqlitelog.DurableProcess, sqlitelog.DurablePower))
 	}
 	return o.AutoPersist.validate()
 }
@@ -59,11 +60,16 @@ func (o *Options) Validate() error {
 func (a AutoPersist) validate() error {
 	switch {
 	case a.Delay < 0:
-		return fmt.Errorf("AutoPersist.Delay is %v, want 0 or more", a.Delay)
+		return outOfRange("AutoPersist.Delay", a.Delay, "0 or more")
 	case a.MaxWait < 0:
-		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or more", a.MaxWait)
+		return outOfRange("AutoPersist.MaxWait", a.MaxWait, "0 or more")
 	case a.MaxWait > 0 && a.MaxWait < a.Delay:
-		return fmt.Errorf("AutoPersist.MaxWait is %v, want 0 or at least Delay, which is %v", a.MaxWait, a.Delay)
+		return outOfRange("AutoPersist.MaxWait", a.MaxWait,
+			fmt.Sprintf("0 or at least Delay, which is %v", a.Delay))
 	}
 	return nil
+}
+
+func outOfRange(field string, value any, want string) error {
+	return fmt.Errorf("%s is %v, want %s", field, value, want)
 }
