@@ -61,6 +61,7 @@ var importRules = map[string][]string{
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
 	},
+	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
 		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",

@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-	"weak"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -124,7 +123,7 @@ func (b *rebuild) load() {
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
-	b.s.peers = make(peers)
+	b.s.peers = b.s.newPeers()
 	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
 	for _, e := range b.img.Events {
@@ -144,19 +143,16 @@ func (b *rebuild) load() {
 
 // takeDown empties all lines and slots.
 func (b *rebuild) takeDown() {
-	for process, p := range b.s.peers {
-		if process == b.s.id {
-			for n, h := range p.open {
-				if r := h.reservation(); r != nil && h.other == nil {
-					b.s.own.reservations[n] = r
-					w := r.window
-					b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
-				}
-			}
-			maps.Copy(b.s.own.waits, p.waits)
+	for n, h := range b.s.peers.Reservations(b.s.id) {
+		if r := h.Get(); r != nil && !h.IsKept() {
+			b.s.own.reservations[n] = r
+			w := r.window
+			b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
 		}
-		for _, w := range p.waits {
-			w.offTail = 0 // that was a place in what may be another log
+	}
+	maps.Copy(b.s.own.waits, b.s.peers.Waiters(b.s.id))
+	for process := range b.s.peers.Processes() {
+		for _, w := range b.s.peers.Waiters(process) {
 			b.rl.linesLocked().leaveLinesLocked(w)
 		}
 	}
@@ -170,28 +166,28 @@ func (b *rebuild) takeDown() {
 // took this process for dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
-		h := b.s.peers.reservation(b.s.id, n)
 		switch {
-		case h != nil || r.settled:
+		case r.settled || b.s.peers.Reservation(b.s.id, n) != nil:
 		case b.s.lost != nil:
 			g := b.rl.linesLocked().slotsLocked(r.slots.name)
 			g.inFlight++
 			r.slots = g
-			b.s.peers.of(b.s.id).open[n] = &openReservation{own: weak.Make(r)}
 			if r.isSlotless() {
 				r.more().slotless = false
 			}
 			// It refers to itself: it is in the day already.
-			b.emit(&sharedlog.Event{
+			e := &sharedlog.Event{
 				Kind: sharedlog.Reserve, N: n, Ref: n, Model: g.name, At: r.instant, Requests: 1, Count: r.estimate,
-			})
+			}
+			b.emit(e)
+			b.s.peers.OpenOwn(e, n, r)
 		default:
 			r.more().slotless = true
 		}
 	}
 	waiters := slices.SortedFunc(maps.Values(b.s.own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	for _, w := range waiters {
-		if !b.s.peers.hasWaiter(b.s.id, w.ticket) && !w.over {
+		if !b.s.peers.HasWaiter(b.s.id, w.ticket) && !w.over {
 			w.ticket = 0
 			b.s.lines.evicted = append(b.s.lines.evicted, w)
 		}

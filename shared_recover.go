@@ -32,10 +32,10 @@ func (s *ledger) fail(err error) error {
 	s.err = err
 	if !s.down.Swap(true) {
 		// The other processes cannot be heard, so nothing waits for theirs.
-		for process, p := range s.peers {
-			for n, w := range p.waits {
+		for process := range s.peers.Processes() {
+			for n, w := range s.peers.Waiters(process) {
 				if w.process != 0 {
-					s.closeWaitLocked(process, n)
+					s.peers.RemoveWaiter(process, n)
 					s.rl.linesLocked().leaveLinesLocked(w)
 				}
 			}
