@@ -42,7 +42,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
-	"internal/autosave": {modulePath + "/debounce", modulePath + "/internal/reporter"},
+	"internal/autosave": {
+		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
+	},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -86,6 +88,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/retry":     {},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

@@ -11,6 +11,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/peers"
@@ -39,8 +40,8 @@ type ledger struct {
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
 	// after the other. It guards recovery.
-	writer chan struct{}
-	recovery
+	writer   chan struct{}
+	recovery *retry.Timer // tries whether the log is back
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
 
@@ -68,7 +69,7 @@ type ledger struct {
 	own       ownState                        // to which the own events belong that are yet to be applied
 	lines     lines                           // the waiters of this limiter
 	garbage   abandonedReserve                // reservations that nobody settled
-	lease     lease
+	lease     *sharedlog.Lease
 	sweepAt   int64 // when what is long over is to be looked for again
 	peersAt   int64 // when the peers are to be looked after again
 }
@@ -112,6 +113,8 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		s.options.ttl = defaultLeaseTTL
 	}
 	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
+	s.lease = sharedlog.NewLease(s.options.ttl, s.extendLease)
+	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
 	if s.log, err = open(s.id, s.options.ttl, s.reporter.Report); err == nil {
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
@@ -309,10 +312,10 @@ func (s *ledger) close() error {
 		s.recover(recoverAtOnce)
 	}
 	s.step(background, (*plan).close)
-	s.stopRecovery()
+	s.recovery.Stop()
 	s.rl.mu.Lock()
 	lost, cause := s.outbox.Lasting(), s.err
-	s.lease.stop()
+	s.lease.Stop()
 	s.rl.mu.Unlock()
 
 	s.readMu.Lock()

@@ -238,7 +238,7 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	}
 	w.slots.inFlight++
 	if e.Process == f.s.id {
-		f.s.keepLeaseLocked()
+		f.s.lease.Keep()
 	}
 }
 
@@ -318,7 +318,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 func (f effect) removeDead(process int64) {
 	f.evict(process)
 	if process == f.s.id {
-		f.s.lease.renewAt = math.MinInt64 // it lives, and says so
+		f.s.lease.Doubted() // it lives, and says so
 	}
 	// It may live, and have been taken for dead. Its calls go on then, without their slots,
 	// and what they use is settled as long as their charges count.

@@ -254,7 +254,7 @@ func (f effect) standIn(e *sharedlog.Event) {
 	f.rl.linesLocked().queueLocked(w, f.rl.costsRLocked(w.requests))
 	f.s.peers.AddWaiter(e.Process, e.N, w)
 	if w.process == 0 {
-		f.s.keepLeaseLocked()
+		f.s.lease.Keep()
 		f.s.watchLocked()
 	}
 }

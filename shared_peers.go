@@ -18,33 +18,7 @@ func (s *ledger) newPeers() *peers.Set[Reservation, waiter] {
 	})
 }
 
-// lease says when this limiter has to say that it lives. The changes that it makes say so
-// in passing; the timer is for when there are none.
-type lease struct {
-	renewAt int64 // instant
-	timer   *time.Timer
-	runs    bool
-}
-
-func (l *lease) due(instant int64) bool { return instant >= l.renewAt }
-
-func (l *lease) stop() {
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-}
-
-// keepLeaseLocked has the lease renewed as long as this limiter has anything open.
-func (s *ledger) keepLeaseLocked() {
-	l := &s.lease
-	if l.timer == nil {
-		l.timer = time.AfterFunc(s.options.ttl/3, s.extendLease)
-	} else if !l.runs {
-		l.timer.Reset(s.options.ttl / 3)
-	}
-	l.runs = true
-}
-
+// extendLease renews the lease, which is kept as long as this limiter has anything open.
 func (s *ledger) extendLease() {
 	s.rl.mu.Lock()
 	s.garbage.wanted = true
@@ -52,8 +26,9 @@ func (s *ledger) extendLease() {
 	s.do(background, nothing)
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
-	if s.lease.runs = s.peers.HasAny(s.id) && !s.closed.Load(); s.lease.runs {
-		s.lease.timer.Reset(s.options.ttl / 3)
+	s.lease.Ended()
+	if s.peers.HasAny(s.id) && !s.closed.Load() {
+		s.lease.Keep()
 	}
 }
 

@@ -132,7 +132,7 @@ func (p *plan) fill() {
 	*b = sharedlog.Batch{
 		Events: p.events,
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
-		Renew: p.joins || s.lease.due(instant) && s.peers.HasAny(s.id),
+		Renew: p.joins || s.lease.IsDue(instant) && s.peers.HasAny(s.id),
 	}
 	if kept := s.outbox.Events(); len(kept) > 0 {
 		b.Events = slices.Concat(kept, p.events)
@@ -165,7 +165,7 @@ func (s *ledger) confirm(p *plan, first int64) {
 	instant := s.rl.clock.Sync()
 	b := &p.batch
 	if b.Renew {
-		s.lease.renewAt = instant + int64(s.options.ttl)/3
+		s.lease.Renewed(instant)
 	}
 	if b.Sweep {
 		s.sweepAt = instant + minute
