@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -226,9 +227,9 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		}
 	}
 	switch cfg.Durability {
-	case "", durableProcess, durablePower:
+	case "", sqlitelog.DurableProcess, sqlitelog.DurablePower:
 	default:
-		return nil, fmt.Errorf("new limiter: Durability is %q, want %q or %q", cfg.Durability, durableProcess, durablePower)
+		return nil, fmt.Errorf("new limiter: Durability is %q, want %q or %q", cfg.Durability, sqlitelog.DurableProcess, sqlitelog.DurablePower)
 	}
 	if err := cfg.AutoPersist.validate(); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)

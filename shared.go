@@ -32,11 +32,11 @@ import (
 // A nil ledger is that of a limiter that shares nothing.
 type ledger struct {
 	// Set when the limiter is made.
-	rl       *RateLimiter
-	log      sharedlog.Log
-	id       int64 // this limiter among those that share the log
-	options  ledgerOptions
-	reporter *reporter.Reporter
+	rl         *RateLimiter
+	log        sharedlog.Log
+	id         int64 // this limiter among those that share the log
+	failClosed bool  // Config.FailClosed
+	reporter   *reporter.Reporter
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
 	// after the other. It guards recovery.
@@ -74,23 +74,6 @@ type ledger struct {
 	peersAt   int64 // when the peers are to be looked after again
 }
 
-// ledgerOptions are those fields of Config that are the ledger's.
-type ledgerOptions struct {
-	ttl        time.Duration
-	failClosed bool
-}
-
-// The values of Config.Durability.
-const (
-	durableProcess = "process"
-	durablePower   = "power"
-)
-
-const (
-	defaultLeaseTTL = 10 * time.Second
-	leastLeaseTTL   = 100 * time.Millisecond // lest the log is written all the time
-)
-
 var background = context.Background()
 
 // openFunc opens the log of a limiter, by the number that it has among the processes.
@@ -99,23 +82,19 @@ type openFunc func(process int64, ttl time.Duration, report func(error)) (shared
 // shareLog makes a limiter one of those that share a log, and takes over its content.
 func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s := &ledger{
-		rl:       rl,
-		options:  ledgerOptions{ttl: cfg.LeaseTTL, failClosed: cfg.FailClosed},
-		id:       rand.Int64N(1<<62) + 1,
-		writer:   make(chan struct{}, 1),
-		reporter: reporter.New(cfg.OnError),
-		quotas:   make(map[string]bool),
-		keep:     rl.span(),
-		own:      newOwnState(),
+		rl:         rl,
+		id:         rand.Int64N(1<<62) + 1,
+		failClosed: cfg.FailClosed,
+		writer:     make(chan struct{}, 1),
+		reporter:   reporter.New(cfg.OnError),
+		quotas:     make(map[string]bool),
+		keep:       rl.span(),
+		own:        newOwnState(),
 	}
 	s.peers = s.newPeers()
-	if s.options.ttl == 0 {
-		s.options.ttl = defaultLeaseTTL
-	}
-	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
-	s.lease = sharedlog.NewLease(s.options.ttl, s.extendLease)
+	s.lease = sharedlog.NewLease(cfg.LeaseTTL, s.extendLease)
 	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
-	if s.log, err = open(s.id, s.options.ttl, s.reporter.Report); err == nil {
+	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report); err == nil {
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
@@ -236,7 +215,7 @@ func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
 		d.Allowed, d.Never, d.RetryAfter = false, true, 0
 		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
-	} else if s.options.failClosed && s.down.Load() {
+	} else if s.failClosed && s.down.Load() {
 		d.Allowed, d.Never, d.RetryAfter = false, false, 0
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 	}

@@ -86,26 +86,13 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 }
 
 // missing returns the events that the log does not have.
-func (b *rebuild) missing() (events []*sharedlog.Event) {
-	inLog := make(map[sharedlog.Key]bool, len(b.img.Events))
-	for _, e := range b.img.Events {
-		e.Date(&b.rl.clock, b.machine, b.instant, math.MinInt64)
-		inLog[e.Key()] = true
-	}
+func (b *rebuild) missing() []*sharedlog.Event {
+	known := b.s.outbox.Events()
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
 		b.s.lost = b.remember()
-		for _, e := range b.s.tail.Live() {
-			if !inLog[e.Key()] && e.Process != 0 {
-				events = append(events, e)
-			}
-		}
+		known = slices.Concat(b.s.tail.Live(), known)
 	}
-	for _, e := range b.s.outbox.Events() {
-		if !inLog[e.Key()] {
-			events = append(events, e)
-		}
-	}
-	return events
+	return b.img.Missing(known)
 }
 
 // load makes memory the content of the log.
@@ -127,6 +114,7 @@ func (b *rebuild) load() {
 	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
 	for _, e := range b.img.Events {
+		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
 		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
 			b.do(e)
 		}
@@ -269,12 +257,7 @@ func (b *rebuild) raiseDays() {
 		if !was.CurrentIn(w.period.Location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
 			continue
 		}
-		if is.Empty() {
-			is.Start = was.Start
-		}
-		is.Start = min(is.Start, was.Start)
-		is.Count, is.Tokens = max(is.Count, was.Count), max(is.Tokens, was.Tokens)
-		b.setDay(model, is)
+		b.setDay(model, is.AtLeast(was))
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: dayOf(w), HasDay: true})
 	}
 }

@@ -8,25 +8,39 @@ import (
 // Lease says when a process has to say that it lives. The changes that it makes say so in passing;
 // the timer is for when there are none. A lock of its owner guards a Lease.
 type Lease struct {
-	every   time.Duration
+	ttl     time.Duration
 	renew   func()
 	renewAt int64 // instant
 	timer   *time.Timer
 	runs    bool
 }
 
-// NewLease returns a Lease that holds for ttl and is renewed in time. The timer calls renew, on a
-// goroutine of its own and without the lock, which says that the process lives, calls Ended, and
-// Keep if there is any reason left.
+const (
+	defaultTTL = 10 * time.Second
+	leastTTL   = 100 * time.Millisecond // lest the log is written all the time
+)
+
+// NewLease returns a Lease that holds for ttl and is renewed in time; zero is ten seconds. The
+// timer calls renew, on a goroutine of its own and without the lock, which says that the process
+// lives, calls Ended, and Keep if there is any reason left.
 func NewLease(ttl time.Duration, renew func()) *Lease {
-	return &Lease{every: ttl / 3, renew: renew}
+	if ttl == 0 {
+		ttl = defaultTTL
+	}
+	return &Lease{ttl: max(ttl, leastTTL), renew: renew}
 }
+
+// TTL returns for how long the lease holds after each renewal.
+func (l *Lease) TTL() time.Duration { return l.ttl }
+
+// every is the time between two renewals, one of which may fail.
+func (l *Lease) every() time.Duration { return l.ttl / 3 }
 
 // IsDue reports whether the lease has to be renewed at an instant.
 func (l *Lease) IsDue(instant int64) bool { return instant >= l.renewAt }
 
 // Renewed notes that the lease was renewed at an instant.
-func (l *Lease) Renewed(instant int64) { l.renewAt = instant + int64(l.every) }
+func (l *Lease) Renewed(instant int64) { l.renewAt = instant + int64(l.every()) }
 
 // Doubted has the lease be due: another process has taken this one for dead.
 func (l *Lease) Doubted() { l.renewAt = math.MinInt64 }
@@ -34,9 +48,9 @@ func (l *Lease) Doubted() { l.renewAt = math.MinInt64 }
 // Keep has the timer run.
 func (l *Lease) Keep() {
 	if l.timer == nil {
-		l.timer = time.AfterFunc(l.every, l.renew)
+		l.timer = time.AfterFunc(l.every(), l.renew)
 	} else if !l.runs {
-		l.timer.Reset(l.every)
+		l.timer.Reset(l.every())
 	}
 	l.runs = true
 }

@@ -6,6 +6,16 @@ import (
 	"time"
 )
 
+func TestLeaseTTL(t *testing.T) {
+	for ttl, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, 1: 100 * time.Millisecond, time.Minute: time.Minute,
+	} {
+		if got := NewLease(ttl, nil).TTL(); got != want {
+			t.Errorf("%v: %v, want %v", ttl, got, want)
+		}
+	}
+}
+
 func TestLeaseIsDue(t *testing.T) {
 	l := NewLease(30*time.Second, nil)
 	const third = int64(10 * time.Second)
