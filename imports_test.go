@@ -42,7 +42,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
-	"internal/autosave": {modulePath + "/debounce", modulePath + "/internal/reporter"},
+	"internal/autosave": {
+		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
+	},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -68,6 +70,7 @@ var importRules = map[string][]string{
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
 	},
+	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
 		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
@@ -98,6 +101,7 @@ var importRules = map[string][]string{
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
 	"internal/yield":     {modulePath + "/internal/clock"},
+	"internal/retry":     {},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

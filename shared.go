@@ -11,8 +11,10 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/peers"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 )
 
@@ -30,16 +32,16 @@ import (
 // A nil ledger is that of a limiter that shares nothing.
 type ledger struct {
 	// Set when the limiter is made.
-	rl       *RateLimiter
-	log      sharedlog.Log
-	id       int64 // this limiter among those that share the log
-	options  ledgerOptions
-	reporter *reporter.Reporter
+	rl         *RateLimiter
+	log        sharedlog.Log
+	id         int64 // this limiter among those that share the log
+	failClosed bool  // Config.FailClosed
+	reporter   *reporter.Reporter
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
 	// after the other. It guards recovery.
-	writer chan struct{}
-	recovery
+	writer   chan struct{}
+	recovery *retry.Timer // tries whether the log is back
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
 
@@ -49,39 +51,28 @@ type ledger struct {
 
 	// The rest is guarded by RateLimiter.mu.
 
-	err       error            // why the log is down
-	seen      int64            // events up to here were applied,
-	seenAt    int64            // as of this instant
-	identity  string           // which log this memory follows; empty for none
-	usedUntil int64            // all minutes count as used until this instant; 0 for none
-	keep      int64            // how long an event is kept for the minute, in nanoseconds
-	quotas    map[string]bool  // the models of which the log has a quota
-	lost      *lostLog         // what the log that was replaced said, until it is written
-	peers     peers            // all processes that have anything open; this one, too
-	tail      sharedlog.Tail   // the events that the log has
-	outbox    outbox.Outbox    // the events that it does not have
-	lastN     int64            // of this limiter's own events
-	pending   *plan            // the step that is being written
-	spare     *plan            // memory for the next one
-	plans     int64            // so many there were
-	own       ownState         // to which the own events belong that are yet to be applied
-	lines     lines            // the waiters of this limiter
-	garbage   abandonedReserve // reservations that nobody settled
-	lease     lease
+	err       error                           // why the log is down
+	seen      int64                           // events up to here were applied,
+	seenAt    int64                           // as of this instant
+	identity  string                          // which log this memory follows; empty for none
+	usedUntil int64                           // all minutes count as used until this instant; 0 for none
+	keep      int64                           // how long an event is kept for the minute, in nanoseconds
+	quotas    map[string]bool                 // the models of which the log has a quota
+	lost      *lostLog                        // what the log that was replaced said, until it is written
+	peers     *peers.Set[Reservation, waiter] // all processes that have anything open; this one, too
+	tail      sharedlog.Tail                  // the events that the log has
+	outbox    outbox.Outbox                   // the events that it does not have
+	lastN     int64                           // of this limiter's own events
+	pending   *plan                           // the step that is being written
+	spare     *plan                           // memory for the next one
+	plans     int64                           // so many there were
+	own       ownState                        // to which the own events belong that are yet to be applied
+	lines     lines                           // the waiters of this limiter
+	garbage   abandonedReserve                // reservations that nobody settled
+	lease     *sharedlog.Lease
 	sweepAt   int64 // when what is long over is to be looked for again
 	peersAt   int64 // when the peers are to be looked after again
 }
-
-// ledgerOptions are those fields of Config that are the ledger's.
-type ledgerOptions struct {
-	ttl        time.Duration
-	failClosed bool
-}
-
-const (
-	defaultLeaseTTL = 10 * time.Second
-	leastLeaseTTL   = 100 * time.Millisecond // lest the log is written all the time
-)
 
 var background = context.Background()
 
@@ -91,21 +82,19 @@ type openFunc func(process int64, ttl time.Duration, report func(error)) (shared
 // shareLog makes a limiter one of those that share a log, and takes over its content.
 func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s := &ledger{
-		rl:       rl,
-		options:  ledgerOptions{ttl: cfg.LeaseTTL, failClosed: cfg.FailClosed},
-		id:       rand.Int64N(1<<62) + 1,
-		writer:   make(chan struct{}, 1),
-		reporter: reporter.New(cfg.OnError),
-		peers:    make(peers),
-		quotas:   make(map[string]bool),
-		keep:     rl.span(),
-		own:      newOwnState(),
+		rl:         rl,
+		id:         rand.Int64N(1<<62) + 1,
+		failClosed: cfg.FailClosed,
+		writer:     make(chan struct{}, 1),
+		reporter:   reporter.New(cfg.OnError),
+		quotas:     make(map[string]bool),
+		keep:       rl.span(),
+		own:        newOwnState(),
 	}
-	if s.options.ttl == 0 {
-		s.options.ttl = defaultLeaseTTL
-	}
-	s.options.ttl = max(s.options.ttl, leastLeaseTTL)
-	if s.log, err = open(s.id, s.options.ttl, s.reporter.Report); err == nil {
+	s.peers = s.newPeers()
+	s.lease = sharedlog.NewLease(cfg.LeaseTTL, s.extendLease)
+	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
+	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report); err == nil {
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
@@ -226,7 +215,7 @@ func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
 		d.Allowed, d.Never, d.RetryAfter = false, true, 0
 		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
-	} else if s.options.failClosed && s.down.Load() {
+	} else if s.failClosed && s.down.Load() {
 		d.Allowed, d.Never, d.RetryAfter = false, false, 0
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 	}
@@ -302,10 +291,10 @@ func (s *ledger) close() error {
 		s.recover(recoverAtOnce)
 	}
 	s.step(background, (*plan).close)
-	s.stopRecovery()
+	s.recovery.Stop()
 	s.rl.mu.Lock()
 	lost, cause := s.outbox.Lasting(), s.err
-	s.lease.stop()
+	s.lease.Stop()
 	s.rl.mu.Unlock()
 
 	s.readMu.Lock()

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-	"weak"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -102,8 +101,8 @@ func (f effect) merge(e *sharedlog.Event) {
 		if e.Kind == sharedlog.Move {
 			n = e.Ref
 		}
-		if h := f.s.peers.reservation(e.Process, n); h != nil && h.reservation() != nil {
-			h.reservation().days = w.days // which it may have begun
+		if r := f.openReservation(e.Process, n); r != nil {
+			r.days = w.days // which it may have begun
 		}
 	default:
 		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
@@ -153,7 +152,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Wait:
 		f.standIn(e)
 	case sharedlog.Leave:
-		if w := f.s.closeWaitLocked(e.Process, e.Ref); w != nil {
+		if w := f.s.peers.RemoveWaiter(e.Process, e.Ref); w != nil {
 			f.rl.linesLocked().leaveLinesLocked(w)
 		}
 	case sharedlog.Gone:
@@ -215,17 +214,16 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 // open notes that the charge is that of a reservation, which has a number among the
 // events of its process and is open.
 func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
-	if f.s.peers.reservation(e.Process, n) != nil {
+	if f.s.peers.Reservation(e.Process, n) != nil {
 		return // a log that somebody else wrote; it would never be settled
 	}
-	h := &openReservation{seq: e.Seq}
 	r := f.s.own.reservation(e, f.s.id, n)
 	if r != nil {
 		r.more().entry = n
-		h.own = weak.Make(r)
+		f.s.peers.OpenOwn(e, n, r)
 	} else {
 		r = &Reservation{estimate: e.Count}
-		h.other = r
+		f.s.peers.Open(e, n, r)
 	}
 	if r.isSlotless() {
 		r.extra.slotless = false
@@ -239,22 +237,28 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 		r.window = &window{gone: true}
 	}
 	w.slots.inFlight++
-	f.s.peers.of(e.Process).open[n] = h
 	if e.Process == f.s.id {
-		f.s.keepLeaseLocked()
+		f.s.lease.Keep()
 	}
+}
+
+// openReservation returns an open reservation; nil if it is not open, or garbage.
+func (f effect) openReservation(process, n int64) *Reservation {
+	if h := f.s.peers.Reservation(process, n); h != nil {
+		return h.Get()
+	}
+	return nil
 }
 
 // move moves the charge of a reservation. Where that is not known any more, its
 // event has been deleted: it counted no more when it was moved.
 func (f effect) move(e *sharedlog.Event) {
-	h := f.s.peers.reservation(e.Process, e.Ref)
-	if h == nil || h.reservation() == nil {
+	r := f.openReservation(e.Process, e.Ref)
+	if r == nil {
 		w, request, token := f.insert(e, nil)
 		f.open(e, e.Ref, w, request, token)
 		return
 	}
-	r := h.reservation()
 	if w, request, token := r.findLocked(); w != nil {
 		w.moveCharge(r, request, token)
 	}
@@ -265,11 +269,11 @@ func (f effect) move(e *sharedlog.Event) {
 
 // settle settles a reservation.
 func (f effect) settle(e *sharedlog.Event) (change dayChange) {
-	h := f.s.closeReservationLocked(e.Process, e.Ref)
+	h := f.s.peers.CloseReservation(e.Process, e.Ref)
 	if h == nil {
 		return change
 	}
-	r := h.reservation()
+	r := h.Get()
 	if r == nil || r.settled {
 		return change
 	}
@@ -314,24 +318,20 @@ func (f effect) setDay(model string, d state.DayUsage) {
 func (f effect) removeDead(process int64) {
 	f.evict(process)
 	if process == f.s.id {
-		f.s.lease.renewAt = math.MinInt64 // it lives, and says so
-	}
-	p := f.s.peers[process]
-	if p == nil {
-		return
+		f.s.lease.Doubted() // it lives, and says so
 	}
 	// It may live, and have been taken for dead. Its calls go on then, without their slots,
 	// and what they use is settled as long as their charges count.
-	for n, h := range p.open {
-		r := h.reservation()
+	for n, h := range f.s.peers.Reservations(process) {
+		r := h.Get()
 		if r != nil && !r.settled && !r.isSlotless() {
 			r.more().slotless = true
 			r.slots.inFlight--
 			r.slots.closeLocked()
 			f.rl.unlistedLocked().easeLocked(r.slots.name)
 		}
-		if r == nil || r.settled || h.offTail {
-			f.s.closeReservationLocked(process, n)
+		if r == nil || r.settled || h.IsOffTail() {
+			f.s.peers.CloseReservation(process, n)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 			s := rl.ledger
 			for what, n := range map[string]int{
 				"state": len(rl.State), "gates": len(rl.lines.allSlots), "quotas": len(rl.Quotas), "supplied": len(rl.provenance.Supplied()),
-				"cooldowns": len(rl.cooldowns), "peers": len(s.peers), "tail": len(s.tail.Live()),
+				"cooldowns": len(rl.cooldowns), "peers": s.peers.Len(), "tail": len(s.tail.Live()),
 				"storage of the tail": reflect.ValueOf(s.tail).FieldByName("events").Cap(),
 				"outbox":              len(s.outbox.Events()), "pending drops": reflect.ValueOf(s.tail).FieldByName("drops").Len(), "abandoned": len(s.garbage.reservations), "served": len(s.lines.served),
 			} {

@@ -89,9 +89,7 @@ func (s *ledger) isAnythingDue(after *plan) bool {
 // waiters returns the waiters of this limiter in the order of their arrival.
 func (p *plan) waiters() []*waiter {
 	waiters := slices.Clone(p.s.lines.evicted)
-	if own := p.s.peers[p.s.id]; own != nil {
-		waiters = slices.AppendSeq(waiters, maps.Values(own.waits))
-	}
+	waiters = slices.AppendSeq(waiters, maps.Values(p.s.peers.Waiters(p.s.id)))
 	slices.SortFunc(waiters, func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	return waiters
 }
@@ -234,13 +232,13 @@ func (p *plan) leave(w *waiter) {
 // standIn puts a waiter in its lines.
 func (f effect) standIn(e *sharedlog.Event) {
 	// No process is number 0, whose waiter would be taken for one of this limiter.
-	if e.Process == 0 || f.s.peers.hasWaiter(e.Process, e.N) {
+	if e.Process == 0 || f.s.peers.HasWaiter(e.Process, e.N) {
 		return
 	}
 	w := &waiter{process: e.Process}
 	if own := f.s.own.waits[e.N]; own != nil && e.Process == f.s.id {
 		w = own
-		w.ticket, w.offTail = e.N, 0
+		w.ticket = e.N
 		f.s.lines.forget(w)
 	} else {
 		requests, err := sharedlog.ParseRequests(e.Text)
@@ -254,9 +252,9 @@ func (f effect) standIn(e *sharedlog.Event) {
 	f.rl.lines.arrivals++
 	w.seq = f.rl.lines.arrivals
 	f.rl.linesLocked().queueLocked(w, f.rl.costsRLocked(w.requests))
-	f.s.peers.of(e.Process).waits[e.N] = w
+	f.s.peers.AddWaiter(e.Process, e.N, w)
 	if w.process == 0 {
-		f.s.keepLeaseLocked()
+		f.s.lease.Keep()
 		f.s.watchLocked()
 	}
 }
@@ -264,12 +262,8 @@ func (f effect) standIn(e *sharedlog.Event) {
 // evict takes a process out of all lines. If it is this one, its waiters have to stand
 // in line again: the others have not heard of it for long.
 func (f effect) evict(process int64) {
-	p := f.s.peers[process]
-	if p == nil {
-		return
-	}
-	for _, n := range slices.Sorted(maps.Keys(p.waits)) {
-		w := f.s.closeWaitLocked(process, n)
+	for _, n := range slices.Sorted(maps.Keys(f.s.peers.Waiters(process))) {
+		w := f.s.peers.RemoveWaiter(process, n)
 		f.rl.linesLocked().leaveLinesLocked(w)
 		if w.process == 0 && !f.s.closed.Load() {
 			w.ticket = 0
@@ -349,8 +343,7 @@ func (s *ledger) watch() {
 		s.fresh()
 		s.rl.mu.Lock()
 		stirred := s.lines.areStirred(s.rl)
-		p := s.peers[s.id]
-		waits := len(s.lines.evicted) > 0 || p != nil && len(p.waits) > 0
+		waits := len(s.lines.evicted)+len(s.peers.Waiters(s.id)) > 0
 		if s.lines.watching = waits && !s.closed.Load(); !s.lines.watching {
 			s.rl.mu.Unlock()
 			return

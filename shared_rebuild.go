@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"time"
-	"weak"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -87,26 +86,13 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 }
 
 // missing returns the events that the log does not have.
-func (b *rebuild) missing() (events []*sharedlog.Event) {
-	inLog := make(map[sharedlog.Key]bool, len(b.img.Events))
-	for _, e := range b.img.Events {
-		e.Date(&b.rl.clock, b.machine, b.instant, math.MinInt64)
-		inLog[e.Key()] = true
-	}
+func (b *rebuild) missing() []*sharedlog.Event {
+	known := b.s.outbox.Events()
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
 		b.s.lost = b.remember()
-		for _, e := range b.s.tail.Live() {
-			if !inLog[e.Key()] && e.Process != 0 {
-				events = append(events, e)
-			}
-		}
+		known = slices.Concat(b.s.tail.Live(), known)
 	}
-	for _, e := range b.s.outbox.Events() {
-		if !inLog[e.Key()] {
-			events = append(events, e)
-		}
-	}
-	return events
+	return b.img.Missing(known)
 }
 
 // load makes memory the content of the log.
@@ -124,10 +110,11 @@ func (b *rebuild) load() {
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
-	b.s.peers = make(peers)
+	b.s.peers = b.s.newPeers()
 	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
 	for _, e := range b.img.Events {
+		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
 		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
 			b.do(e)
 		}
@@ -144,19 +131,16 @@ func (b *rebuild) load() {
 
 // takeDown empties all lines and slots.
 func (b *rebuild) takeDown() {
-	for process, p := range b.s.peers {
-		if process == b.s.id {
-			for n, h := range p.open {
-				if r := h.reservation(); r != nil && h.other == nil {
-					b.s.own.reservations[n] = r
-					w := r.window
-					b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
-				}
-			}
-			maps.Copy(b.s.own.waits, p.waits)
+	for n, h := range b.s.peers.Reservations(b.s.id) {
+		if r := h.Get(); r != nil && !h.IsKept() {
+			b.s.own.reservations[n] = r
+			w := r.window
+			b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
 		}
-		for _, w := range p.waits {
-			w.offTail = 0 // that was a place in what may be another log
+	}
+	maps.Copy(b.s.own.waits, b.s.peers.Waiters(b.s.id))
+	for process := range b.s.peers.Processes() {
+		for _, w := range b.s.peers.Waiters(process) {
 			b.rl.linesLocked().leaveLinesLocked(w)
 		}
 	}
@@ -170,28 +154,28 @@ func (b *rebuild) takeDown() {
 // took this process for dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
-		h := b.s.peers.reservation(b.s.id, n)
 		switch {
-		case h != nil || r.settled:
+		case r.settled || b.s.peers.Reservation(b.s.id, n) != nil:
 		case b.s.lost != nil:
 			g := b.rl.linesLocked().slotsLocked(r.slots.name)
 			g.inFlight++
 			r.slots = g
-			b.s.peers.of(b.s.id).open[n] = &openReservation{own: weak.Make(r)}
 			if r.isSlotless() {
 				r.more().slotless = false
 			}
 			// It refers to itself: it is in the day already.
-			b.emit(&sharedlog.Event{
+			e := &sharedlog.Event{
 				Kind: sharedlog.Reserve, N: n, Ref: n, Model: g.name, At: r.instant, Requests: 1, Count: r.estimate,
-			})
+			}
+			b.emit(e)
+			b.s.peers.OpenOwn(e, n, r)
 		default:
 			r.more().slotless = true
 		}
 	}
 	waiters := slices.SortedFunc(maps.Values(b.s.own.waits), func(a, b *waiter) int { return cmp.Compare(a.seq, b.seq) })
 	for _, w := range waiters {
-		if !b.s.peers.hasWaiter(b.s.id, w.ticket) && !w.over {
+		if !b.s.peers.HasWaiter(b.s.id, w.ticket) && !w.over {
 			w.ticket = 0
 			b.s.lines.evicted = append(b.s.lines.evicted, w)
 		}
@@ -273,12 +257,7 @@ func (b *rebuild) raiseDays() {
 		if !was.CurrentIn(w.period.Location, now) || is.Count >= was.Count && is.Tokens >= was.Tokens {
 			continue
 		}
-		if is.Empty() {
-			is.Start = was.Start
-		}
-		is.Start = min(is.Start, was.Start)
-		is.Count, is.Tokens = max(is.Count, was.Count), max(is.Tokens, was.Tokens)
-		b.setDay(model, is)
+		b.setDay(model, is.AtLeast(was))
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: dayOf(w), HasDay: true})
 	}
 }

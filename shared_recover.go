@@ -18,13 +18,6 @@ const (
 	recoverAtOnce = 3 * time.Second
 )
 
-// recovery is how a ledger gets back to its log. It is guarded by the writer's token.
-type recovery struct {
-	timer *time.Timer
-	pause time.Duration
-	ended bool
-}
-
 // fail notes that the log cannot be used, and returns why. From then on memory alone
 // decides.
 func (s *ledger) fail(err error) error {
@@ -32,10 +25,10 @@ func (s *ledger) fail(err error) error {
 	s.err = err
 	if !s.down.Swap(true) {
 		// The other processes cannot be heard, so nothing waits for theirs.
-		for process, p := range s.peers {
-			for n, w := range p.waits {
+		for process := range s.peers.Processes() {
+			for n, w := range s.peers.Waiters(process) {
 				if w.process != 0 {
-					s.closeWaitLocked(process, n)
+					s.peers.RemoveWaiter(process, n)
 					s.rl.linesLocked().leaveLinesLocked(w)
 				}
 			}
@@ -44,15 +37,7 @@ func (s *ledger) fail(err error) error {
 	}
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
-	if s.ended {
-		return err
-	}
-	s.pause = min(max(2*s.pause, firstRecovery), lastRecovery)
-	if s.timer == nil {
-		s.timer = time.AfterFunc(s.pause, s.tryRecovery)
-	} else {
-		s.timer.Reset(s.pause)
-	}
+	s.recovery.Failed()
 	return err
 }
 
@@ -62,17 +47,10 @@ func (s *ledger) tryRecovery() {
 	s.recover(recoverFor)
 }
 
-func (s *ledger) stopRecovery() {
-	s.ended = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-}
-
 // recover uses the log again if that is possible, and waits for other processes at most that
 // long. The caller holds the writer's token.
 func (s *ledger) recover(wait time.Duration) error {
-	if !s.down.Load() || s.ended {
+	if !s.down.Load() || s.closed.Load() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(background, wait)
@@ -81,7 +59,7 @@ func (s *ledger) recover(wait time.Duration) error {
 		s.drop()
 		return s.fail(err)
 	}
-	s.pause = 0
+	s.recovery.Succeeded()
 	s.step(background, nothing) // serves the waiters
 	return s.failure()
 }

@@ -132,15 +132,13 @@ func (p *plan) fill() {
 	*b = sharedlog.Batch{
 		Events: p.events,
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
-		Renew: p.joins || s.lease.due(instant) && s.peers.hasAny(s.id),
+		Renew: p.joins || s.lease.IsDue(instant) && s.peers.HasAny(s.id),
 	}
 	if kept := s.outbox.Events(); len(kept) > 0 {
 		b.Events = slices.Concat(kept, p.events)
 	}
 	if p.joins && s.lost != nil {
-		for process := range s.peers {
-			b.Vouch = append(b.Vouch, process)
-		}
+		b.Vouch = slices.AppendSeq(b.Vouch, s.peers.Processes())
 	}
 	if s.rl.naming.MatchVersions {
 		b.NameOf = s.nameOf
@@ -167,7 +165,7 @@ func (s *ledger) confirm(p *plan, first int64) {
 	instant := s.rl.clock.Sync()
 	b := &p.batch
 	if b.Renew {
-		s.lease.renewAt = instant + int64(s.options.ttl)/3
+		s.lease.Renewed(instant)
 	}
 	if b.Sweep {
 		s.sweepAt = instant + minute
@@ -199,8 +197,8 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 		return
 	case s.outbox.Remove(e.Key()):
 		e.Seq = seq
-		if h := s.peers.reservation(e.Process, e.N); h != nil && e.Kind == sharedlog.Reserve {
-			h.seq = seq
+		if h := s.peers.Reservation(e.Process, e.N); h != nil && e.Kind == sharedlog.Reserve {
+			h.SetPlace(seq)
 		}
 	default:
 		e.Seq = seq
@@ -281,7 +279,7 @@ func (s *ledger) packLocked() {
 	f := s.asOf(s.rl.clock.Sync())
 	tallies := s.outbox.Pack(outbox.Present{
 		Process: s.id, Instant: f.instant, Horizon: sharedlog.Horizon(f.instant, s.keep),
-		IsOpen: s.peers.isOpen,
+		IsOpen: s.peers.IsOpen,
 		IsOver: func(model string, at int64) bool { return f.dayIsOver(f.window(model), at) },
 	})
 	machine := s.log.Clock()

@@ -23,7 +23,6 @@ type waiter struct {
 	// With Config.Shared:
 	process int64 // the process that waits, if it is another one
 	ticket  int64 // the event that says that it waits; 0 if there is none
-	offTail int64 // the place of that in the log, where it is kept only because it is in force
 
 	// While it waits for places for its models:
 	needs   int   // how many,

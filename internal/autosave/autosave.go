@@ -17,6 +17,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/debounce"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/retry"
 )
 
 const (
@@ -61,32 +62,29 @@ func (o *Options) maxWait() time.Duration {
 // a time. Where a method says nothing else, no lock may be held. On a nil Saver, Begin, End,
 // Stop and Finish do nothing.
 type Saver struct {
-	options    Options
-	writer     *debounce.Debouncer[struct{}]
-	reporter   *reporter.Reporter
-	grain      time.Duration // see maxGrain
-	firstPause time.Duration // after a failure
+	options  Options
+	writer   *debounce.Debouncer[struct{}]
+	reporter *reporter.Reporter
+	grain    time.Duration // see maxGrain
 
 	// unsaved says that something changed since the last write began. Changed and Begin set it
 	// with the state lock held, so that no change falls between a copy of the state and its mark.
 	unsaved atomic.Bool
 
 	// What follows is guarded by the storage lock.
-	pause   time.Duration // before the next retry; 0 when the last write succeeded
-	retries *time.Timer   // ends the pause
-	paused  bool          // the writer leaves the next write to the retry
-	stopped bool
-	lost    error // the error of the last save of Finish
+	retries *retry.Timer // pauses after a failure
+	paused  bool         // the writer leaves the next write to the retry
+	lost    error        // the error of the last save of Finish
 }
 
 // New returns a Saver of a state without unsaved changes. Stop and Finish end it.
 func New(o Options) *Saver {
 	s := &Saver{
-		options:    o,
-		reporter:   reporter.New(o.OnError),
-		grain:      min(maxGrain, o.Delay/16),
-		firstPause: max(firstRetry, o.Delay),
+		options:  o,
+		reporter: reporter.New(o.OnError),
+		grain:    min(maxGrain, o.Delay/16),
 	}
+	s.retries = retry.New(max(firstRetry, o.Delay), lastRetry, s.retry)
 	s.writer = debounce.New(debounce.Options{
 		Delay: o.Delay, MaxWait: o.maxWait(), DropOnStop: true,
 	}, s.write)
@@ -132,23 +130,13 @@ func (s *Saver) End(err error) {
 		return
 	}
 	if err == nil {
-		s.pause, s.paused = 0, false
-		if s.retries != nil {
-			s.retries.Stop()
-		}
+		s.paused = false
+		s.retries.Succeeded()
 		return
 	}
 	s.unsaved.Store(true)
-	if s.stopped {
-		return
-	}
-	s.pause = max(min(2*s.pause, lastRetry), s.firstPause)
 	s.paused = true
-	if s.retries == nil {
-		s.retries = time.AfterFunc(s.pause, s.retry)
-	} else {
-		s.retries.Reset(s.pause)
-	}
+	s.retries.Failed()
 }
 
 // retry ends the pause after a failure.
@@ -176,10 +164,7 @@ func (s *Saver) Finish(closed bool) error {
 	if s == nil {
 		return nil
 	}
-	s.stopped = true
-	if s.retries != nil {
-		s.retries.Stop()
-	}
+	s.retries.Stop()
 	s.reporter.Stop()
 	if !closed && s.unsaved.Load() {
 		s.lost = s.options.Save()

@@ -112,6 +112,21 @@ type Image struct {
 	UsedWall, UsedMono int64
 }
 
+// Missing returns those of some events that the image does not have. The events of the time before
+// the store was shared, which are of process 0, are not among them.
+func (img *Image) Missing(events []*Event) (missing []*Event) {
+	has := make(map[Key]bool, len(img.Events))
+	for _, e := range img.Events {
+		has[e.Key()] = true
+	}
+	for _, e := range events {
+		if !has[e.Key()] && e.Process != 0 {
+			missing = append(missing, e)
+		}
+	}
+	return missing
+}
+
 // Batch is the content of one write.
 type Batch struct {
 	Events []*Event

@@ -136,3 +136,18 @@ func TestCorrupt(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(err.Error()), err)
 	}
 }
+
+func TestDayUsageAtLeast(t *testing.T) {
+	for _, tt := range []struct {
+		name          string
+		d, was, raise state.DayUsage
+	}{
+		{"nothing yet", state.DayUsage{Start: 50}, state.DayUsage{Start: 70, Count: 2, Tokens: 3}, state.DayUsage{Start: 70, Count: 2, Tokens: 3}},
+		{"less, begun later", state.DayUsage{Start: 50, Count: 1, Tokens: 9}, state.DayUsage{Start: 40, Count: 2, Tokens: 3}, state.DayUsage{Start: 40, Count: 2, Tokens: 9}},
+		{"more, begun earlier", state.DayUsage{Start: 50, Count: 3, Tokens: 9}, state.DayUsage{Start: 60, Count: 2, Tokens: 3}, state.DayUsage{Start: 50, Count: 3, Tokens: 9}},
+	} {
+		if got := tt.d.AtLeast(tt.was); got != tt.raise {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.raise)
+		}
+	}
+}
