@@ -80,8 +80,11 @@ var importRules = map[string][]string{
 	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/piecetest": {},
 	"internal/modelname": {},
-	"internal/ring":      {modulePath + "/internal/tokens"},
-	"internal/racetest":  {},
+	"internal/profile": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state",
+	},
+	"internal/ring":     {modulePath + "/internal/tokens"},
+	"internal/racetest": {},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

@@ -22,7 +22,7 @@ import (
 // most some 800 lines to the root.
 const (
 	maxRootFiles     = 45   // files of the root without tests
-	maxRootLines     = 8800 // lines of these files together; the aim is 8,200
+	maxRootLines     = 9600 // lines of these files together; issue 16 may add 800
 	maxFileLines     = 400  // lines of a file of the module, tests excepted
 	maxFunctionLines = 60   // lines of a function in the module, tests excepted
 

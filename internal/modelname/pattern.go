@@ -39,6 +39,22 @@ func Covers(pattern, name string) bool {
 // Overlap reports whether there is a name that both patterns cover. It takes time in proportion
 // to the product of their lengths: it is for checking data, not for a decision.
 func Overlap(a, b string) bool {
+	// What stands before the first "*" and after the last settles nearly all cases.
+	for len(a) > 0 && len(b) > 0 && a[0] != '*' && b[0] != '*' {
+		if a[0] != b[0] {
+			return false
+		}
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] != '*' && b[len(b)-1] != '*' {
+		if a[len(a)-1] != b[len(b)-1] {
+			return false
+		}
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	if a == b {
+		return true
+	}
 	// reach[j] says that what is left of a, and b[j:], cover a common name.
 	reach, next := make([]bool, len(b)+1), make([]bool, len(b)+1)
 	for i := len(a); i >= 0; i-- {
