@@ -102,6 +102,9 @@ var importRules = map[string][]string{
 	"internal/racetest":  {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
+	"internal/profile": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state",
+	},
 }
 
 // A program links all that its packages import, so none imports more than it needs.
