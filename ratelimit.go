@@ -129,6 +129,7 @@ type RateLimiter struct {
 	saver     *autosave.Saver // nil without Config.AutoPersist
 	ledger    *ledger         // nil without Config.Shared
 	naming    modelname.Names
+	patterns  patterns
 	margin    time.Duration // Config.Margin
 	maxModels int           // Config.MaxModels; 0 stands for the default
 	learns    bool          // Config.LearnQuotas

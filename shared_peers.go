@@ -107,7 +107,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	g := &s.garbage
 	g.reservations = append(g.reservations, r)
 	var q ModelQuota
-	coverOf(r.slots.name, s.rl.Quotas, &q)
+	s.rl.coverRLocked(r.slots.name, &q)
 	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, nothing)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -246,7 +247,7 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 	}
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
 	for name, stats := range p.rl.State {
-		if _, own := p.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
+		if stats == nil || name != model && (p.rl.isListedRLocked(name) || !modelname.Covers(model, name)) {
 			continue
 		}
 		// Its day may end elsewhere then, and one that reads the log later could not tell.
