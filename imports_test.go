@@ -40,7 +40,9 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 	},
+	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
@@ -61,7 +63,8 @@ var importRules = map[string][]string{
 	"internal/fakeprovider": {},
 	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
-	"internal/gemini":       {},
+	"internal/apicall":      {},
+	"internal/tokencount":   {modulePath + "/internal/apicall"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
