@@ -103,6 +103,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
 	"internal/profile": {

@@ -85,7 +85,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		id:         rand.Int64N(1<<62) + 1,
 		failClosed: cfg.FailClosed,
 		writer:     make(chan struct{}, 1),
-		reporter:   reporter.New(cfg.OnError),
+		reporter:   rl.reporter,
 		quotas:     make(map[string]bool),
 		keep:       rl.span(),
 		own:        newOwnState(),
@@ -299,7 +299,6 @@ func (s *ledger) close() error {
 	s.readMu.Lock()
 	err := s.log.Close()
 	s.readMu.Unlock()
-	s.reporter.Stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}

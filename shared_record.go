@@ -14,6 +14,7 @@ import (
 // record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
+	p.rl.meetIfUnknownRLocked(model, name)
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -34,6 +35,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
+	if !known {
+		p.rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}
