@@ -117,6 +117,9 @@ func obstacle(t testing.TB, path string) (remove func()) {
 // ofTheStore returns a function that passes the errors of the state file to onError, and drops
 // those that tell of models without a quota.
 func ofTheStore(onError func(error)) func(error) {
+	if onError == nil {
+		return nil
+	}
 	return func(err error) {
 		if !errors.As(err, new(*ratelimit.UnknownModelError)) && !errors.Is(err, ratelimit.ErrUnknownProvider) {
 			onError(err)
