@@ -27,7 +27,7 @@ const (
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	// DecisionQueued: denied, because others wait for the model and come first.
 	DecisionQueued DecisionCode = "queued"
-	// DecisionCooldown: denied until the time given to Cooldown.
+	// DecisionCooldown: denied until the cooldown ends. Decision.Cause says why there is one.
 	DecisionCooldown DecisionCode = "cooldown"
 	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
 	// one of them helps, so RetryAfter is zero.
@@ -77,6 +77,10 @@ type Decision struct {
 	// Model is the requested model. Of several it is the one that denied; it is empty
 	// when all were allowed.
 	Model string
+	// Cause says why a model is in a cooldown that denies with DecisionCooldown: CauseDailyQuota,
+	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
+	// CooldownFor. It is empty with every other code.
+	Cause Cause
 }
 
 // cost is the charge of a request, or of several.
@@ -149,7 +153,8 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 // queue denies a request that would jump the queue.
 func (d *Decision) queue() {
 	if !d.Never {
-		d.Allowed, d.Code, d.Reason = false, DecisionQueued, "others wait for the model and come first"
+		d.Allowed, d.Cause = false, ""
+		d.Code, d.Reason = DecisionQueued, "others wait for the model and come first"
 	}
 }
 

@@ -48,7 +48,7 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock"},
+	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
 	"internal/errtext":  {},
 	"internal/eviction": {},
 	"internal/external": {modulePath + "/internal/state"},
@@ -70,6 +70,10 @@ var importRules = map[string][]string{
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
 	},
+	"internal/sharedlog/sharedlogtest": {
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/sharedlog",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
@@ -78,8 +82,8 @@ var importRules = map[string][]string{
 		"modernc.org/sqlite",
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -89,8 +93,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 	},
 	"internal/yamlstate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},

@@ -22,6 +22,13 @@ type ModelStats struct {
 	InFlight, MaxInFlight int       // open reservations
 	Waiting               int       // waiters in Acquire, AcquireAll and WaitForCapacity
 	CooldownUntil         time.Time // nothing is admitted before; zero without a cooldown
+
+	// What others have used of the account, as far as it still counts: in the minute requests,
+	// tokens, input and output tokens; in the day requests and tokens. Observe finds it in the
+	// reports of the provider. It uses up the limits as RPM, TPM and the others do, which do not
+	// contain it.
+	ExternalRPM, ExternalTPM, ExternalITPM, ExternalOTPM int
+	ExternalRPD, ExternalTPD                             int
 }
 
 // limits fills in the maxima.

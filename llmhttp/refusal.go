@@ -27,6 +27,9 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 // decision.
 const refusedHeader = "X-Go-Ratelimit-Refused"
 
+// causeHeader is the cause of the cooldown that refuses the call. Other refusals have none.
+const causeHeader = "X-Go-Ratelimit-Cause"
+
 // refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
@@ -45,6 +48,9 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 		// OpenAI's and Anthropic's SDKs check it before they retry.
 		"X-Should-Retry": {"false"},
 		refusedHeader:    {string(limit.Decision.Code)},
+	}
+	if cause := limit.Decision.Cause; cause != "" {
+		h.Set(causeHeader, string(cause))
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))
