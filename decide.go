@@ -186,11 +186,14 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
-	var q ModelQuota
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
-	name, known := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
+	if !known || rl.naming.Aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)

@@ -47,11 +47,14 @@ func (s *ModelStats) used() [state.InFlight]int {
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
-	var q ModelQuota
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
-	name, _ := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
+	if !known || rl.naming.Aliases != nil {
+		name, _ = rl.resolveRLocked(model, &q)
+	}
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&stats, &q)

@@ -19,9 +19,9 @@ type view struct {
 	cool     int64           // in UnixNano: nothing is admitted before
 	cause    string          // why
 	full     bool            // there is no place for the state of another model
+	badZone  bool            // the quota's zone is not known
 	freeAt   int64           // with full: when there will be, as far as is known
 	used     int64           // until this instant all minutes count as used
-	badZone  bool            // the quota's zone is not known
 	external *external.Usage // nil for none
 }
 
@@ -36,14 +36,16 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 	if s.RPD|s.TPD != 0 {
 		s.DayStart = r.period.Shown
 	}
-	if r.slots != nil || r.cool > r.wall || r.external != nil {
-		r.present(s)
+	if r.slots != nil {
+		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
+	}
+	if r.cool > r.wall || r.external != nil {
+		r.closed(s)
 	}
 }
 
-// present fills in the numbers that are not in the window.
-func (r *view) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.slots.calls(), r.slots.waiting()
+// closed fills in what few models have: a cooldown, and usage of others.
+func (r *view) closed(s *ModelStats) {
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -163,7 +165,8 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted 
 	rl.readNowLocked(name, r)
 	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
 	counted.limits(q)
-	r.present(counted)
+	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
+	r.closed(counted)
 	stats := rl.State[name]
 	if stats == nil {
 		return
