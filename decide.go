@@ -55,32 +55,32 @@ const (
 // can be compared with ==.
 type Decision struct {
 	// Allowed reports whether the request may be sent now.
-	Allowed bool
+	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
 	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
 	// per minute. A request that would jump the queue gets DecisionQueued instead.
-	Code DecisionCode
+	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
-	Reason string
+	Reason string `json:"reason"`
 	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
 	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
 	// all limits that deny, not only the one that Code names. It is zero when the request is
 	// allowed, can never pass, or waits for a call in flight to end.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Stats is the usage and the limits of the model at that moment, before the charge of the
 	// request itself.
-	Stats ModelStats
+	Stats ModelStats `json:"stats"`
 	// Never reports that waiting does not help: the request is larger than a limit, its estimate
 	// is negative, the quota is invalid, or the limiter is closed.
-	Never bool
+	Never bool `json:"never,omitempty"`
 	// Model is the requested model. Of several it is the one that denied; it is empty
 	// when all were allowed.
-	Model string
+	Model string `json:"model,omitempty"`
 	// Cause says why a model is in a cooldown that denies with DecisionCooldown: CauseDailyQuota,
 	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
 	// CooldownFor. It is empty with every other code.
-	Cause Cause
+	Cause Cause `json:"cause,omitempty"`
 }
 
 // cost is the charge of a request, or of several.

@@ -48,11 +48,12 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
-	"internal/errtext":  {},
-	"internal/eviction": {},
-	"internal/external": {modulePath + "/internal/state"},
-	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/cooldown":     {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/durationtext": {modulePath + "/internal/errtext"},
+	"internal/errtext":      {},
+	"internal/eviction":     {},
+	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
