@@ -48,7 +48,10 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown":     {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/explain": {
+		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
 	"internal/durationtext": {modulePath + "/internal/errtext"},
 	"internal/errtext":      {},
 	"internal/eviction":     {},

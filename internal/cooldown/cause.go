@@ -27,16 +27,39 @@ func Cause(cause string) string {
 	return cause
 }
 
-// Reason says in words why a model is in a cooldown. The texts are constants because a denial
-// must not allocate.
+const (
+	cools = "the model is in a cooldown"
+
+	dailyQuotaSaid  = "the provider said that the day's quota is used up"
+	rateLimitedSaid = "the provider said that its rate limit is exceeded"
+	overloadedSaid  = "the provider said that it is overloaded"
+)
+
+// Reason says in words that a model is in a cooldown, and why if a provider asked for it. The
+// texts are constants because a denial must not allocate.
 func Reason(cause string) string {
 	switch cause {
 	case DailyQuota:
-		return "the model is in a cooldown: the provider said that the day's quota is used up"
+		return cools + ": " + dailyQuotaSaid
 	case RateLimited:
-		return "the model is in a cooldown: the provider said that its rate limit is exceeded"
+		return cools + ": " + rateLimitedSaid
 	case Overloaded:
-		return "the model is in a cooldown: the provider said that it is overloaded"
+		return cools + ": " + overloadedSaid
 	}
-	return "the model is in a cooldown"
+	return cools
+}
+
+// Said says in words who asked for a cooldown.
+func Said(cause string) string {
+	switch cause {
+	case DailyQuota:
+		return dailyQuotaSaid
+	case RateLimited:
+		return rateLimitedSaid
+	case Overloaded:
+		return overloadedSaid
+	case Caller:
+		return "the program asked for it"
+	}
+	return "the program asked for it: " + cause
 }
