@@ -90,7 +90,11 @@ var importRules = map[string][]string{
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+	},
+	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/configfile": {
+		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},
