@@ -49,6 +49,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
 	"internal/cooldown": {modulePath + "/internal/clock"},
+	"internal/doctest":  {},
 	"internal/errtext":  {},
 	"internal/eviction": {},
 	"internal/external": {modulePath + "/internal/state"},
