@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -157,6 +158,20 @@ auto_persist:
 `
 	if err != nil || string(text) != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, text, want)
+	}
+}
+
+// The file in the guide is one that ReadConfig reads.
+func TestReadConfigOfTheGuide(t *testing.T) {
+	guide, err := os.ReadFile("docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(guide), "```yaml\nfile_path")
+	text, _, found := strings.Cut("file_path"+text, "```")
+	cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
+	if !found || err != nil || len(cfg.Quotas) != 3 || cfg.Quotas["gpt-4o"].Burst != 2*time.Second {
+		t.Errorf("got %+v, %v", cfg, err)
 	}
 }
 

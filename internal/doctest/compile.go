@@ -12,9 +12,9 @@ import (
 
 const rootModule = "dappco.re/go/core/go-ratelimit"
 
-// Compile builds and vets snippets in a module of their own, which takes this one from the folder root by a
-// replace directive, as a user does before a release. What else it requires is what the module in
-// the folder like requires; nothing is downloaded. The prelude is a file of the package docs: it
+// Compile builds and vets snippets in a module of their own, which takes this one from the folder
+// root by a replace directive, as a user does before a release. It requires what the module in the
+// folder like requires; nothing is downloaded. The prelude is a file of the package docs: it
 // declares the names that the text around the snippets introduces.
 //
 // Compile skips the test where there is no go tool.
