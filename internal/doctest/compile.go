@@ -14,8 +14,9 @@ const rootModule = "dappco.re/go/core/go-ratelimit"
 
 // Compile builds and vets snippets in a module of their own, which takes this one from the folder
 // root by a replace directive, as a user does before a release. It requires what the module in the
-// folder like requires; nothing is downloaded. The prelude is a file of the package docs: it
-// declares the names that the text around the snippets introduces.
+// folder like requires; nothing is downloaded. The snippets of a document are a package, and each
+// program is one of its own. The prelude is a file of the package docs: it declares the names that
+// the text around the snippets introduces.
 //
 // Compile skips the test where there is no go tool.
 func Compile(t testing.TB, root, like string, snippets []Snippet, prelude string) {
@@ -53,17 +54,21 @@ func writeModule(folder, root, like string, snippets []Snippet, prelude string) 
 	}
 	sums, err := os.ReadFile(filepath.Join(like, "go.sum"))
 	files := map[string]string{
-		"go.sum":     string(sums),
-		"prelude.go": prelude,
+		"go.sum": string(sums),
 		"go.mod": fmt.Sprintf("module docs\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %s => %q\n\n%s",
 			rootModule, rootModule, root, requirements),
 	}
+	packages := make(map[string]string) // by document
 	for i, s := range snippets {
-		name := fmt.Sprintf("snippet%d.go", i)
-		if s.program() {
-			name = fmt.Sprintf("program%d/main.go", i)
+		if packages[s.Doc] == "" {
+			packages[s.Doc] = fmt.Sprintf("doc%d", len(packages))
+			files[packages[s.Doc]+"/prelude.go"] = prelude
 		}
-		files[name] = s.file(fmt.Sprintf("snippet%d", i))
+		folder := packages[s.Doc]
+		if s.program() {
+			folder = fmt.Sprintf("program%d", i)
+		}
+		files[fmt.Sprintf("%s/snippet%d.go", folder, i)] = s.file(fmt.Sprintf("snippet%d", i))
 	}
 	for name, text := range files {
 		path := filepath.Join(folder, filepath.FromSlash(name))

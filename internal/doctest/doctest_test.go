@@ -12,24 +12,24 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/doctest"
 )
 
-// documents are those with code, and the names that each introduces in its text.
-var documents = []string{"README.md", "docs/guide.md"}
+// documents are those whose code a reader may copy.
+var documents = []string{"README.md", "docs/guide.md", "docs/from-the-original.md"}
 
 func TestDocumentsCompile(t *testing.T) {
+	var snippets []doctest.Snippet
 	for _, doc := range documents {
-		t.Run(doc, func(t *testing.T) {
-			snippets, err := doctest.Read(filepath.Join("../..", filepath.FromSlash(doc)))
-			if err != nil || len(snippets) == 0 {
-				t.Fatalf("%d snippets, %v", len(snippets), err)
-			}
-			snippets = slices.DeleteFunc(snippets, doctest.Snippet.ImportsSDK)
-			prelude, err := os.ReadFile("testdata/prelude.go.txt")
-			if err != nil {
-				t.Fatal(err)
-			}
-			doctest.Compile(t, "../..", "../..", snippets, string(prelude))
-		})
+		read, err := doctest.Read(filepath.Join("../..", filepath.FromSlash(doc)))
+		if err != nil || len(read) == 0 {
+			t.Fatalf("%s: %d snippets, %v", doc, len(read), err)
+		}
+		snippets = append(snippets, read...)
 	}
+	prelude, err := os.ReadFile("testdata/prelude.go.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snippets = slices.DeleteFunc(snippets, doctest.Snippet.ImportsSDK) // internal/sdktest compiles those
+	doctest.Compile(t, "../..", "../..", snippets, string(prelude))
 }
 
 // No document may name a package that only this module can import.
