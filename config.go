@@ -9,8 +9,11 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -38,8 +41,8 @@ type Config struct {
 	// that changes something on, the program must not change the maps Quotas and State: they are
 	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist
-	// OnError gets the errors of AutoPersist and of a shared database. The limiter retries both
-	// and does not report the success. OnError is called without locks, on a goroutine of its
+	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
+	// without a report of the success, and those of SetAccountQuotas. OnError is called without locks, on a goroutine of its
 	// own, one call at a time. Of errors with the same number (of the system or the database) or
 	// the same type, it gets at most one a second; the others are dropped.
 	//
@@ -147,7 +150,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if os.MkdirAll(filepath.Dir(rl.storage.path), 0o700) == nil {
 		fsx.SweepTemps(rl.storage.path)
 	}
-	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	return rl, nil
@@ -187,7 +190,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
-	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
@@ -215,6 +218,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		maxModels: cfg.MaxModels,
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
+		reporter:  reporter.New(cfg.OnError),
 	}
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
@@ -222,11 +226,10 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	profiles := DefaultProfiles()
 	for _, provider := range providers {
-		rl.supplyLocked(profiles[provider].Models)
+		rl.supplyLocked(profiles[provider].Models, (*provenance.Quotas).Supply)
 	}
 	for model, quota := range cfg.Quotas {
-		rl.Quotas[model] = quota
-		rl.provenance.Set(model)
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
 	}
 	rl.clock.Sync()
 	return rl, nil

@@ -55,6 +55,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -105,13 +106,13 @@ type RateLimiter struct {
 	State  map[string]*UsageStats // the usage of each model
 
 	clock      clock.Clock
-	cooldowns  cooldown.Times                // nothing is admitted for a model until then
-	external   external.Usages               // the usage of others, as providers report it
-	provenance provenance.Quotas[ModelQuota] // where the quotas come from
-	unlisted   unlistedModels                // the models without a quota of their own
-	lines      waitLines                     // the slots and the waiters
-	expiry     expiry                        // the reservations that nobody settles
-	fresh      []Reservation                 // that were not handed out yet
+	cooldowns  cooldown.Times    // nothing is admitted for a model until then
+	external   external.Usages   // the usage of others, as providers report it
+	provenance provenance.Quotas // where the quotas come from
+	unlisted   unlistedModels    // the models without a quota of their own
+	lines      waitLines         // the slots and the waiters
+	expiry     expiry            // the reservations that nobody settles
+	fresh      []Reservation     // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -126,8 +127,9 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	saver     *autosave.Saver // nil without Config.AutoPersist
-	ledger    *ledger         // nil without Config.Shared
+	saver     *autosave.Saver    // nil without Config.AutoPersist
+	reporter  *reporter.Reporter // of Config.OnError; nil without
+	ledger    *ledger            // nil without Config.Shared
 	naming    modelname.Names
 	patterns  patterns
 	margin    time.Duration // Config.Margin
@@ -312,6 +314,7 @@ func (rl *RateLimiter) Close() error {
 	defer rl.storage.mu.Unlock()
 	err := rl.saver.Finish(rl.storage.isClosed())
 	err = errors.Join(err, rl.ledger.close())
+	rl.reporter.Stop()
 	rl.ledger.wait()
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())

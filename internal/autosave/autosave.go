@@ -8,6 +8,7 @@
 package autosave
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -45,6 +46,9 @@ type Options struct {
 	Save func() error
 	// OnError gets the errors of writes in the background, without a lock; nil drops them.
 	OnError func(error)
+	// Reporter gets them in place of OnError, for an owner that reports other errors, too; nil for
+	// one of OnError alone. Finish stops it.
+	Reporter *reporter.Reporter
 }
 
 // maxWait returns MaxWait, or ten times Delay where it is zero.
@@ -81,7 +85,7 @@ type Saver struct {
 func New(o Options) *Saver {
 	s := &Saver{
 		options:  o,
-		reporter: reporter.New(o.OnError),
+		reporter: cmp.Or(o.Reporter, reporter.New(o.OnError)),
 		grain:    min(maxGrain, o.Delay/16),
 	}
 	s.retries = retry.New(max(firstRetry, o.Delay), lastRetry, s.retry)

@@ -22,6 +22,33 @@ func (s *Statements) addQuota(model string, q state.Quota) (stored bool, err err
 	return s.insertQuota("INSERT OR IGNORE", model, q)
 }
 
+// PutSaid stores who said the quota of a model; nothing where the program alone did.
+func (s *Statements) PutSaid(model string, said state.Said) error {
+	has, err := s.hasOrigins()
+	switch {
+	case err != nil:
+		return err
+	case said.IsEmpty() && has:
+		return s.drop(originsTable, model)
+	case said.IsEmpty():
+		return nil
+	case !has:
+		if err := s.Create(originsTable); err != nil {
+			return err
+		}
+	}
+	_, err = s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
+	return err
+}
+
+// DropQuota deletes the quota of a model, and who said it.
+func (s *Statements) DropQuota(model string) error {
+	if _, err := s.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+		return err
+	}
+	return s.PutSaid(model, state.Said{})
+}
+
 func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool, err error) {
 	result, err := s.Exec(quotasTable.InsertInto(verb), quotaValues(model, q)...)
 	if err != nil {
@@ -55,7 +82,7 @@ func (s *Statements) DropDay(model string) error { return s.drop(dailyTable, mod
 func (s *Statements) DropCooldown(model string) error { return s.drop(cooldownsTable, model) }
 
 func (s *Statements) drop(t *Table, model string) error {
-	if model == "" {
+	if model == "" && t != originsTable { // where it is a name
 		return s.clear(t)
 	}
 	_, err := s.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model)

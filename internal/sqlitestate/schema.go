@@ -42,6 +42,14 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// originsTable has who said the quotas, as the text of state.Said. It is made when there is
+	// something to say: see PutSaid.
+	originsTable = &Table{
+		Name:    "origins",
+		Columns: []Column{modelColumn, {Name: "said", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
 	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable}
 )
@@ -134,10 +142,19 @@ func (s *Statements) checkSchema(formats Formats) (found map[string][]string, er
 			complete = false
 		}
 	}
+	if _, err := s.hasOrigins(); err != nil {
+		return nil, err
+	}
 	if tables > int64(len(found)) && !complete {
 		return nil, foreign("a database of another program")
 	}
 	return found, nil
+}
+
+// hasOrigins reports whether there is a table of origins.
+func (s *Statements) hasOrigins() (bool, error) {
+	columns, err := s.Check(originsTable)
+	return columns != nil, err
 }
 
 // Format returns the format of the database.

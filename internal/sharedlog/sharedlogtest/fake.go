@@ -36,6 +36,7 @@ type Fake struct {
 	events    []*sharedlog.Event
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
+	said      map[string]state.Said
 	cooldowns map[string]int64
 	leases    map[int64]lease
 	lives     map[int64]bool // processes that have the log open
@@ -65,6 +66,7 @@ func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events = 0, 0, nil
 	f.days, f.quotas = make(map[string]state.DayUsage), make(map[string]state.Quota)
+	f.said = make(map[string]state.Said)
 	f.cooldowns, f.leases = make(map[string]int64), make(map[int64]lease)
 }
 
@@ -181,7 +183,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 // image returns all that there is; f.mu must be held.
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
-		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Cooldowns: maps.Clone(f.cooldowns),
+		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
 		Days: maps.Clone(f.days), UsedWall: f.usedWall,
 	}
 	for _, e := range f.events {
@@ -390,7 +392,12 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Cooldown:
 		f.cooldowns[e.Model] = max(f.cooldowns[e.Model], e.Wall)
 	case sharedlog.Quota:
-		f.quotas[e.Model], _ = sharedlog.ParseQuota(e.Text)
+		if q, said, _ := sharedlog.ParseSaid(e.Text, state.Said{}); said.IsEmpty() {
+			delete(f.quotas, e.Model)
+			delete(f.said, e.Model)
+		} else {
+			f.quotas[e.Model], f.said[e.Model] = q, said
+		}
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}
