@@ -26,7 +26,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist) error {
 		return err
 	}
 	s := autosave.New(autosave.Options{
-		Delay: when.Delay, MaxWait: when.MaxWait, Reporter: rl.reporter,
+		Delay: when.Delay, MaxWait: when.MaxWait, Report: rl.reporter.Report,
 		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
 	})
 	rl.mu.Lock()

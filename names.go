@@ -99,6 +99,15 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	return "", ModelQuota{}, false
 }
 
+// CountedAs returns the name under which the usage of model is counted: model itself, or what it
+// stands for by Config.Aliases and Config.MatchVersions. It is safe for concurrent use.
+func (rl *RateLimiter) CountedAs(model string) string {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return rl.nameRLocked(model)
+}
+
 // followQuotasLocked applies a change of quotas to names, which may stand for others now, and to
 // days, which may end at other times. It serves no waiter.
 func (rl *RateLimiter) followQuotasLocked() {

@@ -14,19 +14,19 @@ import (
 // limits nothing. A negative field or an unknown zone makes the quota invalid: constructors and
 // Load refuse it; SetQuota accepts it, and the model admits nothing until the quota is corrected.
 type ModelQuota struct {
-	MaxRPM int `yaml:"max_rpm"` // requests per minute
-	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together
-	MaxRPD int `yaml:"max_rpd"` // requests per day
+	MaxRPM int `yaml:"max_rpm" json:"max_rpm,omitempty"` // requests per minute
+	MaxTPM int `yaml:"max_tpm" json:"max_tpm,omitempty"` // tokens per minute, prompt and output together
+	MaxRPD int `yaml:"max_rpd" json:"max_rpd,omitempty"` // requests per day
 
-	MaxITPM     int `yaml:"max_itpm,omitempty"`      // input (prompt) tokens per minute
-	MaxOTPM     int `yaml:"max_otpm,omitempty"`      // output tokens per minute
-	MaxTPD      int `yaml:"max_tpd,omitempty"`       // tokens per day, prompt and output together
-	MaxInFlight int `yaml:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
+	MaxITPM     int `yaml:"max_itpm,omitempty" json:"max_itpm,omitempty"`           // input (prompt) tokens per minute
+	MaxOTPM     int `yaml:"max_otpm,omitempty" json:"max_otpm,omitempty"`           // output tokens per minute
+	MaxTPD      int `yaml:"max_tpd,omitempty" json:"max_tpd,omitempty"`             // tokens per day, prompt and output together
+	MaxInFlight int `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
 
 	// DayZone is the IANA name of the time zone at whose midnight the day ends, such as
 	// "America/Los_Angeles". Empty is a day of 24 hours from its first request. Programs that may
 	// run without a time zone database import time/tzdata.
-	DayZone string `yaml:"day_zone,omitempty"`
+	DayZone string `yaml:"day_zone,omitempty" json:"day_zone,omitempty"`
 
 	// Burst spreads the calls inside the minute. The share of Burst in MaxRPM, MaxTPM, MaxITPM
 	// and MaxOTPM may start back to back; further calls start evenly, at the rate of the quota.
@@ -35,8 +35,9 @@ type ModelQuota struct {
 	// A single call above the share passes once all earlier calls are paid for, and is paid for
 	// afterwards; the requests of one ReserveAll or AcquireAll count as a single call. The limits
 	// of the minute still hold. Zero, and a minute or more, let the whole quota of a minute start
-	// at once; negative is invalid. In a file Burst is a duration with its unit, such as 10s.
-	Burst time.Duration `yaml:"burst,omitempty"`
+	// at once; negative is invalid. In files and in JSON Burst is a duration with its unit, such
+	// as 10s.
+	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
 }
 
 // limit returns where the quota has its limit of a dimension.
@@ -118,19 +119,19 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 }
 
 // SetAccountQuotas tells the limits of the account, by model, as its provider's admin API has them:
-// see package accountlimits. They win over files and profiles. What the program said (Config.Quotas,
-// SetQuota) wins over them; where its quota leaves a limit at zero, the account's applies, unless
-// the quota is zero as a whole, which makes the model unlimited.
+// see package accountlimits. They win over files and profiles, and what the program said
+// (Config.Quotas, SetQuota) wins over them. Where the program's quota leaves a limit at zero, the
+// account's applies, unless the quota is zero as a whole, which makes the model unlimited.
 //
 // Each call replaces what the last one said: a model that it does not name goes back to a file or a
 // profile. Names that are aliases (Config.Aliases) count for what they stand for, unless that is
 // named itself. With Config.LearnQuotas, reports of the provider lower the account's limits and do
 // not raise them above what it says.
 //
-// If one of the quotas has a negative limit or an unknown zone, SetAccountQuotas changes nothing, and
-// Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state file,
-// where they apply until a call replaces them. With Config.Shared they are those of all processes.
-// Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
+// If one of the quotas has a negative limit or an unknown zone, SetAccountQuotas changes nothing,
+// and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
+// file, where they apply until a call replaces them. With Config.Shared they are those of all
+// processes. Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	account := storedQuotas(quotas)
 	if err := state.ValidateAll(account); err != nil { // which reads the zones, before the lock is taken
@@ -152,20 +153,21 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 }
 
 // AddProvider adds the quotas of a provider's default profile and replaces what the program said
-// of its models. From then on they count as those of a profile: account limits win over them, and
-// the next Load may replace them by what the file says of another origin. With Config.Shared the
-// quotas in the file stay, and the others apply to this limiter alone. An unknown provider changes
-// nothing.
+// of its models. From then on they count as those of a profile: the account's limits win over them,
+// and at the next Load what the file has of another origin. With Config.Shared the quotas in the
+// file stay, and the others apply to this limiter alone. A provider without a profile changes
+// nothing; OnError gets an error that wraps ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
 	profile, ok := DefaultProfiles()[provider]
 	if !ok {
+		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", unknownProvider(provider)))
 		return
 	}
 	supply := func(how supplying) func() {
 		return func() {
-			rl.supplyLocked(profile.Models, how)
+			rl.addProfileLocked(&profile, how)
 			rl.saidLocked()
 		}
 	}
@@ -173,16 +175,6 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		supply((*provenance.Quotas).Supply)()
-	}
-}
-
-// supplying is how a quota of a profile is noted.
-type supplying func(p *provenance.Quotas, model string, q state.Quota)
-
-// supplyLocked adds the quotas of a profile.
-func (rl *RateLimiter) supplyLocked(models map[string]ModelQuota, supply supplying) {
-	for model, quota := range models {
-		rl.sayLocked(model, func(p *provenance.Quotas) { supply(p, model, state.Quota(quota)) })
 	}
 }
 

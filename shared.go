@@ -214,10 +214,10 @@ func (s *ledger) overrule(d *Decision) {
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
 	} else if s.failClosed && s.down.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, false, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 	}
 }
@@ -298,7 +298,6 @@ func (s *ledger) close() error {
 	s.readMu.Lock()
 	err := s.log.Close()
 	s.readMu.Unlock()
-	s.reporter.Stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}

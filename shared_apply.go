@@ -145,7 +145,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Reset:
 		f.rl.forgetUsageLocked(e.Model)
 	case sharedlog.Cooldown:
-		f.cool(e.Model, time.Unix(0, e.Wall), f.rl.clock.At(f.instant))
+		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
 		if _, said, err := sharedlog.ParseSaid(e.Text, f.s.quotas[e.Model]); err == nil {
 			f.setQuota(e.Model, said)
@@ -168,11 +168,11 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	return dayChange{}
 }
 
-func (f effect) cool(model string, until, now time.Time) {
+func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	if len(f.rl.cooldowns) >= f.rl.mostModels() {
 		f.rl.cooldowns.DropOver(now) // those whose models nobody asks for here
 	}
-	if f.rl.cooldowns.Raise(model, until, now) {
+	if f.rl.cooldowns.Raise(model, c, now) {
 		f.s.lines.reviews++
 	}
 }

@@ -35,8 +35,8 @@ func (n *Names) Aliased(name string) string {
 	return name
 }
 
-// Aliased returns values by what their names stand for as aliases. Of several with one name, that of
-// the name itself counts, else that of the first alias in the order of the alphabet.
+// Aliased returns values by what their names stand for as aliases. Of several with one name, that
+// of the name itself counts, else that of the first alias in the order of the alphabet.
 func Aliased[V any](n *Names, values map[string]V) map[string]V {
 	if len(n.Aliases) == 0 {
 		return values

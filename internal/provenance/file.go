@@ -2,9 +2,10 @@ package provenance
 
 import "dappco.re/go/core/go-ratelimit/internal/state"
 
-// Loaded notes the quota of a model that a file has, and what Origins returned when it was written;
-// nothing in files before there was that. What was learned replaces what is known only where neither the program
-// nor the account said anything, and is forgotten where the limiter does not learn.
+// Loaded notes the quota of a model that a file has, and what Stored returned when it was written;
+// nothing in files before there was that. What was learned replaces what is known only where
+// neither the program nor the account said anything, and is forgotten where the limiter does not
+// learn.
 func (p *Quotas) Loaded(name string, q state.Quota, from state.Said, learns bool) {
 	learned, _ := from.Get(state.Learned)
 	from.Drop(state.Learned)
@@ -35,10 +36,11 @@ func isUnknown(q, learned state.Quota, from state.Said) bool {
 	return from.IsEmpty() && learned == (state.Quota{}) || corrected(Of(from), learned, state.Quota{}) != q
 }
 
-// Origins returns what a file is to hold beside the quotas: who said them, where that was not the
-// program alone, and which of them neither the program nor the account said. It deletes from quotas what does not belong into a
-// file: corrected copies of another quota. Read back, nothing would keep them below that.
-func (p *Quotas) Origins(quotas map[string]state.Quota) (said map[string]state.Said, supplied map[string]bool) {
+// Stored returns what a file is to hold beside the quotas: who said them, where that was not the
+// program alone, and which of them neither the program nor the account said. It deletes from quotas
+// what does not belong into a file: corrected copies of another quota. Read back, nothing would
+// keep them below that.
+func (p *Quotas) Stored(quotas map[string]state.Quota) (said map[string]state.Said, supplied map[string]bool) {
 	said, supplied = make(map[string]state.Said), make(map[string]bool)
 	for name, q := range quotas {
 		switch m := p.models[name]; {

@@ -85,8 +85,8 @@ func (p *Quotas) dropCopy(name string) {
 	m.copied = copied{}
 }
 
-// Outdated returns the models with a corrected copy of a quota, if that was said anew or has changed
-// with the last Settle. They are to be forgotten.
+// Outdated returns the models with a corrected copy of a quota, if that was said anew or has
+// changed with the last Settle. They are to be forgotten.
 func (p *Quotas) Outdated(of string) []string {
 	if p.anew != of {
 		return nil

@@ -71,6 +71,26 @@ func corrected(q, learned, bounds state.Quota) state.Quota {
 	return q
 }
 
+// origin returns who said one limit of the quota that holds. What a file says of the program and
+// the account of another time is the file's.
+func (m *model) origin(of state.Dimension) state.Origin {
+	if base, _, _ := m.base(); *base.Limit(of) != *m.is.Limit(of) {
+		return state.Learned
+	}
+	program, byProgram := m.said.Get(state.Program)
+	switch {
+	case byProgram && (*program.Limit(of) != 0 || *m.is.Limit(of) == 0):
+		return state.Program
+	case m.said.Has(state.Account):
+		return state.Account
+	case m.file.Has(state.Program) || m.file.Has(state.Account) || m.file.Has(state.File):
+		return state.File
+	case m.copied.of != "":
+		return state.Learned
+	}
+	return state.Profile
+}
+
 // stored returns what a file is to hold of a model: of each origin what counts, and of the limits
 // that were learned those that do.
 func (m *model) stored() (said state.Said) {

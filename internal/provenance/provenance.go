@@ -190,6 +190,18 @@ func (p *Quotas) SupplyBelow(name string, q state.Quota) {
 	}
 }
 
+// Origins returns who said each limit of the quota that a model has.
+func (p *Quotas) Origins(name string, is state.Quota) (origins [state.Dimensions]state.Origin) {
+	m := p.models[name]
+	if m == nil || m.is != is {
+		return origins // the program, by hand
+	}
+	for of := range origins {
+		origins[of] = m.origin(state.Dimension(of))
+	}
+	return origins
+}
+
 // Settle returns the quota of a model that holds, after all that was said; ok is false where
 // nobody said anything. The caller gives the model that quota.
 func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {

@@ -30,7 +30,7 @@ type DB struct {
 type knowledge struct {
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
-	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written
+	cooldowns map[string]state.Cooldown // as they were read or written
 	days      map[string]knownDay
 	seen      rowids
 }
@@ -123,13 +123,6 @@ func Replace(path string, formats Formats, snapshot *state.Snapshot) error {
 func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 	for _, table := range baseTables {
 		if err := s.clear(table); err != nil {
-			return err
-		}
-	}
-	if has, err := s.hasOrigins(); err != nil {
-		return err
-	} else if has {
-		if err := s.clear(originsTable); err != nil {
 			return err
 		}
 	}

@@ -41,9 +41,16 @@ var (
 		Columns: []Column{modelColumn, {Name: "until"}},
 		Keyed:   true, Later: true,
 	}
+	// causesTable has the causes of those cooldowns that are not the caller's. It is no column of
+	// cooldowns because versions without it refuse columns that they do not know.
+	causesTable = &Table{
+		Name:    "cooldown_causes",
+		Columns: []Column{modelColumn, {Name: "until"}, {Name: "cause", Text: true}},
+		Keyed:   true, Later: true,
+	}
 
-	// originsTable has who said the quotas, as the text of state.Said. It is made when there is
-	// something to say: see PutSaid.
+	// originsTable has who said those quotas that the program alone did not, as the text of
+	// state.Said.
 	originsTable = &Table{
 		Name:    "origins",
 		Columns: []Column{modelColumn, {Name: "said", Text: true}},
@@ -51,7 +58,7 @@ var (
 	}
 
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}
@@ -142,19 +149,10 @@ func (s *Statements) checkSchema(formats Formats) (found map[string][]string, er
 			complete = false
 		}
 	}
-	if _, err := s.hasOrigins(); err != nil {
-		return nil, err
-	}
 	if tables > int64(len(found)) && !complete {
 		return nil, foreign("a database of another program")
 	}
 	return found, nil
-}
-
-// hasOrigins reports whether there is a table of origins.
-func (s *Statements) hasOrigins() (bool, error) {
-	columns, err := s.Check(originsTable)
-	return columns != nil, err
 }
 
 // Format returns the format of the database.

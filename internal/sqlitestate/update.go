@@ -24,7 +24,7 @@ type Update struct {
 	Said     map[string]state.Said
 	Supplied map[string]bool
 	// Cooldowns are those of all models that are not over.
-	Cooldowns map[string]time.Time
+	Cooldowns map[string]state.Cooldown
 	// Changes are in the order of their models.
 	Changes []*Change
 

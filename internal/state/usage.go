@@ -77,8 +77,8 @@ func (u *Usage) Day() DayUsage {
 type Snapshot struct {
 	Quotas    map[string]Quota // that hold
 	Usage     map[string]*Usage
-	Cooldowns map[string]time.Time // until when nothing is admitted
-	Said      map[string]Said      // where the quotas come from; a file before there was that has none
+	Cooldowns map[string]Cooldown
+	Said      map[string]Said // where the quotas come from; a file before there was that has none
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -86,7 +86,7 @@ func NewSnapshot() *Snapshot {
 	return &Snapshot{
 		Quotas:    make(map[string]Quota),
 		Usage:     make(map[string]*Usage),
-		Cooldowns: make(map[string]time.Time),
+		Cooldowns: make(map[string]Cooldown),
 		Said:      make(map[string]Said),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -37,7 +38,7 @@ type Fake struct {
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
-	cooldowns map[string]int64
+	cooldowns cooldown.Times
 	leases    map[int64]lease
 	lives     map[int64]bool // processes that have the log open
 	usedWall  int64
@@ -65,9 +66,9 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events = 0, 0, nil
-	f.days, f.quotas = make(map[string]state.DayUsage), make(map[string]state.Quota)
-	f.said = make(map[string]state.Said)
-	f.cooldowns, f.leases = make(map[string]int64), make(map[int64]lease)
+	f.days = make(map[string]state.DayUsage)
+	f.quotas, f.said = make(map[string]state.Quota), make(map[string]state.Said)
+	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
 // Open opens the store for a process. span is how long a charge counts for it, in
@@ -344,7 +345,7 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if b.Sweep {
 		const most = int64(72 * time.Hour)
 		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
-		maps.DeleteFunc(f.cooldowns, func(_ string, until int64) bool { return until < b.Wall-most })
+		maps.DeleteFunc(f.cooldowns, func(_ string, c state.Cooldown) bool { return c.Until.UnixNano() < b.Wall-most })
 	}
 	return first, nil
 }
@@ -386,18 +387,14 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	f.events = append(f.events, stored)
 	switch e.Kind {
 	case sharedlog.Reset:
-		maps.DeleteFunc(f.cooldowns, func(model string, _ int64) bool {
+		maps.DeleteFunc(f.cooldowns, func(model string, _ state.Cooldown) bool {
 			return e.Model == "" || model == e.Model || nameOf != nil && nameOf(model) == e.Model
 		})
 	case sharedlog.Cooldown:
-		f.cooldowns[e.Model] = max(f.cooldowns[e.Model], e.Wall)
+		f.cooldowns.Raise(e.Model, e.Cooldown(), time.Time{})
 	case sharedlog.Quota:
-		if q, said, _ := sharedlog.ParseSaid(e.Text, state.Said{}); said.IsEmpty() {
-			delete(f.quotas, e.Model)
-			delete(f.said, e.Model)
-		} else {
-			f.quotas[e.Model], f.said[e.Model] = q, said
-		}
+		f.quotas[e.Model], f.said[e.Model], _ = sharedlog.ParseSaid(e.Text, state.Said{})
+		maps.DeleteFunc(f.quotas, func(model string, _ state.Quota) bool { return f.said[model] == state.Said{} })
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

@@ -69,7 +69,7 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 	case sharedlog.Reset:
 		return r.forget(e.Model, nameOf)
 	case sharedlog.Cooldown:
-		return r.PutCooldown(e.Model, e.Wall)
+		return r.PutCooldown(e.Model, e.Cooldown())
 	case sharedlog.Quota:
 		return r.writeQuota(e)
 	case sharedlog.Gone:
@@ -79,8 +79,8 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 	return nil
 }
 
-// writeQuota stores what the processes say of the quota of a model. Where they say nothing any more,
-// it is gone.
+// writeQuota stores what the processes say of the quota of a model. Where they say nothing any
+// more, it is gone.
 func (r rows) writeQuota(e *sharedlog.Event) error {
 	q, said, err := sharedlog.ParseSaid(e.Text, state.Said{})
 	switch {
