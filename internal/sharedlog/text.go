@@ -45,8 +45,8 @@ func SaidText(q state.Quota, said state.Said) string {
 }
 
 // ParseSaid returns what the Text of a Quota event says of its model: the quota that holds, and
-// what the program and the account say. In an event of a version that does not know origins, the program
-// says the quota, and the account the same as before.
+// what the program and the account say. In an event of a version that does not know origins, the
+// program says the quota, and the account the same as before.
 func ParseSaid(text string, before state.Said) (q state.Quota, said state.Said, err error) {
 	var full struct{ Said *state.Said }
 	if q, err = ParseQuota(text); err != nil {

@@ -65,8 +65,7 @@ func NewFake() *Fake {
 
 func (f *Fake) reset() {
 	f.identity++
-	f.last, f.folded, f.events = 0, 0, nil
-	f.days = make(map[string]state.DayUsage)
+	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
 	f.quotas, f.said = make(map[string]state.Quota), make(map[string]state.Said)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
