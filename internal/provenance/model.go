@@ -103,6 +103,9 @@ func (m *model) stored() (said state.Said) {
 			said.Set(o, q)
 		}
 	}
+	if said.Has(state.Program) {
+		said.Drop(state.File) // what the file said of it before is overwritten
+	}
 	if !m.said.Has(state.Learned) {
 		return said
 	}
