@@ -12,9 +12,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -52,10 +54,11 @@ type Config struct {
 	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
-	// without a report of the success; the *UnknownModelError of each model; and the
-	// *StaleProfileError of each provider. It is called without locks, on a goroutine of its own,
-	// one call at a time. Of other errors with the same number (of the system or the database) or
-	// the same type, it gets at most one a second; the rest is dropped.
+	// without a report of the success; the *UnknownModelError of each model; the
+	// *StaleProfileError of each provider; and those of AddProvider and SetAccountQuotas. It is
+	// called without locks, on a goroutine of its own, one call at a time. Of other errors with the
+	// same number (of the system or the database) or the same type, it gets at most one a second;
+	// the rest is dropped.
 	//
 	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
 	// under way may end later. Close returns the error of its own last write and does not report
@@ -230,11 +233,10 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		reporter:  reporter.New(cfg.OnError),
 	}
 	for _, profile := range profiles {
-		rl.addProfileLocked(&profile)
+		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
 	}
 	for model, quota := range cfg.Quotas {
-		rl.Quotas[model] = quota
-		rl.provenance.Set(model)
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
 	}
 	rl.clock.Sync()
 	return rl, nil

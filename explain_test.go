@@ -109,8 +109,8 @@ func TestExplainAgrees(t *testing.T) {
 		want := ratelimit.Explanation{
 			Model: "fast", Counted: "m", Quota: "m", Origin: "program", At: time.Now().UTC(),
 			Limits: []ratelimit.LimitState{
-				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850},
-				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50},
+				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8, Origin: "program"}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850, Origin: "program"},
+				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute, Origin: "program"}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50, Origin: "program"},
 			},
 			InFlight: 1, CooldownUntil: time.Now().Add(time.Hour), Cause: "overloaded", Next: rl.Decide("fast", 1),
 		}

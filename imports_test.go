@@ -66,7 +66,7 @@ var importRules = map[string][]string{
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},
-	"internal/provenance":   {},
+	"internal/provenance":   {modulePath + "/internal/state"},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/apicall":      {},
 	"internal/tokencount":   {modulePath + "/internal/apicall"},

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -90,23 +91,15 @@ func (l loading) mergeCooldowns() {
 	}
 }
 
-// mergeQuotas takes over the quotas of a file, except for models whose quota the program set: by
-// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
-// supplied.
+// mergeQuotas takes over the quotas of a file, below those that the program said: by Config.Quotas,
+// by SetQuota, or in the Quotas map, where it shows as a value that nobody else said.
 func (l loading) mergeQuotas() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the map
 	work := yield.New(&rl.mu, &rl.clock)
-	for model, stored := range l.Quotas {
-		quota := ModelQuota(stored)
-		current, exists := rl.Quotas[model]
-		if !exists || rl.provenance.IsSupplied(model, current) {
-			rl.Quotas[model] = quota
-			rl.provenance.Supply(model, quota)
-			rl.unlearnLocked(model)
-		}
+	for model, q := range l.Quotas {
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
 		work.Next()
 	}
 }

@@ -79,16 +79,14 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	rl.mu.RLock()
-	quotas, supplied := rl.provenance.Stored(rl.Quotas), rl.provenance.Supplied()
-	rl.mu.RUnlock()
-	rl.indexAll()
 	save := newSaving(rl)
 	defer save.done()
+	quotas, said, supplied := save.quotas()
+	rl.indexAll()
 	cooldowns := s.compareAll(save)
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
-		Quotas: storedQuotas(quotas), Supplied: storedQuotas(supplied), Cooldowns: cooldowns, Changes: s.models.Changes(),
+		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
 		Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	s.end(rl, err == nil)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/profile"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Provider names a provider of models. The constants below are the providers that have a profile;
@@ -209,15 +211,18 @@ type profiledQuota struct {
 	source   ProfileSource
 }
 
+// supplying is how a quota of a profile is noted.
+type supplying func(p *provenance.Quotas, model string, q state.Quota)
+
 // addProfileLocked takes over the quotas of a profile.
-func (rl *RateLimiter) addProfileLocked(p *ProviderProfile) {
+func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
 	if rl.profiled == nil {
 		rl.profiled = make(map[string]profiledQuota)
 	}
 	for name, quota := range p.Models {
 		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
+		rl.sayLocked(name, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
 	}
-	rl.supplyLocked(p.Models)
 }
 
 // toldStale has the providers of which the process was told that their quotas are old.

@@ -111,14 +111,14 @@ type RateLimiter struct {
 	State map[string]*UsageStats
 
 	clock      clock.Clock
-	cooldowns  cooldown.Times                // nothing is admitted for a model until then
-	external   external.Usages               // the usage of others, as providers report it
-	provenance provenance.Quotas[ModelQuota] // where the quotas come from
-	profiled   map[string]profiledQuota      // the quotas of profiles, by their names in Quotas
-	unlisted   unlistedModels                // the models without a quota of their own
-	lines      waitLines                     // the slots and the waiters
-	expiry     expiry                        // the reservations that nobody settles
-	fresh      []Reservation                 // that were not handed out yet
+	cooldowns  cooldown.Times           // nothing is admitted for a model until then
+	external   external.Usages          // the usage of others, as providers report it
+	provenance provenance.Quotas        // where the quotas come from
+	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
+	unlisted   unlistedModels           // the models without a quota of their own
+	lines      waitLines                // the slots and the waiters
+	expiry     expiry                   // the reservations that nobody settles
+	fresh      []Reservation            // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -146,8 +147,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
-		if q, err := sharedlog.ParseQuota(e.Text); err == nil {
-			f.setQuota(e.Model, ModelQuota(q))
+		if _, said, err := sharedlog.ParseSaid(e.Text, f.s.quotas[e.Model]); err == nil {
+			f.setQuota(e.Model, said)
 		}
 	case sharedlog.Wait:
 		f.standIn(e)
@@ -176,12 +177,21 @@ func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	}
 }
 
-func (f effect) setQuota(model string, q ModelQuota) {
-	f.rl.supplyLocked(map[string]ModelQuota{model: q})
-	f.s.quotas[model] = true
+func (f effect) setQuota(model string, said state.Said) {
+	f.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, said) })
+	f.s.noteQuota(model, said)
 	f.rl.followQuotasLocked()
 	f.s.lines.reviews++
 	f.s.garbage.wanted = true // slots may be limited now
+}
+
+// noteQuota notes what the processes say of a quota, with RateLimiter.mu held.
+func (s *ledger) noteQuota(model string, said state.Said) {
+	if said.IsEmpty() {
+		delete(s.quotas, model)
+	} else {
+		s.quotas[model] = said
+	}
 }
 
 // window returns the window that an event of a model goes to.

@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"maps"
 	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -241,22 +243,77 @@ func (p *plan) reset(model string) {
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Reset, Model: model})
 }
 
-// setQuota plans a quota. One that is out of range stays with this limiter: the others could
-// not read it.
+// setQuota plans a quota of the program. One that is out of range stays with this limiter: the
+// others could not read it.
 func (p *plan) setQuota(model string, q ModelQuota) {
 	if q.validate(model) != nil {
 		p.then(func() { p.rl.setQuotaLocked(model, q) })
 		return
 	}
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
-	for name, stats := range p.rl.State {
-		if stats == nil || name != model && (p.rl.isListedRLocked(name) || !modelname.Covers(model, name)) {
+	said := p.s.quotas[model]
+	said.Set(state.Program, state.Quota(q))
+	p.say(model, said)
+}
+
+// removeQuota plans to take back what the program said of a quota; remove does so in memory.
+func (p *plan) removeQuota(model string, remove func()) {
+	if said := p.s.quotas[model]; said.Has(state.Program) {
+		said.Drop(state.Program)
+		p.say(model, said)
+		return
+	}
+	p.then(remove) // it may be invalid, and so of this limiter alone
+}
+
+// setAccount plans what the account says.
+func (p *plan) setAccount(account map[string]state.Quota) {
+	for _, model := range p.rl.provenance.Changes(account) {
+		said := p.s.quotas[model]
+		said.Drop(state.Account)
+		if q, named := account[model]; named {
+			said.Set(state.Account, q)
+		}
+		p.say(model, said)
+	}
+}
+
+// say plans what the processes say of a quota.
+func (p *plan) say(name string, said state.Said) {
+	after := p.quotasAfter(name, said)
+	tell := after(name) // what versions that do not know origins are told
+	if !said.IsEmpty() {
+		tell = ModelQuota(provenance.Of(said)) // what this process has learned is not for others
+	}
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: sharedlog.SaidText(state.Quota(tell), said)})
+	for model, stats := range p.rl.State {
+		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue
 		}
 		// Its day may end elsewhere then, and one that reads the log later could not tell.
-		day := p.day(name, p.instant)
-		p.rl.rezoneLocked(&day.stats, q.DayZone, p.instant)
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name})
+		day := p.day(model, p.instant)
+		p.rl.rezoneLocked(&day.stats, after(model).DayZone, p.instant)
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: model})
 		p.setDay(day)
+	}
+}
+
+// quotasAfter returns the quotas of models, as they will be when the processes say something of the
+// quota of a name.
+func (p *plan) quotasAfter(name string, said state.Said) func(model string) ModelQuota {
+	after := maps.Clone(p.rl.Quotas)
+	if q, ok := p.rl.provenance.After(name, said); ok {
+		after[name] = ModelQuota(q)
+	} else {
+		delete(after, name)
+	}
+	index := modelname.NewIndex(maps.Keys(after))
+	return func(model string) ModelQuota {
+		if q, own := after[model]; own {
+			return q
+		}
+		if pattern, ok := index.Longest(model); ok {
+			return after[pattern]
+		}
+		return after[everyModel]
 	}
 }

@@ -104,6 +104,8 @@ type Image struct {
 	Quotas    map[string]state.Quota
 	Cooldowns map[string]state.Cooldown
 	Days      map[string]state.DayUsage
+	// Said is where the quotas come from; nothing where only versions wrote that do not know that.
+	Said map[string]state.Said
 
 	Processes []int64 // that may hold something, this one excepted
 

@@ -29,6 +29,7 @@ type DB struct {
 // knowledge is the content of the database as a DB knows it, as of the last Load or Store.
 type knowledge struct {
 	quotas    map[string]state.Quota
+	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown // as they were read or written
 	days      map[string]knownDay
 	seen      rowids
@@ -63,7 +64,10 @@ func (d *DB) Load() (*state.Snapshot, error) {
 	}
 	snapshot := snapshotOf(models, minutes)
 	// The snapshot is the caller's, who may change it.
-	d.known = knowledge{quotas: maps.Clone(models.Quotas), cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen}
+	d.known = knowledge{
+		quotas: maps.Clone(models.Quotas), said: maps.Clone(models.Said),
+		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
+	}
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
 		day.Generation = models.Days[model].Generation
@@ -123,7 +127,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 		}
 	}
 	u := &Update{
-		Quotas: snapshot.Quotas, Cooldowns: snapshot.Cooldowns,
+		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

@@ -49,8 +49,16 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// originsTable has who said those quotas that the program alone did not, as the text of
+	// state.Said.
+	originsTable = &Table{
+		Name:    "origins",
+		Columns: []Column{modelColumn, {Name: "said", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}

@@ -75,9 +75,10 @@ func (u *Usage) Day() DayUsage {
 // Snapshot is quotas, usage and cooldowns of all models as they are stored, apart from any
 // limiter.
 type Snapshot struct {
-	Quotas    map[string]Quota
+	Quotas    map[string]Quota // that hold
 	Usage     map[string]*Usage
 	Cooldowns map[string]Cooldown
+	Said      map[string]Said // where the quotas come from; a file before there was that has none
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -86,5 +87,6 @@ func NewSnapshot() *Snapshot {
 		Quotas:    make(map[string]Quota),
 		Usage:     make(map[string]*Usage),
 		Cooldowns: make(map[string]Cooldown),
+		Said:      make(map[string]Said),
 	}
 }

@@ -36,6 +36,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.usage)
 		case "cooldowns":
 			return eachField(value, b.cooldown)
+		case "origins":
+			return eachField(value, b.origins)
 		}
 		return nil
 	})

@@ -37,6 +37,7 @@ type Fake struct {
 	events    []*sharedlog.Event
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
+	said      map[string]state.Said
 	cooldowns cooldown.Times
 	leases    map[int64]lease
 	lives     map[int64]bool // processes that have the log open
@@ -64,8 +65,8 @@ func NewFake() *Fake {
 
 func (f *Fake) reset() {
 	f.identity++
-	f.last, f.folded, f.events = 0, 0, nil
-	f.days, f.quotas = make(map[string]state.DayUsage), make(map[string]state.Quota)
+	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
+	f.quotas, f.said = make(map[string]state.Quota), make(map[string]state.Said)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -182,7 +183,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 // image returns all that there is; f.mu must be held.
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
-		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Cooldowns: maps.Clone(f.cooldowns),
+		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
 		Days: maps.Clone(f.days), UsedWall: f.usedWall,
 	}
 	for _, e := range f.events {
@@ -391,7 +392,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Cooldown:
 		f.cooldowns.Raise(e.Model, e.Cooldown(), time.Time{})
 	case sharedlog.Quota:
-		f.quotas[e.Model], _ = sharedlog.ParseQuota(e.Text)
+		f.quotas[e.Model], f.said[e.Model], _ = sharedlog.ParseSaid(e.Text, state.Said{})
+		maps.DeleteFunc(f.quotas, func(model string, _ state.Quota) bool { return f.said[model] == state.Said{} })
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

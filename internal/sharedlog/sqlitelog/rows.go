@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -70,16 +71,31 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 	case sharedlog.Cooldown:
 		return r.PutCooldown(e.Model, e.Cooldown())
 	case sharedlog.Quota:
-		q, err := sharedlog.ParseQuota(e.Text)
-		if err == nil {
-			_, err = r.PutQuota(e.Model, q)
-		}
-		return err
+		return r.writeQuota(e)
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
 	}
 	return nil
+}
+
+// writeQuota stores what the processes say of the quota of a model. Where they say nothing any
+// more, it is gone.
+func (r rows) writeQuota(e *sharedlog.Event) error {
+	q, said, err := sharedlog.ParseSaid(e.Text, state.Said{})
+	switch {
+	case err != nil:
+		return err
+	case said.IsEmpty():
+		return r.DropQuota(e.Model)
+	}
+	if _, err = r.PutQuota(e.Model, q); err != nil {
+		return err
+	}
+	if said == state.SaidBy(state.Program, q) {
+		said = state.Said{} // as in versions that do not know origins
+	}
+	return r.PutSaid(e.Model, said)
 }
 
 // forget deletes what is known of a model beside the events; of all where it is empty. With
