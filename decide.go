@@ -198,6 +198,9 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	if ok {
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, c)
+		if !known {
+			rl.judgeUnknownRLocked(d, model)
+		}
 		if r.slots.waiting() > 0 {
 			d.queue()
 		}
@@ -226,6 +229,9 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 		r.modelStats(&d.Stats, &q)
 	}
 	decide(d, &q, known, &r, c)
+	if !known {
+		rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}

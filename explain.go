@@ -14,7 +14,7 @@ import (
 type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
-	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*"; empty for none
+	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, maybe a pattern or "*"; empty for none
 	// Origin is where the quota comes from: "program"; "shared", if the program of some process
 	// set it in the shared database; "given" by a profile or a file; or "learned", if reports of
 	// the provider have corrected it. It is empty without a quota.
@@ -79,6 +79,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
+	if !known {
+		rl.judgeUnknownRLocked(&e.Next, model)
+	}
 	if e.Waiting > 0 {
 		e.Next.queue()
 	}
@@ -88,11 +91,10 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 
 // originRLocked returns the name of the quota that covers a counted name, and where it comes from.
 func (rl *RateLimiter) originRLocked(name string) (quota, origin string) {
-	q, own := rl.Quotas[name]
-	if !own {
-		name = everyModel
-		q = rl.Quotas[name]
+	if _, own := rl.Quotas[name]; !own {
+		name = rl.sharedCoverRLocked(name)
 	}
+	q := rl.Quotas[name]
 	_, learned := rl.provenance.Correction(name, q)
 	switch {
 	case learned:

@@ -40,7 +40,9 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 	},
+	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
@@ -65,7 +67,8 @@ var importRules = map[string][]string{
 	"internal/fakeprovider": {},
 	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
-	"internal/gemini":       {},
+	"internal/apicall":      {},
+	"internal/tokencount":   {modulePath + "/internal/apicall"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
@@ -108,8 +111,12 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
+	"internal/profile": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state",
+	},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

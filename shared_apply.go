@@ -194,7 +194,7 @@ func (f effect) window(model string) *window {
 	}
 	w.stateVersion = rl.stateVersion
 	var q ModelQuota
-	coverOf(model, rl.Quotas, &q)
+	rl.coverRLocked(model, &q)
 	w.followPacing(&q, f.instant)
 	return w
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -12,6 +13,7 @@ import (
 // record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
+	p.rl.meetIfUnknownRLocked(model, name)
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -32,6 +34,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
+	if !known {
+		p.rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}
@@ -245,7 +250,7 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 	}
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
 	for name, stats := range p.rl.State {
-		if _, own := p.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
+		if stats == nil || name != model && (p.rl.isListedRLocked(name) || !modelname.Covers(model, name)) {
 			continue
 		}
 		// Its day may end elsewhere then, and one that reads the log later could not tell.

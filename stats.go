@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -113,7 +115,7 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		if model != everyModel {
+		if model != everyModel && !modelname.IsPattern(model) {
 			add(model)
 		}
 	}

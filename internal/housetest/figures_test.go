@@ -21,10 +21,10 @@ import (
 // The bounds. A change that needs a larger one says why, except that each later issue may add at
 // most some 800 lines to the root.
 const (
-	maxRootFiles     = 45 // files of the root without tests
-	maxRootLines     = 8200
-	maxFileLines     = 400 // lines of a file of the module, tests excepted
-	maxFunctionLines = 60  // lines of a function in the module, tests excepted
+	maxRootFiles     = 45   // files of the root without tests
+	maxRootLines     = 9000 // lines of these files together
+	maxFileLines     = 400  // lines of a file of the module, tests excepted
+	maxFunctionLines = 60   // lines of a function in the module, tests excepted
 
 	maxLimiterMethods = 100 // methods of RateLimiter
 	maxLedgerMethods  = 60  // methods of ledger
