@@ -11,8 +11,8 @@ const maxNearest = 64
 
 // Nearest returns the name that is most like model, for a hint to who has mistyped it: the one
 // that takes the fewest changes of a byte to make of model, and of those the first in order. It is
-// empty where all would take more than half of the bytes (of one byte: more than it), and for a model of more than 64.
-// Patterns and the quota of all models are no names.
+// empty where all would take more than half of the bytes, or more than one where there is only
+// one, and for a model of more than 64. Patterns and the quota of all models are no names.
 func Nearest(model string, names iter.Seq[string]) (nearest string) {
 	if len(model) > maxNearest {
 		return ""
