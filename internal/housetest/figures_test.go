@@ -19,8 +19,7 @@ import (
 )
 
 // The bounds. A change that needs a larger one says why, except that a new feature may add its
-// methods and
-// at most some 800 lines to the root.
+// methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 48   // files of the root without tests
 	maxRootLines     = 9000 // lines of these files together
