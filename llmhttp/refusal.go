@@ -36,9 +36,9 @@ const (
 	endingHeader  = "X-Go-Ratelimit-Ending"
 )
 
-// refusedText begins the message of a refusal. The codes follow in parentheses, that of the
-// decision first, behind it the cause of a cooldown, and the model, quoted. It marks a refusal in errors that keep only the text of
-// an answer.
+// refusedText begins the message of a refusal. The codes follow in parentheses: that of the
+// decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
+// behind them. So a refusal is found in errors that keep only the text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
 
 // endings are the errors that a LimitError unwraps to, by their names in responses.
