@@ -134,6 +134,15 @@ func TestCauseOfRefusals(t *testing.T) {
 	})
 }
 
+// A model that Config.Unknown denies has no cause, although it is in a cooldown.
+func TestCauseOfAnUnknownModel(t *testing.T) {
+	rl := causeLimiter(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny})
+	rl.CooldownFor("other", time.Hour, ratelimit.CauseDailyQuota)
+	if d := rl.Decide("other", 1); d.Code != ratelimit.DecisionUnknownModel || d.Cause != "" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Every backend keeps the cause of a cooldown, in a file that another limiter then loads.
 func TestCauseIsStored(t *testing.T) {
 	for _, backend := range []string{"yaml", "sqlite", "shared"} {

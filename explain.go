@@ -1,9 +1,11 @@
 package ratelimit
 
 import (
+	"maps"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/explain"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -14,7 +16,7 @@ import (
 type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
-	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, maybe a pattern or "*"; empty for none
+	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
 	// Origin is where the quota comes from: "program"; "shared", if the program of some process
 	// set it in the shared database; "given" by a profile or a file; or "learned", if reports of
 	// the provider have corrected it. It is empty without a quota.
@@ -80,7 +82,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
 	if !known {
-		rl.judgeUnknownRLocked(&e.Next, model)
+		rl.refuseUnknownRLocked(&e.Next, modelname.Nearest(model, maps.Keys(rl.Quotas)))
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()
@@ -91,10 +93,11 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 
 // originRLocked returns the name of the quota that covers a counted name, and where it comes from.
 func (rl *RateLimiter) originRLocked(name string) (quota, origin string) {
-	if _, own := rl.Quotas[name]; !own {
+	q, own := rl.Quotas[name]
+	if !own {
 		name = rl.sharedCoverRLocked(name)
+		q = rl.Quotas[name]
 	}
-	q := rl.Quotas[name]
 	_, learned := rl.provenance.Correction(name, q)
 	switch {
 	case learned:

@@ -59,6 +59,7 @@ var importRules = map[string][]string{
 	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/doctest":      {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
@@ -101,7 +102,11 @@ var importRules = map[string][]string{
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
-		modulePath + "/internal/fsx", modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+	},
+	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/configfile": {
+		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},

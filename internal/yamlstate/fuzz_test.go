@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // seeds are files of every layout, good and bad.
@@ -46,7 +47,7 @@ func FuzzScanAgreesWithParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		scanned, err := scan(bytes.NewReader(data))
-		if err != nil || len(data) > maxForeign || tooDense(data) {
+		if err != nil || len(data) > maxForeign || yamldoc.TooDense(data) {
 			return
 		}
 		parsed, err := parse(data)
@@ -87,7 +88,7 @@ func FuzzModelName(f *testing.F) {
 		if diff := differs(s, scanned); diff != "" {
 			t.Errorf("scan: %s:\n%s", diff, file.Bytes())
 		}
-		if file.Len() > maxForeign || tooDense(file.Bytes()) {
+		if file.Len() > maxForeign || yamldoc.TooDense(file.Bytes()) {
 			return
 		}
 		parsed, err := parse(file.Bytes())
