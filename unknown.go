@@ -105,7 +105,7 @@ func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
 // refuseUnknownRLocked is judgeUnknownRLocked where nobody is to be told.
 func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 	if rl.unknown == UnknownDeny && d.Code != DecisionInvalidTokens {
-		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)
 	}
 }
