@@ -2,13 +2,6 @@ package ratelimit
 
 import "dappco.re/go/core/go-ratelimit/internal/history"
 
-// endSave notes that the file has what Persist met.
-func (rl *RateLimiter) endSave() {
-	rl.mu.Lock()
-	rl.saved = rl.saves
-	rl.mu.Unlock()
-}
-
 // noteSavedLocked notes that the Persist under way saves a window as it is.
 func (rl *RateLimiter) noteSavedLocked(w *window) {
 	if w.slots != nil {

@@ -79,6 +79,13 @@ func (rl *RateLimiter) beginSave() {
 	}
 }
 
+// endSave notes that the file has what beginSave announced.
+func (rl *RateLimiter) endSave() {
+	rl.mu.Lock()
+	rl.saved = rl.saves
+	rl.mu.Unlock()
+}
+
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
 // not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) win over the
 // file, and the file wins over default profiles. Of a model's cooldowns in memory and in the

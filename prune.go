@@ -26,6 +26,25 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	return w
 }
 
+// existingWindowLocked returns the window of a model in order; nil when the model has no state.
+func (rl *RateLimiter) existingWindowLocked(name string, instant int64) *window {
+	stats := rl.State[name]
+	if stats == nil {
+		return nil
+	}
+	return rl.windowLocked(name, stats, instant)
+}
+
+// windowToChargeLocked returns the window of a model in order, and makes a missing one; nil when
+// there is no place for it.
+func (rl *RateLimiter) windowToChargeLocked(name string, instant int64, now time.Time) *window {
+	stats := rl.stateLocked(name, instant, now)
+	if stats == nil {
+		return nil
+	}
+	return rl.windowLocked(name, stats, instant)
+}
+
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	old := stats.window

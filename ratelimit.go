@@ -173,9 +173,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
-				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
+			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
+				(q.Burst == 0 || w.admitsNow(&q, &c, instant))
 			rl.mu.RUnlock()
 			return allowed
 		}

@@ -1,12 +1,12 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // applyNewsLocked applies the events that others have written since.
@@ -311,7 +311,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
 	}
-	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
+	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
 }
 
 // removeDead ends the open reservations and waits of a dead process.
@@ -335,6 +335,3 @@ func (f effect) removeDead(process int64) {
 		}
 	}
 }
-
-// saturatedInt is a stored count as an int, which has 32 bits on some machines.
-func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }

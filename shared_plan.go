@@ -1,13 +1,10 @@
 package ratelimit
 
 import (
-	"math"
-
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // plan is what one step is to change: events, and functions that are called when those were
@@ -165,17 +162,6 @@ func (p *plan) plannedDay(model string) *plannedDay {
 		return p.days[i]
 	}
 	return nil
-}
-
-// dayTokensWithout is window.dayTokensWithout for the day after what was planned. w has the
-// charges of the minute.
-func (p *plan) dayTokensWithout(day *plannedDay, w *window, r *Reservation, now tokens.Count) int {
-	used := day.dayTokens()
-	rest := max(used-r.estimate.Total(), 0)
-	if used == math.MaxInt {
-		rest = max(rest, w.sums.Total().Total()-now.Total())
-	}
-	return rest
 }
 
 // hasPlace reports whether there is a place for the state of a model, beside those that the

@@ -111,7 +111,7 @@ func (p *plan) cancel(r *Reservation) {
 	day := p.day(name, instant)
 	w, request, token := r.findLocked()
 	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
-		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
+		day.setDay(max(day.dayCount()-1, 0), w.restOfDay(day.dayTokens(), r, tokens.Count{}))
 	}
 	p.setDay(day)
 }
@@ -156,7 +156,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 	excess := used.Over(r.estimate)
 	exceeds := excess != (tokens.Count{})
 	left := exceeds && instant-r.instant > p.rl.span()
-	p.rl.orderLocked(name, instant)
+	p.rl.existingWindowLocked(name, instant)
 	w, token := r.currentWindowLocked(), -1
 	if w != nil {
 		token = w.tokensOf(r)
@@ -171,7 +171,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 		}
 		switch {
 		case known && w.inDay(r):
-			day.setDay(day.dayCount(), tokens.AddSaturated(p.dayTokensWithout(day, w, r, used), used.Total()))
+			day.setDay(day.dayCount(), tokens.AddSaturated(w.restOfDay(day.dayTokens(), r, used), used.Total()))
 		case exceeds && (known || left):
 			day.chargeDay(p.rl.clock.At(instant), 0, excess.Total())
 		}
@@ -192,7 +192,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 		return
 	}
 	name := r.slots.name
-	rl.orderLocked(name, instant)
+	rl.existingWindowLocked(name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten

@@ -4,7 +4,6 @@ package sqlitelog
 
 import (
 	"database/sql"
-	"math"
 	"strconv"
 	"time"
 
@@ -44,14 +43,11 @@ func scanEvent(rows *sql.Rows) (*sharedlog.Event, error) {
 	if err := e.Check(); err != nil {
 		return nil, sqlitestate.Damaged("ledger: %w", err)
 	}
-	e.Requests = saturated(requests)
-	e.Count = tokens.Count{Input: saturated(input), Output: saturated(output)}.Clamp()
+	e.Requests = tokens.SaturatedInt(requests)
+	e.Count = tokens.Count{Input: tokens.SaturatedInt(input), Output: tokens.SaturatedInt(output)}.Clamp()
 	e.Day.Count, e.Day.Tokens = max(e.Day.Count, 0), max(e.Day.Tokens, 0)
 	return e, nil
 }
-
-// saturated is a stored count as an int, which has 32 bits on some machines.
-func saturated(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
 
 // insertEvent is the statement of writeEvent.
 var insertEvent = eventsTable.InsertInto("INSERT")
