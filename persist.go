@@ -54,7 +54,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		}
 		return nil
 	}
-	rl.beginSave()
+	s.begin(rl)
 	if s.sqlite != nil {
 		err = s.sqlite.persist(rl)
 	} else {
@@ -64,12 +64,12 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
-	rl.endSave()
+	s.end(rl)
 	return nil
 }
 
-// beginSave tells the saver that the caller, who holds storage.mu, is about to copy the state.
-func (rl *RateLimiter) beginSave() {
+// begin tells the saver that the state is about to be copied.
+func (s *storage) begin(rl *RateLimiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.saves++
@@ -79,8 +79,8 @@ func (rl *RateLimiter) beginSave() {
 	}
 }
 
-// endSave notes that the file has what beginSave announced.
-func (rl *RateLimiter) endSave() {
+// end notes that the save that began last succeeded.
+func (s *storage) end(rl *RateLimiter) {
 	rl.mu.Lock()
 	rl.saved = rl.saves
 	rl.mu.Unlock()

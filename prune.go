@@ -16,7 +16,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 		w = rl.makeWindowLocked(name, stats, instant)
 		rl.unlisted.state = nil // a program has changed what was indexed
 	}
-	rl.followQuotaLocked(name, stats, instant)
+	w.followQuotaLocked(name, instant)
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
@@ -55,12 +55,12 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 	return w
 }
 
-// followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
-// that may concern it.
-func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
-	if w := stats.window; w.quotaVersion != rl.quotaVersion {
+// followQuotaLocked makes the day of the window's model end where its quota says, after a change
+// of quotas that may concern it.
+func (w *window) followQuotaLocked(name string, instant int64) {
+	if rl := w.home; w.quotaVersion != rl.quotaVersion {
 		w.quotaVersion = rl.quotaVersion
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+		rl.rezoneLocked(w.stats, rl.zoneRLocked(name), instant)
 	}
 }
 

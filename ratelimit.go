@@ -114,7 +114,7 @@ type RateLimiter struct {
 	unlisted   unlistedModels                // the models without a quota of their own
 	lines      waitLines                     // the slots and the waiters
 	expiry     expiry                        // the reservations that nobody settles
-	fresh      []Reservation                 // that were not handed out yet
+	unused     unusedReservations            // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State

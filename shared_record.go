@@ -51,7 +51,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 // charge plans a reservation for requests that pass. m is what they cost their model, and
 // beside are the models that they are charged to.
 func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
-	made := p.rl.newLocked(true)
+	made := p.rl.unused.newLocked(true)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
 	if !p.hasPlace(name, beside, instant) {
@@ -88,13 +88,14 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 	return p.chargeAll(reqs, b), b
 }
 
-// settles reports whether a reservation is to be settled, and notes that it is.
+// settles notes that the plan settles a reservation, and reports whether it does: not where the
+// reservation is settled already, by this plan or before.
 func (p *plan) settles(r *Reservation) bool {
 	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
-	p.settled = append(p.settled, r) // which keeps it from being garbage until the event was applied
+	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
 	return true
 }
 
@@ -116,7 +117,7 @@ func (p *plan) cancel(r *Reservation) {
 	p.setDay(day)
 }
 
-// cancelAll is cancel for those of some reservations that are of this limiter.
+// cancelAll is cancel for the reservations of rs that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
 		if r != nil && r.slots != nil && r.slots.home == p.rl {
@@ -254,7 +255,7 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 		if stats == nil || name != model && (p.rl.isListedRLocked(name) || !modelname.Covers(model, name)) {
 			continue
 		}
-		// Its day may end elsewhere then, and one that reads the log later could not tell.
+		// The model's day may end elsewhere now. A process that reads the log later could not tell.
 		day := p.day(name, p.instant)
 		p.rl.rezoneLocked(&day.stats, q.DayZone, p.instant)
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: name})

@@ -9,10 +9,10 @@ import (
 // of both lengths.
 const maxNearest = 64
 
-// Nearest returns the name that is most like model, for a hint to who has mistyped it: the one
-// that takes the fewest changes of a byte to make of model, and of those the first in order. It is
-// empty where all would take more than half of the bytes (of one byte: more than it), and for a model of more than 64.
-// Patterns and the quota of all models are no names.
+// Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
+// name that the fewest changes of a byte make of model, and of several such names the first in
+// order. It is empty where every name takes more changes than half of the bytes of model, or than
+// one if that is more, and for a model of more than 64 bytes. Patterns and "*" are no names.
 func Nearest(model string, names iter.Seq[string]) (nearest string) {
 	if len(model) > maxNearest {
 		return ""
