@@ -45,7 +45,6 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -226,39 +225,6 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	}
 }
 
-// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
-// for it.
-func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
-		return nil
-	}
-	return rl.newStateLocked(name, instant, now)
-}
-
-// mustStateLocked is stateLocked for a charge that must be counted, even without room.
-func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	rl.unlistedLocked().makePlaceLocked(name, instant)
-	return rl.newStateLocked(name, instant, now)
-}
-
-func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	stats := &UsageStats{DayStart: now.Round(0)}
-	if rl.State == nil {
-		rl.State = make(map[string]*UsageStats)
-	}
-	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
-	rl.State[name] = stats
-	rl.checkAgeLocked(name, now)
-	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
-	return stats
-}
-
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
 // cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
 // at once.
@@ -278,24 +244,6 @@ func (rl *RateLimiter) Reset(model string) {
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
 	l.serveAllLocked()
-}
-
-// forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
-// is empty.
-func (rl *RateLimiter) forgetUsageLocked(name string) {
-	if name != "" {
-		delete(rl.cooldowns, name)
-		delete(rl.external, name)
-		rl.forgetLocked(name)
-		return
-	}
-	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns, rl.external = nil, nil
-	rl.unlisted = unlistedModels{}
-	rl.stateVersion++
-	for _, g := range rl.lines.allSlots {
-		g.leftLocked()
-	}
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in
