@@ -50,11 +50,16 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock"},
-	"internal/errtext":  {},
-	"internal/eviction": {},
-	"internal/external": {modulePath + "/internal/state"},
-	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/explain": {
+		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/durationtext": {modulePath + "/internal/errtext"},
+	"internal/errtext":      {},
+	"internal/eviction":     {},
+	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/doctest":      {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
@@ -73,6 +78,10 @@ var importRules = map[string][]string{
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
 	},
+	"internal/sharedlog/sharedlogtest": {
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/sharedlog",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
@@ -81,8 +90,8 @@ var importRules = map[string][]string{
 		"modernc.org/sqlite",
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -92,8 +101,12 @@ var importRules = map[string][]string{
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 	},
 	"internal/yamlstate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+	},
+	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/configfile": {
+		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},

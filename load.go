@@ -84,8 +84,8 @@ func (l loading) mergeCooldowns() {
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
 	now := rl.clock.At(work.Instant)
-	for model, until := range l.Cooldowns {
-		rl.cooldowns.Raise(model, until, now)
+	for model, c := range l.Cooldowns {
+		rl.cooldowns.Raise(model, c, now)
 		work.Next()
 	}
 }

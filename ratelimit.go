@@ -101,9 +101,13 @@ type TokenEntry struct {
 type RateLimiter struct {
 	// mu guards Quotas, State and the fields below it, up to those of another guard. Readers hold
 	// it for reading, with the functions that end in RLocked.
-	mu     sync.RWMutex
-	Quotas map[string]ModelQuota  // the limits of each model
-	State  map[string]*UsageStats // the usage of each model
+	mu sync.RWMutex
+	// Quotas are the limits of each model.
+	Quotas map[string]ModelQuota
+	// State is the usage of each model. CanSend, Decide and Stats add no entry: State[m] stays nil
+	// until something is charged to m, and is nil again once m is pruned. So test it for nil, or
+	// call Stats, before reading a field of it.
+	State map[string]*UsageStats
 
 	clock      clock.Clock
 	cooldowns  cooldown.Times                // nothing is admitted for a model until then

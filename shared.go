@@ -212,10 +212,10 @@ func (s *ledger) overrule(d *Decision) {
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
 	} else if s.failClosed && s.down.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, false, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -226,12 +225,12 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 }
 
 // cool plans a cooldown.
-func (p *plan) cool(model string, until time.Time) {
+func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	if rl.takesCooldownLocked(name, until, now) {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
+	if rl.takesCooldownLocked(name, c.Until, now) {
+		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
 	}
 }
 

@@ -99,7 +99,11 @@ func (rl *RateLimiter) meetIfUnknownRLocked(model, name string) {
 
 // judgeUnknownRLocked follows Config.Unknown in a decision on a model without a quota.
 func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
-	nearest := rl.meetUnknownRLocked(model)
+	rl.refuseUnknownRLocked(d, rl.meetUnknownRLocked(model))
+}
+
+// refuseUnknownRLocked is judgeUnknownRLocked where nobody is to be told.
+func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 	if rl.unknown == UnknownDeny && d.Code != DecisionInvalidTokens {
 		d.Allowed, d.Never, d.RetryAfter = false, true, 0
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)

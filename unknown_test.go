@@ -280,3 +280,19 @@ func TestStaleProfile(t *testing.T) {
 		}
 	})
 }
+
+func TestExplainOfAnUnknownModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl, told := unknownLimiter(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny})
+		if e := rl.Explain("gpt-4p"); e.Next.Code != ratelimit.DecisionUnknownModel || !e.Next.Never || !strings.Contains(e.String(), "gpt-4o") {
+			t.Errorf("it is explained as\n%v", e)
+		}
+		if got := told(); len(got) != 0 {
+			t.Errorf("an explanation is no call, and OnError got %q", got)
+		}
+		rl.SetQuota("gpt-4*", ratelimit.ModelQuota{MaxRPM: 1})
+		if e := rl.Explain("gpt-4p"); e.Quota != "gpt-4*" {
+			t.Errorf("under a pattern it is explained by the quota %q", e.Quota)
+		}
+	})
+}

@@ -81,6 +81,9 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 	return p
 }
 
+// causeHeader is the cause of the cooldown that refuses the call. Other refusals have none.
+const causeHeader = "X-Go-Ratelimit-Cause"
+
 // refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
@@ -172,6 +175,9 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 	}
 	if ending := endingOf(limit); ending != "" {
 		h.Set(endingHeader, ending)
+	}
+	if cause := limit.Decision.Cause; cause != "" {
+		h.Set(causeHeader, string(cause))
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))
