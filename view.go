@@ -40,12 +40,12 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
 	}
 	if r.cool > r.wall || r.external != nil {
-		r.closed(s)
+		r.rareStats(s)
 	}
 }
 
-// closed fills in what few models have: a cooldown, and usage of others.
-func (r *view) closed(s *ModelStats) {
+// rareStats fills in what few models have: a cooldown, and usage of others.
+func (r *view) rareStats(s *ModelStats) {
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -166,7 +166,7 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted 
 	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
 	counted.limits(q)
 	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
-	r.closed(counted)
+	r.rareStats(counted)
 	stats := rl.State[name]
 	if stats == nil {
 		return

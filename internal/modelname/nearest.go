@@ -1,7 +1,6 @@
 package modelname
 
 import (
-	"cmp"
 	"iter"
 )
 
@@ -19,23 +18,14 @@ func Nearest(model string, names iter.Seq[string]) (nearest string) {
 	}
 	least := max(len(model)/2, 1) + 1
 	for name := range names {
-		if !IsName(name) || len(name) > maxNearest || isPattern(name) {
+		if !IsName(name) || len(name) > maxNearest || IsPattern(name) {
 			continue
 		}
-		if n := distance(model, name, least); n < least || n == least && nearest != "" && cmp.Less(name, nearest) {
+		if n := distance(model, name, least); n < least || n == least && nearest != "" && name < nearest {
 			least, nearest = n, name
 		}
 	}
 	return nearest
-}
-
-func isPattern(name string) bool {
-	for i := range len(name) {
-		if name[i] == '*' {
-			return true
-		}
-	}
-	return false
 }
 
 // distance returns how many bytes have to be inserted, removed or replaced to make b of a; or any
