@@ -180,8 +180,8 @@ func (req *Request) cost() cost {
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
-	a := req.cost()
-	rl.decide(&d, req.Model, &a)
+	c := req.cost()
+	rl.decide(&d, req.Model, &c)
 	return d
 }
 

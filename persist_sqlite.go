@@ -118,8 +118,8 @@ func (s *sqliteStore) compareState(save saving) {
 		if !w.mirrors(stats, rl) {
 			w = rl.makeWindowLocked(model, stats, instant)
 		}
-		rl.noteSavedLocked(w)
-		rl.followQuotaLocked(model, stats, instant)
+		w.noteSavedLocked()
+		w.followQuotaLocked(model, instant)
 		if s.models.Compare(model, w, instant, now.UnixNano()) {
 			w.pin(save.pinned)
 		}

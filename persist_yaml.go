@@ -66,9 +66,9 @@ func (s saving) snapshot() *state.Snapshot {
 				return
 			}
 			if stats.window.mirrors(stats, rl) {
-				rl.followQuotaLocked(model, stats, instant)
+				stats.window.followQuotaLocked(model, instant)
 				stats.window.pin(s.pinned)
-				rl.noteSavedLocked(stats.window)
+				stats.window.noteSavedLocked()
 			}
 			entry := entry{model, *stats}
 			entry.stats.window = nil

@@ -1,13 +1,13 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // applyNewsLocked applies the events that others have written since.
@@ -120,8 +120,7 @@ func (f effect) dayIsOver(w *window, at int64) bool {
 	return f.instant-at >= day
 }
 
-// do does what an event says, but for the day. It returns what that is to change
-// by it.
+// do applies an event, except to the day of its model. It returns the change of that day.
 func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	switch e.Kind {
 	case sharedlog.Use, sharedlog.Reserve:
@@ -194,23 +193,23 @@ func (s *ledger) noteQuota(model string, said state.Said) {
 	}
 }
 
-// window returns the window that an event of a model goes to.
-func (f effect) window(model string) *window {
+// window returns the window of the models that are counted under a name, and makes a missing one.
+func (f effect) window(name string) *window {
 	rl := f.rl
-	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
-	w := rl.windowLocked(model, stats, f.instant)
+	stats := rl.mustStateLocked(name, f.instant, rl.clock.At(f.instant))
+	w := rl.windowLocked(name, stats, f.instant)
 	if w.slots == nil {
-		rl.linesLocked().slotsLocked(model)
+		rl.linesLocked().slotsLocked(name)
 	}
 	w.stateVersion = rl.stateVersion
 	var q ModelQuota
-	rl.coverRLocked(model, &q)
+	rl.coverRLocked(name, &q)
 	w.followPacing(&q, f.instant)
 	return w
 }
 
-// insert puts the charge of an event into its window, unless it counts no more. r
-// is the reservation that it is of, if that is known.
+// insert puts the charge of an event into its window, unless it counts no more. r is the
+// reservation of the charge; nil if that is not known.
 func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, token int) {
 	w, request, token = f.window(e.Model), -1, -1
 	if f.instant-e.At > f.rl.span() {
@@ -221,8 +220,8 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 	return w, request, token
 }
 
-// open notes that the charge is that of a reservation, which has a number among the
-// events of its process and is open.
+// open opens the reservation of a charge. n is the number of the reservation's first event in its
+// process.
 func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
 	if f.s.peers.Reservation(e.Process, n) != nil {
 		return // a log that somebody else wrote; it would never be settled
@@ -312,8 +311,8 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 }
 
 // setDay makes the day of a model the one that an event says.
-func (f effect) setDay(model string, d state.DayUsage) {
-	w := f.window(model)
+func (f effect) setDay(name string, d state.DayUsage) {
+	w := f.window(name)
 	if d.Start != w.period.Begin {
 		if d.Start >= w.period.End {
 			w.days++
@@ -321,7 +320,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
 	}
-	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
+	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
 }
 
 // removeDead ends the open reservations and waits of a dead process.
@@ -345,6 +344,3 @@ func (f effect) removeDead(process int64) {
 		}
 	}
 }
-
-// saturatedInt is a stored count as an int, which has 32 bits on some machines.
-func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }

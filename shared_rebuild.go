@@ -160,9 +160,9 @@ func (b *rebuild) takeDown() {
 	}
 }
 
-// putBack looks after what this limiter has under way and the log does not have. Where
-// the log is another one it is told. In the same log others have ended it, because they
-// took this process for dead.
+// putBack looks after the reservations and waiters of this limiter that the log does not have. It
+// adds them to a log that replaced another. In the same log, other processes have ended them,
+// because they took this one for dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
 		switch {
@@ -247,7 +247,7 @@ func (b *rebuild) restore() {
 		if !restored {
 			break
 		}
-		// Its day may end elsewhere, and one that reads the log later could not tell.
+		// The model's day may end elsewhere now. A process that reads the log later could not tell.
 		day := dayOf(b.window(model))
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: day, HasDay: true})
 	}

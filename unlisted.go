@@ -190,7 +190,7 @@ func (u *unlistedModels) isAttendedLocked(w *window) bool {
 
 // quotaLocked returns the quota of an unlisted model: that of a pattern, or "*".
 func (u *unlistedModels) quotaLocked(w *window) *ModelQuota {
-	if pattern, ok := u.rl.patternsRLocked().Longest(w.unlisted.Name); ok {
+	if pattern, ok := u.rl.patterns.indexRLocked(u.rl).Longest(w.unlisted.Name); ok {
 		q := u.rl.Quotas[pattern]
 		return &q
 	}

@@ -1,7 +1,6 @@
 package modelname
 
 import (
-	"cmp"
 	"iter"
 )
 
@@ -9,33 +8,24 @@ import (
 // of both lengths.
 const maxNearest = 64
 
-// Nearest returns the name that is most like model, for a hint to who has mistyped it: the one
-// that takes the fewest changes of a byte to make of model, and of those the first in order. It is
-// empty where all would take more than half of the bytes, or more than one where there is only
-// one, and for a model of more than 64. Patterns and the quota of all models are no names.
+// Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
+// name that the fewest changes of a byte make of model, and of several such names the first in
+// order. It is empty where every name takes more changes than half of the bytes of model, or than
+// one if that is more, and for a model of more than 64 bytes. Patterns and "*" are no names.
 func Nearest(model string, names iter.Seq[string]) (nearest string) {
 	if len(model) > maxNearest {
 		return ""
 	}
 	least := max(len(model)/2, 1) + 1
 	for name := range names {
-		if !IsName(name) || len(name) > maxNearest || isPattern(name) {
+		if !IsName(name) || len(name) > maxNearest || IsPattern(name) {
 			continue
 		}
-		if n := distance(model, name, least); n < least || n == least && nearest != "" && cmp.Less(name, nearest) {
+		if n := distance(model, name, least); n < least || n == least && nearest != "" && name < nearest {
 			least, nearest = n, name
 		}
 	}
 	return nearest
-}
-
-func isPattern(name string) bool {
-	for i := range len(name) {
-		if name[i] == '*' {
-			return true
-		}
-	}
-	return false
 }
 
 // distance returns how many bytes have to be inserted, removed or replaced to make b of a; or any

@@ -35,9 +35,9 @@ type knowledge struct {
 	seen      rowids
 }
 
-// rowids are one of each table: the largest that there were, or the next. Rows up to those
-// that a limiter has seen may go when the program resets a model; later ones are what others
-// wrote since.
+// rowids are a row number of each table: the largest one seen, or the next one to write. When the
+// program resets a model, the rows up to the largest one seen are deleted; later rows are those
+// that other processes have written since.
 type rowids struct{ requests, tokens, daily int64 }
 
 // Load reads everything. The error wraps state.ErrCorrupt when a value is not what it should

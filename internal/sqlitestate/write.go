@@ -22,7 +22,7 @@ type writer struct {
 	next             rowids
 	requests, tokens *inserter
 
-	// What is known once the transaction is through.
+	// The knowledge of the DB after the transaction.
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
@@ -50,7 +50,7 @@ func (w *writer) update(u *Update) error {
 	return w.write(u.Changes)
 }
 
-// learned returns what is known once the transaction is through.
+// learned returns the knowledge of the DB after the transaction.
 func (w *writer) learned(changes []*Change) knowledge {
 	days := w.known.days
 	if days == nil {
@@ -267,9 +267,9 @@ func (w *writer) writeFixes(c *Change) error {
 	return nil
 }
 
-// sweep deletes what is long over. It looks at the oldest rows, and at twice as many as are
-// to be added: that keeps the tables from growing, and bounds what it costs by what is new.
-// Rows from the future are passed over, so that they are not in the way.
+// sweep deletes rows that are long over. It looks at the oldest rows, at twice as many as are to be
+// added: so the tables do not grow, and the cost is bounded by the number of new rows. It skips
+// rows from the future, which would otherwise hide the rows behind them.
 func (w *writer) sweep(changes []*Change) error {
 	const least = 1000
 	requests, tokens := least, least
