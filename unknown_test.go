@@ -183,6 +183,31 @@ func TestUnknownModelIsOneThatNothingStandsFor(t *testing.T) {
 	})
 }
 
+// What a program is told instead of a name that it has mistyped: also a name of which the model is
+// a version, one in another case, and an alias; and also once MaxModels others were told of.
+func TestUnknownModelNearest(t *testing.T) {
+	rl := patternLimiter(t, ratelimit.Config{
+		Unknown: ratelimit.UnknownDeny, MaxModels: 1,
+		Aliases: map[string]string{"fast-one": "gpt-4o", "astray": "nowhere", "o1": "nowhere"},
+		Quotas:  map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}, "claude-opus-4": {}, "o1": {}, "gpt-5*": {}},
+	})
+	for model, nearest := range map[string]string{
+		"gpt-4p": "gpt-4o", "GPT-4O": "gpt-4o", "openai/gpt-4o": "gpt-4o", "gpt-4o-2024-08-06": "gpt-4o",
+		"claude-opus-4@20250514": "claude-opus-4", "fast-won": "fast-one", "o2": "o1",
+		"astray": "", "o1": "", "gtp-5": "", "nothing-like-it": "",
+	} {
+		want := "no quota for this model"
+		if nearest != "" {
+			want += fmt.Sprintf("; the nearest known name is %q", nearest)
+		}
+		for range 2 {
+			if d := rl.Decide(model, 1); d.Allowed || d.Reason != want {
+				t.Errorf("%q: %q, want %q", model, d.Reason, want)
+			}
+		}
+	}
+}
+
 func TestUnknownPolicyText(t *testing.T) {
 	for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {
 		text, err := json.Marshal(policy)
