@@ -167,6 +167,8 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		if !known {
 			rl.meetUnknownRLocked(model)
+		} else {
+			rl.checkAgeRLocked(name)
 		}
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
@@ -176,6 +178,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
+			if w == unused {
+				rl.checkAgeRLocked(name)
+			}
 			rl.mu.RUnlock()
 			return allowed
 		}
@@ -209,6 +214,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
+	if rl.State[name] == nil {
+		rl.checkAgeRLocked(name)
+	}
 	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
@@ -254,7 +262,6 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
-	rl.checkAgeLocked(name, now)
 	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }

@@ -276,7 +276,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// A profile that is older than 90 days is told of when a model is first charged by it: once a
+// A profile that is older than 90 days is told of at the first decision by it: once a
 // process and provider, and not where the program has said another quota.
 func TestStaleProfile(t *testing.T) {
 	ratelimit.ForgetToldStale()
@@ -304,4 +304,90 @@ func TestStaleProfile(t *testing.T) {
 			t.Errorf("another limiter of the process got %q", got)
 		}
 	})
+}
+
+// Every way to decide by an old profile tells of it: without a charge, with usage from a file, and
+// when the profile grows old while a model is in use.
+func TestStaleProfileIsToldAtADecision(t *testing.T) {
+	defer ratelimit.ForgetToldStale()
+	decide := map[string]func(*ratelimit.RateLimiter, string){
+		"Acquire": func(rl *ratelimit.RateLimiter, model string) { rl.Acquire(context.Background(), model, 1, 1) },
+	}
+	for name, way := range unknownWays {
+		decide[name] = func(rl *ratelimit.RateLimiter, model string) { way(rl, model) }
+	}
+	decide["ReserveAll"] = func(rl *ratelimit.RateLimiter, model string) {
+		rl.ReserveAll(ratelimit.Request{Model: model}, ratelimit.Request{Model: "own"})
+	}
+	for name, decide := range decide {
+		for _, model := range []string{"gpt-4o", "gpt-6-luna-2026-10-08", "gemini-2.0-flash-lite"} {
+			for _, shared := range []bool{false, true} {
+				if shared && !slices.Contains(backends, "sqlite") {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) {
+					ratelimit.ForgetToldStale()
+					time.Sleep(time.Until(time.Date(2027, 12, 1, 0, 0, 0, 0, time.UTC)))
+					cfg := ratelimit.Config{
+						Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI, ratelimit.ProviderGemini},
+						Quotas:    map[string]ratelimit.ModelQuota{"own": {}},
+					}
+					if shared {
+						cfg.Backend, cfg.Shared, cfg.FilePath = "sqlite", true, filepath.Join(t.TempDir(), "state.db")
+					}
+					rl, told := unknownLimiter(t, cfg)
+					rl.Stats(model)
+					if got := told(); len(got) != 0 {
+						t.Errorf("%s, shared %t: before a decision OnError got %q", name, shared, got)
+					}
+					decide(rl, model)
+					decide(rl, model)
+					if got := told(); len(got) != 1 || !strings.Contains(got[0], model) {
+						t.Errorf("%s, shared %t: OnError got %q, want one of %s", name, shared, got, model)
+					}
+					rl.Close()
+				})
+			}
+		}
+	}
+}
+
+func TestStaleProfileOfAModelWithUsage(t *testing.T) {
+	defer ratelimit.ForgetToldStale()
+	for _, backend := range backends {
+		synctest.Test(t, func(t *testing.T) {
+			ratelimit.ForgetToldStale()
+			time.Sleep(time.Until(time.Date(2027, 1, 5, 12, 0, 0, 0, time.UTC))) // half a day before
+			cfg := ratelimit.Config{
+				Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}, Backend: backend,
+				Quotas: map[string]ratelimit.ModelQuota{"own": {}}, FilePath: filepath.Join(t.TempDir(), "state"),
+			}
+			rl, told := unknownLimiter(t, cfg)
+			for range 11 {
+				rl.RecordUsage("gpt-6-luna", 1, 1)
+				rl.CanSend("gpt-6-luna", 1)
+				time.Sleep(time.Hour)
+			}
+			if got := told(); len(got) != 0 {
+				t.Errorf("of a quota read 90 days ago OnError got %q", got)
+			}
+			if err := rl.Persist(); err != nil {
+				t.Fatal(err)
+			}
+			later, toldLater := unknownLimiter(t, cfg)
+			if err := later.Load(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Hour)
+			for range 2 {
+				later.CanSend("gpt-6-luna", 1)
+				rl.CanSend("gpt-6-luna", 1)
+			}
+			if got := append(toldLater(), told()...); len(got) != 1 {
+				t.Errorf("%s: OnError got %q, want one", backend, got)
+			}
+			rl.Close()
+			later.Close()
+		})
+	}
 }
