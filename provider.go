@@ -155,6 +155,19 @@ func DefaultProfiles() map[Provider]ProviderProfile {
 	return all
 }
 
+// profileOf returns the profile that a limiter takes of a provider: that of its tier if one is
+// named, else the default one.
+func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, error) {
+	if tier, named := tiers[provider]; named {
+		return Profile(provider, tier)
+	}
+	p := profiles().Provider(string(provider))
+	if p == nil {
+		return ProviderProfile{}, unknownProvider(provider)
+	}
+	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
+}
+
 // makeProfile copies rows.
 func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
 	made := ProviderProfile{

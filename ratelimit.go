@@ -133,7 +133,8 @@ type RateLimiter struct {
 	ledger   *ledger         // nil without Config.Shared
 	naming   modelname.Names
 	patterns patterns
-	unknown  UnknownPolicy // Config.Unknown
+	unknown  UnknownPolicy       // Config.Unknown
+	tiers    map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
 	reporter   *reporter.Reporter // of Config.OnError; nil without it

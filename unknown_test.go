@@ -256,6 +256,7 @@ func TestTiers(t *testing.T) {
 		{map[ratelimit.Provider]string{ratelimit.ProviderAnthropic: "Scale"}, ""},
 		{map[ratelimit.Provider]string{ratelimit.ProviderAnthropic: "gold"}, "gold"},
 		{map[ratelimit.Provider]string{ratelimit.ProviderOpenAI: "build"}, `Tiers names the provider "openai"`},
+		{map[ratelimit.Provider]string{"antropic": "scale"}, `unknown provider "antropic"`},
 	} {
 		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 			FilePath: filepath.Join(t.TempDir(), "f"), Tiers: tt.tiers,
@@ -265,6 +266,9 @@ func TestTiers(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v: %v", tt.tiers, err)
 			}
+			if _, misspelt := tt.tiers["antropic"]; misspelt != errors.Is(err, ratelimit.ErrUnknownProvider) {
+				t.Errorf("%v: %v is ErrUnknownProvider, or not", tt.tiers, err)
+			}
 			continue
 		}
 		if err != nil {
@@ -272,6 +276,11 @@ func TestTiers(t *testing.T) {
 		}
 		if _, q, ok := rl.QuotaFor("claude-opus-5"); !ok || q.MaxRPM != 10_000 {
 			t.Errorf("at the tier Scale the quota is %+v", q)
+		}
+		rl.SetQuota("claude-opus-5", ratelimit.ModelQuota{})
+		rl.AddProvider(ratelimit.ProviderAnthropic)
+		if _, q, ok := rl.QuotaFor("claude-opus-5"); !ok || q.MaxRPM != 10_000 {
+			t.Errorf("at the tier Scale AddProvider sets the quota %+v", q)
 		}
 	}
 }
