@@ -106,6 +106,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	for i := range b.costs {
 		m := &b.costs[i]
 		m.view.instant = instant
+		rl.checkAgeRLocked(m.name)
 		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.view)
 	}
 	b.placeLocked(rl, instant)

@@ -37,7 +37,8 @@ type Config struct {
 	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
 	Providers []Provider `yaml:"providers,omitempty"`
 	// Tiers are the tiers of Providers, as [Profile] takes them; such a provider has that profile
-	// instead of its default one. It is an error to name the tier of another provider.
+	// instead of its default one, also from AddProvider. It is an error to name the tier of another
+	// provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
 	// pattern, nor "*". The zero value is UnknownAllow. Either way OnError gets an
@@ -230,6 +231,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
 		unknown:   cfg.Unknown,
+		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
 	for _, profile := range profiles {
@@ -243,27 +245,27 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 }
 
 // profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (profiles []ProviderProfile, err error) {
+func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
 	for provider := range cfg.Tiers {
+		if profiles().Provider(string(provider)) == nil {
+			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		}
 		if !slices.Contains(providers, provider) {
 			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
 		}
 	}
-	all := DefaultProfiles()
 	for _, provider := range providers {
-		profile, known := all[provider]
-		if tier, named := cfg.Tiers[provider]; named || !known {
-			if profile, err = Profile(provider, tier); err != nil {
-				return nil, err
-			}
+		profile, err := profileOf(provider, cfg.Tiers)
+		if err != nil {
+			return nil, err
 		}
-		profiles = append(profiles, profile)
+		loaded = append(loaded, profile)
 	}
-	return profiles, nil
+	return loaded, nil
 }
 
 // validate returns an error that names the first field that is out of range, and its value.

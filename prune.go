@@ -37,7 +37,6 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
-	rl.checkAgeLocked(name, now)
 	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }

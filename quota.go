@@ -152,17 +152,18 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.saidLocked()
 }
 
-// AddProvider adds the quotas of a provider's default profile and replaces what the program said
-// of its models. From then on they count as those of a profile: the account's limits win over them,
-// and at the next Load what the file has of another origin. With Config.Shared the quotas in the
+// AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
+// names, and replaces what the program said of its models. From then on they count as those of a
+// profile: the account's limits win over them, and at the next Load what the file has of another
+// origin. With Config.Shared the quotas in the
 // file stay, and the others apply to this limiter alone. A provider without a profile changes
 // nothing; OnError gets an error that wraps ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
-	profile, ok := DefaultProfiles()[provider]
-	if !ok {
-		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", unknownProvider(provider)))
+	profile, err := profileOf(provider, rl.tiers)
+	if err != nil {
+		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
 	supply := func(how supplying) func() {

@@ -136,7 +136,8 @@ type RateLimiter struct {
 	ledger   *ledger         // nil without Config.Shared
 	naming   modelname.Names
 	patterns patterns
-	unknown  UnknownPolicy // Config.Unknown
+	unknown  UnknownPolicy       // Config.Unknown
+	tiers    map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
@@ -170,6 +171,8 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		if !known {
 			rl.meetUnknownRLocked(model)
+		} else {
+			rl.checkAgeRLocked(name)
 		}
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
@@ -179,6 +182,9 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
 				(q.Burst == 0 || w.admitsNow(&q, &c, instant))
+			if w == unused {
+				rl.checkAgeRLocked(name)
+			}
 			rl.mu.RUnlock()
 			return allowed
 		}
@@ -212,6 +218,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
+	if rl.State[name] == nil {
+		rl.checkAgeRLocked(name)
+	}
 	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)

@@ -110,6 +110,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
 		r.instant = rl.clock.Sync()
+		rl.checkAgeRLocked(name)
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model

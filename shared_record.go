@@ -16,6 +16,7 @@ import (
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
 	p.rl.meetIfUnknownRLocked(model, name)
+	p.rl.checkAgeRLocked(name)
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -32,6 +33,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
 	r.instant = p.rl.clock.Sync()
+	p.rl.checkAgeRLocked(name)
 	p.rl.readToChargeLocked(name, &q, known, &r)
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
