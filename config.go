@@ -47,9 +47,9 @@ type Config struct {
 	// own, one call at a time. Of errors with the same number (of the system or the database) or
 	// the same type, it gets at most one a second; the others are dropped.
 	//
-	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
-	// under way may end later. Close returns the error of its own last write and does not report
-	// it here. Nil discards errors.
+	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
+	// may end after Close. Close returns the error of its own last write and does not report it
+	// here. Nil discards errors.
 	OnError func(error) `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
@@ -64,21 +64,19 @@ type Config struct {
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool `yaml:"shared,omitempty"`
-	// Durability tells, with Shared, what a written change survives: "process", the default, the
-	// death of the process; "power" also the loss of power, at the price of waiting for the disk
-	// at every change.
+	// Durability says what a written change survives with Shared: "process", the default, the death
+	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
+	// change.
 	Durability string `yaml:"durability,omitempty"`
-	// LeaseTTL applies with Shared to a process of which the system cannot tell whether it lives.
-	// Such a process counts as dead, and gives up its slots, once it has not renewed its lease
-	// for LeaseTTL. Zero, the default, means 10 seconds, and less than 100 ms means 100 ms; it
-	// must not be negative.
+	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
+	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
+	// than 100 ms means 100 ms; it must not be negative.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
-	// used. False, the default, goes on with the knowledge of this process: see
-	// [RateLimiter.Err].
+	// used. False, the default, decides by what this process knows: see [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
 	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
-	// default, takes the minute for used up until it has passed, because the usage is unknown.
+	// default, counts the minute as used up until it has passed, because the usage is unknown.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and
@@ -89,10 +87,10 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
-	// MatchVersions makes all methods but SetQuota take a model for the one whose quota it is a
-	// version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two are then counted together. See
-	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact
-	// name has no quota is not limited.
+	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
+	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
+	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
+	// has no quota is not limited.
 	MatchVersions bool `yaml:"match_versions,omitempty"`
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
