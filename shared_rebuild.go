@@ -149,9 +149,9 @@ func (b *rebuild) takeDown() {
 	}
 }
 
-// putBack looks after what this limiter has under way and the log does not have. Where
-// the log is another one it is told. In the same log others have ended it, because they
-// took this process for dead.
+// putBack handles this limiter's open reservations and waiters that the log lacks. A replaced log
+// gets them again. In the same log other processes have ended them, because they took this one for
+// dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
 		switch {

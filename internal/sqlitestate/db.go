@@ -62,7 +62,7 @@ func (d *DB) Load() (*state.Snapshot, error) {
 		return nil, Explain(d.path, err)
 	}
 	snapshot := snapshotOf(models, minutes)
-	// The snapshot is the caller's, who may change it.
+	// The caller owns the snapshot and may change it.
 	d.known = knowledge{quotas: maps.Clone(models.Quotas), cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen}
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
