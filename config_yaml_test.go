@@ -60,7 +60,8 @@ func TestConfigFieldsHaveKeys(t *testing.T) {
 
 // Texts that ReadConfig accepts, for the fields that are not free text.
 var configTexts = map[string]string{
-	"Backend": "sqlite", "Durability": "power", "DayZone": "America/Los_Angeles", "Providers": "anthropic", "Tiers": "anthropic",
+	"Backend": "sqlite", "Durability": "power", "DayZone": "America/Los_Angeles", "Providers": "anthropic",
+	"Tiers": "start", "Tiers key": "anthropic",
 }
 
 // filledConfig returns a Config in which no field is zero, but for those that YAML leaves out.
@@ -76,7 +77,7 @@ func filledConfig(t *testing.T) ratelimit.Config {
 			}
 		case reflect.Map:
 			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(key, field)
+			fill(key, field+" key")
 			fill(value, field)
 			v.Set(reflect.MakeMap(v.Type()))
 			v.SetMapIndex(key, value)
