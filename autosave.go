@@ -18,7 +18,7 @@ type AutoPersist struct {
 }
 
 // startSaver loads the state, and saves changes from then on.
-func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
+func (rl *RateLimiter) startSaver(when AutoPersist) error {
 	if when.Delay == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 		return err
 	}
 	s := autosave.New(autosave.Options{
-		Delay: when.Delay, MaxWait: when.MaxWait, OnError: onError,
+		Delay: when.Delay, MaxWait: when.MaxWait, Report: rl.reporter.Report,
 		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
 	})
 	rl.mu.Lock()

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
@@ -29,9 +31,16 @@ type Config struct {
 	Backend string `yaml:"backend,omitempty"`
 	// Quotas are limits per model. They win over those of Providers.
 	Quotas map[string]ModelQuota `yaml:"quotas,omitempty"`
-	// Providers are the providers whose default profiles are loaded. Names without a profile are
-	// ignored. Without Providers and Quotas it is Gemini.
+	// Providers are the providers whose default profiles are loaded. A name without a profile is
+	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
 	Providers []Provider `yaml:"providers,omitempty"`
+	// Tiers are the tiers of Providers, as [Profile] takes them; such a provider has that profile
+	// instead of its default one. It is an error to name the tier of another provider.
+	Tiers map[Provider]string `yaml:"tiers,omitempty"`
+	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
+	// pattern, nor "*". The zero value is UnknownAllow. Either way OnError gets an
+	// *UnknownModelError for each of them, once a day.
+	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
 	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
 	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.
 	// Zero, the default, is a minute exactly. It must not be negative nor over 24 hours.
@@ -42,10 +51,11 @@ type Config struct {
 	// that changes something on, the program must not change the maps Quotas and State: they are
 	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
-	// OnError gets the errors of AutoPersist and of a shared database. The limiter retries both
-	// and does not report the success. OnError is called without locks, on a goroutine of its
-	// own, one call at a time. Of errors with the same number (of the system or the database) or
-	// the same type, it gets at most one a second; the others are dropped.
+	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
+	// without a report of the success; the *UnknownModelError of each model; and the
+	// *StaleProfileError of each provider. It is called without locks, on a goroutine of its own,
+	// one call at a time. Of other errors with the same number (of the system or the database) or
+	// the same type, it gets at most one a second; the rest is dropped.
 	//
 	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
 	// may end after Close. Close returns the error of its own last write and does not report it
@@ -149,7 +159,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if os.MkdirAll(filepath.Dir(rl.storage.path), 0o700) == nil {
 		fsx.SweepTemps(rl.storage.path)
 	}
-	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	return rl, nil
@@ -189,7 +199,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
-	if err := rl.startSaver(cfg.AutoPersist, cfg.OnError); err != nil {
+	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
@@ -198,6 +208,10 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 
 func newLimiter(cfg Config) (*RateLimiter, error) {
 	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("new limiter: %w", err)
+	}
+	profiles, err := cfg.profiles()
+	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
 	rl := &RateLimiter{
@@ -210,14 +224,11 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		maxModels: cfg.MaxModels,
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
+		unknown:   cfg.Unknown,
+		reporter:  reporter.New(cfg.OnError),
 	}
-	providers := cfg.Providers
-	if len(providers) == 0 && len(cfg.Quotas) == 0 {
-		providers = []Provider{ProviderGemini}
-	}
-	profiles := DefaultProfiles()
-	for _, provider := range providers {
-		rl.supplyLocked(profiles[provider].Models)
+	for _, profile := range profiles {
+		rl.addProfileLocked(&profile)
 	}
 	for model, quota := range cfg.Quotas {
 		rl.Quotas[model] = quota
@@ -225,6 +236,30 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	}
 	rl.clock.Sync()
 	return rl, nil
+}
+
+// profiles returns the profiles that the limiter begins with.
+func (cfg *Config) profiles() (profiles []ProviderProfile, err error) {
+	providers := cfg.Providers
+	if len(providers) == 0 && len(cfg.Quotas) == 0 {
+		providers = []Provider{ProviderGemini}
+	}
+	for provider := range cfg.Tiers {
+		if !slices.Contains(providers, provider) {
+			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
+		}
+	}
+	all := DefaultProfiles()
+	for _, provider := range providers {
+		profile, known := all[provider]
+		if tier, named := cfg.Tiers[provider]; named || !known {
+			if profile, err = Profile(provider, tier); err != nil {
+				return nil, err
+			}
+		}
+		profiles = append(profiles, profile)
+	}
+	return profiles, nil
 }
 
 // validate returns an error that names the first field that is out of range, and its value.
@@ -235,6 +270,9 @@ func (cfg *Config) validate() error {
 	}
 	if err := options.Validate(); err != nil {
 		return err
+	}
+	if _, err := cfg.Unknown.MarshalText(); err != nil {
+		return fmt.Errorf("Unknown: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }

@@ -40,7 +40,9 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 	},
+	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
@@ -48,12 +50,16 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock"},
-	"internal/doctest":  {},
-	"internal/errtext":  {},
-	"internal/eviction": {},
-	"internal/external": {modulePath + "/internal/state"},
-	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/explain": {
+		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/durationtext": {modulePath + "/internal/errtext"},
+	"internal/errtext":      {},
+	"internal/eviction":     {},
+	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/doctest":      {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
@@ -62,7 +68,8 @@ var importRules = map[string][]string{
 	"internal/fakeprovider": {},
 	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
-	"internal/gemini":       {},
+	"internal/apicall":      {},
+	"internal/tokencount":   {modulePath + "/internal/apicall"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
@@ -70,6 +77,10 @@ var importRules = map[string][]string{
 	},
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
+	},
+	"internal/sharedlog/sharedlogtest": {
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/sharedlog",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
@@ -79,8 +90,8 @@ var importRules = map[string][]string{
 		"modernc.org/sqlite",
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -90,8 +101,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 	},
 	"internal/yamlstate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/yamldoc": {"gopkg.in/yaml.v3"},
 	"internal/configfile": {
@@ -105,6 +116,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
 	"internal/profile": {

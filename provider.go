@@ -107,7 +107,7 @@ type ProfileSource struct {
 func Profile(provider Provider, tier string) (ProviderProfile, error) {
 	p := profiles().Provider(string(provider))
 	if p == nil {
-		return ProviderProfile{}, unknownProvider(provider)
+		return ProviderProfile{}, fmt.Errorf("profile: %w", unknownProvider(provider))
 	}
 	if tier == "" {
 		return makeProfile(p, p.LowestPaid(), p.Lowest()), nil
@@ -125,7 +125,7 @@ func Profile(provider Provider, tier string) (ProviderProfile, error) {
 }
 
 func unknownProvider(provider Provider) error {
-	return fmt.Errorf("profile: %w %q: known are %s",
+	return fmt.Errorf("%w %q: known are %s",
 		ErrUnknownProvider, provider, strings.Join(profiles().Names(), ", "))
 }
 
@@ -184,4 +184,60 @@ func ruleWords(rules []profile.Rule) []string {
 		words[i] = string(rule)
 	}
 	return words
+}
+
+// StaleProfileError tells Config.OnError that a model was charged by a quota of a profile that is
+// older than 90 days: the provider may have another one by now. It comes once a process for each
+// provider. Set your account's own limits to be rid of it; see package accountlimits.
+type StaleProfileError struct {
+	Provider Provider
+	Model    string    // the model, as it is counted
+	ReadOn   time.Time // midnight UTC of the day the quota was read
+	URL      string    // where
+}
+
+// Error names the model and the day its quota was read.
+func (e *StaleProfileError) Error() string {
+	return fmt.Sprintf("the quota of %q is that of the profile %q, which was read on %s: look up your account's limits",
+		e.Model, e.Provider, e.ReadOn.Format(time.DateOnly))
+}
+
+// profiledQuota is a quota of a profile, and where it was read.
+type profiledQuota struct {
+	quota    ModelQuota
+	provider Provider
+	source   ProfileSource
+}
+
+// addProfileLocked takes over the quotas of a profile.
+func (rl *RateLimiter) addProfileLocked(p *ProviderProfile) {
+	if rl.profiled == nil {
+		rl.profiled = make(map[string]profiledQuota)
+	}
+	for name, quota := range p.Models {
+		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
+	}
+	rl.supplyLocked(p.Models)
+}
+
+// toldStale has the providers of which the process was told that their quotas are old.
+var toldStale sync.Map
+
+// checkAgeLocked reports a model whose quota is an old one of a profile. It is called when a model
+// gets state, which is when it was not used lately.
+func (rl *RateLimiter) checkAgeLocked(name string, now time.Time) {
+	if rl.reporter == nil || len(rl.profiled) == 0 {
+		return
+	}
+	source := name
+	if _, own := rl.Quotas[name]; !own {
+		source = rl.sharedCoverRLocked(name)
+	}
+	row, ok := rl.profiled[source]
+	if !ok || now.Sub(row.source.ReadOn) <= profile.FreshFor || rl.Quotas[source] != row.quota {
+		return
+	}
+	if _, told := toldStale.LoadOrStore(row.provider, true); !told {
+		rl.reporter.ReportAs(row.provider, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+	}
 }

@@ -55,7 +55,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
 
 // UsageStats is the usage of a model: the charges of the last minute and the count of the day.
@@ -112,6 +114,7 @@ type RateLimiter struct {
 	cooldowns  cooldown.Times                // nothing is admitted for a model until then
 	external   external.Usages               // the usage of others, as providers report it
 	provenance provenance.Quotas[ModelQuota] // where the quotas come from
+	profiled   map[string]profiledQuota      // the quotas of profiles, by their names in Quotas
 	unlisted   unlistedModels                // the models without a quota of their own
 	lines      waitLines                     // the slots and the waiters
 	expiry     expiry                        // the reservations that nobody settles
@@ -130,12 +133,17 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	saver     *autosave.Saver // nil without Config.AutoPersist
-	ledger    *ledger         // nil without Config.Shared
-	naming    modelname.Names
-	margin    time.Duration // Config.Margin
-	maxModels int           // Config.MaxModels; 0 stands for the default
-	learns    bool          // Config.LearnQuotas
+	saver    *autosave.Saver // nil without Config.AutoPersist
+	ledger   *ledger         // nil without Config.Shared
+	naming   modelname.Names
+	patterns patterns
+	unknown  UnknownPolicy // Config.Unknown
+
+	unknownMet unknown.Models
+	reporter   *reporter.Reporter // of Config.OnError; nil without it
+	margin     time.Duration      // Config.Margin
+	maxModels  int                // Config.MaxModels; 0 stands for the default
+	learns     bool               // Config.LearnQuotas
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
@@ -161,8 +169,11 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
+		if !known {
+			rl.meetUnknownRLocked(model)
+		}
 		rl.mu.RUnlock()
-		return true
+		return known || rl.unknown == UnknownAllow
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
@@ -197,6 +208,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
+	}
+	if rl.unknown != UnknownAllow || rl.reporter != nil {
+		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
@@ -244,6 +258,7 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
+	rl.checkAgeLocked(name, now)
 	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
@@ -316,6 +331,7 @@ func (rl *RateLimiter) Close() error {
 	err := rl.saver.Finish(rl.storage.isClosed())
 	err = errors.Join(err, rl.ledger.close())
 	rl.ledger.wait()
+	rl.reporter.Stop()
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())
 	}

@@ -73,13 +73,15 @@ func sharedEventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// errorLog collects what OnError is told.
+// errorLog collects what OnError is told of the store.
 type errorLog struct {
 	mu   sync.Mutex
 	errs []error
 }
 
-func (l *errorLog) add(err error) {
+func (l *errorLog) add(err error) { ofTheStore(l.note)(err) }
+
+func (l *errorLog) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.errs = append(l.errs, err)

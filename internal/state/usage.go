@@ -77,7 +77,7 @@ func (u *Usage) Day() DayUsage {
 type Snapshot struct {
 	Quotas    map[string]Quota
 	Usage     map[string]*Usage
-	Cooldowns map[string]time.Time // until when nothing is admitted
+	Cooldowns map[string]Cooldown
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -85,6 +85,6 @@ func NewSnapshot() *Snapshot {
 	return &Snapshot{
 		Quotas:    make(map[string]Quota),
 		Usage:     make(map[string]*Usage),
-		Cooldowns: make(map[string]time.Time),
+		Cooldowns: make(map[string]Cooldown),
 	}
 }
