@@ -282,10 +282,10 @@ func (cfg *Config) validate() error {
 // is zero, so an empty text is the zero Config. yaml.Marshal writes what ReadConfig reads.
 //
 // An unknown key is an error that names the key and its line, and so is a value of another type,
-// such as a duration without a unit. A value out of range is an error that names the field and
-// the value; a quota's wraps ErrInvalidQuota. ReadConfig reads at most 1 MiB; a longer text, a
-// second document, anchors, aliases and duplicate keys are errors, too. With an error the Config
-// is zero.
+// such as a duration without a unit. A value out of range is an error that names the field and the
+// value; a quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. ReadConfig
+// reads at most 1 MiB; a longer text, a second document, anchors, aliases and duplicate keys are
+// errors, too. With an error the Config is zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := configfile.Decode(r, &cfg)
@@ -294,6 +294,9 @@ func ReadConfig(r io.Reader) (Config, error) {
 	}
 	if err == nil {
 		err = cfg.validate()
+	}
+	if err == nil {
+		_, err = cfg.profiles()
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read config: %w", err)
