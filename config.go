@@ -272,7 +272,7 @@ func (cfg *Config) validate() error {
 		return err
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
-		return fmt.Errorf("Unknown: %w", err)
+		return fmt.Errorf("field Unknown: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }
