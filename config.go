@@ -61,9 +61,9 @@ type Config struct {
 	// same number (of the system or the database) or the same type, it gets at most one a second;
 	// the rest is dropped.
 	//
-	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
-	// under way may end later. Close returns the error of its own last write and does not report
-	// it here. Nil discards errors.
+	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
+	// may end after Close. Close returns the error of its own last write and does not report it
+	// here. Nil discards errors.
 	OnError func(error) `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
@@ -78,21 +78,19 @@ type Config struct {
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool `yaml:"shared,omitempty"`
-	// Durability tells, with Shared, what a written change survives: "process", the default, the
-	// death of the process; "power" also the loss of power, at the price of waiting for the disk
-	// at every change.
+	// Durability says what a written change survives with Shared: "process", the default, the death
+	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
+	// change.
 	Durability string `yaml:"durability,omitempty"`
-	// LeaseTTL applies with Shared to a process of which the system cannot tell whether it lives.
-	// Such a process counts as dead, and gives up its slots, once it has not renewed its lease
-	// for LeaseTTL. Zero, the default, means 10 seconds, and less than 100 ms means 100 ms; it
-	// must not be negative.
+	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
+	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
+	// than 100 ms means 100 ms; it must not be negative.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
-	// used. False, the default, goes on with the knowledge of this process: see
-	// [RateLimiter.Err].
+	// used. False, the default, decides by what this process knows: see [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
 	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
-	// default, takes the minute for used up until it has passed, because the usage is unknown.
+	// default, counts the minute as used up until it has passed, because the usage is unknown.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and
@@ -103,10 +101,10 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
-	// MatchVersions makes all methods but SetQuota take a model for the one whose quota it is a
-	// version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two are then counted together. See
-	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact
-	// name has no quota is not limited.
+	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
+	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
+	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
+	// has no quota is not limited.
 	MatchVersions bool `yaml:"match_versions,omitempty"`
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
@@ -278,7 +276,7 @@ func (cfg *Config) validate() error {
 		return err
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
-		return fmt.Errorf("Unknown: %w", err)
+		return fmt.Errorf("field Unknown: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }
@@ -288,10 +286,10 @@ func (cfg *Config) validate() error {
 // is zero, so an empty text is the zero Config. yaml.Marshal writes what ReadConfig reads.
 //
 // An unknown key is an error that names the key and its line, and so is a value of another type,
-// such as a duration without a unit. A value out of range is an error that names the field and
-// the value; a quota's wraps ErrInvalidQuota. ReadConfig reads at most 1 MiB; a longer text, a
-// second document, anchors, aliases and duplicate keys are errors, too. With an error the Config
-// is zero.
+// such as a duration without a unit. A value out of range is an error that names the field and the
+// value; a quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. ReadConfig
+// reads at most 1 MiB; a longer text, a second document, anchors, aliases and duplicate keys are
+// errors, too. With an error the Config is zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := configfile.Decode(r, &cfg)
@@ -300,6 +298,9 @@ func ReadConfig(r io.Reader) (Config, error) {
 	}
 	if err == nil {
 		err = cfg.validate()
+	}
+	if err == nil {
+		_, err = cfg.profiles()
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read config: %w", err)

@@ -84,8 +84,8 @@ type ProviderProfile struct {
 	Sources map[string]ProfileSource
 }
 
-// ProfileSource says where and when a quota of a profile was read. The quotas of a profile are
-// those of then: providers change theirs often.
+// ProfileSource says where and when a quota of a profile was read. Providers change their limits
+// often, so a quota may be out of date.
 type ProfileSource struct {
 	Tier     string    // the tier for which the quota was read, "" where the source names none
 	Group    string    // models of one group share a bucket at the provider; "" if each has its own
@@ -143,7 +143,7 @@ func Tiers(provider Provider) []string {
 }
 
 // DefaultProfiles returns the built-in profiles of all known providers, a fresh map at each call,
-// which the caller may change. It is what Config.Providers and AddProvider go by.
+// which the caller may change. Config.Providers and AddProvider use it.
 //
 // Each has the models of Profile(provider, ""). Those of Gemini, OpenAI and Anthropic also have
 // 14 models with the figures of February 2026, which stay as they are; see Sources. The limits

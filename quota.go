@@ -152,6 +152,11 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.saidLocked()
 }
 
+// ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
+// work for a limiter in the background tell of their failures by it. It does not wait for OnError,
+// and is safe for concurrent use.
+func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
+
 // AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
 // names, and replaces what the program said of its models. From then on they count as those of a
 // profile: the account's limits win over them, and at the next Load what the file has of another

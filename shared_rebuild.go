@@ -160,9 +160,9 @@ func (b *rebuild) takeDown() {
 	}
 }
 
-// putBack looks after the reservations and waiters of this limiter that the log does not have. It
-// adds them to a log that replaced another. In the same log, other processes have ended them,
-// because they took this one for dead.
+// putBack handles this limiter's open reservations and waiters that the log lacks. A replaced log
+// gets them again. In the same log other processes have ended them, because they took this one for
+// dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
 		switch {

@@ -135,7 +135,7 @@ func (u *unlistedModels) relistLocked(name string) {
 		w.unlisted = nil
 	case !listed && w.unlisted == nil:
 		w.unlisted = &eviction.Model{Name: name}
-		u.index.AddBusy(w.unlisted, instant) // to be looked at: its day may end elsewhere now
+		u.index.AddBusy(w.unlisted, instant) // its day may end at another time now
 	}
 }
 

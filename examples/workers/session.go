@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// idleEvery is how often is told why nothing happens.
+	// idleEvery is how often the session reports why nothing happens.
 	idleEvery = 10 * time.Second
-	// endWithin is how long the workers have to end. They need an instant.
+	// endWithin bounds the time in which the workers must end; they need milliseconds.
 	endWithin = 30 * time.Second
 )
 

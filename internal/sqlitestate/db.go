@@ -63,7 +63,7 @@ func (d *DB) Load() (*state.Snapshot, error) {
 		return nil, Explain(d.path, err)
 	}
 	snapshot := snapshotOf(models, minutes)
-	// The snapshot is the caller's, who may change it.
+	// The caller owns the snapshot and may change it.
 	d.known = knowledge{
 		quotas: maps.Clone(models.Quotas), said: maps.Clone(models.Said),
 		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
