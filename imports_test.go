@@ -52,6 +52,7 @@ var importRules = map[string][]string{
 	},
 	"internal/cooldown": {modulePath + "/internal/clock"},
 	"internal/errtext":  {},
+	"internal/demo":     {},
 	"internal/eviction": {},
 	"internal/external": {modulePath + "/internal/state"},
 	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
