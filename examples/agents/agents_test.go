@@ -150,20 +150,22 @@ func TestServerGoesOnWithItsLog(t *testing.T) {
 	began := time.Now()
 	ask := func(whole bool) (status int, l logged) {
 		t.Helper()
-		s, err := startServer(quick(newProvider(1, 0)), log)
+		s, err := fakeprovider.Listen(quick(newProvider(1, 0)).Server, log)
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.Post(s.url+"/chat/completions", "application/json", strings.NewReader(hello))
+		resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hello))
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if l, err = s.read(began); err != nil {
+		if l, err = readLog(s, began); err != nil {
 			t.Error(err)
 		}
-		s.whole = whole
-		if err := s.close(); err != nil {
+		if whole {
+			s.Finish()
+		}
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 		return resp.StatusCode, l
@@ -202,7 +204,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			s := &session{cfg: config{unsafe: test.unsafe}, server: &server{}}
+			s := &session{cfg: config{unsafe: test.unsafe}, server: &fakeprovider.Host{}}
 			err := s.verdict(&out, test.c, test.log)
 			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)

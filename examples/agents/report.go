@@ -60,7 +60,7 @@ func (s *session) verdict(out io.Writer, c counts, log *logged) error {
 		return fmt.Errorf("the server has logged %s and %s tokens, we %s and %s", demo.Count(log.now, "call"),
 			demo.Group(log.nowTokens), demo.Count(c.calls, "call"), demo.Group(c.tokens))
 	default:
-		tell("PASS: the server got every call that we counted, no other, and refused none of them\n         (its log: %s)", s.server.kept())
+		tell("PASS: the server got every call that we counted, no other, and refused none of them\n         (its log: %s)", s.server.Journal())
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/demo"
+	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
 )
 
 const (
@@ -28,7 +29,7 @@ type session struct {
 	account     string // whose quota it is: the model at one endpoint
 	total, left int    // prompts
 
-	server  *server // nil with -base-url
+	server  *fakeprovider.Host // nil with -base-url
 	client  *client
 	done    *doneFile
 	limiter *ratelimit.RateLimiter
@@ -70,10 +71,10 @@ func (s *session) connect() (err error) {
 		if s.cfg.unsafe {
 			log += ".unsafe" // its refusals are not the other's
 		}
-		if s.server, err = startServer(newProvider(s.cfg.rpm, s.cfg.tpm), log); err != nil {
+		if s.server, err = fakeprovider.Listen(newProvider(s.cfg.rpm, s.cfg.tpm).Server, log); err != nil {
 			return err
 		}
-		base, key = s.server.url, ""
+		base, key = s.server.URL+"/v1", ""
 	}
 	if s.client, err = newClient(base, key, s.cfg.workers); err != nil {
 		return err
@@ -119,7 +120,7 @@ func (s *session) close() (err error) {
 		s.client.close()
 	}
 	if s.server != nil {
-		err = s.server.close()
+		err = s.server.Close()
 	}
 	if s.limiter != nil {
 		err = errors.Join(err, s.limiter.Close())
@@ -187,7 +188,7 @@ func (s *session) work(ctx context.Context, out io.Writer) error {
 func (s *session) settle(ctx context.Context, c counts) error {
 	if s.server != nil && ctx.Err() == nil {
 		s.limiter.Reset(s.account)
-		s.server.whole = true
+		s.server.Finish()
 	}
 	err := s.limiter.Persist()
 	if c.answered == s.left {
@@ -201,7 +202,7 @@ func (s *session) readLog(began time.Time) (*logged, error) {
 	if s.server == nil {
 		return nil, nil
 	}
-	log, err := s.server.read(began)
+	log, err := readLog(s.server, began)
 	return &log, err
 }
 

@@ -83,16 +83,17 @@ func (b *board) ended(model string, err error) {
 }
 
 func (b *board) introduce(out io.Writer) {
-	who := fmt.Sprintf("a local server, which allows %d requests a minute to each of their models, answers 429 to\nmore, and counts by itself", b.cfg.rpm)
+	fmt.Fprintf(out, "The SDKs of OpenAI, Anthropic and Google make %s each, all at once, to ", demo.Count(b.cfg.calls, "call"))
 	if b.cfg.real {
-		who = fmt.Sprintf("the providers whose keys are set, at %d requests a minute to each model", b.cfg.rpm)
+		fmt.Fprintf(out, "the\nproviders whose keys are set, at %d requests a minute to each model.\n", b.cfg.rpm)
+	} else {
+		fmt.Fprintf(out, "a local\nserver. It allows %d requests a minute to each of their models, answers 429 to more, and counts.\n", b.cfg.rpm)
 	}
-	fmt.Fprintf(out, "The SDKs of OpenAI, Anthropic and Google make %d calls each, all at once, to %s.\n", b.cfg.calls, who)
 	switch rest := b.cfg.calls - b.cfg.rpm; {
 	case b.cfg.without:
 		fmt.Fprint(out, "They do so without a limiter. What to look for: 429s, and calls that fail.\n\n")
 	case rest > 0:
-		fmt.Fprintf(out, "What to look for: %d calls of each go out at once, the other %d wait until the first are a minute\nold, and the 429s stay at 0.\n\n", b.cfg.rpm, rest)
+		fmt.Fprintf(out, "What to look for: %d calls of each go out at once, the other %d wait until the first are a\nminute old, and the 429s stay at 0.\n\n", b.cfg.rpm, rest)
 	default:
 		fmt.Fprint(out, "What to look for: all of them fit, and the 429s stay at 0.\n\n")
 	}
@@ -144,8 +145,8 @@ func (b *board) report(out io.Writer, took time.Duration) error {
 		}
 		s := b.server.Stats(p.model)
 		requests, tokens := s.Requests, s.Counted[fakeprovider.TPM]
-		t.Row("", "the server's: %s, %s; used: %d prompt, %d output",
-			demo.Count(requests, "request"), demo.Count(tokens, "token"), s.Used.Prompt, s.Used.Output)
+		t.Row("", "the server's: %s, %s; used: %s prompt, %s output",
+			demo.Count(requests, "request"), demo.Count(tokens, "token"), demo.Group(s.Used.Prompt), demo.Group(s.Used.Output))
 		if !b.cfg.without && (requests != r.sent || tokens != r.tokens) {
 			errs = append(errs, fmt.Errorf("%s: the server counts differently", p.name))
 		}

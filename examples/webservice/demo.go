@@ -49,7 +49,7 @@ func (b *booked) event(e llmhttp.Event) {
 // showcase is one run of the demo.
 type showcase struct {
 	out      io.Writer
-	provider *provider
+	provider *fakeprovider.Host
 	service  *service
 	booked   *booked
 	load     *load
@@ -71,9 +71,9 @@ func runDemo(ctx context.Context, folder string, short bool, out io.Writer) (err
 	if d.provider, err = startProvider(folder, quota); err != nil {
 		return err
 	}
-	defer d.provider.close()
+	defer func() { err = errors.Join(err, d.provider.Close()) }()
 	d.service, err = newService(folder, d.booked.event,
-		option.WithBaseURL(d.provider.url), option.WithAPIKey("none"))
+		option.WithBaseURL(d.provider.URL+"/v1/"), option.WithAPIKey("none"))
 	if err != nil {
 		return err
 	}
@@ -89,20 +89,18 @@ func runDemo(ctx context.Context, folder string, short bool, out io.Writer) (err
 	d.before = d.service.limiter.Stats(model)
 	d.introduce(tries)
 	d.began = time.Now()
-	err = errors.Join(d.run(ctx, listener), d.service.close(), d.provider.close())
+	if err := errors.Join(d.run(ctx, listener), d.service.close()); err != nil {
+		return err
+	}
+	records, err := d.provider.Records()
 	if err != nil {
 		return err
 	}
-	records, err := fakeprovider.ReadJournal(d.provider.log)
-	if err != nil {
-		return err
-	}
-	kept := d.provider.log
 	if ctx.Err() == nil { // the run is whole: the next one begins a new log and an empty minute
-		kept = filepath.Join(folder, "provider.last.jsonl")
-		err = errors.Join(os.Rename(d.provider.log, kept), os.Remove(filepath.Join(folder, "usage.yaml")))
+		d.provider.Finish()
+		err = os.Remove(filepath.Join(folder, "usage.yaml"))
 	}
-	err = errors.Join(d.report(records, kept), err)
+	err = errors.Join(d.report(records, d.provider.Journal()), err)
 	if err == nil && ctx.Err() != nil {
 		return errInterrupted
 	}

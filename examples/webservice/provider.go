@@ -1,9 +1,6 @@
 package main
 
 import (
-	"fmt"
-	"net"
-	"net/http"
 	"path/filepath"
 	"time"
 
@@ -11,40 +8,15 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
 )
 
-// provider is the provider of the demo. It enforces the quota by itself, shares no code with the
-// limiter, and writes each request to a log before it answers. It goes on with a log that is there.
-type provider struct {
-	url, log string
-	server   *fakeprovider.Server
-	http     *http.Server
-}
-
-// startProvider starts a provider that enforces a quota and keeps its log in folder. The caller
-// must close it.
-func startProvider(folder string, quota ratelimit.ModelQuota) (*provider, error) {
-	p := &provider{log: filepath.Join(folder, "provider.jsonl")}
-	p.server = fakeprovider.New(fakeprovider.Options{Answer: answer}, map[string]fakeprovider.Config{
+// startProvider starts the provider of the demo. It enforces a quota by itself, shares no code
+// with the limiter, and writes each request to a log in folder before it answers. It goes on with
+// the log of a run that was interrupted. The caller must close it.
+func startProvider(folder string, quota ratelimit.ModelQuota) (*fakeprovider.Host, error) {
+	return fakeprovider.Listen(fakeprovider.New(fakeprovider.Options{Answer: answer}, map[string]fakeprovider.Config{
 		"": {Limits: fakeprovider.Limits{
 			fakeprovider.RPM: quota.MaxRPM, fakeprovider.TPM: quota.MaxTPM,
 		}},
-	})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("start the provider: %w", err)
-	}
-	if err := p.server.Keep(p.log); err != nil {
-		listener.Close()
-		return nil, err
-	}
-	p.url = "http://" + listener.Addr().String() + "/v1/"
-	p.http = &http.Server{Handler: p.server, ReadHeaderTimeout: 10 * time.Second}
-	go p.http.Serve(listener) // until close
-	return p, nil
-}
-
-func (p *provider) close() error {
-	p.http.Close()
-	return p.server.CloseJournal()
+	}), filepath.Join(folder, "provider.jsonl"))
 }
 
 // answer takes one to three seconds and half of the allowed length or more.

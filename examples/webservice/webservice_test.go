@@ -31,7 +31,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("output lacks %q:\n%s", want, &out)
 		}
 	}
-	records, err := fakeprovider.ReadJournal(filepath.Join(folder, "demo", "provider.last.jsonl"))
+	records, err := fakeprovider.ReadJournal(filepath.Join(folder, "demo", "provider.jsonl.last"))
 	if err != nil || len(records) != 60 {
 		t.Errorf("%d records, %v", len(records), err)
 	}
