@@ -134,7 +134,7 @@ func (b *board) report(out io.Writer, took time.Duration) error {
 		r := b.rows[p.model]
 		t.Row(p.name, "%d answered, %d failed", r.answered, r.failed)
 		if r.firstError != nil {
-			t.Row("", "the first failure: %v", r.firstError)
+			t.Row("", "the first failure: %.90s …", r.firstError)
 			errs = append(errs, fmt.Errorf("%s: %d calls failed", p.name, r.failed))
 		}
 		if !b.cfg.without {

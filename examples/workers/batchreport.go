@@ -72,70 +72,70 @@ func (b *batch) line() string {
 		b.server.Stats(model).Refused)
 }
 
-// report writes the table and the verdict, which it returns as an error if it is bad.
-func (b *batch) report(out io.Writer, records []fakeprovider.Record) error {
-	b.tally.settle()
-	var calls, refused, early, tokens, fullest, fullestTokens, last, sum int
+// logged is what the server's log says.
+type logged struct {
+	calls, tokens, early   int // of this run; early is in its first two seconds
+	refused                int // of all runs
+	fullest, fullestTokens int // requests and tokens of a minute
+	last                   int // requests of the last minute
+}
+
+func (b *batch) read(records []fakeprovider.Record, now time.Time) (l logged) {
 	var minute []fakeprovider.Record
-	now := time.Now()
+	sum := 0 // tokens of the minute
 	for _, r := range records {
 		if r.Refused {
-			refused++
+			l.refused++
 			continue
 		}
 		minute, sum = append(minute, r), sum+r.Charge[fakeprovider.TPM]
 		for r.At.Sub(minute[0].At) >= time.Minute {
 			minute, sum = minute[1:], sum-minute[0].Charge[fakeprovider.TPM]
 		}
-		fullest, fullestTokens = max(fullest, len(minute)), max(fullestTokens, sum)
+		l.fullest, l.fullestTokens = max(l.fullest, len(minute)), max(l.fullestTokens, sum)
 		if now.Sub(r.At) < time.Minute {
-			last++
+			l.last++
 		}
 		if r.At.Before(b.started) {
 			continue
 		}
-		calls, tokens = calls+1, tokens+r.Charge[fakeprovider.TPM]
+		l.calls, l.tokens = l.calls+1, l.tokens+r.Charge[fakeprovider.TPM]
 		if r.At.Sub(b.started) <= 2*time.Second {
-			early++
+			l.early++
 		}
 	}
+	return l
+}
+
+// report writes the table and the verdict, which it returns as an error if it is bad.
+func (b *batch) report(out io.Writer, records []fakeprovider.Record) error {
+	b.tally.settle()
+	now := time.Now()
+	l, counted := b.read(records, now), b.limiter.Stats(model).RPM
 	done := 0
-	var errs []error
 	for worker := 1; worker <= b.cfg.workers; worker++ {
 		ids, err := readDone(b.job(worker).donePath())
+		if err != nil {
+			return err
+		}
 		done += len(ids)
-		errs = append(errs, err)
 	}
-	counted := b.limiter.Stats(model).RPM
-
 	t := demo.NewTable(out)
 	fmt.Fprintln(out)
 	t.Row("prompts", "%s answered", demo.Share(done, b.cfg.prompts))
 	t.Row("time", "%.1fs", now.Sub(b.started).Seconds())
 	t.Row("killed", "%s, with %s under way, whose prompts were sent again",
 		demo.Count(b.tally.kills, "worker"), demo.Count(b.tally.cut, "call"))
-	t.Row("429s", "%d in the server's log", refused)
-	t.Row("first 2s", "%s admitted", demo.Count(early, "call"))
-	t.Row("fullest minute", "%s requests, %s tokens", demo.Share(fullest, b.cfg.rpm), demo.Share(fullestTokens, b.cfg.tpm))
+	t.Row("429s", "%d in the server's log", l.refused)
+	t.Row("first 2s", "%s admitted", demo.Count(l.early, "call"))
+	t.Row("fullest minute", "%s requests, %s tokens", demo.Share(l.fullest, b.cfg.rpm), demo.Share(l.fullestTokens, b.cfg.tpm))
 	t.Row("", "(a full minute's requests go out at once; tokens are left because requests run out first)")
-	t.Row("counts", "the workers %s; the server's log %s", demo.Count(b.tally.admitted, "call"), demo.Count(calls, "call"))
+	t.Row("counts", "the workers %s; the server's log %s", demo.Count(b.tally.admitted, "call"), demo.Count(l.calls, "call"))
 	t.Row("", "tokens of the answers %s; the server's log, with the calls that were cut off, %s",
-		demo.Group(b.tally.tokens), demo.Group(tokens))
-	t.Row("", "in the last minute: the SQLite file %s, the server's log %s", demo.Count(counted, "call"), demo.Count(last, "call"))
+		demo.Group(b.tally.tokens), demo.Group(l.tokens))
+	t.Row("", "in the last minute: the SQLite file %s, the server's log %s", demo.Count(counted, "call"), demo.Count(l.last, "call"))
 	t.Row("", "(the file counts a call up to 250ms longer, as it may reach the server that much later)")
-	if refused > 0 {
-		errs = append(errs, fmt.Errorf("the server refused %s", demo.Count(refused, "call")))
-	}
-	if calls > b.tally.admitted || calls < b.tally.admitted-b.tally.cut {
-		errs = append(errs, errors.New("the server got another number of calls"))
-	}
-	if counted < last {
-		errs = append(errs, errors.New("the file counts fewer calls than the server"))
-	}
-	if done != b.cfg.prompts && !b.ending {
-		errs = append(errs, fmt.Errorf("%s without an answer", demo.Count(b.cfg.prompts-done, "prompt")))
-	}
-	verdict := errors.Join(errs...)
+	verdict := b.verdict(l, counted, done)
 	switch {
 	case verdict != nil:
 		t.Row("verdict", "FAIL")
@@ -146,4 +146,23 @@ func (b *batch) report(out io.Writer, records []fakeprovider.Record) error {
 	}
 	t.Flush()
 	return verdict
+}
+
+// verdict returns what is wrong: counted is what the file counts in the last minute, and done how
+// many prompts have an answer.
+func (b *batch) verdict(l logged, counted, done int) error {
+	var errs []error
+	if l.refused > 0 {
+		errs = append(errs, fmt.Errorf("the server refused %s", demo.Count(l.refused, "call")))
+	}
+	if l.calls > b.tally.admitted || l.calls < b.tally.admitted-b.tally.cut {
+		errs = append(errs, errors.New("the server got another number of calls"))
+	}
+	if counted < l.last {
+		errs = append(errs, errors.New("the file counts fewer calls than the server"))
+	}
+	if done != b.cfg.prompts && !b.ending {
+		errs = append(errs, fmt.Errorf("%s without an answer", demo.Count(b.cfg.prompts-done, "prompt")))
+	}
+	return errors.Join(errs...)
 }

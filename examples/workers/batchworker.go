@@ -48,22 +48,11 @@ func workBatch(j job, in io.Reader, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, limiter.Close()) }()
-	client := &http.Client{Transport: &llmhttp.Transport{
-		Limiter: limiter,
-		OnEvent: func(e llmhttp.Event) { // the parent compares this with the server's log
-			var told error
-			switch e.Kind {
-			case llmhttp.EventAdmitted:
-				told = event{Worker: j.worker, PID: os.Getpid()}.write(out)
-			case llmhttp.EventSettled:
-				told = event{Worker: j.worker, PID: os.Getpid(), Done: true,
-					Tokens: e.Settled.PromptTokens + e.Settled.OutputTokens}.write(out)
-			}
-			if told != nil {
-				fail(told)
-			}
-		},
-	}}
+	client := &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, OnEvent: func(e llmhttp.Event) {
+		if err := tellCall(j, e, out); err != nil {
+			fail(err)
+		}
+	}}}
 
 	queue := make(chan int)
 	var all sync.WaitGroup
@@ -80,6 +69,17 @@ func workBatch(j job, in io.Reader, out io.Writer) (err error) {
 			}
 		})
 	}
+	j.share(ctx, done, queue)
+	all.Wait()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// share queues the prompts of a process's share that have no answer, and closes the queue.
+func (j job) share(ctx context.Context, done map[int]bool, queue chan<- int) {
+	defer close(queue)
 	for id := j.worker - 1; id < j.prompts && ctx.Err() == nil; id += j.workers {
 		if done[id] {
 			continue
@@ -89,12 +89,20 @@ func workBatch(j job, in io.Reader, out io.Writer) (err error) {
 		case <-ctx.Done():
 		}
 	}
-	close(queue)
-	all.Wait()
-	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
-		return err
+}
+
+// tellCall tells the parent of a call, before it is sent and once it is settled. The parent
+// compares that with the server's log.
+func tellCall(j job, e llmhttp.Event, out io.Writer) error {
+	told := event{Worker: j.worker, PID: os.Getpid()}
+	switch e.Kind {
+	case llmhttp.EventAdmitted:
+	case llmhttp.EventSettled:
+		told.Done, told.Tokens = true, e.Settled.PromptTokens+e.Settled.OutputTokens
+	default:
+		return nil
 	}
-	return nil
+	return told.write(out)
 }
 
 // answerPrompt gets the answer to a prompt. That it may have to wait is the client's business.
