@@ -60,6 +60,7 @@ var importRules = map[string][]string{
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/doctest":      {},
+	"internal/demo":         {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},

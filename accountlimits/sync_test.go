@@ -121,10 +121,10 @@ func TestSyncKeepsTheLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer rl.Close()
-		want := func(when string, rpm, failures int) {
+		want := func(when string, rpm int, told bool) {
 			t.Helper()
-			if got := rl.Stats("m").MaxRPM; got != rpm || len(h.told()) != failures {
-				t.Errorf("%s: %d requests a minute, want %d; OnError got %v, want %d", when, got, rpm, h.told(), failures)
+			if got := rl.Stats("m").MaxRPM; got != rpm || (len(h.told()) > 0) != told {
+				t.Errorf("%s: %d requests a minute, want %d; OnError got %v", when, got, rpm, h.told())
 			}
 		}
 		source := &script{limits: quotas{"m": {MaxRPM: 100}}}
@@ -132,7 +132,7 @@ func TestSyncKeepsTheLimits(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- accountlimits.Sync(ctx, rl, time.Hour, source) }()
 		synctest.Wait()
-		want("at once", 100, 0)
+		want("at once", 100, false)
 		source.set(quotas{"m": {MaxRPM: 200}}, nil)
 		time.Sleep(54*time.Minute - 1)
 		synctest.Wait()
@@ -141,15 +141,15 @@ func TestSyncKeepsTheLimits(t *testing.T) {
 		}
 		time.Sleep(6*time.Minute + 1)
 		synctest.Wait()
-		want("after an hour", 200, 0)
+		want("after an hour", 200, false)
 		source.set(nil, errors.New("down"))
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		want("after a failure", 200, len(source.reads())-2)
+		want("after a failure", 200, true)
 		source.set(quotas{}, nil)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		want("without the model", 0, len(h.told()))
+		want("without the model", 0, true)
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) || err.Error() != "sync account limits: context canceled" {
 			t.Errorf("Sync returned %v", err)
