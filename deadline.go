@@ -13,15 +13,15 @@ import (
 // slackOf returns the slack of a request that passes by an instant, of a model that was read.
 func (g *slots) slackOf(m *modelCost, deadline int64) *headroom.Slack {
 	s, q, r := headroom.Unbounded(), &m.quota, &m.view
-	p := r.paceOf(q)
+	p, open := r.paceOf(q), r.hasOpen(r.instant)
 	for of := range state.InFlight {
 		limit, more := *q.limit(of), m.cost.Of(of)
 		if !m.known || limit <= 0 {
 			continue
 		}
-		room := max(limit-more-r.usedBy(of, deadline), 0)
+		room := max(limit-more-r.remainsBy(of, deadline), 0)
 		switch {
-		case state.Limits[of].Window != state.Minute || !q.paces():
+		case state.Limits[of].Window != state.Minute || !q.paces() || open:
 		case p == nil:
 			room = 0 // there are no buckets yet
 		default:
@@ -58,9 +58,23 @@ func (r *view) usedBy(of state.Dimension, instant int64) (used int) {
 	return used
 }
 
-// isLateLocked reports whether a waiter cannot pass before its deadline, even alone.
+// isLateLocked reports whether a waiter cannot pass before its deadline, even alone and if all open
+// calls are given back.
 func (l *waitLines) isLateLocked(w *waiter, b *batch) bool {
-	return !w.deadline.IsZero() && w.deadline.Sub(l.rl.clock.At(l.rl.clock.Sync())) < b.wait
+	if w.deadline.IsZero() {
+		return false
+	}
+	instant := l.rl.clock.Sync()
+	left := w.deadline.Sub(l.rl.clock.At(instant))
+	if left >= b.wait {
+		return false
+	}
+	for i := range b.costs {
+		if m := &b.costs[i]; !m.passesBy(instant+int64(left), int64(left)) {
+			return true
+		}
+	}
+	return false
 }
 
 // boundLocked notes the needs of a waiter in its lines, which was decided upon, to pass by its
@@ -82,18 +96,30 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 	}
 }
 
-// loadedLocked notes that a model was charged. settleLocked then looks at the waiters whose
-// deadlines the charge may have passed by.
-func (l *waitLines) loadedLocked(w *window, c cost) {
-	g := w.slots
+// loadedLocked notes that a model was charged for good: nothing gives that back. settleLocked then
+// looks at the waiters whose deadlines the charge may have passed by.
+func (l *waitLines) loadedLocked(g *slots, w *window, c cost) {
 	if g.waiting() == 0 {
 		return
 	}
-	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
-		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
-	}
+	l.openedLocked(w)
 	if g.headroom.Charge(&c, w.pace) {
 		l.reviewLaterLocked(g)
+	}
+}
+
+// openedLocked notes that a call of a model was charged, which a settlement may give back.
+func (l *waitLines) openedLocked(w *window) {
+	if g := w.slots; g.waiting() > 0 && g.line.Front().Value.(*waiter).rank > 0 {
+		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
+	}
+}
+
+// shutLocked notes that a call of a model has ended. After the last of them the buckets are what
+// they are.
+func (l *waitLines) shutLocked(g *slots, w *window) {
+	if g.waiting() > 0 && w != nil && w.pace != nil && !w.hasOpen(l.rl.clock.Sync()) {
+		l.reviewAllLaterLocked(g)
 	}
 }
 

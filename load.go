@@ -41,6 +41,7 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
+	was := rl.State
 	rl.State = usage
 	rl.external = nil
 	rl.stateVersion++
@@ -49,6 +50,9 @@ func (l loading) replace(usage map[string]*UsageStats) {
 		if stats := rl.State[name]; stats != nil {
 			rl.linesLocked().joinLocked(name, stats.window)
 			g.continueLocked(stats.window)
+			if old := was[name]; old != nil {
+				stats.window.keepOpenLocked(old.window)
+			}
 		} else {
 			g.leftLocked()
 		}

@@ -203,7 +203,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: used})
+			rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {

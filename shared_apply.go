@@ -96,13 +96,16 @@ func (f effect) merge(e *sharedlog.Event) {
 	switch {
 	case change.requests > 0 && f.dayIsOver(w, e.At):
 	case change.requests > 0 || change.tokens > 0:
+		was := w.days
 		w.chargeDay(f.rl.clock.At(e.At), change.requests, change.tokens)
 		n := e.N
 		if e.Kind == sharedlog.Move {
 			n = e.Ref
 		}
 		if r := f.openReservation(e.Process, n); r != nil {
-			r.days = w.days // which it may have begun
+			if r.days = w.days; r.window == w && was != w.days { // which it has begun
+				w.open.OpenToday(r.estimate)
+			}
 		}
 	default:
 		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
@@ -127,6 +130,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
+		} else if f.instant-e.At <= f.rl.span() {
+			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
 		if e.Ref != 0 {
 			return change // what settled the reservation counts to the day, or it was counted
@@ -207,7 +212,6 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.linesLocked().loadedLocked(w, cost{Requests: e.Requests, Count: e.Count})
 	return w, request, token
 }
 
@@ -235,7 +239,10 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
 		r.window = &window{gone: true}
+	} else {
+		r.openLocked()
 	}
+	f.rl.linesLocked().openedLocked(w)
 	w.slots.inFlight++
 	if e.Process == f.s.id {
 		f.s.lease.Keep()
@@ -259,12 +266,19 @@ func (f effect) move(e *sharedlog.Event) {
 		f.open(e, e.Ref, w, request, token)
 		return
 	}
+	isOpen := !r.isSlotless()
+	if isOpen {
+		r.shutLocked()
+	}
 	if w, request, token := r.findLocked(); w != nil {
 		w.moveCharge(r, request, token)
 	}
 	w, request, token := f.insert(e, r)
 	r.placeLocked(w, e.At, request, token)
-	r.days = w.days
+	if r.days = w.days; isOpen {
+		r.openLocked()
+	}
+	f.rl.linesLocked().openedLocked(w)
 }
 
 // settle settles a reservation.
@@ -285,7 +299,6 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.linesLocked().loadedLocked(w, cost{Count: e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -297,6 +310,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		}
 	}
+	r.keptLocked(e.Count)
 	r.releaseLocked()
 	return change
 }
@@ -306,7 +320,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 	w := f.window(model)
 	if d.Start != w.period.Begin {
 		if d.Start >= w.period.End {
-			w.days++
+			w.nextDay()
 		}
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
@@ -325,8 +339,11 @@ func (f effect) removeDead(process int64) {
 	for n, h := range f.s.peers.Reservations(process) {
 		r := h.Get()
 		if r != nil && !r.settled && !r.isSlotless() {
+			r.shutLocked()
+			r.keptLocked(r.estimate)
 			r.more().slotless = true
 			r.slots.inFlight--
+			f.rl.linesLocked().shutLocked(r.slots, r.window)
 			r.slots.closeLocked()
 			f.rl.unlistedLocked().easeLocked(r.slots.name)
 		}

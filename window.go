@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/history"
+	"dappco.re/go/core/go-ratelimit/internal/opencalls"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -46,6 +47,8 @@ type window struct {
 
 	history *history.History // nil as long as no window continues it, nor Persist has saved it
 	round   uint16           // how often Persist has saved it, or tried to
+
+	open *opencalls.Sum // the charges that a settlement may give back; nil before the first
 
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
@@ -224,7 +227,7 @@ func (w *window) owe(instant int64) {
 // chargeDay adds requests and tokens to the day, or begins one.
 func (w *window) chargeDay(now time.Time, requests, used int) {
 	if w.dayCount() == 0 && w.dayTokens() == 0 {
-		w.days++
+		w.nextDay()
 		w.startDay(now)
 	}
 	w.setDay(tokens.AddSaturated(w.dayCount(), requests), tokens.AddSaturated(w.dayTokens(), used))
@@ -252,7 +255,7 @@ func (w *window) rollDay(now time.Time) {
 		w.startDay(now)
 	case wall >= w.period.End:
 		w.setDay(0, 0)
-		w.days++
+		w.nextDay()
 		if w.slots != nil {
 			w.slots.dayEnded = w.period.End
 		}
