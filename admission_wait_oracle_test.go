@@ -133,7 +133,7 @@ func (s *traffic) enter(g *guest) {
 
 // isHopeless reports whether the requests cannot pass in time even alone and with all that is
 // open given back. Of calls that leave the minute within a piece of package opencalls before the
-// deadline the limiter does not know that, and may let wait in vain, but refuses nobody who could
+// deadline, or were charged as long before the day, the limiter does not know that, and may let wait in vain, but refuses nobody who could
 // pass.
 func (s *traffic) isHopeless(g *guest, v verdict, now time.Time) bool {
 	if g.deadline.IsZero() || !now.Add(v.wait).After(g.deadline) || s.passesFreed(g, 0) {
@@ -148,6 +148,20 @@ func (s *traffic) isBack(g *guest, at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return g.at.Equal(at) && slices.Contains(s.returned, g)
+}
+
+// takeOff takes a charge off those that were made at its time or later.
+func (l *ledger) takeOff(off charge) {
+	for i, c := range l.charges {
+		if c.at.Before(off.at) {
+			continue
+		}
+		less := charge{c.at, max(c.requests-off.requests, 0), max(c.input-off.input, 0), max(c.output-off.output, 0)}
+		off.requests -= c.requests - less.requests
+		off.input -= c.input - less.input
+		off.output -= c.output - less.output
+		l.charges[i] = &less
+	}
 }
 
 // passesFreed reports whether the requests would pass at the deadline if all calls that are open
@@ -166,18 +180,22 @@ func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
 			day := *l.day
 			freed.day = &day
 		}
+		var unknown []charge
 		for _, b := range s.bookings {
 			if b.book != l || b.settled || b.forgotten() {
 				continue
 			}
 			freed.remove(b.charge)
-			if left := b.at.Before(g.deadline.Add(-l.span)); left && b.at.Add(piece).After(g.deadline.Add(-l.span)) {
-				freed.charges = append(freed.charges, &charge{g.deadline, -1, -b.input, -b.output})
+			if cut := g.deadline.Add(-l.span); b.at.Before(cut) && b.at.Add(piece).After(cut) {
+				unknown = append(unknown, charge{cut, 1, b.input, b.output})
 			}
-			if b.day != nil && b.day == l.day {
+			if l.day != nil && (b.day == l.day || piece > 0 && !b.at.Before(l.day.begin.Add(-piece))) {
 				freed.day.requests--
 				freed.day.tokens -= b.input + b.output
 			}
+		}
+		for _, c := range unknown {
+			freed.takeOff(c)
 		}
 		if l.known && !l.unlimited() && len(freed.denied(g.deadline, a)) > 0 || l.cool.After(g.deadline) {
 			return false

@@ -10,42 +10,31 @@ import (
 func (r *Reservation) openLocked() {
 	w := r.window
 	if w.open == nil {
-		w.open = opencalls.New(w.home.span())
+		w.open = opencalls.New()
 	}
 	w.open.Open(r.instant, r.estimate)
-	if w.days == r.days {
-		w.open.OpenToday(r.estimate)
-	}
 }
 
 // shutLocked is the end of openLocked: before a charge moves, or when its slot is given back.
 func (r *Reservation) shutLocked() {
-	w := r.window
-	if w == nil || w.open == nil {
-		return
-	}
-	w.open.Close(r.instant, r.estimate)
-	today := w.days == r.days
-	if w.stats.window != w || w.gone {
-		current := r.currentWindowLocked()
-		today = current != nil && current.open == w.open && current.inDay(r)
-	}
-	if today {
-		w.open.CloseToday(r.estimate)
+	if w := r.window; w != nil && w.open != nil {
+		w.open.Close(r.instant, r.estimate)
 	}
 }
 
 // keepOpenLocked lets a window that replaces an old one of its model know the open calls.
 func (w *window) keepOpenLocked(old *window) {
-	if old != nil && old.home == w.home {
+	if old != nil && old.home == w.home && old.open != nil {
 		w.open = old.open
+		w.openDay()
 	}
 }
 
-// nextDay begins another day.
-func (w *window) nextDay() {
-	w.days++
-	w.open.EndDay()
+// openDay tells the open calls that a day began.
+func (w *window) openDay() {
+	if w.open != nil {
+		w.open.BeginDay(w.home.clock.Instant(w.period.Begin))
+	}
 }
 
 // remainsBy returns the usage that still counts at a later instant if all open calls are given
@@ -60,15 +49,24 @@ func (r *view) remainsBy(of state.Dimension, instant int64) int {
 		if instant+r.wall-r.instant < r.period.End {
 			free = r.open.Today()
 		}
-		return used - int(min(pick(free, of), int64(used)))
+		return less(used, pick(free, of))
 	}
 	from := instant - r.span
 	free, border, end := r.open.Since(from)
-	n := pick(free, of)
-	if at := pick(border, of); at > 0 {
-		n += min(at, int64(r.usedBetween(of, from, end)))
+	if used = less(used, pick(free, of)); pick(border, of) != 0 {
+		n := r.usedBetween(of, from, end)
+		used = less(used, n-less(n, pick(border, of)))
 	}
-	return used - int(min(n, int64(used)))
+	return used
+}
+
+// less returns what is left of usage without open calls. Their sum is negative where it is too
+// large for an int.
+func less(used, open int) int {
+	if open < 0 {
+		return 0
+	}
+	return max(used-open, 0)
 }
 
 // usedBetween returns the own usage of the minute that was charged from an instant up to another.
@@ -84,7 +82,7 @@ func (r *view) usedBetween(of state.Dimension, from, end int64) int {
 }
 
 // pick returns what a limit counts of charges.
-func pick(c opencalls.Charges, of state.Dimension) int64 {
+func pick(c opencalls.Charges, of state.Dimension) int {
 	switch of {
 	case state.RPM, state.RPD:
 		return c.Requests

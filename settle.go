@@ -318,7 +318,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	}
 	r.openLocked()
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().openedLocked(w)
+		r.keptLocked(r.estimate) // open calls are known to a piece of time, and it is in another now
 		rl.linesLocked().settleLocked()
 	}
 }

@@ -96,16 +96,13 @@ func (f effect) merge(e *sharedlog.Event) {
 	switch {
 	case change.requests > 0 && f.dayIsOver(w, e.At):
 	case change.requests > 0 || change.tokens > 0:
-		was := w.days
 		w.chargeDay(f.rl.clock.At(e.At), change.requests, change.tokens)
 		n := e.N
 		if e.Kind == sharedlog.Move {
 			n = e.Ref
 		}
 		if r := f.openReservation(e.Process, n); r != nil {
-			if r.days = w.days; r.window == w && was != w.days { // which it has begun
-				w.open.OpenToday(r.estimate)
-			}
+			r.days = w.days // which it may have begun
 		}
 	default:
 		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
@@ -278,7 +275,7 @@ func (f effect) move(e *sharedlog.Event) {
 	if r.days = w.days; isOpen {
 		r.openLocked()
 	}
-	f.rl.linesLocked().openedLocked(w)
+	r.keptLocked(r.estimate)
 }
 
 // settle settles a reservation.
@@ -320,10 +317,11 @@ func (f effect) setDay(model string, d state.DayUsage) {
 	w := f.window(model)
 	if d.Start != w.period.Begin {
 		if d.Start >= w.period.End {
-			w.nextDay()
+			w.days++
 		}
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
+		w.openDay()
 	}
 	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
 }

@@ -227,8 +227,9 @@ func (w *window) owe(instant int64) {
 // chargeDay adds requests and tokens to the day, or begins one.
 func (w *window) chargeDay(now time.Time, requests, used int) {
 	if w.dayCount() == 0 && w.dayTokens() == 0 {
-		w.nextDay()
+		w.days++
 		w.startDay(now)
+		w.openDay()
 	}
 	w.setDay(tokens.AddSaturated(w.dayCount(), requests), tokens.AddSaturated(w.dayTokens(), used))
 }
@@ -255,11 +256,12 @@ func (w *window) rollDay(now time.Time) {
 		w.startDay(now)
 	case wall >= w.period.End:
 		w.setDay(0, 0)
-		w.nextDay()
+		w.days++
 		if w.slots != nil {
 			w.slots.dayEnded = w.period.End
 		}
 		w.startDay(now)
+		w.openDay()
 	}
 }
 

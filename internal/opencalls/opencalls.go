@@ -10,98 +10,119 @@ import (
 )
 
 const (
-	pieces  = 16 // of the time that a sum covers
-	largest = 1 << 40
+	shift  = 32 // a piece is 1<<shift nanoseconds long: 4.3 s
+	pieces = 16 // which cover 64 s at least
 )
 
-// Sum is the charges of open calls. It is exact for the day, and for the minute up to the length of
-// a piece, a fifteenth of the span at least: see [Sum.Since]. Charges count up to 2^40 tokens each.
-// The zero value has no room: use [New]. A nil Sum is empty. A Sum is not safe for concurrent use.
+// Sum is the charges of open calls. It knows the time of each to the piece, some four seconds, and
+// of those that are more than a minute old only that they are of the day. The zero value has no
+// room: use [New]. A nil Sum is empty. A Sum is not safe for concurrent use.
+//
+// It is on the path of each reservation, so it adds without a check: sums of more than the largest
+// int wrap around, and are right again when the calls are closed.
 type Sum struct {
-	shift  uint8 // a piece is 1<<shift nanoseconds long
-	pieces [pieces]piece
-	day    Charges
+	pieces   [pieces]piece
+	old      piece // of the day, and left their pieces
+	lost     piece // of no account
+	newest   int64 // piece
+	dayBegan int64 // instant
 }
-
-// Charges is a number of calls and their tokens. The zero value is none.
-type Charges struct{ Requests, Input, Output int64 }
-
-// Total returns the tokens, input and output together.
-func (c Charges) Total() int64 { return c.Input + c.Output }
 
 type piece struct {
 	of int64 // the instants of the piece, in pieces since instant 0
 	Charges
 }
 
-// New returns an empty sum for charges that count for a span of nanoseconds.
-func New(span int64) *Sum {
-	s := &Sum{shift: 32}
-	for (pieces-1)<<s.shift < span {
-		s.shift++
-	}
+// Charges is a number of calls and their tokens. The zero value is none.
+type Charges struct{ Requests, Input, Output int }
+
+// Total returns the tokens, input and output together.
+func (c Charges) Total() int { return c.Input + c.Output }
+
+func (c *Charges) add(d *Charges) {
+	c.Requests += d.Requests
+	c.Input += d.Input
+	c.Output += d.Output
+}
+
+// New returns an empty sum.
+func New() *Sum {
+	s := &Sum{newest: math.MinInt64, dayBegan: math.MinInt64}
 	for i := range s.pieces {
 		s.pieces[i].of = math.MinInt64
 	}
 	return s
 }
 
-func chargesOf(c tokens.Count) Charges {
-	return Charges{1, min(int64(c.Input), largest), min(int64(c.Output), largest)}
-}
-
-func (c *Charges) add(d Charges) {
-	c.Requests += d.Requests
-	c.Input += d.Input
-	c.Output += d.Output
-}
-
-func (c *Charges) remove(d Charges) {
-	c.Requests -= d.Requests
-	c.Input -= d.Input
-	c.Output -= d.Output
-}
-
-// Open adds a call that was charged at an instant, the latest of all or any within the span.
+// Open adds a call that was charged at an instant.
 func (s *Sum) Open(instant int64, c tokens.Count) {
-	of := instant >> (s.shift & 63)
-	p := &s.pieces[of&(pieces-1)]
-	if p.of != of {
-		if of < p.of {
-			return // it left long ago
-		}
-		*p = piece{of: of}
+	p := &s.pieces[instant>>shift&(pieces-1)]
+	if p.of != instant>>shift {
+		p = s.begin(instant)
 	}
-	p.add(chargesOf(c))
+	p.Requests++
+	p.Input += c.Input
+	p.Output += c.Output
 }
 
 // Close removes a call that was opened at the same instant with the same tokens.
 func (s *Sum) Close(instant int64, c tokens.Count) {
-	of := instant >> (s.shift & 63)
-	if p := &s.pieces[of&(pieces-1)]; p.of == of {
-		p.remove(chargesOf(c))
+	p := &s.pieces[instant>>shift&(pieces-1)]
+	if p.of != instant>>shift {
+		p = s.past(instant)
+	}
+	p.Requests--
+	p.Input -= c.Input
+	p.Output -= c.Output
+}
+
+// begin returns the piece of an instant, in place of one that is over.
+func (s *Sum) begin(instant int64) *piece {
+	of := instant >> shift
+	p := &s.pieces[of&(pieces-1)]
+	if of < p.of {
+		return s.past(instant)
+	}
+	if p.of >= s.dayBegan>>shift {
+		s.old.add(&p.Charges)
+	}
+	*p = piece{of: of}
+	s.newest = max(s.newest, of)
+	return p
+}
+
+// past returns where a call counts whose piece is over.
+func (s *Sum) past(instant int64) *piece {
+	if instant>>shift < s.dayBegan>>shift {
+		return &s.lost
+	}
+	return &s.old
+}
+
+// BeginDay tells that a day began at an instant: calls that were charged before are not in it. A
+// nil Sum has none.
+func (s *Sum) BeginDay(instant int64) {
+	if s != nil && instant > s.dayBegan {
+		s.dayBegan, s.old = instant, piece{}
 	}
 }
 
-// OpenToday adds a call to the day that lasts.
-func (s *Sum) OpenToday(c tokens.Count) { s.day.add(chargesOf(c)) }
-
-// CloseToday removes a call that was opened in the day that lasts.
-func (s *Sum) CloseToday(c tokens.Count) { s.day.remove(chargesOf(c)) }
-
-// EndDay forgets the calls of the day, because another begins. A nil Sum has none.
-func (s *Sum) EndDay() {
-	if s != nil {
-		s.day = Charges{}
-	}
-}
-
-// Today returns the open calls that the day that lasts has.
-func (s *Sum) Today() Charges {
+// Today returns the open calls of the day that lasts, and maybe some that were charged less than a
+// piece before it.
+func (s *Sum) Today() (c Charges) {
 	if s == nil {
+		return c
+	}
+	c = s.old.Charges
+	for i := range s.pieces {
+		if p := &s.pieces[i]; p.of >= s.dayBegan>>shift {
+			c.add(&p.Charges)
+		}
+	}
+	if c.Requests <= 0 { // a day that began in the past has calls of the old one
 		return Charges{}
 	}
-	return s.day
+	return c
 }
 
 // Since returns the open calls that were charged at the instant from or later. Those of the piece
@@ -111,14 +132,18 @@ func (s *Sum) Since(from int64) (c, border Charges, end int64) {
 	if s == nil {
 		return c, border, from
 	}
-	first := from >> (s.shift & 63)
+	first := from >> shift
+	last := first // of the border
+	if oldest := s.newest - (pieces - 1); first < oldest {
+		border, last = s.old.Charges, oldest-1
+	}
 	for i := range s.pieces {
 		switch p := &s.pieces[i]; {
-		case p.of > first:
-			c.add(p.Charges)
-		case p.of == first:
-			border = p.Charges
+		case p.of > last:
+			c.add(&p.Charges)
+		case p.of >= first:
+			border.add(&p.Charges)
 		}
 	}
-	return c, border, (first + 1) << (s.shift & 63)
+	return c, border, (last + 1) << shift
 }
