@@ -42,6 +42,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},

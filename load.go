@@ -38,6 +38,7 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 // replace takes over the loaded cooldowns and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
+	l.rl.mergeAnswers(l.Answers)
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

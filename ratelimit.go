@@ -49,6 +49,7 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -126,6 +127,7 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
+	answers   answers.Book    // what was learned of the models' answers; it guards itself
 	saver     *autosave.Saver // nil without Config.AutoPersist
 	ledger    *ledger         // nil without Config.Shared
 	naming    modelname.Names
@@ -245,8 +247,8 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
-// cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
-// at once.
+// cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
+// learned stay. Waiters are served at once.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {

@@ -70,8 +70,9 @@ type ledger struct {
 	lines     lines                           // the waiters of this limiter
 	garbage   abandonedReserve                // reservations that nobody settled
 	lease     *sharedlog.Lease
-	sweepAt   int64 // when what is long over is to be looked for again
-	peersAt   int64 // when the peers are to be looked after again
+	learnt    map[string]bool // the models of whose answers the others do not know all, and whether to tell them now
+	sweepAt   int64           // when what is long over is to be looked for again
+	peersAt   int64           // when the peers are to be looked after again
 }
 
 var background = context.Background()
@@ -272,7 +273,7 @@ func (s *ledger) flush() (shared bool, err error) {
 	if s.down.Load() {
 		return true, s.recover(recoverAtOnce)
 	}
-	s.step(background, nothing)
+	s.step(background, (*plan).tellAllLearnt)
 	return true, s.failure()
 }
 

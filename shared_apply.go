@@ -161,6 +161,10 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Answers:
+		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+		}
 	case sharedlog.Tally:
 		return dayChange{f.window(e.Model), e.Requests, e.Total()}
 	case sharedlog.Day:

@@ -121,6 +121,7 @@ func (b *rebuild) load() {
 		b.s.tail.Push(e)
 		b.s.seen = e.Seq
 	}
+	rl.answers.Merge(b.img.Answers, rl.mostModels())
 	for model, until := range b.img.Cooldowns {
 		b.cool(model, time.Unix(0, until), rl.clock.At(b.instant))
 	}
@@ -218,6 +219,11 @@ func (b *rebuild) remember() *lostLog {
 func (b *rebuild) restore() {
 	if b.s.lost == nil {
 		return
+	}
+	for model := range b.rl.answers.All() {
+		if _, has := b.img.Answers[model]; !has {
+			b.s.learntLocked(model, 1)
+		}
 	}
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, until := range b.s.lost.cooldowns {

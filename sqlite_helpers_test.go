@@ -138,6 +138,7 @@ ALTER TABLE quotas ADD COLUMN burst INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tokens ADD COLUMN input INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE daily ADD COLUMN day_tokens INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
+CREATE TABLE answers (model TEXT PRIMARY KEY, learned TEXT NOT NULL);
 `
 
 // sqliteWantSchema compares the tables and indexes of two databases.

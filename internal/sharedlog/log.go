@@ -104,6 +104,8 @@ type Image struct {
 	Quotas    map[string]state.Quota
 	Cooldowns map[string]int64
 	Days      map[string]state.DayUsage
+	// Answers is what was learned of the models' answers, by the last event of each.
+	Answers map[string]state.Answers
 
 	Processes []int64 // that may hold something, this one excepted
 

@@ -29,7 +29,8 @@ type DB struct {
 // knowledge is the content of the database as a DB knows it, as of the last Load or Store.
 type knowledge struct {
 	quotas    map[string]state.Quota
-	cooldowns map[string]int64 // until when, in UnixNano, as it was read or written
+	cooldowns map[string]int64  // until when, in UnixNano, as it was read or written
+	answers   map[string]string // as it was read or written
 	days      map[string]knownDay
 	seen      rowids
 }
@@ -64,6 +65,10 @@ func (d *DB) Load() (*state.Snapshot, error) {
 	snapshot := snapshotOf(models, minutes)
 	// The snapshot is the caller's, who may change it.
 	d.known = knowledge{quotas: maps.Clone(models.Quotas), cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen}
+	d.known.answers = make(map[string]string, len(models.Answers))
+	for model, a := range models.Answers {
+		d.known.answers[model] = state.AnswersText(a)
+	}
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
 		day.Generation = models.Days[model].Generation
@@ -123,7 +128,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 		}
 	}
 	u := &Update{
-		Quotas: snapshot.Quotas, Cooldowns: snapshot.Cooldowns,
+		Quotas: snapshot.Quotas, Cooldowns: snapshot.Cooldowns, Answers: snapshot.Answers,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

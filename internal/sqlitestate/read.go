@@ -17,11 +17,12 @@ type Models struct {
 	Quotas    map[string]state.Quota
 	Days      map[string]state.DayUsage
 	Cooldowns map[string]int64 // in UnixNano
+	Answers   map[string]state.Answers
 }
 
-// ReadModels reads the quotas, days and cooldowns of all models.
+// ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
-	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable} {
+	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, answersTable} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
 		}
@@ -32,7 +33,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Days, err = s.readDays(); err != nil {
 		return m, err
 	}
-	m.Cooldowns, err = s.readCooldowns()
+	if m.Cooldowns, err = s.readCooldowns(); err != nil {
+		return m, err
+	}
+	m.Answers, err = s.readAnswers()
 	return m, err
 }
 
@@ -115,6 +119,23 @@ func (s *Statements) readCooldowns() (map[string]int64, error) {
 	return cooldowns, err
 }
 
+func (s *Statements) readAnswers() (map[string]state.Answers, error) {
+	answers := make(map[string]state.Answers)
+	err := s.Each(func(rows *sql.Rows) error {
+		var model, text string
+		if err := rows.Scan(&model, &text); err != nil {
+			return Damaged("answers: %w", err)
+		}
+		a, err := state.ParseAnswers(text)
+		if err != nil {
+			return Damaged("answers of %q: learned: %w", errtext.Clip(model), err)
+		}
+		answers[model] = a
+		return nil
+	}, "SELECT model, learned FROM answers")
+	return answers, err
+}
+
 // charges are what the database has of the minute of one model.
 type charges struct {
 	requests []time.Time
@@ -172,7 +193,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 // snapshotOf puts together what was read.
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
-	snapshot.Quotas = m.Quotas
+	snapshot.Quotas, snapshot.Answers = m.Quotas, m.Answers
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -42,8 +42,14 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	answersTable = &Table{
+		Name:    "answers",
+		Columns: []Column{modelColumn, {Name: "learned", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, answersTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}

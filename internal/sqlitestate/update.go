@@ -23,6 +23,8 @@ type Update struct {
 	Quotas, Supplied map[string]state.Quota
 	// Cooldowns are those of all models that are not over.
 	Cooldowns map[string]time.Time
+	// Answers is what was learned of all models' answers.
+	Answers map[string]state.Answers
 	// Changes are in the order of their models.
 	Changes []*Change
 

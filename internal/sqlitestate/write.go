@@ -25,6 +25,7 @@ type writer struct {
 	// What is known once the transaction is through.
 	quotas    map[string]state.Quota
 	cooldowns map[string]int64
+	answers   map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
 	written   map[string]state.DayUsage // days as they are in the file
 	seen      rowids
@@ -40,6 +41,9 @@ func (w *writer) update(u *Update) error {
 	}
 	if err := w.writeCooldowns(u); err != nil {
 		return fmt.Errorf("write cooldowns: %w", err)
+	}
+	if err := w.writeAnswers(u.Answers); err != nil {
+		return fmt.Errorf("write answers: %w", err)
 	}
 	if err := w.learnDays(); err != nil {
 		return err
@@ -63,7 +67,7 @@ func (w *writer) learned(changes []*Change) knowledge {
 			days[c.Model] = knownDay{memory: c.Day, file: w.written[c.Model]}
 		}
 	}
-	return knowledge{quotas: w.quotas, cooldowns: w.cooldowns, days: days, seen: w.seen}
+	return knowledge{quotas: w.quotas, answers: w.answers, cooldowns: w.cooldowns, days: days, seen: w.seen}
 }
 
 // writeQuotas stores the quotas that differ from those that the database is known to hold.
@@ -127,6 +131,29 @@ func (w *writer) writeCooldowns(u *Update) error {
 			continue
 		}
 		if err := w.PutCooldown(model, until); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAnswers stores what was learned since, and deletes the models that memory has forgotten.
+func (w *writer) writeAnswers(answers map[string]state.Answers) error {
+	w.answers = make(map[string]string, len(answers))
+	for _, model := range slices.Sorted(maps.Keys(answers)) {
+		text := state.AnswersText(answers[model])
+		if w.answers[model] = text; w.known.answers[model] == text {
+			continue
+		}
+		if err := w.PutAnswers(model, answers[model]); err != nil {
+			return err
+		}
+	}
+	for _, model := range slices.Sorted(maps.Keys(w.known.answers)) {
+		if _, exists := answers[model]; exists {
+			continue
+		}
+		if err := w.drop(answersTable, model); err != nil {
 			return err
 		}
 	}

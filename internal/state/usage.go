@@ -72,12 +72,13 @@ func (u *Usage) Day() DayUsage {
 	return DayUsage{Start: clock.UnixNano(u.DayStart), Count: int64(u.DayCount), Tokens: int64(u.DayTokens)}
 }
 
-// Snapshot is quotas, usage and cooldowns of all models as they are stored, apart from any
-// limiter.
+// Snapshot is quotas, usage, cooldowns and what was learned of all models as they are stored, apart
+// from any limiter.
 type Snapshot struct {
 	Quotas    map[string]Quota
 	Usage     map[string]*Usage
 	Cooldowns map[string]time.Time // until when nothing is admitted
+	Answers   map[string]Answers   // what was learned of the models' answers
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -86,5 +87,6 @@ func NewSnapshot() *Snapshot {
 		Quotas:    make(map[string]Quota),
 		Usage:     make(map[string]*Usage),
 		Cooldowns: make(map[string]time.Time),
+		Answers:   make(map[string]Answers),
 	}
 }

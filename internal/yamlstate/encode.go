@@ -29,6 +29,7 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 		w.usage(model, s.Usage[model])
 	}
 	w.cooldowns(s.Cooldowns)
+	w.answers(s.Answers)
 	return w.out.Flush()
 }
 
@@ -94,6 +95,24 @@ func (w *encoder) cooldowns(cooldowns map[string]time.Time) {
 		w.model(model)
 		w.buf = append(w.buf, "        until: "...)
 		w.instant(inFourDigits(cooldowns[model]))
+	}
+}
+
+// answers writes the section of that name, if there is anything to write.
+func (w *encoder) answers(answers map[string]state.Answers) {
+	if len(answers) == 0 {
+		return
+	}
+	w.section("answers", len(answers))
+	for _, model := range slices.Sorted(maps.Keys(answers)) {
+		a := answers[model]
+		w.model(model)
+		for _, f := range state.AnswersFields {
+			w.field(f.Key, *f.Of(&a))
+		}
+		if len(a.Errors) > 0 {
+			w.text(state.ErrorsKey, a.Errors.String())
+		}
 	}
 }
 

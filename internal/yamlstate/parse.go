@@ -45,6 +45,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.usage)
 		case "cooldowns":
 			return eachField(value, b.cooldown)
+		case "answers":
+			return eachField(value, b.answers)
 		}
 		return nil
 	})

@@ -37,6 +37,7 @@ type Fake struct {
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
 	cooldowns map[string]int64
+	answers   map[string]state.Answers
 	leases    map[int64]lease
 	lives     map[int64]bool // processes that have the log open
 	usedWall  int64
@@ -64,6 +65,7 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events = 0, 0, nil
+	f.answers = make(map[string]state.Answers)
 	f.days, f.quotas = make(map[string]state.DayUsage), make(map[string]state.Quota)
 	f.cooldowns, f.leases = make(map[string]int64), make(map[int64]lease)
 }
@@ -182,7 +184,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Cooldowns: maps.Clone(f.cooldowns),
-		Days: maps.Clone(f.days), UsedWall: f.usedWall,
+		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
 	}
 	for _, e := range f.events {
 		img.Events = append(img.Events, clone(e))
@@ -368,6 +370,11 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 				return err
 			}
 		}
+		if e.Kind == sharedlog.Answers {
+			if _, err := state.ParseAnswers(e.Text); err != nil {
+				return err
+			}
+		}
 	}
 	for _, d := range b.Drops {
 		if d[0] > d[1] || d[1] > f.last || len(b.Events) == 0 {
@@ -391,6 +398,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 		f.cooldowns[e.Model] = max(f.cooldowns[e.Model], e.Wall)
 	case sharedlog.Quota:
 		f.quotas[e.Model], _ = sharedlog.ParseQuota(e.Text)
+	case sharedlog.Answers:
+		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -73,6 +74,12 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 		q, err := sharedlog.ParseQuota(e.Text)
 		if err == nil {
 			_, err = r.PutQuota(e.Model, q)
+		}
+		return err
+	case sharedlog.Answers:
+		a, err := state.ParseAnswers(e.Text)
+		if err == nil {
+			err = r.PutAnswers(e.Model, a)
 		}
 		return err
 	case sharedlog.Gone:
