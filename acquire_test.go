@@ -449,8 +449,11 @@ func TestDo(t *testing.T) {
 			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10, MaxInFlight: 1})
 			req := ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 20}
 			err := rl.Do(t.Context(), req, func(ctx context.Context) (ratelimit.Usage, error) {
-				if ctx != t.Context() {
+				if ctx.Done() != t.Context().Done() {
 					t.Error("another context")
+				}
+				if r := ratelimit.ReservationFrom(ctx); r.Model() != "m" || ratelimit.ReservationFrom(t.Context()) != nil {
+					t.Errorf("the reservation is %v", r)
 				}
 				wantUsed(t, rl, "m", "1/10+20/1/30/1")
 				return tt.used, tt.err
@@ -461,6 +464,52 @@ func TestDo(t *testing.T) {
 			wantUsed(t, rl, "m", tt.want)
 		})
 	}
+}
+
+// The call may tell when the provider got the request, and settle by itself. Of nested ones the
+// innermost reservation is meant.
+func TestReservationFrom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10})
+		start := time.Now()
+		do := func(ctx context.Context, model string, call func(ctx context.Context)) {
+			t.Helper()
+			err := rl.Do(ctx, ratelimit.Request{Model: model, PromptTokens: 5}, func(ctx context.Context) (ratelimit.Usage, error) {
+				call(ctx)
+				return ratelimit.Usage{PromptTokens: 7}, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		do(t.Context(), "m", func(ctx context.Context) {
+			time.Sleep(3 * time.Second)
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			ratelimit.ReservationFrom(ctx).Arrived(time.Now())
+			do(ctx, "other", func(ctx context.Context) {
+				if r := ratelimit.ReservationFrom(ctx); r.Model() != "other" {
+					t.Errorf("inside it is that of %q", r.Model())
+				}
+			})
+			if r := ratelimit.ReservationFrom(ctx); r.Model() != "m" || !r.ReservedAt().Equal(start) {
+				t.Errorf("outside it is that of %q", r.Model())
+			}
+		})
+		time.Sleep(time.Minute)
+		if got := rl.Stats("m").TPM; got != 7 {
+			t.Errorf("a minute after the call arrived %d tokens count, want 7", got)
+		}
+		time.Sleep(time.Nanosecond)
+		if got := rl.Stats("m").TPM; got != 0 {
+			t.Errorf("then %d tokens count", got)
+		}
+		do(t.Context(), "own", func(ctx context.Context) { ratelimit.ReservationFrom(ctx).Commit(1, 1) })
+		if got := rl.Stats("own").TPM; got != 2 {
+			t.Errorf("%d tokens count after an own Commit, want 2", got)
+		}
+		ratelimit.ReservationFrom(t.Context()).Arrived(time.Now())
+	})
 }
 
 func TestDoPanicSettlesTheEstimate(t *testing.T) {

@@ -132,9 +132,9 @@ func (s *traffic) enter(g *guest) {
 }
 
 // isHopeless reports whether the requests cannot pass in time even alone and with all that is
-// open given back. Of calls that leave the minute within a piece of package opencalls before the
-// deadline, or were charged as long before the day, the limiter does not know that, and may let wait in vain, but refuses nobody who could
-// pass.
+// open given back. The limiter knows open calls by pieces of time: it may let a request wait in
+// vain for a call that leaves the minute less than a piece before the deadline, or was charged
+// less than a piece before the day, but refuses none that could pass.
 func (s *traffic) isHopeless(g *guest, v verdict, now time.Time) bool {
 	if g.deadline.IsZero() || !now.Add(v.wait).After(g.deadline) || s.passesFreed(g, 0) {
 		return false

@@ -11,14 +11,14 @@ import (
 type AutoPersist struct {
 	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
 	// MaxWait is; it must not be negative.
-	Delay time.Duration
+	Delay time.Duration `yaml:"delay,omitempty"`
 	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
 	// ten times Delay; otherwise it must be at least Delay.
-	MaxWait time.Duration
+	MaxWait time.Duration `yaml:"max_wait,omitempty"`
 }
 
 // startSaver loads the state, and saves changes from then on.
-func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
+func (rl *RateLimiter) startSaver(when AutoPersist) error {
 	if when.Delay == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (rl *RateLimiter) startSaver(when AutoPersist, onError func(error)) error {
 		return err
 	}
 	s := autosave.New(autosave.Options{
-		Delay: when.Delay, MaxWait: when.MaxWait, OnError: onError,
+		Delay: when.Delay, MaxWait: when.MaxWait, Report: rl.reporter.Report,
 		Storage: &rl.storage.mu, Save: func() error { return rl.storage.save(rl) },
 	})
 	rl.mu.Lock()

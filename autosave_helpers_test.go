@@ -33,6 +33,7 @@ func reporting(t testing.TB, backend, path string, delay time.Duration, onError 
 func autosavedBy(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
 	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
+	cfg.OnError = ofTheStore(cfg.OnError)
 	rl, err := ratelimit.NewWithConfig(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +110,19 @@ func obstacle(t testing.TB, path string) (remove func()) {
 		t.Helper()
 		if err := os.RemoveAll(path); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// ofTheStore returns a function that passes the errors of the state file to onError, and drops
+// those that tell of models without a quota.
+func ofTheStore(onError func(error)) func(error) {
+	if onError == nil {
+		return nil
+	}
+	return func(err error) {
+		if !errors.As(err, new(*ratelimit.UnknownModelError)) && !errors.Is(err, ratelimit.ErrUnknownProvider) {
+			onError(err)
 		}
 	}
 }

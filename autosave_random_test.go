@@ -98,11 +98,11 @@ func autosaveRandomly(t *testing.T, backend string, seed uint64) {
 	}
 	cfg.AutoPersist = ratelimit.AutoPersist{Delay: delay}
 	var failing atomic.Bool
-	cfg.OnError = func(err error) {
+	cfg.OnError = ofTheStore(func(err error) {
 		if !failing.Load() && backend == "yaml" {
 			t.Error(err)
 		}
-	}
+	})
 	rl, err := ratelimit.NewWithConfig(cfg)
 	if err != nil {
 		t.Fatal(err)

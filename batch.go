@@ -114,6 +114,9 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		d := Decision{Model: m.model}
 		m.view.modelStats(&d.Stats, &m.quota)
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
+		if !m.known {
+			rl.judgeUnknownRLocked(&d, m.model)
+		}
 		b.merge(&d, wait)
 	}
 	b.boundLocked(rl.mostModels())

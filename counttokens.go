@@ -5,21 +5,51 @@ import (
 	"fmt"
 	"net/http"
 
-	"dappco.re/go/core/go-ratelimit/internal/gemini"
+	"dappco.re/go/core/go-ratelimit/internal/tokencount"
 )
 
 // TokenCounter counts tokens with the countTokens method of the Gemini API, or of a compatible
 // proxy (https://ai.google.dev/api/tokens). The zero value asks Google without a key. A
 // TokenCounter is safe for concurrent use while its fields stay as they are.
 type TokenCounter struct {
-	// BaseURL is the address in front of /v1beta, without query and fragment.
-	// Empty means Google's.
+	// BaseURL is the address in front of /v1beta, without query and fragment; it may end in
+	// /v1beta. Empty means Google's.
 	BaseURL string
 	// APIKey is sent in the header x-goog-api-key; empty sends none. No error contains it.
 	APIKey string
 	// Client makes the call, except that redirects are never followed, because they would carry
 	// the key along. Nil uses the transport of http.DefaultClient, with a time limit of 30
 	// seconds.
+	Client *http.Client
+}
+
+// OpenAITokenCounter counts the input tokens of OpenAI's models with POST
+// /v1/responses/input_tokens, or with a compatible server
+// (https://developers.openai.com/api/docs/guides/token-counting, read 2026-11-22). The zero value
+// asks OpenAI without a key. An OpenAITokenCounter is safe for concurrent use while its fields stay
+// as they are.
+type OpenAITokenCounter struct {
+	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
+	// Empty means OpenAI's.
+	BaseURL string
+	// APIKey is sent as the bearer token; empty sends none. No error contains it.
+	APIKey string
+	// Client is as in TokenCounter.
+	Client *http.Client
+}
+
+// AnthropicTokenCounter counts the input tokens of Anthropic's models with POST
+// /v1/messages/count_tokens (https://platform.claude.com/docs/en/api/messages/count_tokens, read
+// 2026-11-22), or with a compatible server. Anthropic limits these calls apart from others. The
+// zero value asks Anthropic without a key. An AnthropicTokenCounter is safe for concurrent use
+// while its fields stay as they are.
+type AnthropicTokenCounter struct {
+	// BaseURL is the address in front of /v1, without query and fragment; it may end in /v1.
+	// Empty means Anthropic's.
+	BaseURL string
+	// APIKey is sent in the header x-api-key; empty sends none. No error contains it.
+	APIKey string
+	// Client is as in TokenCounter.
 	Client *http.Client
 }
 
@@ -35,7 +65,24 @@ func CountTokens(ctx context.Context, apiKey, model, text string) (int, error) {
 // for a status other than 200 (the error has the status and the provider's message); and for a
 // reply over 1 MiB or without a total that is an integer of zero or more.
 func (c TokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
-	total, err := gemini.Counter(c).CountTokens(ctx, model, text)
+	return countTokens(ctx, tokencount.Gemini, tokencount.Counter(c), model, text)
+}
+
+// CountTokens asks how many input tokens text has for model, as the whole input of a response. The
+// count includes what frames a message. It fails as [TokenCounter.CountTokens] does.
+func (c OpenAITokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
+	return countTokens(ctx, tokencount.OpenAI, tokencount.Counter(c), model, text)
+}
+
+// CountTokens asks how many input tokens text has for model, as the only message of a user. The
+// count includes what frames a message; Anthropic calls it an estimate, and refuses an empty text.
+// It fails as [TokenCounter.CountTokens] does.
+func (c AnthropicTokenCounter) CountTokens(ctx context.Context, model, text string) (int, error) {
+	return countTokens(ctx, tokencount.Anthropic, tokencount.Counter(c), model, text)
+}
+
+func countTokens(ctx context.Context, api *tokencount.API, c tokencount.Counter, model, text string) (int, error) {
+	total, err := c.CountTokens(ctx, api, model, text)
 	if err != nil {
 		return 0, fmt.Errorf("count tokens: %w", err)
 	}

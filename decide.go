@@ -27,7 +27,7 @@ const (
 	DecisionTooManyModels DecisionCode = "too_many_models"
 	// DecisionQueued: denied, because others wait for the model and come first.
 	DecisionQueued DecisionCode = "queued"
-	// DecisionCooldown: denied until the time given to Cooldown.
+	// DecisionCooldown: denied until the cooldown ends. Decision.Cause says why there is one.
 	DecisionCooldown DecisionCode = "cooldown"
 	// DecisionInFlightLimit: denied, because calls in flight are at the limit. Only the end of
 	// one of them helps, so RetryAfter is zero.
@@ -55,28 +55,32 @@ const (
 // can be compared with ==.
 type Decision struct {
 	// Allowed reports whether the request may be sent now.
-	Allowed bool
+	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
 	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
 	// per minute. A request that would jump the queue gets DecisionQueued instead.
-	Code DecisionCode
+	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
-	Reason string
+	Reason string `json:"reason"`
 	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
 	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
 	// all limits that deny, not only the one that Code names. It is zero when the request is
 	// allowed, can never pass, or waits for a call in flight to end.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 	// Stats is the usage and the limits of the model at that moment, before the charge of the
 	// request itself.
-	Stats ModelStats
+	Stats ModelStats `json:"stats"`
 	// Never reports that waiting does not help: the request is larger than a limit, its estimate
 	// is negative, the quota is invalid, or the limiter is closed.
-	Never bool
+	Never bool `json:"never,omitempty"`
 	// Model is the requested model. Of several it is the one that denied; it is empty
 	// when all were allowed.
-	Model string
+	Model string `json:"model,omitempty"`
+	// Cause says why a model is in a cooldown that denies with DecisionCooldown: CauseDailyQuota,
+	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
+	// CooldownFor. It is empty with every other code.
+	Cause Cause `json:"cause,omitempty"`
 }
 
 // cost is the charge of a request, or of several.
@@ -149,7 +153,8 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 // queue denies a request that would jump the queue.
 func (d *Decision) queue() {
 	if !d.Never {
-		d.Allowed, d.Code, d.Reason = false, DecisionQueued, "others wait for the model and come first"
+		d.Allowed, d.Cause = false, ""
+		d.Code, d.Reason = DecisionQueued, "others wait for the model and come first"
 	}
 }
 
@@ -181,15 +186,21 @@ func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 }
 
 func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
-	var q ModelQuota
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
-	name, known := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
+	if !known || rl.naming.Aliases != nil {
+		name, known = rl.resolveRLocked(model, &q)
+	}
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, c)
+		if !known {
+			rl.judgeUnknownRLocked(d, model)
+		}
 		if r.slots.waiting() > 0 {
 			d.queue()
 		}
@@ -218,6 +229,9 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 		r.modelStats(&d.Stats, &q)
 	}
 	decide(d, &q, known, &r, c)
+	if !known {
+		rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -21,7 +22,8 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	var f refusal
 	cools := r.cool > r.wall
 	if cools {
-		f.refuse(DecisionCooldown, "the model is in a cooldown")
+		f.refuse(DecisionCooldown, cooldown.Reason(r.cause))
+		d.Cause = Cause(r.cause)
 		f.until(time.Duration(r.cool - r.wall))
 	}
 	f.checkPlace(r)

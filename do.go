@@ -16,6 +16,8 @@ type Usage struct {
 // because a failed call may have been counted all the same; but an error that wraps ErrNotSent
 // gives everything back. If call panics the estimate stands, and the panic goes on.
 //
+// The context that call gets is ctx with the reservation in it: see ReservationFrom.
+//
 // Do returns the error of Acquire, and then call was not run, or that of call as it is. call must
 // not be nil. Do is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
@@ -32,11 +34,25 @@ func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Co
 			r.Cancel()
 		}
 	}()
-	reported, err := call(ctx)
+	reported, err := call(context.WithValue(ctx, reservationKey{}, r))
 	if reported != (Usage{}) {
 		used = reported
 	} else if errors.Is(err, ErrNotSent) {
 		sent = false
 	}
 	return err
+}
+
+// reservationKey is the key of the reservation in the context that Do gives to call.
+type reservationKey struct{}
+
+// ReservationFrom returns the reservation of the Do whose call got ctx, or a context made from it;
+// of nested ones that of the innermost. Elsewhere it returns nil, whose methods do nothing. The
+// call may tell Arrived when the provider got the request. Do settles the reservation: a Commit or
+// Cancel of the call's own comes first, and Do's then does nothing.
+//
+// It is safe for concurrent use.
+func ReservationFrom(ctx context.Context) *Reservation {
+	r, _ := ctx.Value(reservationKey{}).(*Reservation)
+	return r
 }

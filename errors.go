@@ -29,6 +29,12 @@ var (
 	// the model.
 	ErrQueueFull = errors.New("the queue is full")
 
+	// ErrMaxWait is what a LimitError unwraps to when a bound on the wait, such as
+	// llmhttp.Transport.MaxWait, refused the request, and not the caller's own deadline. It does
+	// not match context.DeadlineExceeded. The limiter itself knows no such bound and never
+	// returns it.
+	ErrMaxWait = errors.New("maximum wait exceeded")
+
 	// ErrNotSent is for the function that Do calls: an error that wraps it says that the call was
 	// never sent, so that nothing of it counts.
 	ErrNotSent = errors.New("call was not sent")
@@ -52,23 +58,28 @@ var (
 	// is never returned without that tag.
 	ErrNoSQLite = state.ErrNoSQLite
 
+	// ErrUnknownProvider is returned by Profile for a provider that has no profile, such as a
+	// misspelt one. The error names it.
+	ErrUnknownProvider = errors.New("unknown provider")
+
 	errNoFile = errors.New("the limiter has no state file: make it with a constructor")
 )
 
-// LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded or to
-// ErrQueueFull.
+// LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to
+// ErrQueueFull or to ErrMaxWait.
 //
-// Packages that refuse by themselves what Acquire would refuse make one of Model and Decision: it
-// then speaks of "acquire", and unwraps to ErrNeverFits if Decision.Never, else to
-// context.DeadlineExceeded.
+// Packages that refuse by themselves what Acquire would refuse make one of Model, Decision and
+// Err. Its text then begins with "acquire".
 type LimitError struct {
 	// Model is the requested model; of several, the one that denied.
 	Model string
 	// Decision is the denial: the limit, and when the request would have passed.
 	Decision Decision
+	// Err is what the LimitError unwraps to. Nil means ErrNeverFits if Decision.Never, else
+	// context.DeadlineExceeded.
+	Err error
 
-	op    string
-	cause error
+	op string
 }
 
 // Error names the refused model and the reason.
@@ -81,11 +92,11 @@ func (e *LimitError) Error() string {
 		op, e.Model, reason, e.Decision.RetryAfter, e.Unwrap())
 }
 
-// Unwrap returns ErrNeverFits, context.DeadlineExceeded or ErrQueueFull.
+// Unwrap returns Err, or its default if it is nil.
 func (e *LimitError) Unwrap() error {
 	switch {
-	case e.cause != nil:
-		return e.cause
+	case e.Err != nil:
+		return e.Err
 	case e.Decision.Never:
 		return ErrNeverFits
 	}

@@ -40,7 +40,9 @@ var importRules = map[string][]string{
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 	},
+	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
@@ -49,11 +51,16 @@ var importRules = map[string][]string{
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
-	"internal/cooldown": {modulePath + "/internal/clock"},
-	"internal/errtext":  {},
-	"internal/eviction": {},
-	"internal/external": {modulePath + "/internal/state"},
-	"internal/reporter": {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
+	"internal/explain": {
+		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+	},
+	"internal/durationtext": {modulePath + "/internal/errtext"},
+	"internal/errtext":      {},
+	"internal/eviction":     {},
+	"internal/external":     {modulePath + "/internal/state"},
+	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/doctest":      {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
@@ -63,7 +70,8 @@ var importRules = map[string][]string{
 	"internal/fakeprovider": {},
 	"internal/provenance":   {},
 	"internal/figure":       {modulePath + "/limit"},
-	"internal/gemini":       {},
+	"internal/apicall":      {},
+	"internal/tokencount":   {modulePath + "/internal/apicall"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
@@ -71,6 +79,10 @@ var importRules = map[string][]string{
 	},
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
+	},
+	"internal/sharedlog/sharedlogtest": {
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/sharedlog",
+		modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
@@ -80,8 +92,8 @@ var importRules = map[string][]string{
 		"modernc.org/sqlite",
 	},
 	"internal/sqlitestate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
@@ -91,8 +103,12 @@ var importRules = map[string][]string{
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 	},
 	"internal/yamlstate": {
-		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/fsx",
-		modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+	},
+	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/configfile": {
+		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},
@@ -102,8 +118,12 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/racetest":  {},
+	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
+	"internal/profile": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state",
+	},
 }
 
 // A program links all that its packages import, so none imports more than it needs.

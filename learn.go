@@ -33,7 +33,7 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	}
 	source := name
 	if _, own := rl.Quotas[name]; !own {
-		source = everyModel
+		source = rl.sharedCoverRLocked(name)
 	}
 	reports := limits.reports()
 	if !reports.Differ((*state.Quota)(&q)) {
@@ -54,7 +54,7 @@ func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
 	copied := rl.provenance.IsCopy(name)
 	if !own {
 		name = strings.Clone(name) // see stateLocked
-		said, byHand = rl.saidRLocked(everyModel)
+		said, byHand = rl.saidRLocked(rl.sharedCoverRLocked(name))
 		copied = known
 	}
 	rl.supplyLocked(nil) // makes the map

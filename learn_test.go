@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -268,20 +269,28 @@ func TestLearnQuotasPersists(t *testing.T) {
 func TestLimitErrorOfOthers(t *testing.T) {
 	tests := []struct {
 		decision ratelimit.Decision
+		err      error
 		is       error
 		text     string
 	}{
-		{ratelimit.Decision{Reason: "tokens per minute are used up", RetryAfter: time.Second}, context.DeadlineExceeded,
+		{ratelimit.Decision{Reason: "tokens per minute are used up", RetryAfter: time.Second}, nil, context.DeadlineExceeded,
 			`acquire: model "m": tokens per minute are used up, free in 1s: context deadline exceeded`},
-		{ratelimit.Decision{Reason: "the request is too large", Never: true}, ratelimit.ErrNeverFits,
+		{ratelimit.Decision{Reason: "the request is too large", Never: true}, nil, ratelimit.ErrNeverFits,
 			`acquire: model "m": the request is too large: request never fits its quota`},
-		{ratelimit.Decision{}, context.DeadlineExceeded, `acquire: model "m": refused: context deadline exceeded`},
+		{ratelimit.Decision{}, nil, context.DeadlineExceeded, `acquire: model "m": refused: context deadline exceeded`},
+		{ratelimit.Decision{Reason: "requests per minute are used up", RetryAfter: time.Second}, ratelimit.ErrMaxWait, ratelimit.ErrMaxWait,
+			`acquire: model "m": requests per minute are used up, free in 1s: maximum wait exceeded`},
+		{ratelimit.Decision{Reason: "the request is too large", Never: true}, io.ErrUnexpectedEOF, io.ErrUnexpectedEOF,
+			`acquire: model "m": the request is too large: unexpected EOF`},
 	}
 	for _, tt := range tests {
-		err := fmt.Errorf("call: %w", &ratelimit.LimitError{Model: "m", Decision: tt.decision})
+		err := fmt.Errorf("call: %w", &ratelimit.LimitError{Model: "m", Decision: tt.decision, Err: tt.err})
 		var limited *ratelimit.LimitError
 		if !errors.As(err, &limited) || !errors.Is(err, tt.is) || limited.Error() != tt.text {
 			t.Errorf("%v: is %v: %v", err, tt.is, errors.Is(err, tt.is))
+		}
+		if tt.err != nil && errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v is a deadline", err)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (l loading) zones() map[string]string {
 	defer rl.mu.RUnlock()
 	n := 0
 	for model := range l.Usage {
-		if zone := zoneOf(model, rl.Quotas); zone != "" {
+		if zone := rl.zoneRLocked(model); zone != "" {
 			zones[model] = zone
 		}
 		if n++; n%1024 == 0 { // let writers in, as names does
@@ -89,8 +89,8 @@ func (l loading) mergeCooldowns() {
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
 	now := rl.clock.At(work.Instant)
-	for model, until := range l.Cooldowns {
-		rl.cooldowns.Raise(model, until, now)
+	for model, c := range l.Cooldowns {
+		rl.cooldowns.Raise(model, c, now)
 		work.Next()
 	}
 }

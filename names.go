@@ -1,23 +1,59 @@
 package ratelimit
 
-import "dappco.re/go/core/go-ratelimit/internal/modelname"
+import (
+	"maps"
+	"sync/atomic"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+)
 
 // everyModel is the name of the quota for models that have none of their own.
 const everyModel = modelname.Every
 
-// coverOf looks up the quota of the models that are counted under a name.
-func coverOf(name string, quotas map[string]ModelQuota, q *ModelQuota) (known bool) {
-	if *q, known = quotas[name]; !known {
-		*q, known = quotas[everyModel]
+// coverRLocked looks up the quota of the models that are counted under a name: their own, that of
+// the longest pattern, or "*".
+func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
+	if *q, known = rl.Quotas[name]; !known {
+		*q, known = rl.Quotas[rl.sharedCoverRLocked(name)]
 	}
 	return known
 }
 
-// zoneOf returns the zone of the day of the models that are counted under a name.
-func zoneOf(name string, quotas map[string]ModelQuota) string {
+// sharedCoverRLocked returns the name of the quota for a model that has none of its own. There may
+// be none of that name, either.
+func (rl *RateLimiter) sharedCoverRLocked(name string) string {
+	if pattern, ok := rl.patternsRLocked().Longest(name); ok {
+		return pattern
+	}
+	return everyModel
+}
+
+// zoneRLocked returns the zone of the day of the models that are counted under a name.
+func (rl *RateLimiter) zoneRLocked(name string) string {
 	var q ModelQuota
-	coverOf(name, quotas, &q)
+	rl.coverRLocked(name, &q)
 	return q.DayZone
+}
+
+// patterns are the patterns among the names of quotas, as they were at some time. Readers of the
+// limiter make them anew, beside each other, where that is over.
+type patterns struct{ last atomic.Pointer[patternsOf] }
+
+type patternsOf struct {
+	quotas  map[string]ModelQuota
+	len     int
+	version int
+	index   *modelname.Index
+}
+
+// patternsRLocked returns the patterns among the names of the present quotas.
+func (rl *RateLimiter) patternsRLocked() *modelname.Index {
+	last := rl.patterns.last.Load()
+	if last == nil || last.len != len(rl.Quotas) || last.version != rl.quotaVersion || !sameMap(last.quotas, rl.Quotas) {
+		last = &patternsOf{rl.Quotas, len(rl.Quotas), rl.quotaVersion, modelname.NewIndex(maps.Keys(rl.Quotas))}
+		rl.patterns.last.Store(last)
+	}
+	return last.index
 }
 
 // findRLocked resolves the name that a caller uses for a model: to the name under which it
@@ -31,7 +67,7 @@ func (rl *RateLimiter) findRLocked(model string, q *ModelQuota) (name string, kn
 
 func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string, known bool) {
 	name = rl.nameRLocked(model)
-	return name, coverOf(name, rl.Quotas, q)
+	return name, rl.coverRLocked(name, q)
 }
 
 // nameRLocked returns the name under which a model is counted.
@@ -43,10 +79,11 @@ func (rl *RateLimiter) nameRLocked(model string) string {
 // name first; then for the longest name that model extends: by ":" or "@" and any text, or by "-"
 // and a date or version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number),
 // also after removing "models/", "publishers/…/models/" and one leading "provider/"; then for the
-// quota named "*". Config.Aliases apply before.
+// longest pattern that covers model, in which "*" stands for any run of bytes; then for the quota
+// named "*". Config.Aliases apply before.
 //
 // With Config.MatchVersions the methods of the limiter resolve names like this; without it they
-// take an alias, the exact name, or "*". QuotaFor is safe for concurrent use.
+// take an alias, the exact name, a pattern, or "*". QuotaFor is safe for concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.ledger.fresh()
 	rl.mu.RLock()
@@ -55,10 +92,20 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	if quota, ok = rl.Quotas[name]; ok {
 		return name, quota, true
 	}
-	if quota, ok = rl.Quotas[everyModel]; ok {
-		return everyModel, quota, true
+	name = rl.sharedCoverRLocked(name)
+	if quota, ok = rl.Quotas[name]; ok {
+		return name, quota, true
 	}
 	return "", ModelQuota{}, false
+}
+
+// CountedAs returns the name under which the usage of model is counted: model itself, or what it
+// stands for by Config.Aliases and Config.MatchVersions. It is safe for concurrent use.
+func (rl *RateLimiter) CountedAs(model string) string {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return rl.nameRLocked(model)
 }
 
 // followQuotasLocked applies a change of quotas to names, which may stand for others now, and to

@@ -42,6 +42,23 @@ type watched struct {
 	others [6]others
 }
 
+// difference is that of the ledger, with what others use.
+func (w *watched) difference(got ratelimit.ModelStats, now time.Time) string {
+	external := [6]int{got.ExternalRPD, got.ExternalTPD, got.ExternalRPM, got.ExternalITPM, got.ExternalOTPM, got.ExternalTPM}
+	for dim, is := range external {
+		o := w.others[dim]
+		if !o.until.After(now) {
+			o.amount = 0
+		}
+		if is != o.amount {
+			return fmt.Sprintf("external usage is %v, oracle %+v", external, w.others)
+		}
+	}
+	got.ExternalRPD, got.ExternalTPD, got.ExternalRPM = 0, 0, 0
+	got.ExternalITPM, got.ExternalOTPM, got.ExternalTPM = 0, 0, 0
+	return w.ledger.difference(got, now)
+}
+
 func (w *watched) usedOf(at time.Time) [6]int {
 	requests, input, output := w.used(at)
 	dayRequests, dayTokens := w.today(at)

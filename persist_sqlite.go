@@ -97,8 +97,8 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 }
 
 // compareAll finds the models that differ, and returns all cooldowns.
-func (s *sqliteStore) compareAll(save saving) (cooldowns map[string]time.Time) {
-	save.consistently(func(live map[string]time.Time) {
+func (s *sqliteStore) compareAll(save saving) (cooldowns map[string]state.Cooldown) {
+	save.consistently(func(live map[string]state.Cooldown) {
 		s.end(save.rl, false) // of what was found before
 		cooldowns = live
 		s.compareState(save)

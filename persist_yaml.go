@@ -54,7 +54,7 @@ func (s saving) snapshot() *state.Snapshot {
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
 	snapshot := &state.Snapshot{Quotas: s.quotas(), Answers: rl.answers.All()}
-	s.consistently(func(cooldowns map[string]time.Time) {
+	s.consistently(func(cooldowns map[string]state.Cooldown) {
 		entries, snapshot.Cooldowns = entries[:0], cooldowns
 		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
 			if stats == nil {

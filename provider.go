@@ -1,9 +1,22 @@
 package ratelimit
 
-// Provider names a provider of models. Any string is a Provider; only those below have a default
-// profile.
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/profile"
+)
+
+// Provider names a provider of models. The constants below are the providers that have a profile;
+// Profile, and what takes providers by name, refuse others with ErrUnknownProvider.
 type Provider string
 
+// The known providers. docs/providers.md has what is known of each: for some that is only how
+// they count, because they publish no figures.
 const (
 	// ProviderGemini is Google's Gemini API.
 	ProviderGemini Provider = "gemini"
@@ -11,48 +24,220 @@ const (
 	ProviderOpenAI Provider = "openai"
 	// ProviderAnthropic is the Anthropic API.
 	ProviderAnthropic Provider = "anthropic"
+	// ProviderGroq is GroqCloud.
+	ProviderGroq Provider = "groq"
+	// ProviderMistral is Mistral's API.
+	ProviderMistral Provider = "mistral"
+	// ProviderXAI is the API of xAI.
+	ProviderXAI Provider = "xai"
+	// ProviderDeepSeek is DeepSeek's API, which limits open requests.
+	ProviderDeepSeek Provider = "deepseek"
+	// ProviderAzure is Azure OpenAI, whose limits belong to your deployments.
+	ProviderAzure Provider = "azure"
+	// ProviderBedrock is Amazon Bedrock.
+	ProviderBedrock Provider = "bedrock"
+	// ProviderVertex is Vertex AI of Google Cloud.
+	ProviderVertex Provider = "vertex"
+	// ProviderCerebras is Cerebras Inference.
+	ProviderCerebras Provider = "cerebras"
+	// ProviderOpenRouter is OpenRouter, which limits its free models.
+	ProviderOpenRouter Provider = "openrouter"
 	// ProviderLocal stands for inference on your own hardware (Ollama, MLX, llama.cpp). It has no
 	// default quotas.
 	ProviderLocal Provider = "local"
 )
 
-// ProviderProfile is a provider with the quotas of its models.
+//go:generate go test ./internal/profile -run TestDoc -update
+
+//go:embed profiles/*.json
+var profileFiles embed.FS
+
+// profiles returns the built-in profiles. The tests of internal/profile read the same files, so
+// an error here is a broken build.
+var profiles = sync.OnceValue(func() *profile.Set {
+	files, err := fs.Sub(profileFiles, "profiles")
+	if err != nil {
+		panic(err)
+	}
+	set, err := profile.Parse(files)
+	if err != nil {
+		panic(err)
+	}
+	return set
+})
+
+// ProviderProfile is a provider with the quotas of its models at one tier.
 type ProviderProfile struct {
 	Provider Provider
-	Models   map[string]ModelQuota // by the name of the model
+	// Models are the quotas by the name of the model. A name with "*" is a pattern, in which "*"
+	// stands for any run of bytes.
+	Models map[string]ModelQuota
+
+	// Tier is one of Tiers, "" for a provider without any.
+	Tier string
+	// Counting says how the provider counts, in the words that docs/providers.md explains, such
+	// as "keeps max_tokens", "input only" or "cache reads free".
+	Counting []string
+	// Sources says where each of Models comes from. Its keys are those of Models.
+	Sources map[string]ProfileSource
 }
 
-// DefaultProfiles returns the built-in profiles, a fresh map at each call, which the caller may
-// change.
+// ProfileSource says where and when a quota of a profile was read. The quotas of a profile are
+// those of then: providers change theirs often.
+type ProfileSource struct {
+	Tier     string    // the tier for which the quota was read, "" where the source names none
+	Group    string    // models of one group share a bucket at the provider; "" if each has its own
+	URL      string    // the page, or another name of the source
+	ReadOn   time.Time // midnight UTC of the day it was read
+	Counting []string  // how the provider counts what the quota limits
+
+	// Confidence is "published" for a figure of the provider's own page, "measured" for one of
+	// its refusals, "second-hand" for one that others read there, and "source document" for those
+	// that DefaultProfiles has always had.
+	Confidence string
+}
+
+// Profile returns what a provider allows at one of its Tiers. The tier "" is the lowest paid one;
+// a model for which it has no figure then has that of the lowest paid tier by the names that the
+// provider used before, if there is one. Upper and lower case are the same, and "Tier 1" is "1".
+// A provider without known figures has a profile without models.
 //
-// The figures are those of February 2026. Providers change theirs often, and they depend on the
-// account's tier: look up your own and set them in Config.Quotas or by SetQuota.
+// The profile is a copy, which the caller may change. An error wraps ErrUnknownProvider, or it
+// names the tier and those that exist. Profile is safe for concurrent use.
+func Profile(provider Provider, tier string) (ProviderProfile, error) {
+	p := profiles().Provider(string(provider))
+	if p == nil {
+		return ProviderProfile{}, fmt.Errorf("profile: %w", unknownProvider(provider))
+	}
+	if tier == "" {
+		return makeProfile(p, p.LowestPaid(), p.Lowest()), nil
+	}
+	found, ok := p.FindTier(tier)
+	switch names := p.TierNames(); {
+	case ok:
+		return makeProfile(p, found.Name, p.Models(found.Name)), nil
+	case len(names) == 0:
+		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: no tier of it is known", provider, tier)
+	default:
+		return ProviderProfile{}, fmt.Errorf("profile: provider %q has no tier %q: its tiers are %s",
+			provider, tier, strings.Join(names, ", "))
+	}
+}
+
+func unknownProvider(provider Provider) error {
+	return fmt.Errorf("%w %q: known are %s",
+		ErrUnknownProvider, provider, strings.Join(profiles().Names(), ", "))
+}
+
+// Tiers returns the names of a provider's tiers, the lowest first; those by which the provider
+// called them before follow in the same order. It returns nil for an unknown provider and for one
+// whose tiers are not known. Tiers is safe for concurrent use.
+func Tiers(provider Provider) []string {
+	p := profiles().Provider(string(provider))
+	if p == nil || len(p.Tiers) == 0 {
+		return nil
+	}
+	return p.TierNames()
+}
+
+// DefaultProfiles returns the built-in profiles of all known providers, a fresh map at each call,
+// which the caller may change. It is what Config.Providers and AddProvider go by.
+//
+// Each has the models of Profile(provider, ""). Those of Gemini, OpenAI and Anthropic also have
+// 14 models with the figures of February 2026, which stay as they are; see Sources. The limits
+// depend on the account: look up yours, and set them in Config.Quotas or by SetQuota.
 func DefaultProfiles() map[Provider]ProviderProfile {
-	gemini := ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}
-	gpt := ModelQuota{MaxRPM: 500, MaxTPM: 30_000}
-	gptMini := ModelQuota{MaxRPM: 500, MaxTPM: 200_000}
-	claude := ModelQuota{MaxRPM: 50, MaxTPM: 40_000}
-	return map[Provider]ProviderProfile{
-		ProviderGemini: {Provider: ProviderGemini, Models: map[string]ModelQuota{
-			"gemini-3-pro-preview":   gemini,
-			"gemini-3-flash-preview": gemini,
-			"gemini-2.5-pro":         gemini,
-			"gemini-2.0-flash":       {MaxRPM: 150, MaxTPM: 1_000_000},
-			"gemini-2.0-flash-lite":  {},
-		}},
-		ProviderOpenAI: {Provider: ProviderOpenAI, Models: map[string]ModelQuota{
-			"gpt-4o":      gpt,
-			"gpt-4o-mini": gptMini,
-			"gpt-4-turbo": gpt,
-			"o1":          gpt,
-			"o1-mini":     gptMini,
-			"o3-mini":     gptMini,
-		}},
-		ProviderAnthropic: {Provider: ProviderAnthropic, Models: map[string]ModelQuota{
-			"claude-opus-4":    claude,
-			"claude-sonnet-4":  claude,
-			"claude-haiku-3.5": {MaxRPM: 50, MaxTPM: 50_000},
-		}},
-		ProviderLocal: {Provider: ProviderLocal, Models: map[string]ModelQuota{}},
+	all := make(map[Provider]ProviderProfile)
+	for _, name := range profiles().Names() {
+		p := profiles().Provider(name)
+		all[Provider(name)] = makeProfile(p, p.LowestPaid(), p.Defaults())
+	}
+	return all
+}
+
+// makeProfile copies rows.
+func makeProfile(p *profile.Provider, tier string, rows map[string]*profile.Row) ProviderProfile {
+	made := ProviderProfile{
+		Provider: Provider(p.Name),
+		Tier:     tier,
+		Counting: ruleWords(p.Counting),
+		Models:   make(map[string]ModelQuota, len(rows)),
+		Sources:  make(map[string]ProfileSource, len(rows)),
+	}
+	for name, row := range rows {
+		made.Models[name] = ModelQuota(row.Limits.Quota())
+		source := ProfileSource{
+			Group: row.Group, URL: row.Source, ReadOn: row.ReadOn.Time(),
+			Counting: ruleWords(p.CountingOf(row)), Confidence: string(row.Confidence),
+		}
+		if source.Tier = tier; !row.At(tier) {
+			source.Tier = row.FirstTier()
+		}
+		made.Sources[name] = source
+	}
+	return made
+}
+
+func ruleWords(rules []profile.Rule) []string {
+	words := make([]string, len(rules))
+	for i, rule := range rules {
+		words[i] = string(rule)
+	}
+	return words
+}
+
+// StaleProfileError tells Config.OnError that a model was charged by a quota of a profile that is
+// older than 90 days: the provider may have another one by now. It comes once a process for each
+// provider. Set your account's own limits to be rid of it; see package accountlimits.
+type StaleProfileError struct {
+	Provider Provider
+	Model    string    // the model, as it is counted
+	ReadOn   time.Time // midnight UTC of the day the quota was read
+	URL      string    // where
+}
+
+// Error names the model and the day its quota was read.
+func (e *StaleProfileError) Error() string {
+	return fmt.Sprintf("the quota of %q is that of the profile %q, which was read on %s: look up your account's limits",
+		e.Model, e.Provider, e.ReadOn.Format(time.DateOnly))
+}
+
+// profiledQuota is a quota of a profile, and where it was read.
+type profiledQuota struct {
+	quota    ModelQuota
+	provider Provider
+	source   ProfileSource
+}
+
+// addProfileLocked takes over the quotas of a profile.
+func (rl *RateLimiter) addProfileLocked(p *ProviderProfile) {
+	if rl.profiled == nil {
+		rl.profiled = make(map[string]profiledQuota)
+	}
+	for name, quota := range p.Models {
+		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
+	}
+	rl.supplyLocked(p.Models)
+}
+
+// toldStale has the providers of which the process was told that their quotas are old.
+var toldStale sync.Map
+
+// checkAgeLocked reports a model whose quota is an old one of a profile. It is called when a model
+// gets state, which is when it was not used lately.
+func (rl *RateLimiter) checkAgeLocked(name string, now time.Time) {
+	if rl.reporter == nil || len(rl.profiled) == 0 {
+		return
+	}
+	source := name
+	if _, own := rl.Quotas[name]; !own {
+		source = rl.sharedCoverRLocked(name)
+	}
+	row, ok := rl.profiled[source]
+	if !ok || now.Sub(row.source.ReadOn) <= profile.FreshFor || rl.Quotas[source] != row.quota {
+		return
+	}
+	if _, told := toldStale.LoadOrStore(row.provider, true); !told {
+		rl.reporter.ReportAs(row.provider, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
 	}
 }

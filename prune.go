@@ -29,7 +29,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	old := stats.window
-	w := rl.newWindow(stats, zoneOf(name, rl.Quotas), instant, rl.clock.At(instant))
+	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
 	w.continueLocked(old)
 	w.keepOpenLocked(old)
 	w.quotaVersion = rl.quotaVersion
@@ -42,7 +42,7 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
 	if w := stats.window; w.quotaVersion != rl.quotaVersion {
 		w.quotaVersion = rl.quotaVersion
-		rl.rezoneLocked(stats, zoneOf(name, rl.Quotas), instant)
+		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
 	}
 }
 
@@ -108,7 +108,7 @@ func (rl *RateLimiter) indexAll() {
 	var now time.Time
 	rl.walk(func(model string, stats *UsageStats, instant int64, t time.Time) {
 		if stats != nil && !stats.window.mirrors(stats, rl) {
-			bare = append(bare, entry{model, zoneOf(model, rl.Quotas), *stats})
+			bare = append(bare, entry{model, rl.zoneRLocked(model), *stats})
 		}
 		at, now = instant, t
 	})

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"maps"
 	"time"
 
@@ -12,19 +13,19 @@ import (
 // limits nothing. A negative field or an unknown zone makes the quota invalid: constructors and
 // Load refuse it; SetQuota accepts it, and the model admits nothing until the quota is corrected.
 type ModelQuota struct {
-	MaxRPM int `yaml:"max_rpm"` // requests per minute
-	MaxTPM int `yaml:"max_tpm"` // tokens per minute, prompt and output together
-	MaxRPD int `yaml:"max_rpd"` // requests per day
+	MaxRPM int `yaml:"max_rpm" json:"max_rpm,omitempty"` // requests per minute
+	MaxTPM int `yaml:"max_tpm" json:"max_tpm,omitempty"` // tokens per minute, prompt and output together
+	MaxRPD int `yaml:"max_rpd" json:"max_rpd,omitempty"` // requests per day
 
-	MaxITPM     int `yaml:"max_itpm,omitempty"`      // input (prompt) tokens per minute
-	MaxOTPM     int `yaml:"max_otpm,omitempty"`      // output tokens per minute
-	MaxTPD      int `yaml:"max_tpd,omitempty"`       // tokens per day, prompt and output together
-	MaxInFlight int `yaml:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
+	MaxITPM     int `yaml:"max_itpm,omitempty" json:"max_itpm,omitempty"`           // input (prompt) tokens per minute
+	MaxOTPM     int `yaml:"max_otpm,omitempty" json:"max_otpm,omitempty"`           // output tokens per minute
+	MaxTPD      int `yaml:"max_tpd,omitempty" json:"max_tpd,omitempty"`             // tokens per day, prompt and output together
+	MaxInFlight int `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitempty"` // concurrent calls, from admission to settlement
 
 	// DayZone is the IANA name of the time zone at whose midnight the day ends, such as
 	// "America/Los_Angeles". Empty is a day of 24 hours from its first request. Programs that may
 	// run without a time zone database import time/tzdata.
-	DayZone string `yaml:"day_zone,omitempty"`
+	DayZone string `yaml:"day_zone,omitempty" json:"day_zone,omitempty"`
 
 	// Burst spreads the calls inside the minute. The share of Burst in MaxRPM, MaxTPM, MaxITPM
 	// and MaxOTPM may start back to back; further calls start evenly, at the rate of the quota.
@@ -33,8 +34,9 @@ type ModelQuota struct {
 	// A single call above the share passes once all earlier calls are paid for, and is paid for
 	// afterwards; the requests of one ReserveAll or AcquireAll count as a single call. The limits
 	// of the minute still hold. Zero, and a minute or more, let the whole quota of a minute start
-	// at once; negative is invalid. In a file Burst is a duration with its unit, such as 10s.
-	Burst time.Duration `yaml:"burst,omitempty"`
+	// at once; negative is invalid. In files and in JSON Burst is a duration with its unit, such
+	// as 10s.
+	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
 }
 
 // limit returns where the quota has its limit of a dimension.
@@ -100,17 +102,19 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 // AddProvider adds the quotas of a provider's default profile and replaces the present quotas of
 // its models. From then on they count as those of a profile: the next Load may replace them by
 // the file's. With Config.Shared the quotas in the file stay, and the others apply to this
-// limiter alone. An unknown provider changes nothing.
+// limiter alone. A provider without a profile changes nothing; OnError gets an error that wraps
+// ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
 	profile, ok := DefaultProfiles()[provider]
 	if !ok {
+		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", unknownProvider(provider)))
 		return
 	}
 	add := func() {
 		maps.DeleteFunc(profile.Models, rl.ledger.hasQuota)
-		rl.supplyLocked(profile.Models)
+		rl.addProfileLocked(&profile)
 		rl.changedNowLocked()
 		rl.requoteLocked()
 	}

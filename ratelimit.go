@@ -56,7 +56,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
 
 // UsageStats is the usage of a model: the charges of the last minute and the count of the day.
@@ -101,14 +103,19 @@ type TokenEntry struct {
 type RateLimiter struct {
 	// mu guards Quotas, State and the fields below it, up to those of another guard. Readers hold
 	// it for reading, with the functions that end in RLocked.
-	mu     sync.RWMutex
-	Quotas map[string]ModelQuota  // the limits of each model
-	State  map[string]*UsageStats // the usage of each model
+	mu sync.RWMutex
+	// Quotas are the limits of each model.
+	Quotas map[string]ModelQuota
+	// State is the usage of each model. CanSend, Decide and Stats add no entry: State[m] stays nil
+	// until something is charged to m, and is nil again once m is pruned. So test it for nil, or
+	// call Stats, before reading a field of it.
+	State map[string]*UsageStats
 
 	clock      clock.Clock
 	cooldowns  cooldown.Times                // nothing is admitted for a model until then
 	external   external.Usages               // the usage of others, as providers report it
 	provenance provenance.Quotas[ModelQuota] // where the quotas come from
+	profiled   map[string]profiledQuota      // the quotas of profiles, by their names in Quotas
 	unlisted   unlistedModels                // the models without a quota of their own
 	lines      waitLines                     // the slots and the waiters
 	expiry     expiry                        // the reservations that nobody settles
@@ -127,13 +134,18 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	answers   answers.Book    // what was learned of the models' answers; it guards itself
-	saver     *autosave.Saver // nil without Config.AutoPersist
-	ledger    *ledger         // nil without Config.Shared
-	naming    modelname.Names
-	margin    time.Duration // Config.Margin
-	maxModels int           // Config.MaxModels; 0 stands for the default
-	learns    bool          // Config.LearnQuotas
+	answers  answers.Book    // what was learned of the models' answers; it guards itself
+	saver    *autosave.Saver // nil without Config.AutoPersist
+	ledger   *ledger         // nil without Config.Shared
+	naming   modelname.Names
+	patterns patterns
+	unknown  UnknownPolicy // Config.Unknown
+
+	unknownMet unknown.Models
+	reporter   *reporter.Reporter // of Config.OnError; nil without it
+	margin     time.Duration      // Config.Margin
+	maxModels  int                // Config.MaxModels; 0 stands for the default
+	learns     bool               // Config.LearnQuotas
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
@@ -159,8 +171,11 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		name, known = rl.resolveRLocked(model, &q)
 	}
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
+		if !known {
+			rl.meetUnknownRLocked(model)
+		}
 		rl.mu.RUnlock()
-		return true
+		return known || rl.unknown == UnknownAllow
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
@@ -195,6 +210,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	name := model
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
+	}
+	if rl.unknown != UnknownAllow || rl.reporter != nil {
+		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
@@ -242,6 +260,7 @@ func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time)
 	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
 	rl.State[name] = stats
+	rl.checkAgeLocked(name, now)
 	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
@@ -314,6 +333,7 @@ func (rl *RateLimiter) Close() error {
 	err := rl.saver.Finish(rl.storage.isClosed())
 	err = errors.Join(err, rl.ledger.close())
 	rl.ledger.wait()
+	rl.reporter.Stop()
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())
 	}

@@ -112,6 +112,9 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
+	if !known {
+		rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}

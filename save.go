@@ -26,7 +26,7 @@ func (s saving) done() { s.pinned.Store(false) }
 // consistently visits State by way of visit, which gets the cooldowns, and once more if all
 // models were reset meanwhile: the file must have everything from before the reset or nothing.
 // With few models that cannot happen. While storage.mu is held, no Load replaces State.
-func (s saving) consistently(visit func(cooldowns map[string]time.Time)) {
+func (s saving) consistently(visit func(cooldowns map[string]state.Cooldown)) {
 	version := s.stateVersion()
 	visit(s.cooldowns())
 	if s.stateVersion() != version {
@@ -53,7 +53,7 @@ func (s saving) quotas() map[string]state.Quota {
 }
 
 // cooldowns copies the lasting cooldowns.
-func (s saving) cooldowns() map[string]time.Time {
+func (s saving) cooldowns() map[string]state.Cooldown {
 	rl := s.rl
 	rl.mu.RLock()
 	cooldowns := maps.Clone(rl.cooldowns)

@@ -14,7 +14,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/peers"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 )
 
@@ -51,24 +50,24 @@ type ledger struct {
 
 	// The rest is guarded by RateLimiter.mu.
 
-	err       error                           // why the log is down
-	seen      int64                           // events up to here were applied,
-	seenAt    int64                           // as of this instant
-	identity  string                          // which log this memory follows; empty for none
-	usedUntil int64                           // all minutes count as used until this instant; 0 for none
-	keep      int64                           // how long an event is kept for the minute, in nanoseconds
-	quotas    map[string]bool                 // the models of which the log has a quota
-	lost      *lostLog                        // what the log that was replaced said, until it is written
-	peers     *peers.Set[Reservation, waiter] // all processes that have anything open; this one, too
-	tail      sharedlog.Tail                  // the events that the log has
-	outbox    outbox.Outbox                   // the events that it does not have
-	lastN     int64                           // of this limiter's own events
-	pending   *plan                           // the step that is being written
-	spare     *plan                           // memory for the next one
-	plans     int64                           // so many there were
-	own       ownState                        // to which the own events belong that are yet to be applied
-	lines     lines                           // the waiters of this limiter
-	garbage   abandonedReserve                // reservations that nobody settled
+	err       error            // why the log is down
+	seen      int64            // events up to here were applied,
+	seenAt    int64            // as of this instant
+	identity  string           // which log this memory follows; empty for none
+	usedUntil int64            // all minutes count as used until this instant; 0 for none
+	keep      int64            // how long an event is kept for the minute, in nanoseconds
+	quotas    map[string]bool  // the models of which the log has a quota
+	lost      *lostLog         // what the log that was replaced said, until it is written
+	peers     *peerSet         // all processes that have anything open; this one, too
+	tail      sharedlog.Tail   // the events that the log has
+	outbox    outbox.Outbox    // the events that it does not have
+	lastN     int64            // of this limiter's own events
+	pending   *plan            // the step that is being written
+	spare     *plan            // memory for the next one
+	plans     int64            // so many there were
+	own       ownState         // to which the own events belong that are yet to be applied
+	lines     lines            // the waiters of this limiter
+	garbage   abandonedReserve // reservations that nobody settled
 	lease     *sharedlog.Lease
 	learnt    map[string]bool // the models of whose answers the others do not know all, and whether to tell them now
 	sweepAt   int64           // when what is long over is to be looked for again
@@ -87,7 +86,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		id:         rand.Int64N(1<<62) + 1,
 		failClosed: cfg.FailClosed,
 		writer:     make(chan struct{}, 1),
-		reporter:   reporter.New(cfg.OnError),
+		reporter:   rl.reporter,
 		quotas:     make(map[string]bool),
 		keep:       rl.span(),
 		own:        newOwnState(),
@@ -214,10 +213,10 @@ func (s *ledger) overrule(d *Decision) {
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
 	} else if s.failClosed && s.down.Load() {
-		d.Allowed, d.Never, d.RetryAfter = false, false, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 	}
 }
@@ -301,7 +300,6 @@ func (s *ledger) close() error {
 	s.readMu.Lock()
 	err := s.log.Close()
 	s.readMu.Unlock()
-	s.reporter.Stop()
 	if lost > 0 && cause != nil {
 		err = errors.Join(fmt.Errorf("could not write the last changes (%d): %w", lost, cause), err)
 	}

@@ -146,7 +146,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Reset:
 		f.rl.forgetUsageLocked(e.Model)
 	case sharedlog.Cooldown:
-		f.cool(e.Model, time.Unix(0, e.Wall), f.rl.clock.At(f.instant))
+		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
 		if q, err := sharedlog.ParseQuota(e.Text); err == nil {
 			f.setQuota(e.Model, ModelQuota(q))
@@ -173,11 +173,11 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	return dayChange{}
 }
 
-func (f effect) cool(model string, until, now time.Time) {
+func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	if len(f.rl.cooldowns) >= f.rl.mostModels() {
 		f.rl.cooldowns.DropOver(now) // those whose models nobody asks for here
 	}
-	if f.rl.cooldowns.Raise(model, until, now) {
+	if f.rl.cooldowns.Raise(model, c, now) {
 		f.s.lines.reviews++
 	}
 }
@@ -200,7 +200,7 @@ func (f effect) window(model string) *window {
 	}
 	w.stateVersion = rl.stateVersion
 	var q ModelQuota
-	coverOf(model, rl.Quotas, &q)
+	rl.coverRLocked(model, &q)
 	w.followPacing(&q, f.instant)
 	return w
 }

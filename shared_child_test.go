@@ -69,11 +69,11 @@ func init() {
 			}
 			cfg := plan.config()
 			var failed atomic.Pointer[error] // the file, at least once
-			cfg.OnError = func(err error) {
+			cfg.OnError = ofTheStore(func(err error) {
 				if !plan.MayFail {
 					failed.Store(&err)
 				}
-			}
+			})
 			rl, err := ratelimit.NewWithSQLiteConfig(plan.Path, cfg)
 			if err != nil {
 				return err

@@ -11,8 +11,11 @@ import (
 // peersEvery is for how many nanoseconds the other processes are not looked after again.
 const peersEvery = int64(100 * time.Millisecond)
 
+// peerSet is what all processes have open.
+type peerSet = peers.Set[Reservation, waiter]
+
 // newPeers returns a set for this limiter in which no process has anything open.
-func (s *ledger) newPeers() *peers.Set[Reservation, waiter] {
+func (s *ledger) newPeers() *peerSet {
 	return peers.New[Reservation, waiter](peers.Options[Reservation]{
 		Own: s.id, Tail: &s.tail, IsSlotless: (*Reservation).isSlotless,
 	})
@@ -104,7 +107,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	g := &s.garbage
 	g.reservations = append(g.reservations, r)
 	var q ModelQuota
-	coverOf(r.slots.name, s.rl.Quotas, &q)
+	s.rl.coverRLocked(r.slots.name, &q)
 	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, nothing)

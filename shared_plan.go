@@ -137,7 +137,7 @@ func (p *plan) day(model string, instant int64) *plannedDay {
 	} else {
 		now := p.rl.clock.At(instant)
 		d.stats = UsageStats{DayStart: now.Round(0)}
-		*w = *p.rl.newWindow(&d.stats, zoneOf(model, p.rl.Quotas), instant, now)
+		*w = *p.rl.newWindow(&d.stats, p.rl.zoneRLocked(model), instant, now)
 	}
 	d.window.stats, d.stats.window = &d.stats, &d.window
 	d.model, d.said = model, dayOf(&d.window)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -48,7 +47,7 @@ func (o *ownState) clear() {
 // lostLog is the content of a replaced log beyond the events in the tail.
 type lostLog struct {
 	days      map[string]state.DayUsage
-	cooldowns map[string]time.Time
+	cooldowns map[string]state.Cooldown
 	quotas    map[string]ModelQuota
 }
 
@@ -122,8 +121,8 @@ func (b *rebuild) load() {
 		b.s.seen = e.Seq
 	}
 	rl.answers.Merge(b.img.Answers, rl.mostModels())
-	for model, until := range b.img.Cooldowns {
-		b.cool(model, time.Unix(0, until), rl.clock.At(b.instant))
+	for model, c := range b.img.Cooldowns {
+		b.cool(model, c, rl.clock.At(b.instant))
 	}
 	for model, day := range b.img.Days {
 		b.setDay(model, day)
@@ -226,10 +225,10 @@ func (b *rebuild) restore() {
 		}
 	}
 	now, restored := b.rl.clock.At(b.instant), false
-	for model, until := range b.s.lost.cooldowns {
-		if b.rl.cooldowns.Rises(model, until, now) {
-			b.cool(model, until, now)
-			b.emit(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: model, At: b.instant, Wall: clock.UnixNano(until)})
+	for model, c := range b.s.lost.cooldowns {
+		if b.rl.cooldowns.Rises(model, c.Until, now) {
+			b.cool(model, c, now)
+			b.emit(sharedlog.CooldownOf(model, c, b.instant))
 		}
 	}
 	for model, q := range b.s.lost.quotas {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -13,6 +13,7 @@ import (
 // record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
+	p.rl.meetIfUnknownRLocked(model, name)
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -33,6 +34,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
 	decide(d, &q, known, &r, c)
+	if !known {
+		p.rl.judgeUnknownRLocked(d, model)
+	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}
@@ -220,12 +224,12 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 }
 
 // cool plans a cooldown.
-func (p *plan) cool(model string, until time.Time) {
+func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	if rl.takesCooldownLocked(name, until, now) {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Cooldown, Model: name, Wall: clock.UnixNano(until)})
+	if rl.takesCooldownLocked(name, c.Until, now) {
+		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
 	}
 }
 
@@ -246,7 +250,7 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 	}
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, Text: sharedlog.QuotaText(state.Quota(q))})
 	for name, stats := range p.rl.State {
-		if _, own := p.rl.Quotas[name]; name != model && (own || model != everyModel) || stats == nil {
+		if stats == nil || name != model && (p.rl.isListedRLocked(name) || !modelname.Covers(model, name)) {
 			continue
 		}
 		// Its day may end elsewhere then, and one that reads the log later could not tell.

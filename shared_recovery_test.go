@@ -51,6 +51,7 @@ func reserves(t *testing.T, rl *ratelimit.RateLimiter, n int) (rs []*ratelimit.R
 		}
 		rs = append(rs, r)
 	}
+	t.Cleanup(func() { runtime.KeepAlive(rs) }) // one that is garbage gives its slot back
 	return rs
 }
 
@@ -72,13 +73,15 @@ func sharedEventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// errorLog collects what OnError is told.
+// errorLog collects what OnError is told of the store.
 type errorLog struct {
 	mu   sync.Mutex
 	errs []error
 }
 
-func (l *errorLog) add(err error) {
+func (l *errorLog) add(err error) { ofTheStore(l.note)(err) }
+
+func (l *errorLog) note(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.errs = append(l.errs, err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // A script is what limiters called A, B and C do on one file, a word each: A=5
@@ -102,9 +103,9 @@ func fieldsStep(t *testing.T, rl *RateLimiter, what string, midnight time.Time) 
 		var hours int
 		_, err = fmt.Sscanf(what, "=%d", &hours)
 		if rl.cooldowns == nil {
-			rl.cooldowns = make(map[string]time.Time)
+			rl.cooldowns = make(map[string]state.Cooldown)
 		}
-		rl.cooldowns["m"] = midnight.Add(time.Duration(hours) * time.Hour)
+		rl.cooldowns["m"] = state.Cooldown{Until: midnight.Add(time.Duration(hours) * time.Hour)}
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -142,7 +143,7 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	rl := fieldsLimiter(t, "sqlite", path)
 	until := time.Now().Add(time.Hour)
-	rl.cooldowns = map[string]time.Time{"m": until, "n": until}
+	rl.cooldowns = map[string]state.Cooldown{"m": {Until: until}, "n": {Until: until}}
 	if err := rl.Persist(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(rl.cooldowns, "m")
-	rl.cooldowns["o"] = until
+	rl.cooldowns["o"] = state.Cooldown{Until: until}
 	rl.RecordUsage("m", 1, 1)
 	if err := rl.Persist(); !errors.Is(err, ErrCorruptState) {
 		t.Fatalf("Persist = %v", err)

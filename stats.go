@@ -5,23 +5,43 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // ModelStats is the usage and the limits of a model at one moment. A maximum of zero is
 // unlimited. Minutes are longer by Config.Margin. ModelStats can be compared with ==.
 type ModelStats struct {
-	RPM, MaxRPM int       // requests in the last minute
-	TPM, MaxTPM int       // tokens in the last minute
-	RPD, MaxRPD int       // requests in the current day
-	DayStart    time.Time // when the current day began; zero without usage
+	RPM      int       `json:"rpm"` // requests in the last minute
+	MaxRPM   int       `json:"max_rpm,omitempty"`
+	TPM      int       `json:"tpm"` // tokens in the last minute
+	MaxTPM   int       `json:"max_tpm,omitempty"`
+	RPD      int       `json:"rpd"` // requests in the current day
+	MaxRPD   int       `json:"max_rpd,omitempty"`
+	DayStart time.Time `json:"day_start,omitzero"` // when the current day began; zero without usage
 
-	ITPM, MaxITPM         int       // input tokens in the last minute
-	OTPM, MaxOTPM         int       // output tokens in the last minute
-	TPD, MaxTPD           int       // tokens in the current day
-	InFlight, MaxInFlight int       // open reservations
-	Waiting               int       // waiters in Acquire, AcquireAll and WaitForCapacity
-	CooldownUntil         time.Time // nothing is admitted before; zero without a cooldown
+	ITPM          int       `json:"itpm,omitempty"` // input tokens in the last minute
+	MaxITPM       int       `json:"max_itpm,omitempty"`
+	OTPM          int       `json:"otpm,omitempty"` // output tokens in the last minute
+	MaxOTPM       int       `json:"max_otpm,omitempty"`
+	TPD           int       `json:"tpd,omitempty"` // tokens in the current day
+	MaxTPD        int       `json:"max_tpd,omitempty"`
+	InFlight      int       `json:"in_flight,omitempty"` // open reservations
+	MaxInFlight   int       `json:"max_in_flight,omitempty"`
+	Waiting       int       `json:"waiting,omitempty"`       // waiters in Acquire, AcquireAll and WaitForCapacity
+	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
+
+	// What others have used of the account, as far as it still counts: in the minute requests,
+	// tokens, input and output tokens; in the day requests and tokens. Observe finds it in the
+	// reports of the provider. It uses up the limits as RPM, TPM and the others do, which do not
+	// contain it.
+	ExternalRPM  int `json:"external_rpm,omitempty"`
+	ExternalTPM  int `json:"external_tpm,omitempty"`
+	ExternalITPM int `json:"external_itpm,omitempty"`
+	ExternalOTPM int `json:"external_otpm,omitempty"`
+	ExternalRPD  int `json:"external_rpd,omitempty"`
+	ExternalTPD  int `json:"external_tpd,omitempty"`
 }
 
 // limits fills in the maxima.
@@ -40,11 +60,14 @@ func (s *ModelStats) used() [state.InFlight]int {
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
-	var q ModelQuota
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
-	name, _ := rl.findRLocked(model, &q)
+	name := model
+	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
+	if !known || rl.naming.Aliases != nil {
+		name, _ = rl.resolveRLocked(model, &q)
+	}
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
 		r.modelStats(&stats, &q)
@@ -92,7 +115,7 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		if model != everyModel {
+		if model != everyModel && !modelname.IsPattern(model) {
 			add(model)
 		}
 	}

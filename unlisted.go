@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 )
 
 // unlistedModels is the models that hold state without a quota of their own: those that only the
@@ -34,10 +35,11 @@ func (rl *RateLimiter) unlistedLocked() *unlistedModels {
 	return &rl.unlisted
 }
 
-// isListedRLocked reports whether a model has a quota of its own.
+// isListedRLocked reports whether a model has a quota of its own. A pattern is the name of a quota
+// and not of a model.
 func (rl *RateLimiter) isListedRLocked(name string) bool {
 	_, own := rl.Quotas[name]
-	return own
+	return own && !modelname.IsPattern(name)
 }
 
 // mostModels is the bound on models without a quota of their own that hold state.
@@ -116,6 +118,10 @@ func (u *unlistedModels) relistLocked(name string) {
 		return
 	}
 	u.listed = len(rl.Quotas)
+	if modelname.IsPattern(name) {
+		u.state = nil // it covers any of the models
+		return
+	}
 	stats := rl.State[name]
 	if stats == nil {
 		return
@@ -169,7 +175,7 @@ func (u *unlistedModels) useLocked(w *window) eviction.Use {
 	if n := w.tokens.Len(); n > 0 {
 		use.IdleAt = max(use.IdleAt, w.tokens.When(n-1)+u.rl.span()+1)
 	}
-	if u.every.MaxRPD != 0 && w.dayCount() > 0 || u.every.MaxTPD != 0 && w.dayTokens() > 0 {
+	if q := u.quotaLocked(w); q.MaxRPD != 0 && w.dayCount() > 0 || q.MaxTPD != 0 && w.dayTokens() > 0 {
 		use.DayEnd = w.period.End
 	}
 	return use
@@ -179,7 +185,16 @@ func (u *unlistedModels) useLocked(w *window) eviction.Use {
 // waiters, or calls in flight that are limited.
 func (u *unlistedModels) isAttendedLocked(w *window) bool {
 	g := w.slots
-	return g != nil && (g.inFlight > 0 && u.every.MaxInFlight != 0 || g.line.Len() > 0)
+	return g != nil && (g.inFlight > 0 && u.quotaLocked(w).MaxInFlight != 0 || g.line.Len() > 0)
+}
+
+// quotaLocked returns the quota of an unlisted model: that of a pattern, or "*".
+func (u *unlistedModels) quotaLocked(w *window) *ModelQuota {
+	if pattern, ok := u.rl.patternsRLocked().Longest(w.unlisted.Name); ok {
+		q := u.rl.Quotas[pattern]
+		return &q
+	}
+	return &u.every
 }
 
 // orderLocked moves a model, whose window is in order, to where it belongs.

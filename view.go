@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // view is the usage of a model at one instant. Its window is in order: nothing in it is due to
@@ -16,10 +17,11 @@ type view struct {
 	wall     int64           // now, in UnixNano
 	span     int64           // how long a charge of the minute counts
 	cool     int64           // in UnixNano: nothing is admitted before
+	cause    string          // why
 	full     bool            // there is no place for the state of another model
+	badZone  bool            // the quota's zone is not known
 	freeAt   int64           // with full: when there will be, as far as is known
 	used     int64           // until this instant all minutes count as used
-	badZone  bool            // the quota's zone is not known
 	external *external.Usage // nil for none
 }
 
@@ -34,16 +36,22 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 	if s.RPD|s.TPD != 0 {
 		s.DayStart = r.period.Shown
 	}
-	if r.slots != nil || r.cool > r.wall {
-		r.present(s)
+	if r.slots != nil {
+		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
+	}
+	if r.cool > r.wall || r.external != nil {
+		r.closed(s)
 	}
 }
 
-// present fills in the numbers that are not in the window.
-func (r *view) present(s *ModelStats) {
-	s.InFlight, s.Waiting = r.slots.calls(), r.slots.waiting()
+// closed fills in what few models have: a cooldown, and usage of others.
+func (r *view) closed(s *ModelStats) {
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
+	}
+	if u := r.external; u != nil {
+		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
+		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
 	}
 }
 
@@ -147,7 +155,7 @@ func (rl *RateLimiter) readNowLocked(name string, r *view) {
 		r.external = rl.external.Of(name, r.instant, r.wall)
 	}
 	if len(rl.cooldowns) > 0 {
-		r.cool = rl.cooldowns.Of(name, r.wall)
+		r.cool, r.cause = rl.cooldowns.Of(name, r.wall)
 	}
 }
 
@@ -157,7 +165,8 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted 
 	rl.readNowLocked(name, r)
 	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
 	counted.limits(q)
-	r.present(counted)
+	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
+	r.closed(counted)
 	stats := rl.State[name]
 	if stats == nil {
 		return

@@ -172,7 +172,7 @@ func (l *waitLines) refusalLocked(w *waiter, b *batch) error {
 
 // limited returns the error of a refusal.
 func (w *waiter) limited(b *batch, cause error) error {
-	return &LimitError{Model: b.Model, Decision: b.Decision, op: w.op, cause: cause}
+	return &LimitError{Model: b.Model, Decision: b.Decision, Err: cause, op: w.op}
 }
 
 // closed returns the error of one that waits when the limiter is closed.

@@ -18,6 +18,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // fieldsLimiter returns a limiter without quotas of its own on a file.
@@ -35,7 +36,7 @@ func fieldsLimiter(t testing.TB, backend, path string) *RateLimiter {
 type contents struct {
 	quotas    map[string]ModelQuota
 	state     map[string]*UsageStats
-	cooldowns map[string]time.Time
+	cooldowns map[string]state.Cooldown
 }
 
 // fieldsSample is a snapshot with every field set, in one of its models.
@@ -56,7 +57,10 @@ func fieldsSample(now time.Time) *contents {
 			"old":     {Requests: []time.Time{at}, Tokens: []TokenEntry{{Time: at, Count: 1}}, DayStart: at, DayCount: 1},
 			"largest": {Tokens: []TokenEntry{{Time: at, Count: math.MaxInt, Input: math.MaxInt}}, DayStart: at, DayCount: 1, DayTokens: math.MaxInt},
 		},
-		cooldowns: map[string]time.Time{"full": now.Add(time.Hour).Round(0), "not used": now.Add(time.Minute + 1).Round(0)},
+		cooldowns: map[string]state.Cooldown{
+			"full":     {Until: now.Add(time.Hour).Round(0), Cause: "daily_quota"},
+			"not used": {Until: now.Add(time.Minute + 1).Round(0), Cause: "caller"},
+		},
 	}
 }
 
@@ -84,14 +88,15 @@ func TestYAMLIsWhatMarshalWrites(t *testing.T) {
 		}
 		type cooldown struct {
 			Until time.Time `yaml:"until"`
+			Cause string    `yaml:"cause,omitempty"`
 		}
 		content := struct {
 			Quotas    map[string]ModelQuota  `yaml:"quotas"`
 			State     map[string]*UsageStats `yaml:"state"`
 			Cooldowns map[string]cooldown    `yaml:"cooldowns"`
 		}{s.quotas, s.state, map[string]cooldown{}}
-		for model, until := range s.cooldowns {
-			content.Cooldowns[model] = cooldown{until.UTC()}
+		for model, c := range s.cooldowns {
+			content.Cooldowns[model] = cooldown{c.Until.UTC(), strings.TrimPrefix(c.Cause, "caller")}
 		}
 		for _, stats := range s.state {
 			stats.DayStart = stats.DayStart.UTC()
@@ -165,9 +170,13 @@ func TestEveryFieldIsPersisted(t *testing.T) {
 }
 
 func TestCooldownsArePersisted(t *testing.T) {
-	hour := func(n float64) time.Time { return time.Now().Add(time.Duration(n * float64(time.Hour))) }
-	far := time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)
-	type cooldowns = map[string]time.Time
+	caused := func(n float64, cause string) state.Cooldown {
+		return state.Cooldown{Until: time.Now().Add(time.Duration(n * float64(time.Hour))), Cause: cause}
+	}
+	hour := func(n float64) state.Cooldown { return caused(n, "caller") }
+	nanosecond := func(c state.Cooldown) state.Cooldown { c.Until = c.Until.Add(1); return c }
+	far := state.Cooldown{Until: time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC), Cause: "caller"}
+	type cooldowns = map[string]state.Cooldown
 	tests := []struct {
 		name                string
 		before, after, want func() cooldowns // in the file; in memory at Load; in memory after it
@@ -183,7 +192,19 @@ func TestCooldownsArePersisted(t *testing.T) {
 			func() cooldowns { return cooldowns{"m": hour(2), "n": hour(2), "o": hour(3), "p": hour(4)} }},
 		{"odd names", func() cooldowns { return cooldowns{"": hour(1), "a\x00b": hour(1), "\xff": hour(1)} }, func() cooldowns { return nil },
 			func() cooldowns { return cooldowns{"": hour(1), "a\x00b": hour(1), "\xff": hour(1)} }},
-		{"to the nanosecond", func() cooldowns { return cooldowns{"m": hour(1).Add(1)} }, func() cooldowns { return nil }, func() cooldowns { return cooldowns{"m": hour(1).Add(1)} }},
+		{"causes", func() cooldowns {
+			return cooldowns{"m": caused(1, "daily_quota"), "n": caused(1, "rate_limited"), "o": caused(1, "overloaded"), "p": caused(1, "on"), "q": caused(1, "007")}
+		}, func() cooldowns { return nil }, func() cooldowns {
+			return cooldowns{"m": caused(1, "daily_quota"), "n": caused(1, "rate_limited"), "o": caused(1, "overloaded"), "p": caused(1, "on"), "q": caused(1, "007")}
+		}},
+		{"the later one has its cause", func() cooldowns { return cooldowns{"m": caused(2, "daily_quota"), "n": caused(1, "daily_quota")} },
+			func() cooldowns { return cooldowns{"m": caused(1, "overloaded"), "n": caused(2, "overloaded")} },
+			func() cooldowns { return cooldowns{"m": caused(2, "daily_quota"), "n": caused(2, "overloaded")} }},
+		{"of two with one end the first stays", func() cooldowns { return cooldowns{"m": caused(1, "daily_quota")} },
+			func() cooldowns { return cooldowns{"m": caused(1, "overloaded")} }, func() cooldowns { return cooldowns{"m": caused(1, "overloaded")} }},
+		{"no cause", func() cooldowns { return cooldowns{"m": caused(1, ""), "n": caused(1, "Ünknown")} },
+			func() cooldowns { return nil }, func() cooldowns { return cooldowns{"m": hour(1), "n": hour(1)} }},
+		{"to the nanosecond", func() cooldowns { return cooldowns{"m": nanosecond(hour(1))} }, func() cooldowns { return nil }, func() cooldowns { return cooldowns{"m": nanosecond(hour(1))} }},
 		{"memory knows more years than a file", func() cooldowns { return cooldowns{"m": far} }, func() cooldowns { return cooldowns{"m": far} }, func() cooldowns { return cooldowns{"m": far} }},
 	}
 	for _, tt := range tests {
@@ -199,7 +220,7 @@ func TestCooldownsArePersisted(t *testing.T) {
 					if err := reader.Load(); err != nil {
 						t.Fatal(err)
 					}
-					if want := tt.want(); !maps.EqualFunc(reader.cooldowns, want, time.Time.Equal) {
+					if want := tt.want(); !maps.EqualFunc(reader.cooldowns, want, state.Cooldown.Same) {
 						t.Errorf("cooldowns %v, want %v", reader.cooldowns, want)
 					}
 				})
@@ -216,11 +237,11 @@ func TestCooldownsOfFarYears(t *testing.T) {
 		year := years[backend]
 		path := filepath.Join(t.TempDir(), "state")
 		writer, reader := fieldsLimiter(t, backend, path), fieldsLimiter(t, backend, path)
-		writer.cooldowns = map[string]time.Time{"m": time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)}
+		writer.cooldowns = map[string]state.Cooldown{"m": {Until: time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)}}
 		if err := errors.Join(writer.Persist(), reader.Load()); err != nil {
 			t.Fatal(err)
 		}
-		if got := reader.cooldowns["m"].UTC(); got.Year() != year {
+		if got := reader.cooldowns["m"].Until.UTC(); got.Year() != year {
 			t.Errorf("%s: loaded %v", backend, got)
 		}
 	}
@@ -237,9 +258,9 @@ func TestCooldownsDuringPersistAndLoad(t *testing.T) {
 			for i := range 20_000 {
 				rl.mu.Lock()
 				if rl.cooldowns == nil {
-					rl.cooldowns = make(map[string]time.Time)
+					rl.cooldowns = make(map[string]state.Cooldown)
 				}
-				rl.cooldowns[fmt.Sprint("m", i%100)] = until.Add(time.Duration(i))
+				rl.cooldowns[fmt.Sprint("m", i%100)] = state.Cooldown{Until: until.Add(time.Duration(i)), Cause: "overloaded"}
 				delete(rl.cooldowns, fmt.Sprint("m", (i+50)%100))
 				rl.mu.Unlock()
 			}

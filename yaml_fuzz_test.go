@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // FuzzLoadYAML loads arbitrary files: either the error is short and wraps
@@ -79,6 +81,7 @@ var loadSeeds = []string{
 		"state:\n  m:\n    requests: []\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n" +
 		"      - time: 2026-02-20T14:32:01Z\n        count: 9\n    day_count: 1\n    day_tokens: 9\ncooldowns:\n  m:\n    until: 9999-12-31T23:59:59.5Z\n",
 	"quotas:\n  m:\n    day_zone: \"UTC\"\n  n:\n    day_zone: \"\"\n  o:\n    day_zone: Etc/GMT+5\ncooldowns: {}\n",
+	"cooldowns:\n  m:\n    until: 9999-12-31T23:59:59Z\n    cause: daily_quota\n  n:\n    until: 9999-12-31T23:59:59Z\n    cause: \"on\"\n  o:\n    cause: [1]\n",
 	"quotas: {m: {day_zone: 'Asia/Kolkata', max_itpm: 1}}\ncooldowns: {m: {until: \"9999-12-31T23:59:59-05:00\", why: 429}, n: {}, o: ~}\n",
 	"quotas:\n  m:\n    burst: 10s\n  n:\n    burst: 1m0s\n", "quotas: {m: {burst: 1.5s}, n: {burst: 0}, o: {burst: \"2h\"}}", "quotas: {m: {burst: -1s}}", "quotas: {m: {burst: 10}}",
 	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
@@ -111,7 +114,9 @@ func (s *contents) differs(other *contents) string {
 			return "days differ"
 		}
 	}
-	if !maps.EqualFunc(s.cooldowns, other.cooldowns, func(a, b time.Time) bool { return inFile(a).Equal(inFile(b)) }) {
+	if !maps.EqualFunc(s.cooldowns, other.cooldowns, func(a, b state.Cooldown) bool {
+		return inFile(a.Until).Equal(inFile(b.Until)) && a.Cause == b.Cause
+	}) {
 		return "cooldowns differ"
 	}
 	return ""

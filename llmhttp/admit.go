@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -16,36 +17,33 @@ func (t *Transport) admit(f *flight) error {
 		return fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}
 	prompt, output := t.estimate(f)
-	reservation, d := t.Limiter.Reserve(f.name, prompt, output)
+	f.estimated = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
+	d := f.reserve(prompt, output)
 	if d.Never && t.Estimate == nil {
-		prompt, output = cutToQuota(&d.Stats, prompt, output)
-		reservation, d = t.Limiter.Reserve(f.name, prompt, output)
-	}
-	f.counted = d.Stats
-	f.counted.RPM++
-	f.counted.RPD++
-	f.counted.ITPM += prompt
-	f.counted.OTPM += output
-	f.counted.TPM += prompt + output
-	f.counted.TPD += prompt + output
-	began := f.began
-	if !d.Allowed {
-		if began.IsZero() {
-			began = time.Now()
+		if len(f.charges) > 0 {
+			d.Stats = t.Limiter.Stats(f.name) // another may have denied
 		}
-		var err error
-		for {
-			if reservation, err = t.wait(ctx, f.name, prompt, output); err == nil {
-				break
+		prompt, output = cutToQuota(&d.Stats, prompt, output)
+		d = f.reserve(prompt, output)
+	}
+	began := f.began
+	if d.Allowed && len(f.charges) == 0 {
+		f.counted = d.Stats
+		f.counted.RPM++
+		f.counted.RPD++
+		f.counted.ITPM += prompt
+		f.counted.OTPM += output
+		f.counted.TPM += prompt + output
+		f.counted.TPD += prompt + output
+	} else {
+		if !d.Allowed {
+			if began.IsZero() {
+				began = time.Now()
 			}
-			// The quota may have shrunk since the estimate was cut to it. An estimate that never
-			// fits (ratelimit.ErrNeverFits) is then cut again.
-			stats := t.Limiter.Stats(f.name)
-			p, o := cutToQuota(&stats, prompt, output)
-			if t.Estimate != nil || !errors.Is(err, ratelimit.ErrNeverFits) || p == prompt && o == output {
+			var err error
+			if prompt, output, err = t.wait(ctx, f, prompt, output); err != nil {
 				return err
 			}
-			prompt, output = p, o
 		}
 		f.counted = t.Limiter.Stats(f.name)
 	}
@@ -53,32 +51,46 @@ func (t *Transport) admit(f *flight) error {
 	if !began.IsZero() {
 		wait = time.Since(began)
 	}
-	f.reservation = reservation
 	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
 	return nil
 }
 
-// wait is Acquire within MaxWait.
-func (t *Transport) wait(
-	ctx context.Context, model string, prompt, output int,
-) (*ratelimit.Reservation, error) {
-	bounded := ctx
-	if t.MaxWait > 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, t.MaxWait)
-		defer cancel()
+// wait is Acquire within MaxWait. It returns the estimate that was charged.
+func (t *Transport) wait(ctx context.Context, f *flight, prompt, output int) (int, int, error) {
+	bounded, cancel, byMaxWait := t.patience(ctx)
+	defer cancel()
+	all := f.requests(prompt, output)
+	for {
+		err := f.acquire(bounded, all)
+		if err == nil {
+			return prompt, output, nil
+		}
+		if t.Estimate == nil && errors.Is(err, ratelimit.ErrNeverFits) {
+			// A quota may have shrunk since the estimate was cut to it.
+			stats := t.Limiter.Stats(f.name)
+			prompt, output = cutToQuota(&stats, prompt, output)
+			before := all
+			if all = f.requests(prompt, output); !slices.Equal(all, before) {
+				continue
+			}
+		}
+		var limit *ratelimit.LimitError
+		late := errors.Is(err, context.DeadlineExceeded)
+		switch {
+		case errors.As(err, &limit):
+			if late && byMaxWait {
+				limit.Err = ratelimit.ErrMaxWait
+			}
+			return 0, 0, limit
+		case late && byMaxWait && ctx.Err() == nil:
+			// MaxWait passed while the call was queued. Room may have come in the same moment.
+			d := f.reserve(prompt, output)
+			if d.Allowed {
+				return prompt, output, nil
+			}
+			return 0, 0, &ratelimit.LimitError{Model: d.Model, Decision: d, Err: ratelimit.ErrMaxWait}
+		}
+		return 0, 0, fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}
-	reservation, err := t.Limiter.Acquire(bounded, model, prompt, output)
-	if err == nil || errors.As(err, new(*ratelimit.LimitError)) {
-		return reservation, err
-	}
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		// MaxWait passed while the call was queued.
-		d := t.Limiter.DecideRequest(ratelimit.Request{
-			Model: model, PromptTokens: prompt, OutputTokens: output,
-		})
-		return nil, &ratelimit.LimitError{Model: model, Decision: d}
-	}
-	return nil, fmt.Errorf("llmhttp: wait for quota: %w", err)
 }

@@ -43,8 +43,8 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 	if status < 400 {
 		return nil
 	}
-	if code := h.Get(refusedHeader); isName(code, maxCode) {
-		p := &Problem{Kind: NotSent, Status: status, Code: code}
+	if p := refusalIn(h); p != nil {
+		p.Status = status
 		p.RetryAfter, _ = headers.RetryAfter(h, now)
 		return p
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -13,8 +14,8 @@ import (
 type EventKind string
 
 const (
-	// EventAdmitted reports that a call has its place in the quota and is about to be sent. Wait
-	// and Charged are set.
+	// EventAdmitted reports that a call has its place in the quota and is about to be sent. Wait,
+	// Estimated and Charged are set.
 	EventAdmitted EventKind = "admitted"
 	// EventRefused reports that a call was not sent. Err is the reason.
 	EventRefused EventKind = "refused"
@@ -47,24 +48,42 @@ const (
 	SourceUnsent Source = "unsent"
 )
 
-// Event is a step of a call. It contains no key, no prompt, no reply and no address.
+// Event is a step of a call. It contains no key, no prompt, no reply and no address, apart from
+// what the caller has put into Context.
 type Event struct {
-	Kind      EventKind
+	Kind EventKind
+	// ID is the same in all events of a call, those of its retries by Transport.Retry included,
+	// and differs from that of every other call of the process. The tries of an SDK and the
+	// requests after a redirect are calls of their own, which Context can join.
+	ID uint64
+	// Context is the context of the request, with the values of the caller. It may have ended.
+	Context context.Context
+
 	Adapter   string // the adapter that recognized the call, such as "openai"
 	Operation string // such as "chat.completions"
-	Model     string // the name under which the model is counted
-	Stream    bool   // the request asked for a streamed answer
-	Attempt   int    // 0 at first, 1 for the first retry of Transport.Retry
+	Requested string // the model that the request names; at Azure, the deployment
+	// Model is the name under which the model is counted, after Transport.Model, Config.Aliases
+	// and Config.MatchVersions: "gpt-4o" for a request of "gpt-4o-2024-08-06". A model that only
+	// "*" covers is counted under its own name. It is the same in all events of a call.
+	Model   string
+	Stream  bool // the request asked for a streamed answer
+	Attempt int  // 0 at first, 1 for the first retry of Transport.Retry
 
-	Wait     time.Duration   // time that the call waited for its place, and for its retry
-	Charged  ratelimit.Usage // the charge at admission; zero before
-	Status   int             // of the answer; 0 without one
-	Settled  ratelimit.Usage // the final charge, as the provider counts
-	Source   Source          // the origin of the final charge
-	Reported Usage           // the usage as the answer reported it
-	Problem  *Problem        // the reason why the provider did not answer as asked
-	Until    time.Time       // end of the model's pause; zero without one
-	Err      error           // why the call was refused or failed; an error of Base shows its type only
+	Wait time.Duration // time that the call waited for its place, and for its retry
+	// Estimated is the expected usage, as the provider charges it on arrival, before it is cut to
+	// the quota. It is zero before the call asks for its place.
+	Estimated ratelimit.Usage
+	Charged   ratelimit.Usage // the charge at admission: Estimated, cut to the quota; zero before
+	Status    int             // of the answer; 0 without one
+	Settled   ratelimit.Usage // the final charge, as the provider counts, see Transport.NoRefund
+	// Booked is what counts for the model as of this event: Charged, and Settled once the call is
+	// settled. It does not include what WithCharge added.
+	Booked   ratelimit.Usage
+	Source   Source    // the origin of the final charge
+	Reported Usage     // the usage as the answer reported it
+	Problem  *Problem  // the reason why the provider did not answer as asked
+	Until    time.Time // end of the model's pause; zero without one
+	Err      error     // why the call was refused or failed; an error of Base shows its type only
 }
 
 // quietError is an error of Base, whose text may contain an address or a part of an answer.
@@ -97,8 +116,15 @@ func (t *Transport) report(f *flight, e Event) {
 	if t.OnEvent == nil {
 		return
 	}
+	e.ID, e.Context = f.id, f.call.Request.Context()
 	e.Adapter, e.Operation = f.call.Adapter, f.call.Operation
-	e.Model, e.Stream = f.name, f.call.Stream
-	e.Attempt, e.Charged = f.attempt, f.charged
+	e.Requested, e.Model, e.Stream = f.call.Model, f.countedAs, f.call.Stream
+	e.Attempt, e.Estimated, e.Charged = f.attempt, f.estimated, f.charged
+	if e.Booked = f.charged; e.Kind == EventSettled {
+		e.Booked = e.Settled
+	}
 	t.OnEvent(e)
 }
+
+// lastCall is the ID of the last call of any Transport.
+var lastCall atomic.Uint64

@@ -73,7 +73,7 @@ func ExampleTransport_refused() {
 	_, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"gpt-4o"}`))
 	var limit *ratelimit.LimitError
 	if errors.As(err, &limit) {
-		fmt.Println(limit.Decision.Code, limit.Decision.RetryAfter.Round(time.Minute), errors.Is(err, context.DeadlineExceeded))
+		fmt.Println(limit.Decision.Code, limit.Decision.RetryAfter.Round(time.Minute), errors.Is(err, ratelimit.ErrMaxWait))
 	}
 	// Output: rpm_exceeded 1m0s true
 }
@@ -200,4 +200,124 @@ func ExampleClassify_errors() {
 	// Output:
 	// no wait helps
 	// 429 insufficient_quota
+}
+
+// One call of a batch may wait a minute, although others wait two seconds.
+func ExampleWithMaxWait() {
+	server := exampleProvider()
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("gpt-4o", 100, 50) // the minute is used up
+	client := &http.Client{Transport: &llmhttp.Transport{
+		Limiter: rl, MaxWait: time.Hour, RefuseWithError: true,
+	}}
+
+	ctx := llmhttp.WithMaxWait(context.Background(), 2*time.Second)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions",
+		strings.NewReader(`{"model":"gpt-4o"}`))
+	req.Header.Set("Content-Type", "application/json")
+	_, err := client.Do(req)
+	fmt.Println(errors.Is(err, ratelimit.ErrMaxWait), errors.Is(err, context.DeadlineExceeded))
+	// Output: true false
+}
+
+// A team has a quota of its own, and each call takes one of the day's hundred calls of a customer.
+func ExampleWithCharge() {
+	server := exampleProvider()
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 500, MaxTPM: 30_000})
+	rl.SetQuota("team:search", ratelimit.ModelQuota{MaxTPM: 5_000})
+	rl.SetQuota("customer:42", ratelimit.ModelQuota{MaxRPD: 100, MaxTPD: 1_000})
+	client := llmhttp.NewClient(rl)
+
+	ctx := llmhttp.WithCharge(context.Background(),
+		ratelimit.Request{Model: "team:search"},                   // the tokens of the call
+		ratelimit.Request{Model: "customer:42", PromptTokens: 10}, // ten, whatever it takes
+	)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions",
+		strings.NewReader(`{"model":"gpt-4o","messages":[{"role":"user","content":"Hi"}]}`))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+
+	for _, model := range []string{"gpt-4o", "team:search", "customer:42"} {
+		s := rl.Stats(model)
+		fmt.Printf("%s: %d request, %d tokens\n", model, s.RPD, s.TPD)
+	}
+	// Output:
+	// gpt-4o: 1 request, 15 tokens
+	// team:search: 1 request, 15 tokens
+	// customer:42: 1 request, 10 tokens
+}
+
+// sdkError stands for the error of an SDK: openai.Error and anthropic.Error have these fields.
+type sdkError struct {
+	StatusCode int
+	Response   *http.Response
+}
+
+func (e *sdkError) Error() string { return fmt.Sprintf("API error: %d", e.StatusCode) }
+
+// The error of an SDK tells whether the call was sent.
+func ExampleFromError() {
+	rl := exampleLimiter(ratelimit.ModelQuota{MaxRPM: 1})
+	rl.RecordUsage("gpt-4o", 100, 50) // the minute is used up
+	client := &http.Client{Transport: &llmhttp.Transport{Limiter: rl, MaxWait: 2 * time.Second}}
+
+	call := func() error { // as an SDK does
+		resp, err := client.Post("https://api.openai.com/v1/chat/completions", "application/json",
+			strings.NewReader(`{"model":"gpt-4o"}`))
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		return &sdkError{StatusCode: resp.StatusCode, Response: resp}
+	}
+
+	err := call()
+	fmt.Println(err)
+	if p, ok := llmhttp.FromError(err); ok {
+		fmt.Println(p.Kind, p.Model, p.Code, p.RetryAfter.Round(time.Minute))
+		fmt.Println(errors.Is(p, llmhttp.ErrNotSent), errors.Is(p, ratelimit.ErrMaxWait))
+	}
+	// Output:
+	// API error: 429
+	// call was not sent gpt-4o rpm_exceeded 1m0s
+	// true true
+}
+
+// An ID joins the events of a call, and the context brings what the caller knows of it.
+func ExampleEvent() {
+	server := exampleProvider()
+	defer server.Close()
+	type user struct{}
+	client := &http.Client{Transport: &llmhttp.Transport{
+		Limiter: exampleLimiter(ratelimit.ModelQuota{MaxTPM: 30_000}),
+		OnEvent: func(e llmhttp.Event) {
+			if e.Kind == llmhttp.EventSettled {
+				fmt.Printf("%v: %s as %s, attempt %d, call known: %t\n",
+					e.Context.Value(user{}), e.Requested, e.Model, e.Attempt, e.ID != 0)
+				fmt.Println("estimated", e.Estimated, "booked", e.Booked)
+			}
+		},
+	}}
+	ctx := context.WithValue(context.Background(), user{}, "ann")
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/v1/chat/completions",
+		strings.NewReader(`{"model":"gpt-4o-2024-08-06","max_tokens":200,"messages":[]}`))
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	// Output:
+	// ann: gpt-4o-2024-08-06 as gpt-4o, attempt 0, call known: true
+	// estimated {10 200} booked {12 3}
 }

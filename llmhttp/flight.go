@@ -19,10 +19,15 @@ type flight struct {
 	transport   *Transport
 	adapter     Adapter
 	call        *Call
-	name        string // under which the model is counted
+	id          uint64 // of the call; zero without OnEvent
+	name        string // that the limiter is asked for
+	countedAs   string // the name under which it counts that; empty without OnEvent
 	attempt     int
 	hidesUsage  bool // the caller did not ask for the chunk with the usage
 	reservation *ratelimit.Reservation
+	together    ratelimit.Reservations // all of the try, the model's first; nil without charges
+	charges     []ratelimit.Request    // beside the model's, see WithCharge
+	estimated   ratelimit.Usage        // before it was cut to the quota
 	charged     ratelimit.Usage
 	began       time.Time            // of a retry, when the previous try failed; else zero
 	counted     ratelimit.ModelStats // at the time of sending, this call included
@@ -139,7 +144,7 @@ func (f *flight) dateCharge() {
 	f.dated = f.dated || waits
 	f.mu.Unlock()
 	if waits {
-		f.reservation.Arrived(time.Now())
+		f.arrived(time.Now())
 	}
 }
 
@@ -154,7 +159,7 @@ func (f *flight) land() {
 	late := f.dated && f.written
 	f.mu.Unlock()
 	if !late && f.left.Load() {
-		f.reservation.Arrived(time.Now())
+		f.arrived(time.Now())
 	}
 }
 
@@ -179,10 +184,10 @@ func (f *flight) fail(err error) {
 	f.mu.Unlock()
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
-		f.reservation.Commit(f.charged.PromptTokens, f.charged.OutputTokens)
+		f.commit(f.charged)
 		e.Settled, e.Source = f.charged, SourceEstimate
 	} else {
-		f.reservation.Cancel()
+		f.cancel()
 		e.Source = SourceUnsent
 	}
 	f.transport.report(f, e)

@@ -75,13 +75,18 @@ func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
 func (f *flight) pause(p *Problem, now time.Time) time.Time {
 	t := f.transport
 	var d time.Duration
+	cause := ratelimit.CauseRateLimited
 	switch p.Kind {
 	case RateLimited, Overloaded:
+		if p.Kind == Overloaded {
+			cause = ratelimit.CauseOverloaded
+		}
 		if d = p.RetryAfter; d <= 0 {
 			d = t.models.pause(f.model, now)
 		}
 		d = min(d, maxCooldown)
 	case DailyQuota:
+		cause = ratelimit.CauseDailyQuota
 		d = min(max(p.Until.Sub(now), 0), maxDay)
 	default:
 		return time.Time{}
@@ -89,7 +94,6 @@ func (f *flight) pause(p *Problem, now time.Time) time.Time {
 	if jitter := min(d/10, maxJitter); jitter > 0 {
 		d += rand.N(jitter)
 	}
-	until := now.Add(d)
-	t.Limiter.Cooldown(f.name, until)
-	return until
+	t.Limiter.CooldownFor(f.name, d, cause)
+	return now.Add(d)
 }

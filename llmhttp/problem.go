@@ -78,7 +78,8 @@ func (k ProblemKind) err() error {
 
 // Problem is the reason why a provider did not answer a call. It is an error that matches
 // ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It contains
-// nothing of the call, no key and no prompt. [Classify] returns it; only tests need to make one.
+// nothing of the call but the name of its model, no key and no prompt. [Classify] and [FromError]
+// return it; only tests need to make one.
 type Problem struct {
 	Kind ProblemKind
 	// Status is the HTTP status of the answer.
@@ -93,6 +94,13 @@ type Problem struct {
 	// NotSent the code of the decision, such as "rpm_exceeded". A code is at most 64 letters,
 	// digits and the signs _ . : and -; without one, Code is empty.
 	Code string
+	// Model is the model that denied a NotSent, which WithCharge may have added; empty for other
+	// kinds.
+	Model string
+	// Err is what ended the wait of a NotSent, as in *ratelimit.LimitError: ratelimit.ErrMaxWait,
+	// ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded. The Problem
+	// matches it, too. It is nil for other kinds.
+	Err error
 	// Quota is the exceeded quota as Gemini names it, at most 128 such characters; empty if the
 	// answer does not name it.
 	Quota string
@@ -125,7 +133,18 @@ func (p *Problem) Error() string {
 	case p.RetryAfter > 0:
 		fmt.Fprintf(&b, ", again in %v", p.RetryAfter)
 	}
+	if p.Err != nil {
+		fmt.Fprintf(&b, ": %v", p.Err)
+	}
 	return b.String()
+}
+
+// Unwrap returns Err; nil for a nil Problem.
+func (p *Problem) Unwrap() error {
+	if p == nil {
+		return nil
+	}
+	return p.Err
 }
 
 // Is reports whether target is the error of the problem's kind. A nil Problem matches nothing.

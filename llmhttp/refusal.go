@@ -2,12 +2,14 @@ package llmhttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -23,18 +25,142 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 	return refusal(f.call.Request, limit, f.adapter.Refusal(refusalMessage(limit))), nil
 }
 
-// refusedHeader marks a response that the Transport made itself. Its value is the code of the
-// decision.
-const refusedHeader = "X-Go-Ratelimit-Refused"
+// The headers that mark a response that the Transport made itself. Their values are the code of
+// the decision, the model that denied, quoted, and what ended the wait, by its name in endings.
+const (
+	refusedHeader = "X-Go-Ratelimit-Refused"
+	modelHeader   = "X-Go-Ratelimit-Model"
+	endingHeader  = "X-Go-Ratelimit-Ending"
+)
+
+// refusedText begins the message of a refusal. The codes follow in parentheses, that of the
+// decision first, and the model, quoted. It marks a refusal in errors that keep only the text of
+// an answer.
+const refusedText = "go-ratelimit: the call was not sent"
+
+// endings are the errors that a LimitError unwraps to, by their names in responses.
+var endings = []struct {
+	name string
+	err  error
+}{
+	{"max_wait", ratelimit.ErrMaxWait},
+	{"deadline", context.DeadlineExceeded},
+	{"never_fits", ratelimit.ErrNeverFits},
+	{"queue_full", ratelimit.ErrQueueFull},
+}
+
+// endingOf returns the name of what ended a wait; empty for an error that has none.
+func endingOf(err error) string {
+	for _, e := range endings {
+		if errors.Is(err, e.err) {
+			return e.name
+		}
+	}
+	return ""
+}
+
+// endingNamed returns what ended a wait by its name; nil for an unknown one.
+func endingNamed(name string) error {
+	for _, e := range endings {
+		if e.name == name {
+			return e.err
+		}
+	}
+	return nil
+}
+
+// problemOf returns the problem that a refusal is.
+func problemOf(limit *ratelimit.LimitError) *Problem {
+	p := &Problem{
+		Kind: NotSent, Status: http.StatusTooManyRequests, Code: string(limit.Decision.Code),
+		Model: modelName(limit.Model), Err: limit.Unwrap(),
+	}
+	if !limit.Decision.Never {
+		p.RetryAfter = max(limit.Decision.RetryAfter, 0)
+	}
+	return p
+}
+
+// causeHeader is the cause of the cooldown that refuses the call. Other refusals have none.
+const causeHeader = "X-Go-Ratelimit-Cause"
 
 // refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
-	message := fmt.Sprintf("go-ratelimit: the call was not sent: model %q: %s", limit.Model, d.Reason)
-	if d.RetryAfter > 0 && !d.Never {
-		message += fmt.Sprintf(", free in %v", d.RetryAfter.Round(time.Millisecond))
+	codes := make([]string, 0, 2)
+	for _, code := range []string{string(d.Code), endingOf(limit)} {
+		if code != "" {
+			codes = append(codes, code)
+		}
 	}
-	return message
+	message := fmt.Sprintf("%s (%s): model %q: %s",
+		refusedText, strings.Join(codes, ", "), limit.Model, d.Reason)
+	if d.RetryAfter > 0 && !d.Never {
+		message += fmt.Sprintf("%s%v", refusedFree, d.RetryAfter.Round(time.Millisecond))
+	}
+	return message + fmt.Sprintf(": %v", limit.Unwrap())
+}
+
+// refusedFree stands before the time at which there is room in the message of a refusal.
+const refusedFree = ", free in "
+
+// refusalIn returns the refusal that the headers of a response tell, without its times; nil for
+// the response of another.
+func refusalIn(h http.Header) *Problem {
+	code := h.Get(refusedHeader)
+	if !isName(code, maxCode) {
+		return nil
+	}
+	p := &Problem{Kind: NotSent, Code: code, Err: endingNamed(h.Get(endingHeader))}
+	if model, err := strconv.Unquote(h.Get(modelHeader)); err == nil {
+		p.Model = modelName(model)
+	}
+	return p
+}
+
+// maxRefusal bounds the bytes of a text that are examined after refusedText.
+const maxRefusal = 4 << 10
+
+// refusalText returns the refusal whose message is in a text, which may be quoted in JSON; nil if
+// there is none.
+func refusalText(text string) *Problem {
+	_, text, found := strings.Cut(text, refusedText)
+	if !found {
+		return nil
+	}
+	text = text[:min(len(text), maxRefusal)]
+	p := &Problem{Kind: NotSent, Status: http.StatusTooManyRequests}
+	if list, rest, ok := strings.Cut(text, "): model "); ok && strings.HasPrefix(list, " (") {
+		for i, code := range strings.Split(list[2:], ", ") {
+			if i == 0 && isName(code, maxCode) {
+				p.Code = code
+			} else if err := endingNamed(code); err != nil {
+				p.Err = err
+			}
+		}
+		text = rest
+	}
+	if strings.HasPrefix(text, `\"`) { // the message as it stands in a body
+		text = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(text)
+	}
+	if quoted, err := strconv.QuotedPrefix(text); err == nil {
+		text = text[len(quoted):]
+		if model, err := strconv.Unquote(quoted); err == nil {
+			p.Model = modelName(model)
+		}
+	}
+	if _, after, ok := strings.Cut(text, refusedFree); ok {
+		end := strings.IndexFunc(after, func(r rune) bool {
+			return !strings.ContainsRune("0123456789.hmsnµu", r)
+		})
+		if end < 0 {
+			end = len(after)
+		}
+		if d, err := time.ParseDuration(after[:end]); err == nil && d > 0 {
+			p.RetryAfter = min(d, maxDay)
+		}
+	}
+	return p
 }
 
 // refusal returns a response that SDKs take for one of the provider.
@@ -45,6 +171,13 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 		// OpenAI's and Anthropic's SDKs check it before they retry.
 		"X-Should-Retry": {"false"},
 		refusedHeader:    {string(limit.Decision.Code)},
+		modelHeader:      {strconv.QuoteToASCII(limit.Model)},
+	}
+	if ending := endingOf(limit); ending != "" {
+		h.Set(endingHeader, ending)
+	}
+	if cause := limit.Decision.Cause; cause != "" {
+		h.Set(causeHeader, string(cause))
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))

@@ -45,10 +45,10 @@ func TestRefusal(t *testing.T) {
 			if err := json.Unmarshal([]byte(text), &body); err != nil {
 				t.Fatal(err)
 			}
-			if m, _ := test.message(body).(string); !strings.Contains(m, `model "m"`) || !strings.Contains(m, "requests per minute") {
+			if m, _ := test.message(body).(string); !strings.Contains(m, `model "m"`) || !strings.Contains(m, "requests per minute") || !strings.HasPrefix(m, "go-ratelimit: the call was not sent (rpm_exceeded, max_wait): ") || !strings.HasSuffix(m, ": maximum wait exceeded") {
 				t.Errorf("the message is %q", m)
 			}
-			if len(events) != 1 || events[0].Kind != llmhttp.EventRefused || !errors.Is(events[0].Err, context.DeadlineExceeded) {
+			if len(events) != 1 || events[0].Kind != llmhttp.EventRefused || !errors.Is(events[0].Err, ratelimit.ErrMaxWait) {
 				t.Errorf("events: %+v", events)
 			}
 
@@ -57,6 +57,9 @@ func TestRefusal(t *testing.T) {
 			if !errors.Is(problem, ratelimit.ErrNotSent) || problem.Code != "rpm_exceeded" || problem.RetryAfter < 59*time.Second || problem.RetryAfter > time.Minute+time.Millisecond {
 				t.Errorf("it is classified as %v", problem)
 			}
+			if !errors.Is(problem, ratelimit.ErrMaxWait) || errors.Is(problem, context.DeadlineExceeded) || problem.Model != "m" {
+				t.Errorf("it is classified as %+v", *problem)
+			}
 			if events[0].Charged != (ratelimit.Usage{}) {
 				t.Errorf("charged %+v", events[0].Charged)
 			}
@@ -64,7 +67,7 @@ func TestRefusal(t *testing.T) {
 			tr.RefuseWithError = true
 			_, err = (&http.Client{Transport: tr}).Post("http://llm.test"+test.path, "application/json", strings.NewReader(test.body))
 			var limit *ratelimit.LimitError
-			if !errors.As(err, &limit) || limit.Decision.Code != ratelimit.DecisionRPMLimit || !errors.Is(err, context.DeadlineExceeded) {
+			if !errors.As(err, &limit) || limit.Decision.Code != ratelimit.DecisionRPMLimit || !errors.Is(err, ratelimit.ErrMaxWait) || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -81,7 +84,7 @@ func TestRefusedAtOnce(t *testing.T) {
 		want  error
 	}{
 		{"the deadline comes before the room", ratelimit.ModelQuota{MaxRPM: 1}, &llmhttp.Transport{}, 30 * time.Second, context.DeadlineExceeded},
-		{"MaxWait does", ratelimit.ModelQuota{MaxRPM: 1}, &llmhttp.Transport{MaxWait: 30 * time.Second}, 0, context.DeadlineExceeded},
+		{"MaxWait does", ratelimit.ModelQuota{MaxRPM: 1}, &llmhttp.Transport{MaxWait: 30 * time.Second}, 0, ratelimit.ErrMaxWait},
 		{"an estimate of the program that never fits", ratelimit.ModelQuota{MaxTPM: 100}, &llmhttp.Transport{Estimate: func(*llmhttp.Call) (int, int) { return 90, 20 }}, 0, ratelimit.ErrNeverFits},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -120,7 +123,7 @@ func TestMaxWaitInLine(t *testing.T) {
 		began := time.Now()
 		_, err := post(t, tr, chatURL, `{"model":"m"}`)
 		var limit *ratelimit.LimitError
-		if !errors.As(err, &limit) || limit.Decision.Code != ratelimit.DecisionInFlightLimit || time.Since(began) != 3*time.Second {
+		if !errors.As(err, &limit) || limit.Decision.Code != ratelimit.DecisionInFlightLimit || !errors.Is(err, ratelimit.ErrMaxWait) || time.Since(began) != 3*time.Second {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		held.Cancel()

@@ -48,6 +48,7 @@ func (t *Transport) retry(
 	}
 	next := &flight{
 		transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
+		id: f.id, countedAs: f.countedAs, charges: f.charges,
 		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
 	}
 	t.report(next, e)

@@ -32,7 +32,7 @@ func (f *flight) finish(whole bool) {
 	f.mu.Unlock()
 	f.resolveProblem()
 	used, source := f.used(whole, text)
-	f.reservation.Commit(used.PromptTokens, used.OutputTokens)
+	f.commit(used)
 	f.transport.report(f, Event{
 		Kind: EventSettled, Status: f.status,
 		Settled: used, Source: source, Reported: f.usage,

@@ -57,6 +57,12 @@ func TestSharedLimiter(t *testing.T) {
 		if s := two.Stats("m"); s.RPM != 40 || s.ITPM != 440 || s.OTPM != 280 || s.InFlight != 0 || most > 2 {
 			t.Errorf("charged %+v, %d at once", s, most)
 		}
+		if _, err := charged(t, &llmhttp.Transport{Limiter: one, Base: provider}, ratelimit.Request{Model: "team"}, ratelimit.Request{Model: "budget", PromptTokens: 3}); err != nil {
+			t.Error(err)
+		}
+		if team, budget := two.Stats("team"), two.Stats("budget"); team.TPM != 18 || team.RPM != 1 || budget.TPM != 3 || budget.InFlight != 0 {
+			t.Errorf("charged beside %+v and %+v", team, budget)
+		}
 		if err := one.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -60,8 +60,10 @@ type Transport struct {
 	Model func(*Call) string
 
 	// MaxWait bounds the time that a call waits for room. A call that would wait longer is
-	// refused, at once if that is known. Zero or less means as long as the request's context
-	// allows.
+	// refused, at once if that is known, with a *ratelimit.LimitError that matches
+	// ratelimit.ErrMaxWait; where the deadline of the request's context comes first, it matches
+	// context.DeadlineExceeded. Zero or less means as long as the context allows. [WithMaxWait]
+	// sets another bound for one call.
 	MaxWait time.Duration
 
 	// Retry sends calls again that the provider refused for a while. The zero value is off: SDKs
@@ -76,7 +78,8 @@ type Transport struct {
 	// the SDK's error. SDKs retry after an error: turn that off, or each call is refused three
 	// times, and with a deadline the SDK may return the context's error alone. False, the
 	// default, answers with a response of status 429 in the provider's format that says not to
-	// retry (x-should-retry); [Classify] reports it as NotSent.
+	// retry (x-should-retry). [FromError] finds either in the SDK's error; [Classify] reports the
+	// response as NotSent.
 	RefuseWithError bool
 
 	// AddStreamUsage asks for the usage of OpenAI's streamed completions
@@ -194,10 +197,10 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // It returns the response and the errors of Base unchanged; the body of a response with status 400
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
-// never fit; or they wrap the error of the request's context, if that ended while the call waited,
-// ratelimit.ErrClosed, if the limiter was closed and the call would have had to wait, or
-// ratelimit.ErrInvalidTokens. The request's body is closed on every path. It is safe for
-// concurrent use.
+// never fit, and ratelimit.ErrMaxWait if MaxWait refused it; or they wrap the error of the
+// request's context, if that ended while the call waited, ratelimit.ErrClosed, if the limiter was
+// closed and the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is
+// closed on every path. It is safe for concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if t.Limiter == nil {
 		closeBody(req)
@@ -251,6 +254,10 @@ func closeBody(req *http.Request) {
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
 	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name)}
+	f.charges = chargesOf(call.Request.Context())
+	if t.OnEvent != nil {
+		f.id, f.countedAs = lastCall.Add(1), t.Limiter.CountedAs(name)
+	}
 	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
 		if asking, ok := withStreamUsage(send, call.BodySize); ok {

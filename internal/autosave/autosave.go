@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
 )
 
@@ -43,8 +42,8 @@ type Options struct {
 	// Save writes the state. It is called with Storage held, and calls Begin before it copies
 	// the state, and End with its result.
 	Save func() error
-	// OnError gets the errors of writes in the background, without a lock; nil drops them.
-	OnError func(error)
+	// Report gets the errors of writes in the background, without a lock.
+	Report func(error)
 }
 
 // maxWait returns MaxWait, or ten times Delay where it is zero.
@@ -62,10 +61,9 @@ func (o *Options) maxWait() time.Duration {
 // a time. Where a method says nothing else, no lock may be held. On a nil Saver, Begin, End,
 // Stop and Finish do nothing.
 type Saver struct {
-	options  Options
-	writer   *debounce.Debouncer[struct{}]
-	reporter *reporter.Reporter
-	grain    time.Duration // see maxGrain
+	options Options
+	writer  *debounce.Debouncer[struct{}]
+	grain   time.Duration // see maxGrain
 
 	// unsaved says that something changed since the last write began. Changed and Begin set it
 	// with the state lock held, so that no change falls between a copy of the state and its mark.
@@ -80,9 +78,8 @@ type Saver struct {
 // New returns a Saver of a state without unsaved changes. Stop and Finish end it.
 func New(o Options) *Saver {
 	s := &Saver{
-		options:  o,
-		reporter: reporter.New(o.OnError),
-		grain:    min(maxGrain, o.Delay/16),
+		options: o,
+		grain:   min(maxGrain, o.Delay/16),
 	}
 	s.retries = retry.New(max(firstRetry, o.Delay), lastRetry, s.retry)
 	s.writer = debounce.New(debounce.Options{
@@ -108,7 +105,7 @@ func (s *Saver) write(struct{}) {
 	}
 	s.options.Storage.Unlock()
 	if err != nil {
-		s.reporter.Report(fmt.Errorf("autosave: %w", err))
+		s.options.Report(fmt.Errorf("autosave: %w", err))
 	}
 }
 
@@ -157,7 +154,7 @@ func (s *Saver) Stop() {
 	}
 }
 
-// Finish saves the remaining changes after Stop, and ends the reports of errors. Where the
+// Finish saves the remaining changes after Stop. Where the
 // storage is closed it saves nothing and returns the error of the last Finish. It may be called
 // more than once. The storage lock must be held, and until the storage is closed.
 func (s *Saver) Finish(closed bool) error {
@@ -165,7 +162,6 @@ func (s *Saver) Finish(closed bool) error {
 		return nil
 	}
 	s.retries.Stop()
-	s.reporter.Stop()
 	if !closed && s.unsaved.Load() {
 		s.lost = s.options.Save()
 	}

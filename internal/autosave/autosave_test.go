@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
+	"dappco.re/go/core/go-ratelimit/internal/reporter"
 )
 
 var errDisk = errors.New("the disk is full")
@@ -29,11 +30,11 @@ func newOwner() *owner {
 	o := &owner{start: time.Now()}
 	o.saver = autosave.New(autosave.Options{
 		Delay: time.Second, MaxWait: 3 * time.Second, Storage: &o.storage, Save: o.save,
-		OnError: func(err error) {
+		Report: reporter.New(func(err error) {
 			o.storage.Lock() // which must not be held by the caller
 			defer o.storage.Unlock()
 			o.reported = append(o.reported, err)
-		},
+		}).Report,
 	})
 	return o
 }

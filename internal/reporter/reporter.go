@@ -47,6 +47,13 @@ func (r *Reporter) Report(err error) {
 	}
 }
 
+// ReportAs is Report for an error of a kind of its own.
+func (r *Reporter) ReportAs(kind any, err error) {
+	if r != nil {
+		r.errs.Add(kind, err)
+	}
+}
+
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *Reporter) deliver(errs map[any]error) {
 	for kind, err := range errs {

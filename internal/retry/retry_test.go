@@ -2,6 +2,7 @@ package retry
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,15 +78,21 @@ func TestTimer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				var called []time.Duration
+				var mu sync.Mutex // the owner's lock
 				var timer *Timer
 				timer = New(tt.first, tt.last, func() {
+					mu.Lock()
+					defer mu.Unlock()
 					if called = append(called, time.Since(began)); len(called) <= tt.again {
 						timer.Failed()
 					}
 				})
+				mu.Lock()
 				tt.do(timer)
+				mu.Unlock()
 				time.Sleep(time.Hour)
-				synctest.Wait()
+				mu.Lock()
+				defer mu.Unlock()
 				if !slices.Equal(called, tt.want) {
 					t.Errorf("called after %v, want %v", called, tt.want)
 				}

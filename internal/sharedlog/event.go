@@ -2,7 +2,9 @@ package sharedlog
 
 import (
 	"fmt"
+	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -27,7 +29,8 @@ const (
 	Move Kind = 6
 	// Reset forgets the usage of a model; of all models where it names none.
 	Reset Kind = 7
-	// Cooldown keeps a model closed until Wall.
+	// Cooldown keeps a model closed until Wall. Its Text is the cause; empty in events of versions
+	// without causes.
 	Cooldown Kind = 8
 	// Quota sets the quota of a model, which is Text.
 	Quota Kind = 9
@@ -96,4 +99,14 @@ func (e *Event) Check() error {
 		return fmt.Errorf("event %d is %d ns older than its time", e.Seq, e.Age)
 	}
 	return nil
+}
+
+// CooldownOf returns the event of a cooldown that is made at an instant.
+func CooldownOf(model string, c state.Cooldown, at int64) *Event {
+	return &Event{Kind: Cooldown, Model: model, At: at, Wall: clock.UnixNano(c.Until), Text: c.Cause}
+}
+
+// Cooldown returns the cooldown that an event of that kind begins.
+func (e *Event) Cooldown() state.Cooldown {
+	return state.Cooldown{Until: time.Unix(0, e.Wall), Cause: e.Text}
 }

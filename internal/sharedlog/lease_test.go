@@ -1,6 +1,7 @@
 package sharedlog
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,9 +35,14 @@ func TestLeaseIsDue(t *testing.T) {
 
 func TestLeaseTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // the owner's lock
+		mu.Lock()
+		defer mu.Unlock()
 		renewed, left := 0, 2
 		var l *Lease
 		l = NewLease(30*time.Second, func() {
+			mu.Lock()
+			defer mu.Unlock()
 			renewed++
 			l.Ended()
 			if left--; left > 0 {
@@ -45,8 +51,10 @@ func TestLeaseTimer(t *testing.T) {
 		})
 		pass := func(d time.Duration, want int) {
 			t.Helper()
+			mu.Unlock()
 			time.Sleep(d)
 			synctest.Wait()
+			mu.Lock()
 			if renewed != want {
 				t.Fatalf("renewed %d times, want %d", renewed, want)
 			}

@@ -100,9 +100,9 @@ type News struct {
 type Image struct {
 	Identity string // which log it is; one that took the place of another has another
 	Events   []*Event
-	// Quotas, Cooldowns (in UnixNano) and Days are those after the last of Events, by model.
+	// Quotas, Cooldowns and Days are those after the last of Events, by model.
 	Quotas    map[string]state.Quota
-	Cooldowns map[string]int64
+	Cooldowns map[string]state.Cooldown
 	Days      map[string]state.DayUsage
 	// Answers is what was learned of the models' answers, by the last event of each.
 	Answers map[string]state.Answers

@@ -29,8 +29,8 @@ type DB struct {
 // knowledge is the content of the database as a DB knows it, as of the last Load or Store.
 type knowledge struct {
 	quotas    map[string]state.Quota
-	cooldowns map[string]int64  // until when, in UnixNano, as it was read or written
-	answers   map[string]string // as it was read or written
+	cooldowns map[string]state.Cooldown // as they were read or written
+	answers   map[string]string         // as it was read or written
 	days      map[string]knownDay
 	seen      rowids
 }

@@ -4,6 +4,7 @@ package sqlitestate
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -103,7 +104,7 @@ func TestStoreKeepsWhatOthersWrote(t *testing.T) {
 		return &Update{Changes: []*Change{{
 			Model: "m", Requests: []time.Time{now}, Tokens: state.TokenList{{Time: now, Count: count, Input: 1}},
 			Day: state.DayUsage{Start: now.UnixNano(), Count: 1, Tokens: int64(count)},
-		}}, Cooldowns: map[string]time.Time{"m": now.Add(time.Duration(count) * time.Hour)}}
+		}}, Cooldowns: map[string]state.Cooldown{"m": {Until: now.Add(time.Duration(count) * time.Hour), Cause: fmt.Sprint("cause_", count)}}}
 	}
 	store(t, one, charge(7))
 	store(t, other, charge(5))
@@ -112,8 +113,8 @@ func TestStoreKeepsWhatOthersWrote(t *testing.T) {
 	if len(got.Requests) != 2 || got.TokenCount() != 2 || got.DayCount != 2 || got.DayTokens != 12 {
 		t.Errorf("got %+v", got)
 	}
-	if until := s.Cooldowns["m"]; !until.Equal(now.Add(7 * time.Hour)) {
-		t.Errorf("cooled down until %v", until)
+	if c := s.Cooldowns["m"]; !c.Until.Equal(now.Add(7*time.Hour)) || c.Cause != "cause_7" {
+		t.Errorf("cooled down until %+v", c)
 	}
 	// A fix of an entry that the other wrote, and then a reset of the model.
 	store(t, one, &Update{Changes: []*Change{{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -31,12 +32,23 @@ func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool
 	return err == nil && n > 0, nil
 }
 
-// PutCooldown stores until when, in UnixNano, a model is cooled down. Of two for a model the
-// later stays.
-func (s *Statements) PutCooldown(model string, until int64) error {
-	_, err := s.Exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
-		ON CONFLICT (model) DO UPDATE SET until = max(until, excluded.until)`, model, until)
-	return err
+// PutCooldown stores the cooldown of a model. Of two for a model the later stays, with its cause,
+// and of two that end at the same time the first. The caller's cause, and none, take no row.
+func (s *Statements) PutCooldown(model string, c state.Cooldown) error {
+	until := clock.UnixNano(c.Until)
+	result, err := s.Exec(`INSERT INTO cooldowns (model, until) VALUES (?, ?)
+		ON CONFLICT (model) DO UPDATE SET until = excluded.until WHERE excluded.until > until`, model, until)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	if cause := cooldown.Cause(c.Cause); cause != cooldown.Caller {
+		_, err = s.Exec(causesTable.InsertInto("INSERT OR REPLACE"), model, until, cause)
+		return err
+	}
+	return s.drop(causesTable, model)
 }
 
 // PutAnswers stores what was learned of the answers of a model, whatever was there.
@@ -58,7 +70,12 @@ func (s *Statements) PutDay(model string, d state.DayUsage) error {
 func (s *Statements) DropDay(model string) error { return s.drop(dailyTable, model) }
 
 // DropCooldown deletes the cooldown of a model, or of all models where model is empty.
-func (s *Statements) DropCooldown(model string) error { return s.drop(cooldownsTable, model) }
+func (s *Statements) DropCooldown(model string) error {
+	if err := s.drop(causesTable, model); err != nil {
+		return err
+	}
+	return s.drop(cooldownsTable, model)
+}
 
 func (s *Statements) drop(t *Table, model string) error {
 	if model == "" {
@@ -75,9 +92,13 @@ func (s *Statements) Sweep(now int64) error {
 		now-clock.LongestDay-int64(24*time.Hour), most); err != nil {
 		return err
 	}
-	_, err := s.Exec("DELETE FROM cooldowns WHERE rowid IN (SELECT rowid FROM cooldowns WHERE until < ? LIMIT ?)",
-		now-int64(24*time.Hour), most)
-	return err
+	for _, table := range []*Table{cooldownsTable, causesTable} {
+		if _, err := s.Exec("DELETE FROM "+table.Name+" WHERE rowid IN (SELECT rowid FROM "+table.Name+" WHERE until < ? LIMIT ?)",
+			now-int64(24*time.Hour), most); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // CooldownModels returns the models that have a cooldown.

@@ -5,9 +5,11 @@ package sqlitestate
 import (
 	"database/sql"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -16,13 +18,13 @@ import (
 type Models struct {
 	Quotas    map[string]state.Quota
 	Days      map[string]state.DayUsage
-	Cooldowns map[string]int64 // in UnixNano
+	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
 }
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
-	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, answersTable} {
+	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, answersTable} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
 		}
@@ -105,17 +107,20 @@ func (s *Statements) readDays() (map[string]state.DayUsage, error) {
 	return days, err
 }
 
-func (s *Statements) readCooldowns() (map[string]int64, error) {
-	cooldowns := make(map[string]int64)
+// readCooldowns reads the cooldowns with their causes. A cause whose end differs is that of an
+// earlier cooldown, which a version without causes has replaced.
+func (s *Statements) readCooldowns() (map[string]state.Cooldown, error) {
+	cooldowns := make(map[string]state.Cooldown)
 	err := s.Each(func(rows *sql.Rows) error {
-		var model string
+		var model, cause string
 		var until int64
-		if err := rows.Scan(&model, &until); err != nil {
+		if err := rows.Scan(&model, &until, &cause); err != nil {
 			return Damaged("cooldowns: %w", err)
 		}
-		cooldowns[model] = until
+		cooldowns[model] = state.Cooldown{Until: time.Unix(0, until), Cause: cooldown.Cause(cause)}
 		return nil
-	}, "SELECT model, until FROM cooldowns")
+	}, `SELECT c.model, c.until, ifnull(k.cause, '') FROM cooldowns c
+		LEFT JOIN cooldown_causes k ON k.model = c.model AND k.until = c.until`)
 	return cooldowns, err
 }
 
@@ -209,8 +214,6 @@ func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 		}
 		usage.DayStart, usage.DayCount, usage.DayTokens = state.DayTime(day.Start), int(day.Count), int(day.Tokens)
 	}
-	for model, until := range m.Cooldowns {
-		snapshot.Cooldowns[model] = time.Unix(0, until)
-	}
+	maps.Copy(snapshot.Cooldowns, m.Cooldowns)
 	return snapshot
 }

@@ -41,6 +41,13 @@ var (
 		Columns: []Column{modelColumn, {Name: "until"}},
 		Keyed:   true, Later: true,
 	}
+	// causesTable has the causes of those cooldowns that are not the caller's. It is no column of
+	// cooldowns because versions without it refuse columns that they do not know.
+	causesTable = &Table{
+		Name:    "cooldown_causes",
+		Columns: []Column{modelColumn, {Name: "until"}, {Name: "cause", Text: true}},
+		Keyed:   true, Later: true,
+	}
 
 	answersTable = &Table{
 		Name:    "answers",
@@ -49,7 +56,7 @@ var (
 	}
 
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, answersTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, answersTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}

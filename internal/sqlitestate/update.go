@@ -22,7 +22,7 @@ type Update struct {
 	// say itself: they are written only where the database has none.
 	Quotas, Supplied map[string]state.Quota
 	// Cooldowns are those of all models that are not over.
-	Cooldowns map[string]time.Time
+	Cooldowns map[string]state.Cooldown
 	// Answers is what was learned of all models' answers.
 	Answers map[string]state.Answers
 	// Changes are in the order of their models.

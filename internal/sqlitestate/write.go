@@ -24,7 +24,7 @@ type writer struct {
 
 	// What is known once the transaction is through.
 	quotas    map[string]state.Quota
-	cooldowns map[string]int64
+	cooldowns map[string]state.Cooldown
 	answers   map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
 	written   map[string]state.DayUsage // days as they are in the file
@@ -36,8 +36,10 @@ func (w *writer) update(u *Update) error {
 	if err := w.writeQuotas(u.Quotas, u.Supplied); err != nil {
 		return fmt.Errorf("write quotas: %w", err)
 	}
-	if _, err := w.Exec("DELETE FROM cooldowns WHERE until <= ?", w.now); err != nil {
-		return fmt.Errorf("drop cooldowns: %w", err)
+	for _, table := range []*Table{cooldownsTable, causesTable} {
+		if _, err := w.Exec("DELETE FROM "+table.Name+" WHERE until <= ?", w.now); err != nil {
+			return fmt.Errorf("drop cooldowns: %w", err)
+		}
 	}
 	if err := w.writeCooldowns(u); err != nil {
 		return fmt.Errorf("write cooldowns: %w", err)
@@ -111,26 +113,26 @@ func (w *writer) writeQuotas(quotas, supplied map[string]state.Quota) error {
 
 // writeCooldowns stores the cooldowns that differ from those that the database is known to
 // hold. Of two for a model the later stays. One that is known and gone from memory was
-// reset, as was one that is earlier in memory; it goes, unless others have written a later
-// one.
+// reset, as was one that is earlier in memory, or ends at the same time for another cause; it
+// goes, unless others have written a later one.
 func (w *writer) writeCooldowns(u *Update) error {
 	for _, model := range slices.Sorted(maps.Keys(w.known.cooldowns)) {
 		was := w.known.cooldowns[model]
-		if until, exists := u.Cooldowns[model]; exists && clock.UnixNano(until) >= was {
+		if is, exists := u.Cooldowns[model]; exists && (is.Same(was) || clock.UnixNano(is.Until) > clock.UnixNano(was.Until)) {
 			continue
 		}
-		if _, err := w.Exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, was); err != nil {
+		if _, err := w.Exec("DELETE FROM cooldowns WHERE model = ? AND until <= ?", model, clock.UnixNano(was.Until)); err != nil {
 			return err
 		}
 	}
-	w.cooldowns = make(map[string]int64, len(u.Cooldowns))
+	w.cooldowns = make(map[string]state.Cooldown, len(u.Cooldowns))
 	for _, model := range slices.Sorted(maps.Keys(u.Cooldowns)) {
-		until := clock.UnixNano(u.Cooldowns[model])
-		w.cooldowns[model] = until
-		if was, exists := w.known.cooldowns[model]; exists && was == until {
+		is := u.Cooldowns[model]
+		w.cooldowns[model] = is
+		if was, exists := w.known.cooldowns[model]; exists && was.Same(is) {
 			continue
 		}
-		if err := w.PutCooldown(model, until); err != nil {
+		if err := w.PutCooldown(model, is); err != nil {
 			return err
 		}
 	}

@@ -77,8 +77,8 @@ func (u *Usage) Day() DayUsage {
 type Snapshot struct {
 	Quotas    map[string]Quota
 	Usage     map[string]*Usage
-	Cooldowns map[string]time.Time // until when nothing is admitted
-	Answers   map[string]Answers   // what was learned of the models' answers
+	Cooldowns map[string]Cooldown
+	Answers   map[string]Answers // what was learned of the models' answers
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -86,7 +86,7 @@ func NewSnapshot() *Snapshot {
 	return &Snapshot{
 		Quotas:    make(map[string]Quota),
 		Usage:     make(map[string]*Usage),
-		Cooldowns: make(map[string]time.Time),
+		Cooldowns: make(map[string]Cooldown),
 		Answers:   make(map[string]Answers),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -84,9 +85,10 @@ func (w *encoder) token(e state.Token) {
 	}
 }
 
-// cooldowns writes the section of that name. A file without one is as it was
-// before there were cooldowns.
-func (w *encoder) cooldowns(cooldowns map[string]time.Time) {
+// cooldowns writes the section of that name. A file without one is as it was before there were
+// cooldowns, and one with only those of callers is as it was before there were causes. Versions
+// without causes pass over the key.
+func (w *encoder) cooldowns(cooldowns map[string]state.Cooldown) {
 	if len(cooldowns) == 0 {
 		return
 	}
@@ -94,7 +96,10 @@ func (w *encoder) cooldowns(cooldowns map[string]time.Time) {
 	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
 		w.model(model)
 		w.buf = append(w.buf, "        until: "...)
-		w.instant(inFourDigits(cooldowns[model]))
+		w.instant(inFourDigits(cooldowns[model].Until))
+		if cause := cooldown.Cause(cooldowns[model].Cause); cause != cooldown.Caller {
+			w.text("cause", quotedName(cause))
+		}
 	}
 }
 

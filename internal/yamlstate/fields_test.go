@@ -29,7 +29,10 @@ func everyField(now time.Time) *state.Snapshot {
 			"old":     {Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at, Count: 1}}, DayStart: at, DayCount: 1},
 			"largest": {Tokens: state.TokenList{{Time: at, Count: math.MaxInt, Input: math.MaxInt}}, DayStart: at, DayCount: 1, DayTokens: math.MaxInt},
 		},
-		Cooldowns: map[string]time.Time{"full": now.Add(time.Hour).Round(0), "not used": now.Add(time.Minute + 1).Round(0)},
+		Cooldowns: map[string]state.Cooldown{
+			"full":     {Until: now.Add(time.Hour).Round(0), Cause: "daily_quota"},
+			"not used": {Until: now.Add(time.Minute + 1).Round(0)},
+		},
 		Answers: map[string]state.Answers{
 			"full":    {Count: 40, Prompts: 39, Correction: 1234, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 99}},
 			"nothing": {},
@@ -90,6 +93,7 @@ state:
 cooldowns:
     full:
         until: 2000-01-01T01:00:00Z
+        cause: daily_quota
     not used:
         until: 2000-01-01T00:01:00.000000001Z
 answers:

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // seeds are files of every layout, good and bad.
@@ -29,6 +31,7 @@ var seeds = []string{
 		"state:\n  m:\n    requests: []\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n" +
 		"      - time: 2026-02-20T14:32:01Z\n        count: 9\n    day_count: 1\n    day_tokens: 9\ncooldowns:\n  m:\n    until: 9999-12-31T23:59:59.5Z\n",
 	"quotas:\n  m:\n    day_zone: \"UTC\"\n  n:\n    day_zone: \"\"\n  o:\n    day_zone: Etc/GMT+5\ncooldowns: {}\n",
+	"cooldowns:\n  m:\n    until: 9999-12-31T23:59:59Z\n    cause: daily_quota\n  n:\n    until: 9999-12-31T23:59:59Z\n    cause: \"on\"\n  o:\n    cause: [1]\n",
 	"quotas: {m: {day_zone: 'Asia/Kolkata', max_itpm: 1}}\ncooldowns: {m: {until: \"9999-12-31T23:59:59-05:00\", why: 429}, n: {}, o: ~}\n",
 	"quotas:\n  m:\n    burst: 10s\n  n:\n    burst: 1m0s\n", "quotas: {m: {burst: 1.5s}, n: {burst: 0}, o: {burst: \"2h\"}}", "quotas: {m: {burst: -1s}}", "quotas: {m: {burst: 10}}",
 	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
@@ -47,7 +50,7 @@ func FuzzScanAgreesWithParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		scanned, err := scan(bytes.NewReader(data))
-		if err != nil || len(data) > maxForeign || tooDense(data) {
+		if err != nil || len(data) > maxForeign || yamldoc.TooDense(data) {
 			return
 		}
 		parsed, err := parse(data)
@@ -73,8 +76,10 @@ func FuzzModelName(f *testing.F) {
 			Quotas: map[string]state.Quota{name: {MaxRPM: 1}, name + "2": {}},
 			Usage:  map[string]*state.Usage{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
 
-			Answers:   map[string]state.Answers{name: {Count: 2, Errors: state.Row{3}}, name + "4": {}},
-			Cooldowns: map[string]time.Time{name: time.Now().Add(time.Hour), name + "3": time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
+			Answers: map[string]state.Answers{name: {Count: 2, Errors: state.Row{3}}, name + "4": {}},
+			Cooldowns: map[string]state.Cooldown{
+				name: {Until: time.Now().Add(time.Hour), Cause: name}, name + "3": {Until: time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
+			},
 		}
 		var file bytes.Buffer
 		if err := Encode(&file, s, time.Now()); err != nil {
@@ -87,7 +92,7 @@ func FuzzModelName(f *testing.F) {
 		if diff := differs(s, scanned); diff != "" {
 			t.Errorf("scan: %s:\n%s", diff, file.Bytes())
 		}
-		if file.Len() > maxForeign || tooDense(file.Bytes()) {
+		if file.Len() > maxForeign || yamldoc.TooDense(file.Bytes()) {
 			return
 		}
 		parsed, err := parse(file.Bytes())
@@ -128,7 +133,9 @@ func differs(s, other *state.Snapshot) string {
 	if !maps.EqualFunc(s.Answers, other.Answers, func(a, b state.Answers) bool { return state.AnswersText(a) == state.AnswersText(b) }) {
 		return "answers differ"
 	}
-	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b time.Time) bool { return inFourDigits(a).Equal(inFourDigits(b)) }) {
+	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b state.Cooldown) bool {
+		return inFourDigits(a.Until).Equal(inFourDigits(b.Until)) && cooldown.Cause(a.Cause) == cooldown.Cause(b.Cause)
+	}) {
 		return "cooldowns differ"
 	}
 	return ""

@@ -137,17 +137,35 @@ func (p *lineScanner) zone(key string, into *string) error {
 	if err != nil {
 		return err
 	}
-	name := string(text)
-	if !plainText(name) {
-		if name, err = unquote(name); err != nil {
-			return err
-		}
+	name, err := textOf(text)
+	if err != nil {
+		return err
 	}
 	if _, err := clock.LoadZone(name); err != nil {
 		return invalidQuota(inField(key, err))
 	}
 	*into = name
 	return p.next()
+}
+
+// cause reads the cause of a cooldown.
+func (p *lineScanner) cause(key string, into *string) error {
+	text, err := p.value(key)
+	if err != nil {
+		return err
+	}
+	if *into, err = textOf(text); err != nil {
+		return err
+	}
+	return p.next()
+}
+
+// textOf reads a text as quotedName writes it, unless it is no UTF-8.
+func textOf(text []byte) (string, error) {
+	if s := string(text); plainText(s) {
+		return s, nil
+	}
+	return unquote(string(text))
 }
 
 // burst reads a duration as Encode writes it.

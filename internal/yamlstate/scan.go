@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -214,14 +213,17 @@ func (p *lineScanner) cooldown(s *state.Snapshot, model string, indent int) erro
 	if _, exists := s.Cooldowns[model]; exists {
 		return inField("cooldowns", inField(model, errDuplicate))
 	}
-	var until time.Time
+	var c state.Cooldown
 	err := p.fields(indent, func(key string) error {
-		if key == "until" {
-			return p.time(key, &until)
+		switch key {
+		case "until":
+			return p.time(key, &c.Until)
+		case "cause":
+			return p.cause(key, &c.Cause)
 		}
 		return errLayout
 	})
-	s.Cooldowns[model] = until
+	s.Cooldowns[model] = c
 	return err
 }
 

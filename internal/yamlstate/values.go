@@ -67,14 +67,17 @@ func (b snapshotBuilder) usage(model string, n *yaml.Node) error {
 }
 
 func (b snapshotBuilder) cooldown(model string, n *yaml.Node) error {
-	var until time.Time
+	var c state.Cooldown
 	err := eachField(n, func(key string, value *yaml.Node) (err error) {
-		if key == "until" {
-			until, err = timeOf(value)
+		switch key {
+		case "until":
+			c.Until, err = timeOf(value)
+		case "cause":
+			c.Cause, err = causeOf(value)
 		}
 		return err
 	})
-	b.Cooldowns[model] = until
+	b.Cooldowns[model] = c
 	return err
 }
 
@@ -171,6 +174,14 @@ func zoneOf(n *yaml.Node) (string, error) {
 	}
 	_, err := clock.LoadZone(n.Value)
 	return n.Value, err
+}
+
+// causeOf reads the cause of a cooldown. Whoever keeps it decides which causes there may be.
+func causeOf(n *yaml.Node) (string, error) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+		return "", wrongType(n, "a text")
+	}
+	return n.Value, nil
 }
 
 // burstOf reads a duration as "10s". A bare number has no unit, and is refused; so is

@@ -186,17 +186,18 @@ func TestLogTables(t *testing.T) {
 	l := openLog(t, path, options(1))
 	q := state.Quota{MaxRPM: 3, MaxInFlight: 2, DayZone: "Asia/Tokyo"}
 	until := time.Now().Add(time.Hour).UnixNano()
+	cools := state.Cooldown{Until: time.Unix(0, until), Cause: "daily_quota"}
 	events := []*sharedlog.Event{
 		{N: 1, Kind: sharedlog.Quota, Model: "m", Text: sharedlog.QuotaText(q)},
-		{N: 2, Kind: sharedlog.Cooldown, Model: "m-1", Wall: until},
-		{N: 3, Kind: sharedlog.Cooldown, Model: "m-1", Wall: until - 1},
+		{N: 2, Kind: sharedlog.Cooldown, Model: "m-1", Wall: until, Text: "daily_quota"},
+		{N: 3, Kind: sharedlog.Cooldown, Model: "m-1", Wall: until - 1, Text: "overloaded"},
 		{N: 4, Kind: sharedlog.Cooldown, Model: "other", Wall: until},
 		{N: 5, Kind: sharedlog.Day, Model: "m", Day: state.DayUsage{Start: 1, Count: 2, Tokens: 3}, HasDay: true},
 	}
 	s := begin(t, l, sharedlog.Everything)
 	commit(t, l, s, events...)
 	image := joinLog(t, l)
-	if image.Quotas["m"] != q || image.Cooldowns["m-1"] != until || image.Days["m"] != (state.DayUsage{Start: 1, Count: 2, Tokens: 3}) {
+	if image.Quotas["m"] != q || !image.Cooldowns["m-1"].Same(cools) || image.Days["m"] != (state.DayUsage{Start: 1, Count: 2, Tokens: 3}) {
 		t.Errorf("the log says %+v", image)
 	}
 	s = begin(t, l, 5)
@@ -206,7 +207,7 @@ func TestLogTables(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if image := joinLog(t, l); len(image.Days) != 0 || len(image.Cooldowns) != 1 || image.Cooldowns["other"] != until {
+	if image := joinLog(t, l); len(image.Days) != 0 || len(image.Cooldowns) != 1 || image.Cooldowns["other"].Until.UnixNano() != until {
 		t.Errorf("after a reset the log says %+v", image)
 	}
 }

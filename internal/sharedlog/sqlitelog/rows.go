@@ -69,7 +69,7 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 	case sharedlog.Reset:
 		return r.forget(e.Model, nameOf)
 	case sharedlog.Cooldown:
-		return r.PutCooldown(e.Model, e.Wall)
+		return r.PutCooldown(e.Model, e.Cooldown())
 	case sharedlog.Quota:
 		q, err := sharedlog.ParseQuota(e.Text)
 		if err == nil {

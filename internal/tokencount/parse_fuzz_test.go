@@ -1,4 +1,4 @@
-package gemini
+package tokencount
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ func FuzzCountTokensReply(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		total, err := parseTotal(body)
+		total, err := parseTotal(body, geminiTotal)
 		want, ok := wantTotal(body)
 		switch {
 		case err != nil && total != 0:

@@ -1,0 +1,90 @@
+package accountlimits_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/accountlimits"
+)
+
+func ExampleAnthropic_Limits() {
+	// A stand-in for Anthropic.
+	server := httptest.NewServer(&provider{organization: []string{opus, haiku}})
+	defer server.Close()
+
+	account := accountlimits.Anthropic{AdminKey: adminKey, BaseURL: server.URL}
+	limits, err := account.Limits(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	haiku := limits["claude-haiku-4-5"]
+	fmt.Println(haiku.MaxRPM, "requests,", haiku.MaxITPM, "input tokens,", haiku.MaxOTPM, "output tokens a minute")
+	// Output: 50 requests, 50000 input tokens, 10000 output tokens a minute
+}
+
+func ExampleOpenAI_Limits() {
+	// A stand-in for OpenAI.
+	server := httptest.NewServer(&provider{project: []string{
+		`{"model": "gpt-5", "max_requests_per_1_minute": 500, "max_tokens_per_1_minute": 500000}`,
+	}})
+	defer server.Close()
+
+	account := accountlimits.OpenAI{AdminKey: adminKey, Project: "proj_1", BaseURL: server.URL}
+	limits, err := account.Limits(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limits["gpt-5"].MaxRPM, "requests,", limits["gpt-5"].MaxTPM, "tokens a minute")
+	// Output: 500 requests, 500000 tokens a minute
+}
+
+// printer stands for a *ratelimit.RateLimiter.
+type printer struct{ got chan quotas }
+
+func (p printer) SetAccountQuotas(q quotas) { p.got <- q }
+
+func ExampleSync() {
+	server := httptest.NewServer(&provider{organization: []string{haiku}})
+	defer server.Close()
+	rl := printer{make(chan quotas)}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+
+	go func() {
+		done <- accountlimits.Sync(ctx, rl, time.Hour, accountlimits.Anthropic{AdminKey: adminKey, BaseURL: server.URL})
+	}()
+
+	fmt.Println((<-rl.got)["claude-haiku-4-5"].MaxRPM, "requests a minute")
+	cancel()
+	fmt.Println(<-done)
+	// Output:
+	// 50 requests a minute
+	// sync account limits: context canceled
+}
+
+func ExampleSyncer_Run() {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	accountlimits.Syncer{
+		Limiter: printer{},
+		Sources: []accountlimits.Source{accountlimits.OpenAI{Project: "proj_1", BaseURL: server.URL}},
+		OnError: func(err error) {
+			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))
+			cancel()
+		},
+	}.Run(ctx)
+	// Output:
+	// sync account limits:
+	// source 0 (accountlimits.OpenAI):
+	// read limits of OpenAI:
+	// status 404:
+	// 404 page not found
+}

@@ -1,0 +1,155 @@
+package accountlimits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// limiter is what a Syncer needs of a *ratelimit.RateLimiter.
+type limiter interface {
+	SetAccountQuotas(map[string]ratelimit.ModelQuota)
+}
+
+// Sync reads the limits of the sources at once and then again and again, gives them to rl, and
+// returns when ctx has ended. It is [Syncer.Run] with only these fields; a Syncer with OnError also
+// tells each failure when it happens.
+func Sync(ctx context.Context, rl limiter, every time.Duration, sources ...Source) error {
+	return Syncer{Limiter: rl, Every: every, Sources: sources}.Run(ctx)
+}
+
+// Syncer keeps a limiter by the limits of accounts. Limiter and Sources must be set. Its fields
+// must not be changed while it runs.
+type Syncer struct {
+	// Limiter gets the limits, by SetAccountQuotas.
+	Limiter limiter
+	// Every is the time from one successful read of a source to the next, which comes up to a tenth
+	// earlier, so that many processes do not read at once. Zero or less means an hour; less than
+	// a second means a second.
+	Every time.Duration
+	// Sources are read independently of each other. Of a model that several of them have, the
+	// lower limits count.
+	Sources []Source
+	// OnError gets the error of each read that fails, on the goroutine of Run, which waits for it.
+	// Nil discards errors but for those that Run returns.
+	OnError func(error)
+}
+
+const (
+	defaultEvery = time.Hour
+	minEvery     = time.Second
+	fetchTimeout = 2 * time.Minute // for all pages of a source
+)
+
+// Run reads the limits of all sources at once and then again and again, and gives the limiter what
+// is known of all of them after each read that succeeds. It returns when ctx has ended and no read
+// is under way any more: an error that wraps that of ctx and the last one of each source whose
+// last read failed. The limiter keeps the limits. Without a limiter or a source, or with one that
+// is nil, Run returns an error at once.
+//
+// A read that fails, also the first, changes no limit. It is told to OnError and tried again after
+// 1 s, 2 s, 4 s and so on, at most 5 minutes and at most Every; after as long as the provider asks
+// for with Retry-After, at most a day, where that is longer. A read ends after two minutes.
+//
+// Run may be called more than once; each call reads on its own.
+func (s Syncer) Run(ctx context.Context) error {
+	if err := s.validate(); err != nil {
+		return fmt.Errorf("sync account limits: %w", err)
+	}
+	every := s.Every
+	if every <= 0 {
+		every = defaultEvery
+	}
+	every = max(every, minEvery)
+
+	reads := make(chan read)
+	var readers sync.WaitGroup
+	for i, source := range s.Sources {
+		readers.Go(func() { keepReading(ctx, i, source, schedule{every: every}, reads) })
+	}
+	go func() {
+		readers.Wait()
+		close(reads)
+	}()
+	known := make([]map[string]ratelimit.ModelQuota, len(s.Sources))
+	failed := make([]error, len(s.Sources))
+	for r := range reads {
+		if failed[r.source] = r.err; r.err == nil {
+			known[r.source] = r.limits
+			s.Limiter.SetAccountQuotas(together(known))
+		} else if s.OnError != nil {
+			s.OnError(fmt.Errorf("sync account limits: %w", r.err))
+		}
+	}
+	return fmt.Errorf("sync account limits: %w", errors.Join(append([]error{ctx.Err()}, failed...)...))
+}
+
+func (s Syncer) validate() error {
+	if s.Limiter == nil {
+		return errors.New("the field Limiter is nil")
+	}
+	if len(s.Sources) == 0 {
+		return errors.New("there are no sources")
+	}
+	for i, source := range s.Sources {
+		if source == nil {
+			return fmt.Errorf("source %d is nil", i)
+		}
+	}
+	return nil
+}
+
+// read is the result of a read of a source.
+type read struct {
+	source int
+	limits map[string]ratelimit.ModelQuota
+	err    error
+}
+
+// keepReading reads a source until ctx ends.
+func keepReading(ctx context.Context, index int, source Source, next schedule, to chan<- read) {
+	for {
+		limits, err := readOnce(ctx, source)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			err = fmt.Errorf("source %d (%T): %w", index, source, err)
+		}
+		select {
+		case to <- read{source: index, limits: limits, err: err}:
+		case <-ctx.Done():
+			return
+		}
+		pause := time.NewTimer(next.pause(err))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return
+		}
+	}
+}
+
+func readOnce(ctx context.Context, source Source) (map[string]ratelimit.ModelQuota, error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	limits, err := source.Limits(ctx)
+	return maps.Clone(limits), err // the source may go on with its own map
+}
+
+// together returns the limits of all sources.
+func together(known []map[string]ratelimit.ModelQuota) map[string]ratelimit.ModelQuota {
+	all := make(map[string]ratelimit.ModelQuota)
+	for _, limits := range known {
+		for model, quota := range limits {
+			all[model] = lower(all[model], quota)
+		}
+	}
+	return all
+}

@@ -1,0 +1,323 @@
+package accountlimits_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/accountlimits"
+)
+
+// holder notes what it gets, as a limiter and as OnError.
+type holder struct {
+	mu   sync.Mutex
+	got  []quotas
+	errs []error
+}
+
+func (h *holder) SetAccountQuotas(q map[string]ratelimit.ModelQuota) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.got = append(h.got, q)
+}
+
+func (h *holder) onError(err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.errs = append(h.errs, err)
+}
+
+// last returns the limits that the holder has, and how often it got some.
+func (h *holder) last() (quotas, int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.got) == 0 {
+		return nil, 0
+	}
+	return h.got[len(h.got)-1], len(h.got)
+}
+
+func (h *holder) told() []error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.errs)
+}
+
+// wantLimits checks what the holder has, and how often it got some.
+func (h *holder) wantLimits(t *testing.T, when string, want quotas, times int) {
+	t.Helper()
+	if got, n := h.last(); !maps.Equal(got, want) || n != times {
+		t.Errorf("%s: got %v, the last of %d, want %v, the last of %d", when, got, n, want, times)
+	}
+}
+
+// script is a Source that returns what the test sets, and notes the times of its reads.
+type script struct {
+	mu     sync.Mutex
+	limits quotas
+	err    error
+	start  time.Time
+	at     []time.Duration
+}
+
+func (s *script) Limits(context.Context) (quotas, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.start.IsZero() {
+		s.start = time.Now()
+	}
+	s.at = append(s.at, time.Since(s.start))
+	return s.limits, s.err
+}
+
+func (s *script) set(limits quotas, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.limits, s.err = limits, err
+}
+
+// reads returns the times of the reads since the first one.
+func (s *script) reads() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.at)
+}
+
+// sourceFunc is a Source made of a function.
+type sourceFunc func(context.Context) (quotas, error)
+
+func (f sourceFunc) Limits(ctx context.Context) (quotas, error) { return f(ctx) }
+
+// started runs a Syncer in the bubble of a test, and returns what ends it.
+func started(t *testing.T, s accountlimits.Syncer) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	synctest.Wait()
+	return func() error {
+		cancel()
+		return <-ended
+	}
+}
+
+func TestSyncKeepsTheLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h holder
+		source := &script{limits: quotas{"m": {MaxRPM: 100}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- accountlimits.Sync(ctx, &h, time.Hour, source) }()
+		synctest.Wait()
+		h.wantLimits(t, "at once", quotas{"m": {MaxRPM: 100}}, 1)
+		source.set(quotas{"m": {MaxRPM: 200}}, nil)
+		time.Sleep(54*time.Minute - 1)
+		synctest.Wait()
+		if n := len(source.reads()); n != 1 {
+			t.Errorf("%d reads within 54 minutes, want 1", n)
+		}
+		time.Sleep(6*time.Minute + 1)
+		synctest.Wait()
+		h.wantLimits(t, "after an hour", quotas{"m": {MaxRPM: 200}}, 2)
+		cancel()
+		err := <-ended
+		if !errors.Is(err, context.Canceled) || err.Error() != "sync account limits: context canceled" {
+			t.Errorf("Sync returned %v", err)
+		}
+		time.Sleep(10 * time.Hour)
+		if n := len(source.reads()); n != 2 {
+			t.Errorf("%d reads, also after the end", n)
+		}
+	})
+}
+
+// A failure, also the first, leaves what is known, is told, and is tried again with growing pauses.
+func TestSyncFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h holder
+		down := errors.New("down")
+		source := &script{limits: quotas{"m": {MaxRPM: 1}}, err: down}
+		stop := started(t, accountlimits.Syncer{
+			Limiter: &h, Every: time.Hour, OnError: h.onError,
+			Sources: []accountlimits.Source{source},
+		})
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		h.wantLimits(t, "after failures only", nil, 0)
+		at, told := source.reads(), h.told()
+		if len(told) != len(at) || !errors.Is(told[0], down) ||
+			told[0].Error() != "sync account limits: source 0 (*accountlimits_test.script): down" {
+			t.Errorf("told %d of %d failures: %v", len(told), len(at), told)
+		}
+		for i := 1; i < len(at); i++ {
+			most := min(time.Second<<min(i-1, 20), 5*time.Minute)
+			if pause := at[i] - at[i-1]; pause > most || pause < most*9/10 {
+				t.Errorf("pause %d is %v, want %v or up to a tenth less", i, pause, most)
+			}
+		}
+
+		source.set(quotas{"m": {MaxRPM: 2}}, nil)
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		h.wantLimits(t, "after the failures", quotas{"m": {MaxRPM: 2}}, 1)
+		source.set(quotas{"m": {MaxRPM: 3}}, down)
+		time.Sleep(time.Hour + time.Second)
+		synctest.Wait()
+		h.wantLimits(t, "after further failures", quotas{"m": {MaxRPM: 2}}, 1)
+		if reads, failures := len(source.reads()), len(h.told()); failures != reads-1 || failures == len(told) {
+			t.Errorf("told %d failures of %d reads, one of which succeeded", failures, reads)
+		}
+		if err := stop(); !errors.Is(err, context.Canceled) || !errors.Is(err, down) {
+			t.Errorf("Run returned %v, want the last failure beside context.Canceled", err)
+		}
+	})
+}
+
+// A failure of one source holds up no other one.
+func TestSyncSourcesAreIndependent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h holder
+		reads := 0
+		stop := started(t, accountlimits.Syncer{Limiter: &h, Every: time.Minute, Sources: []accountlimits.Source{
+			sourceFunc(func(ctx context.Context) (quotas, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}),
+			sourceFunc(func(context.Context) (quotas, error) { return nil, errors.New("down") }),
+			sourceFunc(func(context.Context) (quotas, error) {
+				return quotas{"a": {MaxRPM: 5, MaxTPM: 10, Burst: time.Second}, "b": {MaxRPD: 2}}, nil
+			}),
+			sourceFunc(func(context.Context) (quotas, error) {
+				reads++
+				return quotas{"a": {MaxRPM: 7, MaxTPM: 9, MaxITPM: reads, DayZone: "UTC"}}, nil
+			}),
+		}})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		want := quotas{"a": {MaxRPM: 5, MaxTPM: 9, MaxITPM: 2, DayZone: "UTC", Burst: time.Second}, "b": {MaxRPD: 2}}
+		if got, _ := h.last(); !maps.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		stop()
+	})
+}
+
+func TestSyncPauses(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		every       time.Duration
+		status      int
+		header      string // Retry-After
+		least, most time.Duration
+	}{
+		{name: "the default", every: 0, least: 54 * time.Minute, most: time.Hour},
+		{name: "below zero", every: -5, least: 54 * time.Minute, most: time.Hour},
+		{name: "at least a second", every: 1, least: time.Second, most: time.Second},
+		{name: "a failure", every: time.Hour, status: 500, least: 900 * time.Millisecond, most: time.Second},
+		{name: "no longer than between successes", every: 1, status: 500, least: 900 * time.Millisecond, most: time.Second},
+		{name: "seconds", every: time.Hour, status: 429, header: "100", least: 100 * time.Second, most: 110 * time.Second},
+		{name: "longer than between successes", every: time.Minute, status: 429, header: "100", least: 100 * time.Second, most: 110 * time.Second},
+		{name: "at most a day", every: time.Hour, status: 503, header: "1e9", least: 24 * time.Hour, most: 27 * time.Hour},
+		{name: "a date", every: time.Hour, status: 503, header: "Sat, 01 Jan 2000 00:03:00 GMT", least: 3 * time.Minute, most: 200 * time.Second},
+		{name: "shorter than the pause", every: time.Hour, status: 503, header: "0", least: 900 * time.Millisecond, most: time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) { // begins at 2000-01-01 00:00:00 UTC
+			var h holder
+			var at []time.Duration
+			start := time.Now()
+			stop := started(t, accountlimits.Syncer{Limiter: &h, Every: c.every, Sources: []accountlimits.Source{
+				accountlimits.OpenAI{Project: "p", Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					at = append(at, time.Since(start))
+					reply := response(r, max(c.status, 200), `{"data":[]}`)
+					if c.header != "" {
+						reply.Header.Set("Retry-After", c.header)
+					}
+					return reply, nil
+				})}},
+			}})
+			time.Sleep(c.most)
+			synctest.Wait()
+			if len(at) < 2 || at[1] < c.least {
+				t.Errorf("%s: read at %v, want the second from %v to %v", c.name, at, c.least, c.most)
+			}
+			err := stop()
+			if want := fmt.Sprint("status ", c.status); c.status != 0 && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: Run returned %v, want %s in it", c.name, err, want)
+			}
+		})
+	}
+}
+
+// A read that does not end is ended after two minutes, and told.
+func TestSyncReadTimeLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h holder
+		stop := started(t, accountlimits.Syncer{
+			Limiter: &h, OnError: h.onError,
+			Sources: []accountlimits.Source{sourceFunc(func(ctx context.Context) (quotas, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			})},
+		})
+		time.Sleep(2*time.Minute - 1)
+		synctest.Wait()
+		if told := h.told(); told != nil {
+			t.Errorf("told too early: %v", told)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if told := h.told(); len(told) != 1 || !errors.Is(told[0], context.DeadlineExceeded) {
+			t.Errorf("told %v, want context.DeadlineExceeded", told)
+		}
+		time.Sleep(time.Minute) // into the second read, which ends with Run
+		if err := stop(); len(h.told()) != 1 || !errors.Is(err, context.Canceled) {
+			t.Errorf("told %v with the end, Run returned %v", h.told(), err)
+		}
+	})
+}
+
+// What a source does with its map later does not matter, nor what the limiter does.
+func TestSyncCopies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var h holder
+		own := &script{limits: quotas{"m": {MaxRPM: 1}}}
+		other := sourceFunc(func(context.Context) (quotas, error) { return nil, nil })
+		stop := started(t, accountlimits.Syncer{Limiter: &h, Every: time.Hour, Sources: []accountlimits.Source{own, other}})
+		own.mu.Lock()
+		own.limits["m"] = ratelimit.ModelQuota{MaxRPM: 2}
+		own.err = errors.New("down") // so that only the other one is read with success
+		own.mu.Unlock()
+		got, _ := h.last()
+		got["m"] = ratelimit.ModelQuota{MaxRPM: 3}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		h.wantLimits(t, "an hour later", quotas{"m": {MaxRPM: 1}}, 3)
+		stop()
+	})
+}
+
+func TestSyncRefuses(t *testing.T) {
+	source := sourceFunc(func(context.Context) (quotas, error) { return nil, errors.New("read") })
+	for want, s := range map[string]accountlimits.Syncer{
+		"sync account limits: the field Limiter is nil": {Sources: []accountlimits.Source{source}},
+		"sync account limits: there are no sources":     {Limiter: &holder{}},
+		"sync account limits: source 1 is nil":          {Limiter: &holder{}, Sources: []accountlimits.Source{source, nil}},
+	} {
+		if err := s.Run(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := accountlimits.Sync(ctx, &holder{}, 0, source); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package ratelimit
+
+import (
+	"maps"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/explain"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// Explanation says why a model waits at one moment, for logs, dashboards and people: see
+// [RateLimiter.Explain]. String returns it in a few lines.
+type Explanation struct {
+	Model   string `json:"model"`           // as it was asked for
+	Counted string `json:"counted_as"`      // the name under which it is counted
+	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
+	// Origin is where the quota comes from: "program"; "shared", if the program of some process
+	// set it in the shared database; "given" by a profile or a file; or "learned", if reports of
+	// the provider have corrected it. It is empty without a quota.
+	Origin string    `json:"origin,omitempty"`
+	At     time.Time `json:"at"` // the moment
+
+	// Limits are the limits of the quota, without those that are unlimited, in the order in which
+	// they deny.
+	Limits   []LimitState `json:"limits,omitempty"`
+	InFlight int          `json:"in_flight"` // open reservations
+	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
+
+	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
+	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
+
+	// Next is the decision on a request of one input token, and of one output token if the model
+	// limits those. Its RetryAfter is when there is room again.
+	Next Decision `json:"next"`
+	// StoreError is why the shared database cannot be used: see [RateLimiter.Err].
+	StoreError string `json:"store_error,omitempty"`
+}
+
+// LimitState is the state of one limit in an Explanation.
+type LimitState struct {
+	Limit    string `json:"limit"` // its key in files, such as "max_tpm"
+	Max      int    `json:"max"`
+	Used     int    `json:"used"`               // by this limiter; of max_in_flight the open reservations
+	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
+	Left     int    `json:"left"`               // what a request may have now
+	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
+	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// Explain returns why model waits now, or that it does not: its quota and where that comes from,
+// what is used of each limit, the calls in flight, the line, a cooldown with its cause, and the
+// next room. It charges nothing. With Config.Shared it tells of all processes.
+//
+// Explain is for the eyes of people and costs several times a Decide. It is safe for concurrent
+// use.
+func (rl *RateLimiter) Explain(model string) Explanation {
+	e := Explanation{Model: model}
+	if err := rl.Err(); err != nil {
+		e.StoreError = err.Error()
+	}
+	var q ModelQuota
+	var r view
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	name, known := rl.findRLocked(model, &q)
+	r.instant = rl.clock.Sync()
+	rl.readLocked(name, &q, known, &r)
+	e.Counted, e.At = name, rl.clock.At(r.instant).Round(0)
+	if known {
+		e.Quota, e.Origin = rl.originRLocked(name)
+		e.limits(&q, &r)
+	}
+	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
+	if r.cool > r.wall {
+		e.CooldownUntil, e.Cause = time.Unix(0, r.cool), Cause(r.cause)
+	}
+	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
+	e.Next.Model = model
+	r.modelStats(&e.Next.Stats, &q)
+	decide(&e.Next, &q, known, &r, &c)
+	if !known {
+		rl.refuseUnknownRLocked(&e.Next, modelname.Nearest(model, maps.Keys(rl.Quotas)))
+	}
+	if e.Waiting > 0 {
+		e.Next.queue()
+	}
+	rl.ledger.overrule(&e.Next)
+	return e
+}
+
+// originRLocked returns the name of the quota that covers a counted name, and where it comes from.
+func (rl *RateLimiter) originRLocked(name string) (quota, origin string) {
+	q, own := rl.Quotas[name]
+	if !own {
+		name = rl.sharedCoverRLocked(name)
+		q = rl.Quotas[name]
+	}
+	_, learned := rl.provenance.Correction(name, q)
+	switch {
+	case learned:
+		return name, explain.Learned
+	case rl.ledger.hasQuota(name, q):
+		return name, explain.Shared
+	case rl.provenance.IsSupplied(name, q):
+		return name, explain.Given
+	}
+	return name, explain.Program
+}
+
+// limits fills in the limits of a quota.
+func (e *Explanation) limits(q *ModelQuota, r *view) {
+	for _, of := range [...]state.Dimension{
+		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
+	} {
+		l := LimitState{Limit: state.Limits[of].Key, Max: *q.limit(of)}
+		switch {
+		case l.Max == 0:
+			continue
+		case of == state.InFlight:
+			l.Used = r.slots.calls()
+		default:
+			l.Used = r.usedOf(of)
+			if r.external != nil {
+				l.External = r.external[of].Amount
+			}
+			if wait := r.roomIn(of, l.Used, q); wait > 0 {
+				l.RoomAt = e.At.Add(wait)
+			}
+		}
+		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
+		e.Limits = append(e.Limits, l)
+	}
+}
+
+// roomIn returns how long it takes until one more of a dimension fits; 0 if it does now, or never.
+func (r *view) roomIn(of state.Dimension, used int, q *ModelQuota) time.Duration {
+	limit := *q.limit(of)
+	if limit <= 0 {
+		return 0
+	}
+	var f refusal
+	var p *pace.Buckets
+	if state.Limits[of].Window == state.Minute {
+		p = r.paceOf(q)
+		if r.used != 0 {
+			f.until(time.Duration(r.used - r.instant))
+		}
+	}
+	f.check(of, used, 1, limit, r, p)
+	return f.wait
+}
+
+// String returns the explanation in lines for a person, the first of which says whether the model
+// waits. The text is not for programs, and may change.
+func (e Explanation) String() string {
+	f := explain.Facts{
+		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At,
+		InFlight: e.InFlight, Waiting: e.Waiting, CooldownUntil: e.CooldownUntil, Cause: string(e.Cause),
+		Next: explain.Next{
+			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
+			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
+		},
+		StoreError: e.StoreError,
+	}
+	for i := range e.Limits {
+		l := &e.Limits[i]
+		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
+	}
+	return f.Text()
+}

@@ -1,0 +1,229 @@
+// Explain: why a model waits, as a value and in words.
+
+package ratelimit_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// explained returns the explanation of a model, with times in UTC.
+func explained(rl *ratelimit.RateLimiter, model string) ratelimit.Explanation {
+	e := rl.Explain(model)
+	e.At = e.At.UTC()
+	return e
+}
+
+// Each row: what happens to a model of five requests, 1,000 tokens and two calls at once, and what
+// a person then reads. In the bubble it is midnight.
+func TestExplainText(t *testing.T) {
+	quota := ratelimit.ModelQuota{MaxRPM: 5, MaxTPM: 1000, MaxInFlight: 2}
+	for _, tt := range []struct {
+		name, model string
+		do          func(rl *ratelimit.RateLimiter)
+		want        string
+	}{
+		{"unused", "m", func(*ratelimit.RateLimiter) {}, `"m" does not wait: within the quota
+  quota: its own, set by the program
+  calls in flight: 0 of 2 used
+  requests per minute: 0 of 5 used
+  tokens per minute: 0 of 1000 used
+  next room: for a request of one token now`},
+		{"tokens used up, by others, too", "m", func(rl *ratelimit.RateLimiter) {
+			rl.Observe("m", ratelimit.ProviderLimits{TPM: ratelimit.ProviderLimit{Remaining: 600, HasRemaining: true, Reset: 20 * time.Second}})
+			time.Sleep(5 * time.Second)
+			rl.RecordUsage("m", 400, 200)
+			time.Sleep(5 * time.Second)
+		}, `"m" waits: the provider reports fewer tokens per minute left
+  quota: its own, set by the program
+  calls in flight: 0 of 2 used
+  requests per minute: 1 of 5 used
+  tokens per minute: 600 of 1000 used, and 400 by others of the account, full for 10s
+  next room: for a request of one token in 10s, at 00:00:20 UTC`},
+		{"calls in flight, and a line behind them", "m-2024-08-06", func(rl *ratelimit.RateLimiter) {
+			for range 2 {
+				rl.Reserve("m", 100, 0)
+			}
+			go rl.Acquire(context.Background(), "m", 1, 0) // until Close
+			synctest.Wait()
+		}, `"m-2024-08-06", counted as "m", waits: others wait for the model and come first
+  quota: its own, set by the program
+  calls in flight: 2 of 2 used
+  requests per minute: 2 of 5 used
+  tokens per minute: 200 of 1000 used
+  in line: 1 caller
+  next room: for a request of one token behind the line`},
+		{"the day is used up", "other", func(rl *ratelimit.RateLimiter) {
+			rl.RecordUsage("other", 1, 1)
+			rl.CooldownFor("other", 30*time.Hour, ratelimit.CauseDailyQuota)
+		}, `"other" waits: the model is in a cooldown: the provider said that the day's quota is used up
+  quota: that of "*", set by the program
+  requests per day: 1 of 10 used
+  cooldown: until 2000-01-02 06:00:00 UTC, in 30h0m0s: the provider said that the day's quota is used up
+  next room: for a request of one token in 30h0m0s, at 2000-01-02 06:00:00 UTC`},
+		{"a burst", "paced", func(rl *ratelimit.RateLimiter) { rl.RecordUsage("paced", 1, 0) }, `"paced" waits: pace: requests are spread over the minute, and the burst is used up
+  quota: its own, set by the program
+  requests per minute: 1 of 60 used, full for 1s
+  next room: for a request of one token in 1s, at 00:00:01 UTC`},
+		{"output", "out", func(rl *ratelimit.RateLimiter) { rl.RecordUsage("out", 0, 10) }, `"out" waits: output tokens per minute are used up
+  quota: its own, set by the program
+  output tokens per minute: 10 of 10 used, full for 1m1s
+  next room: for a request of one token in 1m1s, at 00:01:00 UTC`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiterWith(t, ratelimit.Config{MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{
+					"m": quota, "*": {MaxRPD: 10}, "paced": {MaxRPM: 60, Burst: time.Second}, "out": {MaxOTPM: 10},
+				}})
+				defer rl.Close()
+				tt.do(rl)
+				if got := explained(rl, tt.model).String(); got != tt.want {
+					t.Errorf("got\n%s\nwant\n%s", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// The value says what Decide and Stats say, and survives JSON, from which the same text is made.
+func TestExplainAgrees(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Aliases: map[string]string{"fast": "m"}, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2, MaxTPM: 100, MaxRPD: 9, MaxTPD: 900}},
+		})
+		rl.Reserve("m", 50, 0)
+		rl.CooldownFor("m", time.Hour, ratelimit.CauseOverloaded)
+		rl.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Remaining: 0, HasRemaining: true}})
+		e := explained(rl, "fast")
+		minute := e.At.Add(time.Minute)
+		want := ratelimit.Explanation{
+			Model: "fast", Counted: "m", Quota: "m", Origin: "program", At: time.Now().UTC(),
+			Limits: []ratelimit.LimitState{
+				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850},
+				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50},
+			},
+			InFlight: 1, CooldownUntil: time.Now().Add(time.Hour), Cause: "overloaded", Next: rl.Decide("fast", 1),
+		}
+		e.Limits[2].RoomAt = e.Limits[2].RoomAt.UTC().Truncate(time.Second) // the charge leaves a nanosecond after the minute
+		if !e.CooldownUntil.Equal(want.CooldownUntil) {
+			t.Errorf("cooldown until %v", e.CooldownUntil)
+		}
+		e.CooldownUntil = want.CooldownUntil
+		if !reflect.DeepEqual(e, want) {
+			t.Errorf("got  %+v\nwant %+v", e, want)
+		}
+		var again ratelimit.Explanation
+		text := jsonOf(t, e)
+		if err := json.Unmarshal([]byte(text), &again); err != nil || again.String() != e.String() {
+			t.Errorf("%v: %s\nagain %s", err, text, again)
+		}
+		for _, key := range []string{`"model":"fast"`, `"counted_as":"m"`, `"limit":"max_rpd"`, `"cause":"overloaded"`, `"next":{`, `"retry_after":"1h0m0s"`} {
+			if !strings.Contains(text, key) {
+				t.Errorf("%s lacks %s", text, key)
+			}
+		}
+	})
+}
+
+// Where a quota comes from.
+func TestExplainOrigin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.yaml")
+	if err := os.WriteFile(path, []byte("quotas:\n  stored:\n    max_rpm: 7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		FilePath: path, LearnQuotas: true, Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
+		Quotas: map[string]ratelimit.ModelQuota{"own": {MaxRPM: 5}, "told": {MaxRPM: 5}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rl.Load(); err != nil {
+		t.Fatal(err)
+	}
+	rl.Observe("told", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 3}})
+	var profile string
+	for model := range ratelimit.DefaultProfiles()[ratelimit.ProviderGemini].Models {
+		profile = model
+	}
+	for model, want := range map[string][2]string{
+		"own": {"own", "program"}, "told": {"told", "learned"}, "stored": {"stored", "given"}, profile: {profile, "given"}, "none": {},
+	} {
+		if e := rl.Explain(model); e.Quota != want[0] || e.Origin != want[1] || e.Counted != model {
+			t.Errorf("%s: %q, %q, counted as %q; want %q", model, e.Quota, e.Origin, e.Counted, want)
+		}
+	}
+	rl.SetQuota("*", ratelimit.ModelQuota{MaxRPM: -1})
+	if e := rl.Explain("none"); e.Quota != "*" || e.Origin != "program" || !e.Next.Never || !strings.Contains(e.String(), "never passes") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// One limiter explains what another of the same store uses, and that the store is gone.
+func TestExplainShared(t *testing.T) {
+	cfg := ratelimit.Config{
+		FilePath: filepath.Join(t.TempDir(), "state"), Backend: "sqlite", Shared: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}},
+	}
+	one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
+	one.Reserve("m", 1, 1)
+	one.RecordUsage("m", 1, 1)
+	one.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
+	e := other.Explain("m")
+	if e.Origin != "shared" || e.InFlight != 1 || e.Limits[0].Used != 2 || e.Cause != "rate_limited" || e.Next.Cause != "rate_limited" || e.StoreError != "" {
+		t.Errorf("%+v", e)
+	}
+	if err := os.Mkdir(cfg.FilePath+".away", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(cfg.FilePath, filepath.Join(cfg.FilePath+".away", "state")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(cfg.FilePath, 0o700); err != nil { // so that it cannot be made anew
+		t.Fatal(err)
+	}
+	other.RecordUsage("m", 1, 1)
+	if e := other.Explain("m"); e.StoreError == "" || !strings.Contains(e.String(), "shared database: cannot be used: ") || e.Limits[0].Used != 3 {
+		t.Errorf("without its database: %+v", e)
+	}
+	other.Close()
+	if e := other.Explain("m"); e.Next.Code != ratelimit.DecisionClosed || e.Next.Cause != "" {
+		t.Errorf("closed: %+v", e)
+	}
+}
+
+func TestExplainConcurrently(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 50}, "*": {MaxTPM: 9}}, MaxModels: 3})
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for n := range 200 {
+				switch model := string(rune('k' + (i+n)%5)); (i + n) % 4 {
+				case 0:
+					rl.RecordUsage(model, 1, 1)
+				case 1:
+					rl.CooldownFor(model, time.Duration(n), "caller")
+				case 2:
+					rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: n})
+				default:
+					if e := rl.Explain(model); e.String() == "" || e.Counted != model {
+						t.Errorf("%+v", e)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if e := (ratelimit.Explanation{}); e.String() == "" {
+		t.Error("the zero value says nothing")
+	}
+}

@@ -1,0 +1,218 @@
+// Package explain says in a few lines for a person why a model waits, or that it does not. The
+// limiter's package gathers the facts; Explanation.String uses this one.
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// The origins of quotas.
+const (
+	Program = "program" // the program set it
+	Shared  = "shared"  // the program of some process set it in the shared database
+	Given   = "given"   // a profile or a file gave it
+	Learned = "learned" // a provider's reports have corrected it
+)
+
+// Facts is what is known of a model at one moment.
+type Facts struct {
+	Model, Counted string    // as it was asked for, and the name under which it is counted
+	Quota, Origin  string    // the name of its quota, empty for none, and one of the origins
+	At             time.Time // the moment; other times are shown in its zone
+	Limits         []Limit
+	InFlight       int // calls
+	Waiting        int // callers
+	CooldownUntil  time.Time
+	Cause          string // of the cooldown
+	Next           Next
+	StoreError     string // why the shared database cannot be used; empty if it can
+}
+
+// Limit is the state of one limit.
+type Limit struct {
+	Key                 string // in files
+	Max, Used, External int
+	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
+}
+
+// Next is the decision on the smallest request.
+type Next struct {
+	Allowed, Never, Queued bool
+	Reason                 string
+	RetryAfter             time.Duration // zero if no time tells
+}
+
+// Text returns the lines, without an end of the last.
+func (f *Facts) Text() string {
+	w := &lines{facts: f}
+	w.verdict()
+	w.quota()
+	for i := range f.Limits {
+		w.limit(&f.Limits[i])
+	}
+	if !f.limitsCalls() && f.InFlight > 0 {
+		w.add("calls in flight: %d, unlimited", f.InFlight)
+	}
+	if f.Waiting > 0 {
+		w.add("in line: %s", counted(f.Waiting, "caller"))
+	}
+	if f.CooldownUntil.After(f.At) {
+		w.add("cooldown: until %s, in %s: %s", w.time(f.CooldownUntil), duration(f.CooldownUntil.Sub(f.At)), cooldown.Said(f.Cause))
+	}
+	w.next()
+	if f.StoreError != "" {
+		w.add("shared database: cannot be used: %s", f.StoreError)
+	}
+	return strings.Join(w.text, "\n  ")
+}
+
+func (f *Facts) limitsCalls() bool {
+	for i := range f.Limits {
+		if f.Limits[i].Key == state.Limits[state.InFlight].Key {
+			return true
+		}
+	}
+	return false
+}
+
+type lines struct {
+	facts *Facts
+	text  []string
+}
+
+func (w *lines) add(format string, args ...any) {
+	w.text = append(w.text, fmt.Sprintf(format, args...))
+}
+
+// verdict is the first line: the model, and whether it waits.
+func (w *lines) verdict() {
+	f, name := w.facts, fmt.Sprintf("%q", w.facts.Model)
+	if f.Counted != f.Model {
+		name += fmt.Sprintf(", counted as %q,", f.Counted)
+	}
+	switch n := &f.Next; {
+	case n.Allowed:
+		w.add("%s does not wait: %s", name, n.Reason)
+	case n.Never:
+		w.add("%s never passes: %s", name, n.Reason)
+	default:
+		w.add("%s waits: %s", name, n.Reason)
+	}
+}
+
+func (w *lines) quota() {
+	f := w.facts
+	from := map[string]string{
+		Program: ", set by the program", Shared: ", set in the shared database",
+		Given: ", of a profile or a file", Learned: ", corrected by the provider's reports",
+	}[f.Origin]
+	switch f.Quota {
+	case "":
+		w.add("quota: none")
+		return
+	case f.Counted:
+		w.add("quota: its own%s", from)
+	default:
+		w.add("quota: that of %q%s", f.Quota, from)
+	}
+	if len(f.Limits) == 0 {
+		w.add("limits: none")
+	}
+}
+
+// limit is the line of one limit.
+func (w *lines) limit(l *Limit) {
+	text := fmt.Sprintf("%s: %d of %d used", dimension(l.Key), l.Used, l.Max)
+	if l.External > 0 {
+		text += fmt.Sprintf(", and %d by others of the account", l.External)
+	}
+	if l.RoomAt.After(w.facts.At) {
+		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
+	}
+	w.add("%s", text)
+}
+
+// next is the line that says when the smallest request passes.
+func (w *lines) next() {
+	f, n := w.facts, &w.facts.Next
+	const request = "next room: for a request of one token "
+	switch {
+	case n.Allowed:
+		w.add(request + "now")
+	case n.Never:
+		w.add("next room: none, waiting does not help")
+	case n.Queued && n.RetryAfter > 0:
+		w.add(request+"behind the line, which waits for at least %s", duration(n.RetryAfter))
+	case n.Queued:
+		w.add(request + "behind the line")
+	case n.RetryAfter > 0:
+		w.add(request+"in %s, at %s", duration(n.RetryAfter), w.time(f.At.Add(n.RetryAfter)))
+	default:
+		w.add(request + "at a time that is not known")
+	}
+}
+
+// time shows a time of the day, and the day if it is another.
+func (w *lines) time(t time.Time) string {
+	t = t.In(w.facts.At.Location())
+	if t.Format(time.DateOnly) == w.facts.At.Format(time.DateOnly) {
+		return t.Format("15:04:05 MST")
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// duration shows a duration that is no shorter: in milliseconds below a second, in tenths of a
+// second below a minute, in seconds above.
+func duration(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d < time.Second:
+		unit = time.Millisecond
+	case d < time.Minute:
+		unit = time.Second / 10
+	}
+	if up := d.Truncate(unit); up < d && up <= d+unit {
+		d = up + unit
+	} else {
+		d = up
+	}
+	return d.String()
+}
+
+// dimension names what a limit limits.
+func dimension(key string) string {
+	of, ok := state.DimensionOf(key)
+	if !ok {
+		return key
+	}
+	l := &state.Limits[of]
+	if l.Window == state.Settled {
+		return "calls in flight"
+	}
+	what := "tokens"
+	switch {
+	case l.Counts:
+		what = "requests"
+	case l.Tokens == tokens.Input:
+		what = "input tokens"
+	case l.Tokens == tokens.Output:
+		what = "output tokens"
+	}
+	if l.Window == state.Day {
+		return what + " per day"
+	}
+	return what + " per minute"
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,193 @@
+// Data: the files in profiles/ at the root of the repository.
+
+package profile
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+)
+
+// builtin returns the profiles that the root embeds.
+func builtin(t testing.TB) *Set {
+	t.Helper()
+	set, err := Parse(os.DirFS("../../profiles"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// Parse has checked patterns, sources and overlaps. Zones and the calendar are left.
+func TestData(t *testing.T) {
+	set := builtin(t)
+	want := []string{
+		"anthropic", "azure", "bedrock", "cerebras", "deepseek", "gemini", "groq", "local",
+		"mistral", "openai", "openrouter", "vertex", "xai",
+	}
+	if got := set.Names(); !slices.Equal(got, want) {
+		t.Errorf("providers %q, want %q", got, want)
+	}
+	for _, name := range set.Names() {
+		p := set.Provider(name)
+		used := make(map[Rule]bool)
+		for i := range p.Rows {
+			r := &p.Rows[i]
+			q := r.Limits.Quota()
+			if err := q.Validate(r.Models[0]); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if day := r.ReadOn.Time(); day.After(time.Now()) || day.Before(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)) {
+				t.Errorf("%s: %s was read on %s", name, r.Models, r.ReadOn)
+			}
+			if r.Limits.DayZone != "" && r.Limits.RPD == 0 && r.Limits.TPD == 0 {
+				t.Errorf("%s: %s has a zone and nothing a day", name, r.Models)
+			}
+			for _, rule := range p.CountingOf(r) {
+				used[rule] = true
+			}
+		}
+		for _, rule := range p.Counting {
+			if len(p.Rows) > 0 && !used[rule] {
+				t.Errorf("%s: no row counts %s", name, rule)
+			}
+		}
+		if name == "local" && (len(p.Rows) > 0 || len(p.Tiers) > 0) {
+			t.Error("local inference has quotas")
+		}
+	}
+}
+
+// A program without MatchVersions asks for dated names, too, so each name of the providers that
+// date theirs has a pattern for these.
+func TestDatedNamesHavePatterns(t *testing.T) {
+	for _, name := range []string{"anthropic", "openai"} {
+		for _, r := range builtin(t).Provider(name).Rows {
+			for _, model := range r.Models {
+				if modelname.IsPattern(model) || r.Confidence == SourceDocument {
+					continue
+				}
+				if _, ok := modelname.NewIndex(slices.Values(r.Models)).Longest(model + "-20260102"); !ok {
+					t.Errorf("%s %s: no pattern for %s with a date", name, r.Tiers, model)
+				}
+			}
+		}
+	}
+}
+
+// Figures as the pages of the providers had them: requests per minute, then tokens per minute or
+// input and output tokens per minute.
+func TestFigures(t *testing.T) {
+	set := builtin(t)
+	const (
+		opus5and4 = "claude-opus-5 claude-opus-4-5 claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-sonnet-5 claude-sonnet-4-5 claude-sonnet-4-6 claude-haiku-4-5"
+		fable     = "claude-fable-5 claude-fable-5-1"
+		sol       = "gpt-6-astra gpt-6-sol gpt-6.1-sol gpt-5.6-sol gpt-5.6-terra"
+		tier15    = "gpt-6-astra gpt-6-sol gpt-5.6-sol gpt-5.5 gpt-5.4 gpt-5.2-codex"
+		grok      = "grok-4.5 grok-4.6 grok-4.7"
+	)
+	for _, tt := range []struct{ provider, tier, models, want string }{
+		{"anthropic", "start", opus5and4 + " claude-opus-5-5 claude-sonnet-5-5", "1000 in 2000000 out 400000"},
+		{"anthropic", "build", opus5and4, "5000 in 5000000 out 1000000"},
+		{"anthropic", "scale", opus5and4 + " claude-opus-5-5 claude-sonnet-5-5", "10000 in 10000000 out 2000000"},
+		{"anthropic", "start", fable, "1000 in 500000 out 100000"},
+		{"anthropic", "build", fable, "2000 in 1500000 out 300000"},
+		{"anthropic", "scale", fable, "4000 in 4000000 out 800000"},
+		{"anthropic", "start", "claude-3-5-haiku", "1000 in 100000 out 20000"},
+		{"anthropic", "build", "claude-3-5-haiku", "2000 in 200000 out 40000"},
+		{"anthropic", "scale", "claude-3-5-haiku", "4000 in 400000 out 80000"},
+		{"anthropic", "build", "claude-opus-5-5 claude-sonnet-5-5", "none"},
+		{"anthropic", "start", "claude-haiku-5-5 claude-opus-4-1 claude-opus-4 claude-sonnet-4", "none"},
+
+		{"openai", "build", sol, "5000 all 1000000"},
+		{"openai", "launch", sol, "10000 all 4000000"},
+		{"openai", "grow", sol, "15000 all 40000000"},
+		{"openai", "build", "gpt-6-luna", "5000 all 2000000"},
+		{"openai", "launch", "gpt-6-luna", "10000 all 10000000"},
+		{"openai", "grow", "gpt-6-luna", "30000 all 180000000"},
+		{"openai", "1", tier15, "500 all 500000"},
+		{"openai", "2", tier15, "5000 all 1000000"},
+		{"openai", "3", tier15, "5000 all 2000000"},
+		{"openai", "4", tier15, "10000 all 4000000"},
+		{"openai", "5", tier15, "15000 all 40000000"},
+		{"openai", "1", "gpt-6-luna", "500 all 500000"},
+		{"openai", "2", "gpt-6-luna", "5000 all 2000000"},
+		{"openai", "3", "gpt-6-luna", "5000 all 4000000"},
+		{"openai", "4", "gpt-6-luna", "10000 all 10000000"},
+		{"openai", "5", "gpt-6-luna", "30000 all 180000000"},
+		{"openai", "1", "o4-mini-deep-research", "1000 all 200000"},
+		{"openai", "5", "o4-mini-deep-research", "30000 all 150000000"},
+		{"openai", "build", "gpt-5 gpt-4.1 gpt-5.5 gpt-5.4-mini gpt-4o", "none"},
+		{"openai", "1", "gpt-5.4-mini gpt-4o gpt-5", "none"},
+
+		{"gemini", "free", "gemini-3.6-flash", "0 a day 20 America/Los_Angeles"},
+		{"gemini", "1", "gemini-3.6-flash gemini-2.5-flash gemini-2.5-pro", "none"},
+		{"xai", "0", grok, "7200 all 50000000"},
+		{"xai", "4", grok, "24000 all 100000000"},
+		{"deepseek", "regular", "deepseek-v4-flash", "0 open 2500"},
+		{"deepseek", "regular", "deepseek-v4-pro", "0 open 500"},
+		{"openrouter", "free", "*:free", "20 a day 50 UTC"},
+		{"openrouter", "credits", "*:free", "20 a day 1000 UTC"},
+	} {
+		models := set.Provider(tt.provider).Models(tt.tier)
+		for model := range strings.FieldsSeq(tt.models) {
+			if got := figures(models[model]); got != tt.want {
+				t.Errorf("%s %s %s: %s, want %s", tt.provider, tt.tier, model, got, tt.want)
+			}
+		}
+	}
+}
+
+// figures returns what a row limits, in short.
+func figures(r *Row) string {
+	if r == nil {
+		return "none"
+	}
+	l, text := r.Limits, fmt.Sprint(r.Limits.RPM)
+	for _, limit := range []struct {
+		word  string
+		value int
+	}{{"all", l.TPM}, {"in", l.ITPM}, {"out", l.OTPM}, {"a day", l.RPD}, {"tokens a day", l.TPD}, {"open", l.InFlight}} {
+		if limit.value != 0 {
+			text += fmt.Sprintf(" %s %d", limit.word, limit.value)
+		}
+	}
+	return strings.TrimSpace(text + " " + l.DayZone)
+}
+
+// Figures of before are in no file, except for those that DefaultProfiles promises.
+func TestNoOldFigures(t *testing.T) {
+	set := builtin(t)
+	promised := 0
+	for _, name := range set.Names() {
+		p := set.Provider(name)
+		for _, r := range p.Rows {
+			if r.Confidence == SourceDocument {
+				promised += len(r.Models)
+			}
+		}
+		for model, r := range p.Lowest() {
+			if r.Confidence == SourceDocument || r.Limits.RPM == 50 || r.Limits.ITPM == 30_000 {
+				t.Errorf("%s %s is an old figure: %+v", name, model, r.Limits)
+			}
+		}
+	}
+	if promised != 14 {
+		t.Errorf("%d models of the source document, want 14", promised)
+	}
+	if old := slices.Collect(maps.Keys(set.Provider("gemini").Lowest())); len(old) > 0 {
+		t.Errorf("Gemini's paid tiers have figures: %q", old)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	for b.Loop() {
+		builtin(b)
+	}
+}

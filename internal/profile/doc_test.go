@@ -1,0 +1,169 @@
+// Doc: the tables of docs/providers.md.
+
+package profile
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of docs/providers.md from the profiles")
+
+const (
+	docFile  = "../../docs/providers.md"
+	docBegin = "<!-- Written by go generate from profiles/*.json: begin -->\n"
+	docEnd   = "<!-- end -->\n"
+)
+
+// TestDoc keeps the tables of docs/providers.md as the profiles are. go generate, or
+//
+//	go test ./internal/profile -run TestDoc -update
+//
+// writes them.
+func TestDoc(t *testing.T) {
+	text, err := os.ReadFile(docFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, begins := strings.Cut(string(text), docBegin)
+	_, after, ends := strings.Cut(rest, docEnd)
+	if !begins || !ends {
+		t.Fatalf("%s has no lines %q and %q", docFile, docBegin, docEnd)
+	}
+	want := before + docBegin + tables(builtin(t)) + docEnd + after
+	if want == string(text) {
+		return
+	}
+	if !*update {
+		t.Fatalf("%s differs from the profiles: run go generate", docFile)
+	}
+	if err := os.WriteFile(docFile, []byte(want), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tables returns a section for each provider.
+func tables(set *Set) string {
+	var b strings.Builder
+	for _, name := range set.Names() {
+		p := set.Provider(name)
+		fmt.Fprintf(&b, "\n## %s\n\n", name)
+		for _, rule := range p.Counting {
+			fmt.Fprintf(&b, "- *%s*: %s\n", rule, Meanings[rule])
+		}
+		if len(p.Tiers) > 0 {
+			fmt.Fprintf(&b, "- Tiers, the lowest first: %s.\n", tierList(p))
+		}
+		fmt.Fprintf(&b, "- [Page of the provider](%s)\n", p.Source)
+		if p.Note != "" {
+			fmt.Fprintf(&b, "\n%s\n", p.Note)
+		}
+		if len(p.Rows) > 0 {
+			rowTable(&b, p)
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+func tierList(p *Provider) string {
+	names := make([]string, len(p.Tiers))
+	for i, tier := range p.Tiers {
+		names[i] = "`" + tier.Name + "`"
+		switch {
+		case tier.Earlier:
+			names[i] += " (earlier name)"
+		case tier.Name == p.LowestPaid():
+			names[i] += " (the default)"
+		case !tier.Paid:
+			names[i] += " (not paid)"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// column is one column of a provider's table. It is left out where no row has anything in it.
+type column struct {
+	head  string
+	value func(p *Provider, r *Row) string
+}
+
+var columns = []column{
+	{"Tier", func(p *Provider, r *Row) string { return cmp.Or(strings.Join(r.Tiers, ", "), "*default*") }},
+	{"Models", func(p *Provider, r *Row) string { return "`" + strings.Join(r.Models, "` `") + "`" }},
+	{"One bucket", func(p *Provider, r *Row) string {
+		if len(r.Models) > 1 || strings.Contains(r.Models[0], "*") {
+			return r.Group
+		}
+		return ""
+	}},
+	limitColumn("RPM", func(l *Limits) int { return l.RPM }),
+	limitColumn("TPM", func(l *Limits) int { return l.TPM }),
+	limitColumn("Input TPM", func(l *Limits) int { return l.ITPM }),
+	limitColumn("Output TPM", func(l *Limits) int { return l.OTPM }),
+	limitColumn("RPD", func(l *Limits) int { return l.RPD }),
+	limitColumn("TPD", func(l *Limits) int { return l.TPD }),
+	limitColumn("At once", func(l *Limits) int { return l.InFlight }),
+	{"Day ends in", func(p *Provider, r *Row) string { return r.Limits.DayZone }},
+	{"Counting", func(p *Provider, r *Row) string {
+		var rules []string
+		for _, rule := range r.Counting {
+			rules = append(rules, string(rule))
+		}
+		return strings.Join(rules, ", ")
+	}},
+	{"Read on", func(p *Provider, r *Row) string { return r.ReadOn.String() }},
+	{"Known by", func(p *Provider, r *Row) string {
+		if r.Confidence == SourceDocument {
+			return string(r.Confidence)
+		}
+		return fmt.Sprintf("[%s](%s)", r.Confidence, r.Source)
+	}},
+	{"Note", func(p *Provider, r *Row) string { return r.Note }},
+}
+
+func limitColumn(head string, limit func(*Limits) int) column {
+	return column{head, func(p *Provider, r *Row) string {
+		if n := limit(&r.Limits); n != 0 {
+			return grouped(n)
+		}
+		return ""
+	}}
+}
+
+// grouped writes a number with a comma before every three digits.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func rowTable(b *strings.Builder, p *Provider) {
+	var shown []column
+	for _, c := range columns {
+		for i := range p.Rows {
+			if c.value(p, &p.Rows[i]) != "" {
+				shown = append(shown, c)
+				break
+			}
+		}
+	}
+	b.WriteString("\n|")
+	for _, c := range shown {
+		fmt.Fprintf(b, " %s |", c.head)
+	}
+	b.WriteString("\n|" + strings.Repeat(" --- |", len(shown)) + "\n")
+	for i := range p.Rows {
+		b.WriteString("|")
+		for _, c := range shown {
+			fmt.Fprintf(b, " %s |", strings.ReplaceAll(c.value(p, &p.Rows[i]), "|", `\|`))
+		}
+		b.WriteString("\n")
+	}
+}

@@ -1,0 +1,108 @@
+package profile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Set is all profiles. It never changes, and is safe for concurrent use.
+type Set struct{ byName map[string]*Provider }
+
+// Names returns the names of the providers, in order.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
+
+// Provider returns a provider by its name, nil if there is none. It must not be changed.
+func (s *Set) Provider(name string) *Provider { return s.byName[name] }
+
+// TierNames returns the names of the tiers, the lowest first. Those that the provider no longer
+// uses follow in the same order.
+func (p *Provider) TierNames() []string {
+	names := make([]string, len(p.Tiers))
+	for i, tier := range p.Tiers {
+		names[i] = tier.Name
+	}
+	return names
+}
+
+// FindTier returns the tier that name stands for, in any case and also after "tier".
+func (p *Provider) FindTier(name string) (Tier, bool) {
+	name = strings.ToLower(strings.TrimSpace(name))
+	if tier, ok := p.tier(name); ok {
+		return tier, true
+	}
+	return p.tier(strings.TrimSpace(strings.TrimPrefix(name, "tier")))
+}
+
+func (p *Provider) tier(name string) (Tier, bool) {
+	i := slices.IndexFunc(p.Tiers, func(t Tier) bool { return t.Name == name })
+	if i < 0 {
+		return Tier{}, false
+	}
+	return p.Tiers[i], true
+}
+
+// LowestPaid returns the name of the lowest paid tier, "" if none is known.
+func (p *Provider) LowestPaid() string { return p.lowestPaid(false) }
+
+func (p *Provider) lowestPaid(earlier bool) string {
+	for _, tier := range p.Tiers {
+		if tier.Paid && tier.Earlier == earlier {
+			return tier.Name
+		}
+	}
+	return ""
+}
+
+// Models returns the row of each model and pattern at a tier, which is one of TierNames.
+func (p *Provider) Models(tier string) map[string]*Row {
+	models := make(map[string]*Row)
+	p.add(models, func(r *Row) bool { return r.At(tier) })
+	return models
+}
+
+// Lowest returns the row of each model and pattern at the lowest paid tier. A model that has a
+// row at the tiers of earlier names only has that of the lowest paid one of them.
+func (p *Provider) Lowest() map[string]*Row {
+	models := make(map[string]*Row)
+	p.addLowest(models)
+	return models
+}
+
+func (p *Provider) addLowest(models map[string]*Row) {
+	for _, tier := range []string{p.LowestPaid(), p.lowestPaid(true)} {
+		p.add(models, func(r *Row) bool { return r.At(tier) })
+	}
+}
+
+// Defaults returns the rows of DefaultProfiles: those of the source document and Lowest.
+func (p *Provider) Defaults() map[string]*Row {
+	models := make(map[string]*Row)
+	p.add(models, func(r *Row) bool { return r.Confidence == SourceDocument })
+	p.addLowest(models)
+	return models
+}
+
+// add adds the rows that match to models, except for models that have one.
+func (p *Provider) add(models map[string]*Row, match func(*Row) bool) {
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		if !match(r) {
+			continue
+		}
+		for _, name := range r.Models {
+			if models[name] == nil {
+				models[name] = r
+			}
+		}
+	}
+}
+
+// CountingOf returns how the provider counts what r allows: r's own rules, or else the
+// provider's.
+func (p *Provider) CountingOf(r *Row) []Rule {
+	if len(r.Counting) > 0 {
+		return r.Counting
+	}
+	return p.Counting
+}

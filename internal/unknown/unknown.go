@@ -1,0 +1,62 @@
+// Package unknown remembers the models for which no quota stands, so that each is reported once a
+// day however often it is called. The limiter uses it for Config.Unknown.
+package unknown
+
+import (
+	"maps"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Again is how long a model is not reported again.
+const Again = 24 * time.Hour
+
+// Models are the models without a quota that were met lately. The zero value has met none. It is
+// safe for concurrent use.
+type Models struct {
+	mu  sync.Mutex
+	met map[string]met
+}
+
+// met is what is known of one model.
+type met struct {
+	at      time.Time // when it was reported
+	nearest string    // the known name that is nearest to it,
+	version int       // by the quotas of this version
+}
+
+// Meet notes a call of a model at a time, under the quotas of a version. It returns the nearest
+// name, which it asks nearest for where it does not know it, and whether the model is to be
+// reported. Of more than most models a day it keeps and reports none.
+func (m *Models) Meet(model string, now time.Time, version, most int, nearest func() string) (name string, report bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	is, known := m.met[model]
+	report = !known || now.Sub(is.at) >= Again
+	if !report && is.version == version {
+		return is.nearest, false
+	}
+	if !known && !m.hasRoom(now, most) {
+		return "", false
+	}
+	if report {
+		is.at = now
+	}
+	is.nearest, is.version = nearest(), version
+	if m.met == nil {
+		m.met = make(map[string]met)
+	}
+	m.met[strings.Clone(model)] = is // it may be a part of a longer string
+	return is.nearest, report
+}
+
+// hasRoom reports whether one more model may be kept, and forgets those of the day before if need
+// be.
+func (m *Models) hasRoom(now time.Time, most int) bool {
+	if len(m.met) < most {
+		return true
+	}
+	maps.DeleteFunc(m.met, func(_ string, is met) bool { return now.Sub(is.at) >= Again })
+	return len(m.met) < most
+}

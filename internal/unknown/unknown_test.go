@@ -1,0 +1,48 @@
+package unknown_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/unknown"
+)
+
+func TestMeet(t *testing.T) {
+	began := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	asked := 0
+	nearest := func() string { asked++; return fmt.Sprint("near", asked) }
+	var m unknown.Models
+	for _, tt := range []struct {
+		what    string
+		model   string
+		after   time.Duration
+		version int
+		name    string
+		report  bool
+	}{
+		{"the first call", "a", 0, 1, "near1", true},
+		{"the next one", "a", time.Second, 1, "near1", false},
+		{"another model", "b", time.Second, 1, "near2", true},
+		{"other quotas", "a", time.Minute, 2, "near3", false},
+		{"a third model, without room", "c", time.Minute, 2, "", false},
+		{"just before a day is over", "a", unknown.Again - 1, 2, "near3", false},
+		{"a day later", "a", unknown.Again, 2, "near4", true},
+		{"a third model, once another is a day old", "c", unknown.Again + time.Second, 2, "near5", true},
+	} {
+		name, report := m.Meet(tt.model, began.Add(tt.after), tt.version, 2, nearest)
+		if name != tt.name || report != tt.report {
+			t.Errorf("%s: %q, %t; want %q, %t", tt.what, name, report, tt.name, tt.report)
+		}
+	}
+}
+
+func TestMeetDoesNotAllocateForOneThatIsKnown(t *testing.T) {
+	var m unknown.Models
+	now := time.Now()
+	meet := func() { m.Meet("a", now, 1, 10, func() string { return "" }) }
+	meet()
+	if n := testing.AllocsPerRun(1000, meet); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}

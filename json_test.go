@@ -1,0 +1,151 @@
+// JSON: quotas, decisions and stats.
+
+package ratelimit_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+var (
+	jsonQuota = ratelimit.ModelQuota{
+		MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 10 * time.Second,
+	}
+	jsonStats = ratelimit.ModelStats{
+		RPM: 1, MaxRPM: 2, TPM: 3, MaxTPM: 4, RPD: 5, MaxRPD: 6, DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC),
+		ITPM: 7, MaxITPM: 8, OTPM: 9, MaxOTPM: 10, TPD: 11, MaxTPD: 12, InFlight: 13, MaxInFlight: 14, Waiting: 15,
+		CooldownUntil: time.Date(2026, 2, 20, 14, 30, 0, 500, time.UTC),
+		ExternalRPM:   16, ExternalTPM: 17, ExternalITPM: 18, ExternalOTPM: 19, ExternalRPD: 20, ExternalTPD: 21,
+	}
+	jsonDecision = ratelimit.Decision{
+		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller",
+	}
+)
+
+// Each value is written as it stands here, and read back as it was.
+func TestJSON(t *testing.T) {
+	const stats = `{"rpm":1,"max_rpm":2,"tpm":3,"max_tpm":4,"rpd":5,"max_rpd":6,"day_start":"2026-02-20T00:00:00Z",` +
+		`"itpm":7,"max_itpm":8,"otpm":9,"max_otpm":10,"tpd":11,"max_tpd":12,"in_flight":13,"max_in_flight":14,"waiting":15,` +
+		`"cooldown_until":"2026-02-20T14:30:00.0000005Z",` +
+		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21}`
+	for _, tt := range []struct {
+		value any
+		want  string
+	}{
+		{ratelimit.ModelQuota{}, `{}`},
+		{ratelimit.ModelQuota{MaxRPM: 60, Burst: 10 * time.Second}, `{"max_rpm":60,"burst":"10s"}`},
+		{ratelimit.ModelQuota{MaxRPM: -1, Burst: -time.Second}, `{"max_rpm":-1,"burst":"-1s"}`},
+		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo","burst":"10s"}`},
+		{map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1}}, `{"m":{"max_tpm":1}}`},
+		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
+		{jsonStats, stats},
+		{ratelimit.Decision{}, `{"allowed":false,"code":"","reason":"","stats":{"rpm":0,"tpm":0,"rpd":0}}`},
+		{jsonDecision, `{"allowed":true,"code":"c","reason":"r","stats":` + stats + `,"never":true,"model":"m","cause":"caller","retry_after":"1.5s"}`},
+	} {
+		if got := jsonOf(t, tt.value); got != tt.want {
+			t.Errorf("wrote %s\nwant  %s", got, tt.want)
+		}
+		again := reflect.New(reflect.TypeOf(tt.value))
+		if err := json.Unmarshal([]byte(tt.want), again.Interface()); err != nil {
+			t.Errorf("%s: %v", tt.want, err)
+		} else if got := again.Elem().Interface(); !reflect.DeepEqual(got, tt.value) {
+			t.Errorf("read %+v\nwant %+v", got, tt.value)
+		}
+	}
+}
+
+// No field is forgotten: each of the samples above has all fields, and each field a key of its own.
+func TestJSONHasEveryField(t *testing.T) {
+	for _, sample := range []any{jsonQuota, jsonStats, jsonDecision} {
+		v, keys := reflect.ValueOf(sample), make(map[string]bool)
+		for i := range v.NumField() {
+			field := v.Type().Field(i)
+			key, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if v.Field(i).IsZero() || key == "" || keys[key] || !strings.Contains(jsonOf(t, sample), `"`+key+`":`) {
+				t.Errorf("%s.%s: key %q, value %v", v.Type(), field.Name, key, v.Field(i))
+			}
+			if yaml, _, _ := strings.Cut(field.Tag.Get("yaml"), ","); yaml != "" && yaml != key {
+				t.Errorf("%s.%s is %q in JSON and %q in YAML", v.Type(), field.Name, key, yaml)
+			}
+			keys[key] = true
+		}
+	}
+}
+
+func TestJSONReads(t *testing.T) {
+	is := ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 2, Burst: time.Second}
+	for _, tt := range []struct {
+		text string
+		want ratelimit.ModelQuota
+		err  string
+	}{
+		{`{}`, is, ""},
+		{`null`, is, ""},
+		{`{"max_rpm":5}`, ratelimit.ModelQuota{MaxRPM: 5, MaxTPM: 2, Burst: time.Second}, ""},
+		{`{"burst":"1m30s"}`, ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 2, Burst: 90 * time.Second}, ""},
+		{`{"burst":"0s","max_tpm":0}`, ratelimit.ModelQuota{MaxRPM: 1}, ""},
+		{`{"burst":""}`, ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 2}, ""},
+		{`{"burst":null}`, is, ""},
+		{`{"unknown":[1]}`, is, ""},
+		{`{"max_rpm":5,"burst":"10"}`, is, `decode quota: burst: "10" is not a duration with its unit`},
+		{`{"max_rpm":5,"burst":10}`, is, "burst"},
+		{`{"max_rpm":5,"max_tpm":"many"}`, is, "max_tpm"},
+		{`{"max_rpm":1.5}`, is, "max_rpm"},
+		{`[]`, is, "decode quota: "},
+	} {
+		q := is
+		err := json.Unmarshal([]byte(tt.text), &q)
+		if q != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			t.Errorf("%s: %+v, %v; want %+v, %q", tt.text, q, err, tt.want, tt.err)
+		}
+	}
+	d := jsonDecision
+	for text, want := range map[string]string{
+		`{"retry_after":1}`:                       "retry_after",
+		`{"retry_after":"soon","allowed":false}`:  `decode decision: retry_after: "soon"`,
+		`{"allowed":"no"}`:                        "allowed",
+		`{"allowed":false,"stats":{"rpm":"one"}}`: "rpm",
+	} {
+		if err := json.Unmarshal([]byte(text), &d); err == nil || !strings.Contains(err.Error(), want) || d != jsonDecision {
+			t.Errorf("%s: %+v, %v", text, d, err)
+		}
+	}
+}
+
+// What can be read is written so that the same is read again.
+func FuzzJSON(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `null`, `[]`, `{"max_rpm":60,"burst":"10s"}`, `{"burst":"1h1m1.000000001s","day_zone":"UTC"}`, `{"burst":10}`, `{"burst":"-9223372036854775808ns"}`,
+		`{"max_tpd":9223372036854775807,"Burst":"µs"}`, `{"allowed":true,"code":"ok","retry_after":"1.5s","stats":{"rpm":1,"day_start":"2026-02-20T00:00:00+01:00"}}`,
+		`{"retry_after":".5m","cause":"caller","never":true,"stats":null}`, `{"burst":"1s","BURST":"2s","bursT":3}`,
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		jsonAgain[ratelimit.ModelQuota](t, text)
+		jsonAgain[ratelimit.Decision](t, text)
+	})
+}
+
+func jsonAgain[T any](t *testing.T, text string) {
+	t.Helper()
+	var first, again T
+	if json.Unmarshal([]byte(text), &first) != nil {
+		if !reflect.ValueOf(first).IsZero() {
+			t.Errorf("%q is refused, and leaves %+v", text, first)
+		}
+		return
+	}
+	written := jsonOf(t, first)
+	if err := json.Unmarshal([]byte(written), &again); err != nil {
+		t.Fatalf("%q: wrote %s: %v", text, written, err)
+	}
+	if rewritten := jsonOf(t, again); rewritten != written {
+		t.Errorf("%q: wrote %s, and then %s", text, written, rewritten)
+	}
+}

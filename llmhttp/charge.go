@@ -1,0 +1,127 @@
+package llmhttp
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// chargeKey is the key of the requests in a context made by WithCharge.
+type chargeKey struct{}
+
+// WithCharge returns a context whose calls are charged requests beside their own model: the quota
+// of a team, a customer, or a budget. A call takes room in all of them or in none, and waits until
+// all have it; a refusal names the one that denied. The requests add to those that the context has
+// already.
+//
+// A request with zero tokens takes the call's estimate, and is settled with its usage. Another
+// one keeps the tokens that it names, whatever the answer. Both are charged for each try, also for
+// those of an SDK and after a redirect, and given back if the call was not sent. Calls that the
+// Transport does not count charge nothing.
+func WithCharge(ctx context.Context, requests ...ratelimit.Request) context.Context {
+	if len(requests) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, chargeKey{}, slices.Concat(chargesOf(ctx), requests))
+}
+
+// chargesOf returns the requests that WithCharge put into a context.
+func chargesOf(ctx context.Context) []ratelimit.Request {
+	requests, _ := ctx.Value(chargeKey{}).([]ratelimit.Request)
+	return requests
+}
+
+// followsUse reports whether a request takes the usage of the call.
+func followsUse(req *ratelimit.Request) bool {
+	return req.PromptTokens == 0 && req.OutputTokens == 0
+}
+
+// requests returns all that a try is charged for an estimate, its model first. Estimates are cut
+// to the quotas, unless the program made them.
+func (f *flight) requests(prompt, output int) []ratelimit.Request {
+	t := f.transport
+	all := make([]ratelimit.Request, 1, 1+len(f.charges))
+	all[0] = ratelimit.Request{Model: f.name, PromptTokens: prompt, OutputTokens: output}
+	for _, req := range f.charges {
+		if followsUse(&req) {
+			req.PromptTokens, req.OutputTokens = prompt, output
+			if t.Estimate == nil {
+				stats := t.Limiter.Stats(req.Model)
+				req.PromptTokens, req.OutputTokens = cutToQuota(&stats, prompt, output)
+			}
+		}
+		all = append(all, req)
+	}
+	return all
+}
+
+// reserve charges an estimate if there is room.
+func (f *flight) reserve(prompt, output int) ratelimit.Decision {
+	rl := f.transport.Limiter
+	if len(f.charges) == 0 {
+		r, d := rl.Reserve(f.name, prompt, output)
+		f.reservation = r
+		return d
+	}
+	all, d := rl.ReserveAll(f.requests(prompt, output)...)
+	f.take(all)
+	return d
+}
+
+// acquire waits until it has charged all requests.
+func (f *flight) acquire(ctx context.Context, all []ratelimit.Request) (err error) {
+	rl, own := f.transport.Limiter, &all[0]
+	if len(all) == 1 {
+		f.reservation, err = rl.Acquire(ctx, own.Model, own.PromptTokens, own.OutputTokens)
+		return err
+	}
+	reservations, err := rl.AcquireAll(ctx, all...)
+	f.take(reservations)
+	return err
+}
+
+// take keeps reservations that were made together.
+func (f *flight) take(all ratelimit.Reservations) {
+	if f.together = all; len(all) > 0 {
+		f.reservation = all[0]
+	}
+}
+
+// beside returns the reservations of f.charges.
+func (f *flight) beside() ratelimit.Reservations {
+	if len(f.together) == 0 {
+		return nil
+	}
+	return f.together[1:]
+}
+
+// arrived dates all that the try was charged.
+func (f *flight) arrived(at time.Time) {
+	f.reservation.Arrived(at)
+	for _, r := range f.beside() {
+		r.Arrived(at)
+	}
+}
+
+// commit settles all that the try was charged.
+func (f *flight) commit(used ratelimit.Usage) {
+	f.reservation.Commit(used.PromptTokens, used.OutputTokens)
+	for i, r := range f.beside() {
+		if req := &f.charges[i]; followsUse(req) {
+			r.Commit(used.PromptTokens, used.OutputTokens)
+		} else {
+			r.Commit(req.PromptTokens, req.OutputTokens)
+		}
+	}
+}
+
+// cancel gives back all that the try was charged.
+func (f *flight) cancel() {
+	if f.together == nil {
+		f.reservation.Cancel()
+		return
+	}
+	f.together.Cancel()
+}

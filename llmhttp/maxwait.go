@@ -1,0 +1,39 @@
+package llmhttp
+
+import (
+	"context"
+	"time"
+)
+
+// maxWaitKey is the key of the bound in a context made by WithMaxWait.
+type maxWaitKey struct{}
+
+// WithMaxWait returns a context whose calls wait at most d for room, in place of
+// Transport.MaxWait. Zero or less removes that bound: the calls wait as long as the context
+// allows. Of several bounds in a context the last one counts.
+//
+// A call that the bound refuses is a *ratelimit.LimitError that matches ratelimit.ErrMaxWait. The
+// bound is no deadline: it is over once the call is admitted.
+func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, maxWaitKey{}, d)
+}
+
+// patience returns a context for the wait of a call, and reports whether MaxWait bounds it. The
+// context's own deadline does where it comes first.
+func (t *Transport) patience(ctx context.Context) (
+	bounded context.Context, cancel context.CancelFunc, byMaxWait bool,
+) {
+	longest, ok := ctx.Value(maxWaitKey{}).(time.Duration)
+	if !ok {
+		longest = t.MaxWait
+	}
+	if longest <= 0 {
+		return ctx, func() {}, false
+	}
+	until := time.Now().Add(longest)
+	if deadline, ok := ctx.Deadline(); ok && !until.Before(deadline) {
+		return ctx, func() {}, false
+	}
+	bounded, cancel = context.WithDeadline(ctx, until)
+	return bounded, cancel, true
+}

@@ -1,0 +1,111 @@
+package ratelimit
+
+import (
+	"fmt"
+	"maps"
+
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+)
+
+// UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
+// its own, nor a pattern, nor "*". A quota that is all zero is a quota. The zero value is
+// UnknownAllow.
+type UnknownPolicy int
+
+// The policies.
+const (
+	UnknownAllow UnknownPolicy = iota // the call is allowed, as the model is not limited
+	UnknownDeny                       // the call is denied for good, with DecisionUnknownModel
+)
+
+// String returns "allow" or "deny".
+func (p UnknownPolicy) String() string {
+	switch p {
+	case UnknownAllow:
+		return "allow"
+	case UnknownDeny:
+		return "deny"
+	}
+	return fmt.Sprintf("UnknownPolicy(%d)", int(p))
+}
+
+// MarshalText returns what String does. It fails for a value that is neither policy.
+func (p UnknownPolicy) MarshalText() ([]byte, error) {
+	if p != UnknownAllow && p != UnknownDeny {
+		return nil, fmt.Errorf("unknown policy is %d, want %q or %q", int(p), UnknownAllow, UnknownDeny)
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText reads "allow" or "deny". It fails for any other text, and changes nothing then.
+func (p *UnknownPolicy) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case UnknownAllow.String():
+		*p = UnknownAllow
+	case UnknownDeny.String():
+		*p = UnknownDeny
+	default:
+		return fmt.Errorf("unknown policy is %q, want %q or %q", text, UnknownAllow, UnknownDeny)
+	}
+	return nil
+}
+
+// UnknownModelError tells Config.OnError that a model was called for which no quota stands. It
+// comes once a day for each model, whatever Config.Unknown is, and for at most Config.MaxModels
+// models a day.
+type UnknownModelError struct {
+	// Model is the model as the program called it.
+	Model string
+	// Nearest is the name in Quotas that is most like it; empty where none is.
+	Nearest string
+}
+
+// Error names the model and the name nearest to it.
+func (e *UnknownModelError) Error() string {
+	return fmt.Sprintf("no quota for the model %q", e.Model) + nearestHint(e.Nearest)
+}
+
+func nearestHint(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("; the nearest known name is %q", name)
+}
+
+// meetUnknownRLocked notes a call of a model without a quota, and returns the name nearest to it.
+func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
+	if rl.reporter == nil && rl.unknown == UnknownAllow {
+		return ""
+	}
+	now := rl.clock.At(rl.clock.Now())
+	nearest, report := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), func() string {
+		return modelname.Nearest(model, maps.Keys(rl.Quotas))
+	})
+	if report {
+		err := &UnknownModelError{Model: model, Nearest: nearest}
+		rl.reporter.ReportAs(*err, err)
+	}
+	return nearest
+}
+
+// meetIfUnknownRLocked is meetUnknownRLocked for a model that is counted under a name, if no quota
+// stands for that.
+func (rl *RateLimiter) meetIfUnknownRLocked(model, name string) {
+	var q ModelQuota
+	if !rl.coverRLocked(name, &q) {
+		rl.meetUnknownRLocked(model)
+	}
+}
+
+// judgeUnknownRLocked follows Config.Unknown in a decision on a model without a quota.
+func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
+	rl.refuseUnknownRLocked(d, rl.meetUnknownRLocked(model))
+}
+
+// refuseUnknownRLocked is judgeUnknownRLocked where nobody is to be told.
+func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
+	if rl.unknown == UnknownDeny && d.Code != DecisionInvalidTokens {
+		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)
+	}
+}
