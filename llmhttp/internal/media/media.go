@@ -131,7 +131,7 @@ func jpegSize(data []byte) (width, height int) {
 	return 0, 0
 }
 
-// waveSeconds returns the length of a WAV file of a size in bytes, rounded up.
+// waveSeconds returns the length of a WAV file of a size in bytes.
 func waveSeconds(data []byte, size int) (seconds int, ok bool) {
 	if len(data) < 32 || string(data[:4]) != "RIFF" || string(data[8:16]) != "WAVEfmt " {
 		return 0, false
@@ -140,5 +140,5 @@ func waveSeconds(data []byte, size int) (seconds int, ok bool) {
 	if perSecond < 1000 {
 		return 0, false
 	}
-	return int((int64(size) + perSecond - 1) / perSecond), true
+	return int((int64(size) + perSecond/2) / perSecond), true
 }
