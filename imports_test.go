@@ -41,9 +41,11 @@ var importRules = map[string][]string{
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
+		modulePath + "/internal/fakeprovider", // in its tests
 	},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
+	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
@@ -64,6 +66,7 @@ var importRules = map[string][]string{
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
+	"internal/opencalls":    {modulePath + "/internal/tokens"},
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},

@@ -83,6 +83,7 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 	old := stats.window
 	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
 	w.continueLocked(old)
+	w.keepOpenLocked(old)
 	w.quotaVersion = rl.quotaVersion
 	rl.linesLocked().joinLocked(name, w)
 	return w
@@ -190,6 +191,7 @@ func (rl *RateLimiter) indexAll() {
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			w.continueLocked(stats.window)
+			w.keepOpenLocked(stats.window)
 			stats.window, w.stats = w, stats
 			rl.linesLocked().joinLocked(before.model, w)
 			rl.unlisted.state = nil

@@ -48,6 +48,7 @@ import (
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -132,6 +133,7 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
+	answers  answers.Book    // what was learned of the models' answers; it guards itself
 	saver    *autosave.Saver // nil without Config.AutoPersist
 	ledger   *ledger         // nil without Config.Shared
 	naming   modelname.Names
@@ -229,7 +231,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: used})
+			rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {
@@ -239,8 +241,8 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
-// cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
-// at once.
+// cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
+// learned stay. Waiters are served at once.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {

@@ -177,7 +177,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: c})
+		rl.linesLocked().openedLocked(w)
 	}
 	rl.changedLocked(r.instant)
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
@@ -185,6 +185,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	}
 	made.slots, made.days = w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
+	made.openLocked()
 	return made
 }
 

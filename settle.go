@@ -51,6 +51,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 		r.correctLocked(used)
 		r.slots.home.changedNowLocked()
 	}
+	r.keptLocked(used)
 	r.endLocked()
 }
 
@@ -61,6 +62,7 @@ func (r *Reservation) cancelLocked() {
 	}
 	r.refundLocked()
 	r.slots.home.changedNowLocked()
+	r.keptLocked(tokens.Count{})
 	r.endLocked()
 }
 
@@ -80,6 +82,10 @@ func (r *Reservation) releaseLocked() {
 	g := r.slots
 	if !r.isSlotless() {
 		g.inFlight--
+		r.shutLocked()
+	}
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().shutLocked(g, r.window)
 	}
 	g.closeLocked()
 	if rl.unlisted.state != nil {
@@ -225,8 +231,14 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
-	if exceeds && rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Count: excess})
+}
+
+// keptLocked notes that a charge became final, with the real usage. The waiters may have hoped for
+// all of the estimate, so what was given back counts as well: that only has them looked at sooner.
+func (r *Reservation) keptLocked(used tokens.Count) {
+	if rl := r.slots.home; rl.lines.waiting > 0 {
+		most := tokens.Count{Input: max(used.Input, r.estimate.Input), Output: max(used.Output, r.estimate.Output)}
+		rl.linesLocked().loadedLocked(r.slots, r.window, cost{Requests: 1, Count: most})
 	}
 }
 
@@ -271,6 +283,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 			return
 		}
 	}
+	r.shutLocked()
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
 		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
@@ -289,8 +302,9 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
+	r.openLocked()
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: r.estimate})
+		r.keptLocked(r.estimate) // open calls are known to a piece of time, and it is in another now
 		rl.linesLocked().settleLocked()
 	}
 }

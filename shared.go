@@ -70,8 +70,9 @@ type ledger struct {
 	lines     lines                 // the waiters of this limiter
 	garbage   abandonedReserve      // reservations that the program never settled
 	lease     *sharedlog.Lease
-	sweepAt   int64 // the instant of the next sweep: see sharedlog.Batch.Sweep
-	peersAt   int64 // the instant at which the peers are looked after again
+	learnt    map[string]bool // the models of whose answers the others do not know all, and whether to tell them now
+	sweepAt   int64           // the instant of the next sweep: see sharedlog.Batch.Sweep
+	peersAt   int64           // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -270,7 +271,7 @@ func (s *ledger) flush() (shared bool, err error) {
 	if s.down.Load() {
 		return true, s.recover(recoverAtOnce)
 	}
-	s.step(background, nothing)
+	s.step(background, (*plan).tellAllLearnt)
 	return true, s.failure()
 }
 

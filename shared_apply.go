@@ -127,6 +127,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
+		} else if f.instant-e.At <= f.rl.span() {
+			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
 		if e.Ref != 0 {
 			return change // what settled the reservation counts to the day, or it was counted
@@ -159,6 +161,10 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Answers:
+		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+		}
 	case sharedlog.Tally:
 		return dayChange{f.window(e.Model), e.Requests, e.Total()}
 	case sharedlog.Day:
@@ -216,7 +222,6 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.linesLocked().loadedLocked(w, cost{Requests: e.Requests, Count: e.Count})
 	return w, request, token
 }
 
@@ -244,7 +249,10 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
 		r.window = &window{gone: true}
+	} else {
+		r.openLocked()
 	}
+	f.rl.linesLocked().openedLocked(w)
 	w.slots.inFlight++
 	if e.Process == f.s.id {
 		f.s.lease.Keep()
@@ -268,12 +276,19 @@ func (f effect) move(e *sharedlog.Event) {
 		f.open(e, e.Ref, w, request, token)
 		return
 	}
+	isOpen := !r.isSlotless()
+	if isOpen {
+		r.shutLocked()
+	}
 	if w, request, token := r.findLocked(); w != nil {
 		w.moveCharge(r, request, token)
 	}
 	w, request, token := f.insert(e, r)
 	r.placeLocked(w, e.At, request, token)
-	r.days = w.days
+	if r.days = w.days; isOpen {
+		r.openLocked()
+	}
+	r.keptLocked(r.estimate)
 }
 
 // settle settles a reservation.
@@ -294,7 +309,6 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.linesLocked().loadedLocked(w, cost{Count: e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -306,6 +320,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		}
 	}
+	r.keptLocked(e.Count)
 	r.releaseLocked()
 	return change
 }
@@ -319,6 +334,7 @@ func (f effect) setDay(name string, d state.DayUsage) {
 		}
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
+		w.openDay()
 	}
 	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
 }
@@ -334,8 +350,11 @@ func (f effect) removeDead(process int64) {
 	for n, h := range f.s.peers.Reservations(process) {
 		r := h.Get()
 		if r != nil && !r.settled && !r.isSlotless() {
+			r.shutLocked()
+			r.keptLocked(r.estimate)
 			r.more().slotless = true
 			r.slots.inFlight--
+			f.rl.linesLocked().shutLocked(r.slots, r.window)
 			r.slots.closeLocked()
 			f.rl.unlistedLocked().easeLocked(r.slots.name)
 		}

@@ -114,6 +114,7 @@ func (b *rebuild) load() {
 		b.s.tail.Push(e)
 		b.s.seen = e.Seq
 	}
+	rl.answers.Merge(b.img.Answers, rl.mostModels())
 	for model, c := range b.img.Cooldowns {
 		b.cool(model, c, rl.clock.At(b.instant))
 	}
@@ -226,6 +227,11 @@ func (b *rebuild) remember() *lostLog {
 func (b *rebuild) restore() {
 	if b.s.lost == nil {
 		return
+	}
+	for model := range b.rl.answers.All() {
+		if _, has := b.img.Answers[model]; !has {
+			b.s.learntLocked(model, 1)
+		}
 	}
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {

@@ -119,6 +119,7 @@ func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
 	}
 	decide(p)
+	p.tellLearnt()
 	p.fill()
 	s.pending = p
 	return p

@@ -106,6 +106,8 @@ type Image struct {
 	Days      map[string]state.DayUsage
 	// Said is where the quotas come from; nothing where only versions wrote that do not know that.
 	Said map[string]state.Said
+	// Answers is what was learned of the models' answers, by the last event of each.
+	Answers map[string]state.Answers
 
 	Processes []int64 // that may hold something, this one excepted
 

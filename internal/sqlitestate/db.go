@@ -31,6 +31,7 @@ type knowledge struct {
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown // as they were read or written
+	answers   map[string]string         // as it was read or written
 	days      map[string]knownDay
 	seen      rowids
 }
@@ -67,6 +68,10 @@ func (d *DB) Load() (*state.Snapshot, error) {
 	d.known = knowledge{
 		quotas: maps.Clone(models.Quotas), said: maps.Clone(models.Said),
 		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
+	}
+	d.known.answers = make(map[string]string, len(models.Answers))
+	for model, a := range models.Answers {
+		d.known.answers[model] = state.AnswersText(a)
 	}
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
@@ -127,7 +132,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 		}
 	}
 	u := &Update{
-		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
+		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns, Answers: snapshot.Answers,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

@@ -35,6 +35,7 @@ type Fake struct {
 	folded    int64
 	span      int64
 	events    []*sharedlog.Event
+	answers   map[string]state.Answers
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
@@ -67,6 +68,7 @@ func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
 	f.quotas, f.said = make(map[string]state.Quota), make(map[string]state.Said)
+	f.answers = make(map[string]state.Answers)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -184,7 +186,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
-		Days: maps.Clone(f.days), UsedWall: f.usedWall,
+		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
 	}
 	for _, e := range f.events {
 		img.Events = append(img.Events, clone(e))
@@ -365,10 +367,8 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 			return fmt.Errorf("event %+v is there already", e.Key())
 		}
 		known[e.Key()] = true
-		if e.Kind == sharedlog.Quota {
-			if _, err := sharedlog.ParseQuota(e.Text); err != nil {
-				return err
-			}
+		if _, err := sharedlog.ParseQuota(e.Text); err != nil && e.Kind == sharedlog.Quota {
+			return err
 		}
 	}
 	for _, d := range b.Drops {
@@ -394,6 +394,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Quota:
 		f.quotas[e.Model], f.said[e.Model], _ = sharedlog.ParseSaid(e.Text, state.Said{})
 		maps.DeleteFunc(f.quotas, func(model string, _ state.Quota) bool { return f.said[model] == state.Said{} })
+	case sharedlog.Answers:
+		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

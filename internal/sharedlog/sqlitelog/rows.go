@@ -68,6 +68,12 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 		return r.PutCooldown(e.Model, e.Cooldown())
 	case sharedlog.Quota:
 		return r.writeQuota(e)
+	case sharedlog.Answers:
+		a, err := state.ParseAnswers(e.Text)
+		if err == nil {
+			err = r.PutAnswers(e.Model, a)
+		}
+		return err
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
