@@ -199,8 +199,8 @@ func ruleWords(rules []profile.Rule) []string {
 	return words
 }
 
-// StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that is
-// older than 90 days: the provider may have another one by now. It comes once a process for each
+// StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
+// is older than 90 days: the provider may have another one by now. It comes once a process for each
 // provider. Set your account's own limits to be rid of it; see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
@@ -236,9 +236,9 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile) {
 // toldStale has the providers of which the process was told that their quotas are old.
 var toldStale sync.Map
 
-// checkAgeRLocked reports a model that is decided on by an old quota of a profile. Decisions call it
-// where the model has no usage, or its window has to be brought in order: so each model comes to it
-// at its first use, and every now and then.
+// checkAgeRLocked reports a model that is decided on by an old quota of a profile. Decisions call
+// it where the model has no usage, or its window has to be brought in order: so each model comes to
+// it at its first use, and every now and then.
 func (rl *RateLimiter) checkAgeRLocked(name string) {
 	if rl.reporter == nil || len(rl.profiled) == 0 {
 		return

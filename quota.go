@@ -100,9 +100,9 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 
 // AddProvider adds the quotas of a provider's default profile, or of that which Config.Tiers names,
 // and replaces the present quotas of its models. From then on they count as those of a profile: the
-// next Load may replace them by the file's. With Config.Shared the quotas in the file stay, and the others apply to this
-// limiter alone. A provider without a profile changes nothing; OnError gets an error that wraps
-// ErrUnknownProvider.
+// next Load may replace them by the file's. With Config.Shared the quotas in the file stay, and the
+// others apply to this limiter alone. A provider without a profile changes nothing; OnError gets an
+// error that wraps ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
