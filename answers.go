@@ -47,7 +47,7 @@ func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	name, most := rl.nameRLocked(model), rl.mostModels()
 	rl.mu.RUnlock()
 	seen := rl.answers.Observe(name, estimated.tokens(), used.tokens(), most)
-	if seen == 0 || rl.saver == nil && rl.ledger == nil {
+	if seen == 0 {
 		return
 	}
 	rl.mu.Lock()

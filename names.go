@@ -22,8 +22,10 @@ func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 // sharedCoverRLocked returns the name of the quota for a model that has none of its own. There may
 // be none of that name, either.
 func (rl *RateLimiter) sharedCoverRLocked(name string) string {
-	if pattern, ok := rl.patterns.indexRLocked(rl).Longest(name); ok {
-		return pattern
+	if x := rl.patterns.indexRLocked(rl); x != nil {
+		if pattern, ok := x.Longest(name); ok {
+			return pattern
+		}
 	}
 	return everyModel
 }

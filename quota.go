@@ -160,9 +160,9 @@ func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
 // AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
 // names, and replaces what the program said of its models. From then on they count as those of a
 // profile: the account's limits win over them, and at the next Load what the file has of another
-// origin. With Config.Shared the quotas in the
-// file stay, and the others apply to this limiter alone. A provider without a profile changes
-// nothing; OnError gets an error that wraps ErrUnknownProvider.
+// origin. With Config.Shared the quotas in the file stay, and the others apply to this limiter
+// alone. A provider without a profile changes nothing; OnError gets an error that wraps
+// ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
