@@ -18,7 +18,8 @@ type Usage struct {
 //
 // The context that call gets is ctx with the reservation in it: see ReservationFrom.
 //
-// Do returns the error of Acquire, and then call was not run, or that of call as it is. call must
+// Do returns the error of Acquire, at once only where that could not pass in time even with all
+// open calls given back, and then call was not run, or that of call as it is. call must
 // not be nil. Do is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.Acquire(ctx, req.Model, req.PromptTokens, req.OutputTokens)
