@@ -19,7 +19,8 @@ type Usage struct {
 // The context that call gets is ctx with the reservation in it: see ReservationFrom.
 //
 // Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
-// call must not be nil. Do is safe for concurrent use.
+// Like Acquire it refuses at once only a call that could not pass in time even with all open calls
+// given back. call must not be nil. Do is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.Acquire(ctx, req.Model, req.PromptTokens, req.OutputTokens)
 	if err != nil {

@@ -90,8 +90,7 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// FirstOutput is charged for a model that has not answered yet, and no more than the request
-// allows.
+// FirstOutput is charged for a model that has not answered yet, no more than the request allows.
 func TestFirstOutput(t *testing.T) {
 	for _, test := range []struct {
 		first int

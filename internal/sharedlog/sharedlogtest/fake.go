@@ -67,8 +67,7 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
-	f.quotas, f.said = make(map[string]state.Quota), make(map[string]state.Said)
-	f.answers = make(map[string]state.Answers)
+	f.quotas, f.said, f.answers = make(map[string]state.Quota), make(map[string]state.Said), make(map[string]state.Answers)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
