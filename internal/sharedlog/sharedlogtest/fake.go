@@ -71,8 +71,8 @@ func (f *Fake) reset() {
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
-// Open opens the store for a process. span is how long a charge counts for it, in
-// nanoseconds, and ttl how long its lease holds.
+// Open opens the store for a process. span is how long a charge counts for it, in nanoseconds, and
+// ttl how long its lease holds.
 func (f *Fake) Open(process, span int64, ttl time.Duration) *Log {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,18 +200,6 @@ func (f *Fake) image(process int64) *sharedlog.Image {
 	}
 	slices.Sort(img.Processes)
 	return img
-}
-
-// fold brings days up to an event.
-func fold(days map[string]state.DayUsage, e *sharedlog.Event) {
-	switch {
-	case e.Kind == sharedlog.Reset && e.Model == "":
-		clear(days)
-	case e.Kind == sharedlog.Reset:
-		delete(days, e.Model)
-	case e.HasDay:
-		days[e.Model] = e.Day
-	}
 }
 
 // Stale implements sharedlog.Log.
