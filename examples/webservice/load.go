@@ -51,7 +51,7 @@ func (l *load) run(ctx context.Context) {
 	for i := range l.callers {
 		all.Go(func() {
 			for try := 1; ; try++ {
-				retry, again := l.ask(client, i, try == l.tries)
+				retry, again := l.ask(ctx, client, i, try == l.tries)
 				if !again {
 					return
 				}
@@ -85,14 +85,21 @@ func (l *load) counts() counts {
 }
 
 // ask makes one call and reads the answer to its end. After 503 it returns the time to wait,
-// unless this was the last try.
-func (l *load) ask(client *http.Client, caller int, last bool) (retry time.Duration, again bool) {
+// unless this was the last try. The end of ctx does not end the call: a service that stops is to
+// finish it. But callers that it has not accepted yet then fail through no fault of its own.
+func (l *load) ask(ctx context.Context, client *http.Client, caller int, last bool) (retry time.Duration, again bool) {
 	began := time.Now()
 	l.update(func(c *counts) { c.asking++ })
 	question := fmt.Sprintf("I am caller %d. Explain in a few paragraphs why the sky is blue.", caller)
 	resp, err := client.Get(l.url + "/ask?q=" + url.QueryEscape(question))
 	if err != nil {
-		l.update(func(c *counts) { c.asking--; c.undecided--; c.failed++ })
+		l.update(func(c *counts) {
+			c.asking--
+			c.undecided--
+			if ctx.Err() == nil {
+				c.failed++
+			}
+		})
 		return 0, false
 	}
 	defer resp.Body.Close()
