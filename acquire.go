@@ -32,12 +32,12 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 		return nil, err
 	}
 	var d Decision
-	a := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
+	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
 	if rl.ledger != nil {
-		if r, err := rl.ledger.reserve(ctx, &d, model, a); r != nil || err != nil {
+		if r, err := rl.ledger.reserve(ctx, &d, model, c); r != nil || err != nil {
 			return r, err
 		}
-	} else if r := rl.reserve(&d, model, a); r != nil {
+	} else if r := rl.reserve(&d, model, c); r != nil {
 		return r, nil
 	}
 	reservations, err := rl.wait(ctx, &waiter{

@@ -12,9 +12,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -35,7 +37,8 @@ type Config struct {
 	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
 	Providers []Provider `yaml:"providers,omitempty"`
 	// Tiers are the tiers of Providers, as [Profile] takes them; such a provider has that profile
-	// instead of its default one. It is an error to name the tier of another provider.
+	// instead of its default one, also from AddProvider. It is an error to name the tier of another
+	// provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
 	// pattern, nor "*". The zero value is UnknownAllow. Either way OnError gets an
@@ -52,14 +55,15 @@ type Config struct {
 	// read in the background. The zero value is off: the program calls Load and Persist.
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
-	// without a report of the success; the *UnknownModelError of each model; and the
-	// *StaleProfileError of each provider. It is called without locks, on a goroutine of its own,
-	// one call at a time. Of other errors with the same number (of the system or the database) or
-	// the same type, it gets at most one a second; the rest is dropped.
+	// without a report of the success; the *UnknownModelError of each model; the
+	// *StaleProfileError of each provider; and those of AddProvider and SetAccountQuotas. It is
+	// called without locks, on a goroutine of its own, one call at a time. Of other errors with the
+	// same number (of the system or the database) or the same type, it gets at most one a second;
+	// the rest is dropped.
 	//
-	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
-	// under way may end later. Close returns the error of its own last write and does not report
-	// it here. Nil discards errors.
+	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
+	// may end after Close. Close returns the error of its own last write and does not report it
+	// here. Nil discards errors.
 	OnError func(error) `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
@@ -74,21 +78,19 @@ type Config struct {
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool `yaml:"shared,omitempty"`
-	// Durability tells, with Shared, what a written change survives: "process", the default, the
-	// death of the process; "power" also the loss of power, at the price of waiting for the disk
-	// at every change.
+	// Durability says what a written change survives with Shared: "process", the default, the death
+	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
+	// change.
 	Durability string `yaml:"durability,omitempty"`
-	// LeaseTTL applies with Shared to a process of which the system cannot tell whether it lives.
-	// Such a process counts as dead, and gives up its slots, once it has not renewed its lease
-	// for LeaseTTL. Zero, the default, means 10 seconds, and less than 100 ms means 100 ms; it
-	// must not be negative.
+	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
+	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
+	// than 100 ms means 100 ms; it must not be negative.
 	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
-	// used. False, the default, goes on with the knowledge of this process: see
-	// [RateLimiter.Err].
+	// used. False, the default, decides by what this process knows: see [RateLimiter.Err].
 	FailClosed bool `yaml:"fail_closed,omitempty"`
 	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
-	// default, takes the minute for used up until it has passed, because the usage is unknown.
+	// default, counts the minute as used up until it has passed, because the usage is unknown.
 	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and
@@ -99,10 +101,10 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
-	// MatchVersions makes all methods but SetQuota take a model for the one whose quota it is a
-	// version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two are then counted together. See
-	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact
-	// name has no quota is not limited.
+	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
+	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
+	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
+	// has no quota is not limited.
 	MatchVersions bool `yaml:"match_versions,omitempty"`
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
@@ -227,41 +229,41 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
 		unknown:   cfg.Unknown,
+		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
 	for _, profile := range profiles {
-		rl.addProfileLocked(&profile)
+		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
 	}
 	for model, quota := range cfg.Quotas {
-		rl.Quotas[model] = quota
-		rl.provenance.Set(model)
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
 	}
 	rl.clock.Sync()
 	return rl, nil
 }
 
 // profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (profiles []ProviderProfile, err error) {
+func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
 	for provider := range cfg.Tiers {
+		if profiles().Provider(string(provider)) == nil {
+			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		}
 		if !slices.Contains(providers, provider) {
 			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
 		}
 	}
-	all := DefaultProfiles()
 	for _, provider := range providers {
-		profile, known := all[provider]
-		if tier, named := cfg.Tiers[provider]; named || !known {
-			if profile, err = Profile(provider, tier); err != nil {
-				return nil, err
-			}
+		profile, err := profileOf(provider, cfg.Tiers)
+		if err != nil {
+			return nil, err
 		}
-		profiles = append(profiles, profile)
+		loaded = append(loaded, profile)
 	}
-	return profiles, nil
+	return loaded, nil
 }
 
 // validate returns an error that names the first field that is out of range, and its value.
@@ -274,7 +276,7 @@ func (cfg *Config) validate() error {
 		return err
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
-		return fmt.Errorf("Unknown: %w", err)
+		return fmt.Errorf("field Unknown: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }
@@ -284,10 +286,10 @@ func (cfg *Config) validate() error {
 // is zero, so an empty text is the zero Config. yaml.Marshal writes what ReadConfig reads.
 //
 // An unknown key is an error that names the key and its line, and so is a value of another type,
-// such as a duration without a unit. A value out of range is an error that names the field and
-// the value; a quota's wraps ErrInvalidQuota. ReadConfig reads at most 1 MiB; a longer text, a
-// second document, anchors, aliases and duplicate keys are errors, too. With an error the Config
-// is zero.
+// such as a duration without a unit. A value out of range is an error that names the field and the
+// value; a quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. ReadConfig
+// reads at most 1 MiB; a longer text, a second document, anchors, aliases and duplicate keys are
+// errors, too. With an error the Config is zero.
 func ReadConfig(r io.Reader) (Config, error) {
 	var cfg Config
 	err := configfile.Decode(r, &cfg)
@@ -296,6 +298,9 @@ func ReadConfig(r io.Reader) (Config, error) {
 	}
 	if err == nil {
 		err = cfg.validate()
+	}
+	if err == nil {
+		_, err = cfg.profiles()
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("read config: %w", err)

@@ -60,7 +60,8 @@ func TestConfigFieldsHaveKeys(t *testing.T) {
 
 // Texts that ReadConfig accepts, for the fields that are not free text.
 var configTexts = map[string]string{
-	"Backend": "sqlite", "Durability": "power", "DayZone": "America/Los_Angeles", "Providers": "anthropic", "Tiers": "anthropic",
+	"Backend": "sqlite", "Durability": "power", "DayZone": "America/Los_Angeles", "Providers": "anthropic",
+	"Tiers": "start", "Tiers key": "anthropic",
 }
 
 // filledConfig returns a Config in which no field is zero, but for those that YAML leaves out.
@@ -76,7 +77,7 @@ func filledConfig(t *testing.T) ratelimit.Config {
 			}
 		case reflect.Map:
 			key, value := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
-			fill(key, field)
+			fill(key, field+" key")
 			fill(value, field)
 			v.Set(reflect.MakeMap(v.Type()))
 			v.SetMapIndex(key, value)
@@ -214,6 +215,10 @@ func TestReadConfigRefuses(t *testing.T) {
 		"auto_persist: {max_wait: -2s}":                        "AutoPersist.MaxWait is -2s",
 		"quotas: {m: {max_rpm: -5}}":                           `model "m": MaxRPM (max_rpm) is -5`,
 		"quotas: {m: {day_zone: Mars/Olympus}}":                `model "m": DayZone (day_zone)`,
+		"unknown: maybe":                                       `line 1: unknown: `,
+		"providers: [gemini, antropic]":                        `unknown provider "antropic"`,
+		"providers: [openai]\ntiers: {openai: gold}":           `provider "openai" has no tier "gold"`,
+		"tiers: {openai: 1}":                                   `Tiers names the provider "openai"`,
 	} {
 		cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read config: ") || !strings.Contains(err.Error(), want) {
@@ -223,8 +228,13 @@ func TestReadConfigRefuses(t *testing.T) {
 			t.Errorf("%q: the Config is not zero: %+v", text, cfg)
 		}
 	}
-	if _, err := ratelimit.ReadConfig(strings.NewReader("quotas: {m: {max_rpm: -5}}")); !errors.Is(err, ratelimit.ErrInvalidQuota) {
-		t.Errorf("%v is not ErrInvalidQuota", err)
+	for text, want := range map[string]error{
+		"quotas: {m: {max_rpm: -5}}": ratelimit.ErrInvalidQuota,
+		"providers: [antropic]":      ratelimit.ErrUnknownProvider,
+	} {
+		if _, err := ratelimit.ReadConfig(strings.NewReader(text)); !errors.Is(err, want) {
+			t.Errorf("%q: %v is not %v", text, err, want)
+		}
 	}
 }
 
@@ -236,7 +246,7 @@ func FuzzReadConfig(f *testing.F) {
 		"providers: [gemini, openai]\nmargin: 250ms\nmax_queue: 100\nmatch_versions: true\n",
 		"auto_persist: {delay: 1s, max_wait: 10s}\nhold_ttl: 5m\nlease_ttl: 10s\n", "aliases: {fast: gpt-4o-mini, \"\\x00\": \"\\n a\"}\n",
 		"durability: power\nfail_closed: true\nfresh_start: true\nlearn_quotas: true\nmax_models: 7\n",
-		"file_path: !!binary /w==\n", "margin: -1s", "quotas: {m: {max_rpm: -5}}", "quotas:\n  m:\n", "a: &a [*a]", "<<: {}", "aliases: {\"<<\": \"~\", 1: 2}",
+		"file_path: !!binary /w==\n", "margin: -1s", "quotas: {m: {max_rpm: -5}}", "quotas:\n  m:\n", "a: &a [*a]", "<<: {}", "aliases: {\"<<\": \"~\", 1: 2}", "unknown: deny\nproviders: [openai]\ntiers: {openai: 1}\n",
 		"file_path: |\n  a\n\n  b\n", "file_path: \"\\u2028\\uFEFF \\t\"",
 	} {
 		f.Add(seed)

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/explain"
@@ -18,8 +19,9 @@ type Explanation struct {
 	Counted string `json:"counted_as"`      // the name under which it is counted
 	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
 	// Origin is where the quota comes from: "program"; "shared", if the program of some process
-	// set it in the shared database; "given" by a profile or a file; or "learned", if reports of
-	// the provider have corrected it. It is empty without a quota.
+	// set it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile
+	// or a file; or "learned", if reports of the provider have corrected it. It is empty without
+	// a quota. Limits tell of each by itself.
 	Origin string    `json:"origin,omitempty"`
 	At     time.Time `json:"at"` // the moment
 
@@ -46,6 +48,9 @@ type LimitState struct {
 	Used     int    `json:"used"`               // by this limiter; of max_in_flight the open reservations
 	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
 	Left     int    `json:"left"`               // what a request may have now
+	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
+	// the provider did.
+	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
 }
@@ -70,8 +75,10 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	rl.readLocked(name, &q, known, &r)
 	e.Counted, e.At = name, rl.clock.At(r.instant).Round(0)
 	if known {
-		e.Quota, e.Origin = rl.originRLocked(name)
-		e.limits(&q, &r)
+		var origins quotaOrigins
+		e.Quota, origins = rl.originsRLocked(name)
+		e.Origin = origins.whole(rl.ledger != nil)
+		e.limits(&q, &r, &origins)
 	}
 	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
 	if r.cool > r.wall {
@@ -91,31 +98,41 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	return e
 }
 
-// originRLocked returns the name of the quota that covers a counted name, and where it comes from.
-func (rl *RateLimiter) originRLocked(name string) (quota, origin string) {
+// quotaOrigins is who said each limit of a quota.
+type quotaOrigins [state.Dimensions]state.Origin
+
+// originsRLocked returns the name of the quota that covers a counted name, and who said it.
+func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
 	q, own := rl.Quotas[name]
 	if !own {
 		name = rl.sharedCoverRLocked(name)
 		q = rl.Quotas[name]
 	}
-	_, learned := rl.provenance.Correction(name, q)
-	switch {
-	case learned:
-		return name, explain.Learned
-	case rl.ledger.hasQuota(name, q):
-		return name, explain.Shared
-	case rl.provenance.IsSupplied(name, q):
-		return name, explain.Given
+	return name, rl.provenance.Origins(name, state.Quota(q))
+}
+
+// whole returns who said a quota: a report that corrected it, else the first in the order of their
+// precedence.
+func (o *quotaOrigins) whole(shared bool) string {
+	switch least := slices.Min(o[:]); {
+	case slices.Contains(o[:], state.Learned):
+		return explain.Learned
+	case least == state.Program && shared:
+		return explain.Shared
+	case least == state.Program:
+		return explain.Program
+	case least == state.Account:
+		return explain.Account
 	}
-	return name, explain.Program
+	return explain.Given
 }
 
 // limits fills in the limits of a quota.
-func (e *Explanation) limits(q *ModelQuota, r *view) {
+func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {
-		l := LimitState{Limit: state.Limits[of].Key, Max: *q.limit(of)}
+		l := LimitState{Limit: state.Limits[of].Key, Max: *q.limit(of), Origin: state.OriginKeys[origins[of]]}
 		switch {
 		case l.Max == 0:
 			continue

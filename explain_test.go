@@ -109,8 +109,8 @@ func TestExplainAgrees(t *testing.T) {
 		want := ratelimit.Explanation{
 			Model: "fast", Counted: "m", Quota: "m", Origin: "program", At: time.Now().UTC(),
 			Limits: []ratelimit.LimitState{
-				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850},
-				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50},
+				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8, Origin: "program"}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850, Origin: "program"},
+				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute, Origin: "program"}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50, Origin: "program"},
 			},
 			InFlight: 1, CooldownUntil: time.Now().Add(time.Hour), Cause: "overloaded", Next: rl.Decide("fast", 1),
 		}
@@ -198,6 +198,19 @@ func TestExplainShared(t *testing.T) {
 	other.Close()
 	if e := other.Explain("m"); e.Next.Code != ratelimit.DecisionClosed || e.Next.Cause != "" {
 		t.Errorf("closed: %+v", e)
+	}
+}
+
+// A pattern covers a model, and none is there for a name that is then denied.
+func TestExplainPatternsAndUnknownModels(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny, Quotas: map[string]ratelimit.ModelQuota{"gpt-*": {MaxRPM: 5}}})
+	if e := rl.Explain("gpt-5"); e.Counted != "gpt-5" || e.Quota != "gpt-*" || e.Origin != "program" || !strings.Contains(e.String(), `that of "gpt-*"`) {
+		t.Errorf("%s", e)
+	}
+	e := rl.Explain("gtp-5")
+	d := rl.Decide("gtp-5", 1)
+	if e.Quota != "" || e.Origin != "" || e.Next != d || d.Allowed || !strings.Contains(e.String(), "never passes") {
+		t.Errorf("%s", e)
 	}
 }
 

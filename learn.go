@@ -8,23 +8,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// saidRLocked returns the quota of a name in Quotas as the program set it; false where it has
-// none, or a profile or a file supplied it. Quotas in a shared store were set by the program of
-// some process.
-func (rl *RateLimiter) saidRLocked(name string) (said ModelQuota, byHand bool) {
-	q, exists := rl.Quotas[name]
-	if !exists {
-		return ModelQuota{}, false
-	}
-	if c, corrected := rl.provenance.Correction(name, q); corrected {
-		return c.Said, c.ByHand
-	}
-	if rl.provenance.IsSupplied(name, q) && !rl.ledger.hasQuota(name, q) {
-		return ModelQuota{}, false
-	}
-	return q, true
-}
-
 // lessonRLocked returns the quota of a model as corrected by the report of its provider, and
 // whether that differs. q is its present quota; the zero quota for none.
 func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
@@ -39,40 +22,51 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	if !reports.Differ((*state.Quota)(&q)) {
 		return q, false
 	}
-	said, _ := rl.saidRLocked(source)
-	next = ModelQuota(reports.Correct((*state.Quota)(&q), (*state.Quota)(&said)))
+	bounds := rl.provenance.Bounds(source, state.Quota(rl.Quotas[source]))
+	next = ModelQuota(reports.Correct((*state.Quota)(&q), &bounds))
 	if _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
 		return q, false
 	}
 	return next, true
 }
 
-// learnLocked takes over a quota that lessonRLocked returned.
-func (rl *RateLimiter) learnLocked(name string, q ModelQuota, known bool) {
-	_, own := rl.Quotas[name]
-	said, byHand := rl.saidRLocked(name)
-	copied := rl.provenance.IsCopy(name)
-	if !own {
+// learnLocked takes over a quota that lessonRLocked returned for a model that has the quota q, or
+// none.
+func (rl *RateLimiter) learnLocked(name string, next, q ModelQuota, known bool) {
+	var cover string
+	var bounds state.Quota
+	if _, own := rl.Quotas[name]; !own {
 		name = strings.Clone(name) // see stateLocked
-		said, byHand = rl.saidRLocked(rl.sharedCoverRLocked(name))
-		copied = known
+		if known {
+			cover = rl.sharedCoverRLocked(name)
+			bounds = rl.provenance.Bounds(cover, state.Quota(q))
+		}
 	}
-	rl.supplyLocked(nil) // makes the map
-	rl.Quotas[name] = q
-	rl.unlistedLocked().relistLocked(name)
-	rl.provenance.Learn(name, provenance.Correction[ModelQuota]{Is: q, Said: said, ByHand: byHand, Copied: copied})
-	rl.changedNowLocked()
-	rl.requoteLocked()
+	rl.sayLocked(name, func(p *provenance.Quotas) {
+		p.Learn(name, state.Quota(next), cover, state.Quota(q), bounds)
+	})
+	rl.saidLocked()
 }
 
-// unlearnLocked forgets the corrections of a quota that was set anew. Models that had a corrected
-// copy of "*" have "*" again.
-func (rl *RateLimiter) unlearnLocked(name string) {
-	rl.provenance.Unlearn(name)
-	if name != everyModel {
-		return
+// ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
+// the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the
+// corrections applies again, and a model that had none has none. Aliases and MatchVersions apply.
+//
+// Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
+func (rl *RateLimiter) ForgetLearned(model string) {
+	forget := func() {
+		names := rl.provenance.Learned()
+		if model != "" {
+			names = []string{rl.nameRLocked(model)}
+		}
+		for _, name := range names {
+			rl.sayLocked(name, func(p *provenance.Quotas) { p.Forget(name) })
+		}
+		rl.saidLocked()
 	}
-	for _, model := range rl.provenance.UnlearnCopies(rl.Quotas) {
-		rl.unlistedLocked().relistLocked(model)
+	if !rl.ledger.update(func(p *plan) { p.then(forget) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		forget()
 	}
 }

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -38,7 +39,7 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 // replace takes over the loaded cooldowns and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
-	l.rl.mergeAnswers(l.Answers)
+	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -95,23 +96,15 @@ func (l loading) mergeCooldowns() {
 	}
 }
 
-// mergeQuotas takes over the quotas of a file, except for models whose quota the program set: by
-// Config.Quotas, by SetQuota, or in the Quotas map, where it shows as a value that was not
-// supplied.
+// mergeQuotas takes over the quotas of a file, below those that the program said: by Config.Quotas,
+// by SetQuota, or in the Quotas map, where it shows as a value that nobody else said.
 func (l loading) mergeQuotas() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.supplyLocked(nil) // makes the map
 	work := yield.New(&rl.mu, &rl.clock)
-	for model, stored := range l.Quotas {
-		quota := ModelQuota(stored)
-		current, exists := rl.Quotas[model]
-		if !exists || rl.provenance.IsSupplied(model, current) {
-			rl.Quotas[model] = quota
-			rl.provenance.Supply(model, quota)
-			rl.unlearnLocked(model)
-		}
+	for model, q := range l.Quotas {
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
 		work.Next()
 	}
 }

@@ -137,7 +137,7 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
 		if next, is := rl.lessonRLocked(name, q, limits); is {
-			rl.learnLocked(name, next, known)
+			rl.learnLocked(name, next, q, known)
 			q, known = next, true
 		}
 	}

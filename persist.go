@@ -54,7 +54,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		}
 		return nil
 	}
-	rl.beginSave()
+	s.begin(rl)
 	if s.sqlite != nil {
 		err = s.sqlite.persist(rl)
 	} else {
@@ -64,12 +64,12 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
-	rl.endSave()
+	s.end(rl)
 	return nil
 }
 
-// beginSave tells the saver that the caller, who holds storage.mu, is about to copy the state.
-func (rl *RateLimiter) beginSave() {
+// begin tells the saver that the state is about to be copied.
+func (s *storage) begin(rl *RateLimiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.saves++
@@ -77,6 +77,13 @@ func (rl *RateLimiter) beginSave() {
 		rl.saver.Begin()
 		rl.nextSaveAt = math.MinInt64
 	}
+}
+
+// end notes that the save that began last succeeded.
+func (s *storage) end(rl *RateLimiter) {
+	rl.mu.Lock()
+	rl.saved = rl.saves
+	rl.mu.Unlock()
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were

@@ -79,16 +79,14 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	if s.db == nil {
 		return ErrClosed
 	}
-	rl.mu.RLock()
-	quotas, supplied := rl.provenance.Stored(rl.Quotas), rl.provenance.Supplied()
-	rl.mu.RUnlock()
-	rl.indexAll()
 	save := newSaving(rl)
 	defer save.done()
+	quotas, said, supplied := save.quotas()
+	rl.indexAll()
 	cooldowns := s.compareAll(save)
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
-		Quotas: storedQuotas(quotas), Supplied: storedQuotas(supplied), Cooldowns: cooldowns, Changes: s.models.Changes(),
+		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
 		Answers: rl.answers.All(),
 		Now:     now, Cutoff: now - rl.span() - int64(keepRows),
 	})
@@ -121,8 +119,8 @@ func (s *sqliteStore) compareState(save saving) {
 		if !w.mirrors(stats, rl) {
 			w = rl.makeWindowLocked(model, stats, instant)
 		}
-		rl.noteSavedLocked(w)
-		rl.followQuotaLocked(model, stats, instant)
+		w.noteSavedLocked()
+		w.followQuotaLocked(model, instant)
 		if s.models.Compare(model, w, instant, now.UnixNano()) {
 			w.pin(save.pinned)
 		}

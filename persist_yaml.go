@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"io"
+	"maps"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
@@ -53,7 +54,11 @@ func (s saving) snapshot() *state.Snapshot {
 	room := len(rl.State)
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
-	snapshot := &state.Snapshot{Quotas: s.quotas(), Answers: rl.answers.All()}
+	snapshot := &state.Snapshot{Answers: rl.answers.All()}
+	snapshot.Quotas, snapshot.Said, _ = s.quotas()
+	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
+		return !isStorable(model, q, snapshot.Said[model])
+	})
 	s.consistently(func(cooldowns map[string]state.Cooldown) {
 		entries, snapshot.Cooldowns = entries[:0], cooldowns
 		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
@@ -61,9 +66,9 @@ func (s saving) snapshot() *state.Snapshot {
 				return
 			}
 			if stats.window.mirrors(stats, rl) {
-				rl.followQuotaLocked(model, stats, instant)
+				stats.window.followQuotaLocked(model, instant)
 				stats.window.pin(s.pinned)
-				rl.noteSavedLocked(stats.window)
+				stats.window.noteSavedLocked()
 			}
 			entry := entry{model, *stats}
 			entry.stats.window = nil

@@ -2,10 +2,11 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -70,15 +71,18 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 	return state.ValidateAll(storedQuotas(quotas))
 }
 
-// SetQuota sets the quota of one model. It wins over files and profiles. The zero quota makes the
-// model unlimited. With a negative limit or an unknown zone, the model admits nothing, and Decide
-// returns DecisionInvalidQuota.
+// SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
+// Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
+// over the account's limits, files and profiles. The zero quota makes the model unlimited. With a
+// negative limit or an unknown zone, the model admits nothing, and Decide returns
+// DecisionInvalidQuota.
 //
 // Waiters are served by the new quota at once, or refused if their request does not fit it. With
-// Config.Shared the quota applies to all processes, unless it is invalid. SetQuota is safe for
-// concurrent use.
+// Config.Shared the quota applies to all processes, unless it is invalid. RemoveQuota takes it
+// back. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
+	model = rl.naming.Aliased(model)
 	if !rl.ledger.update(func(p *plan) { p.setQuota(model, quota) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
@@ -87,55 +91,125 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 }
 
 func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
-	if rl.Quotas == nil {
-		rl.Quotas = make(map[string]ModelQuota)
-	}
-	rl.Quotas[model] = quota
-	rl.unlistedLocked().relistLocked(model)
-	rl.unlearnLocked(model)
-	rl.rezoneLocked(rl.State[model], quota.DayZone, rl.clock.Sync())
-	rl.provenance.Set(model)
-	rl.changedNowLocked()
-	rl.requoteLocked()
+	rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
+	rl.saidLocked()
 }
 
-// AddProvider adds the quotas of a provider's default profile and replaces the present quotas of
-// its models. From then on they count as those of a profile: the next Load may replace them by
-// the file's. With Config.Shared the quotas in the file stay, and the others apply to this
-// limiter alone. A provider without a profile changes nothing; OnError gets an error that wraps
-// ErrUnknownProvider.
+// RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map
+// of the limiter, and what an earlier run of it said and a file holds. The model goes back to the
+// account's limits, else to a file that does not tell who said it, else to a profile, else to a
+// pattern or "*", else it has no quota. What was learned of it is forgotten. A model of which the
+// program has said nothing keeps its quota. Aliases apply as in SetQuota.
+//
+// A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
+// it is taken back for all processes; those of a version that does not know RemoveQuota give the
+// model the quota that it goes back to in this process. Waiters are served or refused at once.
+// RemoveQuota is safe for concurrent use.
+func (rl *RateLimiter) RemoveQuota(model string) {
+	model = rl.naming.Aliased(model)
+	remove := func() {
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.Remove(model) })
+		rl.saidLocked()
+	}
+	if !rl.ledger.update(func(p *plan) { p.removeQuota(model, remove) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		remove()
+	}
+}
+
+// SetAccountQuotas tells the limits of the account, by model, as its provider's admin API has them:
+// see package accountlimits. They win over files and profiles, and what the program said
+// (Config.Quotas, SetQuota) wins over them. Where the program's quota leaves a limit at zero, the
+// account's applies, unless the quota is zero as a whole, which makes the model unlimited.
+//
+// Each call replaces what the last one said: a model that it does not name goes back to a file or a
+// profile. Names that are aliases (Config.Aliases) count for what they stand for, unless that is
+// named itself. With Config.LearnQuotas, reports of the provider lower the account's limits and do
+// not raise them above what it says.
+//
+// If one of the quotas has a negative limit or an unknown zone, SetAccountQuotas changes nothing,
+// and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
+// file, where they apply until a call replaces them. With Config.Shared they are those of all
+// processes. Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
+func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
+	account := storedQuotas(quotas)
+	if err := state.ValidateAll(account); err != nil { // which reads the zones, before the lock is taken
+		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
+		return
+	}
+	account = modelname.Aliased(&rl.naming, account)
+	if rl.ledger.update(func(p *plan) { p.setAccount(account) }) {
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.provenance.Resaid()
+	for _, model := range rl.provenance.Changes(account) {
+		q, named := account[model]
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetAccount(model, q, named) })
+	}
+	rl.saidLocked()
+}
+
+// ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
+// work for a limiter in the background tell of their failures by it. It does not wait for OnError,
+// and is safe for concurrent use.
+func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
+
+// AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
+// names, and replaces what the program said of its models. From then on they count as those of a
+// profile: the account's limits win over them, and at the next Load what the file has of another
+// origin. With Config.Shared the quotas in the
+// file stay, and the others apply to this limiter alone. A provider without a profile changes
+// nothing; OnError gets an error that wraps ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
-	profile, ok := DefaultProfiles()[provider]
-	if !ok {
-		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", unknownProvider(provider)))
+	profile, err := profileOf(provider, rl.tiers)
+	if err != nil {
+		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
-	add := func() {
-		maps.DeleteFunc(profile.Models, rl.ledger.hasQuota)
-		rl.addProfileLocked(&profile)
-		rl.changedNowLocked()
-		rl.requoteLocked()
+	supply := func(how supplying) func() {
+		return func() {
+			rl.addProfileLocked(&profile, how)
+			rl.saidLocked()
+		}
 	}
-	if !rl.ledger.update(func(p *plan) { p.then(add) }) {
+	if !rl.ledger.update(func(p *plan) { p.then(supply((*provenance.Quotas).SupplyBelow)) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
-		add()
+		supply((*provenance.Quotas).Supply)()
 	}
 }
 
-// supplyLocked sets quotas of a profile or a file. A later file may replace them.
-func (rl *RateLimiter) supplyLocked(quotas map[string]ModelQuota) {
+// sayLocked changes what is said of the quota of one name, and gives it the quota that holds then.
+// saidLocked follows the last of such changes.
+func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
 	if rl.Quotas == nil {
-		rl.Quotas = make(map[string]ModelQuota, len(quotas))
+		rl.Quotas = make(map[string]ModelQuota)
 	}
-	instant := rl.clock.Sync()
-	for model, quota := range quotas {
-		rl.Quotas[model] = quota
-		rl.provenance.Supply(model, quota)
-		rl.unlistedLocked().relistLocked(model)
-		rl.unlearnLocked(model)
-		rl.rezoneLocked(rl.State[model], quota.DayZone, instant)
+	was, had := rl.Quotas[name]
+	rl.provenance.Notice(name, state.Quota(was), had)
+	say(&rl.provenance)
+	if q, has := rl.provenance.Settle(name); has {
+		rl.Quotas[name] = ModelQuota(q)
+	} else {
+		delete(rl.Quotas, name)
 	}
+	rl.unlistedLocked().relistLocked(name)
+	if stats := rl.State[name]; stats != nil {
+		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
+	}
+	for _, model := range rl.provenance.Outdated(name) {
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
+	}
+}
+
+// saidLocked follows changes of what is said of quotas: it has them saved, and serves or refuses
+// the waiters.
+func (rl *RateLimiter) saidLocked() {
+	rl.changedNowLocked()
+	rl.requoteLocked()
 }

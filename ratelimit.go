@@ -45,7 +45,6 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -112,14 +111,14 @@ type RateLimiter struct {
 	State map[string]*UsageStats
 
 	clock      clock.Clock
-	cooldowns  cooldown.Times                // nothing is admitted for a model until then
-	external   external.Usages               // the usage of others, as providers report it
-	provenance provenance.Quotas[ModelQuota] // where the quotas come from
-	profiled   map[string]profiledQuota      // the quotas of profiles, by their names in Quotas
-	unlisted   unlistedModels                // the models without a quota of their own
-	lines      waitLines                     // the slots and the waiters
-	expiry     expiry                        // the reservations that nobody settles
-	fresh      []Reservation                 // that were not handed out yet
+	cooldowns  cooldown.Times           // nothing is admitted for a model until then
+	external   external.Usages          // the usage of others, as providers report it
+	provenance provenance.Quotas        // where the quotas come from
+	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
+	unlisted   unlistedModels           // the models without a quota of their own
+	lines      waitLines                // the slots and the waiters
+	expiry     expiry                   // the reservations that nobody settles
+	unused     unusedReservations       // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -139,7 +138,8 @@ type RateLimiter struct {
 	ledger   *ledger         // nil without Config.Shared
 	naming   modelname.Names
 	patterns patterns
-	unknown  UnknownPolicy // Config.Unknown
+	unknown  UnknownPolicy       // Config.Unknown
+	tiers    map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
@@ -173,15 +173,20 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		if !known {
 			rl.meetUnknownRLocked(model)
+		} else {
+			rl.checkAgeRLocked(name)
 		}
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
-				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
+			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
+				(q.Burst == 0 || w.admitsNow(&q, &c, instant))
+			if w == unused {
+				rl.checkAgeRLocked(name)
+			}
 			rl.mu.RUnlock()
 			return allowed
 		}
@@ -215,6 +220,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
+	if rl.State[name] == nil {
+		rl.checkAgeRLocked(name)
+	}
 	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
@@ -230,39 +238,6 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.linesLocked().settleLocked()
 		}
 	}
-}
-
-// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
-// for it.
-func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
-		return nil
-	}
-	return rl.newStateLocked(name, instant, now)
-}
-
-// mustStateLocked is stateLocked for a charge that must be counted, even without room.
-func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	rl.unlistedLocked().makePlaceLocked(name, instant)
-	return rl.newStateLocked(name, instant, now)
-}
-
-func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	stats := &UsageStats{DayStart: now.Round(0)}
-	if rl.State == nil {
-		rl.State = make(map[string]*UsageStats)
-	}
-	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
-	rl.State[name] = stats
-	rl.checkAgeLocked(name, now)
-	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
-	return stats
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
@@ -284,24 +259,6 @@ func (rl *RateLimiter) Reset(model string) {
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
 	l.serveAllLocked()
-}
-
-// forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
-// is empty.
-func (rl *RateLimiter) forgetUsageLocked(name string) {
-	if name != "" {
-		delete(rl.cooldowns, name)
-		delete(rl.external, name)
-		rl.forgetLocked(name)
-		return
-	}
-	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns, rl.external = nil, nil
-	rl.unlisted = unlistedModels{}
-	rl.stateVersion++
-	for _, g := range rl.lines.allSlots {
-		g.leftLocked()
-	}
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

@@ -40,16 +40,20 @@ func (s saving) stateVersion() int {
 	return s.rl.stateVersion
 }
 
-// quotas copies the quotas that a file may hold.
-func (s saving) quotas() map[string]state.Quota {
+// quotas copies the quotas that a file may hold, with their origins, and which of them neither the
+// program nor the account said.
+func (s saving) quotas() (quotas map[string]state.Quota, said map[string]state.Said, supplied map[string]bool) {
 	rl := s.rl
 	rl.mu.RLock()
-	quotas := storedQuotas(rl.provenance.Stored(rl.Quotas))
+	quotas = storedQuotas(rl.Quotas)
+	said, supplied = rl.provenance.Stored(quotas)
 	rl.mu.RUnlock()
-	maps.DeleteFunc(quotas, func(model string, quota state.Quota) bool {
-		return quota.Validate(model) != nil
-	})
-	return quotas
+	return quotas, said, supplied
+}
+
+// isStorable reports whether a Load would accept the quota of a model.
+func isStorable(model string, q state.Quota, said state.Said) bool {
+	return q.Validate(model) == nil && said.Validate(model) == nil
 }
 
 // cooldowns copies the lasting cooldowns.

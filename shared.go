@@ -9,12 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // ledger makes one quota of all limiters that share a log. The log holds the events; each limiter
@@ -50,28 +52,28 @@ type ledger struct {
 
 	// The rest is guarded by RateLimiter.mu.
 
-	err       error            // why the log is down
-	seen      int64            // events up to here were applied,
-	seenAt    int64            // as of this instant
-	identity  string           // which log this memory follows; empty for none
-	usedUntil int64            // all minutes count as used until this instant; 0 for none
-	keep      int64            // how long an event is kept for the minute, in nanoseconds
-	quotas    map[string]bool  // the models of which the log has a quota
-	lost      *lostLog         // what the log that was replaced said, until it is written
-	peers     *peerSet         // all processes that have anything open; this one, too
-	tail      sharedlog.Tail   // the events that the log has
-	outbox    outbox.Outbox    // the events that it does not have
-	lastN     int64            // of this limiter's own events
-	pending   *plan            // the step that is being written
-	spare     *plan            // memory for the next one
-	plans     int64            // so many there were
-	own       ownState         // to which the own events belong that are yet to be applied
-	lines     lines            // the waiters of this limiter
-	garbage   abandonedReserve // reservations that nobody settled
+	err       error                 // why the log is down
+	seen      int64                 // events up to here were applied,
+	seenAt    int64                 // as of this instant
+	identity  string                // which log this memory follows; empty for none
+	usedUntil int64                 // all minutes count as used until this instant; 0 for none
+	keep      int64                 // how long an event is kept for the minute, in nanoseconds
+	quotas    map[string]state.Said // what the processes say of quotas, as the program and the account
+	lost      *lostLog              // the content of the replaced log, until it is written to the new one
+	peers     *peerSet              // all processes that have anything open; this one, too
+	tail      sharedlog.Tail        // the events that the log has
+	outbox    outbox.Outbox         // the events that it does not have
+	lastN     int64                 // of this limiter's own events
+	pending   *plan                 // the step that is being written
+	spare     *plan                 // memory for the next one
+	plans     int64                 // how many plans were made
+	own       ownState              // the reservations and waiters of own events that are not yet applied
+	lines     lines                 // the waiters of this limiter
+	garbage   abandonedReserve      // reservations that the program never settled
 	lease     *sharedlog.Lease
-	learnt    map[string]bool // the models of whose answers the others do not know all, and whether to tell them now
-	sweepAt   int64           // when what is long over is to be looked for again
-	peersAt   int64           // when the peers are to be looked after again
+	learnt    answers.News // the models of whose answers the others do not know all
+	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
+	peersAt   int64        // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -87,7 +89,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		failClosed: cfg.FailClosed,
 		writer:     make(chan struct{}, 1),
 		reporter:   rl.reporter,
-		quotas:     make(map[string]bool),
+		quotas:     make(map[string]state.Said),
 		keep:       rl.span(),
 		own:        newOwnState(),
 	}
@@ -124,11 +126,12 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	})
 }
 
-// join brings memory to the end of the log, and writes the quotas that the program said.
+// join brings memory to the end of the log, and writes the quotas that the program set.
 func (s *ledger) join(quotas map[string]ModelQuota) error {
 	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
 		for model, q := range quotas {
-			if !s.quotas[model] || s.rl.Quotas[model] != q {
+			said := s.quotas[model]
+			if said.Only(state.Program) != state.SaidBy(state.Program, state.Quota(q)) {
 				p.setQuota(model, q)
 			}
 		}
@@ -180,7 +183,7 @@ func (s *ledger) catchUp() {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
-		s.do(background, nothing) // puts that right, or finds out what is wrong
+		s.do(background, nothing) // repairs memory, or finds that the log is down
 	}
 }
 
@@ -235,9 +238,6 @@ func (s *ledger) usedAtLocked(instant int64) int64 {
 // maybeUsed reports whether usedAtLocked has to be asked.
 func (s *ledger) maybeUsed() bool { return s != nil && s.usedUntil != 0 }
 
-// hasQuota reports whether the log has a quota of a model.
-func (s *ledger) hasQuota(model string, _ ModelQuota) bool { return s != nil && s.quotas[model] }
-
 // Err returns the error that keeps the limiter from using the shared database; nil while it can
 // use it, and without Config.Shared. Meanwhile the limiter decides by the last state that it read
 // and by its own charges, or denies with Config.FailClosed. It writes its charges when the
@@ -272,7 +272,7 @@ func (s *ledger) flush() (shared bool, err error) {
 	if s.down.Load() {
 		return true, s.recover(recoverAtOnce)
 	}
-	s.step(background, (*plan).tellAllLearnt)
+	s.step(background, (*plan).tellAll)
 	return true, s.failure()
 }
 

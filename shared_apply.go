@@ -1,12 +1,13 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // applyNewsLocked applies the events that others have written since.
@@ -119,8 +120,7 @@ func (f effect) dayIsOver(w *window, at int64) bool {
 	return f.instant-at >= day
 }
 
-// do does what an event says, but for the day. It returns what that is to change
-// by it.
+// do applies an event, except to the day of its model. It returns the change of that day.
 func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	switch e.Kind {
 	case sharedlog.Use, sharedlog.Reserve:
@@ -148,8 +148,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
-		if q, err := sharedlog.ParseQuota(e.Text); err == nil {
-			f.setQuota(e.Model, ModelQuota(q))
+		if _, said, err := sharedlog.ParseSaid(e.Text, f.s.quotas[e.Model]); err == nil {
+			f.setQuota(e.Model, said)
 		}
 	case sharedlog.Wait:
 		f.standIn(e)
@@ -182,31 +182,40 @@ func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	}
 }
 
-func (f effect) setQuota(model string, q ModelQuota) {
-	f.rl.supplyLocked(map[string]ModelQuota{model: q})
-	f.s.quotas[model] = true
+func (f effect) setQuota(model string, said state.Said) {
+	f.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, said) })
+	f.s.noteQuota(model, said)
 	f.rl.followQuotasLocked()
 	f.s.lines.reviews++
 	f.s.garbage.wanted = true // slots may be limited now
 }
 
-// window returns the window that an event of a model goes to.
-func (f effect) window(model string) *window {
+// noteQuota notes what the processes say of a quota, with RateLimiter.mu held.
+func (s *ledger) noteQuota(model string, said state.Said) {
+	if said.IsEmpty() {
+		delete(s.quotas, model)
+	} else {
+		s.quotas[model] = said
+	}
+}
+
+// window returns the window of the models that are counted under a name, and makes a missing one.
+func (f effect) window(name string) *window {
 	rl := f.rl
-	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
-	w := rl.windowLocked(model, stats, f.instant)
+	stats := rl.mustStateLocked(name, f.instant, rl.clock.At(f.instant))
+	w := rl.windowLocked(name, stats, f.instant)
 	if w.slots == nil {
-		rl.linesLocked().slotsLocked(model)
+		rl.linesLocked().slotsLocked(name)
 	}
 	w.stateVersion = rl.stateVersion
 	var q ModelQuota
-	rl.coverRLocked(model, &q)
+	rl.coverRLocked(name, &q)
 	w.followPacing(&q, f.instant)
 	return w
 }
 
-// insert puts the charge of an event into its window, unless it counts no more. r
-// is the reservation that it is of, if that is known.
+// insert puts the charge of an event into its window, unless it counts no more. r is the
+// reservation of the charge; nil if that is not known.
 func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, token int) {
 	w, request, token = f.window(e.Model), -1, -1
 	if f.instant-e.At > f.rl.span() {
@@ -216,8 +225,8 @@ func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, 
 	return w, request, token
 }
 
-// open notes that the charge is that of a reservation, which has a number among the
-// events of its process and is open.
+// open opens the reservation of a charge. n is the number of the reservation's first event in its
+// process.
 func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
 	if f.s.peers.Reservation(e.Process, n) != nil {
 		return // a log that somebody else wrote; it would never be settled
@@ -317,8 +326,8 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 }
 
 // setDay makes the day of a model the one that an event says.
-func (f effect) setDay(model string, d state.DayUsage) {
-	w := f.window(model)
+func (f effect) setDay(name string, d state.DayUsage) {
+	w := f.window(name)
 	if d.Start != w.period.Begin {
 		if d.Start >= w.period.End {
 			w.days++
@@ -327,7 +336,7 @@ func (f effect) setDay(model string, d state.DayUsage) {
 		w.settleDay(f.rl.clock.At(f.instant))
 		w.openDay()
 	}
-	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
+	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
 }
 
 // removeDead ends the open reservations and waits of a dead process.
@@ -354,6 +363,3 @@ func (f effect) removeDead(process int64) {
 		}
 	}
 }
-
-// saturatedInt is a stored count as an int, which has 32 bits on some machines.
-func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -48,7 +49,7 @@ func (o *ownState) clear() {
 type lostLog struct {
 	days      map[string]state.DayUsage
 	cooldowns map[string]state.Cooldown
-	quotas    map[string]ModelQuota
+	quotas    map[string]state.Said
 }
 
 // rebuild makes memory anew as of an instant. Its methods are called with RateLimiter.mu held.
@@ -97,14 +98,7 @@ func (b *rebuild) missing() []*sharedlog.Event {
 // load makes memory the content of the log.
 func (b *rebuild) load() {
 	rl := b.s.rl
-	quotas := make(map[string]ModelQuota, len(b.img.Quotas))
-	clear(b.s.quotas)
-	for model, q := range b.img.Quotas {
-		quotas[model], b.s.quotas[model] = ModelQuota(q), true
-	}
-	// They win over those of profiles, and over what was said before, because that was
-	// written there.
-	rl.supplyLocked(quotas)
+	b.loadQuotas()
 	rl.State = make(map[string]*UsageStats)
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
@@ -129,6 +123,24 @@ func (b *rebuild) load() {
 	}
 }
 
+// loadQuotas takes over what the log has of quotas. That wins over what was said before, because
+// that was written there. What the log has no more was taken back, unless the log is another one:
+// it is told then.
+func (b *rebuild) loadQuotas() {
+	before := b.s.quotas
+	b.s.quotas = make(map[string]state.Said, len(b.img.Quotas))
+	for model, q := range b.img.Quotas {
+		b.rl.sayLocked(model, func(p *provenance.Quotas) {
+			b.s.noteQuota(model, p.Share(model, q, b.img.Said[model]))
+		})
+	}
+	for model := range before {
+		if _, still := b.img.Quotas[model]; !still && b.s.lost == nil {
+			b.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, state.Said{}) })
+		}
+	}
+}
+
 // takeDown empties all lines and slots.
 func (b *rebuild) takeDown() {
 	for n, h := range b.s.peers.Reservations(b.s.id) {
@@ -149,9 +161,9 @@ func (b *rebuild) takeDown() {
 	}
 }
 
-// putBack looks after what this limiter has under way and the log does not have. Where
-// the log is another one it is told. In the same log others have ended it, because they
-// took this process for dead.
+// putBack handles this limiter's open reservations and waiters that the log lacks. A replaced log
+// gets them again. In the same log other processes have ended them, because they took this one for
+// dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
 		switch {
@@ -201,15 +213,12 @@ func (b *rebuild) remember() *lostLog {
 	lost := &lostLog{
 		days:      make(map[string]state.DayUsage, len(b.rl.State)),
 		cooldowns: b.rl.cooldowns,
-		quotas:    make(map[string]ModelQuota, len(b.s.quotas)),
+		quotas:    b.s.quotas,
 	}
 	for model, stats := range b.rl.State {
 		if w := stats.window; w != nil {
 			lost.days[model] = dayOf(w)
 		}
-	}
-	for model := range b.s.quotas {
-		lost.quotas[model], _ = b.rl.saidRLocked(model) // what was learned is not for others
 	}
 	return lost
 }
@@ -231,11 +240,11 @@ func (b *rebuild) restore() {
 			b.emit(sharedlog.CooldownOf(model, c, b.instant))
 		}
 	}
-	for model, q := range b.s.lost.quotas {
-		if !b.s.quotas[model] && q.validate(model) == nil {
-			b.setQuota(model, q)
+	for model, said := range b.s.lost.quotas {
+		if b.s.quotas[model] == (state.Said{}) && said.Validate(model) == nil {
+			b.setQuota(model, said)
 			b.emit(&sharedlog.Event{
-				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.QuotaText(state.Quota(q)),
+				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.SaidText(provenance.Of(said), said),
 			})
 			restored = true
 		}
@@ -244,7 +253,7 @@ func (b *rebuild) restore() {
 		if !restored {
 			break
 		}
-		// Its day may end elsewhere, and one that reads the log later could not tell.
+		// The model's day may end elsewhere now. A process that reads the log later could not tell.
 		day := dayOf(b.window(model))
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: day, HasDay: true})
 	}

@@ -99,8 +99,8 @@ func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
-// pin keeps the entries that stats shows where and as they are as long as pinned is true:
-// somebody reads them without the lock.
+// pin keeps the storage of the entries in stats unchanged while pinned is true, because it is read
+// without the lock.
 func (w *window) pin(pinned *atomic.Bool) { w.requests.Pin(pinned); w.tokens.Pin(pinned) }
 
 func sameSlice[T any](a, b []T) bool {

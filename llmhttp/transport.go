@@ -119,11 +119,11 @@ type Transport struct {
 	// Config.Margin of the limiter.
 	Margin time.Duration
 
-	// MaxBody bounds the bytes that are read of a request's body before it is sent. Only JSON
-	// bodies are read: those with a JSON Content-Type, and those without a telling one that
-	// begin with { or [. The estimate for a larger body comes from its size, and the model must be
-	// named in the part that was read. Of a body without GetBody, the part that was read is held
-	// in memory. Zero or less means 16 MiB.
+	// MaxBody bounds how many bytes of a request's body are read before it is sent. Only JSON
+	// bodies are read: those with a JSON Content-Type, and those without a specific one that begin
+	// with { or [. The estimate for a larger body comes from its size, and the model must be named
+	// in the part that was read. Of a body without GetBody, the part that was read is held in
+	// memory. Zero or less means 16 MiB.
 	MaxBody int64
 
 	// MaxIdle is the time without a Read after which an answer whose body was not closed is

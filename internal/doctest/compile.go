@@ -18,9 +18,12 @@ const rootModule = "dappco.re/go/core/go-ratelimit"
 // program is one of its own. The prelude is a file of the package docs: it declares the names that
 // the text around the snippets introduces.
 //
-// Compile skips the test where there is no go tool.
+// Compile skips the test with -short, and where there is no go tool.
 func Compile(t testing.TB, root, like string, snippets []Snippet, prelude string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("the snippets are not compiled, because of -short")
+	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skipf("the snippets are not compiled, for want of the go tool: %v", err)

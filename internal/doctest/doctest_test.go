@@ -13,7 +13,9 @@ import (
 )
 
 // documents are those whose code a reader may copy.
-var documents = []string{"README.md", "docs/guide.md", "docs/from-the-original.md"}
+var documents = []string{
+	"README.md", "docs/algorithms.md", "docs/from-the-original.md", "docs/guide.md", "docs/providers.md",
+}
 
 func TestDocumentsCompile(t *testing.T) {
 	var snippets []doctest.Snippet

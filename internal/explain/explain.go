@@ -16,6 +16,7 @@ import (
 const (
 	Program = "program" // the program set it
 	Shared  = "shared"  // the program of some process set it in the shared database
+	Account = "account" // the account's own limits
 	Given   = "given"   // a profile or a file gave it
 	Learned = "learned" // a provider's reports have corrected it
 )
@@ -110,7 +111,7 @@ func (w *lines) quota() {
 	f := w.facts
 	from := map[string]string{
 		Program: ", set by the program", Shared: ", set in the shared database",
-		Given: ", of a profile or a file", Learned: ", corrected by the provider's reports",
+		Account: ", the account's own", Given: ", of a profile or a file", Learned: ", corrected by the provider's reports",
 	}[f.Origin]
 	switch f.Quota {
 	case "":

@@ -1,5 +1,10 @@
 package modelname
 
+import (
+	"maps"
+	"slices"
+)
+
 // Every is the name of the quota for models that have none of their own.
 const Every = "*"
 
@@ -20,6 +25,35 @@ func (n *Names) Counted(model string, hasQuota func(name string) bool) string {
 		model = alias
 	}
 	return model
+}
+
+// Aliased returns what a name stands for as an alias, or the name itself.
+func (n *Names) Aliased(name string) string {
+	if alias, ok := n.Aliases[name]; ok {
+		return alias
+	}
+	return name
+}
+
+// Aliased returns values by what their names stand for as aliases. Of several with one name, that
+// of the name itself counts, else that of the first alias in the order of the alphabet.
+func Aliased[V any](n *Names, values map[string]V) map[string]V {
+	if len(n.Aliases) == 0 {
+		return values
+	}
+	aliased := make(map[string]V, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		is := n.Aliased(name)
+		if _, taken := aliased[is]; !taken {
+			aliased[is] = values[name]
+		}
+	}
+	for name, v := range values {
+		if n.Aliased(name) == name {
+			aliased[name] = v
+		}
+	}
+	return aliased
 }
 
 // Match returns the alias or the name of a quota that a model stands for, versions included, and

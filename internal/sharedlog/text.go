@@ -27,6 +27,42 @@ func ParseQuota(text string) (q state.Quota, err error) {
 	return q, nil
 }
 
+// saidText is the Text of a Quota event that also says who said the quota. A version that does not
+// know origins reads the quota alone.
+type saidText struct {
+	state.Quota
+	Said state.Said
+}
+
+// SaidText returns the Text of a Quota event for a model of which the processes say something from
+// then on, as the program and the account; q is the quota that holds, for versions that do not know
+// origins. Where they say nothing any more, the quota is taken back.
+func SaidText(q state.Quota, said state.Said) string {
+	if said == state.SaidBy(state.Program, q) {
+		return QuotaText(q)
+	}
+	return text(saidText{q, said})
+}
+
+// ParseSaid returns what the Text of a Quota event says of its model: the quota that holds, and
+// what the program and the account say. In an event of a version that does not know origins, the
+// program says the quota, and the account the same as before.
+func ParseSaid(text string, before state.Said) (q state.Quota, said state.Said, err error) {
+	var full struct{ Said *state.Said }
+	if q, err = ParseQuota(text); err != nil {
+		return q, said, err
+	}
+	if err = json.Unmarshal([]byte(text), &full); err != nil {
+		return q, said, err
+	}
+	if full.Said != nil {
+		return q, full.Said.Only(state.Program, state.Account), nil
+	}
+	said = before.Only(state.Account)
+	said.Set(state.Program, q)
+	return q, said, nil
+}
+
 // NumbersText returns the Text of a ReleaseAll event.
 func NumbersText(numbers []int64) string { return text(numbers) }
 

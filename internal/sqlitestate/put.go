@@ -23,6 +23,24 @@ func (s *Statements) addQuota(model string, q state.Quota) (stored bool, err err
 	return s.insertQuota("INSERT OR IGNORE", model, q)
 }
 
+// PutSaid stores who said the quota of a model; nothing where the program alone did.
+func (s *Statements) PutSaid(model string, said state.Said) error {
+	if said.IsEmpty() {
+		_, err := s.Exec("DELETE FROM origins WHERE model = ?", model)
+		return err
+	}
+	_, err := s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
+	return err
+}
+
+// DropQuota deletes the quota of a model, and who said it.
+func (s *Statements) DropQuota(model string) error {
+	if _, err := s.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+		return err
+	}
+	return s.PutSaid(model, state.Said{})
+}
+
 func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool, err error) {
 	result, err := s.Exec(quotasTable.InsertInto(verb), quotaValues(model, q)...)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 // Models is the content of the database beside the charges, by model.
 type Models struct {
 	Quotas    map[string]state.Quota
+	Said      map[string]state.Said // where the quotas come from, if that is known
 	Days      map[string]state.DayUsage
 	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
@@ -24,12 +25,15 @@ type Models struct {
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
-	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, answersTable} {
+	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
 		}
 	}
 	if m.Quotas, err = s.readQuotas(); err != nil {
+		return m, err
+	}
+	if m.Said, err = s.readSaid(); err != nil {
 		return m, err
 	}
 	if m.Days, err = s.readDays(); err != nil {
@@ -82,6 +86,26 @@ func (s *Statements) readQuotas() (map[string]state.Quota, error) {
 		return nil
 	}, "SELECT "+quotasTable.ColumnList()+" FROM quotas")
 	return quotas, err
+}
+
+func (s *Statements) readSaid() (map[string]state.Said, error) {
+	all := make(map[string]state.Said)
+	err := s.Each(func(rows *sql.Rows) error {
+		var model, text string
+		if err := rows.Scan(&model, &text); err != nil {
+			return Damaged("origins: %w", err)
+		}
+		said, err := state.ParseSaid(text)
+		if err == nil {
+			err = said.Validate(model)
+		}
+		if err != nil {
+			return Damaged("origins of %q: %w", errtext.Clip(model), err)
+		}
+		all[model] = said
+		return nil
+	}, "SELECT model, said FROM origins")
+	return all, err
 }
 
 func (s *Statements) readDays() (map[string]state.DayUsage, error) {
@@ -198,7 +222,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 // snapshotOf puts together what was read.
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
-	snapshot.Quotas, snapshot.Answers = m.Quotas, m.Answers
+	snapshot.Quotas, snapshot.Said, snapshot.Answers = m.Quotas, m.Said, m.Answers
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

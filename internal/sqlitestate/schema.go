@@ -54,9 +54,16 @@ var (
 		Columns: []Column{modelColumn, {Name: "learned", Text: true}},
 		Keyed:   true, Later: true,
 	}
+	// originsTable has who said those quotas that the program alone did not, as the text of
+	// state.Said.
+	originsTable = &Table{
+		Name:    "origins",
+		Columns: []Column{modelColumn, {Name: "said", Text: true}},
+		Keyed:   true, Later: true,
+	}
 
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, answersTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}

@@ -18,9 +18,11 @@ type Formats struct {
 
 // Update is the content of memory that the database may not have; DB.Store writes it.
 type Update struct {
-	// Quotas are those of all models. Supplied are those among them that the program did not
-	// say itself: they are written only where the database has none.
-	Quotas, Supplied map[string]state.Quota
+	// Quotas are those of all models, and Said is where they come from. Supplied are those among
+	// them that the program did not say itself: they are written only where the database has none.
+	Quotas   map[string]state.Quota
+	Said     map[string]state.Said
+	Supplied map[string]bool
 	// Cooldowns are those of all models that are not over.
 	Cooldowns map[string]state.Cooldown
 	// Answers is what was learned of all models' answers.

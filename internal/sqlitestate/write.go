@@ -22,8 +22,9 @@ type writer struct {
 	next             rowids
 	requests, tokens *inserter
 
-	// What is known once the transaction is through.
+	// The knowledge of the DB after the transaction.
 	quotas    map[string]state.Quota
+	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
 	answers   map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
@@ -33,7 +34,7 @@ type writer struct {
 
 // update writes all of an update.
 func (w *writer) update(u *Update) error {
-	if err := w.writeQuotas(u.Quotas, u.Supplied); err != nil {
+	if err := w.writeQuotas(u); err != nil {
 		return fmt.Errorf("write quotas: %w", err)
 	}
 	for _, table := range []*Table{cooldownsTable, causesTable} {
@@ -53,7 +54,7 @@ func (w *writer) update(u *Update) error {
 	return w.write(u.Changes)
 }
 
-// learned returns what is known once the transaction is through.
+// learned returns the knowledge of the DB after the transaction.
 func (w *writer) learned(changes []*Change) knowledge {
 	days := w.known.days
 	if days == nil {
@@ -69,46 +70,57 @@ func (w *writer) learned(changes []*Change) knowledge {
 			days[c.Model] = knownDay{memory: c.Day, file: w.written[c.Model]}
 		}
 	}
-	return knowledge{quotas: w.quotas, answers: w.answers, cooldowns: w.cooldowns, days: days, seen: w.seen}
+	return knowledge{quotas: w.quotas, said: w.said, answers: w.answers, cooldowns: w.cooldowns, days: days, seen: w.seen}
 }
 
 // writeQuotas stores the quotas that differ from those that the database is known to hold.
 // Of a model that it is not known to have a quota for, one that the program did not say
 // itself is stored only where others stored none. A quota out of range is left as it is
-// there, because no Load would accept it.
-func (w *writer) writeQuotas(quotas, supplied map[string]state.Quota) error {
-	w.quotas = maps.Clone(w.known.quotas)
+// there, because no Load would accept it. Where a quota comes from is written with it, or when
+// only that has changed.
+func (w *writer) writeQuotas(u *Update) error {
+	w.quotas, w.said = maps.Clone(w.known.quotas), maps.Clone(w.known.said)
 	if w.quotas == nil {
-		w.quotas = make(map[string]state.Quota, len(quotas))
+		w.quotas = make(map[string]state.Quota, len(u.Quotas))
 	}
-	for _, model := range slices.Sorted(maps.Keys(quotas)) {
-		quota := quotas[model]
-		was, exists := w.known.quotas[model]
-		if exists && was == quota || quota.Validate(model) != nil {
-			continue
-		}
-		put := w.PutQuota
-		if s, ok := supplied[model]; ok && s == quota && !exists {
-			put = w.addQuota
-		}
-		stored, err := put(model, quota)
-		if err != nil {
+	if w.said == nil {
+		w.said = make(map[string]state.Said, len(u.Quotas))
+	}
+	for _, model := range slices.Sorted(maps.Keys(u.Quotas)) {
+		if err := w.writeQuota(model, u.Quotas[model], u.Said[model], u.Supplied[model]); err != nil {
 			return err
-		}
-		if stored {
-			w.quotas[model] = quota
 		}
 	}
 	for model := range w.known.quotas {
-		if _, exists := quotas[model]; exists {
+		if _, exists := u.Quotas[model]; exists {
 			continue
 		}
 		delete(w.quotas, model)
-		if _, err := w.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+		delete(w.said, model)
+		if err := w.DropQuota(model); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (w *writer) writeQuota(model string, q state.Quota, said state.Said, supplied bool) error {
+	was, exists := w.known.quotas[model]
+	same := exists && was == q
+	if same && w.known.said[model] == said || q.Validate(model) != nil || said.Validate(model) != nil {
+		return nil
+	}
+	if !same {
+		put := w.PutQuota
+		if supplied && !exists {
+			put = w.addQuota
+		}
+		if stored, err := put(model, q); err != nil || !stored {
+			return err
+		}
+	}
+	w.quotas[model], w.said[model] = q, said
+	return w.PutSaid(model, said)
 }
 
 // writeCooldowns stores the cooldowns that differ from those that the database is known to
@@ -282,9 +294,9 @@ func (w *writer) writeFixes(c *Change) error {
 	return nil
 }
 
-// sweep deletes what is long over. It looks at the oldest rows, and at twice as many as are
-// to be added: that keeps the tables from growing, and bounds what it costs by what is new.
-// Rows from the future are passed over, so that they are not in the way.
+// sweep deletes rows that are long over. It looks at the oldest rows, at twice as many as are to be
+// added: so the tables do not grow, and the cost is bounded by the number of new rows. It skips
+// rows from the future, which would otherwise hide the rows behind them.
 func (w *writer) sweep(changes []*Change) error {
 	const least = 1000
 	requests, tokens := least, least

@@ -1,6 +1,6 @@
-// Package state holds the plain types that cross the boundaries of the house: the content of a
-// limiter that stores read and write. The limiter's package converts its exported types from and
-// to them; internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
+// Package state has the plain types of what a limiter stores: quotas, usage, days and snapshots,
+// and the table of the limits. The limiter's package converts its exported types from and to them;
+// internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
 package state
 
 import (
@@ -63,6 +63,37 @@ func (q *Quota) Negative() (reason string, bad bool) {
 		}
 	}
 	return "invalid quota: Burst (burst) is negative", true
+}
+
+// IsUnlimited reports whether the quota limits nothing. The zone of the day is not a limit, nor is
+// Burst, which spreads other limits. A negative field is not unlimited.
+func (q *Quota) IsUnlimited() bool {
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
+}
+
+// Over returns the quota with what it leaves open taken from another one: the limits that are
+// zero, the zone where no limit of the day is set, and the burst where none of the minute is. A
+// quota that limits nothing stays as it is.
+func (q Quota) Over(below *Quota) Quota {
+	if q.IsUnlimited() {
+		return q
+	}
+	var limits [Settled + 1]bool // whether it limits anything in a window
+	over := q
+	for of := range Dimensions {
+		if limit := over.Limit(of); *limit != 0 {
+			limits[Limits[of].Window] = true
+		} else {
+			*limit = *below.Limit(of)
+		}
+	}
+	if q.DayZone == "" && !limits[Day] {
+		over.DayZone = below.DayZone
+	}
+	if q.Burst == 0 && !limits[Minute] {
+		over.Burst = below.Burst
+	}
+	return over
 }
 
 // BurstField and BurstKey name Quota.Burst in Go and in files; ZoneField and ZoneKey name

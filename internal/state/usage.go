@@ -75,10 +75,11 @@ func (u *Usage) Day() DayUsage {
 // Snapshot is quotas, usage, cooldowns and what was learned of all models as they are stored, apart
 // from any limiter.
 type Snapshot struct {
-	Quotas    map[string]Quota
+	Quotas    map[string]Quota // that hold
 	Usage     map[string]*Usage
 	Cooldowns map[string]Cooldown
 	Answers   map[string]Answers // what was learned of the models' answers
+	Said      map[string]Said    // where the quotas come from; a file before there was that has none
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -88,5 +89,6 @@ func NewSnapshot() *Snapshot {
 		Usage:     make(map[string]*Usage),
 		Cooldowns: make(map[string]Cooldown),
 		Answers:   make(map[string]Answers),
+		Said:      make(map[string]Said),
 	}
 }

@@ -31,6 +31,7 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	}
 	w.cooldowns(s.Cooldowns)
 	w.answers(s.Answers)
+	w.origins(s)
 	return w.out.Flush()
 }
 
@@ -38,6 +39,10 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 // are zero.
 func (w *encoder) quota(model string, q *state.Quota) {
 	w.model(model)
+	w.quotaFields(q)
+}
+
+func (w *encoder) quotaFields(q *state.Quota) {
 	for of := range state.Limits {
 		key, limit := state.Limits[of].Key, *q.Limit(state.Dimension(of))
 		if state.Dimension(of) <= state.RPD {
@@ -51,6 +56,31 @@ func (w *encoder) quota(model string, q *state.Quota) {
 	}
 	if q.Burst != 0 {
 		w.text(state.BurstKey, q.Burst.String())
+	}
+}
+
+// origins writes the section of that name: who said the quotas, where the program alone did not. A
+// file without one is as it was before there were origins.
+func (w *encoder) origins(s *state.Snapshot) {
+	begun := false
+	for _, model := range slices.Sorted(maps.Keys(s.Quotas)) {
+		said := s.Said[model]
+		if said.IsEmpty() {
+			continue
+		}
+		if !begun {
+			w.section("origins", 1)
+			begun = true
+		}
+		w.model(model)
+		for o, key := range state.OriginKeys {
+			if q, ok := said.Get(state.Origin(o)); ok {
+				w.list(key, 1)
+				w.deeper = "    "
+				w.quotaFields(&q)
+				w.deeper = ""
+			}
+		}
 	}
 }
 
@@ -133,6 +163,7 @@ func inFourDigits(t time.Time) time.Time {
 type encoder struct {
 	out    *bufio.Writer
 	buf    []byte // the line being made
+	deeper string // how much more fields are indented
 	now    time.Time
 	second int64  // whose text prefix holds
 	prefix []byte // "2006-01-02T15:04:05"
@@ -173,14 +204,14 @@ func (w *encoder) list(key string, entries int) {
 }
 
 func (w *encoder) field(key string, value int) {
-	w.buf = append(append(append(w.buf, "        "...), key...), ": "...)
+	w.buf = append(append(append(append(w.buf, "        "...), w.deeper...), key...), ": "...)
 	w.buf = strconv.AppendInt(w.buf, int64(value), 10)
 	w.endLine()
 }
 
 // text writes a field whose value is written as it is.
 func (w *encoder) text(key, value string) {
-	w.buf = append(append(append(w.buf, "        "...), key...), ": "...)
+	w.buf = append(append(append(append(w.buf, "        "...), w.deeper...), key...), ": "...)
 	w.buf = append(w.buf, value...)
 	w.endLine()
 }

@@ -38,6 +38,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.cooldown)
 		case "answers":
 			return eachField(value, b.answers)
+		case "origins":
+			return eachField(value, b.origins)
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state, cooldowns, answers bool
+	var quotas, state, cooldowns, origins, answers bool
 	for !p.done {
 		if p.indent != 0 {
 			return errLayout
@@ -49,6 +49,9 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 		case !answers && text == "answers:":
 			answers = true
 			err = p.models(text, func(model string, indent int) error { return p.answers(s, model, indent) })
+		case !origins && text == "origins:":
+			origins = true
+			err = p.models(text, func(model string, indent int) error { return p.origins(s, model, indent) })
 		default:
 			err = errLayout
 		}
@@ -133,8 +136,38 @@ func (p *lineScanner) quota(s *state.Snapshot, model string, indent int) error {
 	if _, exists := s.Quotas[model]; exists {
 		return inField("quotas", inField(model, errDuplicate))
 	}
-	var q state.Quota
+	q, err := p.quotaFields(indent)
+	s.Quotas[model] = q
+	return err
+}
+
+// origins reads who said the quota of a model.
+func (p *lineScanner) origins(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Said[model]; exists {
+		return inField("origins", inField(model, errDuplicate))
+	}
+	var said state.Said
 	err := p.fields(indent, func(key string) error {
+		o, known := state.OriginOf(key)
+		if !known || len(p.text) != len(key)+1 {
+			return errLayout
+		}
+		if err := p.next(); err != nil {
+			return err
+		}
+		if p.indent <= indent {
+			return errLayout
+		}
+		q, err := p.quotaFields(p.indent)
+		said.Set(o, q)
+		return err
+	})
+	s.Said[model] = said
+	return err
+}
+
+func (p *lineScanner) quotaFields(indent int) (q state.Quota, err error) {
+	err = p.fields(indent, func(key string) error {
 		of, isLimit := state.DimensionOf(key)
 		switch {
 		case isLimit:
@@ -146,8 +179,7 @@ func (p *lineScanner) quota(s *state.Snapshot, model string, indent int) error {
 		}
 		return errLayout
 	})
-	s.Quotas[model] = q
-	return err
+	return q, err
 }
 
 func (p *lineScanner) stats(s *state.Snapshot, model string, indent int) error {

@@ -18,8 +18,29 @@ import (
 type snapshotBuilder struct{ *state.Snapshot }
 
 func (b snapshotBuilder) quota(model string, n *yaml.Node) error {
-	var q state.Quota
-	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+	q, err := quotaOf(n)
+	b.Quotas[model] = q
+	return err
+}
+
+// origins reads who said the quota of a model.
+func (b snapshotBuilder) origins(model string, n *yaml.Node) error {
+	var said state.Said
+	err := eachField(n, func(key string, value *yaml.Node) error {
+		o, known := state.OriginOf(key)
+		if !known {
+			return nil
+		}
+		q, err := quotaOf(value)
+		said.Set(o, q)
+		return err
+	})
+	b.Said[model] = said
+	return err
+}
+
+func quotaOf(n *yaml.Node) (q state.Quota, err error) {
+	err = eachField(n, func(key string, value *yaml.Node) (err error) {
 		of, isLimit := state.DimensionOf(key)
 		switch {
 		case isLimit:
@@ -31,8 +52,7 @@ func (b snapshotBuilder) quota(model string, n *yaml.Node) error {
 		}
 		return err
 	})
-	b.Quotas[model] = q
-	return invalidQuota(err)
+	return q, invalidQuota(err)
 }
 
 func (b snapshotBuilder) usage(model string, n *yaml.Node) error {

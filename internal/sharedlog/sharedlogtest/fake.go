@@ -38,6 +38,7 @@ type Fake struct {
 	answers   map[string]state.Answers
 	days      map[string]state.DayUsage // those after the event at folded
 	quotas    map[string]state.Quota
+	said      map[string]state.Said
 	cooldowns cooldown.Times
 	leases    map[int64]lease
 	lives     map[int64]bool // processes that have the log open
@@ -50,11 +51,12 @@ type lease struct {
 	ttl time.Duration
 }
 
-// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
-var ErrReplaced = errors.New("the log was replaced")
-
-// ErrClosed is returned by a log that was closed.
-var ErrClosed = errors.New("the log is closed")
+var (
+	// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
+	ErrReplaced = errors.New("the log was replaced")
+	// ErrClosed is returned by a log that was closed.
+	ErrClosed = errors.New("the log is closed")
+)
 
 // NewFake returns an empty store.
 func NewFake() *Fake {
@@ -65,8 +67,8 @@ func NewFake() *Fake {
 
 func (f *Fake) reset() {
 	f.identity++
-	f.last, f.folded, f.events = 0, 0, nil
-	f.days, f.quotas, f.answers = make(map[string]state.DayUsage), make(map[string]state.Quota), make(map[string]state.Answers)
+	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
+	f.quotas, f.said, f.answers = make(map[string]state.Quota), make(map[string]state.Said), make(map[string]state.Answers)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -183,7 +185,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 // image returns all that there is; f.mu must be held.
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
-		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Cooldowns: maps.Clone(f.cooldowns),
+		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
 		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
 	}
 	for _, e := range f.events {
@@ -199,18 +201,6 @@ func (f *Fake) image(process int64) *sharedlog.Image {
 	}
 	slices.Sort(img.Processes)
 	return img
-}
-
-// fold brings days up to an event.
-func fold(days map[string]state.DayUsage, e *sharedlog.Event) {
-	switch {
-	case e.Kind == sharedlog.Reset && e.Model == "":
-		clear(days)
-	case e.Kind == sharedlog.Reset:
-		delete(days, e.Model)
-	case e.HasDay:
-		days[e.Model] = e.Day
-	}
 }
 
 // Stale implements sharedlog.Log.
@@ -390,7 +380,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Cooldown:
 		f.cooldowns.Raise(e.Model, e.Cooldown(), time.Time{})
 	case sharedlog.Quota:
-		f.quotas[e.Model], _ = sharedlog.ParseQuota(e.Text)
+		f.quotas[e.Model], f.said[e.Model], _ = sharedlog.ParseSaid(e.Text, state.Said{})
+		maps.DeleteFunc(f.quotas, func(model string, _ state.Quota) bool { return f.said[model] == state.Said{} })
 	case sharedlog.Answers:
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Gone:

@@ -1,0 +1,95 @@
+package provenance
+
+import (
+	"maps"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Bounds returns those limits of a model's quota that reports do not exceed.
+func (p *Quotas) Bounds(name string, is state.Quota) state.Quota {
+	m := p.models[name]
+	if m == nil || !m.has || m.is != is {
+		return is // the program set it by hand
+	}
+	_, bounds, _ := m.base()
+	return bounds
+}
+
+// Learn notes the quota of a model that reports of its provider make of the one that it has. Where
+// that is the quota that covers all models, cover is its name, is what it says, and bounds are its
+// Bounds; cover is "" elsewhere.
+func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
+	m := p.of(name)
+	if cover != "" {
+		m.copied = copied{cover, is, bounds}
+		if p.copies == nil {
+			p.copies = make(map[string]map[string]bool)
+		}
+		if p.copies[cover] == nil {
+			p.copies[cover] = make(map[string]bool)
+		}
+		p.copies[cover][name] = true
+	}
+	base, bounds, _ := m.base()
+	learned, _ := m.said.Get(state.Learned)
+	was := corrected(base, learned, bounds)
+	for of := range state.InFlight {
+		switch limit := *next.Limit(of); limit {
+		case *was.Limit(of):
+		case *base.Limit(of):
+			*learned.Limit(of) = 0
+		default:
+			*learned.Limit(of) = limit
+		}
+	}
+	m.said.Drop(state.Learned)
+	if learned != (state.Quota{}) {
+		m.said.Set(state.Learned, learned)
+	}
+}
+
+// Forget forgets what was learned of a model, and reports whether there was anything.
+func (p *Quotas) Forget(name string) (had bool) {
+	m := p.models[name]
+	if m == nil || !m.said.Has(state.Learned) && m.copied.of == "" {
+		return false
+	}
+	p.dropCopy(name)
+	m.said.Drop(state.Learned)
+	return true
+}
+
+// Learned returns the models of which something was learned.
+func (p *Quotas) Learned() (names []string) {
+	for name, m := range p.models {
+		if m.said.Has(state.Learned) || m.copied.of != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// dropCopy makes a model's corrected copy of another quota one that was learned of the model
+// alone. What is to be said of it follows.
+func (p *Quotas) dropCopy(name string) {
+	m := p.models[name]
+	if m == nil || m.copied.of == "" {
+		return
+	}
+	delete(p.copies[m.copied.of], name)
+	if len(p.copies[m.copied.of]) == 0 {
+		delete(p.copies, m.copied.of)
+	}
+	m.copied = copied{}
+}
+
+// Outdated returns the models with a corrected copy of a quota, if that was said anew or has
+// changed with the last Settle. They are to be forgotten.
+func (p *Quotas) Outdated(of string) []string {
+	if p.anew != of {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(p.copies[of]))
+}

@@ -1,0 +1,220 @@
+// Package provenance remembers who said the quota of each model: the limiter's program, its
+// account, a file, a profile, and what reports of providers corrected. It decides which of them
+// holds. The limiter asks it at each change of a quota, and keeps the answer in RateLimiter.Quotas,
+// from which it decides.
+//
+// What holds, of what was said of a model:
+//
+//  1. what the program said, and where that leaves a limit open (zero) what the account said. A
+//     quota of the program that limits nothing stays as it is. While the account has not said
+//     anything yet, what a file has of it takes its place.
+//  2. else what the account said
+//  3. else the same of a file: what a program and the account said that wrote it
+//  4. else what a file says without an origin
+//  5. else a profile of the program
+//  6. else a profile that a file has
+//
+// A report of a provider lowers a limit of the program or the account, and replaces any other.
+package provenance
+
+import (
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Quotas tells where quotas come from. The zero value takes all of them for the program's. It goes
+// by their values, because a program may change them by hand: see Notice. Quotas is not safe for
+// concurrent use.
+type Quotas struct {
+	models map[string]*model
+	copies map[string]map[string]bool // the models with a corrected copy of a quota, by its name
+	anew   string                     // the quota that was said anew last, or changed
+
+	// What files said of these, because other limiters had written it, is no longer true.
+	removed map[string]state.Quota // the program's quota of these models, which was taken back,
+	resaid  bool                   // and the account's limits, which it said anew
+}
+
+// model is what was said of the quota of one model.
+type model struct {
+	said state.Said // by the program, the account, a profile, and reports
+	file state.Said // by a file
+
+	copied copied // set where the model has a corrected copy of another quota
+
+	is  state.Quota // the quota that holds
+	has bool        // there is one
+}
+
+// copied is a quota that a model without one of its own was covered by when a report corrected it.
+type copied struct {
+	of     string // its name; "" for none
+	is     state.Quota
+	bounds state.Quota // its limits that are not exceeded
+}
+
+// mostRemoved bounds the names that Remove remembers.
+const mostRemoved = 10_000
+
+// of returns what was said of a model, to be changed.
+func (p *Quotas) of(name string) *model {
+	m := p.models[name]
+	if m == nil {
+		m = new(model)
+		if p.models == nil {
+			p.models = make(map[string]*model)
+		}
+		p.models[name] = m
+	}
+	return m
+}
+
+// Notice notes the quota that a model has, if it is not the one that holds: the program changed it
+// by hand. Each change of what was said begins with it.
+func (p *Quotas) Notice(name string, is state.Quota, has bool) {
+	m := p.models[name]
+	switch {
+	case m == nil && !has || m != nil && m.has == has && m.is == is:
+	case !has:
+		p.dropCopy(name)
+		delete(p.models, name)
+	default:
+		p.SetProgram(name, is)
+	}
+}
+
+// SetProgram notes what the program said. It forgets what was learned.
+func (p *Quotas) SetProgram(name string, q state.Quota) {
+	p.dropCopy(name)
+	delete(p.removed, name)
+	p.anew = name
+	m := p.of(name)
+	m.said.Set(state.Program, q)
+	m.said.Drop(state.Learned)
+}
+
+// Remove takes back what the program said of a model, or an earlier run of it that left it in a
+// file. A quota of a file of which that is not known is taken back if it is the same, or if the
+// program has said nothing else. Remove forgets what was learned, unless there is nothing to take
+// back.
+func (p *Quotas) Remove(name string) {
+	m := p.models[name]
+	if m == nil {
+		return
+	}
+	was, said := m.said.Get(state.Program)
+	file, inFile := m.file.Get(state.Program)
+	other, byOther := m.file.Get(state.File)
+	switch {
+	case said:
+	case inFile:
+		was = file
+	case byOther && !m.said.Has(state.Account) && !m.file.Has(state.Account):
+		was = other
+	default:
+		return
+	}
+	m.said.Drop(state.Program)
+	m.said.Drop(state.Learned)
+	m.forgetFile(was)
+	for another := range p.removed {
+		if len(p.removed) < mostRemoved {
+			break
+		}
+		delete(p.removed, another)
+	}
+	if p.removed == nil {
+		p.removed = make(map[string]state.Quota)
+	}
+	p.removed[name] = was
+}
+
+// forgetFile forgets what a file has of a quota of the program that was taken back.
+func (m *model) forgetFile(was state.Quota) {
+	m.file.Drop(state.Program)
+	if q, ok := m.file.Get(state.File); ok && q == was {
+		m.file.Drop(state.File)
+	}
+}
+
+// SetAccount notes what the account says of a model; nothing where it does not name it.
+func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
+	m := p.of(name)
+	m.file.Drop(state.Account)
+	if named {
+		p.dropCopy(name)
+		m.said.Set(state.Account, q)
+	} else {
+		m.said.Drop(state.Account)
+	}
+}
+
+// Resaid notes that the account said all its limits anew: what files have of them is outdated.
+func (p *Quotas) Resaid() { p.resaid = true }
+
+// Changes returns the models of which the account says another thing than before, or nothing any
+// more, if these are all its limits.
+func (p *Quotas) Changes(account map[string]state.Quota) (names []string) {
+	for name, q := range account {
+		if m := p.models[name]; m == nil || m.said.Only(state.Account) != state.SaidBy(state.Account, q) {
+			names = append(names, name)
+		}
+	}
+	for name, m := range p.models {
+		if _, named := account[name]; !named && (m.said.Has(state.Account) || m.file.Has(state.Account)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Supply notes what a profile says of a model, in place of what the program and a file said.
+func (p *Quotas) Supply(name string, q state.Quota) {
+	p.dropCopy(name)
+	m := p.of(name)
+	m.said.Drop(state.Program)
+	m.said.Drop(state.Learned)
+	m.said.Set(state.Profile, q)
+	m.file = m.file.Only(state.Account)
+}
+
+// SupplyBelow notes what a profile says of a model, below what is said of it otherwise.
+func (p *Quotas) SupplyBelow(name string, q state.Quota) {
+	m := p.of(name)
+	m.said.Set(state.Profile, q)
+	if !m.said.Has(state.Program) && !m.said.Has(state.Account) {
+		p.dropCopy(name)
+		m.said.Drop(state.Learned)
+	}
+}
+
+// Origins returns who said each limit of the quota that a model has.
+func (p *Quotas) Origins(name string, is state.Quota) (origins [state.Dimensions]state.Origin) {
+	m := p.models[name]
+	if m == nil || m.is != is {
+		return origins // the program, by hand
+	}
+	for of := range origins {
+		origins[of] = m.origin(state.Dimension(of))
+	}
+	return origins
+}
+
+// Settle returns the quota of a model that holds, after all that was said; ok is false where
+// nobody said anything. The caller gives the model that quota.
+func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {
+	m := p.models[name]
+	if m == nil {
+		return q, false
+	}
+	q, ok = m.holds()
+	if q != m.is || ok != m.has {
+		p.anew = name
+	}
+	if m.is, m.has = q, ok; !ok {
+		delete(p.models, name)
+	}
+	return q, ok
+}
