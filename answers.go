@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -43,17 +42,13 @@ func (e Estimate) Correct(promptTokens int) int {
 //
 // A Transport of package llmhttp calls it for each answer.
 func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
-	rl.mu.RLock()
-	name, most := rl.nameRLocked(model), rl.mostModels()
-	rl.mu.RUnlock()
-	seen := rl.answers.Observe(name, estimated.tokens(), used.tokens(), most)
-	if seen == 0 {
-		return
-	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.changedNowLocked()
-	rl.ledger.learntLocked(name, seen)
+	name := rl.nameRLocked(model)
+	if seen := rl.answers.Observe(name, estimated.tokens(), used.tokens(), rl.mostModels()); seen > 0 {
+		rl.changedNowLocked()
+		rl.ledger.learntLocked(name, seen)
+	}
 }
 
 func (u Usage) tokens() tokens.Count {
@@ -70,56 +65,22 @@ func (rl *RateLimiter) Estimate(model string) Estimate {
 	return Estimate{e.Answers, e.Output, e.Correction, e.ErrorP50, e.ErrorP95}
 }
 
-// mergeAnswers takes over what a file has learned.
-func (rl *RateLimiter) mergeAnswers(learned map[string]state.Answers) {
-	rl.mu.RLock()
-	most := rl.mostModels()
-	rl.mu.RUnlock()
-	rl.answers.Merge(learned, most)
-}
-
-// learntEvery is how many answers of a model a limiter that shares tells the others at a time.
-const learntEvery = 16
-
 // learntLocked notes an answer that the others do not know of.
 func (s *ledger) learntLocked(name string, seen int) {
-	if s == nil {
-		return
-	}
-	if s.learnt == nil || len(s.learnt) >= s.rl.mostModels() {
-		s.learnt = make(map[string]bool)
-	}
-	s.learnt[name] = s.learnt[name] || seen%learntEvery == 1
-}
-
-// tellLearnt plans to tell the others what was learned of models whose turn it is, beside a change
-// that is written anyway.
-func (p *plan) tellLearnt() {
-	if !p.empty() {
-		p.tellAnswers(false)
+	if s != nil {
+		s.learnt.Note(name, seen, s.rl.mostModels())
 	}
 }
 
-// tellAllLearnt plans to tell all that the others do not know.
-func (p *plan) tellAllLearnt() { p.tellAnswers(true) }
-
-func (p *plan) tellAnswers(all bool) {
-	var told []string
-	for name, due := range p.s.learnt {
-		if !due && !all {
-			continue
-		}
-		if a, known := p.rl.answers.Of(name); known {
-			p.addNow(&sharedlog.Event{Kind: sharedlog.Answers, Model: name, Text: state.AnswersText(a)})
-		}
-		told = append(told, name)
+// tell plans to tell the others what was learned.
+func (p *plan) tell(learnt []answers.Learnt) {
+	for _, l := range learnt {
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Answers, Model: l.Model, Text: l.Text})
 	}
-	if len(told) == 0 {
-		return
+	if len(learnt) > 0 {
+		p.then(func() { p.s.learnt.Told(learnt) })
 	}
-	p.then(func() {
-		for _, name := range told {
-			delete(p.s.learnt, name) // what came meanwhile is told with the next
-		}
-	})
 }
+
+// tellAll plans to tell the others all that they do not know.
+func (p *plan) tellAll() { p.tell(p.s.learnt.All(&p.rl.answers)) }

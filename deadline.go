@@ -251,24 +251,15 @@ func (r *view) remainsBy(of state.Dimension, instant int64) int {
 		if instant+r.wall-r.instant < r.period.End {
 			free = r.open.Today()
 		}
-		return less(used, pick(free, of))
+		return opencalls.Less(used, free.Of(of))
 	}
 	from := instant - r.span
 	free, border, end := r.open.Since(from)
-	if used = less(used, pick(free, of)); pick(border, of) != 0 {
+	if used = opencalls.Less(used, free.Of(of)); border.Of(of) != 0 {
 		n := r.usedBetween(of, from, end)
-		used = less(used, n-less(n, pick(border, of)))
+		used = opencalls.Less(used, n-opencalls.Less(n, border.Of(of)))
 	}
 	return used
-}
-
-// less returns what is left of usage without open calls. Their sum is negative where it is too
-// large for an int.
-func less(used, open int) int {
-	if open < 0 {
-		return 0
-	}
-	return max(used-open, 0)
 }
 
 // usedBetween returns the own usage of the minute that was charged from an instant up to another.
@@ -281,19 +272,6 @@ func (r *view) usedBetween(of state.Dimension, from, end int64) int {
 		return 0
 	}
 	return r.sums.Sum(i, j).Of(state.Limits[of].Tokens)
-}
-
-// pick returns what a limit counts of charges.
-func pick(c opencalls.Charges, of state.Dimension) int {
-	switch of {
-	case state.RPM, state.RPD:
-		return c.Requests
-	case state.ITPM:
-		return c.Input
-	case state.OTPM:
-		return c.Output
-	}
-	return c.Total()
 }
 
 // hasOpen reports whether any call is open whose charge is in the minute.

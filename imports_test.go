@@ -66,7 +66,7 @@ var importRules = map[string][]string{
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
-	"internal/opencalls":    {modulePath + "/internal/tokens"},
+	"internal/opencalls":    {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},

@@ -39,7 +39,7 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 // replace takes over the loaded cooldowns and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
-	l.rl.mergeAnswers(l.Answers)
+	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
@@ -70,9 +71,9 @@ type ledger struct {
 	lines     lines                 // the waiters of this limiter
 	garbage   abandonedReserve      // reservations that the program never settled
 	lease     *sharedlog.Lease
-	learnt    map[string]bool // the models of whose answers the others do not know all, and whether to tell them now
-	sweepAt   int64           // the instant of the next sweep: see sharedlog.Batch.Sweep
-	peersAt   int64           // the instant at which the peers are looked after again
+	learnt    answers.News // the models of whose answers the others do not know all
+	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
+	peersAt   int64        // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -271,7 +272,7 @@ func (s *ledger) flush() (shared bool, err error) {
 	if s.down.Load() {
 		return true, s.recover(recoverAtOnce)
 	}
-	s.step(background, (*plan).tellAllLearnt)
+	s.step(background, (*plan).tellAll)
 	return true, s.failure()
 }
 

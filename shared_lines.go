@@ -190,7 +190,7 @@ func (p *plan) close() {
 	for _, w := range p.waiters() {
 		p.end(w, nil, w.closed())
 	}
-	p.tellAllLearnt()
+	p.tellAll()
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: p.s.id})
 	p.then(func() { p.s.closed.Store(true) })
 }

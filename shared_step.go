@@ -119,7 +119,9 @@ func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
 	}
 	decide(p)
-	p.tellLearnt()
+	if !p.empty() { // what is written anyway costs no transaction
+		p.tell(s.learnt.Due(&s.rl.answers))
+	}
 	p.fill()
 	s.pending = p
 	return p

@@ -6,6 +6,7 @@ package opencalls
 import (
 	"math"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -38,6 +39,28 @@ type Charges struct{ Requests, Input, Output int }
 
 // Total returns the tokens, input and output together.
 func (c Charges) Total() int { return c.Input + c.Output }
+
+// Of returns what a limit counts of the charges.
+func (c Charges) Of(limit state.Dimension) int {
+	switch limit {
+	case state.RPM, state.RPD:
+		return c.Requests
+	case state.ITPM:
+		return c.Input
+	case state.OTPM:
+		return c.Output
+	}
+	return c.Total()
+}
+
+// Less returns what is left of usage without open calls. Their sum is negative where it is too
+// large for an int.
+func Less(used, open int) int {
+	if open < 0 {
+		return 0
+	}
+	return max(used-open, 0)
+}
 
 func (c *Charges) add(d *Charges) {
 	c.Requests += d.Requests

@@ -51,11 +51,12 @@ type lease struct {
 	ttl time.Duration
 }
 
-// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
-var ErrReplaced = errors.New("the log was replaced")
-
-// ErrClosed is returned by a log that was closed.
-var ErrClosed = errors.New("the log is closed")
+var (
+	// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
+	ErrReplaced = errors.New("the log was replaced")
+	// ErrClosed is returned by a log that was closed.
+	ErrClosed = errors.New("the log is closed")
+)
 
 // NewFake returns an empty store.
 func NewFake() *Fake {
