@@ -202,7 +202,15 @@ func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
 	if stats := rl.State[name]; stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
-	for _, model := range rl.provenance.Outdated(name) {
+	outdated := rl.provenance.Outdated(name)
+	if modelname.IsPattern(name) { // which may cover models now that had a copy of a shorter one, or of "*"
+		for _, model := range rl.provenance.CopiesOfOthers(name) {
+			if rl.sharedCoverRLocked(model) == name {
+				outdated = append(outdated, model)
+			}
+		}
+	}
+	for _, model := range outdated {
 		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
 	}
 }
