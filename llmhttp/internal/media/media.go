@@ -35,7 +35,7 @@ func Tokens(provider string, head []byte, size int) int {
 		return imageTokens(provider, width, height)
 	}
 	if seconds, ok := waveSeconds(data, size/4*3); ok && provider == "gemini" {
-		return max(seconds*32, 1) // https://ai.google.dev/gemini-api/docs/tokens, read 2026-11-22
+		return max(seconds*32, 1) // https://ai.google.dev/gemini-api/docs/tokens, as others quoted it on 2026-11-22
 	}
 	return Unknown
 }
@@ -55,7 +55,7 @@ func imageTokens(provider string, width, height int) int {
 
 // openAITokens is the rule of https://platform.openai.com/docs/guides/images-vision for high
 // detail: an image is scaled to fit 2048 squared and then to a shorter side of 768, and counts 170
-// for each tile of 512 squared and 85 more. Read 2026-11-22.
+// for each tile of 512 squared and 85 more, as others quoted it on 2026-11-22.
 func openAITokens(width, height int) int {
 	w, h := shrink(width, height, max(width, height), 2048)
 	w, h = shrink(w, h, min(w, h), 768)
@@ -63,15 +63,15 @@ func openAITokens(width, height int) int {
 }
 
 // anthropicTokens is the rule of https://platform.claude.com/docs/en/build-with-claude/vision: an
-// image is scaled to a longer side of 1568, and counts a 750th of its pixels. Read 2026-11-22.
+// image is scaled to a longer side of 1568, and counts a 750th of its pixels, as others quoted it on 2026-11-22.
 func anthropicTokens(width, height int) int {
 	w, h := shrink(width, height, max(width, height), 1568)
 	return max((w*h+749)/750, 1)
 }
 
 // geminiTokens is the rule of https://ai.google.dev/gemini-api/docs/image-understanding: 258 if
-// both sides are at most 384, else 258 for each tile, whose side is the shorter one by 1.5. Read
-// 2026-11-22.
+// both sides are at most 384, else 258 for each tile, whose side is the shorter one by 1.5. It
+// is as others quoted it on 2026-11-22.
 func geminiTokens(width, height int) int {
 	if max(width, height) <= 384 {
 		return 258
