@@ -63,7 +63,8 @@ func openAITokens(width, height int) int {
 }
 
 // anthropicTokens is the rule of https://platform.claude.com/docs/en/build-with-claude/vision: an
-// image is scaled to a longer side of 1568, and counts a 750th of its pixels, as others quoted it on 2026-11-22.
+// image is scaled to a longer side of 1568, and counts a 750th of its pixels, as others quoted it
+// on 2026-11-22.
 func anthropicTokens(width, height int) int {
 	w, h := shrink(width, height, max(width, height), 1568)
 	return max((w*h+749)/750, 1)
