@@ -17,26 +17,27 @@ import (
 //   - the error of ctx when that has ended, also during the wait;
 //   - an error that wraps ErrInvalidTokens for a negative number;
 //   - a *LimitError that unwraps to ErrNeverFits for a request that can never pass; to
-//     context.DeadlineExceeded when the request, even alone, cannot pass before the deadline of
-//     ctx; or to ErrQueueFull when Config.MaxQueue callers already wait. All of these come at
-//     once, the first two also when a change, such as SetQuota or Cooldown, makes it so during
-//     the wait;
+//     context.DeadlineExceeded when the request cannot pass before the deadline of ctx, even
+//     alone and if all open reservations were cancelled now; or to ErrQueueFull when
+//     Config.MaxQueue callers already wait. All of these come at once, the first two also when a
+//     change, such as SetQuota, Cooldown or a Commit, makes it so during the wait;
 //   - ErrClosed when the limiter is closed and it would have to wait, or waits.
 //
-// With an error nothing is charged. The check of the deadline ignores waiters ahead. Acquire is
-// safe for concurrent use.
+// With an error nothing is charged. The check of the deadline ignores waiters ahead, and knows the
+// times of open reservations to a few seconds, so a request may wait until its deadline in vain.
+// Acquire is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
 	const op = "acquire"
 	if err := checkWait(ctx, op, promptTokens, outputTokens); err != nil {
 		return nil, err
 	}
 	var d Decision
-	a := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
+	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
 	if rl.ledger != nil {
-		if r, err := rl.ledger.reserve(ctx, &d, model, a); r != nil || err != nil {
+		if r, err := rl.ledger.reserve(ctx, &d, model, c); r != nil || err != nil {
 			return r, err
 		}
-	} else if r := rl.reserve(&d, model, a); r != nil {
+	} else if r := rl.reserve(&d, model, c); r != nil {
 		return r, nil
 	}
 	reservations, err := rl.wait(ctx, &waiter{

@@ -211,7 +211,7 @@ func TestAcquireErrors(t *testing.T) {
 				rl := newLimiterWith(t, ratelimit.Config{
 					Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 100}}, MaxQueue: 1,
 				})
-				reserve(t, rl, "m", 50, 0)
+				reserve(t, rl, "m", 50, 0).Commit(50, 0)
 				if tt.want == ratelimit.ErrQueueFull {
 					q := newQueue(t, rl)
 					q.acquire("first", t.Context(), 100, 0)

@@ -119,7 +119,7 @@ func (s *traffic) enter(g *guest) {
 		s.admit(g, s.now)
 	case all.never:
 		s.expect(g, ratelimit.ErrNeverFits, true)
-	case g.hopeless(all, s.now):
+	case s.isHopeless(g, all, s.now):
 		s.expect(g, context.DeadlineExceeded, true)
 	case full:
 		s.expect(g, ratelimit.ErrQueueFull, true)
@@ -131,9 +131,77 @@ func (s *traffic) enter(g *guest) {
 	}
 }
 
-// hopeless reports whether the requests cannot even alone pass in time.
-func (g *guest) hopeless(v verdict, now time.Time) bool {
-	return !g.deadline.IsZero() && now.Add(v.wait).After(g.deadline)
+// isHopeless reports whether the requests cannot pass in time even alone and with all that is
+// open given back. The limiter knows open calls by pieces of time: it may let a request wait in
+// vain for a call that leaves the minute less than a piece before the deadline, or was charged
+// less than a piece before the day, but refuses none that could pass.
+func (s *traffic) isHopeless(g *guest, v verdict, now time.Time) bool {
+	if g.deadline.IsZero() || !now.Add(v.wait).After(g.deadline) || s.passesFreed(g, 0) {
+		return false
+	}
+	const piece = 5 * time.Second
+	return !s.passesFreed(g, piece) || s.isBack(g, now)
+}
+
+// isBack reports whether the call of a guest has returned at an instant.
+func (s *traffic) isBack(g *guest, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return g.at.Equal(at) && slices.Contains(s.returned, g)
+}
+
+// takeOff takes a charge off those that were made at its time or later.
+func (l *ledger) takeOff(off charge) {
+	for i, c := range l.charges {
+		if c.at.Before(off.at) {
+			continue
+		}
+		less := charge{c.at, max(c.requests-off.requests, 0), max(c.input-off.input, 0), max(c.output-off.output, 0)}
+		off.requests -= c.requests - less.requests
+		off.input -= c.input - less.input
+		off.output -= c.output - less.output
+		l.charges[i] = &less
+	}
+}
+
+// passesFreed reports whether the requests would pass at the deadline if all calls that are open
+// had been cancelled. Of those that leave less than so long before it, it takes the tokens off
+// what else is used.
+func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
+	demands := make(map[*ledger]demand)
+	for _, req := range g.reqs {
+		a := demands[s.books[req.Model]]
+		demands[s.books[req.Model]] = demand{a.requests + 1, addCapped(a.input, req.PromptTokens), addCapped(a.output, req.OutputTokens)}
+	}
+	for l, a := range demands {
+		freed := *l
+		freed.charges, freed.inFlight = slices.Clone(l.charges), 0
+		if l.day != nil {
+			day := *l.day
+			freed.day = &day
+		}
+		var unknown []charge
+		for _, b := range s.bookings {
+			if b.book != l || b.settled || b.forgotten() {
+				continue
+			}
+			freed.remove(b.charge)
+			if cut := g.deadline.Add(-l.span); b.at.Before(cut) && b.at.Add(piece).After(cut) {
+				unknown = append(unknown, charge{cut, 1, b.input, b.output})
+			}
+			if l.day != nil && (b.day == l.day || piece > 0 && !b.at.Before(l.day.begin.Add(-piece))) {
+				freed.day.requests--
+				freed.day.tokens -= b.input + b.output
+			}
+		}
+		for _, c := range unknown {
+			freed.takeOff(c)
+		}
+		if l.known && !l.unlimited() && len(freed.denied(g.deadline, a)) > 0 || l.cool.After(g.deadline) {
+			return false
+		}
+	}
+	return true
 }
 
 // take takes a guest from those that have returned.
@@ -250,9 +318,7 @@ func (s *traffic) serve(at time.Time) {
 func (s *traffic) serveOne(at time.Time) bool {
 	for i, g := range s.guests {
 		all, _, _ := s.judgeAll(g.reqs, at)
-		s.mu.Lock()
-		back := g.at.Equal(at) && slices.Contains(s.returned, g)
-		s.mu.Unlock()
+		back := s.isBack(g, at)
 		ended := g.gone || g.deadline.Equal(at)
 		first := !slices.ContainsFunc(s.guests[:i], func(other *guest) bool {
 			return slices.ContainsFunc(other.books, func(l *ledger) bool { return slices.Contains(g.books, l) })
@@ -265,7 +331,7 @@ func (s *traffic) serveOne(at time.Time) bool {
 				s.fail("%v waits in vain", g)
 			}
 			s.checkRefusal(g, ratelimit.ErrNeverFits, true)
-		case g.hopeless(all, at): // wherever in its lines it stands
+		case s.isHopeless(g, all, at): // wherever in its lines it stands
 			if !back {
 				s.fail("%v waits in vain until %v", g, g.deadline)
 			}

@@ -11,10 +11,10 @@ import (
 type AutoPersist struct {
 	// Delay is the time from the last change to the write. Zero turns AutoPersist off, whatever
 	// MaxWait is; it must not be negative.
-	Delay time.Duration
+	Delay time.Duration `yaml:"delay,omitempty"`
 	// MaxWait is the longest time that a change stays unwritten while more keep coming. Zero is
 	// ten times Delay; otherwise it must be at least Delay.
-	MaxWait time.Duration
+	MaxWait time.Duration `yaml:"max_wait,omitempty"`
 }
 
 // startSaver loads the state, and saves changes from then on.

@@ -106,9 +106,10 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	for i := range b.costs {
 		m := &b.costs[i]
 		m.view.instant = instant
+		rl.checkAgeRLocked(m.name)
 		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.view)
 	}
-	rl.placeLocked(b, instant)
+	b.placeLocked(rl, instant)
 	for i := range b.costs {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
@@ -131,7 +132,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 
 // placeLocked works out for which of the new models there is a place. Each was read as if it were
 // the only one.
-func (rl *RateLimiter) placeLocked(b *batch, instant int64) {
+func (b *batch) placeLocked(rl *RateLimiter, instant int64) {
 	b.placeAt = never
 	for i := range b.costs {
 		m := &b.costs[i]

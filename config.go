@@ -2,12 +2,14 @@ package ratelimit
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
@@ -19,36 +21,39 @@ import (
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
 // default file, with the quotas of Gemini.
+//
+// In YAML each field has its name in snake case: see [ReadConfig]. OnError is not in YAML.
 type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
 	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,
 	// HOME and USERPROFILE that is set.
-	FilePath string
+	FilePath string `yaml:"file_path,omitempty"`
 	// Backend is the kind of state file: "yaml", the default, or "sqlite". Case and surrounding
 	// space do not matter.
-	Backend string
+	Backend string `yaml:"backend,omitempty"`
 	// Quotas are limits per model. They win over those of Providers.
-	Quotas map[string]ModelQuota
+	Quotas map[string]ModelQuota `yaml:"quotas,omitempty"`
 	// Providers are the providers whose default profiles are loaded. A name without a profile is
 	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
-	Providers []Provider
+	Providers []Provider `yaml:"providers,omitempty"`
 	// Tiers are the tiers of Providers, as [Profile] takes them; such a provider has that profile
-	// instead of its default one. It is an error to name the tier of another provider.
-	Tiers map[Provider]string
+	// instead of its default one, also from AddProvider. It is an error to name the tier of another
+	// provider.
+	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
 	// pattern, nor "*". The zero value is UnknownAllow. Either way OnError gets an
 	// *UnknownModelError for each of them, once a day.
-	Unknown UnknownPolicy
+	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
 	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
 	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.
 	// Zero, the default, is a minute exactly. It must not be negative nor over 24 hours.
-	Margin time.Duration
+	Margin time.Duration `yaml:"margin,omitempty"`
 
 	// AutoPersist writes the state file after changes, in the background. With it the constructor
 	// loads the file, and fails as Load does; Close writes unsaved changes. From the first call
 	// that changes something on, the program must not change the maps Quotas and State: they are
 	// read in the background. The zero value is off: the program calls Load and Persist.
-	AutoPersist AutoPersist
+	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
 	// without a report of the success; the *UnknownModelError of each model; the
 	// *StaleProfileError of each provider; and those of AddProvider and SetAccountQuotas. It is
@@ -56,10 +61,10 @@ type Config struct {
 	// same number (of the system or the database) or the same type, it gets at most one a second;
 	// the rest is dropped.
 	//
-	// OnError may call the limiter, also Close. Close does not wait for it, so a call that was
-	// under way may end later. Close returns the error of its own last write and does not report
-	// it here. Nil discards errors.
-	OnError func(error)
+	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
+	// may end after Close. Close returns the error of its own last write and does not report it
+	// here. Nil discards errors.
+	OnError func(error) `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
 	// processes of the machine, that open it with Shared. Every admission, settlement, cooldown,
@@ -72,51 +77,49 @@ type Config struct {
 	//
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
-	Shared bool
-	// Durability tells, with Shared, what a written change survives: "process", the default, the
-	// death of the process; "power" also the loss of power, at the price of waiting for the disk
-	// at every change.
-	Durability string
-	// LeaseTTL applies with Shared to a process of which the system cannot tell whether it lives.
-	// Such a process counts as dead, and gives up its slots, once it has not renewed its lease
-	// for LeaseTTL. Zero, the default, means 10 seconds, and less than 100 ms means 100 ms; it
-	// must not be negative.
-	LeaseTTL time.Duration
+	Shared bool `yaml:"shared,omitempty"`
+	// Durability says what a written change survives with Shared: "process", the default, the death
+	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
+	// change.
+	Durability string `yaml:"durability,omitempty"`
+	// LeaseTTL bounds, with Shared, how long a process keeps its slots without renewing its lease,
+	// where the system cannot tell whether it lives. Zero, the default, means 10 seconds, and less
+	// than 100 ms means 100 ms; it must not be negative.
+	LeaseTTL time.Duration `yaml:"lease_ttl,omitempty"`
 	// FailClosed denies everything with DecisionStoreError while the shared database cannot be
-	// used. False, the default, goes on with the knowledge of this process: see
-	// [RateLimiter.Err].
-	FailClosed bool
+	// used. False, the default, decides by what this process knows: see [RateLimiter.Err].
+	FailClosed bool `yaml:"fail_closed,omitempty"`
 	// FreshStart lets a shared database that replaces a damaged one begin unused. False, the
-	// default, takes the minute for used up until it has passed, because the usage is unknown.
-	FreshStart bool
+	// default, counts the minute as used up until it has passed, because the usage is unknown.
+	FreshStart bool `yaml:"fresh_start,omitempty"`
 
 	// HoldTTL settles an open reservation at its estimate that long after its admission, and
 	// frees its slot; a later Commit does nothing. It must be longer than the longest call. Zero,
 	// the default, is never; it must not be negative.
-	HoldTTL time.Duration
+	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
 	// MaxQueue bounds the waiters per model, in Acquire, AcquireAll and WaitForCapacity together,
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
-	MaxQueue int
-	// MatchVersions makes all methods but SetQuota take a model for the one whose quota it is a
-	// version of, as "gpt-4o-2024-08-06" is of "gpt-4o": the two are then counted together. See
-	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact
-	// name has no quota is not limited.
-	MatchVersions bool
+	MaxQueue int `yaml:"max_queue,omitempty"`
+	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
+	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
+	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
+	// has no quota is not limited.
+	MatchVersions bool `yaml:"match_versions,omitempty"`
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
-	Aliases map[string]string
+	Aliases map[string]string `yaml:"aliases,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
 	// limiter, is never exceeded. The quotas of profiles and files are guesses and follow the
 	// provider. A model without a quota gets one. False, the default, leaves quotas as they are.
-	LearnQuotas bool
+	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
 	// MaxModels bounds the models without a quota of their own that hold state: those that only
 	// the quota "*" covers, and those without any. At the bound, the least recently used idle
 	// model is forgotten, one with nothing that counts. If none is idle, another model is denied
 	// under "*" (DecisionTooManyModels); without any quota it is allowed and not counted. Zero,
 	// the default, means 10,000; it must not be negative.
-	MaxModels int
+	MaxModels int `yaml:"max_models,omitempty"`
 }
 
 // defaultMaxModels is what a Config.MaxModels of zero stands for.
@@ -208,18 +211,8 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 }
 
 func newLimiter(cfg Config) (*RateLimiter, error) {
-	options := settings.Options{
-		Margin: cfg.Margin, HoldTTL: cfg.HoldTTL, MaxQueue: cfg.MaxQueue, MaxModels: cfg.MaxModels,
-		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
-	}
-	if err := options.Validate(); err != nil {
+	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
-	}
-	if err := validateQuotas(cfg.Quotas); err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
-	}
-	if _, err := cfg.Unknown.MarshalText(); err != nil {
-		return nil, fmt.Errorf("new limiter: Unknown: %w", err)
 	}
 	profiles, err := cfg.profiles()
 	if err != nil {
@@ -236,6 +229,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
 		unknown:   cfg.Unknown,
+		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
 	for _, profile := range profiles {
@@ -249,25 +243,67 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 }
 
 // profiles returns the profiles that the limiter begins with.
-func (cfg *Config) profiles() (profiles []ProviderProfile, err error) {
+func (cfg *Config) profiles() (loaded []ProviderProfile, err error) {
 	providers := cfg.Providers
 	if len(providers) == 0 && len(cfg.Quotas) == 0 {
 		providers = []Provider{ProviderGemini}
 	}
 	for provider := range cfg.Tiers {
+		if profiles().Provider(string(provider)) == nil {
+			return nil, fmt.Errorf("Tiers: %w", unknownProvider(provider))
+		}
 		if !slices.Contains(providers, provider) {
 			return nil, fmt.Errorf("Tiers names the provider %q, which is not in Providers", provider)
 		}
 	}
-	all := DefaultProfiles()
 	for _, provider := range providers {
-		profile, known := all[provider]
-		if tier, named := cfg.Tiers[provider]; named || !known {
-			if profile, err = Profile(provider, tier); err != nil {
-				return nil, err
-			}
+		profile, err := profileOf(provider, cfg.Tiers)
+		if err != nil {
+			return nil, err
 		}
-		profiles = append(profiles, profile)
+		loaded = append(loaded, profile)
 	}
-	return profiles, nil
+	return loaded, nil
+}
+
+// validate returns an error that names the first field that is out of range, and its value.
+func (cfg *Config) validate() error {
+	options := settings.Options{
+		Margin: cfg.Margin, HoldTTL: cfg.HoldTTL, MaxQueue: cfg.MaxQueue, MaxModels: cfg.MaxModels,
+		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
+	}
+	if err := options.Validate(); err != nil {
+		return err
+	}
+	if _, err := cfg.Unknown.MarshalText(); err != nil {
+		return fmt.Errorf("field Unknown: %w", err)
+	}
+	return validateQuotas(cfg.Quotas)
+}
+
+// ReadConfig reads a Config from YAML, in which each field has its name in snake case, such as
+// file_path or quotas. Durations have a unit, as in "margin: 250ms". What the text does not name
+// is zero, so an empty text is the zero Config. yaml.Marshal writes what ReadConfig reads.
+//
+// An unknown key is an error that names the key and its line, and so is a value of another type,
+// such as a duration without a unit. A value out of range is an error that names the field and the
+// value; a quota's wraps ErrInvalidQuota, an unknown provider's ErrUnknownProvider. ReadConfig
+// reads at most 1 MiB; a longer text, a second document, anchors, aliases and duplicate keys are
+// errors, too. With an error the Config is zero.
+func ReadConfig(r io.Reader) (Config, error) {
+	var cfg Config
+	err := configfile.Decode(r, &cfg)
+	if err == nil {
+		_, err = settings.ParseBackend(cfg.Backend)
+	}
+	if err == nil {
+		err = cfg.validate()
+	}
+	if err == nil {
+		_, err = cfg.profiles()
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read config: %w", err)
+	}
+	return cfg, nil
 }

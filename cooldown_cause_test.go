@@ -20,6 +20,9 @@ func causeLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	if cfg.FilePath == "" {
 		cfg.FilePath = filepath.Join(t.TempDir(), "state")
 	}
+	if cfg.Backend == "sqlite" {
+		needSQLite(t)
+	}
 	if cfg.Quotas == nil {
 		cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1, MaxTPM: 100}}
 	}
@@ -73,7 +76,7 @@ func TestDecisionTellsTheCause(t *testing.T) {
 			hour(rl, ratelimit.CauseDailyQuota)
 		}, ratelimit.DecisionCooldown, "daily_quota", cools + ": the provider said that the day's quota is used up", time.Hour},
 	} {
-		for _, shared := range []bool{false, true} {
+		for _, shared := range []bool{false, true}[:len(backends)] {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := ratelimit.Config{}
 				if shared {
@@ -132,6 +135,15 @@ func TestCauseOfRefusals(t *testing.T) {
 			t.Errorf("after the cooldown: %+v", d)
 		}
 	})
+}
+
+// A model that Config.Unknown denies has no cause, although it is in a cooldown.
+func TestCauseOfAnUnknownModel(t *testing.T) {
+	rl := causeLimiter(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny})
+	rl.CooldownFor("other", time.Hour, ratelimit.CauseDailyQuota)
+	if d := rl.Decide("other", 1); d.Code != ratelimit.DecisionUnknownModel || d.Cause != "" {
+		t.Errorf("%+v", d)
+	}
 }
 
 // Every backend keeps the cause of a cooldown, in a file that another limiter then loads.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
+	"dappco.re/go/core/go-ratelimit/internal/opencalls"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -13,15 +14,15 @@ import (
 // slackOf returns the slack of a request that passes by an instant, of a model that was read.
 func (g *slots) slackOf(m *modelCost, deadline int64) *headroom.Slack {
 	s, q, r := headroom.Unbounded(), &m.quota, &m.view
-	p := r.paceOf(q)
+	p, open := r.paceOf(q), r.hasOpen(r.instant)
 	for of := range state.InFlight {
 		limit, more := *q.limit(of), m.cost.Of(of)
 		if !m.known || limit <= 0 {
 			continue
 		}
-		room := max(limit-more-r.usedBy(of, deadline), 0)
+		room := max(limit-more-r.remainsBy(of, deadline), 0)
 		switch {
-		case state.Limits[of].Window != state.Minute || !q.paces():
+		case state.Limits[of].Window != state.Minute || !q.paces() || open:
 		case p == nil:
 			room = 0 // there are no buckets yet
 		default:
@@ -58,9 +59,23 @@ func (r *view) usedBy(of state.Dimension, instant int64) (used int) {
 	return used
 }
 
-// isLateLocked reports whether a waiter cannot pass before its deadline, even alone.
+// isLateLocked reports whether a waiter cannot pass before its deadline, even alone and if all open
+// calls are given back.
 func (l *waitLines) isLateLocked(w *waiter, b *batch) bool {
-	return !w.deadline.IsZero() && w.deadline.Sub(l.rl.clock.At(l.rl.clock.Sync())) < b.wait
+	if w.deadline.IsZero() {
+		return false
+	}
+	instant := l.rl.clock.Sync()
+	left := w.deadline.Sub(l.rl.clock.At(instant))
+	if left >= b.wait {
+		return false
+	}
+	for i := range b.costs {
+		if m := &b.costs[i]; !m.passesBy(instant+int64(left), int64(left)) {
+			return true
+		}
+	}
+	return false
 }
 
 // boundLocked notes the needs of a waiter in its lines, which was decided upon, to pass by its
@@ -82,18 +97,30 @@ func (l *waitLines) boundLocked(w *waiter, b *batch) {
 	}
 }
 
-// loadedLocked notes that a model was charged. settleLocked then looks at the waiters whose
-// deadlines the charge may have passed by.
-func (l *waitLines) loadedLocked(w *window, c cost) {
-	g := w.slots
+// loadedLocked notes that a model was charged for good: nothing gives that back. settleLocked then
+// looks at the waiters whose deadlines the charge may have passed by.
+func (l *waitLines) loadedLocked(g *slots, w *window, c cost) {
 	if g.waiting() == 0 {
 		return
 	}
-	if first := g.line.Front().Value.(*waiter); first.rank > 0 {
-		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
-	}
+	l.openedLocked(w)
 	if g.headroom.Charge(&c, w.pace) {
 		l.reviewLaterLocked(g)
+	}
+}
+
+// openedLocked notes that a call of a model was charged, which a settlement may give back.
+func (l *waitLines) openedLocked(w *window) {
+	if g := w.slots; g.waiting() > 0 && g.line.Front().Value.(*waiter).rank > 0 {
+		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
+	}
+}
+
+// shutLocked notes that a call of a model has ended. After the last of them the buckets are what
+// they are.
+func (l *waitLines) shutLocked(g *slots, w *window) {
+	if g.waiting() > 0 && w != nil && w.pace != nil && !w.hasOpen(l.rl.clock.Sync()) {
+		l.reviewAllLaterLocked(g)
 	}
 }
 
@@ -178,4 +205,110 @@ func (w *waiter) slackIn(g *slots) *headroom.Slack {
 		}
 	}
 	return nil
+}
+
+// openLocked counts a placed reservation to the open calls of its window, which a settlement may
+// give back.
+func (r *Reservation) openLocked() {
+	w := r.window
+	if w.open == nil {
+		w.open = opencalls.New()
+	}
+	w.open.Open(r.instant, r.estimate)
+}
+
+// shutLocked is the end of openLocked: before a charge moves, or when its slot is given back.
+func (r *Reservation) shutLocked() {
+	if w := r.window; w != nil && w.open != nil {
+		w.open.Close(r.instant, r.estimate)
+	}
+}
+
+// keepOpenLocked lets a window that replaces an old one of its model know the open calls.
+func (w *window) keepOpenLocked(old *window) {
+	if old != nil && old.home == w.home && old.open != nil {
+		w.open = old.open
+		w.openDay()
+	}
+}
+
+// openDay tells the open calls that a day began.
+func (w *window) openDay() {
+	if w.open != nil {
+		w.open.BeginDay(w.home.clock.Instant(w.period.Begin))
+	}
+}
+
+// remainsBy returns the usage that still counts at a later instant if all open calls are given
+// back. It may be too small, by open calls that are about to leave the window, but not too large.
+func (r *view) remainsBy(of state.Dimension, instant int64) int {
+	used := r.usedBy(of, instant)
+	if used == 0 || r.open == nil {
+		return used
+	}
+	var free opencalls.Charges
+	if state.Limits[of].Window == state.Day {
+		if instant+r.wall-r.instant < r.period.End {
+			free = r.open.Today()
+		}
+		return opencalls.Less(used, free.Of(of))
+	}
+	from := instant - r.span
+	free, border, end := r.open.Since(from)
+	if used = opencalls.Less(used, free.Of(of)); border.Of(of) != 0 {
+		n := r.usedBetween(of, from, end)
+		used = opencalls.Less(used, n-opencalls.Less(n, border.Of(of)))
+	}
+	return used
+}
+
+// usedBetween returns the own usage of the minute that was charged from an instant up to another.
+func (r *view) usedBetween(of state.Dimension, from, end int64) int {
+	if of == state.RPM {
+		return r.requests.Before(end) - r.requests.Before(from)
+	}
+	i, j := r.tokens.Before(from), r.tokens.Before(end)
+	if i == j {
+		return 0
+	}
+	return r.sums.Sum(i, j).Of(state.Limits[of].Tokens)
+}
+
+// hasOpen reports whether any call is open whose charge is in the minute.
+func (w *window) hasOpen(instant int64) bool {
+	if w.open == nil {
+		return false
+	}
+	c, border, _ := w.open.Since(instant - w.home.span())
+	return c.Requests+border.Requests > 0
+}
+
+// passesBy reports whether a request that is denied may pass by an instant that is left nanoseconds
+// away, if all open calls of its model are given back. Calls in flight always end in time.
+func (m *modelCost) passesBy(instant, left int64) bool {
+	q, r := &m.quota, &m.view
+	if r.cool > r.wall && r.cool-r.wall > left {
+		return false
+	}
+	if !m.known || q.unlimited() {
+		return true
+	}
+	if r.full && r.freeAt != never && r.freeAt > instant || r.used > instant && q.limitsMinute() {
+		return false
+	}
+	p := r.paceOf(q)
+	if p != nil && r.window.hasOpen(r.instant) {
+		p = nil // which of the buckets' content is of open calls is not known
+	}
+	for of := range state.InFlight {
+		limit, more := *q.limit(of), m.cost.Of(of)
+		if limit <= 0 {
+			continue
+		}
+		if !fits(r.remainsBy(of, instant), more, limit) ||
+			p != nil && state.Limits[of].Window == state.Minute && int64(p.Opens(unitOf(of), more, r.instant)) > left {
+			return false
+		}
+	}
+	return true
 }

@@ -44,9 +44,18 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 			r, _ := rl.Reserve("m", 50, 0)
 			return r
 		}, func(_ *ratelimit.RateLimiter, r *ratelimit.Reservation) { r.Commit(191, 0) }, ratelimit.DecisionTPMLimit, false},
-		{"an arrival", ratelimit.ModelQuota{MaxTPM: 100}, charged, func(_ *ratelimit.RateLimiter, r *ratelimit.Reservation) {
-			r.Arrived(time.Now())
-		}, ratelimit.DecisionTPMLimit, false},
+		{"a commit of as much as was estimated", ratelimit.ModelQuota{MaxTPM: 100}, func(rl *ratelimit.RateLimiter) *ratelimit.Reservation {
+			r, _ := rl.Reserve("m", 95, 0)
+			return r
+		}, func(_ *ratelimit.RateLimiter, r *ratelimit.Reservation) { r.Commit(95, 0) }, ratelimit.DecisionTPMLimit, false},
+		{"a commit of less than was estimated", ratelimit.ModelQuota{MaxTPM: 100}, func(rl *ratelimit.RateLimiter) *ratelimit.Reservation {
+			r, _ := rl.Reserve("m", 95, 0)
+			return r
+		}, func(_ *ratelimit.RateLimiter, r *ratelimit.Reservation) { r.Commit(0, 91) }, ratelimit.DecisionTPMLimit, false},
+		{"the end of what fills the bucket", ratelimit.ModelQuota{MaxTPM: 100, Burst: time.Second}, func(rl *ratelimit.RateLimiter) *ratelimit.Reservation {
+			r, _ := rl.Reserve("m", 90, 0)
+			return r
+		}, func(_ *ratelimit.RateLimiter, r *ratelimit.Reservation) { r.Commit(90, 0) }, ratelimit.DecisionTPMLimit, false},
 		{"a charge that fills the bucket", ratelimit.ModelQuota{MaxTPM: 100, Burst: 10 * time.Second}, charged, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
 			rl.RecordUsage("m", 30, 0)
 		}, ratelimit.DecisionTPMLimit, false},
@@ -129,6 +138,7 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 // charged charges 95 tokens, which leave the minute within 50 seconds.
 func charged(rl *ratelimit.RateLimiter) *ratelimit.Reservation {
 	r, _ := rl.Reserve("m", 95, 0)
+	r.Commit(95, 0)
 	time.Sleep(15 * time.Second)
 	return r
 }
@@ -144,7 +154,8 @@ func TestWaitersBehindOneThatIsServedLearnAtOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			go func() {
-				_, err := rl.Acquire(ctx, "m", 1, 1)
+				r, err := rl.Acquire(ctx, "m", 1, 1)
+				r.Commit(1, 1) // until then there is hope
 				errs <- fmt.Errorf("%d: %w", i, err)
 				if i > 0 && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%d: %v", i, err)

@@ -180,8 +180,8 @@ func (req *Request) cost() cost {
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
-	a := req.cost()
-	rl.decide(&d, req.Model, &a)
+	c := req.cost()
+	rl.decide(&d, req.Model, &c)
 	return d
 }
 
@@ -196,6 +196,9 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	}
 	ok := rl.readRLocked(name, &q, &r)
 	if ok {
+		if r.window == unused {
+			rl.checkAgeRLocked(name)
+		}
 		r.modelStats(&d.Stats, &q)
 		decide(d, &q, known, &r, c)
 		if !known {
@@ -222,6 +225,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
 	r.instant = rl.clock.Sync()
+	rl.checkAgeRLocked(name)
 	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
 	} else {

@@ -14,12 +14,13 @@ type Usage struct {
 // Do waits for room with Acquire, runs call, and settles the reservation. It settles by the Usage
 // that call returns, even together with an error. Without a Usage it settles at the estimate,
 // because a failed call may have been counted all the same; but an error that wraps ErrNotSent
-// gives everything back. If call panics the estimate stands, and the panic goes on.
+// gives everything back. If call panics the estimate stays charged, and the panic propagates.
 //
 // The context that call gets is ctx with the reservation in it: see ReservationFrom.
 //
-// Do returns the error of Acquire, and then call was not run, or that of call as it is. call must
-// not be nil. Do is safe for concurrent use.
+// Do returns the error of Acquire, in which case call did not run, or the error of call unchanged.
+// Like Acquire it refuses at once only a call that could not pass in time even with all open calls
+// given back. call must not be nil. Do is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
 	r, err := rl.Acquire(ctx, req.Model, req.PromptTokens, req.OutputTokens)
 	if err != nil {

@@ -58,8 +58,8 @@ var (
 	// is never returned without that tag.
 	ErrNoSQLite = state.ErrNoSQLite
 
-	// ErrUnknownProvider is returned by Profile for a provider that has no profile, such as a
-	// misspelt one. The error names it.
+	// ErrUnknownProvider is returned by Profile and the constructors, and reported by AddProvider,
+	// for a provider that has no profile, such as a misspelt one. The error names it.
 	ErrUnknownProvider = errors.New("unknown provider")
 
 	errNoFile = errors.New("the limiter has no state file: make it with a constructor")

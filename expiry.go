@@ -7,11 +7,12 @@ import (
 	"weak"
 )
 
-// expiry settles the reservations that nobody has settled in time. RateLimiter.mu guards it.
+// expiry settles the reservations that the program has not settled in time. RateLimiter.mu guards
+// it.
 type expiry struct {
 	ttl   time.Duration // Config.HoldTTL; zero for never
 	open  list.List     // of expiring, in the order of their admission
-	timer *time.Timer   // nil until one was watched
+	timer *time.Timer   // nil until a reservation was watched
 }
 
 // expiring is a reservation that is settled when it expires. It does not keep the reservation
@@ -53,7 +54,7 @@ func (e *expiry) forget(r *Reservation) {
 	}
 }
 
-// sleepLocked looks after the reservations when so many nanoseconds are over.
+// sleepLocked has settle called after the given number of nanoseconds.
 func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
 	if e.timer == nil {
 		e.timer = time.AfterFunc(time.Duration(left), func() { e.settle(rl) })

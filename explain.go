@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/explain"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -15,7 +17,7 @@ import (
 type Explanation struct {
 	Model   string `json:"model"`           // as it was asked for
 	Counted string `json:"counted_as"`      // the name under which it is counted
-	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*"; empty for none
+	Quota   string `json:"quota,omitempty"` // the name of its quota in Quotas, such as "*" or a pattern; empty for none
 	// Origin is where the quota comes from: "program"; "shared", if the program of some process
 	// set it in the shared database; "account", if SetAccountQuotas said it; "given" by a profile
 	// or a file; or "learned", if reports of the provider have corrected it. It is empty without
@@ -86,6 +88,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
+	if !known {
+		rl.refuseUnknownRLocked(&e.Next, modelname.Nearest(model, maps.Keys(rl.Quotas)))
+	}
 	if e.Waiting > 0 {
 		e.Next.queue()
 	}

@@ -201,6 +201,19 @@ func TestExplainShared(t *testing.T) {
 	}
 }
 
+// A pattern covers a model, and none is there for a name that is then denied.
+func TestExplainPatternsAndUnknownModels(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny, Quotas: map[string]ratelimit.ModelQuota{"gpt-*": {MaxRPM: 5}}})
+	if e := rl.Explain("gpt-5"); e.Counted != "gpt-5" || e.Quota != "gpt-*" || e.Origin != "program" || !strings.Contains(e.String(), `that of "gpt-*"`) {
+		t.Errorf("%s", e)
+	}
+	e := rl.Explain("gtp-5")
+	d := rl.Decide("gtp-5", 1)
+	if e.Quota != "" || e.Origin != "" || e.Next != d || d.Allowed || !strings.Contains(e.String(), "never passes") {
+		t.Errorf("%s", e)
+	}
+}
+
 func TestExplainConcurrently(t *testing.T) {
 	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 50}, "*": {MaxTPM: 9}}, MaxModels: 3})
 	var all sync.WaitGroup

@@ -41,9 +41,11 @@ var importRules = map[string][]string{
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
+		modulePath + "/internal/fakeprovider", // in its tests
 	},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 
+	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
@@ -59,9 +61,12 @@ var importRules = map[string][]string{
 	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
+	"internal/doctest":      {},
+	"internal/demo":         {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
+	"internal/opencalls":    {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},
@@ -102,7 +107,11 @@ var importRules = map[string][]string{
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
-		modulePath + "/internal/fsx", modulePath + "/internal/state", "gopkg.in/yaml.v3",
+		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+	},
+	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/configfile": {
+		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
 	"internal/history":   {},
 	"internal/jsonscan":  {},

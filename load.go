@@ -39,9 +39,11 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 // replace takes over the loaded cooldowns and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
+	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
+	was := rl.State
 	rl.State = usage
 	rl.external = nil
 	rl.stateVersion++
@@ -50,6 +52,9 @@ func (l loading) replace(usage map[string]*UsageStats) {
 		if stats := rl.State[name]; stats != nil {
 			rl.linesLocked().joinLocked(name, stats.window)
 			g.continueLocked(stats.window)
+			if old := was[name]; old != nil {
+				stats.window.keepOpenLocked(old.window)
+			}
 		} else {
 			g.leftLocked()
 		}

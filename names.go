@@ -22,8 +22,10 @@ func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 // sharedCoverRLocked returns the name of the quota for a model that has none of its own. There may
 // be none of that name, either.
 func (rl *RateLimiter) sharedCoverRLocked(name string) string {
-	if pattern, ok := rl.patternsRLocked().Longest(name); ok {
-		return pattern
+	if x := rl.patterns.indexRLocked(rl); x != nil {
+		if pattern, ok := x.Longest(name); ok {
+			return pattern
+		}
 	}
 	return everyModel
 }
@@ -35,23 +37,24 @@ func (rl *RateLimiter) zoneRLocked(name string) string {
 	return q.DayZone
 }
 
-// patterns are the patterns among the names of quotas, as they were at some time. Readers of the
-// limiter make them anew, beside each other, where that is over.
+// patterns caches the patterns among the names of the quotas. A reader that finds them out of date
+// works them out again; several readers may do so at once. The zero value is an empty cache.
 type patterns struct{ last atomic.Pointer[patternsOf] }
 
+// patternsOf is the patterns of Quotas, and how to see that Quotas has changed since.
 type patternsOf struct {
 	quotas  map[string]ModelQuota
 	len     int
-	version int
+	version int // RateLimiter.quotaVersion
 	index   *modelname.Index
 }
 
-// patternsRLocked returns the patterns among the names of the present quotas.
-func (rl *RateLimiter) patternsRLocked() *modelname.Index {
-	last := rl.patterns.last.Load()
+// indexRLocked returns the patterns among the names of the limiter's present quotas.
+func (p *patterns) indexRLocked(rl *RateLimiter) *modelname.Index {
+	last := p.last.Load()
 	if last == nil || last.len != len(rl.Quotas) || last.version != rl.quotaVersion || !sameMap(last.quotas, rl.Quotas) {
 		last = &patternsOf{rl.Quotas, len(rl.Quotas), rl.quotaVersion, modelname.NewIndex(maps.Keys(rl.Quotas))}
-		rl.patterns.last.Store(last)
+		p.last.Store(last)
 	}
 	return last.index
 }
@@ -108,8 +111,8 @@ func (rl *RateLimiter) CountedAs(model string) string {
 	return rl.nameRLocked(model)
 }
 
-// followQuotasLocked applies a change of quotas to names, which may stand for others now, and to
-// days, which may end at other times. It serves no waiter.
+// followQuotasLocked applies a change of quotas: models may be counted under other names now, and
+// their days may end at other times. It serves no waiter.
 func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaVersion++
 	if rl.naming.MatchVersions {
@@ -139,8 +142,8 @@ func (rl *RateLimiter) requoteLocked() {
 	l.serveAllLocked()
 }
 
-// renameLocked moves cooldowns, external usage and waiters to the names that theirs stand for
-// now. In a merged line the order of arrival counts.
+// renameLocked moves cooldowns, external usage and waiters to the names under which their models
+// are counted now. Where lines merge, waiters keep the order of their arrival.
 func (rl *RateLimiter) renameLocked() {
 	rl.cooldowns.Rename(rl.nameRLocked)
 	rl.external.Rename(rl.nameRLocked)

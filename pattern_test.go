@@ -149,3 +149,40 @@ func ExampleRateLimiter_CountedAs() {
 	// fast is counted as gpt-4o
 	// llama3:8b is counted as llama3:8b
 }
+
+// What was learned of a model under a pattern, or "*", does not outlive that: a quota that the
+// program sets for it, or for a pattern that covers it more closely, is never exceeded.
+func TestPatternBeatsWhatWasLearnedUnderAnother(t *testing.T) {
+	for _, before := range []string{"*", "gpt-*"} {
+		for _, after := range []string{before, "gpt-4*"} {
+			for _, backend := range append(slices.Clone(backends), "shared") {
+				cfg := ratelimit.Config{
+					FilePath: filepath.Join(t.TempDir(), "state"), Backend: backend, LearnQuotas: true,
+					Quotas: map[string]ratelimit.ModelQuota{before: {MaxRPM: 100}},
+				}
+				if backend == "shared" {
+					if !slices.Contains(backends, "sqlite") {
+						continue
+					}
+					cfg.Backend, cfg.Shared = "sqlite", true
+				}
+				rl, err := ratelimit.NewWithConfig(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, model := range []string{"gpt-4o", "gpt-5"} {
+					rl.Observe(model, ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 10}})
+				}
+				rl.SetQuota(after, ratelimit.ModelQuota{MaxRPM: 5})
+				want := 10 // the copy of a quota that is still there
+				if after == before {
+					want = 5
+				}
+				if of, beside := rl.Stats("gpt-4o").MaxRPM, rl.Stats("gpt-5").MaxRPM; of != 5 || beside != want {
+					t.Errorf("%s, %q after %q: %d and %d requests a minute, want 5 and %d", backend, after, before, of, beside, want)
+				}
+				rl.Close()
+			}
+		}
+	}
+}

@@ -11,10 +11,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
-// Persist writes quotas, usage and cooldowns to the state file. It holds up other calls only
-// while it notes the state, never while it writes, and with very many models lets them in
-// between. Concurrent calls take turns. It leaves out quotas with a negative limit or an unknown
-// zone, because no Load would accept them, and expired cooldowns.
+// Persist writes quotas, usage, cooldowns and what ObserveAnswer has learned to the state file. It
+// holds up other calls only while it notes the state, never while it writes, and with very many
+// models lets them in between. Concurrent calls take turns. It leaves out quotas with a negative
+// limit or an unknown zone, because no Load would accept them, and expired cooldowns.
 //
 // With YAML it replaces the whole file: a crash leaves the old or the new one. It overwrites the
 // changes of other processes. A file that Load could not read is first moved aside, to its name
@@ -54,7 +54,7 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		}
 		return nil
 	}
-	rl.beginSave()
+	s.begin(rl)
 	if s.sqlite != nil {
 		err = s.sqlite.persist(rl)
 	} else {
@@ -64,12 +64,12 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
-	rl.endSave()
+	s.end(rl)
 	return nil
 }
 
-// beginSave tells the saver that the caller, who holds storage.mu, is about to copy the state.
-func (rl *RateLimiter) beginSave() {
+// begin tells the saver that the state is about to be copied.
+func (s *storage) begin(rl *RateLimiter) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.saves++
@@ -79,11 +79,18 @@ func (rl *RateLimiter) beginSave() {
 	}
 }
 
+// end notes that the save that began last succeeded.
+func (s *storage) end(rl *RateLimiter) {
+	rl.mu.Lock()
+	rl.saved = rl.saves
+	rl.mu.Unlock()
+}
+
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
 // not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) win over the
 // file, and the file wins over default profiles. Of a model's cooldowns in memory and in the
-// file, the later wins. A missing file changes nothing and is not an error. Waiters are served at
-// once.
+// file, the later wins; what ObserveAnswer has learned is put together. A missing file changes
+// nothing and is not an error. Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown

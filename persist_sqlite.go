@@ -87,7 +87,8 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
-		Now: now, Cutoff: now - rl.span() - int64(keepRows),
+		Answers: rl.answers.All(),
+		Now:     now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	s.end(rl, err == nil)
 	return err
@@ -118,8 +119,8 @@ func (s *sqliteStore) compareState(save saving) {
 		if !w.mirrors(stats, rl) {
 			w = rl.makeWindowLocked(model, stats, instant)
 		}
-		rl.noteSavedLocked(w)
-		rl.followQuotaLocked(model, stats, instant)
+		w.noteSavedLocked()
+		w.followQuotaLocked(model, instant)
 		if s.models.Compare(model, w, instant, now.UnixNano()) {
 			w.pin(save.pinned)
 		}

@@ -54,7 +54,7 @@ func (s saving) snapshot() *state.Snapshot {
 	room := len(rl.State)
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
-	snapshot := new(state.Snapshot)
+	snapshot := &state.Snapshot{Answers: rl.answers.All()}
 	snapshot.Quotas, snapshot.Said, _ = s.quotas()
 	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
 		return !isStorable(model, q, snapshot.Said[model])
@@ -66,9 +66,9 @@ func (s saving) snapshot() *state.Snapshot {
 				return
 			}
 			if stats.window.mirrors(stats, rl) {
-				rl.followQuotaLocked(model, stats, instant)
+				stats.window.followQuotaLocked(model, instant)
 				stats.window.pin(s.pinned)
-				rl.noteSavedLocked(stats.window)
+				stats.window.noteSavedLocked()
 			}
 			entry := entry{model, *stats}
 			entry.stats.window = nil

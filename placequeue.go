@@ -9,8 +9,8 @@ import (
 )
 
 // placeQueue holds the waiters at the head of their lines that lack a place for their model (see
-// Config.MaxModels). No other waiter has to be looked at when a place is made. One timer, set for
-// the next place, serves all of them. The zero value is an empty queue.
+// Config.MaxModels). When a place is made, only these are reviewed. One timer, set for the next
+// place, serves all of them. The zero value is an empty queue.
 type placeQueue struct {
 	waiters eviction.Queue[*waiter]
 	timer   *time.Timer
@@ -105,8 +105,8 @@ func (l *waitLines) servePlacesLocked() {
 	q.setTimer(l, next, instant)
 }
 
-// reviewPlacesLocked has the waiters looked at again that need places by a deadline, if as many
-// places now come later than before.
+// reviewPlacesLocked reviews the waiters that need places by a deadline, if the places come later
+// than before.
 func (l *waitLines) reviewPlacesLocked() {
 	bound := &l.forPlace.bound
 	most := bound.Most()
@@ -119,7 +119,7 @@ func (l *waitLines) reviewPlacesLocked() {
 	}
 	for w := range bound.Moved(at) {
 		for _, p := range w.places {
-			l.reviewAllLaterLocked(p.slots) // and who stays is bound again
+			l.reviewAllLaterLocked(p.slots) // those that stay are bound again
 		}
 	}
 }

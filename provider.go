@@ -84,8 +84,8 @@ type ProviderProfile struct {
 	Sources map[string]ProfileSource
 }
 
-// ProfileSource says where and when a quota of a profile was read. The quotas of a profile are
-// those of then: providers change theirs often.
+// ProfileSource says where and when a quota of a profile was read. Providers change their limits
+// often, so a quota may be out of date.
 type ProfileSource struct {
 	Tier     string    // the tier for which the quota was read, "" where the source names none
 	Group    string    // models of one group share a bucket at the provider; "" if each has its own
@@ -143,7 +143,7 @@ func Tiers(provider Provider) []string {
 }
 
 // DefaultProfiles returns the built-in profiles of all known providers, a fresh map at each call,
-// which the caller may change. It is what Config.Providers and AddProvider go by.
+// which the caller may change. Config.Providers and AddProvider use it.
 //
 // Each has the models of Profile(provider, ""). Those of Gemini, OpenAI and Anthropic also have
 // 14 models with the figures of February 2026, which stay as they are; see Sources. The limits
@@ -155,6 +155,19 @@ func DefaultProfiles() map[Provider]ProviderProfile {
 		all[Provider(name)] = makeProfile(p, p.LowestPaid(), p.Defaults())
 	}
 	return all
+}
+
+// profileOf returns the profile that a limiter takes of a provider: that of its tier if one is
+// named, else the default one.
+func profileOf(provider Provider, tiers map[Provider]string) (ProviderProfile, error) {
+	if tier, named := tiers[provider]; named {
+		return Profile(provider, tier)
+	}
+	p := profiles().Provider(string(provider))
+	if p == nil {
+		return ProviderProfile{}, unknownProvider(provider)
+	}
+	return makeProfile(p, p.LowestPaid(), p.Defaults()), nil
 }
 
 // makeProfile copies rows.
@@ -188,8 +201,8 @@ func ruleWords(rules []profile.Rule) []string {
 	return words
 }
 
-// StaleProfileError tells Config.OnError that a model was charged by a quota of a profile that is
-// older than 90 days: the provider may have another one by now. It comes once a process for each
+// StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
+// is older than 90 days: the provider may have another one by now. It comes once a process for each
 // provider. Set your account's own limits to be rid of it; see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
@@ -228,12 +241,14 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
 // toldStale has the providers of which the process was told that their quotas are old.
 var toldStale sync.Map
 
-// checkAgeLocked reports a model whose quota is an old one of a profile. It is called when a model
-// gets state, which is when it was not used lately.
-func (rl *RateLimiter) checkAgeLocked(name string, now time.Time) {
+// checkAgeRLocked reports a model that is decided on by an old quota of a profile. Decisions call
+// it where the model has no usage, or its window has to be brought in order: so each model comes to
+// it at its first use, and every now and then.
+func (rl *RateLimiter) checkAgeRLocked(name string) {
 	if rl.reporter == nil || len(rl.profiled) == 0 {
 		return
 	}
+	now := rl.clock.At(rl.clock.Now())
 	source := name
 	if _, own := rl.Quotas[name]; !own {
 		source = rl.sharedCoverRLocked(name)

@@ -1,12 +1,45 @@
 package ratelimit
 
 import (
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/periodic"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
+
+// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
+// for it.
+func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
+	if stats := rl.State[name]; stats != nil {
+		return stats
+	}
+	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
+		return nil
+	}
+	return rl.newStateLocked(name, instant, now)
+}
+
+// mustStateLocked is stateLocked for a charge that must be counted, even without room.
+func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
+	if stats := rl.State[name]; stats != nil {
+		return stats
+	}
+	rl.unlistedLocked().makePlaceLocked(name, instant)
+	return rl.newStateLocked(name, instant, now)
+}
+
+func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
+	stats := &UsageStats{DayStart: now.Round(0)}
+	if rl.State == nil {
+		rl.State = make(map[string]*UsageStats)
+	}
+	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
+	rl.State[name] = stats
+	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
+	return stats
+}
 
 // windowLocked returns the window of stats in order: made anew if stats was changed from outside,
 // without expired charges, in the right day.
@@ -16,7 +49,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 		w = rl.makeWindowLocked(name, stats, instant)
 		rl.unlisted.state = nil // a program has changed what was indexed
 	}
-	rl.followQuotaLocked(name, stats, instant)
+	w.followQuotaLocked(name, instant)
 	if instant > w.leaveAt {
 		w.prune(instant, rl.span())
 	}
@@ -26,22 +59,42 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 	return w
 }
 
+// existingWindowLocked returns the window of a model in order; nil when the model has no state.
+func (rl *RateLimiter) existingWindowLocked(name string, instant int64) *window {
+	stats := rl.State[name]
+	if stats == nil {
+		return nil
+	}
+	return rl.windowLocked(name, stats, instant)
+}
+
+// windowToChargeLocked returns the window of a model in order, and makes a missing one; nil when
+// there is no place for it.
+func (rl *RateLimiter) windowToChargeLocked(name string, instant int64, now time.Time) *window {
+	stats := rl.stateLocked(name, instant, now)
+	if stats == nil {
+		return nil
+	}
+	return rl.windowLocked(name, stats, instant)
+}
+
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	old := stats.window
 	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
 	w.continueLocked(old)
+	w.keepOpenLocked(old)
 	w.quotaVersion = rl.quotaVersion
 	rl.linesLocked().joinLocked(name, w)
 	return w
 }
 
-// followQuotaLocked makes the day of a model end where its quota says, after a change of quotas
-// that may concern it.
-func (rl *RateLimiter) followQuotaLocked(name string, stats *UsageStats, instant int64) {
-	if w := stats.window; w.quotaVersion != rl.quotaVersion {
+// followQuotaLocked makes the day of the window's model end where its quota says, after a change
+// of quotas that may concern it.
+func (w *window) followQuotaLocked(name string, instant int64) {
+	if rl := w.home; w.quotaVersion != rl.quotaVersion {
 		w.quotaVersion = rl.quotaVersion
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), instant)
+		rl.rezoneLocked(w.stats, rl.zoneRLocked(name), instant)
 	}
 }
 
@@ -66,6 +119,24 @@ func (rl *RateLimiter) forgetLocked(name string) {
 	}
 	delete(rl.State, name)
 	if g := rl.lines.allSlots[name]; g != nil {
+		g.leftLocked()
+	}
+}
+
+// forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
+// is empty.
+func (rl *RateLimiter) forgetUsageLocked(name string) {
+	if name != "" {
+		delete(rl.cooldowns, name)
+		delete(rl.external, name)
+		rl.forgetLocked(name)
+		return
+	}
+	rl.State = make(map[string]*UsageStats)
+	rl.cooldowns, rl.external = nil, nil
+	rl.unlisted = unlistedModels{}
+	rl.stateVersion++
+	for _, g := range rl.lines.allSlots {
 		g.leftLocked()
 	}
 }
@@ -120,6 +191,7 @@ func (rl *RateLimiter) indexAll() {
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart
 			w.continueLocked(stats.window)
+			w.keepOpenLocked(stats.window)
 			stats.window, w.stats = w, stats
 			rl.linesLocked().joinLocked(before.model, w)
 			rl.unlisted.state = nil

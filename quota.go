@@ -152,17 +152,23 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.saidLocked()
 }
 
-// AddProvider adds the quotas of a provider's default profile and replaces what the program said
-// of its models. From then on they count as those of a profile: the account's limits win over them,
-// and at the next Load what the file has of another origin. With Config.Shared the quotas in the
-// file stay, and the others apply to this limiter alone. A provider without a profile changes
-// nothing; OnError gets an error that wraps ErrUnknownProvider.
+// ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
+// work for a limiter in the background tell of their failures by it. It does not wait for OnError,
+// and is safe for concurrent use.
+func (rl *RateLimiter) ReportError(err error) { rl.reporter.Report(err) }
+
+// AddProvider adds the quotas of a provider's default profile, or of the one that Config.Tiers
+// names, and replaces what the program said of its models. From then on they count as those of a
+// profile: the account's limits win over them, and at the next Load what the file has of another
+// origin. With Config.Shared the quotas in the file stay, and the others apply to this limiter
+// alone. A provider without a profile changes nothing; OnError gets an error that wraps
+// ErrUnknownProvider.
 //
 // Waiters are served by the new quotas at once. AddProvider is safe for concurrent use.
 func (rl *RateLimiter) AddProvider(provider Provider) {
-	profile, ok := DefaultProfiles()[provider]
-	if !ok {
-		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", unknownProvider(provider)))
+	profile, err := profileOf(provider, rl.tiers)
+	if err != nil {
+		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
 	supply := func(how supplying) func() {
@@ -196,7 +202,15 @@ func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
 	if stats := rl.State[name]; stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
-	for _, model := range rl.provenance.Outdated(name) {
+	outdated := rl.provenance.Outdated(name)
+	if modelname.IsPattern(name) { // which may cover models now that had a copy of a shorter one, or of "*"
+		for _, model := range rl.provenance.CopiesOfOthers(name) {
+			if rl.sharedCoverRLocked(model) == name {
+				outdated = append(outdated, model)
+			}
+		}
+	}
+	for _, model := range outdated {
 		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
 	}
 }

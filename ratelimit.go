@@ -45,10 +45,10 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -102,9 +102,13 @@ type TokenEntry struct {
 type RateLimiter struct {
 	// mu guards Quotas, State and the fields below it, up to those of another guard. Readers hold
 	// it for reading, with the functions that end in RLocked.
-	mu     sync.RWMutex
-	Quotas map[string]ModelQuota  // the limits of each model
-	State  map[string]*UsageStats // the usage of each model
+	mu sync.RWMutex
+	// Quotas are the limits of each model.
+	Quotas map[string]ModelQuota
+	// State is the usage of each model. CanSend, Decide and Stats add no entry: State[m] stays nil
+	// until something is charged to m, and is nil again once m is pruned. So test it for nil, or
+	// call Stats, before reading a field of it.
+	State map[string]*UsageStats
 
 	clock      clock.Clock
 	cooldowns  cooldown.Times           // nothing is admitted for a model until then
@@ -114,7 +118,7 @@ type RateLimiter struct {
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
 	expiry     expiry                   // the reservations that nobody settles
-	fresh      []Reservation            // that were not handed out yet
+	unused     unusedReservations       // that were not handed out yet
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -129,11 +133,13 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
+	answers  answers.Book    // what was learned of the models' answers; it guards itself
 	saver    *autosave.Saver // nil without Config.AutoPersist
 	ledger   *ledger         // nil without Config.Shared
 	naming   modelname.Names
 	patterns patterns
-	unknown  UnknownPolicy // Config.Unknown
+	unknown  UnknownPolicy       // Config.Unknown
+	tiers    map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
@@ -167,15 +173,20 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
 		if !known {
 			rl.meetUnknownRLocked(model)
+		} else {
+			rl.checkAgeRLocked(name)
 		}
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			a := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &a) && !w.period.BadZone && w.slots.waiting() == 0 &&
-				(q.Burst == 0 || w.admitsNow(&q, &a, instant))
+			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
+				(q.Burst == 0 || w.admitsNow(&q, &c, instant))
+			if w == unused {
+				rl.checkAgeRLocked(name)
+			}
 			rl.mu.RUnlock()
 			return allowed
 		}
@@ -209,6 +220,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
+	if rl.State[name] == nil {
+		rl.checkAgeRLocked(name)
+	}
 	now := rl.clock.At(instant)
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
@@ -217,7 +231,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}
 		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: used})
+			rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {
@@ -226,42 +240,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	}
 }
 
-// stateLocked returns the state of a model, and makes a missing one; nil when there is no room
-// for it.
-func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
-		return nil
-	}
-	return rl.newStateLocked(name, instant, now)
-}
-
-// mustStateLocked is stateLocked for a charge that must be counted, even without room.
-func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
-		return stats
-	}
-	rl.unlistedLocked().makePlaceLocked(name, instant)
-	return rl.newStateLocked(name, instant, now)
-}
-
-func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	stats := &UsageStats{DayStart: now.Round(0)}
-	if rl.State == nil {
-		rl.State = make(map[string]*UsageStats)
-	}
-	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
-	rl.State[name] = stats
-	rl.checkAgeLocked(name, now)
-	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
-	return stats
-}
-
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
-// cooldown; Reset("") does so for all models. Quotas and calls in flight stay. Waiters are served
-// at once.
+// cooldown; Reset("") does so for all models. Quotas, calls in flight, and what ObserveAnswer has
+// learned stay. Waiters are served at once.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
@@ -278,24 +259,6 @@ func (rl *RateLimiter) Reset(model string) {
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
 	l.serveAllLocked()
-}
-
-// forgetUsageLocked forgets the usage and the cooldown of a model; of all where the name
-// is empty.
-func (rl *RateLimiter) forgetUsageLocked(name string) {
-	if name != "" {
-		delete(rl.cooldowns, name)
-		delete(rl.external, name)
-		rl.forgetLocked(name)
-		return
-	}
-	rl.State = make(map[string]*UsageStats)
-	rl.cooldowns, rl.external = nil, nil
-	rl.unlisted = unlistedModels{}
-	rl.stateVersion++
-	for _, g := range rl.lines.allSlots {
-		g.leftLocked()
-	}
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in

@@ -285,7 +285,6 @@ func TestQuotasResolve(t *testing.T) {
 		{"one provider", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderAnthropic}}, []string{"claude-opus-4"}, anthropic},
 		{"two providers", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderAnthropic, ratelimit.ProviderOpenAI}}, []string{"claude-opus-4", "o1"}, anthropic + openAI},
 		{"the local provider has none", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderLocal}}, nil, 0},
-		{"an unknown provider has none", ratelimit.Config{Providers: []ratelimit.Provider{"acme"}}, nil, 0},
 		{"quotas win over providers", ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}, Quotas: own}, []string{"mine", "gpt-4o", "o1"}, openAI + 1},
 	}
 	for _, tt := range tests {

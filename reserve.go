@@ -16,33 +16,35 @@ import (
 // A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
 // concurrent use.
 type Reservation struct {
-	slots     *slots  // nil when nothing was counted, because there was no place
-	window    *window // where the charge went,
-	requestAt uint32  // as the entries that these were of all ever pushed, in their last bits
+	slots     *slots  // the model's; nil when nothing was counted, because there was no place
+	window    *window // that was charged
+	requestAt uint32  // the entries of the charge in it: see ring.Queue.Place
 	tokenAt   uint32
-	instant   int64 // when it counts
+	instant   int64 // when the charge counts
 	estimate  tokens.Count
 	extra     *extra // the rare fields
-	days      int32  // which of the window's days it is in
+	days      int32  // the window's days when it was charged
 	settled   bool
-	watched   bool   // it is settled if the program never does
-	round     uint16 // of the window when the charge was put in its place
+	watched   bool   // it is settled at its estimate if the program never settles it
+	round     uint16 // the window's round when it was charged
 }
 
-// extra is kept apart from Reservation, one of which is allocated for each call.
+// extra is the fields that few reservations need, kept apart because each call allocates a
+// Reservation.
 type extra struct {
-	model   string        // where it is not the name under which the model is counted
+	model   string        // as the caller named it, where it is counted under another name
 	delay   int64         // how much later the charge counts than it was admitted
 	expires *list.Element // in expiry.open, with Config.HoldTTL
-	prepaid *pace.Buckets // the buckets that hold the charge, at its price under another quota, apart from its place
+	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
-	entry    int64 // which of the limiter's events made it
-	plan     int64 // which plan settles it
+	entry    int64 // the number of the event that made it: Event.N
+	plan     int64 // the serial of the plan that settles it
 	slotless bool  // its slot was given to others, because this process was taken for dead
 }
 
-// entry returns which event made the reservation, with Config.Shared.
+// entry returns the number of the event that made the reservation; 0 without Config.Shared. Other
+// events name the reservation by it.
 func (r *Reservation) entry() int64 {
 	if r.extra == nil {
 		return 0
@@ -58,6 +60,7 @@ func (r *Reservation) isPrepaid(in *pace.Buckets) bool {
 	return r != nil && r.extra != nil && in != nil && r.extra.prepaid == in
 }
 
+// prepayIn notes which buckets hold the charge apart from its place; nil for none.
 func (r *Reservation) prepayIn(p *pace.Buckets) {
 	if p != nil || r.extra != nil {
 		r.more().prepaid = p
@@ -107,6 +110,7 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	}
 	if !rl.readRLocked(name, &q, &r) || r.window == unused {
 		r.instant = rl.clock.Sync()
+		rl.checkAgeRLocked(name)
 		rl.readToChargeLocked(name, &q, known, &r)
 	}
 	d.Model = model
@@ -128,29 +132,32 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 	return made
 }
 
-// newLocked returns a fresh reservation. One that nobody watches for garbage collection is cut
-// from a piece for several, because allocating one takes a fifth of the time of Reserve.
-func (rl *RateLimiter) newLocked(watched bool) *Reservation {
+// unusedReservations were allocated together, and are handed out one by one.
+type unusedReservations []Reservation
+
+// newLocked returns an empty reservation. Only one that is not watched for garbage collection is
+// allocated together with others, which saves a fifth of the time of Reserve.
+func (u *unusedReservations) newLocked(watched bool) *Reservation {
 	if watched {
 		return &Reservation{watched: true}
 	}
-	if len(rl.fresh) == 0 {
-		rl.fresh = make([]Reservation, 16)
+	if len(*u) == 0 {
+		*u = make([]Reservation, 16)
 	}
-	r := &rl.fresh[0]
-	rl.fresh = rl.fresh[1:]
+	r := &(*u)[0]
+	*u = (*u)[1:]
 	return r
 }
 
-// chargeLocked makes a reservation that was decided upon, as of the instant of a
-// view.
+// chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
+// reservation.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
-	made := rl.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0)
+	made := rl.unused.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
-		// A limit denies where there is no place; what nobody limits may go uncounted.
+		// Without a place, a limited model was denied. An unlimited one goes uncounted.
 		stats := rl.stateLocked(name, r.instant, now)
 		if stats == nil {
 			made.more().model = strings.Clone(model)
@@ -170,7 +177,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: c})
+		rl.linesLocked().openedLocked(w)
 	}
 	rl.changedLocked(r.instant)
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
@@ -178,11 +185,12 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	}
 	made.slots, made.days = w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
+	made.openLocked()
 	return made
 }
 
-// placeLocked notes where the charge is: the request-th oldest of the requests,
-// the token-th oldest of the tokens.
+// placeLocked notes where the charge is: the request-th oldest of the requests of w, and the
+// token-th oldest of its tokens.
 func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
 	r.window, r.instant, r.round = w, instant, w.round
 	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)

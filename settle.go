@@ -51,6 +51,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 		r.correctLocked(used)
 		r.slots.home.changedNowLocked()
 	}
+	r.keptLocked(used)
 	r.endLocked()
 }
 
@@ -61,6 +62,7 @@ func (r *Reservation) cancelLocked() {
 	}
 	r.refundLocked()
 	r.slots.home.changedNowLocked()
+	r.keptLocked(tokens.Count{})
 	r.endLocked()
 }
 
@@ -80,6 +82,10 @@ func (r *Reservation) releaseLocked() {
 	g := r.slots
 	if !r.isSlotless() {
 		g.inFlight--
+		r.shutLocked()
+	}
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().shutLocked(g, r.window)
 	}
 	g.closeLocked()
 	if rl.unlisted.state != nil {
@@ -87,9 +93,9 @@ func (r *Reservation) releaseLocked() {
 	}
 }
 
-// currentWindowLocked returns the window of the reservation's model as it is now; nil
-// when there is none. It is another one than that of the charge after Reset, after
-// Load, and when a program put another entry into State.
+// currentWindowLocked returns the present window of the reservation's model; nil when there is
+// none. After Reset, after Load, and when a program has put another entry into State, it is not
+// the window that was charged.
 func (r *Reservation) currentWindowLocked() *window {
 	rl := r.slots.home
 	if w := r.window; !w.gone && w.stateVersion == rl.stateVersion && w.stats.window == w && w.mirrors(w.stats, rl) {
@@ -102,12 +108,12 @@ func (r *Reservation) currentWindowLocked() *window {
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.orderLocked(r.slots.name, rl.clock.Sync())
+	return rl.existingWindowLocked(r.slots.name, rl.clock.Sync())
 }
 
-// tokensOf returns which of the tokens are those of a reservation; -1 where they are gone. In
-// another window than that of the charge they are among those that the window was made from, if it
-// continues that one. Entries of the same instant and the same tokens are alike, so any will do.
+// tokensOf returns the place of a reservation's tokens among those of w; -1 where they are gone.
+// Where w is not the window that was charged, but continues it, they are among the entries that w
+// was made from. Entries of the same instant and the same tokens are alike, so any will do.
 func (w *window) tokensOf(r *Reservation) int {
 	matches := func(e *TokenEntry) bool { return e.tokens() == r.estimate }
 	switch {
@@ -124,45 +130,26 @@ func (w *window) tokensOf(r *Reservation) int {
 
 // requestOf is tokensOf for the request.
 func (w *window) requestOf(r *Reservation) int {
-	any := func(*time.Time) bool { return true }
+	matches := func(*time.Time) bool { return true }
 	switch {
 	case w == r.window:
 		if i := w.requests.Placed(r.requestAt, r.instant); i >= 0 {
 			return i
 		}
-		return w.requests.Find(r.instant, any)
+		return w.requests.Find(r.instant, matches)
 	case w.continues(r):
-		return w.requests.FindFilled(r.instant, any)
+		return w.requests.FindFilled(r.instant, matches)
 	}
 	return -1
 }
 
-// findLocked returns the window of the reservation's model, and where in it the
-// charge is.
+// findLocked returns the present window of the reservation's model, and the places of the charge
+// in it.
 func (r *Reservation) findLocked() (w *window, request, token int) {
 	if w = r.currentWindowLocked(); w == nil {
 		return nil, -1, -1
 	}
 	return w, w.requestOf(r), w.tokensOf(r)
-}
-
-// orderLocked brings the window of a model in order; nil when it has no state.
-func (rl *RateLimiter) orderLocked(name string, instant int64) *window {
-	stats := rl.State[name]
-	if stats == nil {
-		return nil
-	}
-	return rl.windowLocked(name, stats, instant)
-}
-
-// newChargeLocked returns the window of a model in order, made where it has no
-// state; nil when there is no place for that.
-func (rl *RateLimiter) newChargeLocked(name string, instant int64, now time.Time) *window {
-	stats := rl.stateLocked(name, instant, now)
-	if stats == nil {
-		return nil
-	}
-	return rl.windowLocked(name, stats, instant)
 }
 
 // inDay reports whether a charge belongs to the day that lasts.
@@ -174,12 +161,17 @@ func (w *window) inDay(r *Reservation) bool {
 	return w.period.Holds(wall)
 }
 
-// dayTokensWithout returns the tokens of the day without those of a reservation, of which now are
-// in the minute. The rest of a saturated count is at least the other tokens in the minute.
+// dayTokensWithout is restOfDay for the day of the window itself.
 func (w *window) dayTokensWithout(r *Reservation, now tokens.Count) int {
-	tokens := w.dayTokens()
-	rest := max(tokens-r.estimate.Total(), 0)
-	if tokens == math.MaxInt {
+	return w.restOfDay(w.dayTokens(), r, now)
+}
+
+// restOfDay returns a day's tokens without the charge of a reservation, which makes up now of the
+// tokens in the minute of w. Of a saturated count, the rest is at least the other tokens in the
+// minute.
+func (w *window) restOfDay(dayTokens int, r *Reservation, now tokens.Count) int {
+	rest := max(dayTokens-r.estimate.Total(), 0)
+	if dayTokens == math.MaxInt {
 		rest = max(rest, w.sums.Total().Total()-now.Total())
 	}
 	return rest
@@ -209,7 +201,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	if exceeds {
 		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
-		rl.orderLocked(r.slots.name, instant)
+		rl.existingWindowLocked(r.slots.name, instant)
 	}
 	w, token := r.currentWindowLocked(), -1
 	if w != nil {
@@ -227,7 +219,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	case token >= 0:
 		w.setTokens(token, r, used)
 	case left:
-		if w = rl.newChargeLocked(r.slots.name, instant, now); w == nil {
+		if w = rl.windowToChargeLocked(r.slots.name, instant, now); w == nil {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
@@ -239,8 +231,14 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 		w.chargeDay(now, 0, excess.Total())
 	}
 	w.owe(r.instant)
-	if exceeds && rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Count: excess})
+}
+
+// keptLocked notes that a charge became final, with the real usage. The waiters may have hoped for
+// all of the estimate, so what was given back counts as well: that only has them looked at sooner.
+func (r *Reservation) keptLocked(used tokens.Count) {
+	if rl := r.slots.home; rl.lines.waiting > 0 {
+		most := tokens.Count{Input: max(used.Input, r.estimate.Input), Output: max(used.Output, r.estimate.Output)}
+		rl.linesLocked().loadedLocked(r.slots, r.window, cost{Requests: 1, Count: most})
 	}
 }
 
@@ -274,17 +272,18 @@ func (r *Reservation) arriveLocked(at time.Time) {
 		return
 	}
 	rl.changedLocked(instant)
-	rl.orderLocked(r.slots.name, instant)
+	rl.existingWindowLocked(r.slots.name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}
 	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
 	if w == nil {
-		if w = rl.newChargeLocked(r.slots.name, instant, now); w == nil {
+		if w = rl.windowToChargeLocked(r.slots.name, instant, now); w == nil {
 			return
 		}
 	}
+	r.shutLocked()
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
 		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
@@ -303,8 +302,9 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
+	r.openLocked()
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w, cost{Requests: 1, Count: r.estimate})
+		r.keptLocked(r.estimate) // open calls are known to a piece of time, and it is in another now
 		rl.linesLocked().settleLocked()
 	}
 }

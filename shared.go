@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
@@ -58,20 +59,21 @@ type ledger struct {
 	usedUntil int64                 // all minutes count as used until this instant; 0 for none
 	keep      int64                 // how long an event is kept for the minute, in nanoseconds
 	quotas    map[string]state.Said // what the processes say of quotas, as the program and the account
-	lost      *lostLog              // what the log that was replaced said, until it is written
+	lost      *lostLog              // the content of the replaced log, until it is written to the new one
 	peers     *peerSet              // all processes that have anything open; this one, too
 	tail      sharedlog.Tail        // the events that the log has
 	outbox    outbox.Outbox         // the events that it does not have
 	lastN     int64                 // of this limiter's own events
 	pending   *plan                 // the step that is being written
 	spare     *plan                 // memory for the next one
-	plans     int64                 // so many there were
-	own       ownState              // to which the own events belong that are yet to be applied
+	plans     int64                 // how many plans were made
+	own       ownState              // the reservations and waiters of own events that are not yet applied
 	lines     lines                 // the waiters of this limiter
-	garbage   abandonedReserve      // reservations that nobody settled
+	garbage   abandonedReserve      // reservations that the program never settled
 	lease     *sharedlog.Lease
-	sweepAt   int64 // when what is long over is to be looked for again
-	peersAt   int64 // when the peers are to be looked after again
+	learnt    answers.News // the models of whose answers the others do not know all
+	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
+	peersAt   int64        // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -124,7 +126,7 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	})
 }
 
-// join brings memory to the end of the log, and writes the quotas that the program said.
+// join brings memory to the end of the log, and writes the quotas that the program set.
 func (s *ledger) join(quotas map[string]ModelQuota) error {
 	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
 		for model, q := range quotas {
@@ -181,7 +183,7 @@ func (s *ledger) catchUp() {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
-		s.do(background, nothing) // puts that right, or finds out what is wrong
+		s.do(background, nothing) // repairs memory, or finds that the log is down
 	}
 }
 
@@ -270,7 +272,7 @@ func (s *ledger) flush() (shared bool, err error) {
 	if s.down.Load() {
 		return true, s.recover(recoverAtOnce)
 	}
-	s.step(background, nothing)
+	s.step(background, (*plan).tellAll)
 	return true, s.failure()
 }
 

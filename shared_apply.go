@@ -1,13 +1,13 @@
 package ratelimit
 
 import (
-	"math"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // applyNewsLocked applies the events that others have written since.
@@ -120,14 +120,15 @@ func (f effect) dayIsOver(w *window, at int64) bool {
 	return f.instant-at >= day
 }
 
-// do does what an event says, but for the day. It returns what that is to change
-// by it.
+// do applies an event, except to the day of its model. It returns the change of that day.
 func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	switch e.Kind {
 	case sharedlog.Use, sharedlog.Reserve:
 		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
+		} else if f.instant-e.At <= f.rl.span() {
+			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
 		if e.Ref != 0 {
 			return change // what settled the reservation counts to the day, or it was counted
@@ -160,6 +161,10 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Answers:
+		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+		}
 	case sharedlog.Tally:
 		return dayChange{f.window(e.Model), e.Requests, e.Total()}
 	case sharedlog.Day:
@@ -195,35 +200,34 @@ func (s *ledger) noteQuota(model string, said state.Said) {
 	}
 }
 
-// window returns the window that an event of a model goes to.
-func (f effect) window(model string) *window {
+// window returns the window of the models that are counted under a name, and makes a missing one.
+func (f effect) window(name string) *window {
 	rl := f.rl
-	stats := rl.mustStateLocked(model, f.instant, rl.clock.At(f.instant))
-	w := rl.windowLocked(model, stats, f.instant)
+	stats := rl.mustStateLocked(name, f.instant, rl.clock.At(f.instant))
+	w := rl.windowLocked(name, stats, f.instant)
 	if w.slots == nil {
-		rl.linesLocked().slotsLocked(model)
+		rl.linesLocked().slotsLocked(name)
 	}
 	w.stateVersion = rl.stateVersion
 	var q ModelQuota
-	rl.coverRLocked(model, &q)
+	rl.coverRLocked(name, &q)
 	w.followPacing(&q, f.instant)
 	return w
 }
 
-// insert puts the charge of an event into its window, unless it counts no more. r
-// is the reservation that it is of, if that is known.
+// insert puts the charge of an event into its window, unless it counts no more. r is the
+// reservation of the charge; nil if that is not known.
 func (f effect) insert(e *sharedlog.Event, r *Reservation) (w *window, request, token int) {
 	w, request, token = f.window(e.Model), -1, -1
 	if f.instant-e.At > f.rl.span() {
 		return w, request, token
 	}
 	request, token = w.insertCharge(r, e.At, f.rl.clock.At(e.At), e.Requests, e.Count)
-	f.rl.linesLocked().loadedLocked(w, cost{Requests: e.Requests, Count: e.Count})
 	return w, request, token
 }
 
-// open notes that the charge is that of a reservation, which has a number among the
-// events of its process and is open.
+// open opens the reservation of a charge. n is the number of the reservation's first event in its
+// process.
 func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int) {
 	if f.s.peers.Reservation(e.Process, n) != nil {
 		return // a log that somebody else wrote; it would never be settled
@@ -246,7 +250,10 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
 		r.window = &window{gone: true}
+	} else {
+		r.openLocked()
 	}
+	f.rl.linesLocked().openedLocked(w)
 	w.slots.inFlight++
 	if e.Process == f.s.id {
 		f.s.lease.Keep()
@@ -270,12 +277,19 @@ func (f effect) move(e *sharedlog.Event) {
 		f.open(e, e.Ref, w, request, token)
 		return
 	}
+	isOpen := !r.isSlotless()
+	if isOpen {
+		r.shutLocked()
+	}
 	if w, request, token := r.findLocked(); w != nil {
 		w.moveCharge(r, request, token)
 	}
 	w, request, token := f.insert(e, r)
 	r.placeLocked(w, e.At, request, token)
-	r.days = w.days
+	if r.days = w.days; isOpen {
+		r.openLocked()
+	}
+	r.keptLocked(r.estimate)
 }
 
 // settle settles a reservation.
@@ -296,7 +310,6 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		case sharedlog.Amend:
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
-				f.rl.linesLocked().loadedLocked(w, cost{Count: e.Count.Over(r.estimate)})
 			}
 			if inDay && (w == r.window || token >= 0) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
@@ -308,21 +321,23 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		}
 	}
+	r.keptLocked(e.Count)
 	r.releaseLocked()
 	return change
 }
 
 // setDay makes the day of a model the one that an event says.
-func (f effect) setDay(model string, d state.DayUsage) {
-	w := f.window(model)
+func (f effect) setDay(name string, d state.DayUsage) {
+	w := f.window(name)
 	if d.Start != w.period.Begin {
 		if d.Start >= w.period.End {
 			w.days++
 		}
 		w.stats.DayStart = state.DayTime(d.Start)
 		w.settleDay(f.rl.clock.At(f.instant))
+		w.openDay()
 	}
-	w.setDay(saturatedInt(d.Count), saturatedInt(d.Tokens))
+	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
 }
 
 // removeDead ends the open reservations and waits of a dead process.
@@ -336,8 +351,11 @@ func (f effect) removeDead(process int64) {
 	for n, h := range f.s.peers.Reservations(process) {
 		r := h.Get()
 		if r != nil && !r.settled && !r.isSlotless() {
+			r.shutLocked()
+			r.keptLocked(r.estimate)
 			r.more().slotless = true
 			r.slots.inFlight--
+			f.rl.linesLocked().shutLocked(r.slots, r.window)
 			r.slots.closeLocked()
 			f.rl.unlistedLocked().easeLocked(r.slots.name)
 		}
@@ -346,6 +364,3 @@ func (f effect) removeDead(process int64) {
 		}
 	}
 }
-
-// saturatedInt is a stored count as an int, which has 32 bits on some machines.
-func saturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }

@@ -17,7 +17,7 @@ const (
 	lastLook  = 20 * time.Millisecond
 )
 
-// lines holds the waiters of a ledger's own process, beside their places.
+// lines is what a ledger notes of the waiters of its own process. Their places are in waitLines.
 type lines struct {
 	evicted  []*waiter // have to stand in line again
 	served   []*waiter // may go on once the step is written
@@ -44,12 +44,13 @@ func (l *lines) areStirred(rl *RateLimiter) bool {
 	return l.stirs != l.servedStirs || l.reviews != l.servedReviews || len(l.evicted)+len(rl.lines.reviews) > 0
 }
 
-// forget takes a waiter off those that have to stand in line again.
+// forget removes a waiter from the evicted ones.
 func (l *lines) forget(w *waiter) {
 	l.evicted = slices.DeleteFunc(l.evicted, func(other *waiter) bool { return other == w })
 }
 
-// due plans changes of this limiter's own accord: of what waits for them, the first kind.
+// due plans the first of these that there is anything to plan of: putting evicted waiters back in
+// line, settling garbage-collected reservations, and serving waiters.
 func (p *plan) due() {
 	if p.s.closed.Load() {
 		return
@@ -189,6 +190,7 @@ func (p *plan) close() {
 	for _, w := range p.waiters() {
 		p.end(w, nil, w.closed())
 	}
+	p.tellAll()
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: p.s.id})
 	p.then(func() { p.s.closed.Store(true) })
 }

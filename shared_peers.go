@@ -83,20 +83,19 @@ func (s *ledger) peersToLookAfter() []int64 {
 	return processes
 }
 
-// abandonedReserve is the reservations of this limiter that are garbage and not settled.
+// abandonedReserve is the reservations of this limiter that were garbage-collected unsettled.
 type abandonedReserve struct {
 	reservations []*Reservation
 	wanted       bool // their slots may be wanted
 }
 
-// abandonMost is how many reservations may be garbage before they are settled where no
-// request waits for their slots: one event settles all of them.
+// abandonMost is how many garbage-collected reservations are settled together, by one event, where
+// no request waits for their slots.
 const abandonMost = 256
 
-// abandonLocked has a reservation settled at its estimate, which is garbage. It reports
-// whether the limiter is shared; if not, it does nothing. It is called from a finalizer,
-// which may wait for nothing, nor touch what belongs to a bubble of testing/synctest: there
-// the next change settles the reservation.
+// abandonLocked settles a garbage-collected reservation at its estimate. It reports whether the
+// limiter is shared; if not, it does nothing. A finalizer calls it, and must not wait, nor touch
+// what belongs to a bubble of testing/synctest: there the next change settles the reservation.
 func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	if s == nil {
 		return false
@@ -115,8 +114,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	return true
 }
 
-// settleGarbage plans to settle the reservations that are garbage, if their slots may be
-// wanted.
+// settleGarbage plans to settle the garbage-collected reservations, if their slots may be wanted.
 func (p *plan) settleGarbage() {
 	g := &p.s.garbage
 	if !g.wanted || len(g.reservations) == 0 {

@@ -1,13 +1,10 @@
 package ratelimit
 
 import (
-	"math"
-
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // plan is what one step is to change: events, and functions that are called when those were
@@ -21,20 +18,20 @@ type plan struct {
 	instant int64
 	machine clock.Machine
 	base    int64 // the number of the last own event before it
-	asked   bool  // it has the change that the caller asked for
-	joins   bool  // memory was made anew from all of the log
+	asked   bool  // it has the caller's change, not a due one
+	joins   bool  // memory was rebuilt from an Image of the log
 
 	events  []*sharedlog.Event
 	after   []func()
-	added   []outbox.Added  // what each of them adds to its day
-	days    []*plannedDay   // of models after the events
-	byModel map[string]int  // where they are, if they are many
+	added   []outbox.Added  // what each of the events adds to the day of its model
+	days    []*plannedDay   // the days of models after the events
+	byName  map[string]int  // the indexes of the days, once they are many
 	places  map[string]bool // models without a quota of their own that get state
 	settled []*Reservation
 	serial  int64 // tells plans apart
 
-	stirs, reviews int64 // how far it has served the lines
-	reviewed       int   // and how many of waitLines.reviews it has seen to
+	stirs, reviews int64 // how far it has served the lines: see lines
+	reviewed       int   // how many of waitLines.reviews it has looked at
 	expired        sharedlog.Expired
 	batch          sharedlog.Batch
 }
@@ -110,14 +107,14 @@ func (p *plan) setDay(day *plannedDay) {
 // day is used, and may be changed.
 type plannedDay struct {
 	window
-	stats UsageStats // of the window
-	model string
-	said  state.DayUsage // the day after the last event
+	stats UsageStats     // of the window
+	name  string         // under which the model is counted
+	said  state.DayUsage // the day as the last event says it
 }
 
 // day returns the day of a model after what was planned so far.
-func (p *plan) day(model string, instant int64) *plannedDay {
-	if d := p.plannedDay(model); d != nil {
+func (p *plan) day(name string, instant int64) *plannedDay {
+	if d := p.plannedDay(name); d != nil {
 		return d
 	}
 	var d *plannedDay
@@ -128,8 +125,8 @@ func (p *plan) day(model string, instant int64) *plannedDay {
 		d = new(plannedDay)
 	}
 	p.days = append(p.days, d)
-	if w := &d.window; p.rl.State[model] != nil {
-		of := p.rl.windowLocked(model, p.rl.State[model], instant)
+	if w := &d.window; p.rl.State[name] != nil {
+		of := p.rl.windowLocked(name, p.rl.State[name], instant)
 		d.stats = UsageStats{DayStart: of.stats.DayStart, DayCount: of.stats.DayCount, DayTokens: of.stats.DayTokens}
 		*w = window{
 			home: of.home, period: of.period, days: of.days, dayWas: of.dayWas,
@@ -137,45 +134,34 @@ func (p *plan) day(model string, instant int64) *plannedDay {
 	} else {
 		now := p.rl.clock.At(instant)
 		d.stats = UsageStats{DayStart: now.Round(0)}
-		*w = *p.rl.newWindow(&d.stats, p.rl.zoneRLocked(model), instant, now)
+		*w = *p.rl.newWindow(&d.stats, p.rl.zoneRLocked(name), instant, now)
 	}
 	d.window.stats, d.stats.window = &d.stats, &d.window
-	d.model, d.said = model, dayOf(&d.window)
+	d.name, d.said = name, dayOf(&d.window)
 	return d
 }
 
 // plannedDay returns the day of a model, if it was asked for already.
-func (p *plan) plannedDay(model string) *plannedDay {
+func (p *plan) plannedDay(name string) *plannedDay {
 	const few = 8
 	if len(p.days) <= few {
 		for _, d := range p.days {
-			if d.model == model {
+			if d.name == name {
 				return d
 			}
 		}
 		return nil
 	}
-	if p.byModel == nil {
-		p.byModel = make(map[string]int)
+	if p.byName == nil {
+		p.byName = make(map[string]int)
 	}
-	for i := len(p.byModel); i < len(p.days); i++ {
-		p.byModel[p.days[i].model] = i
+	for i := len(p.byName); i < len(p.days); i++ {
+		p.byName[p.days[i].name] = i
 	}
-	if i, planned := p.byModel[model]; planned {
+	if i, planned := p.byName[name]; planned {
 		return p.days[i]
 	}
 	return nil
-}
-
-// dayTokensWithout is window.dayTokensWithout for the day after what was planned. w has the
-// charges of the minute.
-func (p *plan) dayTokensWithout(day *plannedDay, w *window, r *Reservation, now tokens.Count) int {
-	used := day.dayTokens()
-	rest := max(used-r.estimate.Total(), 0)
-	if used == math.MaxInt {
-		rest = max(rest, w.sums.Total().Total()-now.Total())
-	}
-	return rest
 }
 
 // hasPlace reports whether there is a place for the state of a model, beside those that the

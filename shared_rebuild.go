@@ -114,6 +114,7 @@ func (b *rebuild) load() {
 		b.s.tail.Push(e)
 		b.s.seen = e.Seq
 	}
+	rl.answers.Merge(b.img.Answers, rl.mostModels())
 	for model, c := range b.img.Cooldowns {
 		b.cool(model, c, rl.clock.At(b.instant))
 	}
@@ -160,9 +161,9 @@ func (b *rebuild) takeDown() {
 	}
 }
 
-// putBack looks after what this limiter has under way and the log does not have. Where
-// the log is another one it is told. In the same log others have ended it, because they
-// took this process for dead.
+// putBack handles this limiter's open reservations and waiters that the log lacks. A replaced log
+// gets them again. In the same log other processes have ended them, because they took this one for
+// dead.
 func (b *rebuild) putBack() {
 	for n, r := range b.s.own.reservations {
 		switch {
@@ -227,6 +228,11 @@ func (b *rebuild) restore() {
 	if b.s.lost == nil {
 		return
 	}
+	for model := range b.rl.answers.All() {
+		if _, has := b.img.Answers[model]; !has {
+			b.s.learntLocked(model, 1)
+		}
+	}
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {
 		if b.rl.cooldowns.Rises(model, c.Until, now) {
@@ -250,7 +256,7 @@ func (b *rebuild) restore() {
 		if !restored {
 			break
 		}
-		// Its day may end elsewhere, and one that reads the log later could not tell.
+		// The model's day may end elsewhere now. A process that reads the log later could not tell.
 		day := dayOf(b.window(model))
 		b.emit(&sharedlog.Event{Kind: sharedlog.Day, Model: model, At: b.instant, Day: day, HasDay: true})
 	}

@@ -16,6 +16,7 @@ import (
 func (p *plan) record(model string, used tokens.Count) {
 	name, instant := p.rl.nameRLocked(model), p.instant
 	p.rl.meetIfUnknownRLocked(model, name)
+	p.rl.checkAgeRLocked(name)
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -32,6 +33,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
 	r.instant = p.rl.clock.Sync()
+	p.rl.checkAgeRLocked(name)
 	p.rl.readToChargeLocked(name, &q, known, &r)
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
@@ -52,7 +54,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 // charge plans a reservation for requests that pass. m is what they cost their model, and
 // beside are the models that they are charged to.
 func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
-	made := p.rl.newLocked(true)
+	made := p.rl.unused.newLocked(true)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
 	if !p.hasPlace(name, beside, instant) {
@@ -89,13 +91,14 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 	return p.chargeAll(reqs, b), b
 }
 
-// settles reports whether a reservation is to be settled, and notes that it is.
+// settles notes that the plan settles a reservation, and reports whether it does: not where the
+// reservation is settled already, by this plan or before.
 func (p *plan) settles(r *Reservation) bool {
 	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
-	p.settled = append(p.settled, r) // which keeps it from being garbage until the event was applied
+	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
 	return true
 }
 
@@ -112,12 +115,12 @@ func (p *plan) cancel(r *Reservation) {
 	day := p.day(name, instant)
 	w, request, token := r.findLocked()
 	if (w == r.window || request >= 0 || token >= 0) && w.inDay(r) {
-		day.setDay(max(day.dayCount()-1, 0), p.dayTokensWithout(day, w, r, tokens.Count{}))
+		day.setDay(max(day.dayCount()-1, 0), w.restOfDay(day.dayTokens(), r, tokens.Count{}))
 	}
 	p.setDay(day)
 }
 
-// cancelAll is cancel for those of some reservations that are of this limiter.
+// cancelAll is cancel for the reservations of rs that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
 		if r != nil && r.slots != nil && r.slots.home == p.rl {
@@ -157,7 +160,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 	excess := used.Over(r.estimate)
 	exceeds := excess != (tokens.Count{})
 	left := exceeds && instant-r.instant > p.rl.span()
-	p.rl.orderLocked(name, instant)
+	p.rl.existingWindowLocked(name, instant)
 	w, token := r.currentWindowLocked(), -1
 	if w != nil {
 		token = w.tokensOf(r)
@@ -172,7 +175,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 		}
 		switch {
 		case known && w.inDay(r):
-			day.setDay(day.dayCount(), tokens.AddSaturated(p.dayTokensWithout(day, w, r, used), used.Total()))
+			day.setDay(day.dayCount(), tokens.AddSaturated(w.restOfDay(day.dayTokens(), r, used), used.Total()))
 		case exceeds && (known || left):
 			day.chargeDay(p.rl.clock.At(instant), 0, excess.Total())
 		}
@@ -193,7 +196,7 @@ func (p *plan) arrive(r *Reservation, at time.Time) {
 		return
 	}
 	name := r.slots.name
-	rl.orderLocked(name, instant)
+	rl.existingWindowLocked(name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
@@ -282,7 +285,7 @@ func (p *plan) say(name string, saying *sharedlog.Saying) {
 		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue
 		}
-		// Its day may end elsewhere then, and one that reads the log later could not tell.
+		// The model's day may end elsewhere now. A process that reads the log later could not tell.
 		day := p.day(model, p.instant)
 		p.rl.rezoneLocked(&day.stats, after(model).DayZone, p.instant)
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Day, Model: model})

@@ -12,19 +12,19 @@ const (
 	firstRecovery = 100 * time.Millisecond
 	lastRecovery  = time.Second
 
-	// recoverFor is how long an attempt waits for other processes. All calls wait for it,
-	// which would go on in memory. recoverAtOnce is the same where a caller asked for it.
+	// recoverFor is how long an attempt waits for other processes. Calls that could go on in memory
+	// wait for the attempt. recoverAtOnce is the same for an attempt that a caller asked for.
 	recoverFor    = 100 * time.Millisecond
 	recoverAtOnce = 3 * time.Second
 )
 
-// fail notes that the log cannot be used, and returns why. From then on memory alone
-// decides.
+// fail notes that the log cannot be used, and returns the error. From then on the limiter decides
+// by its memory alone.
 func (s *ledger) fail(err error) error {
 	s.rl.mu.Lock()
 	s.err = err
 	if !s.down.Swap(true) {
-		// The other processes cannot be heard, so nothing waits for theirs.
+		// This process does not learn when waiters of others leave, so none is ahead of its own.
 		for process := range s.peers.Processes() {
 			for n, w := range s.peers.Waiters(process) {
 				if w.process != 0 {
@@ -47,8 +47,8 @@ func (s *ledger) tryRecovery() {
 	s.recover(recoverFor)
 }
 
-// recover uses the log again if that is possible, and waits for other processes at most that
-// long. The caller holds the writer's token.
+// recover uses the log again if that is possible, and waits for other processes for at most the
+// given time. The caller holds the writer's token.
 func (s *ledger) recover(wait time.Duration) error {
 	if !s.down.Load() || s.closed.Load() {
 		return nil

@@ -10,11 +10,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 )
 
-// step makes a change, and before and after it those that are due: requests that wait may
-// pass, say. The caller holds the writer's token.
+// step makes a change, and before and after it the changes that are due, such as serving a waiter.
+// The caller holds the writer's token.
 //
-// What is due gets steps of its own, so that nothing is ever decided on top of what is not
-// written.
+// Each due change is written in a step of its own, because the next decision must not build on an
+// unwritten one.
 func (s *ledger) step(ctx context.Context, decide func(*plan)) error {
 	for decided := false; ; {
 		p, err := s.once(ctx, func(p *plan) {
@@ -119,6 +119,9 @@ func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: process})
 	}
 	decide(p)
+	if !p.empty() { // what is written anyway costs no transaction
+		p.tell(s.learnt.Due(&s.rl.answers))
+	}
 	p.fill()
 	s.pending = p
 	return p
@@ -189,8 +192,8 @@ func (s *ledger) confirm(p *plan, first int64) {
 	wake(served)
 }
 
-// writtenLocked applies an own event that is in the log, unless it is in memory already: it
-// was in the outbox, or a reader has met it.
+// writtenLocked applies an own event that is in the log now. It is in memory already if it was in
+// the outbox, or if a read of the log has met it.
 func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	switch {
 	case e.Seq != 0:
@@ -208,8 +211,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	s.seen = max(s.seen, seq)
 }
 
-// finishLocked ends a plan whose events were applied. It returns the waiters that are to go
-// on.
+// finishLocked ends a plan whose events were applied, and returns the waiters to wake.
 func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	for _, f := range p.after {
 		f()
@@ -289,7 +291,7 @@ func (s *ledger) packLocked() {
 	}
 }
 
-// wake lets waiters go on whose wait has ended.
+// wake wakes waiters whose wait has ended.
 func wake(served []*waiter) {
 	for _, w := range served {
 		close(w.done)

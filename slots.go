@@ -25,7 +25,7 @@ type slots struct {
 
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late
-	stale    bool          // all are to be looked at
+	stale    bool          // all must be reviewed
 	reviewed bool          // it is in waitLines.reviews
 }
 

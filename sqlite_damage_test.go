@@ -295,6 +295,8 @@ func TestSQLiteLoadRefusesBadValues(t *testing.T) {
 		{`INSERT INTO cooldowns VALUES ('bad', 'soon')`, "until soon", false},
 		{`INSERT INTO cooldowns VALUES (x'626164', 1)`, "model blob", false},
 		{`INSERT INTO cooldowns VALUES (NULL, 1)`, "model null", false},
+		{`INSERT INTO answers VALUES ('bad', 7)`, "learned", false},
+		{`INSERT INTO answers VALUES ('bad', '{"count":-7}')`, "count -7", false},
 		{tok + `(zeroblob(100000), 1, 1)`, "model blob", false},
 		{tok + `('` + strings.Repeat("bad", 40_000) + `', 1, -1)`, "count -1", false},
 		{tok + `('bad', 1, '` + strings.Repeat(`\`, 100_000) + `')`, "count text", false},

@@ -128,6 +128,7 @@ func FuzzSQLiteRows(f *testing.F) {
 		{"cooldowns", []string{"model", "until"}},
 		{"quotas", []string{"model", "max_itpm", "max_otpm", "day_zone"}},
 		{"quotas", []string{"model", "max_tpd", "max_in_flight", "burst"}},
+		{"answers", []string{"model", "learned"}},
 	}
 	for i := range tables {
 		if i%min(racetest.Factor, 3) != 0 {

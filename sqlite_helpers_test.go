@@ -140,6 +140,7 @@ ALTER TABLE daily ADD COLUMN day_tokens INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
 CREATE TABLE cooldown_causes (model TEXT PRIMARY KEY, until INTEGER NOT NULL, cause TEXT NOT NULL);
 CREATE TABLE origins (model TEXT PRIMARY KEY, said TEXT NOT NULL);
+CREATE TABLE answers (model TEXT PRIMARY KEY, learned TEXT NOT NULL);
 `
 
 // sqliteWantSchema compares the tables and indexes of two databases.

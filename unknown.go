@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 )
@@ -56,7 +56,8 @@ func (p *UnknownPolicy) UnmarshalText(text []byte) error {
 type UnknownModelError struct {
 	// Model is the model as the program called it.
 	Model string
-	// Nearest is the name in Quotas that is most like it; empty where none is.
+	// Nearest is the name in Quotas of which it is a version (see Config.MatchVersions), else the
+	// one there or in Config.Aliases that is most like it; empty where none is.
 	Nearest string
 }
 
@@ -72,20 +73,44 @@ func nearestHint(name string) string {
 	return fmt.Sprintf("; the nearest known name is %q", name)
 }
 
-// meetUnknownRLocked notes a call of a model without a quota, and returns the name nearest to it.
+// meetUnknownRLocked notes a call of a model without a quota. It returns the name nearest to it,
+// where somebody is told of that.
 func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 	if rl.reporter == nil && rl.unknown == UnknownAllow {
 		return ""
 	}
 	now := rl.clock.At(rl.clock.Now())
-	nearest, report := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), func() string {
-		return modelname.Nearest(model, maps.Keys(rl.Quotas))
-	})
+	find := func() string { return rl.nearestRLocked(model) }
+	nearest, report, ok := rl.unknownMet.Meet(model, now, rl.quotaVersion, rl.mostModels(), find)
 	if report {
-		err := &UnknownModelError{Model: model, Nearest: nearest}
+		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
 		rl.reporter.ReportAs(*err, err)
 	}
+	if !ok && rl.unknown == UnknownDeny {
+		nearest = find()
+	}
 	return nearest
+}
+
+// nearestRLocked returns the name that a program means by a name without a quota: the one of which
+// it is a version, else the one that is most like it.
+func (rl *RateLimiter) nearestRLocked(model string) string {
+	if name, ok := modelname.Match(model, rl.isListedRLocked); ok && name != model {
+		return name
+	}
+	return modelname.Nearest(model, func(yield func(string) bool) {
+		for name := range rl.Quotas {
+			if name != model && !yield(name) { // it is there if an alias leads away from it
+				return
+			}
+		}
+		var q ModelQuota
+		for name, counted := range rl.naming.Aliases {
+			if rl.coverRLocked(counted, &q) && !yield(name) {
+				return
+			}
+		}
+	})
 }
 
 // meetIfUnknownRLocked is meetUnknownRLocked for a model that is counted under a name, if no quota
@@ -99,9 +124,13 @@ func (rl *RateLimiter) meetIfUnknownRLocked(model, name string) {
 
 // judgeUnknownRLocked follows Config.Unknown in a decision on a model without a quota.
 func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
-	nearest := rl.meetUnknownRLocked(model)
+	rl.refuseUnknownRLocked(d, rl.meetUnknownRLocked(model))
+}
+
+// refuseUnknownRLocked is judgeUnknownRLocked where nobody is to be told.
+func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 	if rl.unknown == UnknownDeny && d.Code != DecisionInvalidTokens {
-		d.Allowed, d.Never, d.RetryAfter = false, true, 0
+		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)
 	}
 }

@@ -183,6 +183,31 @@ func TestUnknownModelIsOneThatNothingStandsFor(t *testing.T) {
 	})
 }
 
+// What a program is told instead of a name that it has mistyped: also a name of which the model is
+// a version, one in another case, and an alias; and also once MaxModels others were told of.
+func TestUnknownModelNearest(t *testing.T) {
+	rl := patternLimiter(t, ratelimit.Config{
+		Unknown: ratelimit.UnknownDeny, MaxModels: 1,
+		Aliases: map[string]string{"fast-one": "gpt-4o", "astray": "nowhere", "o1": "nowhere"},
+		Quotas:  map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 100}, "claude-opus-4": {}, "o1": {}, "gpt-5*": {}},
+	})
+	for model, nearest := range map[string]string{
+		"gpt-4p": "gpt-4o", "GPT-4O": "gpt-4o", "openai/gpt-4o": "gpt-4o", "gpt-4o-2024-08-06": "gpt-4o",
+		"claude-opus-4@20250514": "claude-opus-4", "fast-won": "fast-one", "o2": "o1",
+		"astray": "", "o1": "", "gtp-5": "", "nothing-like-it": "",
+	} {
+		want := "no quota for this model"
+		if nearest != "" {
+			want += fmt.Sprintf("; the nearest known name is %q", nearest)
+		}
+		for range 2 {
+			if d := rl.Decide(model, 1); d.Allowed || d.Reason != want {
+				t.Errorf("%q: %q, want %q", model, d.Reason, want)
+			}
+		}
+	}
+}
+
 func TestUnknownPolicyText(t *testing.T) {
 	for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {
 		text, err := json.Marshal(policy)
@@ -231,6 +256,7 @@ func TestTiers(t *testing.T) {
 		{map[ratelimit.Provider]string{ratelimit.ProviderAnthropic: "Scale"}, ""},
 		{map[ratelimit.Provider]string{ratelimit.ProviderAnthropic: "gold"}, "gold"},
 		{map[ratelimit.Provider]string{ratelimit.ProviderOpenAI: "build"}, `Tiers names the provider "openai"`},
+		{map[ratelimit.Provider]string{"antropic": "scale"}, `unknown provider "antropic"`},
 	} {
 		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 			FilePath: filepath.Join(t.TempDir(), "f"), Tiers: tt.tiers,
@@ -240,6 +266,9 @@ func TestTiers(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v: %v", tt.tiers, err)
 			}
+			if _, misspelt := tt.tiers["antropic"]; misspelt != errors.Is(err, ratelimit.ErrUnknownProvider) {
+				t.Errorf("%v: %v is ErrUnknownProvider, or not", tt.tiers, err)
+			}
 			continue
 		}
 		if err != nil {
@@ -248,10 +277,15 @@ func TestTiers(t *testing.T) {
 		if _, q, ok := rl.QuotaFor("claude-opus-5"); !ok || q.MaxRPM != 10_000 {
 			t.Errorf("at the tier Scale the quota is %+v", q)
 		}
+		rl.SetQuota("claude-opus-5", ratelimit.ModelQuota{})
+		rl.AddProvider(ratelimit.ProviderAnthropic)
+		if _, q, ok := rl.QuotaFor("claude-opus-5"); !ok || q.MaxRPM != 10_000 {
+			t.Errorf("at the tier Scale AddProvider sets the quota %+v", q)
+		}
 	}
 }
 
-// A profile that is older than 90 days is told of when a model is first charged by it: once a
+// A profile that is older than 90 days is told of at the first decision by it: once a
 // process and provider, and not where the program has said another quota.
 func TestStaleProfile(t *testing.T) {
 	ratelimit.ForgetToldStale()
@@ -279,4 +313,106 @@ func TestStaleProfile(t *testing.T) {
 			t.Errorf("another limiter of the process got %q", got)
 		}
 	})
+}
+
+func TestExplainOfAnUnknownModel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl, told := unknownLimiter(t, ratelimit.Config{Unknown: ratelimit.UnknownDeny})
+		if e := rl.Explain("gpt-4p"); e.Next.Code != ratelimit.DecisionUnknownModel || !e.Next.Never || !strings.Contains(e.String(), "gpt-4o") {
+			t.Errorf("it is explained as\n%v", e)
+		}
+		if got := told(); len(got) != 0 {
+			t.Errorf("an explanation is no call, and OnError got %q", got)
+		}
+		rl.SetQuota("gpt-4*", ratelimit.ModelQuota{MaxRPM: 1})
+		if e := rl.Explain("gpt-4p"); e.Quota != "gpt-4*" {
+			t.Errorf("under a pattern it is explained by the quota %q", e.Quota)
+		}
+	})
+}
+
+// Every way to decide by an old profile tells of it: without a charge, with usage from a file, and
+// when the profile grows old while a model is in use.
+func TestStaleProfileIsToldAtADecision(t *testing.T) {
+	defer ratelimit.ForgetToldStale()
+	decide := map[string]func(*ratelimit.RateLimiter, string){
+		"Acquire": func(rl *ratelimit.RateLimiter, model string) { rl.Acquire(context.Background(), model, 1, 1) },
+	}
+	for name, way := range unknownWays {
+		decide[name] = func(rl *ratelimit.RateLimiter, model string) { way(rl, model) }
+	}
+	decide["ReserveAll"] = func(rl *ratelimit.RateLimiter, model string) {
+		rl.ReserveAll(ratelimit.Request{Model: model}, ratelimit.Request{Model: "own"})
+	}
+	for name, decide := range decide {
+		for _, model := range []string{"gpt-4o", "gpt-6-luna-2026-10-08", "gemini-2.0-flash-lite"} {
+			for _, shared := range []bool{false, true} {
+				if shared && !slices.Contains(backends, "sqlite") {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) {
+					ratelimit.ForgetToldStale()
+					time.Sleep(time.Until(time.Date(2027, 12, 1, 0, 0, 0, 0, time.UTC)))
+					cfg := ratelimit.Config{
+						Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI, ratelimit.ProviderGemini},
+						Quotas:    map[string]ratelimit.ModelQuota{"own": {}},
+					}
+					if shared {
+						cfg.Backend, cfg.Shared, cfg.FilePath = "sqlite", true, filepath.Join(t.TempDir(), "state.db")
+					}
+					rl, told := unknownLimiter(t, cfg)
+					rl.Stats(model)
+					if got := told(); len(got) != 0 {
+						t.Errorf("%s, shared %t: before a decision OnError got %q", name, shared, got)
+					}
+					decide(rl, model)
+					decide(rl, model)
+					if got := told(); len(got) != 1 || !strings.Contains(got[0], model) {
+						t.Errorf("%s, shared %t: OnError got %q, want one of %s", name, shared, got, model)
+					}
+					rl.Close()
+				})
+			}
+		}
+	}
+}
+
+func TestStaleProfileOfAModelWithUsage(t *testing.T) {
+	defer ratelimit.ForgetToldStale()
+	for _, backend := range backends {
+		synctest.Test(t, func(t *testing.T) {
+			ratelimit.ForgetToldStale()
+			time.Sleep(time.Until(time.Date(2027, 1, 5, 12, 0, 0, 0, time.UTC))) // half a day before
+			cfg := ratelimit.Config{
+				Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}, Backend: backend,
+				Quotas: map[string]ratelimit.ModelQuota{"own": {}}, FilePath: filepath.Join(t.TempDir(), "state"),
+			}
+			rl, told := unknownLimiter(t, cfg)
+			for range 11 {
+				rl.RecordUsage("gpt-6-luna", 1, 1)
+				rl.CanSend("gpt-6-luna", 1)
+				time.Sleep(time.Hour)
+			}
+			if got := told(); len(got) != 0 {
+				t.Errorf("of a quota read 90 days ago OnError got %q", got)
+			}
+			if err := rl.Persist(); err != nil {
+				t.Fatal(err)
+			}
+			later, toldLater := unknownLimiter(t, cfg)
+			if err := later.Load(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(3 * time.Hour)
+			for range 2 {
+				later.CanSend("gpt-6-luna", 1)
+				rl.CanSend("gpt-6-luna", 1)
+			}
+			if got := append(toldLater(), told()...); len(got) != 1 {
+				t.Errorf("%s: OnError got %q, want one", backend, got)
+			}
+			rl.Close()
+			later.Close()
+		})
+	}
 }

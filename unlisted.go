@@ -135,7 +135,7 @@ func (u *unlistedModels) relistLocked(name string) {
 		w.unlisted = nil
 	case !listed && w.unlisted == nil:
 		w.unlisted = &eviction.Model{Name: name}
-		u.index.AddBusy(w.unlisted, instant) // to be looked at: its day may end elsewhere now
+		u.index.AddBusy(w.unlisted, instant) // its day may end at another time now
 	}
 }
 
@@ -190,7 +190,7 @@ func (u *unlistedModels) isAttendedLocked(w *window) bool {
 
 // quotaLocked returns the quota of an unlisted model: that of a pattern, or "*".
 func (u *unlistedModels) quotaLocked(w *window) *ModelQuota {
-	if pattern, ok := u.rl.patternsRLocked().Longest(w.unlisted.Name); ok {
+	if pattern, ok := u.rl.patterns.indexRLocked(u.rl).Longest(w.unlisted.Name); ok {
 		q := u.rl.Quotas[pattern]
 		return &q
 	}

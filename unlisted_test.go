@@ -1,5 +1,5 @@
-// The index of the models without a quota of their own, and the queue for their places: held
-// against a look at everything, and by how much they look at.
+// The index of the models without a quota of their own, under "*" and patterns, and the queue for
+// their places: held against a look at everything, and by how much they look at.
 
 package ratelimit
 
@@ -97,6 +97,10 @@ func playPlaces(t *testing.T, random *rand.Rand) {
 	everies := []ModelQuota{{MaxRPM: 2}, {MaxRPM: 2, MaxRPD: 4}, {MaxTPD: 9, DayZone: "America/New_York"}, {MaxRPM: 3, MaxInFlight: 1}, {MaxInFlight: 1, MaxRPD: 5}, {}}
 	most := 1 + random.IntN(5)
 	rl := unlistedLimiter(t, most, map[string]ModelQuota{"*": everies[random.IntN(len(everies))], "own": {MaxRPM: 3}})
+	cover := func() string { return []string{"*", "*", "a*", "*b", "*c*"}[random.IntN(5)] } // each of one model
+	for range random.IntN(3) {
+		rl.SetQuota(cover(), everies[random.IntN(len(everies))])
+	}
 	name := func() string { return string(rune('a' + random.IntN(9))) }
 	draw := func() (reqs []Request) {
 		for range 1 + random.IntN(3) {
@@ -164,12 +168,12 @@ func playPlaces(t *testing.T, random *rand.Rand) {
 			case 1:
 				rl.SetQuota(name(), ModelQuota{MaxRPM: 2})
 			case 2:
-				rl.SetQuota("*", everies[random.IntN(len(everies))])
+				rl.SetQuota(cover(), everies[random.IntN(len(everies))])
 			case 3:
 				if len(rl.Quotas) > 2 && random.IntN(2) == 0 {
 					rl.mu.Lock()
 					for model := range rl.Quotas { // as unlearnLocked does
-						if model != "*" && model != "own" {
+						if model != "own" && model != "*" {
 							delete(rl.Quotas, model)
 							rl.unlistedLocked().relistLocked(model)
 							rl.requoteLocked()

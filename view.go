@@ -40,12 +40,12 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
 	}
 	if r.cool > r.wall || r.external != nil {
-		r.closed(s)
+		r.rareStats(s)
 	}
 }
 
-// closed fills in what few models have: a cooldown, and usage of others.
-func (r *view) closed(s *ModelStats) {
+// rareStats fills in what few models have: a cooldown, and usage of others.
+func (r *view) rareStats(s *ModelStats) {
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -101,7 +101,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 // readLocked reads the usage of a model, after bringing its window in order.
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *view) {
 	stats, exists := rl.State[name]
-	rl.readNowLocked(name, r)
+	r.readOutsideLocked(rl, name)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
@@ -122,7 +122,7 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 		rl.readLocked(name, q, known, r)
 		return
 	}
-	rl.readNowLocked(name, r)
+	r.readOutsideLocked(rl, name)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	r.take(rl.windowLocked(name, stats, r.instant))
 	r.followPacing(q, r.instant)
@@ -147,8 +147,8 @@ func (rl *RateLimiter) rezoneLocked(stats *UsageStats, zone string, instant int6
 // take sets the window that is read.
 func (r *view) take(w *window) { r.window, r.slots, r.badZone = w, w.slots, w.period.BadZone }
 
-// readNowLocked reads everything outside the window, as of r.instant.
-func (rl *RateLimiter) readNowLocked(name string, r *view) {
+// readOutsideLocked reads everything outside the window, as of r.instant.
+func (r *view) readOutsideLocked(rl *RateLimiter, name string) {
 	r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
 	r.used = rl.ledger.usedAtLocked(r.instant)
 	if len(rl.external) > 0 {
@@ -162,11 +162,11 @@ func (rl *RateLimiter) readNowLocked(name string, r *view) {
 // countLocked reads the usage of a model and leaves its entry as it is, expired charges included.
 // The window of r is as good as unused.
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted *ModelStats) {
-	rl.readNowLocked(name, r)
+	r.readOutsideLocked(rl, name)
 	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
 	counted.limits(q)
 	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
-	r.closed(counted)
+	r.rareStats(counted)
 	stats := rl.State[name]
 	if stats == nil {
 		return

@@ -291,7 +291,7 @@ func (l *waitLines) serveLineLocked(g *slots) {
 	}
 }
 
-// restLocked has somebody who is the first in line be looked at again when it is time for that.
+// restLocked schedules the next review of a waiter at the head of its lines.
 func (l *waitLines) restLocked(w *waiter, b *batch) {
 	if b.lacking > 0 {
 		l.forPlace.put(w, b)

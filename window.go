@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/history"
+	"dappco.re/go/core/go-ratelimit/internal/opencalls"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -46,6 +47,8 @@ type window struct {
 
 	history *history.History // nil as long as no window continues it, nor Persist has saved it
 	round   uint16           // how often Persist has saved it, or tried to
+
+	open *opencalls.Sum // the charges that a settlement may give back; nil before the first
 
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
@@ -96,8 +99,8 @@ func (w *window) mirrors(stats *UsageStats, rl *RateLimiter) bool {
 		w.requests.Backs(stats.Requests) && w.tokens.Backs(stats.Tokens)
 }
 
-// pin keeps the entries that stats shows where and as they are as long as pinned is true:
-// somebody reads them without the lock.
+// pin keeps the storage of the entries in stats unchanged while pinned is true, because it is read
+// without the lock.
 func (w *window) pin(pinned *atomic.Bool) { w.requests.Pin(pinned); w.tokens.Pin(pinned) }
 
 func sameSlice[T any](a, b []T) bool {
@@ -226,6 +229,7 @@ func (w *window) chargeDay(now time.Time, requests, used int) {
 	if w.dayCount() == 0 && w.dayTokens() == 0 {
 		w.days++
 		w.startDay(now)
+		w.openDay()
 	}
 	w.setDay(tokens.AddSaturated(w.dayCount(), requests), tokens.AddSaturated(w.dayTokens(), used))
 }
@@ -257,6 +261,7 @@ func (w *window) rollDay(now time.Time) {
 			w.slots.dayEnded = w.period.End
 		}
 		w.startDay(now)
+		w.openDay()
 	}
 }
 

@@ -86,6 +86,11 @@ var yamlRefusals = []struct{ name, content, text string }{
 	{"a time for a cooldown", "cooldowns: {m: 2026-01-01T00:00:00Z}", `cooldowns.m: "2026-01-01T00:00:00Z" is not a map`},
 	{"a duration for a cooldown", "cooldowns:\n  m:\n    until: 5m\n", `cooldowns.m.until: "5m" is not a time of RFC 3339`},
 	{"a list for the cooldowns", "cooldowns: [m]", `cooldowns: a list is not a map`},
+	{"a number for what was learned", "answers: {m: 5}", `answers.m: "5" is not a map`},
+	{"a negative number of answers", "answers:\n  m:\n    count: -1\n", `answers.m.count: -1 is negative`},
+	{"a correction out of range", "answers:\n  m:\n    prompts: 1\n    correction: 5000\n", `answers.m: correction is 5000, want 0 to 4000`},
+	{"a list of errors", "answers:\n  m:\n    errors: [1]\n", `answers.m.errors: a list is not a row of integers`},
+	{"what was learned twice", "answers:\n  m:\n    count: 1\n  m:\n    count: 1\n", `answers.m: a duplicate key`},
 	{"a cooldown twice", "cooldowns:\n  m:\n    until: 2026-01-01T00:00:00Z\n  m:\n    until: 2026-01-01T00:00:00Z\n", `cooldowns.m: a duplicate key`},
 
 	// Twice.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/accountlimits"
 )
 
@@ -43,15 +44,10 @@ func ExampleOpenAI_Limits() {
 	// Output: 500 requests, 500000 tokens a minute
 }
 
-// printer stands for a *ratelimit.RateLimiter.
-type printer struct{ got chan quotas }
-
-func (p printer) SetAccountQuotas(q quotas) { p.got <- q }
-
 func ExampleSync() {
 	server := httptest.NewServer(&provider{organization: []string{haiku}})
 	defer server.Close()
-	rl := printer{make(chan quotas)}
+	rl := new(ratelimit.RateLimiter) // yours, of a constructor
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 
@@ -59,7 +55,10 @@ func ExampleSync() {
 		done <- accountlimits.Sync(ctx, rl, time.Hour, accountlimits.Anthropic{AdminKey: adminKey, BaseURL: server.URL})
 	}()
 
-	fmt.Println((<-rl.got)["claude-haiku-4-5"].MaxRPM, "requests a minute")
+	for rl.Stats("claude-haiku-4-5").MaxRPM == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println(rl.Stats("claude-haiku-4-5").MaxRPM, "requests a minute")
 	cancel()
 	fmt.Println(<-done)
 	// Output:
@@ -74,7 +73,7 @@ func ExampleSyncer_Run() {
 	defer cancel()
 
 	accountlimits.Syncer{
-		Limiter: printer{},
+		Limiter: new(ratelimit.RateLimiter), // yours
 		Sources: []accountlimits.Source{accountlimits.OpenAI{Project: "proj_1", BaseURL: server.URL}},
 		OnError: func(err error) {
 			fmt.Println(strings.ReplaceAll(err.Error(), ": ", ":\n"))

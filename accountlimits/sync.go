@@ -11,15 +11,10 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// limiter is what a Syncer needs of a *ratelimit.RateLimiter.
-type limiter interface {
-	SetAccountQuotas(map[string]ratelimit.ModelQuota)
-}
-
 // Sync reads the limits of the sources at once and then again and again, gives them to rl, and
-// returns when ctx has ended. It is [Syncer.Run] with only these fields; a Syncer with OnError also
-// tells each failure when it happens.
-func Sync(ctx context.Context, rl limiter, every time.Duration, sources ...Source) error {
+// returns when ctx has ended. Config.OnError of rl gets each failure. It is [Syncer.Run] with only
+// these fields.
+func Sync(ctx context.Context, rl *ratelimit.RateLimiter, every time.Duration, sources ...Source) error {
 	return Syncer{Limiter: rl, Every: every, Sources: sources}.Run(ctx)
 }
 
@@ -27,7 +22,7 @@ func Sync(ctx context.Context, rl limiter, every time.Duration, sources ...Sourc
 // must not be changed while it runs.
 type Syncer struct {
 	// Limiter gets the limits, by SetAccountQuotas.
-	Limiter limiter
+	Limiter *ratelimit.RateLimiter
 	// Every is the time from one successful read of a source to the next, which comes up to a tenth
 	// earlier, so that many processes do not read at once. Zero or less means an hour; less than
 	// a second means a second.
@@ -36,7 +31,7 @@ type Syncer struct {
 	// lower limits count.
 	Sources []Source
 	// OnError gets the error of each read that fails, on the goroutine of Run, which waits for it.
-	// Nil discards errors but for those that Run returns.
+	// Nil means Config.OnError of the limiter.
 	OnError func(error)
 }
 
@@ -61,6 +56,15 @@ func (s Syncer) Run(ctx context.Context) error {
 	if err := s.validate(); err != nil {
 		return fmt.Errorf("sync account limits: %w", err)
 	}
+	onError := s.OnError
+	if onError == nil {
+		onError = s.Limiter.ReportError
+	}
+	return s.run(ctx, s.Limiter.SetAccountQuotas, onError)
+}
+
+// run is Run of a Syncer that is valid. set gets the limits, and onError the failures.
+func (s Syncer) run(ctx context.Context, set func(map[string]ratelimit.ModelQuota), onError func(error)) error {
 	every := s.Every
 	if every <= 0 {
 		every = defaultEvery
@@ -81,9 +85,9 @@ func (s Syncer) Run(ctx context.Context) error {
 	for r := range reads {
 		if failed[r.source] = r.err; r.err == nil {
 			known[r.source] = r.limits
-			s.Limiter.SetAccountQuotas(together(known))
-		} else if s.OnError != nil {
-			s.OnError(fmt.Errorf("sync account limits: %w", r.err))
+			set(together(known))
+		} else {
+			onError(fmt.Errorf("sync account limits: %w", r.err))
 		}
 	}
 	return fmt.Errorf("sync account limits: %w", errors.Join(append([]error{ctx.Err()}, failed...)...))

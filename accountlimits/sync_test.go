@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -98,10 +99,10 @@ type sourceFunc func(context.Context) (quotas, error)
 func (f sourceFunc) Limits(ctx context.Context) (quotas, error) { return f(ctx) }
 
 // started runs a Syncer in the bubble of a test, and returns what ends it.
-func started(t *testing.T, s accountlimits.Syncer) (stop func() error) {
+func started(t *testing.T, h *holder, s accountlimits.Syncer) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.RunFor(ctx, h.SetAccountQuotas, h.onError) }()
 	synctest.Wait()
 	return func() error {
 		cancel()
@@ -112,12 +113,26 @@ func started(t *testing.T, s accountlimits.Syncer) (stop func() error) {
 func TestSyncKeepsTheLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h holder
+		rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+			FilePath: filepath.Join(t.TempDir(), "state.yaml"), Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
+			OnError: h.onError,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rl.Close()
+		want := func(when string, rpm int, told bool) {
+			t.Helper()
+			if got := rl.Stats("m").MaxRPM; got != rpm || (len(h.told()) > 0) != told {
+				t.Errorf("%s: %d requests a minute, want %d; OnError got %v", when, got, rpm, h.told())
+			}
+		}
 		source := &script{limits: quotas{"m": {MaxRPM: 100}}}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- accountlimits.Sync(ctx, &h, time.Hour, source) }()
+		go func() { ended <- accountlimits.Sync(ctx, rl, time.Hour, source) }()
 		synctest.Wait()
-		h.wantLimits(t, "at once", quotas{"m": {MaxRPM: 100}}, 1)
+		want("at once", 100, false)
 		source.set(quotas{"m": {MaxRPM: 200}}, nil)
 		time.Sleep(54*time.Minute - 1)
 		synctest.Wait()
@@ -126,15 +141,23 @@ func TestSyncKeepsTheLimits(t *testing.T) {
 		}
 		time.Sleep(6*time.Minute + 1)
 		synctest.Wait()
-		h.wantLimits(t, "after an hour", quotas{"m": {MaxRPM: 200}}, 2)
+		want("after an hour", 200, false)
+		source.set(nil, errors.New("down"))
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		want("after a failure", 200, true)
+		source.set(quotas{}, nil)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		want("without the model", 0, true)
 		cancel()
-		err := <-ended
-		if !errors.Is(err, context.Canceled) || err.Error() != "sync account limits: context canceled" {
+		if err := <-ended; !errors.Is(err, context.Canceled) || err.Error() != "sync account limits: context canceled" {
 			t.Errorf("Sync returned %v", err)
 		}
+		reads := len(source.reads())
 		time.Sleep(10 * time.Hour)
-		if n := len(source.reads()); n != 2 {
-			t.Errorf("%d reads, also after the end", n)
+		if n := len(source.reads()); n != reads {
+			t.Errorf("%d reads, %d of them after the end", n, n-reads)
 		}
 	})
 }
@@ -145,8 +168,8 @@ func TestSyncFailures(t *testing.T) {
 		var h holder
 		down := errors.New("down")
 		source := &script{limits: quotas{"m": {MaxRPM: 1}}, err: down}
-		stop := started(t, accountlimits.Syncer{
-			Limiter: &h, Every: time.Hour, OnError: h.onError,
+		stop := started(t, &h, accountlimits.Syncer{
+			Every:   time.Hour,
 			Sources: []accountlimits.Source{source},
 		})
 		time.Sleep(time.Hour)
@@ -186,7 +209,7 @@ func TestSyncSourcesAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h holder
 		reads := 0
-		stop := started(t, accountlimits.Syncer{Limiter: &h, Every: time.Minute, Sources: []accountlimits.Source{
+		stop := started(t, &h, accountlimits.Syncer{Every: time.Minute, Sources: []accountlimits.Source{
 			sourceFunc(func(ctx context.Context) (quotas, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -233,7 +256,7 @@ func TestSyncPauses(t *testing.T) {
 			var h holder
 			var at []time.Duration
 			start := time.Now()
-			stop := started(t, accountlimits.Syncer{Limiter: &h, Every: c.every, Sources: []accountlimits.Source{
+			stop := started(t, &h, accountlimits.Syncer{Every: c.every, Sources: []accountlimits.Source{
 				accountlimits.OpenAI{Project: "p", Client: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
 					at = append(at, time.Since(start))
 					reply := response(r, max(c.status, 200), `{"data":[]}`)
@@ -260,8 +283,7 @@ func TestSyncPauses(t *testing.T) {
 func TestSyncReadTimeLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h holder
-		stop := started(t, accountlimits.Syncer{
-			Limiter: &h, OnError: h.onError,
+		stop := started(t, &h, accountlimits.Syncer{
 			Sources: []accountlimits.Source{sourceFunc(func(ctx context.Context) (quotas, error) {
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -290,7 +312,7 @@ func TestSyncCopies(t *testing.T) {
 		var h holder
 		own := &script{limits: quotas{"m": {MaxRPM: 1}}}
 		other := sourceFunc(func(context.Context) (quotas, error) { return nil, nil })
-		stop := started(t, accountlimits.Syncer{Limiter: &h, Every: time.Hour, Sources: []accountlimits.Source{own, other}})
+		stop := started(t, &h, accountlimits.Syncer{Every: time.Hour, Sources: []accountlimits.Source{own, other}})
 		own.mu.Lock()
 		own.limits["m"] = ratelimit.ModelQuota{MaxRPM: 2}
 		own.err = errors.New("down") // so that only the other one is read with success
@@ -305,11 +327,12 @@ func TestSyncCopies(t *testing.T) {
 }
 
 func TestSyncRefuses(t *testing.T) {
+	rl := new(ratelimit.RateLimiter)
 	source := sourceFunc(func(context.Context) (quotas, error) { return nil, errors.New("read") })
 	for want, s := range map[string]accountlimits.Syncer{
 		"sync account limits: the field Limiter is nil": {Sources: []accountlimits.Source{source}},
-		"sync account limits: there are no sources":     {Limiter: &holder{}},
-		"sync account limits: source 1 is nil":          {Limiter: &holder{}, Sources: []accountlimits.Source{source, nil}},
+		"sync account limits: there are no sources":     {Limiter: rl},
+		"sync account limits: source 1 is nil":          {Limiter: rl, Sources: []accountlimits.Source{source, nil}},
 	} {
 		if err := s.Run(t.Context()); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -317,7 +340,7 @@ func TestSyncRefuses(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := accountlimits.Sync(ctx, &holder{}, 0, source); !errors.Is(err, context.Canceled) {
+	if err := accountlimits.Sync(ctx, rl, 0, source); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }

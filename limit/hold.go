@@ -18,10 +18,9 @@ type Holder interface {
 	HoldAt(now time.Time, n int) (Hold, Decision)
 }
 
-// Hold is units that are set aside. The first call of Commit or Release ends it; later
-// calls do nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is
-// never ended keeps its units for ever. Copies of a Hold are the same Hold. Its methods are
-// safe for concurrent use.
+// Hold is a number of units set aside. The first call of Commit or Release ends it; later calls do
+// nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is never ended keeps
+// its units for ever. Copies of a Hold are the same Hold. Its methods are safe for concurrent use.
 type Hold struct {
 	owner holdOwner
 	id    uint64

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"encoding/json"
+	"io"
 	"math"
 	"net/http"
 	"slices"
@@ -41,9 +42,12 @@ type Call struct {
 	// Free reports that the call does not count towards the quota of its model.
 	Free bool
 
-	choices int  // answers that the request asks for; zero means one
-	inPath  bool // the path names the model, which overrides the body
-	invalid bool // the body was read and is no JSON
+	mediaTokens int                           // the estimate of Media
+	body        func() (io.ReadCloser, error) // a copy of the whole body; nil if there is none
+	counted     int                           // the tokens of the prompt as the provider counted them; -1 if it did not
+	choices     int                           // answers that the request asks for; zero means one
+	inPath      bool                          // the path names the model, which overrides the body
+	invalid     bool                          // the body was read and is no JSON
 }
 
 // setModel takes the model from the body. The last of several counts, as it does at servers.

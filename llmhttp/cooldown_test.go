@@ -56,6 +56,15 @@ func TestCooldown(t *testing.T) {
 				if d.RetryAfter < test.want || d.RetryAfter > test.want+min(test.want/10, time.Second) || (test.want > 0) != (d.Code == ratelimit.DecisionCooldown) {
 					t.Errorf("it pauses for %v (%s), want %v", d.RetryAfter, d.Code, test.want)
 				}
+				var cause ratelimit.Cause
+				if problem.Problem != nil {
+					cause = map[llmhttp.ProblemKind]ratelimit.Cause{
+						llmhttp.RateLimited: "rate_limited", llmhttp.DailyQuota: "daily_quota", llmhttp.Overloaded: "overloaded",
+					}[problem.Problem.Kind]
+				}
+				if d.Cause != cause {
+					t.Errorf("the cause is %q, want %q", d.Cause, cause)
+				}
 				if problem.Until != rl.Stats("m").CooldownUntil && !problem.Until.Equal(rl.Stats("m").CooldownUntil) {
 					t.Errorf("the event says until %v, the limiter %v", problem.Until, rl.Stats("m").CooldownUntil)
 				}

@@ -6,10 +6,9 @@ const (
 	// bytesPerToken is the estimated length of a token in UTF-8. It overestimates English text a
 	// little, and is right for languages that take three bytes per character.
 	bytesPerToken = 4
-	// tokensPerMedia is the estimate for an image, a sound or a file.
-	tokensPerMedia = 1000
-	// firstOutput is the expected output of a model that has not answered yet, in tokens.
-	firstOutput = 1000
+	// firstOutput is the expected output of a model that has not answered yet, in tokens, where
+	// neither Transport.FirstOutput nor the request says less.
+	firstOutput = 256
 )
 
 // textTokens estimates the tokens of a text by its size in bytes.
@@ -21,16 +20,62 @@ func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	if t.Estimate != nil {
 		return t.Estimate(call)
 	}
-	text := call.PromptBytes
-	if call.Partial {
-		text = clampTokens(call.BodySize)
+	learned := t.Limiter.Estimate(f.name)
+	output := learned.OutputTokens
+	if learned.Answers == 0 {
+		output = t.firstOutput()
 	}
-	prompt := textTokens(text) + call.Media*tokensPerMedia
-	output := t.models.output(f.model)
 	if call.MaxOutput > 0 {
 		output = min(output, call.MaxOutput)
 	}
-	return f.adapter.Estimate(call, prompt, output)
+	return f.adapter.Estimate(call, t.estimatePrompt(f, learned), output)
+}
+
+// estimatePrompt returns the expected tokens of the prompt of a call, and notes the estimate of its
+// text before the correction, from which the answer teaches.
+func (t *Transport) estimatePrompt(f *flight, learned ratelimit.Estimate) int {
+	call := f.call
+	if call.Partial {
+		return textTokens(clampTokens(call.BodySize)) // most of which may be no text
+	}
+	text := textTokens(call.PromptBytes)
+	if call.Media == 0 {
+		f.uncorrected = text
+	}
+	if t.countPrompt(call) {
+		return call.counted
+	}
+	corrected := learned.Correct(text)
+	if t.NoRefund || f.neverRefunded() {
+		corrected = max(corrected, text) // the provider charges by an estimate of its own
+	}
+	return clampTokens(int64(corrected) + int64(call.mediaTokens))
+}
+
+// firstOutput returns the expected output of a model that has not answered yet.
+func (t *Transport) firstOutput() int {
+	if t.FirstOutput > 0 {
+		return t.FirstOutput
+	}
+	return firstOutput
+}
+
+// observeAnswer has the limiter learn from an answer. Its prompt teaches nothing unless it was text
+// alone, and estimated by its size.
+func (f *flight) observeAnswer(prompt, output int) {
+	if f.transport.Estimate != nil {
+		prompt = 0
+	}
+	f.transport.Limiter.ObserveAnswer(f.name,
+		ratelimit.Usage{PromptTokens: f.uncorrected}, ratelimit.Usage{PromptTokens: prompt, OutputTokens: output})
+}
+
+// promptOf returns all tokens of the prompt that a usage reports, those from a cache included.
+func (f *flight) promptOf(reported *Usage) int {
+	if f.call.Adapter == (anthropic{}).Name() {
+		return reported.Prompt + reported.CacheRead + reported.CacheWrite
+	}
+	return reported.Prompt
 }
 
 // cutToQuota returns an estimate that the quota in s can ever allow, so that a small quota does not

@@ -17,7 +17,7 @@ func TestEstimate(t *testing.T) {
 		quota            ratelimit.ModelQuota
 		in, out          int // at least, and at most a tenth more
 	}{
-		{"four bytes a token, and 1,000 to write", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"` + prompt + `"}]}`, ratelimit.ModelQuota{MaxTPM: 100_000}, 1000, 1000},
+		{"four bytes a token, and 256 to write", "/v1/messages", `{"model":"m","messages":[{"role":"user","content":"` + prompt + `"}]}`, ratelimit.ModelQuota{MaxTPM: 100_000}, 1000, 256},
 		{"no more than the request allows", "/v1/messages", `{"model":"m","max_tokens":50,"messages":[{"role":"user","content":"` + prompt + `"}]}`, ratelimit.ModelQuota{MaxTPM: 100_000}, 1000, 50},
 		{"OpenAI counts max_tokens", "/v1/chat/completions", `{"model":"m","max_completion_tokens":5000,"messages":[{"role":"user","content":"` + prompt + `"}]}`, ratelimit.ModelQuota{MaxTPM: 100_000}, 1000, 3980},
 		{"embeddings write nothing", "/v1/embeddings", `{"model":"m","input":"` + prompt + `"}`, ratelimit.ModelQuota{MaxTPM: 100_000}, 1000, 0},
@@ -69,7 +69,7 @@ func TestOutputIsLearned(t *testing.T) {
 		readAll(t, resp)
 	}
 	for _, step := range []struct{ output, expected int }{
-		{300, 1000}, {500, 375}, {200, 625}, {200, 625}, {9000, 625}, {1, 8000},
+		{300, 256}, {500, 375}, {200, 625}, {200, 625}, {9000, 625}, {1, 8000},
 	} {
 		if call(step.output); expected != step.expected {
 			t.Errorf("expected %d before it wrote %d, want %d", expected, step.output, step.expected)

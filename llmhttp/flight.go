@@ -29,6 +29,7 @@ type flight struct {
 	charges     []ratelimit.Request    // beside the model's, see WithCharge
 	estimated   ratelimit.Usage        // before it was cut to the quota
 	charged     ratelimit.Usage
+	uncorrected int                  // the estimate of the prompt before correction; 0 where that is not of its text
 	began       time.Time            // of a retry, when the previous try failed; else zero
 	counted     ratelimit.ModelStats // at the time of sending, this call included
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/media"
 )
 
 // inspection is the reading of a request's body. It stops where the body proves to be no JSON.
@@ -63,6 +64,9 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	in.scanner.End()
+	if t.CountAbove > 0 {
+		call.body = send.GetBody
+	}
 	call.invalid = in.scanner.Invalid()
 	if !in.stopped {
 		call.Partial = in.size > in.max
@@ -145,6 +149,7 @@ func (in *inspection) value(scanned jsonscan.Value) {
 	v := valueOf(scanned)
 	if v.Kind == String && isMedia(&v) {
 		in.call.Media++
+		in.call.mediaTokens = clampTokens(int64(in.call.mediaTokens) + int64(media.Tokens(in.call.Adapter, v.Text, v.Size)))
 		in.mediaBytes += v.Size
 	}
 	if v.Path != nil {

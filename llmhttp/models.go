@@ -19,10 +19,6 @@ type models struct {
 
 // model is the memory about one model. It is guarded by models.mu.
 type model struct {
-	peak     int       // the largest output of the current generation of answers, in tokens
-	answers  int       // answers in the current generation
-	lastPeak int       // the peak of the generation before
-	learned  bool      // there was an answer
 	pauses   int       // pauses of unknown length that the provider asked for in a row
 	pauseEnd time.Time // of the last of these
 	// The calls without an answer, the one sent last first.
@@ -51,38 +47,6 @@ func (m *models) get(name string) *model {
 	added := new(model)
 	m.named[strings.Clone(name)] = added
 	return added
-}
-
-// output returns the expected output of a model in tokens: a quarter more than its largest output
-// in the last 32 to 64 answers.
-func (m *models) output(known *model) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known.learned {
-		peak := max(known.peak, known.lastPeak)
-		return peak + peak/4
-	}
-	return firstOutput
-}
-
-// generation is the number of answers that share a peak.
-const generation = 32
-
-// maxLearned is larger than the output of any answer, in tokens. A larger count is an error that
-// would make all later calls wait.
-const maxLearned = 1 << 20
-
-// learn records the output of an answer in tokens.
-func (m *models) learn(known *model, output int) {
-	if output > maxLearned {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known.peak, known.learned = max(known.peak, output), true
-	if known.answers++; known.answers == generation {
-		known.lastPeak, known.peak, known.answers = known.peak, 0, 0
-	}
 }
 
 // depart records that a call is being sent.

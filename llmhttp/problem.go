@@ -101,6 +101,9 @@ type Problem struct {
 	// ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded. The Problem
 	// matches it, too. It is nil for other kinds.
 	Err error
+	// Cause is why a NotSent was refused by a cooldown, as in ratelimit.Decision: so a call that
+	// was not sent because the provider's day is used up tells it. It is empty for others.
+	Cause ratelimit.Cause
 	// Quota is the exceeded quota as Gemini names it, at most 128 such characters; empty if the
 	// answer does not name it.
 	Quota string

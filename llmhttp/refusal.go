@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,16 +27,18 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 }
 
 // The headers that mark a response that the Transport made itself. Their values are the code of
-// the decision, the model that denied, quoted, and what ended the wait, by its name in endings.
+// the decision, the cause of the cooldown that denied, if it was one, the model that denied,
+// quoted, and what ended the wait, by its name in endings.
 const (
 	refusedHeader = "X-Go-Ratelimit-Refused"
+	causeHeader   = "X-Go-Ratelimit-Cause"
 	modelHeader   = "X-Go-Ratelimit-Model"
 	endingHeader  = "X-Go-Ratelimit-Ending"
 )
 
-// refusedText begins the message of a refusal. The codes follow in parentheses, that of the
-// decision first, and the model, quoted. It marks a refusal in errors that keep only the text of
-// an answer.
+// refusedText begins the message of a refusal. The codes follow in parentheses: that of the
+// decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
+// behind them. So a refusal is found in errors that keep only the text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
 
 // endings are the errors that a LimitError unwraps to, by their names in responses.
@@ -73,7 +76,7 @@ func endingNamed(name string) error {
 func problemOf(limit *ratelimit.LimitError) *Problem {
 	p := &Problem{
 		Kind: NotSent, Status: http.StatusTooManyRequests, Code: string(limit.Decision.Code),
-		Model: modelName(limit.Model), Err: limit.Unwrap(),
+		Model: modelName(limit.Model), Err: limit.Unwrap(), Cause: limit.Decision.Cause,
 	}
 	if !limit.Decision.Never {
 		p.RetryAfter = max(limit.Decision.RetryAfter, 0)
@@ -81,14 +84,11 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 	return p
 }
 
-// causeHeader is the cause of the cooldown that refuses the call. Other refusals have none.
-const causeHeader = "X-Go-Ratelimit-Cause"
-
 // refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
-	codes := make([]string, 0, 2)
-	for _, code := range []string{string(d.Code), endingOf(limit)} {
+	codes := make([]string, 0, 3)
+	for _, code := range []string{string(d.Code), string(d.Cause), endingOf(limit)} {
 		if code != "" {
 			codes = append(codes, code)
 		}
@@ -112,6 +112,9 @@ func refusalIn(h http.Header) *Problem {
 		return nil
 	}
 	p := &Problem{Kind: NotSent, Code: code, Err: endingNamed(h.Get(endingHeader))}
+	if cause := h.Get(causeHeader); isName(cause, maxCode) {
+		p.Cause = ratelimit.Cause(cause)
+	}
 	if model, err := strconv.Unquote(h.Get(modelHeader)); err == nil {
 		p.Model = modelName(model)
 	}
@@ -132,10 +135,13 @@ func refusalText(text string) *Problem {
 	p := &Problem{Kind: NotSent, Status: http.StatusTooManyRequests}
 	if list, rest, ok := strings.Cut(text, "): model "); ok && strings.HasPrefix(list, " (") {
 		for i, code := range strings.Split(list[2:], ", ") {
-			if i == 0 && isName(code, maxCode) {
+			switch {
+			case i == 0 && isName(code, maxCode):
 				p.Code = code
-			} else if err := endingNamed(code); err != nil {
-				p.Err = err
+			case i == 1 && p.Code == string(ratelimit.DecisionCooldown) && isName(code, maxCode):
+				p.Cause = ratelimit.Cause(code)
+			case i > 0:
+				p.Err = cmp.Or(endingNamed(code), p.Err)
 			}
 		}
 		text = rest

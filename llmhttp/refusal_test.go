@@ -226,3 +226,34 @@ func TestContextEndsInLine(t *testing.T) {
 		held.Cancel()
 	})
 }
+
+// A call that a cooldown refuses tells its cause: in the message, in a header, to Classify and
+// FromError, also where only the text is left.
+func TestRefusalTellsTheCause(t *testing.T) {
+	for cause, reason := range map[ratelimit.Cause]string{
+		ratelimit.CauseDailyQuota: "the provider said that the day's quota is used up",
+		ratelimit.CauseOverloaded: "the provider said that it is overloaded",
+		ratelimit.CauseCaller:     "the model is in a cooldown",
+		"max_wait":                "the model is in a cooldown", // one of the program's own
+	} {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}}})
+		rl.CooldownFor("m", time.Hour, cause)
+		resp, err := post(t, &llmhttp.Transport{Limiter: rl, MaxWait: time.Second}, chatURL, `{"model":"m"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := readAll(t, resp)
+		if got := resp.Header.Get("X-Go-Ratelimit-Cause"); got != string(cause) || !strings.Contains(text, reason) {
+			t.Errorf("%s: the header is %q, the body %s", cause, got, text)
+		}
+		resp.Body = io.NopCloser(strings.NewReader(text))
+		inText, _ := llmhttp.FromError(errors.New(text))
+		_, err = post(t, &llmhttp.Transport{Limiter: rl, MaxWait: time.Second, RefuseWithError: true}, chatURL, `{"model":"m"}`)
+		inError, _ := llmhttp.FromError(err)
+		for name, p := range map[string]*llmhttp.Problem{"Classify": llmhttp.Classify(resp), "a text": inText, "an error": inError} {
+			if p == nil || p.Code != "cooldown" || p.Cause != cause || !errors.Is(p, ratelimit.ErrMaxWait) {
+				t.Errorf("%s, %s: %+v", cause, name, p)
+			}
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 //
 // A retry waits as long as the provider asks, else half a second, one second, two, up to 16. To
 // that it adds up to a quarter, at most a second, so that calls do not return together. Then it
-// waits for its place in the quota. It is not made if the request's context ends before.
+// waits for its place in the quota. A retry is not made if the context would end first.
 type Retry struct {
 	// Max bounds the retries per call. Zero or less means none.
 	Max int

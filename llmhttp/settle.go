@@ -62,10 +62,10 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, source Source
 		if reported.Partial {
 			reported.Output = max(reported.Output, text) // the stream ended with an error
 		}
-		f.transport.models.learn(f.model, reported.Output+reported.Thoughts)
+		f.observeAnswer(f.promptOf(&reported), reported.Output+reported.Thoughts)
 	case whole && text > 0:
 		source, reported.Output = SourceText, max(reported.Output, text)
-		f.transport.models.learn(f.model, reported.Output)
+		f.observeAnswer(0, reported.Output)
 	default:
 		// The provider may have written on after the answer was cut off, and counts all it wrote.
 		source = SourceEstimate
@@ -97,7 +97,7 @@ func (f *flight) neverRefunded() bool {
 
 // maxText is more tokens of text than any answer has. A longer text without usage is not an answer
 // of a model.
-const maxText = maxLearned
+const maxText = 1 << 20
 
 // overloaded reports whether the provider refused the call for overload, and so did nothing for it.
 func (f *flight) overloaded() bool { return f.problem != nil && f.problem.Kind == Overloaded }

@@ -43,8 +43,15 @@ type Transport struct {
 	// The prompt is one token for four bytes of all strings and keys in the JSON body, and a
 	// thousand tokens for each image, sound or file. For a body over MaxBody it is one token for
 	// four bytes of the body. The output is a quarter more than the most that the model wrote in
-	// its last 32 to 64 answers, 1,000 tokens before the first, and no more than the request
+	// its last 32 to 64 answers, FirstOutput before the first, and no more than the request
 	// allows.
+	//
+	// The estimate of text is corrected by the model's earlier answers: see
+	// ratelimit.RateLimiter.Estimate, which also tells its error. Where a provider is known to
+	// charge by an estimate of its own (NoRefund), the correction does not lower it. Where the
+	// head of an image or sound in the body tells its size, the provider's rule takes the place
+	// of the thousand tokens: OpenAI's tiles, Anthropic's width times height by 750, Gemini's 258
+	// for a tile and 32 for a second of WAV.
 	//
 	// Then the provider's rule applies: with OpenAI's API both together are at least the
 	// max_tokens of the request; for embeddings and with Gemini's API the output is zero. An
@@ -59,8 +66,21 @@ type Transport struct {
 	// uncounted. Nil means the model that the request names; at Azure, the deployment.
 	Model func(*Call) string
 
-	// MaxWait bounds the time that a call waits for room. A call that would wait longer is
-	// refused, at once if that is known, with a *ratelimit.LimitError that matches
+	// FirstOutput is the expected output, in tokens, of a model of which the limiter has seen no
+	// answer yet. Zero or less means 256. It counts as no more than the request allows.
+	FirstOutput int
+
+	// CountAbove is the estimated size of a prompt, in tokens, above which the provider counts
+	// it before the call is admitted, once for each call: by the count endpoint at the same
+	// host, over Base and with the headers of the call, in at most ten seconds that MaxWait does
+	// not include. That is for OpenAI's responses and chat completions, Anthropic's messages and
+	// Gemini's generateContent with bodies up to MaxBody. Others, and counts that fail, keep the
+	// estimate, and so does a call with an Estimate of its own. Zero or less means never.
+	CountAbove int
+
+	// MaxWait bounds the time that a call waits for room. A call that could not be admitted in
+	// that time, even if all open calls gave all of their charges back, is refused at once; any
+	// other waits until then. A refusal is a *ratelimit.LimitError that matches
 	// ratelimit.ErrMaxWait; where the deadline of the request's context comes first, it matches
 	// context.DeadlineExceeded. Zero or less means as long as the context allows. [WithMaxWait]
 	// sets another bound for one call.
@@ -99,11 +119,11 @@ type Transport struct {
 	// Config.Margin of the limiter.
 	Margin time.Duration
 
-	// MaxBody bounds the bytes that are read of a request's body before it is sent. Only JSON
-	// bodies are read: those with a JSON Content-Type, and those without a telling one that
-	// begin with { or [. The estimate for a larger body comes from its size, and the model must be
-	// named in the part that was read. Of a body without GetBody, the part that was read is held
-	// in memory. Zero or less means 16 MiB.
+	// MaxBody bounds how many bytes of a request's body are read before it is sent. Only JSON
+	// bodies are read: those with a JSON Content-Type, and those without a specific one that begin
+	// with { or [. The estimate for a larger body comes from its size, and the model must be named
+	// in the part that was read. Of a body without GetBody, the part that was read is held in
+	// memory. Zero or less means 16 MiB.
 	MaxBody int64
 
 	// MaxIdle is the time without a Read after which an answer whose body was not closed is

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
 )
 
 // line is one line of a batch file.
@@ -125,15 +125,18 @@ func TestEstimateIsAnUpperBound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var chat chatRequest
-			if err := json.Unmarshal(p.body, &chat); err != nil {
-				t.Fatal(err)
+			provider := quick(newProvider(maxLimit, maxLimit))
+			r := httptest.NewRequest("POST", "/v1/chat/completions", bytes.NewReader(p.body))
+			provider.ServeHTTP(httptest.NewRecorder(), r)
+			arrivals := provider.Arrivals(p.model)
+			if len(arrivals) != 1 {
+				t.Fatalf("%s: %d arrivals", p.id, len(arrivals))
 			}
-			if charged := chargeFor(&chat); p.estimate+p.maxTokens < charged {
+			if charged := arrivals[0].Charge[fakeprovider.TPM]; p.estimate+p.maxTokens < charged {
 				t.Errorf("%s: estimate %d+%d, the provider charges %d", p.id, p.estimate, p.maxTokens, charged)
 			}
 			prompts++
-			texts[fmt.Sprint(chat.Messages)] = true
+			texts[string(p.body)] = true
 		}
 		if prompts < 300 || len(texts) != prompts {
 			t.Errorf("%d prompts, %d different ones, want 300 or more", prompts, len(texts))
@@ -141,95 +144,73 @@ func TestEstimateIsAnUpperBound(t *testing.T) {
 	}
 }
 
-func TestWindow(t *testing.T) {
-	start := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	type step struct {
-		after  time.Duration // since start
-		tokens int
-		limit  string
-		retry  time.Duration
+// TestServerGoesOnWithItsLog has a server that is stopped, as by Ctrl-C, and one that is not.
+func TestServerGoesOnWithItsLog(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	began := time.Now()
+	ask := func(whole bool) (status int, l logged) {
+		t.Helper()
+		s, err := fakeprovider.Listen(quick(newProvider(1, 0)).Server, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if l, err = readLog(s, began); err != nil {
+			t.Error(err)
+		}
+		if whole {
+			s.Finish()
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		return resp.StatusCode, l
 	}
-	const rpm, tpm = "requests per min (RPM)", "tokens per min (TPM)"
-	for _, test := range []struct {
-		name                   string
-		maxRequests, maxTokens int
-		steps                  []step
-	}{
-		{"requests leave after a minute", 2, 0, []step{
-			{0, 1, "", 0},
-			{10 * time.Second, 1, "", 0},
-			{20 * time.Second, 1, rpm, 40 * time.Second},
-			{time.Minute - 1, 1, rpm, 1},
-			{time.Minute, 1, "", 0},
-			{time.Minute, 1, rpm, 10 * time.Second},
-		}},
-		{"tokens", 0, 100, []step{
-			{0, 60, "", 0},
-			{1 * time.Second, 40, "", 0},
-			{2 * time.Second, 1, tpm, 58 * time.Second},
-			{2 * time.Second, 61, tpm, 59 * time.Second},
-			{time.Minute, 60, "", 0},
-			{time.Minute, 1, tpm, time.Second},
-		}},
-		{"a refusal is not charged", 0, 100, []step{
-			{0, 101, tpm, 0},
-			{0, 100, "", 0},
-		}},
-		{"requests are looked at first", 1, 10, []step{
-			{0, 10, "", 0},
-			{0, 10, rpm, time.Minute},
-		}},
-		{"zero is unlimited", 0, 0, []step{
-			{0, 1 << 30, "", 0},
-			{0, 1 << 30, "", 0},
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			w := window{maxRequests: test.maxRequests, maxTokens: test.maxTokens}
-			for i, s := range test.steps {
-				if limit, retry := w.admit(start.Add(s.after), s.tokens); limit != s.limit || retry != s.retry {
-					t.Errorf("step %d: %q, %v, want %q, %v", i, limit, retry, s.limit, s.retry)
-				}
-			}
-		})
+	if status, l := ask(false); status != 200 || l != (logged{calls: 1, now: 1}) {
+		t.Errorf("first: %d, %+v", status, l)
+	}
+	if status, l := ask(true); status != 429 || l != (logged{calls: 2, refused: 1, now: 2}) {
+		t.Errorf("after a stop: %d, %+v", status, l)
+	}
+	if status, l := ask(true); status != 200 || l != (logged{calls: 1, now: 1}) {
+		t.Errorf("after a whole run: %d, %+v", status, l)
 	}
 }
 
-func TestProviderAnswers(t *testing.T) {
-	p := newProvider(1, 0)
-	p.latency = func() time.Duration { return 0 }
+// TestVerdict has a server's log that agrees with the agents, and some that do not.
+func TestVerdict(t *testing.T) {
 	for _, test := range []struct {
-		name, method, path, body string
-		status                   int
-		code, retry              string
+		name   string
+		unsafe bool
+		log    *logged
+		c      counts
+		tells  string
+		err    string
 	}{
-		{"path", "POST", "/v1/models", hello, 404, "unknown_url", ""},
-		{"method", "GET", "/v1/chat/completions", "", 404, "unknown_url", ""},
-		{"no JSON", "POST", "/v1/chat/completions", "{", 400, "invalid_json", ""},
-		{"good", "POST", "/v1/chat/completions", hello, 200, "", ""},
-		{"one too many", "POST", "/v1/chat/completions", hello, 429, "rate_limit_exceeded", "60"},
+		{"equal", false, &logged{calls: 3, now: 2, nowTokens: 90}, counts{calls: 2, tokens: 100}, "PASS", ""},
+		{"cut off on the way", false, &logged{now: 1, nowTokens: 50}, counts{calls: 2, cut: 1, tokens: 100}, "PASS", ""},
+		{"lost", false, &logged{now: 1, nowTokens: 50}, counts{calls: 2, tokens: 100}, "FAIL", "logged 1 call and 50 tokens, we 2 calls and 100"},
+		{"more than we know of", false, &logged{now: 3}, counts{calls: 2}, "FAIL", "logged 3 calls"},
+		{"more tokens", false, &logged{now: 2, nowTokens: 101}, counts{calls: 2, tokens: 100}, "FAIL", "101 tokens"},
+		{"refused in an earlier run", false, &logged{calls: 3, refused: 1, now: 2}, counts{calls: 2}, "FAIL", "refused 1 call"},
+		{"unsafe", true, &logged{refused: 1}, counts{refused: 1}, "two steps: 1 call came too many", ""},
+		{"unsafe and lucky", true, &logged{}, counts{}, "by luck", ""},
+		{"elsewhere", false, nil, counts{}, "no call was refused", ""},
+		{"refused elsewhere", false, nil, counts{refused: 2}, "2 calls refused: look at the limits", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			p.ServeHTTP(w, httptest.NewRequest(test.method, test.path, strings.NewReader(test.body)))
-			var answer struct {
-				Object string
-				Error  struct{ Code string }
-				Usage  struct {
-					Prompt     int `json:"prompt_tokens"`
-					Completion int `json:"completion_tokens"`
-					Total      int `json:"total_tokens"`
-				}
+			var out bytes.Buffer
+			s := &session{cfg: config{unsafe: test.unsafe}, server: &fakeprovider.Host{}}
+			err := s.verdict(&out, test.c, test.log)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Errorf("error %v, want %q", err, test.err)
 			}
-			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-				t.Fatalf("%v: %s", err, w.Body)
-			}
-			if w.Code != test.status || answer.Error.Code != test.code || w.Header().Get("Retry-After") != test.retry {
-				t.Errorf("%d %v, want %d %s: %s", w.Code, w.Header(), test.status, test.code, w.Body)
-			}
-			if u := answer.Usage; test.status == 200 &&
-				(answer.Object != "chat.completion" || u.Prompt != 3 || u.Completion < 1 || u.Completion > 10 || u.Total != u.Prompt+u.Completion) {
-				t.Errorf("answer %s", w.Body)
+			if !strings.Contains(out.String(), test.tells) {
+				t.Errorf("told %q, want %q", out.String(), test.tells)
 			}
 		})
 	}
@@ -629,29 +610,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
-	lines := []string{"a long first line", "short"}
-	next := func() (line string) { line, lines = lines[0], lines[1:]; return line }
-	var live bytes.Buffer
-	p := newProgress(&live, true, next)
-	p.show()
-	p.note("note %d", 1)
-	p.finish()
-	if want := "\ra long first line\rnote 1           \n\rshort\n"; live.String() != want {
-		t.Errorf("terminal %q, want %q", live.String(), want)
-	}
-
-	lines = []string{"first", "last"}
-	var plain bytes.Buffer
-	p = newProgress(&plain, false, next)
-	p.show()
-	p.note("note %d", 1)
-	p.finish()
-	if want := "first\nnote 1\nlast\n"; plain.String() != want {
-		t.Errorf("plain %q, want %q", plain.String(), want)
-	}
-}
-
 func TestProgressLine(t *testing.T) {
 	d := ratelimit.Decision{
 		Code: ratelimit.DecisionQueued, RetryAfter: 47300 * time.Millisecond,
@@ -665,26 +623,6 @@ func TestProgressLine(t *testing.T) {
 	got = progressLine(15*time.Second, 0, 309, counts{}, d)
 	if want := " 15s  done 0/309  RPM 1  TPM 2,000  next wait -  429s 0"; got != want {
 		t.Errorf("line %q, want %q", got, want)
-	}
-}
-
-func TestEvery(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := 0
-		stop := every(time.Second, func() { n++ })
-		time.Sleep(3500 * time.Millisecond)
-		stop()
-		if n != 3 {
-			t.Errorf("called %d times in 3.5 s", n)
-		}
-	})
-}
-
-func TestGroup(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 59_240: "59,240", 1_234_567: "1,234,567"} {
-		if got := group(n); got != want {
-			t.Errorf("group(%d) = %q, want %q", n, got, want)
-		}
 	}
 }
 

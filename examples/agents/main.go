@@ -11,7 +11,7 @@
 //
 // Usage is kept in a SQLite database, and the answered prompts in a file beside it. So a
 // run that was interrupted with Ctrl-C continues when it is started again, and stays
-// inside the quota.
+// inside the quota. The server keeps a log there, too, and still counts what came before.
 //
 // Each agent calls Acquire, which waits for room and charges the call in one step. With
 // -unsafe it takes two: the agent checks the quota before a call, and records the call
@@ -39,6 +39,8 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -70,7 +72,7 @@ func status() int {
 		return 2
 	}
 	cfg.key = os.Getenv("OPENAI_API_KEY")
-	cfg.live = isTerminal(os.Stdout)
+	cfg.live = demo.IsTerminal(os.Stdout)
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -140,11 +142,4 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 	s.introduce(out)
 	err = s.work(ctx, out)
 	return errors.Join(err, s.close())
-}
-
-// isTerminal reports whether f is a terminal, as far as the standard library can
-// tell: a character device.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -3,70 +3,70 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
-// report writes the final table.
-func report(out io.Writer, took time.Duration, c counts, quota ratelimit.ModelStats) {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) {
-		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
-	}
+// report writes the final table. The log is nil where the server is another's.
+func report(out io.Writer, took time.Duration, c counts, quota ratelimit.ModelStats, log *logged) {
+	t := demo.NewTable(out)
 	fmt.Fprintln(out)
-	row("calls", "%s: %s answered, %s failed, %s cut off", group(c.calls), group(c.answered), group(c.failed), group(c.cut))
-	row("429s", "%s", group(c.refused))
-	row("tokens", "%s charged by estimate, %s used: %s prompt, %s output",
-		group(c.tokens), group(c.reported.PromptTokens+c.reported.CompletionTokens),
-		group(c.reported.PromptTokens), group(c.reported.CompletionTokens))
-	row("time", "%.1fs, of which %.1fs waiting for the quota", took.Seconds(), c.waited.Seconds())
-	row("waits", "%s, the longest %.1fs", count(c.waits, "call"), c.longest.Seconds())
-	row("fullest minute", "%s requests, %s tokens", part(c.peakRPM, quota.MaxRPM), part(c.peakTPM, quota.MaxTPM))
+	t.Row("calls", "%s: %s answered, %s failed, %s cut off",
+		demo.Group(c.calls), demo.Group(c.answered), demo.Group(c.failed), demo.Group(c.cut))
+	t.Row("429s", "%s", demo.Group(c.refused))
+	t.Row("tokens", "%s charged by estimate, %s used: %s prompt, %s output",
+		demo.Group(c.tokens), demo.Group(c.reported.PromptTokens+c.reported.CompletionTokens),
+		demo.Group(c.reported.PromptTokens), demo.Group(c.reported.CompletionTokens))
+	t.Row("", "(the estimate stays: like OpenAI, the server charges max_tokens and refunds nothing for a")
+	t.Row("", "shorter answer; ours adds an upper bound of the prompt, so it is never below the server's)")
+	t.Row("time", "%.1fs, of which %.1fs waiting for the quota", took.Seconds(), c.waited.Seconds())
+	t.Row("waits", "%s, the longest %.1fs", demo.Count(c.waits, "call"), c.longest.Seconds())
+	t.Row("fullest minute", "%s requests, %s tokens", demo.Share(c.peakRPM, quota.MaxRPM), demo.Share(c.peakTPM, quota.MaxTPM))
 	if c.before.RPM > 0 {
-		row("carried over", "%s requests, %s tokens of an earlier run", group(c.before.RPM), group(c.before.TPM))
+		t.Row("carried over", "%s requests, %s tokens of an earlier run", demo.Group(c.before.RPM), demo.Group(c.before.TPM))
 	}
 	windows := windowsIn(took)
-	row("quota used", "%s requests, %s tokens",
-		part(c.calls, quota.MaxRPM*windows), part(c.tokens, quota.MaxTPM*windows))
-	row("", "(the most this time allows: a full minute's share at the start, and again each %.2fs)", (time.Minute + margin).Seconds())
-	table.Flush()
+	t.Row("quota used", "%s requests, %s tokens",
+		demo.Share(c.calls, quota.MaxRPM*windows), demo.Share(c.tokens, quota.MaxTPM*windows))
+	t.Row("", "(of all that this time allows: a minute's share at the start, and again each %.2fs; a last", (time.Minute + margin).Seconds())
+	t.Row("", "share is rarely used up, because the prompts run out)")
+	if log != nil {
+		t.Row("server's log", "%s, %s of them refused, since the last whole run; in this run %s, %s tokens",
+			demo.Count(log.calls, "call"), demo.Group(log.refused), demo.Count(log.now, "call"), demo.Group(log.nowTokens))
+	}
+	t.Flush()
 }
 
-// count is a number of things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
+// verdict compares the agents' counts with the server's log and says what to make of it. It
+// returns an error if the server refused calls, or counts differently.
+func (s *session) verdict(out io.Writer, c counts, log *logged) error {
+	tell := func(format string, args ...any) { fmt.Fprintf(out, "verdict: "+format+"\n", args...) }
+	switch {
+	case s.cfg.unsafe && c.refused > 0:
+		tell("a check and a record are two steps: %s came too many. Try it without -unsafe", demo.Count(c.refused, "call"))
+	case s.cfg.unsafe:
+		tell("no call was refused this time, by luck")
+	case log == nil && c.refused > 0:
+		tell("%s refused: look at the limits of your account, and at who else uses it", demo.Count(c.refused, "call"))
+	case log == nil:
+		tell("no call was refused")
+	case log.refused > 0:
+		tell("FAIL")
+		return fmt.Errorf("the server refused %s", demo.Count(log.refused, "call"))
+	case log.now > c.calls || log.now < c.calls-c.cut || log.nowTokens > c.tokens:
+		tell("FAIL")
+		return fmt.Errorf("the server has logged %s and %s tokens, we %s and %s", demo.Count(log.now, "call"),
+			demo.Group(log.nowTokens), demo.Count(c.calls, "call"), demo.Group(c.tokens))
+	default:
+		tell("PASS: the server got every call that we counted, no other, and refused none of them\n         (its log: %s)", s.server.Journal())
 	}
-	return group(n) + " " + thing + "s"
+	return nil
 }
 
 // windowsIn returns how often the whole quota could be used in a time: once at its start,
 // and again whenever that has left the window.
 func windowsIn(took time.Duration) int {
 	return 1 + int(took/(time.Minute+margin))
-}
-
-// part formats the used part of a limit, also in per cent.
-func part(used, limit int) string {
-	if limit == 0 {
-		return group(used)
-	}
-	return fmt.Sprintf("%s of %s (%d%%)", group(used), group(limit), 100*used/limit)
-}
-
-// group writes a number with commas between the thousands.
-func group(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
 }

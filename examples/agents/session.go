@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
+	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
 )
 
 const (
@@ -27,11 +29,11 @@ type session struct {
 	account     string // whose quota it is: the model at one endpoint
 	total, left int    // prompts
 
-	server  *server // nil with -base-url
+	server  *fakeprovider.Host // nil with -base-url
 	client  *client
 	done    *doneFile
 	limiter *ratelimit.RateLimiter
-	screen  *progress // nil until something is done
+	screen  *demo.Progress // nil until something is done
 }
 
 // openSession opens all that a run needs, or nothing.
@@ -65,10 +67,14 @@ func (s *session) open() (err error) {
 func (s *session) connect() (err error) {
 	base, key := s.cfg.baseURL, s.cfg.key
 	if base == "" {
-		if s.server, err = startServer(newProvider(s.cfg.rpm, s.cfg.tpm)); err != nil {
+		log := s.cfg.db + ".server"
+		if s.cfg.unsafe {
+			log += ".unsafe" // its refusals are not the other's
+		}
+		if s.server, err = fakeprovider.Listen(newProvider(s.cfg.rpm, s.cfg.tpm).Server, log); err != nil {
 			return err
 		}
-		base, key = s.server.url, ""
+		base, key = s.server.URL+"/v1", ""
 	}
 	if s.client, err = newClient(base, key, s.cfg.workers); err != nil {
 		return err
@@ -89,7 +95,7 @@ func (s *session) openLimiter() (err error) {
 		Quotas:      map[string]ratelimit.ModelQuota{s.account: quota},
 		Margin:      margin,
 		AutoPersist: ratelimit.AutoPersist{Delay: saveEvery / 4, MaxWait: saveEvery},
-		OnError:     func(err error) { s.screen.note("%v", err) },
+		OnError:     func(err error) { s.screen.Note("%v", err) },
 	})
 	return err
 }
@@ -114,10 +120,10 @@ func (s *session) close() (err error) {
 		s.client.close()
 	}
 	if s.server != nil {
-		s.server.close()
+		err = s.server.Close()
 	}
 	if s.limiter != nil {
-		err = s.limiter.Close()
+		err = errors.Join(err, s.limiter.Close())
 	}
 	if s.done != nil {
 		err = errors.Join(err, s.done.close())
@@ -125,58 +131,79 @@ func (s *session) close() (err error) {
 	return err
 }
 
-// introduce announces the run.
+// introduce announces the run, and what it is to show.
 func (s *session) introduce(out io.Writer) {
 	where := s.client.host()
 	if s.server != nil {
 		where = "the built-in server at " + where
 	}
 	fmt.Fprintf(out, "%s with %s for %s at %s: %s requests, %s tokens a minute\n",
-		count(s.cfg.workers, "agent"), count(s.left, "prompt"), s.model, where, limitText(s.cfg.rpm), limitText(s.cfg.tpm))
-	if s.cfg.unsafe {
+		demo.Count(s.cfg.workers, "agent"), demo.Count(s.left, "prompt"), s.model, where,
+		demo.Limit(s.cfg.rpm), demo.Limit(s.cfg.tpm))
+	switch {
+	case s.cfg.unsafe:
 		fmt.Fprintln(out, "unsafe: they check the quota before a call and record the call after it")
+		fmt.Fprintln(out, "What to look for: how often the server answers 429.")
+	case s.server != nil:
+		fmt.Fprint(out, "What to look for: they fill the quota in seconds, wait together for the moment at which there is\n"+
+			"room again, and the server never answers 429. It enforces the limits by itself and keeps a log.\n"+
+			"Stop it with Ctrl-C and start it again: both sides go on where they were.\n")
+	default:
+		fmt.Fprintln(out, "What to look for: they use the quota, and no call is answered 429.")
 	}
 	if answered := s.total - s.left; answered > 0 {
-		fmt.Fprintf(out, "%s answered in an earlier run\n", count(answered, "prompt"))
+		fmt.Fprintf(out, "%s answered in an earlier run\n", demo.Count(answered, "prompt"))
 	}
+	fmt.Fprintln(out)
 }
 
 // work runs the agents, then settles and reports.
 func (s *session) work(ctx context.Context, out io.Writer) error {
 	started := time.Now()
 	tally := newTally(s.limiter.Stats(s.account))
-	s.screen = newProgress(out, s.cfg.live, func() string {
+	s.screen = demo.NewProgress(out, s.cfg.live, func() string {
 		c := tally.counts()
 		d := s.limiter.Decide(s.account, c.next.estimate+c.next.maxTokens)
 		return progressLine(time.Since(started), s.total-s.left, s.total, c, d)
 	})
 	agents := &agents{
 		limiter: s.limiter, account: s.account, client: s.client,
-		done: s.done, tally: tally, note: s.screen.note, unsafe: s.cfg.unsafe,
+		done: s.done, tally: tally, note: s.screen.Note, unsafe: s.cfg.unsafe,
 	}
-	stopShowing := every(s.screen.interval(), s.screen.show)
+	stopShowing := s.screen.Start()
 	err := agents.run(ctx, s.cfg.workers, s.in.prompts())
 	took := time.Since(started)
 	stopShowing()
-	s.screen.finish()
 
 	counts := tally.counts()
 	settled := s.settle(ctx, counts)
-	report(out, took, counts, s.limiter.Stats(s.account))
-	return errors.Join(s.outcome(ctx, err, counts), settled)
+	log, unread := s.readLog(started)
+	report(out, took, counts, s.limiter.Stats(s.account), log)
+	return errors.Join(s.verdict(out, counts, log), s.outcome(ctx, err, counts), settled, unread)
 }
 
 // settle saves the usage, and forgets state that the next run must not know: the answered
-// prompts once all are, and the usage of a built-in server that ends with this run.
+// prompts once all are, and the usage
+// of a built-in server whose log ends with this run.
 func (s *session) settle(ctx context.Context, c counts) error {
 	if s.server != nil && ctx.Err() == nil {
 		s.limiter.Reset(s.account)
+		s.server.Finish()
 	}
 	err := s.limiter.Persist()
 	if c.answered == s.left {
 		err = errors.Join(err, s.done.remove())
 	}
 	return err
+}
+
+// readLog returns what the log of the built-in server says; nil without one.
+func (s *session) readLog(began time.Time) (*logged, error) {
+	if s.server == nil {
+		return nil, nil
+	}
+	log, err := readLog(s.server, began)
+	return &log, err
 }
 
 // outcome turns how the run ended into the error that the user sees.
@@ -186,17 +213,9 @@ func (s *session) outcome(ctx context.Context, err error, c counts) error {
 	case left == 0:
 		return err
 	case ctx.Err() != nil:
-		return fmt.Errorf("%w with %s left: start again to go on", errInterrupted, count(left, "prompt"))
+		return fmt.Errorf("%w with %s left: start again to go on", errInterrupted, demo.Count(left, "prompt"))
 	case err != nil:
-		return fmt.Errorf("%s left: %w", count(left, "prompt"), err)
+		return fmt.Errorf("%s left: %w", demo.Count(left, "prompt"), err)
 	}
-	return fmt.Errorf("%s failed: start again to retry", count(left, "prompt"))
-}
-
-// limitText is a limit in words.
-func limitText(limit int) string {
-	if limit == 0 {
-		return "unlimited"
-	}
-	return group(limit)
+	return fmt.Errorf("%s failed: start again to retry", demo.Count(left, "prompt"))
 }

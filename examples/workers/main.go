@@ -26,6 +26,11 @@
 //
 // Try also -workers 20 -slots 8 -rpm 200 -tpm 0, or, with -db, two runs on one file at
 // the same time, which then share the quota, too.
+//
+// With batch as its first argument two processes share a batch of 2,000 prompts, which they send
+// to a server that enforces the quota and keeps a log. Each is killed once:
+//
+//	go run ./examples/workers batch
 package main
 
 import (
@@ -64,7 +69,7 @@ func status(args []string) int {
 	if len(args) > 0 && args[0] == workerArg {
 		return workerStatus(args[1:])
 	}
-	cfg, err := parseFlags(args, os.Stderr)
+	start, err := parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -75,7 +80,7 @@ func status(args []string) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
 
-	err = run(ctx, cfg, os.Stdout)
+	err = start(ctx)
 	if err == nil {
 		return 0
 	}
@@ -84,6 +89,16 @@ func status(args []string) int {
 		return 130
 	}
 	return 1
+}
+
+// parse returns what the command line asks for.
+func parse(args []string) (start func(context.Context) error, err error) {
+	if len(args) > 0 && args[0] == batchArg {
+		cfg, err := parseBatchFlags(args[1:], os.Stderr)
+		return func(ctx context.Context) error { return runBatch(ctx, cfg, os.Stdout) }, err
+	}
+	cfg, err := parseFlags(args, os.Stderr)
+	return func(ctx context.Context) error { return run(ctx, cfg, os.Stdout) }, err
 }
 
 // parseFlags reads the command line and writes its errors to errOut.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
 // tell prints a line with the time.
@@ -42,12 +42,23 @@ func (s *session) report() {
 	fmt.Fprintln(s.out)
 	for worker := 1; worker <= s.cfg.workers; worker++ {
 		calls, tokens := s.sum(worker)
-		row(fmt.Sprintf("worker %d", worker), "%s, %s tokens%s", count(calls, "call"), group(tokens), s.fate(worker))
+		row(fmt.Sprintf("worker %d", worker), "%s, %s tokens%s", demo.Count(calls, "call"), demo.Group(tokens), s.fate(worker))
 	}
 	requests, tokens := s.audit.fullest()
 	row("fullest minute", "%s requests, %s tokens", part(requests, s.cfg.rpm), part(tokens, s.cfg.tpm))
 	row("most at once", "%s slots", part(s.audit.most, s.cfg.slots))
+	row("", "(tokens stay below their limit while estimates hold room for the longest answer, %s a call)", demo.Group(promptEstimate+outputEstimate))
 	table.Flush()
+}
+
+// conclude writes the verdict; err is what is wrong.
+func (s *session) conclude(err error) {
+	if err != nil {
+		fmt.Fprintln(s.out, "verdict: FAIL")
+		return
+	}
+	fmt.Fprintf(s.out, "verdict: PASS: no minute held more than the quota by the parent's own count of %s,\n"+
+		"         and the database has every call of the last minute\n", demo.Count(len(s.audit.calls), "call"))
 }
 
 // sum returns the calls and tokens of a worker.
@@ -76,39 +87,10 @@ func (s *session) fate(worker int) string {
 	return text
 }
 
-// count is a number of things in words.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return group(n) + " " + thing + "s"
-}
-
 // part formats the used part of a limit.
 func part(used, limit int) string {
 	if limit == 0 {
-		return group(used)
+		return demo.Group(used)
 	}
-	return group(used) + "/" + group(limit)
-}
-
-// limitText is a limit in words.
-func limitText(limit int) string {
-	if limit == 0 {
-		return "unlimited"
-	}
-	return group(limit)
-}
-
-// group writes a number with commas between the thousands.
-func group(n int) string {
-	digits := strconv.Itoa(n)
-	var b strings.Builder
-	for i, d := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(d)
-	}
-	return b.String()
+	return demo.Group(used) + "/" + demo.Group(limit)
 }

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
 const (
-	// idleEvery is how often is told why nothing happens.
+	// idleEvery is how often the session reports why nothing happens.
 	idleEvery = 10 * time.Second
-	// endWithin is how long the workers have to end. They need an instant.
+	// endWithin bounds the time in which the workers must end; they need milliseconds.
 	endWithin = 30 * time.Second
 )
 
@@ -72,7 +73,12 @@ func (s *session) work(ctx context.Context) error {
 	s.started = time.Now()
 	s.toldAt = s.started
 	fmt.Fprintf(s.out, "%s, one quota: %s requests and %s tokens a minute, %s slots\n",
-		count(s.cfg.workers, "worker"), limitText(s.cfg.rpm), limitText(s.cfg.tpm), limitText(s.cfg.slots))
+		demo.Count(s.cfg.workers, "worker"), demo.Limit(s.cfg.rpm), demo.Limit(s.cfg.tpm), demo.Limit(s.cfg.slots))
+	fmt.Fprint(s.out, "What to look for: the counts reach the limits and never pass them; ")
+	if s.cfg.kill > 0 {
+		fmt.Fprintf(s.out, "a worker is killed after\nsome %v, and the others use its slot a moment later; ", s.cfg.kill)
+	}
+	fmt.Fprint(s.out, "when the minute is used up, all wait for\nits first call to leave it.\n\n")
 	for worker := 1; worker <= s.cfg.workers; worker++ {
 		s.start(worker)
 	}
@@ -80,6 +86,7 @@ func (s *session) work(ctx context.Context) error {
 	kept := s.checkKept()
 	s.report()
 	err := errors.Join(append(s.failures, s.verdict(), kept)...)
+	s.conclude(err)
 	if err == nil && ctx.Err() != nil {
 		return errInterrupted
 	}
@@ -139,7 +146,7 @@ func timer(after time.Duration) <-chan time.Time {
 }
 
 func (s *session) start(worker int) {
-	if err := s.crew.start(job{worker, s.cfg.db, s.cfg.call}); err != nil {
+	if err := s.crew.start(job{worker: worker, db: s.cfg.db, call: s.cfg.call}); err != nil {
 		s.failures = append(s.failures, err)
 	}
 }

@@ -37,7 +37,11 @@ type worker struct {
 // workerStatus runs a worker and returns its exit status.
 func workerStatus(args []string) int {
 	j, err := parseJob(args)
-	if err == nil {
+	switch {
+	case err != nil:
+	case j.url != "":
+		err = workBatch(j, os.Stdin, os.Stdout)
+	default:
 		err = work(j, os.Stdin, os.Stdout)
 	}
 	if err != nil {

@@ -246,11 +246,11 @@ func TestEventAndJobAreReadAsWritten(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 
-	j := job{3, "a b.db", 1500 * time.Millisecond}
+	j := job{worker: 3, db: "a b.db", call: 1500 * time.Millisecond, url: "http://x", prompts: 7, workers: 2}
 	if got, err := parseJob(j.args()[1:]); got != j || err != nil {
 		t.Errorf("job %+v, %v, want %+v", got, err, j)
 	}
-	for _, args := range [][]string{nil, {"x", "db", "1s"}, {"1", "db", "x"}} {
+	for _, args := range [][]string{nil, {"x", "db", "1s", "", "0", "0"}, {"1", "db", "x", "", "0", "0"}, {"1", "db", "1s", "", "x", "0"}} {
 		if _, err := parseJob(args); err == nil {
 			t.Errorf("job %q: no error", args)
 		}

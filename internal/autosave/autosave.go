@@ -154,9 +154,9 @@ func (s *Saver) Stop() {
 	}
 }
 
-// Finish saves the remaining changes after Stop. Where the
-// storage is closed it saves nothing and returns the error of the last Finish. It may be called
-// more than once. The storage lock must be held, and until the storage is closed.
+// Finish saves the remaining changes after Stop. Where the storage is closed it saves nothing and
+// returns the error of the last Finish. It may be called more than once. The caller holds the
+// storage lock, and keeps it until it has closed the storage.
 func (s *Saver) Finish(closed bool) error {
 	if s == nil {
 		return nil

@@ -76,10 +76,10 @@ type Look struct {
 // instantOf returns the instant of a time of the wall clock.
 func (l *Look) instantOf(unixNano int64) int64 { return unixNano - (l.UnixNano - l.Instant) }
 
-// Index keeps models in order: idle ones by their last use, the others by a bound before which
-// they are not idle. A use moves the instant at which the model is idle, and leaves the bound,
-// which is looked at again when it is reached. Whatever lets a model be idle earlier needs a call
-// of Ease. So no call looks at more models than have changed since.
+// Index keeps models in order: idle ones by their last use, the others by a bound before which they
+// are not idle. A use moves the instant at which the model is idle, but not the bound, which is
+// checked when it is reached. A change that lets a model be idle earlier must call Ease. So no call
+// reviews more models than have changed.
 //
 // The zero value is an empty index. An Index must not be copied while it holds models, and is not
 // safe for concurrent use.
@@ -95,7 +95,7 @@ func (x *Index) Len() int { return x.busy.Len() + x.daily.Len() + x.idle.Len() }
 // AddIdle puts a model that is idle into the index, by the instant of its last use.
 func (x *Index) AddIdle(m *Model, lastAt int64) { m.move(&x.idle, lastAt) }
 
-// AddBusy puts a model into the index that is looked at again at an instant, and not before.
+// AddBusy puts a model into the index, to be reviewed at an instant and not before.
 func (x *Index) AddBusy(m *Model, until int64) { m.move(&x.busy, until) }
 
 // Order puts a model into the index, or moves it to where its use belongs at the present, which is

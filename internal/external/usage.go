@@ -1,6 +1,6 @@
-// Package external keeps the usage of a model that a provider reports beyond the charges here:
-// other programs use the same limit. The limiter's Observe fills it in, and its decisions count
-// it beside the charges.
+// Package external keeps the usage of a model by others: a provider reports more usage than this
+// limiter has charged, because other programs use the same limit. The limiter's Observe fills it
+// in, and its decisions count it beside the charges.
 package external
 
 import (
@@ -18,7 +18,7 @@ type Usage [state.InFlight]Part
 type Part struct {
 	Amount int
 	Until  int64 // the end, excluded: an instant for the minute, in UnixNano for the day
-	SentAt int64 // the instant at which the call was sent whose answer said so
+	SentAt int64 // the instant at which the call whose answer said so was sent
 }
 
 // sentSlack is how much earlier than another a call may have been sent whose answer still counts

@@ -46,7 +46,9 @@ func (x *exchange) serve() {
 		return
 	}
 	now := time.Now()
-	why := x.model.arrive(now, charge(x.model.config.Count, x.headers, &x.call, &x.answer))
+	counts := charge(x.model.config.Count, x.headers, &x.call, &x.answer)
+	why := x.model.arrive(now, counts)
+	s.record(x.model, now, counts, &x.answer, why != nil)
 	x.atStart = x.limits(now)
 	if why == nil && x.answer.Status == 0 {
 		x.model.stats.Used.add(x.answer.Usage)

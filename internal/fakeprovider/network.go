@@ -8,10 +8,9 @@ import (
 	"sync"
 )
 
-// Network is a network in memory: a [net.Listener] and a way to dial it, whatever the
-// address. Whoever waits for it waits in a way that a bubble of testing/synctest knows,
-// so that clients and servers run in virtual time; make it with [NewNetwork] in the
-// bubble. It is safe for concurrent use.
+// Network is a network in memory: a [net.Listener] and a way to dial it, whatever the address.
+// Reads and dials block durably in a testing/synctest bubble, so that clients and servers run in
+// virtual time; make it with [NewNetwork] in the bubble. It is safe for concurrent use.
 type Network struct {
 	dialed chan net.Conn
 	closed chan struct{}

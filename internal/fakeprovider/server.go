@@ -51,6 +51,8 @@ type Server struct {
 	config map[string]Config
 	seen   map[uint64]uint64 // how often a request came, by its hash
 	free   int
+
+	journal *journal // nil without one
 }
 
 // New returns a server of some models, by name. One that is called "" stands for all

@@ -2,6 +2,6 @@
 // a fair lock between processes, a lock that shows that its owner lives, the atomic
 // replacement of a file, its temporary files, and whether a folder is on a local disk.
 //
-// The YAML backend replaces its file through it. The SQLite backends resolve their paths
-// with it, and the shared database takes its turns and watches its processes by its locks.
+// The YAML backend replaces its file through it. The SQLite backends resolve their paths with it.
+// Its locks order the writers of the shared database, and show which of the processes live.
 package fsx

@@ -60,7 +60,7 @@ func (l *Line) Join(s *Slack) {
 	l.least.join(s)
 }
 
-// Forget forgets the slack of all waiters, who Join again. Their load stays.
+// Forget forgets the slack of all waiters, which then Join again. Their load stays.
 func (l *Line) Forget() { l.least = nil }
 
 // Charge notes a charge of the model, which has the buckets p or none. It reports whether a waiter

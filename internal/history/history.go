@@ -28,8 +28,8 @@ func (h *History) Continue(round uint16) *History {
 	return &History{first: h.first}
 }
 
-// Has reports whether a window of the history h has the charges of a round of another window, of
-// the history was, unless they have left since. Either may be nil, for a window without one.
+// Has reports whether a window of the history h has the charges of a round of another window, whose
+// history is was, unless they have left since. Either may be nil, for a window without one.
 func (h *History) Has(was *History, round uint16) bool {
 	return was != nil && h != nil && was.first == h.first && int16(was.continued-round) > 0
 }

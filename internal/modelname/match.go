@@ -43,7 +43,8 @@ func Match(model string, exists func(name string) bool) (name string, ok bool) {
 	return name, name != ""
 }
 
-// IsName reports whether a model can have the name: it is neither empty nor "*".
+// IsName reports whether a model may be called by a name: it is neither empty nor "*". A model may
+// be called by the name of a pattern.
 func IsName(name string) bool { return name != "" && name != "*" }
 
 // withoutPath returns the part after the first "publishers/…/models/" of a path, or else

@@ -1,68 +1,75 @@
 package modelname
 
-import (
-	"cmp"
-	"iter"
-)
+import "iter"
 
-// maxNearest is the longest name, in bytes, that Nearest compares: its work is up to the product
-// of both lengths.
+// maxNearest is the longest name, in bytes, that Nearest compares: as many as a word has bits.
 const maxNearest = 64
 
-// Nearest returns the name that is most like model, for a hint to who has mistyped it: the one
-// that takes the fewest changes of a byte to make of model, and of those the first in order. It is
-// empty where all would take more than half of the bytes, or more than one where there is only
-// one, and for a model of more than 64. Patterns and the quota of all models are no names.
+// Nearest returns the name that is most like model, for a hint to a caller who has mistyped it: the
+// name that the fewest changes of a byte make of model, and of several such names the first in
+// order. Upper and lower case are the same. It is empty where every name takes more changes than
+// half of the bytes of model, or than one if that is more, and for a model of more than 64 bytes.
+// Patterns and "*" are no names.
 func Nearest(model string, names iter.Seq[string]) (nearest string) {
 	if len(model) > maxNearest {
 		return ""
 	}
+	at := placesOf(model)
 	least := max(len(model)/2, 1) + 1
 	for name := range names {
-		if !IsName(name) || len(name) > maxNearest || isPattern(name) {
+		if !IsName(name) || max(len(name)-len(model), len(model)-len(name)) > least || len(name) > maxNearest || IsPattern(name) {
 			continue
 		}
-		if n := distance(model, name, least); n < least || n == least && nearest != "" && cmp.Less(name, nearest) {
+		if n := at.distance(name); n < least || n == least && nearest != "" && name < nearest {
 			least, nearest = n, name
 		}
 	}
 	return nearest
 }
 
-func isPattern(name string) bool {
-	for i := range len(name) {
-		if name[i] == '*' {
-			return true
-		}
-	}
-	return false
+// places has a bit for each place of a text at which it has a byte, and the length of the text.
+type places struct {
+	of  [256]uint64
+	len int
 }
 
-// distance returns how many bytes have to be inserted, removed or replaced to make b of a; or any
-// number above most, if it is more than that. Neither is longer than maxNearest.
-func distance(a, b string, most int) int {
-	if max(len(a)-len(b), len(b)-len(a)) > most {
-		return most + 1
+func placesOf(text string) *places {
+	p := &places{len: len(text)}
+	for i := range len(text) {
+		p.of[lower(text[i])] |= 1 << i
 	}
-	var row [maxNearest + 1]int // the distances of the part of a so far to all beginnings of b
-	for j := range len(b) + 1 {
-		row[j] = j
+	return p
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
 	}
-	for i := range len(a) {
-		before, least := row[0], i+1
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := before
-			if a[i] != b[j] {
-				replaced++
-			}
-			before = row[j+1]
-			row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
-			least = min(least, row[j+1])
+	return c
+}
+
+// distance returns how many bytes have to be inserted, removed or replaced to make other of the
+// text, upper and lower case being the same. It is Myers' algorithm: a column of the table of the
+// distances of all beginnings is two words, which say by which bytes it goes up and down.
+func (p *places) distance(other string) int {
+	if p.len == 0 {
+		return len(other)
+	}
+	up, down, distance := ^uint64(0), uint64(0), p.len
+	last := uint64(1) << (p.len - 1)
+	for i := range len(other) {
+		same := p.of[lower(other[i])]
+		column := same | down
+		row := (same&up + up) ^ up | same
+		more, less := down|^(row|up), up&row
+		if more&last != 0 {
+			distance++
 		}
-		if least > most {
-			return least
+		if less&last != 0 {
+			distance--
 		}
+		more, less = more<<1|1, less<<1
+		up, down = less|^(column|more), more&column
 	}
-	return row[len(b)]
+	return distance
 }

@@ -1,6 +1,7 @@
 package modelname
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -15,6 +16,8 @@ func TestNearest(t *testing.T) {
 		{"claud-sonnet-4", "claude-sonnet-4"},
 		{"claude-sonnet-4-5", "claude-sonnet-4"},
 		{"gemini-2.5-flash", "gemini-2.5-pro"},
+		{"GPT-4O", "gpt-4o"},
+		{"Claude-Opus-4", "claude-opus-4"},
 		{"o", "o1"},
 		{"o2", "o1"},
 		{"xx", ""},
@@ -33,23 +36,40 @@ func TestNearest(t *testing.T) {
 
 // FuzzDistance holds distance against its definition.
 func FuzzDistance(f *testing.F) {
-	f.Add("gpt-4o", "gpt-4p", uint8(3))
-	f.Add("", "abc", uint8(0))
-	f.Fuzz(func(t *testing.T, a, b string, most uint8) {
-		a, b = a[:min(len(a), 8)], b[:min(len(b), 8)]
-		var slow func(a, b string) int
-		slow = func(a, b string) int {
-			switch {
-			case a == "" || b == "":
-				return len(a) + len(b)
-			case a[0] == b[0]:
-				return slow(a[1:], b[1:])
-			}
-			return 1 + min(slow(a[1:], b[1:]), slow(a[1:], b), slow(a, b[1:]))
+	f.Add("gpt-4o", "gpt-4p")
+	f.Add("", "abc")
+	f.Add("aBC-", "AbD-x")
+	f.Add(strings.Repeat("ab", 32), strings.Repeat("ba", 32))
+	f.Fuzz(func(t *testing.T, a, b string) {
+		a, b = a[:min(len(a), maxNearest)], b[:min(len(b), maxNearest)]
+		row := make([]int, len(b)+1) // the distances of the part of a so far to all beginnings of b
+		for j := range row {
+			row[j] = j
 		}
-		got, want := distance(a, b, int(most)), slow(a, b)
-		if got != want && (want <= int(most) || got <= int(most)) {
-			t.Errorf("distance(%q, %q, %d) = %d, want %d", a, b, most, got, want)
+		for i := range len(a) {
+			before := row[0]
+			row[0]++
+			for j := range len(b) {
+				replaced := before
+				if lower(a[i]) != lower(b[j]) {
+					replaced++
+				}
+				before = row[j+1]
+				row[j+1] = min(replaced, row[j+1]+1, row[j]+1)
+			}
+		}
+		if got, want := placesOf(a).distance(b), row[len(b)]; got != want {
+			t.Errorf("distance(%q, %q) = %d, want %d", a, b, got, want)
 		}
 	})
+}
+
+func BenchmarkNearest(b *testing.B) {
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("provider-model-%d-large", i))
+	}
+	for b.Loop() {
+		Nearest("provider-modex-77-small", slices.Values(names))
+	}
 }

@@ -93,3 +93,14 @@ func (p *Quotas) Outdated(of string) []string {
 	}
 	return slices.Sorted(maps.Keys(p.copies[of]))
 }
+
+// CopiesOfOthers returns the models with a corrected copy of another quota than one, in order.
+func (p *Quotas) CopiesOfOthers(one string) (names []string) {
+	for of, copies := range p.copies {
+		if of != one {
+			names = slices.AppendSeq(names, maps.Keys(copies))
+		}
+	}
+	slices.Sort(names)
+	return names
+}

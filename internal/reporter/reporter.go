@@ -26,7 +26,10 @@ type Reporter struct {
 	onError func(error)
 	errs    *debounce.Coalescer[any, error]
 	stopped atomic.Bool
-	last    map[any]time.Time // when an error of a kind was reported, for every
+
+	// Only deliver uses these.
+	last  map[any]time.Time // when an error of a kind was reported, for every
+	swept time.Time         // when others were last removed from it
 }
 
 // New returns a Reporter of a function; nil for nil.
@@ -57,9 +60,12 @@ func (r *Reporter) ReportAs(kind any, err error) {
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *Reporter) deliver(errs map[any]error) {
 	for kind, err := range errs {
-		now := time.Now() // onError may have taken long
-		maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= every })
-		if _, recently := r.last[kind]; recently || r.stopped.Load() {
+		now := time.Now()              // onError may have taken long
+		if now.Sub(r.swept) >= every { // not at each error: there may be one of each of many models
+			maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= every })
+			r.swept = now
+		}
+		if at, known := r.last[kind]; known && now.Sub(at) < every || r.stopped.Load() {
 			continue
 		}
 		r.last[kind] = now

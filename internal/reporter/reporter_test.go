@@ -66,3 +66,21 @@ func TestNilReportsNothing(t *testing.T) {
 	r.Report(io.EOF)
 	r.Stop()
 }
+
+// Many kinds at once, as of many models without a quota, take time in proportion to their number.
+func TestManyKinds(t *testing.T) {
+	const kinds = 50_000
+	told := make(chan error, kinds)
+	r := reporter.New(func(err error) { told <- err })
+	defer r.Stop()
+	began := time.Now()
+	for kind := range kinds {
+		r.ReportAs(kind, io.EOF)
+	}
+	for range kinds {
+		<-told
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("%d reports took %v", kinds, took)
+	}
+}

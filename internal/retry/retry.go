@@ -1,6 +1,6 @@
 // Package retry calls a function again after a failure, with pauses that double as failures
-// follow each other. The saver in internal/autosave retries its writes by it, and the limiter's
-// ledger looks by it whether its log is back.
+// follow each other. The saver in internal/autosave retries its writes with it, and the limiter's
+// ledger its log.
 package retry
 
 import "time"
@@ -15,8 +15,8 @@ type Timer struct {
 	stopped     bool
 }
 
-// New returns a Timer whose pauses double from the first to the last. All of them are the first
-// if that is longer.
+// New returns a Timer whose pauses double from the first to the last. If first is longer than last,
+// all pauses are first.
 func New(first, last time.Duration, run func()) *Timer {
 	return &Timer{first: first, last: last, run: run}
 }

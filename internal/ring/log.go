@@ -13,18 +13,18 @@ type Log[T any] struct {
 	queue *Queue[T]
 
 	// These are places in the queue's history.
-	stored  int64 // before it are the entries that the store has,
-	storing int64 // and those that it will have once the writing under way is through
+	stored  int64 // the store has the entries before it
+	storing int64 // the store will have the entries before it after the write under way
 
 	corrections []Correction[T] // what has changed in the entries before storing
 }
 
-// Correction is a change of an entry that the store has: it is removed or added. One whose value
-// changes is removed and added again.
+// Correction is a change among the entries that the store has: one is removed or added. An entry
+// whose value changes is removed and added again.
 type Correction[T any] struct {
 	Value T
 	Added bool
-	fresh bool // the store does not have it before the writing under way is through
+	ahead bool // of an entry that the store will only have after the write under way
 }
 
 // Changes is what a store has to write to have the entries of a queue as they are: it makes the
@@ -61,15 +61,15 @@ func (l *Log[T]) Begin() (c Changes[T]) {
 	return c
 }
 
-// End notes whether the store has what Begin returned. If not, that is still to be written, and
-// corrections of entries that the store does not have are void.
+// End notes whether the store has what Begin returned. If not, the next Begin returns that again,
+// and the corrections of entries that the store did not get are void.
 func (l *Log[T]) End(ok bool, c Changes[T]) {
 	if ok {
 		l.stored = l.storing
 		return
 	}
 	l.storing = l.stored
-	l.corrections = append(c.Corrected, slices.DeleteFunc(l.corrections, func(c Correction[T]) bool { return c.fresh })...)
+	l.corrections = append(c.Corrected, slices.DeleteFunc(l.corrections, func(c Correction[T]) bool { return c.ahead })...)
 }
 
 // UpToDate reports whether the store has the entries as they are.

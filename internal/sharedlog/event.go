@@ -48,6 +48,9 @@ const (
 	Tally Kind = 15
 	// ReleaseAll is Release for several reservations, whose numbers are Text.
 	ReleaseAll Kind = 16
+	// Answers says what its process has learned of the answers of a model, which is Text. It
+	// counts to nothing, and a Log keeps the last of each model.
+	Answers Kind = 20
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,

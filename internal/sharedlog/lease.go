@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Lease says when a process has to say that it lives. The changes that it makes say so in passing;
-// the timer is for when there are none. A lock of its owner guards a Lease.
+// Lease tells when a process has to renew its lease in the log. Any change that it writes may renew
+// it; the timer is for when there is nothing to write. A lock of its owner guards a Lease.
 type Lease struct {
 	ttl     time.Duration
 	renew   func()
@@ -17,12 +17,12 @@ type Lease struct {
 
 const (
 	defaultTTL = 10 * time.Second
-	leastTTL   = 100 * time.Millisecond // lest the log is written all the time
+	leastTTL   = 100 * time.Millisecond // less would write to the log all the time
 )
 
-// NewLease returns a Lease that holds for ttl and is renewed in time; zero is ten seconds. The
-// timer calls renew, on a goroutine of its own and without the lock, which says that the process
-// lives, calls Ended, and Keep if there is any reason left.
+// NewLease returns a Lease of ttl; zero is ten seconds. The timer calls renew, on a goroutine of
+// its own and without the lock. renew has to renew the lease in the log, call Ended, and then Keep
+// if the process still has anything open.
 func NewLease(ttl time.Duration, renew func()) *Lease {
 	if ttl == 0 {
 		ttl = defaultTTL

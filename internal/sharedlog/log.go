@@ -106,6 +106,8 @@ type Image struct {
 	Days      map[string]state.DayUsage
 	// Said is where the quotas come from; nothing where only versions wrote that do not know that.
 	Said map[string]state.Said
+	// Answers is what was learned of the models' answers, by the last event of each.
+	Answers map[string]state.Answers
 
 	Processes []int64 // that may hold something, this one excepted
 
@@ -137,8 +139,8 @@ type Batch struct {
 	Passed []*Event
 	// Drops are the places of events that are to be deleted: from, to, both included.
 	Drops [][2]int64
-	// Renew says that this process lives, and Vouch that others do whose word was lost with
-	// another log.
+	// Renew renews the lease of this process. Vouch extends the leases of other processes, which
+	// were lost with the log that this one replaces.
 	Renew bool
 	Vouch []int64
 	// NameOf returns the name under which a model is counted; nil where each is its own. With

@@ -2,9 +2,9 @@ package sharedlog
 
 import "slices"
 
-// Tail is the events that are in the log, as far as a limiter knows, in the order of the log.
-// It tells which may be deleted there, and which are missing when another log takes the place
-// of this one. The zero value is empty. A Tail is not safe for concurrent use.
+// Tail is the latest events of the log, as far as a limiter knows them, in the order of the log. It
+// tells which may be deleted there, and which are missing from a log that takes the place of this
+// one. The zero value is empty. A Tail is not safe for concurrent use.
 type Tail struct {
 	events []*Event
 	head   int
@@ -89,8 +89,8 @@ func (t *Tail) Expired(open Open, horizon int64) (x Expired) {
 	return x
 }
 
-// Pass takes the events off that a step has deleted. Those that are still in force are
-// deleted when they are closed.
+// Pass removes the events of x from the tail, after a step has deleted them. Events that are still
+// in force stay in the log until what they began has ended.
 func (t *Tail) Pass(open Open, x *Expired) {
 	t.drops = slices.Clone(t.drops[min(x.pending, len(t.drops)):])
 	if len(x.Events) == 0 {
@@ -113,8 +113,8 @@ func (t *Tail) Pass(open Open, x *Expired) {
 	}
 }
 
-// Trim takes those events off that count no more and that others have deleted, up to the one
-// that is folded. Without it the tail of a limiter that only reads would have no end.
+// Trim removes the events that count no more and that others have deleted, up to the one that is
+// folded. Without it the tail of a limiter that only reads would grow for ever.
 func (t *Tail) Trim(open Open, horizon, folded int64) {
 	live, n := t.Live(), 0
 	for n < len(live) && live[n].Seq <= folded && live[n].At < horizon {
@@ -124,8 +124,8 @@ func (t *Tail) Trim(open Open, horizon, folded int64) {
 	t.drop(n)
 }
 
-// DropLater has an event deleted with the next change. A limiter that makes none forgets
-// about it: others do the same.
+// DropLater has the next Expired delete an event. The number of pending drops is bounded: each
+// limiter has the same ones, so one that writes nothing may forget the oldest.
 func (t *Tail) DropLater(seq int64) {
 	if len(t.drops) >= 2*SweepMost {
 		t.drops = slices.Clone(t.drops[SweepMost:])

@@ -9,9 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// learnDays reads the days that others wrote since this limiter last looked: the next Store
-// has to know what this one found there. A day without anything is as one that was deleted,
-// which does not show.
+// learnDays reads the days that other processes have written since the last Load or Store, because
+// the next Store has to know them. It skips empty days: they are as good as deleted ones, which
+// nobody sees either.
 func (w *writer) learnDays() error {
 	w.foreign = make(map[string]state.DayUsage)
 	if len(w.known.days) == 0 {
@@ -33,9 +33,9 @@ func (w *writer) learnDays() error {
 		WHERE rowid > ? AND (day_count <> 0 OR day_tokens <> 0)`, w.known.seen.daily)
 }
 
-// generations is how many there are before they begin anew. Every writing gives a day a new
-// rowid, larger than all others, so that others find what is new; its last bits are the
-// generation. The schema has no other place for these two.
+// generations is the number of generations, after which they begin anew. Every write gives a day a
+// new rowid, larger than all others, by which other processes find the days that have changed. The
+// last bits of the rowid are the generation of the day: the schema has no other place for it.
 const generations = 1 << 14
 
 func generationOf(rowid int64) int64 { return rowid & (generations - 1) }

@@ -31,13 +31,14 @@ type knowledge struct {
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown // as they were read or written
+	answers   map[string]string         // as it was read or written
 	days      map[string]knownDay
 	seen      rowids
 }
 
-// rowids are one of each table: the largest that there were, or the next. Rows up to those
-// that a limiter has seen may go when the program resets a model; later ones are what others
-// wrote since.
+// rowids are a row number of each table: the largest one seen, or the next one to write. When the
+// program resets a model, the rows up to the largest one seen are deleted; later rows are those
+// that other processes have written since.
 type rowids struct{ requests, tokens, daily int64 }
 
 // Load reads everything. The error wraps state.ErrCorrupt when a value is not what it should
@@ -63,10 +64,14 @@ func (d *DB) Load() (*state.Snapshot, error) {
 		return nil, Explain(d.path, err)
 	}
 	snapshot := snapshotOf(models, minutes)
-	// The snapshot is the caller's, who may change it.
+	// The caller owns the snapshot and may change it.
 	d.known = knowledge{
 		quotas: maps.Clone(models.Quotas), said: maps.Clone(models.Said),
 		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
+	}
+	d.known.answers = make(map[string]string, len(models.Answers))
+	for model, a := range models.Answers {
+		d.known.answers[model] = state.AnswersText(a)
 	}
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
@@ -127,7 +132,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 		}
 	}
 	u := &Update{
-		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
+		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns, Answers: snapshot.Answers,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

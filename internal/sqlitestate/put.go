@@ -69,6 +69,12 @@ func (s *Statements) PutCooldown(model string, c state.Cooldown) error {
 	return s.drop(causesTable, model)
 }
 
+// PutAnswers stores what was learned of the answers of a model, whatever was there.
+func (s *Statements) PutAnswers(model string, a state.Answers) error {
+	_, err := s.Exec(answersTable.InsertInto("INSERT OR REPLACE"), model, state.AnswersText(a))
+	return err
+}
+
 // PutDay stores the day of a model.
 func (s *Statements) PutDay(model string, d state.DayUsage) error {
 	_, err := s.Exec(`INSERT INTO daily (model, day_start, day_count, day_tokens) VALUES (?, ?, ?, ?)

@@ -20,11 +20,12 @@ type Models struct {
 	Said      map[string]state.Said // where the quotas come from, if that is known
 	Days      map[string]state.DayUsage
 	Cooldowns map[string]state.Cooldown
+	Answers   map[string]state.Answers
 }
 
-// ReadModels reads the quotas, days and cooldowns of all models.
+// ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
-	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, originsTable} {
+	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
 		}
@@ -38,7 +39,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Days, err = s.readDays(); err != nil {
 		return m, err
 	}
-	m.Cooldowns, err = s.readCooldowns()
+	if m.Cooldowns, err = s.readCooldowns(); err != nil {
+		return m, err
+	}
+	m.Answers, err = s.readAnswers()
 	return m, err
 }
 
@@ -163,6 +167,23 @@ func (s *Statements) readCooldowns() (map[string]state.Cooldown, error) {
 	return cooldowns, err
 }
 
+func (s *Statements) readAnswers() (map[string]state.Answers, error) {
+	answers := make(map[string]state.Answers)
+	err := s.Each(func(rows *sql.Rows) error {
+		var model, text string
+		if err := rows.Scan(&model, &text); err != nil {
+			return Damaged("answers: %w", err)
+		}
+		a, err := state.ParseAnswers(text)
+		if err != nil {
+			return Damaged("answers of %q: learned: %w", errtext.Clip(model), err)
+		}
+		answers[model] = a
+		return nil
+	}, "SELECT model, learned FROM answers")
+	return answers, err
+}
+
 // charges are what the database has of the minute of one model.
 type charges struct {
 	requests []time.Time
@@ -220,7 +241,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 // snapshotOf puts together what was read.
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
-	snapshot.Quotas, snapshot.Said = m.Quotas, m.Said
+	snapshot.Quotas, snapshot.Said, snapshot.Answers = m.Quotas, m.Said, m.Answers
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -57,8 +57,14 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	answersTable = &Table{
+		Name:    "answers",
+		Columns: []Column{modelColumn, {Name: "learned", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable}
+	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable}
 )
 
 var modelColumn = Column{Name: "model", Text: true}

@@ -25,6 +25,8 @@ type Update struct {
 	Supplied map[string]bool
 	// Cooldowns are those of all models that are not over.
 	Cooldowns map[string]state.Cooldown
+	// Answers is what was learned of all models' answers.
+	Answers map[string]state.Answers
 	// Changes are in the order of their models.
 	Changes []*Change
 

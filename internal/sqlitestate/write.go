@@ -22,10 +22,11 @@ type writer struct {
 	next             rowids
 	requests, tokens *inserter
 
-	// What is known once the transaction is through.
+	// The knowledge of the DB after the transaction.
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
+	answers   map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
 	written   map[string]state.DayUsage // days as they are in the file
 	seen      rowids
@@ -44,13 +45,16 @@ func (w *writer) update(u *Update) error {
 	if err := w.writeCooldowns(u); err != nil {
 		return fmt.Errorf("write cooldowns: %w", err)
 	}
+	if err := w.writeAnswers(u.Answers); err != nil {
+		return fmt.Errorf("write answers: %w", err)
+	}
 	if err := w.learnDays(); err != nil {
 		return err
 	}
 	return w.write(u.Changes)
 }
 
-// learned returns what is known once the transaction is through.
+// learned returns the knowledge of the DB after the transaction.
 func (w *writer) learned(changes []*Change) knowledge {
 	days := w.known.days
 	if days == nil {
@@ -66,7 +70,7 @@ func (w *writer) learned(changes []*Change) knowledge {
 			days[c.Model] = knownDay{memory: c.Day, file: w.written[c.Model]}
 		}
 	}
-	return knowledge{quotas: w.quotas, said: w.said, cooldowns: w.cooldowns, days: days, seen: w.seen}
+	return knowledge{quotas: w.quotas, said: w.said, answers: w.answers, cooldowns: w.cooldowns, days: days, seen: w.seen}
 }
 
 // writeQuotas stores the quotas that differ from those that the database is known to hold.
@@ -141,6 +145,29 @@ func (w *writer) writeCooldowns(u *Update) error {
 			continue
 		}
 		if err := w.PutCooldown(model, is); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeAnswers stores what was learned since, and deletes the models that memory has forgotten.
+func (w *writer) writeAnswers(answers map[string]state.Answers) error {
+	w.answers = make(map[string]string, len(answers))
+	for _, model := range slices.Sorted(maps.Keys(answers)) {
+		text := state.AnswersText(answers[model])
+		if w.answers[model] = text; w.known.answers[model] == text {
+			continue
+		}
+		if err := w.PutAnswers(model, answers[model]); err != nil {
+			return err
+		}
+	}
+	for _, model := range slices.Sorted(maps.Keys(w.known.answers)) {
+		if _, exists := answers[model]; exists {
+			continue
+		}
+		if err := w.drop(answersTable, model); err != nil {
 			return err
 		}
 	}
@@ -267,9 +294,9 @@ func (w *writer) writeFixes(c *Change) error {
 	return nil
 }
 
-// sweep deletes what is long over. It looks at the oldest rows, and at twice as many as are
-// to be added: that keeps the tables from growing, and bounds what it costs by what is new.
-// Rows from the future are passed over, so that they are not in the way.
+// sweep deletes rows that are long over. It looks at the oldest rows, at twice as many as are to be
+// added: so the tables do not grow, and the cost is bounded by the number of new rows. It skips
+// rows from the future, which would otherwise hide the rows behind them.
 func (w *writer) sweep(changes []*Change) error {
 	const least = 1000
 	requests, tokens := least, least

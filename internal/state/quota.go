@@ -1,6 +1,6 @@
-// Package state holds the plain types that cross the boundaries of the house: the content of a
-// limiter that stores read and write. The limiter's package converts its exported types from and
-// to them; internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
+// Package state has the plain types of what a limiter stores: quotas, usage, days and snapshots,
+// and the table of the limits. The limiter's package converts its exported types from and to them;
+// internal/yamlstate, internal/sqlitestate and internal/sharedlog know no others.
 package state
 
 import (

@@ -72,13 +72,14 @@ func (u *Usage) Day() DayUsage {
 	return DayUsage{Start: clock.UnixNano(u.DayStart), Count: int64(u.DayCount), Tokens: int64(u.DayTokens)}
 }
 
-// Snapshot is quotas, usage and cooldowns of all models as they are stored, apart from any
-// limiter.
+// Snapshot is quotas, usage, cooldowns and what was learned of all models as they are stored, apart
+// from any limiter.
 type Snapshot struct {
 	Quotas    map[string]Quota // that hold
 	Usage     map[string]*Usage
 	Cooldowns map[string]Cooldown
-	Said      map[string]Said // where the quotas come from; a file before there was that has none
+	Said      map[string]Said    // where the quotas come from; a file before there was that has none
+	Answers   map[string]Answers // what was learned of the models' answers
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -88,5 +89,6 @@ func NewSnapshot() *Snapshot {
 		Usage:     make(map[string]*Usage),
 		Cooldowns: make(map[string]Cooldown),
 		Said:      make(map[string]Said),
+		Answers:   make(map[string]Answers),
 	}
 }

@@ -19,6 +19,10 @@ func AddSaturated(a, b int) int {
 	return a + b
 }
 
+// SaturatedInt returns a stored count as an int, which has 32 bits on some machines. A negative
+// count is zero.
+func SaturatedInt(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
+
 // Plus returns the sum of c and d.
 func (c Count) Plus(d Count) Count {
 	return Count{AddSaturated(c.Input, d.Input), AddSaturated(c.Output, d.Output)}

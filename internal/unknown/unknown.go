@@ -15,8 +15,9 @@ const Again = 24 * time.Hour
 // Models are the models without a quota that were met lately. The zero value has met none. It is
 // safe for concurrent use.
 type Models struct {
-	mu  sync.Mutex
-	met map[string]met
+	mu   sync.Mutex
+	met  map[string]met
+	full time.Time // with no room for another one: until when there will be none
 }
 
 // met is what is known of one model.
@@ -28,17 +29,17 @@ type met struct {
 
 // Meet notes a call of a model at a time, under the quotas of a version. It returns the nearest
 // name, which it asks nearest for where it does not know it, and whether the model is to be
-// reported. Of more than most models a day it keeps and reports none.
-func (m *Models) Meet(model string, now time.Time, version, most int, nearest func() string) (name string, report bool) {
+// reported. Of more than most models a day it keeps and reports none, and is not ok.
+func (m *Models) Meet(model string, now time.Time, version, most int, nearest func() string) (name string, report, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	is, known := m.met[model]
 	report = !known || now.Sub(is.at) >= Again
 	if !report && is.version == version {
-		return is.nearest, false
+		return is.nearest, false, true
 	}
 	if !known && !m.hasRoom(now, most) {
-		return "", false
+		return "", false, false
 	}
 	if report {
 		is.at = now
@@ -48,15 +49,25 @@ func (m *Models) Meet(model string, now time.Time, version, most int, nearest fu
 		m.met = make(map[string]met)
 	}
 	m.met[strings.Clone(model)] = is // it may be a part of a longer string
-	return is.nearest, report
+	return is.nearest, report, true
 }
 
 // hasRoom reports whether one more model may be kept, and forgets those of the day before if need
-// be.
+// be. It looks at them only when one of them can be that old.
 func (m *Models) hasRoom(now time.Time, most int) bool {
 	if len(m.met) < most {
 		return true
 	}
-	maps.DeleteFunc(m.met, func(_ string, is met) bool { return now.Sub(is.at) >= Again })
+	if now.Before(m.full) {
+		return false
+	}
+	m.full = now.Add(Again)
+	maps.DeleteFunc(m.met, func(_ string, is met) bool {
+		again := is.at.Add(Again)
+		if again.After(now) && again.Before(m.full) {
+			m.full = again
+		}
+		return !again.After(now)
+	})
 	return len(m.met) < most
 }

@@ -30,9 +30,9 @@ func TestMeet(t *testing.T) {
 		{"a day later", "a", unknown.Again, 2, "near4", true},
 		{"a third model, once another is a day old", "c", unknown.Again + time.Second, 2, "near5", true},
 	} {
-		name, report := m.Meet(tt.model, began.Add(tt.after), tt.version, 2, nearest)
-		if name != tt.name || report != tt.report {
-			t.Errorf("%s: %q, %t; want %q, %t", tt.what, name, report, tt.name, tt.report)
+		name, report, ok := m.Meet(tt.model, began.Add(tt.after), tt.version, 2, nearest)
+		if name != tt.name || report != tt.report || ok != (name != "") {
+			t.Errorf("%s: %q, %t, %t; want %q, %t", tt.what, name, report, ok, tt.name, tt.report)
 		}
 	}
 }
@@ -44,5 +44,28 @@ func TestMeetDoesNotAllocateForOneThatIsKnown(t *testing.T) {
 	meet()
 	if n := testing.AllocsPerRun(1000, meet); n != 0 {
 		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+// Where there is no room, a call does not look at all that are kept.
+func TestMeetIsFastWithoutRoom(t *testing.T) {
+	const most = 100_000
+	var m unknown.Models
+	now := time.Now()
+	nearest := func() string { return "" }
+	for i := range most {
+		m.Meet(fmt.Sprint(i), now.Add(time.Duration(i)), 1, most, nearest)
+	}
+	began := time.Now()
+	for range 10_000 {
+		if _, _, ok := m.Meet("new", now.Add(unknown.Again-1), 1, most, nearest); ok {
+			t.Fatal("there is room")
+		}
+	}
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("10,000 calls took %v", took)
+	}
+	if _, report, ok := m.Meet("new", now.Add(unknown.Again), 1, most, nearest); !report || !ok {
+		t.Error("there is no room after a day")
 	}
 }

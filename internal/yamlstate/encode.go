@@ -31,6 +31,7 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	}
 	w.cooldowns(s.Cooldowns)
 	w.origins(s)
+	w.answers(s.Answers)
 	return w.out.Flush()
 }
 
@@ -128,6 +129,24 @@ func (w *encoder) cooldowns(cooldowns map[string]state.Cooldown) {
 		w.instant(inFourDigits(cooldowns[model].Until))
 		if cause := cooldown.Cause(cooldowns[model].Cause); cause != cooldown.Caller {
 			w.text("cause", quotedName(cause))
+		}
+	}
+}
+
+// answers writes the section of that name, if there is anything to write.
+func (w *encoder) answers(answers map[string]state.Answers) {
+	if len(answers) == 0 {
+		return
+	}
+	w.section("answers", len(answers))
+	for _, model := range slices.Sorted(maps.Keys(answers)) {
+		a := answers[model]
+		w.model(model)
+		for _, f := range state.AnswersFields {
+			w.field(f.Key, *f.Of(&a))
+		}
+		if len(a.Errors) > 0 {
+			w.text(state.ErrorsKey, a.Errors.String())
 		}
 	}
 }

@@ -33,6 +33,10 @@ func everyField(now time.Time) *state.Snapshot {
 			"full":     {Until: now.Add(time.Hour).Round(0), Cause: "daily_quota"},
 			"not used": {Until: now.Add(time.Minute + 1).Round(0)},
 		},
+		Answers: map[string]state.Answers{
+			"full":    {Count: 40, Prompts: 39, Correction: 1234, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 99}},
+			"nothing": {},
+		},
 	}
 }
 
@@ -92,6 +96,22 @@ cooldowns:
         cause: daily_quota
     not used:
         until: 2000-01-01T00:01:00.000000001Z
+answers:
+    full:
+        count: 40
+        prompts: 39
+        correction: 1234
+        peak: 5
+        last_peak: 6
+        generation: 8
+        errors: 7 0 99
+    nothing:
+        count: 0
+        prompts: 0
+        correction: 0
+        peak: 0
+        last_peak: 0
+        generation: 0
 `
 		var file bytes.Buffer
 		if err := Encode(&file, s, now); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // seeds are files of every layout, good and bad.
@@ -35,6 +36,9 @@ var seeds = []string{
 	"quotas:\n  m:\n    burst: 10s\n  n:\n    burst: 1m0s\n", "quotas: {m: {burst: 1.5s}, n: {burst: 0}, o: {burst: \"2h\"}}", "quotas: {m: {burst: -1s}}", "quotas: {m: {burst: 10}}",
 	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
 	"state:\n  m:\n    tokens:\n    - time: 2026-02-20T14:32:01Z\n      count: 1\n      input: 2\n", "state: {m: {tokens: [{input: 1}]}}",
+	"answers:\n  m:\n    count: 3\n    prompts: 2\n    correction: 1500\n    peak: 9\n    last_peak: 8\n    generation: 7\n    errors: 1 22 333\n",
+	"answers: {m: {count: 1, errors: 5, else: x}, n: ~, o: {}}\n", "answers:\n  m:\n    errors: 1  2\n", "answers: {m: {errors: [1, 2]}}", "answers: {}\n",
+	"answers: {m: {correction: 5000}}", "answers:\n  m:\n    prompts: 1\n", "answers:\n  m:\n    errors: -1\n", "answers:\n  m:\n    count: 1\nanswers:\n",
 	"cooldowns:\n  m:\n    until: 9999-01-01T00:00:00Z\n    until: 9999-01-01T00:00:00Z\n", "cooldowns:\n  m:\n    until: soon\n", "cooldowns:\ncooldowns:\n",
 }
 
@@ -46,7 +50,7 @@ func FuzzScanAgreesWithParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		scanned, err := scan(bytes.NewReader(data))
-		if err != nil || len(data) > maxForeign || tooDense(data) {
+		if err != nil || len(data) > maxForeign || yamldoc.TooDense(data) {
 			return
 		}
 		parsed, err := parse(data)
@@ -72,6 +76,7 @@ func FuzzModelName(f *testing.F) {
 			Quotas: map[string]state.Quota{name: {MaxRPM: 1}, name + "2": {}},
 			Usage:  map[string]*state.Usage{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
 
+			Answers: map[string]state.Answers{name: {Count: 2, Errors: state.Row{3}}, name + "4": {}},
 			Cooldowns: map[string]state.Cooldown{
 				name: {Until: time.Now().Add(time.Hour), Cause: name}, name + "3": {Until: time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
 			},
@@ -87,7 +92,7 @@ func FuzzModelName(f *testing.F) {
 		if diff := differs(s, scanned); diff != "" {
 			t.Errorf("scan: %s:\n%s", diff, file.Bytes())
 		}
-		if file.Len() > maxForeign || tooDense(file.Bytes()) {
+		if file.Len() > maxForeign || yamldoc.TooDense(file.Bytes()) {
 			return
 		}
 		parsed, err := parse(file.Bytes())
@@ -124,6 +129,9 @@ func differs(s, other *state.Snapshot) string {
 		case !same(a.DayStart, b.DayStart) || a.DayCount != b.DayCount || a.DayTokens != b.DayTokens:
 			return "days differ"
 		}
+	}
+	if !maps.EqualFunc(s.Answers, other.Answers, func(a, b state.Answers) bool { return state.AnswersText(a) == state.AnswersText(b) }) {
+		return "answers differ"
 	}
 	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b state.Cooldown) bool {
 		return inFourDigits(a.Until).Equal(inFourDigits(b.Until)) && cooldown.Cause(a.Cause) == cooldown.Cause(b.Cause)

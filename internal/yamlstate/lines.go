@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 var (
@@ -178,6 +179,20 @@ func (p *lineScanner) burst(key string, into *time.Duration) error {
 		return errLayout
 	}
 	*into = d
+	return p.next()
+}
+
+// row reads numbers as Encode writes them.
+func (p *lineScanner) row(key string, into *state.Row) error {
+	text, err := p.value(key)
+	if err != nil {
+		return err
+	}
+	row, err := state.ParseRow(string(text))
+	if err != nil || row.String() != string(text) {
+		return errLayout
+	}
+	*into = row
 	return p.next()
 }
 

@@ -1,16 +1,15 @@
 package yamlstate
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 
 	"gopkg.in/yaml.v3"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yamldoc"
 )
 
 // parse reads any layout of at most maxForeign bytes. It goes by way of
@@ -18,26 +17,18 @@ import (
 // all keys of a map with each other, turns 1.5 into 1, and ignores a second
 // document.
 func parse(data []byte) (*state.Snapshot, error) {
-	if tooDense(data) {
-		return nil, errors.New("too many elements for its size")
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+	root, err := yamldoc.Parse(data)
+	if err != nil {
 		return nil, err
 	}
-	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("a second document")
-	}
 	b := snapshotBuilder{state.NewSnapshot()}
-	if doc.Kind == 0 {
+	if root == nil {
 		return b.Snapshot, nil
 	}
-	root := doc.Content[0]
 	if err := checkNode(root); err != nil {
 		return nil, err
 	}
-	err := eachField(root, func(key string, value *yaml.Node) error {
+	err = eachField(root, func(key string, value *yaml.Node) error {
 		switch key {
 		case "quotas":
 			return eachField(value, b.quota)
@@ -47,6 +38,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.cooldown)
 		case "origins":
 			return eachField(value, b.origins)
+		case "answers":
+			return eachField(value, b.answers)
 		}
 		return nil
 	})
@@ -54,20 +47,6 @@ func parse(data []byte) (*state.Snapshot, error) {
 		return nil, err
 	}
 	return b.Snapshot, nil
-}
-
-// tooDense reports whether a document has far more elements than a state file
-// of its size has: more than one in 16 bytes. The library allocates up to a
-// kilobyte for each, before anyone can look at it.
-func tooDense(data []byte) bool {
-	elements := 0
-	for _, mark := range []string{",", "[", "{", "?", "#", "- ", "-\t", "\n", "\r", "\u0085", "\u2028", "\u2029"} {
-		elements += bytes.Count(data, []byte(mark))
-	}
-	for _, pair := range []string{",\n", "[\n", "{\n", "\r\n"} { // indented JSON, and the line ends of Windows
-		elements -= bytes.Count(data, []byte(pair))
-	}
-	return elements > 8192+len(data)/16
 }
 
 // checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge

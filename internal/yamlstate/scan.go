@@ -30,7 +30,7 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state, cooldowns, origins bool
+	var quotas, state, cooldowns, origins, answers bool
 	for !p.done {
 		if p.indent != 0 {
 			return errLayout
@@ -49,6 +49,9 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 		case !origins && text == "origins:":
 			origins = true
 			err = p.models(text, func(model string, indent int) error { return p.origins(s, model, indent) })
+		case !answers && text == "answers:":
+			answers = true
+			err = p.models(text, func(model string, indent int) error { return p.answers(s, model, indent) })
 		default:
 			err = errLayout
 		}
@@ -253,5 +256,28 @@ func (p *lineScanner) cooldown(s *state.Snapshot, model string, indent int) erro
 		return errLayout
 	})
 	s.Cooldowns[model] = c
+	return err
+}
+
+func (p *lineScanner) answers(s *state.Snapshot, model string, indent int) error {
+	if _, exists := s.Answers[model]; exists {
+		return inField("answers", inField(model, errDuplicate))
+	}
+	var a state.Answers
+	err := p.fields(indent, func(key string) error {
+		for _, f := range state.AnswersFields {
+			if f.Key == key {
+				return p.count(key, f.Of(&a))
+			}
+		}
+		if key == state.ErrorsKey {
+			return p.row(key, &a.Errors)
+		}
+		return errLayout
+	})
+	if err == nil {
+		err = a.Check()
+	}
+	s.Answers[model] = a
 	return err
 }

@@ -101,6 +101,41 @@ func (b snapshotBuilder) cooldown(model string, n *yaml.Node) error {
 	return err
 }
 
+func (b snapshotBuilder) answers(model string, n *yaml.Node) error {
+	var a state.Answers
+	err := eachField(n, func(key string, value *yaml.Node) (err error) {
+		for _, f := range state.AnswersFields {
+			if f.Key == key {
+				*f.Of(&a), err = countOf(value)
+			}
+		}
+		if key == state.ErrorsKey {
+			a.Errors, err = rowOf(value)
+		}
+		return err
+	})
+	if err == nil {
+		err = a.Check()
+	}
+	b.Answers[model] = a
+	return err
+}
+
+// rowOf reads numbers in one line.
+func rowOf(n *yaml.Node) (state.Row, error) {
+	if isNull(n) {
+		return nil, nil
+	}
+	if n.Kind != yaml.ScalarNode {
+		return nil, wrongType(n, "a row of integers")
+	}
+	row, err := state.ParseRow(n.Value)
+	if err != nil {
+		return nil, wrongType(n, fmt.Sprintf("a row of at most %d integers", state.MostErrors))
+	}
+	return row, nil
+}
+
 func tokenEntryOf(n *yaml.Node) (e state.Token, err error) {
 	if isNull(n) {
 		return e, wrongType(n, "a map")

@@ -1,5 +1,5 @@
-// Package yield lets long work under a lock let others in now and then. The limiter uses it where
-// it walks over all models, which may be very many.
+// Package yield gives up a lock now and then during long work, so that others can take it. The
+// limiter uses it where it walks over all models, which may be very many.
 package yield
 
 import (
@@ -13,7 +13,7 @@ import (
 const (
 	// slice is about how long work holds the lock at a time, in nanoseconds.
 	slice = int64(250 * time.Microsecond)
-	// stepsBetween is after how many steps of the work the clock is read.
+	// stepsBetween is how many steps of the work lie between two readings of the clock.
 	stepsBetween = 32
 )
 

@@ -34,7 +34,7 @@ type Options[R any] struct {
 type peer[R, W any] struct {
 	open    map[int64]*Reservation[R]
 	waiters map[int64]*W
-	offTail map[int64]int64 // of events of waiters that are kept only because these wait: places by number
+	offTail map[int64]int64 // the places, by number, of events that are kept only because their waiters wait
 }
 
 func (p *peer[R, W]) isIdle() bool { return len(p.open)+len(p.waiters) == 0 }
@@ -56,7 +56,7 @@ func (h *Reservation[R]) Get() *R {
 	return h.weak.Value()
 }
 
-// Keep has the Set keep the reservation, whose finalizer runs: nothing else finds it any more.
+// Keep has the Set keep the reservation. Its finalizer runs, so nothing else refers to it any more.
 func (h *Reservation[R]) Keep(r *R) {
 	if h.kept == nil {
 		h.kept = r

@@ -46,6 +46,7 @@ func (e *exercise) days() {
 func (e *exercise) tables() {
 	a, _ := e.open(1)
 	until := time.Now().Add(time.Hour).UnixNano()
+	learned := state.Answers{Count: 40, Prompts: 39, Correction: 1234, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 9}}
 	first, last := state.Quota{MaxRPM: 1}, state.Quota{MaxRPM: 2, MaxTPD: 3, DayZone: "Asia/Tokyo", Burst: time.Second}
 	e.write(a, 0,
 		&sharedlog.Event{Process: 1, N: 1, Kind: sharedlog.Quota, Model: "m", Text: sharedlog.QuotaText(first)},
@@ -55,8 +56,17 @@ func (e *exercise) tables() {
 		&sharedlog.Event{Process: 1, N: 5, Kind: sharedlog.Cooldown, Model: "m", Wall: until, Text: "rate_limited"},
 		&sharedlog.Event{Process: 1, N: 6, Kind: sharedlog.Cooldown, Model: "other", Wall: until - 1, Text: "overloaded"},
 		&sharedlog.Event{Process: 1, N: 7, Kind: sharedlog.Cooldown, Model: "other", Wall: until},
+		&sharedlog.Event{Process: 1, N: 8, Kind: sharedlog.Answers, Model: "m", Text: state.AnswersText(state.Answers{Count: 1})},
+		&sharedlog.Event{Process: 1, N: 9, Kind: sharedlog.Answers, Model: "m", Text: state.AnswersText(learned)},
 	)
 	img := e.image(a)
+	wantsLearned := func(img *sharedlog.Image) {
+		e.t.Helper()
+		if got := img.Answers["m"]; len(img.Answers) != 1 || state.AnswersText(got) != state.AnswersText(learned) {
+			e.t.Errorf("what was learned is %+v", img.Answers)
+		}
+	}
+	wantsLearned(img)
 	if img.Quotas["m"] != last || len(img.Quotas) != 1 {
 		e.t.Errorf("the quotas are %+v", img.Quotas)
 	}
@@ -64,11 +74,12 @@ func (e *exercise) tables() {
 	if !cools(img, "m", until, "daily_quota") || !cools(img, "other", until, "caller") {
 		e.t.Errorf("the cooldowns are %+v", img.Cooldowns)
 	}
-	e.write(a, 7, &sharedlog.Event{Process: 1, N: 8, Kind: sharedlog.Reset, Model: "m"})
+	e.write(a, 9, &sharedlog.Event{Process: 1, N: 10, Kind: sharedlog.Reset, Model: "m"})
 	if img := e.image(a); len(img.Cooldowns) != 1 || img.Quotas["m"] != last {
 		e.t.Errorf("after a reset there are %+v and %+v", img.Cooldowns, img.Quotas)
 	}
-	e.write(a, 8, &sharedlog.Event{Process: 1, N: 9, Kind: sharedlog.Reset})
+	e.write(a, 10, &sharedlog.Event{Process: 1, N: 11, Kind: sharedlog.Reset})
+	wantsLearned(e.image(a))
 	if img := e.image(a); len(img.Cooldowns) != 0 || len(img.Quotas) != 1 {
 		e.t.Errorf("after a reset of all there are %+v and %+v", img.Cooldowns, img.Quotas)
 	}

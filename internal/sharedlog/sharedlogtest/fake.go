@@ -36,6 +36,7 @@ type Fake struct {
 	folded    int64
 	span      int64
 	events    []*sharedlog.Event
+	answers   map[string]state.Answers
 	days      map[string]state.DayUsage // those after the event at folded
 	said      map[string]state.Said
 	cooldowns cooldown.Times
@@ -50,11 +51,12 @@ type lease struct {
 	ttl time.Duration
 }
 
-// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
-var ErrReplaced = errors.New("the log was replaced")
-
-// ErrClosed is returned by a log that was closed.
-var ErrClosed = errors.New("the log is closed")
+var (
+	// ErrReplaced is returned by steps of a process that follows a log which Replace has ended.
+	ErrReplaced = errors.New("the log was replaced")
+	// ErrClosed is returned by a log that was closed.
+	ErrClosed = errors.New("the log is closed")
+)
 
 // NewFake returns an empty store.
 func NewFake() *Fake {
@@ -66,12 +68,12 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
-	f.said = make(map[string]state.Said)
+	f.said, f.answers = make(map[string]state.Said), make(map[string]state.Answers)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
-// Open opens the store for a process. span is how long a charge counts for it, in
-// nanoseconds, and ttl how long its lease holds.
+// Open opens the store for a process. span is how long a charge counts for it, in nanoseconds, and
+// ttl how long its lease holds.
 func (f *Fake) Open(process, span int64, ttl time.Duration) *Log {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +186,7 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: fmt.Sprint("log ", f.identity), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
-		Days: maps.Clone(f.days), UsedWall: f.usedWall,
+		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
 	}
 	img.Quotas = make(map[string]state.Quota)
 	for model, said := range f.said {
@@ -205,18 +207,6 @@ func (f *Fake) image(process int64) *sharedlog.Image {
 	}
 	slices.Sort(img.Processes)
 	return img
-}
-
-// fold brings days up to an event.
-func fold(days map[string]state.DayUsage, e *sharedlog.Event) {
-	switch {
-	case e.Kind == sharedlog.Reset && e.Model == "":
-		clear(days)
-	case e.Kind == sharedlog.Reset:
-		delete(days, e.Model)
-	case e.HasDay:
-		days[e.Model] = e.Day
-	}
 }
 
 // Stale implements sharedlog.Log.
@@ -371,10 +361,8 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 			return fmt.Errorf("event %+v is there already", e.Key())
 		}
 		known[e.Key()] = true
-		if e.Kind == sharedlog.Quota {
-			if _, err := sharedlog.ParseQuota(e.Text); err != nil {
-				return err
-			}
+		if _, err := sharedlog.ParseQuota(e.Text); err != nil && e.Kind == sharedlog.Quota {
+			return err
 		}
 	}
 	for _, d := range b.Drops {
@@ -400,6 +388,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Quota:
 		saying, _ := sharedlog.ParseSaying(e.Text)
 		f.said[e.Model] = saying.After(f.said[e.Model])
+	case sharedlog.Answers:
+		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

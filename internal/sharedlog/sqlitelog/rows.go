@@ -4,7 +4,6 @@ package sqlitelog
 
 import (
 	"database/sql"
-	"math"
 	"strconv"
 	"time"
 
@@ -46,14 +45,11 @@ func scanEvent(rows *sql.Rows) (*sharedlog.Event, error) {
 	if err := e.Check(); err != nil {
 		return nil, sqlitestate.Damaged("ledger: %w", err)
 	}
-	e.Requests = saturated(requests)
-	e.Count = tokens.Count{Input: saturated(input), Output: saturated(output)}.Clamp()
+	e.Requests = tokens.SaturatedInt(requests)
+	e.Count = tokens.Count{Input: tokens.SaturatedInt(input), Output: tokens.SaturatedInt(output)}.Clamp()
 	e.Day.Count, e.Day.Tokens = max(e.Day.Count, 0), max(e.Day.Tokens, 0)
 	return e, nil
 }
-
-// saturated is a stored count as an int, which has 32 bits on some machines.
-func saturated(count int64) int { return int(min(max(count, 0), math.MaxInt)) }
 
 // insertEvent is the statement of writeEvent.
 var insertEvent = eventsTable.InsertInto("INSERT")
@@ -73,6 +69,12 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 		return r.PutCooldown(e.Model, e.Cooldown())
 	case sharedlog.Quota:
 		return r.writeQuota(e)
+	case sharedlog.Answers:
+		a, err := state.ParseAnswers(e.Text)
+		if err == nil {
+			err = r.PutAnswers(e.Model, a)
+		}
+		return err
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
@@ -131,10 +133,10 @@ func (r rows) forget(model string, nameOf func(model string) string) error {
 	return nil
 }
 
-// fold brings the table daily up to the last of the events that count no more. An event says
-// what the day is after it, so the table need not be written with each of them, which would be
-// a page more every time: it is for when the events are deleted. Those that another process
-// has folded are left alone, because later ones may have been deleted.
+// fold writes the days after the events that count no more to the table daily. The last event of a
+// model says what its day is, so the table is needed only once the events are deleted, and a write
+// with each event would cost a page every time. Events that another process has folded are left
+// alone, because later ones may have been deleted.
 func (r rows) fold(passed []*sharedlog.Event) error {
 	if len(passed) == 0 {
 		return nil
@@ -177,15 +179,15 @@ func (r rows) drop(from, to int64) error {
 	return err
 }
 
-// lease is the last sign of life of a process.
+// lease is the lease of a process, as its last renewal left it.
 type lease struct {
 	process    int64
-	wall, mono int64 // when, in UnixNano and by the machine's clock; mono is 0 if unknown
-	ttl        int64 // how long it holds, in nanoseconds
+	wall, mono int64 // the renewal, in UnixNano and by the machine's clock; mono is 0 if unknown
+	ttl        int64 // in nanoseconds
 }
 
-// holds reports whether a lease has not run out. Where the clock of the machine does not
-// tell, one from the future holds, too: a clock was set, and it will be renewed or not.
+// holds reports whether a lease has not run out. By the wall clock alone, a lease from the future
+// holds, too: the clock was set back, and a process that lives renews its lease again.
 func (l *lease) holds(wall, mono int64) bool {
 	age := wall - max(l.wall, 0) // no difference overflows
 	if l.mono > 0 && mono > 0 {
@@ -194,13 +196,13 @@ func (l *lease) holds(wall, mono int64) bool {
 	return age <= l.ttl
 }
 
-// renew says that a process is alive, and how long that holds.
+// renew writes the lease of a process, from now on.
 func (r rows) renew(process, wall, mono int64, ttl time.Duration) error {
 	_, err := r.Exec(renewLease, process, wall, mono, int64(ttl))
 	return err
 }
 
-// vouch is renew for another process, unless it has said something itself.
+// vouch is renew for another process, unless that has written a lease itself.
 func (r rows) vouch(process, wall, mono int64, ttl time.Duration) error {
 	_, err := r.Exec(vouchLease, process, wall, mono, int64(ttl))
 	return err
@@ -215,8 +217,7 @@ var (
 // readLeases returns the leases of all processes.
 func (r rows) readLeases() ([]lease, error) { return r.leasesOf(allLeases) }
 
-// readLease returns what a process said last of itself; the zero value, which does not hold, if
-// it is not known.
+// readLease returns the lease of a process; the zero value, which does not hold, where it has none.
 func (r rows) readLease(process int64) (l lease, err error) {
 	leases, err := r.leasesOf(allLeases+" WHERE id = ?", process)
 	if len(leases) > 0 {

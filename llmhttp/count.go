@@ -1,0 +1,42 @@
+package llmhttp
+
+import (
+	"io"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokencount"
+)
+
+// countPrompt has the provider count the prompt of a call that is estimated above CountAbove, once.
+// It reports whether call.counted has the result.
+func (t *Transport) countPrompt(call *Call) (ok bool) {
+	if call.counted == 0 && t.CountAbove > 0 && textTokens(call.PromptBytes)+call.mediaTokens > t.CountAbove {
+		call.counted = -1
+		if n := t.askForCount(call); n > 0 {
+			call.counted = n
+		}
+	}
+	return call.counted > 0
+}
+
+// askForCount returns what the provider counts; 0 if that fails or is not possible.
+func (t *Transport) askForCount(call *Call) (promptTokens int) {
+	if call.body == nil || call.invalid {
+		return 0
+	}
+	copyOf := call.body
+	call.body = nil // which may hold all of it
+	reader, err := copyOf()
+	if err != nil {
+		return 0
+	}
+	defer reader.Close()
+	body, err := io.ReadAll(io.LimitReader(reader, t.maxBody()+1))
+	if err != nil || int64(len(body)) > t.maxBody() {
+		return 0
+	}
+	n, err := tokencount.Request(call.Request.Context(), t.roundTripper(), call.Request, body)
+	if err != nil {
+		return 0
+	}
+	return clampTokens(int64(n))
+}
