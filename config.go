@@ -111,8 +111,9 @@ type Config struct {
 	Aliases map[string]string `yaml:"aliases,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
-	// limiter, is never exceeded. The quotas of profiles and files are guesses and follow the
-	// provider. A model without a quota gets one. False, the default, leaves quotas as they are.
+	// limiter, and the account's limits (SetAccountQuotas) are never exceeded. The quotas of
+	// profiles and files are guesses and follow the provider. A model without a quota gets one.
+	// False, the default, leaves quotas as they are, and takes no corrections from a file.
 	LearnQuotas bool `yaml:"learn_quotas,omitempty"`
 	// MaxModels bounds the models without a quota of their own that hold state: those that only
 	// the quota "*" covers, and those without any. At the bound, the least recently used idle

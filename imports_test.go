@@ -77,19 +77,20 @@ var importRules = map[string][]string{
 	"internal/fsx":          {"golang.org/x/sys/..."},
 	"internal/pace":         {modulePath + "/internal/tokens"},
 	"internal/sharedlog": {
-		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
+		modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/sharedlogtest": {
-		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/sharedlog",
-		modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
-		modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+		modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
 		"modernc.org/sqlite",
 	},

@@ -75,13 +75,14 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 //
 // Limit corrects the quota of the model, only with Config.LearnQuotas.
 //
-//   - The quota of a profile or a file goes up and down. A quota that the program set is never
-//     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a limit.
+//   - The quota of a profile or a file goes up and down. A quota that the program set, and the
+//     account's limits, are never exceeded, and can come back. An unlimited dimension gets a limit.
 //   - A model that only "*" covers gets a copy of that with the corrections, until "*" is set
 //     again. A model without any quota gets one made of the report. Both need room under
 //     Config.MaxModels.
-//   - SetQuota and AddProvider start afresh.
-//   - Corrected quotas are written to the state file, except copies of "*". With Config.Shared
+//   - SetQuota, RemoveQuota and AddProvider start afresh, and so does ForgetLearned.
+//   - Corrections are written to the state file, except those of copies of "*", and bind as long
+//     as Config.LearnQuotas is on. With Config.Shared
 //     they belong to this process and are lost where it has to read the whole database again, and
 //     the quotas there count as set by the program.
 //

@@ -87,8 +87,9 @@ func (s *storage) end(rl *RateLimiter) {
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
-// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) win over the
-// file, and the file wins over default profiles. Of a model's cooldowns in memory and in the
+// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) and the account's
+// limits (SetAccountQuotas) win over the file, and the file wins over default profiles, except for
+// profiles' quotas that an earlier run has left there. Of a model's cooldowns in memory and in the
 // file, the later wins; what ObserveAnswer has learned is put together. A missing file changes
 // nothing and is not an error. Waiters are served at once.
 //

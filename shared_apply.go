@@ -148,8 +148,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
-		if _, said, err := sharedlog.ParseSaid(e.Text, f.s.quotas[e.Model]); err == nil {
-			f.setQuota(e.Model, said)
+		if saying, err := sharedlog.ParseSaying(e.Text); err == nil {
+			f.setQuota(e.Model, &saying)
 		}
 	case sharedlog.Wait:
 		f.standIn(e)
@@ -182,8 +182,9 @@ func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	}
 }
 
-func (f effect) setQuota(model string, said state.Said) {
-	f.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, said) })
+func (f effect) setQuota(model string, saying *sharedlog.Saying) {
+	said := saying.After(f.s.quotas[model])
+	f.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, said, saying.Origin) })
 	f.s.noteQuota(model, said)
 	f.rl.followQuotasLocked()
 	f.s.lines.reviews++

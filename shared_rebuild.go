@@ -136,7 +136,7 @@ func (b *rebuild) loadQuotas() {
 	}
 	for model := range before {
 		if _, still := b.img.Quotas[model]; !still && b.s.lost == nil {
-			b.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, state.Said{}) })
+			b.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, state.Said{}, state.Program) })
 		}
 	}
 }
@@ -242,10 +242,13 @@ func (b *rebuild) restore() {
 	}
 	for model, said := range b.s.lost.quotas {
 		if b.s.quotas[model] == (state.Said{}) && said.Validate(model) == nil {
-			b.setQuota(model, said)
-			b.emit(&sharedlog.Event{
-				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.SaidText(provenance.Of(said), said),
-			})
+			for _, o := range [...]state.Origin{state.Program, state.Account} {
+				if q, ok := said.Get(o); ok {
+					saying := sharedlog.Saying{Holds: provenance.Of(said), Origin: o, Is: q}
+					b.setQuota(model, &saying)
+					b.emit(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, At: b.instant, Text: saying.Text()})
+				}
+			}
 			restored = true
 		}
 	}

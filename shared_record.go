@@ -253,16 +253,13 @@ func (p *plan) setQuota(model string, q ModelQuota) {
 		p.then(func() { p.rl.setQuotaLocked(model, q) })
 		return
 	}
-	said := p.s.quotas[model]
-	said.Set(state.Program, state.Quota(q))
-	p.say(model, said)
+	p.say(model, &sharedlog.Saying{Origin: state.Program, Is: state.Quota(q)})
 }
 
 // removeQuota plans to take back what the program said of a quota; remove does so in memory.
 func (p *plan) removeQuota(model string, remove func()) {
 	if said := p.s.quotas[model]; said.Has(state.Program) {
-		said.Drop(state.Program)
-		p.say(model, said)
+		p.say(model, &sharedlog.Saying{Origin: state.Program, Gone: true})
 		return
 	}
 	p.then(remove) // it may be invalid, and so of this limiter alone
@@ -271,23 +268,19 @@ func (p *plan) removeQuota(model string, remove func()) {
 // setAccount plans what the account says.
 func (p *plan) setAccount(account map[string]state.Quota) {
 	for _, model := range p.rl.provenance.Changes(account) {
-		said := p.s.quotas[model]
-		said.Drop(state.Account)
-		if q, named := account[model]; named {
-			said.Set(state.Account, q)
-		}
-		p.say(model, said)
+		q, named := account[model]
+		p.say(model, &sharedlog.Saying{Origin: state.Account, Is: q, Gone: !named})
 	}
 }
 
-// say plans what the processes say of a quota.
-func (p *plan) say(name string, said state.Said) {
-	after := p.quotasAfter(name, said)
-	tell := after(name) // what versions that do not know origins are told
-	if !said.IsEmpty() {
-		tell = ModelQuota(provenance.Of(said)) // what this process has learned is not for others
+// say plans what the program or the account says of a quota.
+func (p *plan) say(name string, saying *sharedlog.Saying) {
+	said := saying.After(p.s.quotas[name])
+	after := p.quotasAfter(name, said, saying.Origin)
+	if saying.Holds = provenance.Of(said); said.IsEmpty() {
+		saying.Holds = state.Quota(after(name))
 	}
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: sharedlog.SaidText(state.Quota(tell), said)})
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: saying.Text()})
 	for model, stats := range p.rl.State {
 		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue
@@ -301,10 +294,10 @@ func (p *plan) say(name string, said state.Said) {
 }
 
 // quotasAfter returns the quotas of models, as they will be when the processes say something of the
-// quota of a name.
-func (p *plan) quotasAfter(name string, said state.Said) func(model string) ModelQuota {
+// quota of a name, after one of the origins has.
+func (p *plan) quotasAfter(name string, said state.Said, by state.Origin) func(model string) ModelQuota {
 	after := maps.Clone(p.rl.Quotas)
-	if q, ok := p.rl.provenance.After(name, said); ok {
+	if q, ok := p.rl.provenance.After(name, said, by); ok {
 		after[name] = ModelQuota(q)
 	} else {
 		delete(after, name)

@@ -302,17 +302,17 @@ func TestShare(t *testing.T) {
 		if said != tt.said || h.quotas["m"] != tt.want {
 			t.Errorf("%s: %+v holds, said %s, want %+v and %s", tt.name, h.quotas["m"], said.Text(), tt.want, tt.said.Text())
 		}
-		if after, ok := h.After("m", state.Said{}); !ok || after != rpm(3) {
+		if after, ok := h.After("m", state.Said{}, state.Program); !ok || after != rpm(3) {
 			t.Errorf("%s: after all is taken back: %+v", tt.name, after)
 		}
 		report(q{MaxRPM: 1, MaxTPD: 9})(h)
 		news := said
 		news.Set(state.Account, q{MaxOTPM: 4})
-		h.say("m", func() { h.Tell("m", news) })
+		h.say("m", func() { h.Tell("m", news, state.Account) })
 		if got := h.quotas["m"]; got.MaxTPD != 9 || got.MaxOTPM != 4 {
 			t.Errorf("%s: news of the account make it %+v", tt.name, got)
 		}
-		h.say("m", func() { h.Tell("m", news) })
+		h.say("m", func() { h.Tell("m", news, state.Program) })
 		if got := h.quotas["m"]; got.MaxTPD != 0 {
 			t.Errorf("%s: set again, it is %+v", tt.name, got)
 		}

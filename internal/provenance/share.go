@@ -2,11 +2,11 @@ package provenance
 
 import "dappco.re/go/core/go-ratelimit/internal/state"
 
-// Share takes over what a shared store holds of a model: q is the quota that holds there, and from
-// tells its origins, if they are known. It returns what the processes said, as the program and the
-// account. A store has nothing of their profiles and reports, unless it was a file of one limiter
-// before.
-func (p *Quotas) Share(name string, q state.Quota, from state.Said) (said state.Said) {
+// Shared returns what the processes that share a store said of a model, as the program and the
+// account: q is the quota that the store has, and from tells its origins, if they are known. A
+// store has nothing of the profiles and reports of the processes, unless it was a file of one
+// limiter before.
+func Shared(q state.Quota, from state.Said) (said state.Said) {
 	learned, _ := from.Get(state.Learned)
 	from.Drop(state.Learned)
 	file, byFile := from.Get(state.File)
@@ -16,23 +16,30 @@ func (p *Quotas) Share(name string, q state.Quota, from state.Said) (said state.
 	case byFile && !from.Has(state.Program) && !from.Has(state.Account):
 		from.Set(state.Program, file)
 	}
-	said = from.Only(state.Program, state.Account)
-	p.Tell(name, said)
+	return from.Only(state.Program, state.Account)
+}
+
+// Share takes over what a shared store has of a model, and returns what Shared does.
+func (p *Quotas) Share(name string, q state.Quota, from state.Said) (said state.Said) {
+	said = Shared(q, from)
+	p.Tell(name, said, state.Program)
 	p.models[name].file = from.Only(state.Profile)
 	return said
 }
 
-// Tell notes what the processes of a shared store say of a model from now on.
-func (p *Quotas) Tell(name string, said state.Said) {
+// Tell notes what the processes of a shared store say of a model after one of them, the program or
+// the account, said something. The program's say forgets what was learned.
+func (p *Quotas) Tell(name string, said state.Said, by state.Origin) {
 	p.dropCopy(name)
-	p.of(name).tell(said)
+	if by == state.Program {
+		p.anew = name
+	}
+	p.of(name).tell(said, by)
 }
 
-// tell is Tell. Where the account says nothing new, some program has set the quota again, which
-// forgets what was learned.
-func (m *model) tell(said state.Said) {
-	account := said.Only(state.Account)
-	if m.said.Only(state.Program) != said.Only(state.Program) || m.said.Only(state.Account) == account {
+// tell is Tell.
+func (m *model) tell(said state.Said, by state.Origin) {
+	if by == state.Program {
 		m.said.Drop(state.Learned)
 	}
 	for _, o := range [...]state.Origin{state.Program, state.Account} {
@@ -44,12 +51,12 @@ func (m *model) tell(said state.Said) {
 }
 
 // After returns the quota that would hold after Tell; ok is false where there would be none.
-func (p *Quotas) After(name string, said state.Said) (q state.Quota, ok bool) {
+func (p *Quotas) After(name string, said state.Said, by state.Origin) (q state.Quota, ok bool) {
 	var m model
 	if is := p.models[name]; is != nil {
 		m = *is
 	}
 	m.copied = copied{}
-	m.tell(said)
+	m.tell(said, by)
 	return m.holds()
 }

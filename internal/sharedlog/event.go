@@ -32,7 +32,7 @@ const (
 	// Cooldown keeps a model closed until Wall. Its Text is the cause; empty in events of versions
 	// without causes.
 	Cooldown Kind = 8
-	// Quota sets what the processes say of the quota of a model, which is Text.
+	// Quota sets what an origin says of the quota of a model: Text is a Saying.
 	Quota Kind = 9
 	// Wait puts a waiter at the end of the lines of the models that Text names, and Leave
 	// takes it out again.

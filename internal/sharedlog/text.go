@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -27,40 +28,73 @@ func ParseQuota(text string) (q state.Quota, err error) {
 	return q, nil
 }
 
-// saidText is the Text of a Quota event that also says who said the quota. A version that does not
-// know origins reads the quota alone.
-type saidText struct {
+// Saying is what a Quota event says of the quota of its model: what one of the origins, the program
+// or the account, says from then on. Processes of versions that do not know origins read Holds
+// alone, and write events in which the program says that.
+type Saying struct {
+	Holds  state.Quota // that holds after it, for such processes
+	Origin state.Origin
+	Is     state.Quota
+	Gone   bool // nothing any more, in place of Is
+}
+
+// sayingText is the Text of a Saying, unless the program says what holds.
+type sayingText struct {
 	state.Quota
-	Said state.Said
+	Origin string       `json:",omitempty"` // its key; "" for the program
+	Is     *state.Quota `json:",omitempty"` // nil for nothing any more
 }
 
-// SaidText returns the Text of a Quota event for a model of which the processes say something from
-// then on, as the program and the account; q is the quota that holds, for versions that do not know
-// origins. Where they say nothing any more, the quota is taken back.
-func SaidText(q state.Quota, said state.Said) string {
-	if said == state.SaidBy(state.Program, q) {
-		return QuotaText(q)
+// Text returns the Text of the event.
+func (s *Saying) Text() string {
+	if s.Origin == state.Program && s.Is == s.Holds && !s.Gone {
+		return QuotaText(s.Holds)
 	}
-	return text(saidText{q, said})
+	full := sayingText{Quota: s.Holds, Origin: state.OriginKeys[s.Origin]}
+	if !s.Gone {
+		full.Is = &s.Is
+	}
+	return text(full)
 }
 
-// ParseSaid returns what the Text of a Quota event says of its model: the quota that holds, and
-// what the program and the account say. In an event of a version that does not know origins, the
-// program says the quota, and the account the same as before.
-func ParseSaid(text string, before state.Said) (q state.Quota, said state.Said, err error) {
-	var full struct{ Said *state.Said }
-	if q, err = ParseQuota(text); err != nil {
-		return q, said, err
+// ParseSaying is the reverse of Text. The error names what is wrong with the text.
+func ParseSaying(text string) (s Saying, err error) {
+	if s.Holds, err = ParseQuota(text); err != nil {
+		return s, err
 	}
+	var full sayingText
 	if err = json.Unmarshal([]byte(text), &full); err != nil {
-		return q, said, err
+		return s, err
 	}
-	if full.Said != nil {
-		return q, full.Said.Only(state.Program, state.Account), nil
+	s.Is = s.Holds
+	if full.Origin == "" {
+		return s, nil
 	}
-	said = before.Only(state.Account)
-	said.Set(state.Program, q)
-	return q, said, nil
+	var known bool
+	if s.Origin, known = state.OriginOf(full.Origin); !known || s.Origin > state.Account {
+		return s, fmt.Errorf("a quota of the origin %q", errtext.Clip(full.Origin))
+	}
+	if s.Gone = full.Is == nil; s.Gone {
+		s.Is = state.Quota{}
+	} else if s.Is = *full.Is; isNegative(s.Is) {
+		return s, fmt.Errorf("%s: a negative limit", full.Origin)
+	}
+	return s, nil
+}
+
+func isNegative(q state.Quota) bool {
+	_, negative := q.Negative()
+	return negative
+}
+
+// After returns what is said of a model after the event, of what was said before it.
+func (s *Saying) After(said state.Said) state.Said {
+	if s.Gone {
+		said.Drop(s.Origin)
+	} else {
+		said.Set(s.Origin, s.Is)
+	}
+	return said
 }
 
 // NumbersText returns the Text of a ReleaseAll event.

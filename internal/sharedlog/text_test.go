@@ -47,3 +47,46 @@ func TestTextsThatAreNone(t *testing.T) {
 		}
 	}
 }
+
+// A Saying is stored; a version that does not know origins reads what holds, and this one takes its
+// quotas for those of the program.
+func TestSayings(t *testing.T) {
+	program, account := state.Quota{MaxRPM: 1}, state.Quota{MaxTPM: 2}
+	both := state.Quota{MaxRPM: 1, MaxTPM: 2}
+	var said state.Said
+	said.Set(state.Account, account)
+	for _, tt := range []struct {
+		saying Saying
+		text   string
+		after  state.Said
+	}{
+		{Saying{Holds: program, Is: program}, QuotaText(program), func() (s state.Said) { s.Set(state.Account, account); s.Set(state.Program, program); return s }()},
+		{Saying{Holds: both, Is: program}, QuotaText(both)[:len(QuotaText(both))-1] + `,"Origin":"program","Is":` + QuotaText(program) + "}",
+			func() (s state.Said) { s.Set(state.Account, account); s.Set(state.Program, program); return s }()},
+		{Saying{Holds: both, Origin: state.Account, Is: account}, QuotaText(both)[:len(QuotaText(both))-1] + `,"Origin":"account","Is":` + QuotaText(account) + "}",
+			said},
+		{Saying{Holds: program, Origin: state.Account, Gone: true}, QuotaText(program)[:len(QuotaText(program))-1] + `,"Origin":"account"}`, state.Said{}},
+	} {
+		if got := tt.saying.Text(); got != tt.text {
+			t.Errorf("%s, want %s", got, tt.text)
+		}
+		if got, err := ParseQuota(tt.text); err != nil || got != tt.saying.Holds {
+			t.Errorf("without origins: %+v, %v of %s", got, err, tt.text)
+		}
+		got, err := ParseSaying(tt.text)
+		if err != nil || got != tt.saying {
+			t.Errorf("%+v, %v, want %+v", got, err, tt.saying)
+		}
+		if after := got.After(said); after != tt.after {
+			t.Errorf("after it %s, want %s", after.Text(), tt.after.Text())
+		}
+	}
+	for _, text := range []string{
+		"", "{", `{"MaxRPM":-1}`, `{"Origin":"file"}`, `{"Origin":"nobody"}`, `{"Origin":5}`,
+		`{"Origin":"account","Is":{"MaxRPM":-1}}`, `{"Origin":"account","Is":5}`,
+	} {
+		if got, err := ParseSaying(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}

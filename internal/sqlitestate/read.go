@@ -88,6 +88,21 @@ func (s *Statements) readQuotas() (map[string]state.Quota, error) {
 	return quotas, err
 }
 
+// ReadQuota reads the quota of one model and what is said of its origins; ok is false where there
+// is none.
+func (s *Statements) ReadQuota(model string) (q state.Quota, from state.Said, ok bool, err error) {
+	var name, text string
+	targets := quotaTargets(&name, &q)
+	if ok, err = s.row(targets, "SELECT "+quotasTable.ColumnList()+" FROM quotas WHERE model = ?", model); err != nil || !ok {
+		return q, from, false, err
+	}
+	if has, err := s.row([]any{&text}, "SELECT said FROM origins WHERE model = ?", model); err != nil || !has {
+		return q, from, true, err
+	}
+	from, err = parseSaid(model, text)
+	return q, from, true, err
+}
+
 func (s *Statements) readSaid() (map[string]state.Said, error) {
 	all := make(map[string]state.Said)
 	err := s.Each(func(rows *sql.Rows) error {
@@ -95,17 +110,21 @@ func (s *Statements) readSaid() (map[string]state.Said, error) {
 		if err := rows.Scan(&model, &text); err != nil {
 			return Damaged("origins: %w", err)
 		}
-		said, err := state.ParseSaid(text)
-		if err == nil {
-			err = said.Validate(model)
-		}
-		if err != nil {
-			return Damaged("origins of %q: %w", errtext.Clip(model), err)
-		}
-		all[model] = said
-		return nil
+		var err error
+		all[model], err = parseSaid(model, text)
+		return err
 	}, "SELECT model, said FROM origins")
 	return all, err
+}
+
+func parseSaid(model, text string) (said state.Said, err error) {
+	if said, err = state.ParseSaid(text); err == nil {
+		err = said.Validate(model)
+	}
+	if err != nil {
+		return said, Damaged("origins of %q: %w", errtext.Clip(model), err)
+	}
+	return said, nil
 }
 
 func (s *Statements) readDays() (map[string]state.DayUsage, error) {

@@ -41,6 +41,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Store) {
 		{"missing events are noticed", (*exercise).missing},
 		{"days are those after the last event", (*exercise).days},
 		{"quotas and cooldowns", (*exercise).tables},
+		{"who said quotas", (*exercise).origins},
 		{"a reset ends cooldowns of all names of a model", (*exercise).names},
 		{"own events are known by their numbers", (*exercise).numbers},
 		{"leases", (*exercise).leases},

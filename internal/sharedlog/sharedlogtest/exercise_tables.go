@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -82,6 +83,35 @@ func (e *exercise) tables() {
 	wantsLearned(e.image(a))
 	if img := e.image(a); len(img.Cooldowns) != 0 || len(img.Quotas) != 1 {
 		e.t.Errorf("after a reset of all there are %+v and %+v", img.Cooldowns, img.Quotas)
+	}
+}
+
+// origins: each event changes what one origin says. Where nobody says anything, there is no quota.
+func (e *exercise) origins() {
+	a, _ := e.open(1)
+	program, account := state.Quota{MaxRPM: 1}, state.Quota{MaxRPM: 9, MaxTPM: 90}
+	n := int64(0)
+	for _, row := range []struct {
+		what   string
+		saying sharedlog.Saying
+		want   state.Quota // zero for none
+	}{
+		{"the program", sharedlog.Saying{Holds: program, Is: program}, program},
+		{"the account", sharedlog.Saying{Origin: state.Account, Is: account}, state.Quota{MaxRPM: 1, MaxTPM: 90}},
+		{"the program no more", sharedlog.Saying{Gone: true}, account},
+		{"the account no more", sharedlog.Saying{Origin: state.Account, Gone: true}, state.Quota{}},
+		{"nor again", sharedlog.Saying{Origin: state.Account, Gone: true}, state.Quota{}},
+		{"the account first", sharedlog.Saying{Origin: state.Account, Is: account}, account},
+		{"and the program", sharedlog.Saying{Holds: program, Is: program}, state.Quota{MaxRPM: 1, MaxTPM: 90}},
+	} {
+		e.write(a, n, &sharedlog.Event{Process: 1, N: n + 1, Kind: sharedlog.Quota, Model: "m", Text: row.saying.Text()})
+		n++
+		img := e.image(a)
+		if got, has := img.Quotas["m"]; got != row.want || has != (row.want != state.Quota{}) {
+			e.t.Errorf("%s: %+v, %t, want %+v", row.what, got, has, row.want)
+		} else if has && provenance.Of(provenance.Shared(got, img.Said["m"])) != row.want {
+			e.t.Errorf("%s: said %+v", row.what, img.Said["m"])
+		}
 	}
 }
 

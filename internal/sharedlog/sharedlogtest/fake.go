@@ -14,6 +14,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -37,7 +38,6 @@ type Fake struct {
 	events    []*sharedlog.Event
 	answers   map[string]state.Answers
 	days      map[string]state.DayUsage // those after the event at folded
-	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns cooldown.Times
 	leases    map[int64]lease
@@ -68,7 +68,7 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
-	f.quotas, f.said, f.answers = make(map[string]state.Quota), make(map[string]state.Said), make(map[string]state.Answers)
+	f.said, f.answers = make(map[string]state.Said), make(map[string]state.Answers)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -185,8 +185,14 @@ func clone(e *sharedlog.Event) *sharedlog.Event {
 // image returns all that there is; f.mu must be held.
 func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
-		Identity: fmt.Sprint("log ", f.identity), Quotas: maps.Clone(f.quotas), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
+		Identity: fmt.Sprint("log ", f.identity), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
 		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
+	}
+	img.Quotas = make(map[string]state.Quota)
+	for model, said := range f.said {
+		if !said.IsEmpty() {
+			img.Quotas[model] = provenance.Of(said)
+		}
 	}
 	for _, e := range f.events {
 		img.Events = append(img.Events, clone(e))
@@ -380,8 +386,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 	case sharedlog.Cooldown:
 		f.cooldowns.Raise(e.Model, e.Cooldown(), time.Time{})
 	case sharedlog.Quota:
-		f.quotas[e.Model], f.said[e.Model], _ = sharedlog.ParseSaid(e.Text, state.Said{})
-		maps.DeleteFunc(f.quotas, func(model string, _ state.Quota) bool { return f.said[model] == state.Said{} })
+		saying, _ := sharedlog.ParseSaying(e.Text)
+		f.said[e.Model] = saying.After(f.said[e.Model])
 	case sharedlog.Answers:
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Gone:

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -81,17 +82,26 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 	return nil
 }
 
-// writeQuota stores what the processes say of the quota of a model. Where they say nothing any
-// more, it is gone.
+// writeQuota stores what an event says of the quota of a model, beside what was said. Where nobody
+// says anything any more, the quota is gone.
 func (r rows) writeQuota(e *sharedlog.Event) error {
-	q, said, err := sharedlog.ParseSaid(e.Text, state.Said{})
-	switch {
-	case err != nil:
+	saying, err := sharedlog.ParseSaying(e.Text)
+	if err != nil {
 		return err
-	case said.IsEmpty():
+	}
+	var said state.Said
+	q, from, has, err := r.ReadQuota(e.Model)
+	if err != nil {
+		return err
+	}
+	if has {
+		said = provenance.Shared(q, from)
+	}
+	if said = saying.After(said); said.IsEmpty() {
 		return r.DropQuota(e.Model)
 	}
-	if _, err = r.PutQuota(e.Model, q); err != nil {
+	q = provenance.Of(said)
+	if _, err := r.PutQuota(e.Model, q); err != nil {
 		return err
 	}
 	if said == state.SaidBy(state.Program, q) {
