@@ -14,7 +14,7 @@ type DecisionCode string
 const (
 	// DecisionAllowed: the request fits every limit of its model.
 	DecisionAllowed DecisionCode = "ok"
-	// DecisionUnknownModel: allowed, because the model has no quota.
+	// DecisionUnknownModel: the model has no quota. It is allowed, or denied with UnknownDeny.
 	DecisionUnknownModel DecisionCode = "unknown_model"
 	// DecisionUnlimited: allowed, because the model's quota is all zero.
 	DecisionUnlimited DecisionCode = "unlimited"

@@ -23,7 +23,10 @@
 // A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
 // calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
 // day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
-// zero is unlimited, and a model without a quota is always allowed.
+// zero is unlimited, and a model without a quota is always allowed (unless Config.Unknown says
+// otherwise). A provider counts a call when it arrives, later than the limiter: Config.Margin
+// covers the time between, without which a provider may refuse a call; package llmhttp does so
+// by itself.
 //
 // # How it remembers
 //

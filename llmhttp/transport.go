@@ -115,8 +115,9 @@ type Transport struct {
 
 	// Margin is the longest time from the writing of a request to the moment at which the
 	// provider counts it. The charge is dated that much later, or to the headers of the answer if
-	// they come sooner. Zero, the default, means 250 ms; a negative one means none. It replaces
-	// Config.Margin of the limiter.
+	// they come sooner. Zero, the default, means 250 ms; a negative one means none. Config.Margin
+	// of the limiter is then not needed, and adds to it. With Config.Shared set it all the same:
+	// the calls of a process that is killed stay dated at their admission, and it covers them.
 	Margin time.Duration
 
 	// MaxBody bounds how many bytes of a request's body are read before it is sent. Only JSON
