@@ -244,7 +244,7 @@ func (b *rebuild) restore() {
 		if b.s.quotas[model] == (state.Said{}) && said.Validate(model) == nil {
 			b.setQuota(model, said)
 			b.emit(&sharedlog.Event{
-				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.SaidText(provenance.Of(said), said),
+				Kind: sharedlog.Quota, Model: model, At: b.instant, Text: sharedlog.SaidText(provenance.Of(said), said, b.s.quotas[model]),
 			})
 			restored = true
 		}

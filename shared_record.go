@@ -287,7 +287,7 @@ func (p *plan) say(name string, said state.Said) {
 	if !said.IsEmpty() {
 		tell = ModelQuota(provenance.Of(said)) // what this process has learned is not for others
 	}
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: sharedlog.SaidText(state.Quota(tell), said)})
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: sharedlog.SaidText(state.Quota(tell), said, p.s.quotas[name])})
 	for model, stats := range p.rl.State {
 		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue

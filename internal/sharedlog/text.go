@@ -36,9 +36,10 @@ type saidText struct {
 
 // SaidText returns the Text of a Quota event for a model of which the processes say something from
 // then on, as the program and the account; q is the quota that holds, for versions that do not know
-// origins. Where they say nothing any more, the quota is taken back.
-func SaidText(q state.Quota, said state.Said) string {
-	if said == state.SaidBy(state.Program, q) {
+// origins, and before is what they said until then. Where they say nothing any more, the quota is
+// taken back.
+func SaidText(q state.Quota, said, before state.Said) string {
+	if said == state.SaidBy(state.Program, q) && !before.Has(state.Account) {
 		return QuotaText(q)
 	}
 	return text(saidText{q, said})
