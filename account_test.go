@@ -73,6 +73,7 @@ func TestQuotaPrecedence(t *testing.T) {
 		{"taken back: Load does not bring it back", steps{set(rpm(4)), restart, set(rpm(4)), remove, load}, q{}},
 		{"taken back: nor a restart", steps{set(rpm(4)), restart, set(rpm(5)), restart, remove, restart}, q{}},
 		{"taken back: what an earlier process said", steps{set(rpm(4)), account(rpm(9)), restart, remove, load}, rpm(9)},
+		{"taken back: what an earlier process said, beneath the account", steps{set(rpm(4)), restart, account(rpm(9)), remove, restart, func(rl *ratelimit.RateLimiter) { rl.SetAccountQuotas(nil) }}, q{}},
 		{"taken back: nothing was said", steps{account(rpm(9)), remove, restart, remove}, rpm(9)},
 
 		{"learned: below the account, over a restart", steps{account(rpm(9)), says(5), restart}, rpm(5)},

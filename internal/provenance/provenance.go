@@ -110,7 +110,7 @@ func (p *Quotas) Remove(name string) {
 	case said:
 	case inFile:
 		was = file
-	case byOther && !m.said.Has(state.Account) && !m.file.Has(state.Account):
+	case byOther:
 		was = other
 	default:
 		return
