@@ -223,7 +223,7 @@ func (l *life) remove(name string) {
 	if was == nil {
 		was = m.file.program
 	}
-	if was == nil && m.now.account == nil && m.file.account == nil {
+	if was == nil {
 		was = m.file.file
 	}
 	if was == nil {

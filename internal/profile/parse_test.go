@@ -113,10 +113,9 @@ func FuzzParse(f *testing.F) {
 	}
 	for _, name := range []string{"openrouter", "gemini"} {
 		text, err := os.ReadFile("../../profiles/" + name + ".json")
-		if err != nil {
-			f.Fatal(err)
+		if err == nil { // not where the binary of the tests runs elsewhere
+			f.Add(bytes.Replace(text, []byte(`"`+name+`"`), []byte(`"acme"`), 1))
 		}
-		f.Add(bytes.Replace(text, []byte(`"`+name+`"`), []byte(`"acme"`), 1))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		set, err := parseText(string(text))
