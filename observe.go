@@ -77,9 +77,9 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 //
 //   - The quota of a profile or a file goes up and down. A quota that the program set is never
 //     exceeded, and is remembered, so that it can come back. An unlimited dimension gets a limit.
-//   - A model that only "*" covers gets a copy of that with the corrections, until "*" is set
-//     again. A model without any quota gets one made of the report. Both need room under
-//     Config.MaxModels.
+//   - A model that only "*" or a pattern covers gets a copy of that with the corrections. A model
+//     without any quota gets one made of the report. Both last until such a quota that covers the
+//     model is set, and need room under Config.MaxModels.
 //   - SetQuota and AddProvider start afresh.
 //   - Corrected quotas are written to the state file, except copies of "*". With Config.Shared
 //     they belong to this process and are lost where it has to read the whole database again, and

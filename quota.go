@@ -96,10 +96,10 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 }
 
 // RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map
-// of the limiter, and what an earlier run of it said and a file holds. The model goes back to the
-// account's limits, else to a file that does not tell who said it, else to a profile, else to a
-// pattern or "*", else it has no quota. What was learned of it is forgotten. A model of which the
-// program has said nothing keeps its quota. Aliases apply as in SetQuota.
+// of the limiter, and what an earlier run of it said and a file holds; a quota of a file that does
+// not tell who said it counts as such. The model goes back to the account's limits, else to a
+// profile, else to a pattern or "*", else it has no quota. What was learned of it is forgotten. A
+// model of which the program has said nothing keeps its quota. Aliases apply as in SetQuota.
 //
 // A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
 // it is taken back for all processes; those of a version that does not know RemoveQuota give the
