@@ -87,10 +87,11 @@ func (s *storage) end(rl *RateLimiter) {
 }
 
 // Load reads the state file. The usage in the file replaces that in memory, so charges that were
-// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) win over the
-// file, and the file wins over default profiles. Of a model's cooldowns in memory and in the
-// file, the later wins; what ObserveAnswer has learned is put together. A missing file changes
-// nothing and is not an error. Waiters are served at once.
+// not persisted are gone. Quotas that the program set (Config.Quotas, SetQuota) and those of the
+// account (SetAccountQuotas) win over the file, and the file wins over default profiles, unless it
+// only has an older profile. Of a model's cooldowns in memory and in the file, the later wins; what
+// ObserveAnswer has learned is put together. A missing file changes nothing and is not an error.
+// Waiters are served at once.
 //
 // A file that cannot be read as a state file is an error that wraps ErrCorruptState and names the
 // field and its value; for a limit that is not an integer of zero or more, and for an unknown
