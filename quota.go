@@ -152,6 +152,20 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.saidLocked()
 }
 
+// AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
+// found of an earlier run's. Aliases stand for what they are counted as. AccountQuotas is safe for
+// concurrent use.
+func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	account := make(map[string]ModelQuota)
+	for model, q := range rl.provenance.Account() {
+		account[model] = ModelQuota(q)
+	}
+	return account
+}
+
 // ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
 // work for a limiter in the background tell of their failures by it. It does not wait for OnError,
 // and is safe for concurrent use.

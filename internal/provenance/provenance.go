@@ -157,6 +157,22 @@ func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
 // Resaid notes that the account said all its limits anew: what files have of them is outdated.
 func (p *Quotas) Resaid() { p.resaid = true }
 
+// Account returns what the account says, or a file has of it as long as it says nothing of the
+// model.
+func (p *Quotas) Account() map[string]state.Quota {
+	account := make(map[string]state.Quota)
+	for name, m := range p.models {
+		q, is := m.said.Get(state.Account)
+		if !is {
+			q, is = m.file.Get(state.Account)
+		}
+		if is {
+			account[name] = q
+		}
+	}
+	return account
+}
+
 // Changes returns the models of which the account says another thing than before, or nothing any
 // more, if these are all its limits.
 func (p *Quotas) Changes(account map[string]state.Quota) (names []string) {
