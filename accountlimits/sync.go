@@ -49,9 +49,9 @@ const (
 //
 // A read that fails, also the first, changes no limit: until each source was read once, the models
 // that none of them names keep the limits that the limiter has of an earlier run. OnError is told,
-// and the source read again after 1 s, 2 s, 4 s and so on, at most 5 minutes and at most Every; after
-// as long as the provider asks for with Retry-After, at most a day, where that is longer. A read
-// ends after two minutes.
+// and the source read again after 1 s, 2 s, 4 s and so on, at most 5 minutes and at most Every;
+// after as long as the provider asks for with Retry-After, at most a day, where that is longer. A
+// read ends after two minutes.
 //
 // Run may be called more than once; each call reads on its own.
 func (s Syncer) Run(ctx context.Context) error {
