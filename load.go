@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
@@ -97,7 +98,8 @@ func (l loading) mergeCooldowns() {
 }
 
 // mergeQuotas takes over the quotas of a file, below those that the program said: by Config.Quotas,
-// by SetQuota, or in the Quotas map, where it shows as a value that nobody else said.
+// by SetQuota, or in the Quotas map, where it shows as a value that nobody else said. What was
+// learned of a model that had no quota at all does not stand beside one that covers it now.
 func (l loading) mergeQuotas() {
 	rl := l.rl
 	rl.mu.Lock()
@@ -105,6 +107,14 @@ func (l loading) mergeQuotas() {
 	work := yield.New(&rl.mu, &rl.clock)
 	for model, q := range l.Quotas {
 		rl.sayLocked(model, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
+		work.Next()
+	}
+	covered := slices.DeleteFunc(rl.provenance.Alone(), func(model string) bool {
+		_, is := rl.Quotas[rl.sharedCoverRLocked(model)]
+		return !is
+	})
+	for _, model := range covered {
+		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
 		work.Next()
 	}
 }

@@ -77,9 +77,9 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 //
 //   - The quota of a profile or a file goes up and down. A quota that the program set, and the
 //     account's limits, are never exceeded, and can come back. An unlimited dimension gets a limit.
-//   - A model that only "*" covers gets a copy of that with the corrections, until "*" is set
-//     again. A model without any quota gets one made of the report. Both need room under
-//     Config.MaxModels.
+//   - A model that only "*" or a pattern covers gets a copy of that with the corrections. A model
+//     without any quota gets one made of the report. Both last until such a quota that covers the
+//     model is set, and need room under Config.MaxModels.
 //   - SetQuota, RemoveQuota and AddProvider start afresh, and so does ForgetLearned.
 //   - Corrections are written to the state file, except those of copies of "*", and bind as long
 //     as Config.LearnQuotas is on. With Config.Shared

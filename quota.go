@@ -96,10 +96,10 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 }
 
 // RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map
-// of the limiter, and what an earlier run of it said and a file holds. The model goes back to the
-// account's limits, else to a file that does not tell who said it, else to a profile, else to a
-// pattern or "*", else it has no quota. What was learned of it is forgotten. A model of which the
-// program has said nothing keeps its quota. Aliases apply as in SetQuota.
+// of the limiter, and what an earlier run of it said and a file holds; a quota of a file that does
+// not tell who said it counts as such. The model goes back to the account's limits, else to a
+// profile, else to a pattern or "*", else it has no quota. What was learned of it is forgotten. A
+// model of which the program has said nothing keeps its quota. Aliases apply as in SetQuota.
 //
 // A Load does not bring the quota back, nor does the file of the next Persist. With Config.Shared
 // it is taken back for all processes; those of a version that does not know RemoveQuota give the
@@ -152,6 +152,20 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.saidLocked()
 }
 
+// AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
+// found of an earlier run's. Aliases stand for what they are counted as. AccountQuotas is safe for
+// concurrent use.
+func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	account := make(map[string]ModelQuota)
+	for model, q := range rl.provenance.Account() {
+		account[model] = ModelQuota(q)
+	}
+	return account
+}
+
 // ReportError hands an error to Config.OnError, by the rules for the limiter's own: packages that
 // work for a limiter in the background tell of their failures by it. It does not wait for OnError,
 // and is safe for concurrent use.
@@ -202,15 +216,7 @@ func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
 	if stats := rl.State[name]; stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
-	outdated := rl.provenance.Outdated(name)
-	if modelname.IsPattern(name) { // which may cover models now that had a copy of a shorter one, or of "*"
-		for _, model := range rl.provenance.CopiesOfOthers(name) {
-			if rl.sharedCoverRLocked(model) == name {
-				outdated = append(outdated, model)
-			}
-		}
-	}
-	for _, model := range outdated {
+	for _, model := range rl.provenance.Outdated(name) {
 		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
 	}
 }

@@ -3,6 +3,7 @@
 package ratelimit_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -147,7 +148,7 @@ type life struct {
 	rl      *ratelimit.RateLimiter
 	models  map[string]*modelOf
 	file    map[string]modelOf
-	removed map[string]ratelimit.ModelQuota
+	removed map[string]takenBack
 	resaid  bool
 	script  []string
 }
@@ -157,7 +158,7 @@ var lifeModels = []string{"gpt-4o", "gpt-4o-mini", "a", "b"}
 func (l *life) open() {
 	l.cfg.LearnQuotas = l.random.IntN(3) > 0
 	l.rl = newLimiterWith(l.t, l.cfg)
-	l.models, l.removed, l.resaid = make(map[string]*modelOf), make(map[string]ratelimit.ModelQuota), false
+	l.models, l.removed, l.resaid = make(map[string]*modelOf), make(map[string]takenBack), false
 	for _, name := range lifeModels {
 		l.models[name] = new(modelOf)
 	}
@@ -208,9 +209,13 @@ func (l *life) load() {
 	}
 }
 
-func (s *saysOf) forget(was ratelimit.ModelQuota) {
+// takenBack is what RemoveQuota has taken back of a model: what the program said, and what a file
+// had that an earlier run may have said.
+type takenBack struct{ program, file ratelimit.ModelQuota }
+
+func (s *saysOf) forget(was takenBack) {
 	s.program = nil
-	if s.file != nil && *s.file == was {
+	if s.file != nil && (*s.file == was.program || *s.file == was.file) {
 		s.file = nil
 	}
 }
@@ -219,19 +224,14 @@ func (l *life) remove(name string) {
 	l.say("RemoveQuota %s", name)
 	l.rl.RemoveQuota(name)
 	m := l.models[name]
-	was := m.now.program
-	if was == nil {
-		was = m.file.program
-	}
-	if was == nil {
-		was = m.file.file
-	}
-	if was == nil {
+	program, file := cmp.Or(m.now.program, m.file.program), m.file.file
+	if program == nil && file == nil {
 		return
 	}
-	l.removed[name] = *was
+	was := takenBack{*cmp.Or(program, file), *cmp.Or(file, program)}
+	l.removed[name] = was
 	m.now.program, m.learned = nil, ratelimit.ModelQuota{}
-	m.file.forget(*was)
+	m.file.forget(was)
 }
 
 func (l *life) account() {

@@ -47,9 +47,11 @@ const (
 // last read failed. The limiter keeps the limits. Without a limiter or a source, or with one that
 // is nil, Run returns an error at once.
 //
-// A read that fails, also the first, changes no limit. It is told to OnError and tried again after
-// 1 s, 2 s, 4 s and so on, at most 5 minutes and at most Every; after as long as the provider asks
-// for with Retry-After, at most a day, where that is longer. A read ends after two minutes.
+// A read that fails, also the first, changes no limit: until each source was read once, the models
+// that none of them names keep the limits that the limiter has of an earlier run. OnError is told,
+// and the source read again after 1 s, 2 s, 4 s and so on, at most 5 minutes and at most Every;
+// after as long as the provider asks for with Retry-After, at most a day, where that is longer. A
+// read ends after two minutes.
 //
 // Run may be called more than once; each call reads on its own.
 func (s Syncer) Run(ctx context.Context) error {
@@ -60,11 +62,24 @@ func (s Syncer) Run(ctx context.Context) error {
 	if onError == nil {
 		onError = s.Limiter.ReportError
 	}
-	return s.run(ctx, s.Limiter.SetAccountQuotas, onError)
+	var before map[string]ratelimit.ModelQuota // the limits of the last run
+	set := func(limits map[string]ratelimit.ModelQuota, whole bool) {
+		if before == nil {
+			before = s.Limiter.AccountQuotas()
+		}
+		if !whole {
+			limits = beside(limits, before)
+		}
+		s.Limiter.SetAccountQuotas(limits)
+	}
+	return s.run(ctx, set, onError)
 }
 
-// run is Run of a Syncer that is valid. set gets the limits, and onError the failures.
-func (s Syncer) run(ctx context.Context, set func(map[string]ratelimit.ModelQuota), onError func(error)) error {
+// run is Run of a Syncer that is valid. set gets the limits, and whether they are of all sources,
+// and onError gets the failures.
+func (s Syncer) run(
+	ctx context.Context, set func(limits map[string]ratelimit.ModelQuota, whole bool), onError func(error),
+) error {
 	every := s.Every
 	if every <= 0 {
 		every = defaultEvery
@@ -82,10 +97,15 @@ func (s Syncer) run(ctx context.Context, set func(map[string]ratelimit.ModelQuot
 	}()
 	known := make([]map[string]ratelimit.ModelQuota, len(s.Sources))
 	failed := make([]error, len(s.Sources))
+	unread := make(map[int]bool)
+	for i := range s.Sources {
+		unread[i] = true
+	}
 	for r := range reads {
 		if failed[r.source] = r.err; r.err == nil {
 			known[r.source] = r.limits
-			set(together(known))
+			delete(unread, r.source)
+			set(together(known), len(unread) == 0)
 		} else {
 			onError(fmt.Errorf("sync account limits: %w", r.err))
 		}
@@ -155,5 +175,12 @@ func together(known []map[string]ratelimit.ModelQuota) map[string]ratelimit.Mode
 			all[model] = lower(all[model], quota)
 		}
 	}
+	return all
+}
+
+// beside returns limits with those of others for the models that they do not name.
+func beside(limits, others map[string]ratelimit.ModelQuota) map[string]ratelimit.ModelQuota {
+	all := maps.Clone(others)
+	maps.Copy(all, limits)
 	return all
 }

@@ -344,3 +344,41 @@ func TestSyncRefuses(t *testing.T) {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }
+
+// What an earlier run has read of a source stays until that was read, whatever the others say.
+func TestSyncKeepsTheLimitsOfTheLastRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := new(ratelimit.RateLimiter)
+		rl.SetAccountQuotas(quotas{"a": {MaxRPM: 1}, "b": {MaxRPM: 2}, "gone": {MaxRPM: 3}})
+		broken := true
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			done <- accountlimits.Sync(ctx, rl, time.Hour,
+				keptSource(func() (quotas, error) { return quotas{"a": {MaxRPM: 10}}, nil }),
+				keptSource(func() (quotas, error) {
+					if broken {
+						return nil, errors.New("down")
+					}
+					return quotas{"b": {MaxRPM: 20}}, nil
+				}))
+		}()
+		for _, want := range []quotas{
+			{"a": {MaxRPM: 10}, "b": {MaxRPM: 2}, "gone": {MaxRPM: 3}},
+			{"a": {MaxRPM: 10}, "b": {MaxRPM: 20}},
+		} {
+			synctest.Wait()
+			if got := rl.AccountQuotas(); !maps.Equal(got, want) {
+				t.Errorf("%v, want %v", got, want)
+			}
+			broken = false
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		<-done
+	})
+}
+
+type keptSource func() (quotas, error)
+
+func (s keptSource) Limits(context.Context) (quotas, error) { return s() }

@@ -1,9 +1,10 @@
 package provenance
 
 import (
-	"maps"
 	"slices"
+	"strings"
 
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -85,22 +86,41 @@ func (p *Quotas) dropCopy(name string) {
 	m.copied = copied{}
 }
 
-// Outdated returns the models with a corrected copy of a quota, if that was said anew or has
-// changed with the last Settle. They are to be forgotten.
-func (p *Quotas) Outdated(of string) []string {
+// Outdated returns the models with a quota that only reports made, of another quota or of none, if
+// one that covers them was said anew or has changed with the last Settle. They are to be forgotten.
+func (p *Quotas) Outdated(of string) (names []string) {
 	if p.anew != of {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(p.copies[of]))
-}
-
-// CopiesOfOthers returns the models with a corrected copy of another quota than one, in order.
-func (p *Quotas) CopiesOfOthers(one string) (names []string) {
-	for of, copies := range p.copies {
-		if of != one {
-			names = slices.AppendSeq(names, maps.Keys(copies))
+	for name := range p.copies[of] {
+		names = append(names, name)
+	}
+	if strings.Contains(of, "*") {
+		for name, m := range p.models {
+			if (m.isAlone() || m.copied.of != of && m.copied.of != "" && len(m.copied.of) <= len(of)) && modelname.Covers(of, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	slices.Sort(names)
+	return names
+}
+
+// isAlone reports whether nothing but reports says anything of a model.
+func (m *model) isAlone() bool {
+	if !m.said.Has(state.Learned) {
+		return false
+	}
+	_, _, founded := m.base()
+	return !founded
+}
+
+// Alone returns the models of which nothing but reports says anything.
+func (p *Quotas) Alone() (names []string) {
+	for name, m := range p.models {
+		if m.isAlone() {
+			names = append(names, name)
+		}
+	}
 	return names
 }

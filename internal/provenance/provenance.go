@@ -32,8 +32,8 @@ type Quotas struct {
 	anew   string                     // the quota that was said anew last, or changed
 
 	// What files said of these, because other limiters had written it, is no longer true.
-	removed map[string]state.Quota // the program's quota of these models, which was taken back,
-	resaid  bool                   // and the account's limits, which it said anew
+	removed map[string]removed // what was taken back of these models,
+	resaid  bool               // and the account's limits, which it said anew
 }
 
 // model is what was said of the quota of one model.
@@ -53,6 +53,9 @@ type copied struct {
 	is     state.Quota
 	bounds state.Quota // its limits that are not exceeded
 }
+
+// removed is what the program and a file said of a quota that was taken back.
+type removed struct{ program, file state.Quota }
 
 // mostRemoved bounds the names that Remove remembers.
 const mostRemoved = 10_000
@@ -95,28 +98,29 @@ func (p *Quotas) SetProgram(name string, q state.Quota) {
 }
 
 // Remove takes back what the program said of a model, or an earlier run of it that left it in a
-// file. A quota of a file of which that is not known is taken back if it is the same, or if the
-// program has said nothing else. Remove forgets what was learned, unless there is nothing to take
-// back.
+// file, or may have done so. It forgets what was learned, unless there is nothing to take back.
 func (p *Quotas) Remove(name string) {
 	m := p.models[name]
 	if m == nil {
 		return
 	}
-	was, said := m.said.Get(state.Program)
-	file, inFile := m.file.Get(state.Program)
-	other, byOther := m.file.Get(state.File)
-	switch {
-	case said:
-	case inFile:
-		was = file
-	case byOther:
-		was = other
-	default:
+	said, bySaid := m.said.Get(state.Program)
+	if !bySaid {
+		said, bySaid = m.file.Get(state.Program)
+	}
+	file, byFile := m.file.Get(state.File)
+	if !bySaid && !byFile {
 		return
 	}
 	m.said.Drop(state.Program)
 	m.said.Drop(state.Learned)
+	was := removed{said, file}
+	if !bySaid {
+		was.program = file
+	}
+	if !byFile {
+		was.file = said
+	}
 	m.forgetFile(was)
 	for another := range p.removed {
 		if len(p.removed) < mostRemoved {
@@ -125,15 +129,15 @@ func (p *Quotas) Remove(name string) {
 		delete(p.removed, another)
 	}
 	if p.removed == nil {
-		p.removed = make(map[string]state.Quota)
+		p.removed = make(map[string]removed)
 	}
 	p.removed[name] = was
 }
 
-// forgetFile forgets what a file has of a quota of the program that was taken back.
-func (m *model) forgetFile(was state.Quota) {
+// forgetFile forgets what a file has of a quota that was taken back.
+func (m *model) forgetFile(was removed) {
 	m.file.Drop(state.Program)
-	if q, ok := m.file.Get(state.File); ok && q == was {
+	if q, ok := m.file.Get(state.File); ok && (q == was.program || q == was.file) {
 		m.file.Drop(state.File)
 	}
 }
@@ -152,6 +156,22 @@ func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
 
 // Resaid notes that the account said all its limits anew: what files have of them is outdated.
 func (p *Quotas) Resaid() { p.resaid = true }
+
+// Account returns what the account says, or a file has of it as long as it says nothing of the
+// model.
+func (p *Quotas) Account() map[string]state.Quota {
+	account := make(map[string]state.Quota)
+	for name, m := range p.models {
+		q, is := m.said.Get(state.Account)
+		if !is {
+			q, is = m.file.Get(state.Account)
+		}
+		if is {
+			account[name] = q
+		}
+	}
+	return account
+}
 
 // Changes returns the models of which the account says another thing than before, or nothing any
 // more, if these are all its limits.

@@ -159,7 +159,7 @@ func TestPrecedence(t *testing.T) {
 		{"the burst of the account", []step{account(q{MaxTPM: 3, Burst: 5}), program(q{MaxRPD: 4})}, q{MaxTPM: 3, MaxRPD: 4, Burst: 5}},
 
 		{"taken back to the account", []step{profile(rpm(1)), file(rpm(2)), account(rpm(3)), program(rpm(4)), remove}, rpm(3)},
-		{"to the file", []step{profile(rpm(1)), file(rpm(2)), program(rpm(4)), remove}, rpm(2)},
+		{"past a file of which an earlier program may have said it", []step{profile(rpm(1)), file(rpm(2)), program(rpm(4)), remove, file(rpm(2))}, rpm(1)},
 		{"to the profile", []step{profile(rpm(1)), program(rpm(4)), remove}, rpm(1)},
 		{"to nothing", []step{program(rpm(4)), remove}, none},
 		{"by hand", []step{profile(rpm(1)), byHand(rpm(4)), remove}, rpm(1)},
