@@ -70,7 +70,7 @@ var importRules = map[string][]string{
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},
-	"internal/provenance":   {modulePath + "/internal/state"},
+	"internal/provenance":   {modulePath + "/internal/modelname", modulePath + "/internal/state"},
 	"internal/figure":       {modulePath + "/limit"},
 	"internal/apicall":      {},
 	"internal/tokencount":   {modulePath + "/internal/apicall"},

@@ -50,7 +50,7 @@ func TestObserve(t *testing.T) {
 func TestCorrect(t *testing.T) {
 	tests := []struct{ estimated, permille, want int }{
 		{100, 0, 100}, {100, 1000, 100}, {100, 1500, 150}, {1, 250, 1}, {3, 1001, 4}, {0, 2000, 0}, {-1, 2000, -1},
-		{math.MaxInt32, 4000, math.MaxInt32}, {math.MaxInt, 250, math.MaxInt},
+		{math.MaxInt32, 4000, math.MaxInt32}, {math.MaxInt, 4000, math.MaxInt},
 	}
 	for _, tt := range tests {
 		if got := Correct(tt.estimated, tt.permille); got != tt.want {

@@ -56,7 +56,7 @@ func TestLasts(t *testing.T) {
 
 func TestCorrect(t *testing.T) {
 	q := state.Quota{MaxRPM: 10, MaxTPM: 20, MaxInFlight: 3, DayZone: "UTC", Burst: time.Second}
-	for _, tt := range []struct {
+	tests := []struct {
 		name    string
 		reports observation.Limits
 		most    state.Quota
@@ -71,11 +71,16 @@ func TestCorrect(t *testing.T) {
 		{"up to what the program said", observation.Limits{state.RPM: {Limit: 15}}, state.Quota{MaxRPM: 12}, true,
 			func(q *state.Quota) { q.MaxRPM = 12 }},
 		{"which may be what it is", observation.Limits{state.RPM: {Limit: 15}}, state.Quota{MaxRPM: 10}, true, func(*state.Quota) {}},
-		{"impossible numbers",
-			observation.Limits{state.RPM: {Limit: -1}, state.TPM: {Limit: 1<<40 + 1}}, state.Quota{}, false, func(*state.Quota) {}},
-		{"the largest that is believed", observation.Limits{state.TPM: {Limit: 1 << 40}}, state.Quota{}, true,
-			func(q *state.Quota) { q.MaxTPM = 1 << 40 }},
-	} {
+		{"an impossible number", observation.Limits{state.RPM: {Limit: -1}}, state.Quota{}, false, func(*state.Quota) {}},
+	}
+	if most := int64(1) << 40; most < math.MaxInt { // of what is believed
+		tests = append(tests, tests[0], tests[0])
+		largest, larger := &tests[len(tests)-2], &tests[len(tests)-1]
+		largest.name, largest.reports, largest.differ = "the largest that is believed", observation.Limits{state.TPM: {Limit: int(most)}}, true
+		largest.want = func(q *state.Quota) { q.MaxTPM = int(most) }
+		larger.name, larger.reports = "a larger one", observation.Limits{state.TPM: {Limit: int(most) + 1}}
+	}
+	for _, tt := range tests {
 		want := q
 		tt.want(&want)
 		if got := tt.reports.Correct(&q, &tt.most); got != want {
