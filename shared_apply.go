@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -14,6 +15,7 @@ import (
 func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 	instant, machine := s.rl.clock.Sync(), s.log.Clock()
 	s.keep = max(s.keep, news.Span)
+	s.tail.Trim(s.peers, sharedlog.Horizon(instant, s.keep), news.Folded)
 	for _, e := range news.Events {
 		switch {
 		case e.Seq <= s.seen: // by another reader
@@ -23,12 +25,11 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		}
 		e.Date(&s.rl.clock, machine, instant, s.seenAt)
 		s.asOf(instant).apply(e)
-		s.tail.Push(e)
+		s.tail.Meet(s.peers, e, news.Folded)
 		s.seen = e.Seq
 		s.lines.stirs++
 	}
 	s.seenAt = instant
-	s.tail.Trim(s.peers, sharedlog.Horizon(instant, s.keep), news.Folded)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.
@@ -112,12 +113,17 @@ func (f effect) merge(e *sharedlog.Event) {
 }
 
 // dayIsOver reports whether a charge surely was made in a day that is over. Without a zone
-// the day may have begun with the charge, be it that others began one later.
+// the day may have begun with the charge, be it that others began one later. With a zone a day
+// that nothing was charged to may be of a window that was made just now, and begin with it.
 func (f effect) dayIsOver(w *window, at int64) bool {
-	if w.period.Location != nil {
-		return f.rl.clock.UnixNano(at) < w.period.Begin
+	switch {
+	case w.period.Location == nil:
+		return f.instant-at >= day
+	case w.dayCount() == 0 && w.dayTokens() == 0:
+		_, end := clock.Day(f.rl.clock.At(at), w.period.Location)
+		return f.rl.clock.UnixNano(f.instant) >= clock.UnixNano(end)
 	}
-	return f.instant-at >= day
+	return f.rl.clock.UnixNano(at) < w.period.Begin
 }
 
 // do applies an event, except to the day of its model. It returns the change of that day.

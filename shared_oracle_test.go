@@ -44,7 +44,7 @@ func TestSharedIsOneLimiterWhateverConflicts(t *testing.T) {
 				s := newSharedSessionOver(t, fake, uint64(seed))
 				s.conflict(fake)
 				s.run(400)
-				if s.conflicts < 50 || s.failures < 5 {
+				if s.conflicts < 50 || s.failures < 2 { // 2 of 2,000 seeds have 4 failures
 					t.Errorf("%d conflicts, %d failures", s.conflicts, s.failures)
 				}
 			})

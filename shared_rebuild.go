@@ -56,6 +56,7 @@ type lostLog struct {
 type rebuild struct {
 	effect
 	img     *sharedlog.Image
+	folded  int64 // see sharedlog.News
 	machine clock.Machine
 }
 
@@ -63,7 +64,7 @@ type rebuild struct {
 // what is in the outbox, and, when the log is another one than before, all that it does not
 // have. What has to be written is in the outbox then.
 func (s *ledger) rebuildLocked(news *sharedlog.News) {
-	b := &rebuild{s.asOf(s.rl.clock.Sync()), news.Image, s.log.Clock()}
+	b := &rebuild{s.asOf(s.rl.clock.Sync()), news.Image, news.Folded, s.log.Clock()}
 	s.keep = max(s.rl.span(), news.Span)
 	s.usedUntil = b.img.UsedUntil(&s.rl.clock, b.machine, b.instant, s.rl.span())
 	missing := b.missing()
@@ -111,7 +112,7 @@ func (b *rebuild) load() {
 		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
 			b.do(e)
 		}
-		b.s.tail.Push(e)
+		b.s.tail.Meet(b.s.peers, e, b.folded)
 		b.s.seen = e.Seq
 	}
 	rl.answers.Merge(b.img.Answers, rl.mostModels())

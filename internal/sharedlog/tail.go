@@ -1,6 +1,9 @@
 package sharedlog
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Tail is the latest events of the log, as far as a limiter knows them, in the order of the log. It
 // tells which may be deleted there, and which are missing from a log that takes the place of this
@@ -8,6 +11,7 @@ import "slices"
 type Tail struct {
 	events []*Event
 	head   int
+	folded int64   // how far Trim has looked
 	drops  []int64 // pending drops: places of events off the tail that are in force no more
 }
 
@@ -38,6 +42,18 @@ func (t *Tail) Push(e *Event) {
 
 // Live returns the events on the tail, the oldest first. The slice is good until the next change.
 func (t *Tail) Live() []*Event { return t.events[t.head:] }
+
+// Meet adds an event that was read from the log, after it was applied. If others have folded it, it
+// was in force then, and is there for that alone: it is off the tail, and deleted once that ends,
+// which may have been long ago, or be what the next event says.
+func (t *Tail) Meet(open Open, e *Event, folded int64) {
+	switch {
+	case e.Seq > folded:
+		t.Push(e)
+	case !open.PassTail(e):
+		t.DropLater(e.Seq)
+	}
+}
 
 // drop takes the first n events off.
 func (t *Tail) drop(n int) {
@@ -114,14 +130,26 @@ func (t *Tail) Pass(open Open, x *Expired) {
 }
 
 // Trim removes the events that count no more and that others have deleted, up to the one that is
-// folded. Without it the tail of a limiter that only reads would grow for ever.
+// folded. Without it the tail of a limiter that only reads would grow for ever. It comes before the
+// news that tell of the fold are applied: what these end was in force, and so was not deleted. An
+// event that seems to count here yet, as an old cooldown does that was read late, stays on the tail
+// with those behind it.
 func (t *Tail) Trim(open Open, horizon, folded int64) {
 	live, n := t.Live(), 0
+	for _, e := range live[t.placeBehind(min(t.folded, folded)):t.placeBehind(folded)] {
+		open.PassTail(e)
+	}
+	t.folded = max(t.folded, folded)
 	for n < len(live) && live[n].Seq <= folded && live[n].At < horizon {
-		open.PassTail(live[n])
 		n++
 	}
 	t.drop(n)
+}
+
+// placeBehind returns the index in Live of the first event behind a place of the log.
+func (t *Tail) placeBehind(seq int64) int {
+	i, _ := slices.BinarySearchFunc(t.Live(), seq+1, func(e *Event, seq int64) int { return cmp.Compare(e.Seq, seq) })
+	return i
 }
 
 // DropLater has the next Expired delete an event. The number of pending drops is bounded: each

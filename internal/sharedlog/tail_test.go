@@ -112,3 +112,16 @@ func TestTailHasAnEnd(t *testing.T) {
 		t.Errorf("%d events in room for %d, %d drops", n, room, drops)
 	}
 }
+
+// An event that others have folded is there because it was in force. One that is not any more is
+// deleted.
+func TestTailMeet(t *testing.T) {
+	var tail Tail
+	for seq := range int64(6) {
+		tail.Meet(begun{2: true}, &Event{Seq: seq + 1}, 3)
+	}
+	x := tail.Expired(begun{}, 0)
+	if live := tail.Live(); len(live) != 3 || live[0].Seq != 4 || !slices.Equal(x.Drops, [][2]int64{{1, 1}, {3, 3}}) {
+		t.Errorf("%d events on the tail, drops %v", len(live), x.Drops)
+	}
+}
