@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -350,14 +351,14 @@ func TestSyncKeepsTheLimitsOfTheLastRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := new(ratelimit.RateLimiter)
 		rl.SetAccountQuotas(quotas{"a": {MaxRPM: 1}, "b": {MaxRPM: 2}, "gone": {MaxRPM: 3}})
-		broken := true
+		var mended atomic.Bool
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
 			done <- accountlimits.Sync(ctx, rl, time.Hour,
 				keptSource(func() (quotas, error) { return quotas{"a": {MaxRPM: 10}}, nil }),
 				keptSource(func() (quotas, error) {
-					if broken {
+					if !mended.Load() {
 						return nil, errors.New("down")
 					}
 					return quotas{"b": {MaxRPM: 20}}, nil
@@ -371,7 +372,7 @@ func TestSyncKeepsTheLimitsOfTheLastRun(t *testing.T) {
 			if got := rl.AccountQuotas(); !maps.Equal(got, want) {
 				t.Errorf("%v, want %v", got, want)
 			}
-			broken = false
+			mended.Store(true)
 			time.Sleep(time.Minute)
 		}
 		cancel()
