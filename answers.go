@@ -15,8 +15,9 @@ type Estimate struct {
 	// answers.
 	OutputTokens int `json:"output_tokens"`
 	// PromptPermille is how many tokens a prompt has for a thousand that its caller estimates:
-	// the mean of the first eight prompts, of which each later one replaces an eighth. It is
-	// between 250 and 4000, or 0 before the first.
+	// the mean of the first eight prompts, of which each later one replaces an eighth, and the mean
+	// deviation of single prompts from it, so that a minute of calls is not estimated too low. It
+	// is between 250 and 4000, or 0 before the first.
 	PromptPermille int `json:"prompt_permille"`
 	// ErrorP50 and ErrorP95 bound the error of the corrected estimates of the last 64 prompts, in
 	// permille of the real prompt: half of them, and 19 of 20, were wrong by no more.

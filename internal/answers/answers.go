@@ -23,7 +23,7 @@ const inertia = 8
 type Estimate struct {
 	Answers    int // seen
 	Output     int // expected, in tokens
-	Correction int // of the prompt estimate, in permille; 0 for none
+	Correction int // of the prompt estimate, in permille, leaning upwards; 0 for none
 	ErrorP50   int // half of the corrected prompt estimates were wrong by no more, in permille
 	ErrorP95   int // 19 of 20
 }
@@ -84,12 +84,22 @@ func (m *model) learnPrompt(estimated, used int) {
 		return
 	}
 	a := &m.is
-	wrong := int64(Correct(estimated, a.Correction)) - int64(used)
+	wrong := int64(Correct(estimated, correction(a))) - int64(used)
 	m.learnError(int(min(max(wrong, -wrong)*1000/int64(used), state.MostError)))
 	ratio := int(min(max(int64(used)*1000/int64(estimated), state.LeastCorrection), state.MostCorrection))
 	a.Prompts = min(a.Prompts+1, state.MostAnswers)
 	weight := min(a.Prompts, inertia)
-	a.Correction += (ratio - a.Correction) / weight
+	off := ratio - a.Correction
+	a.Correction += off / weight
+	if a.Prompts > 1 {
+		a.Deviation += (max(off, -off) - a.Deviation) / weight
+	}
+}
+
+// correction is the mean and the mean deviation from it. With the mean alone half of the calls would
+// be estimated too low, and a minute full of such calls would be over its limit.
+func correction(a *state.Answers) int {
+	return min(a.Correction+a.Deviation, state.MostCorrection)
 }
 
 func (m *model) learnError(permille int) {
@@ -127,7 +137,7 @@ func (b *Book) Estimate(name string) (e Estimate) {
 	}
 	m := known.Value.(*model)
 	peak := max(m.is.Peak, m.is.LastPeak)
-	e = Estimate{Answers: m.is.Count, Output: peak + peak/4, Correction: m.is.Correction}
+	e = Estimate{Answers: m.is.Count, Output: peak + peak/4, Correction: correction(&m.is)}
 	if n := len(m.sorted); n > 0 {
 		e.ErrorP50, e.ErrorP95 = m.sorted[(n-1)*50/100], m.sorted[(n-1)*95/100]
 	}
@@ -188,7 +198,7 @@ func (b *Book) Merge(others map[string]state.Answers, most int) {
 func (m *model) merge(other state.Answers) {
 	a := &m.is
 	if other.Prompts > a.Prompts {
-		a.Prompts, a.Correction, a.Errors = other.Prompts, other.Correction, slices.Clone(other.Errors)
+		a.Prompts, a.Correction, a.Deviation, a.Errors = other.Prompts, other.Correction, other.Deviation, slices.Clone(other.Errors)
 		m.sorted = slices.Sorted(slices.Values(a.Errors))
 	}
 	if other.Count > a.Count {

@@ -26,7 +26,7 @@ func TestObserve(t *testing.T) {
 		{"nothing", nil, Estimate{}},
 		{"unknown use", []answer{{count(10, 10), count(0, 0)}, {count(10, 10), count(-1, -1)}}, Estimate{}},
 		{"the first correction counts in full", []answer{{count(100, 0), count(200, 8)}}, Estimate{1, 10, 2000, 500, 500}},
-		{"then it is a mean", []answer{{count(100, 0), count(200, 8)}, {count(100, 0), count(100, 4)}}, Estimate{2, 10, 1500, 500, 500}},
+		{"then it is the mean and the mean deviation", []answer{{count(100, 0), count(200, 8)}, {count(100, 0), count(100, 4)}}, Estimate{2, 10, 2000, 500, 500}},
 		{"an unknown prompt corrects nothing", []answer{{count(100, 0), count(0, 100)}}, Estimate{1, 125, 0, 0, 0}},
 		{"an unknown estimate corrects nothing", []answer{{count(0, 0), count(100, 100)}}, Estimate{1, 125, 0, 0, 0}},
 		{"no output is learned, too", []answer{{count(100, 0), count(100, 0)}}, Estimate{1, 0, 1000, 0, 0}},
@@ -44,6 +44,27 @@ func TestObserve(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// A minute of calls is not estimated too low, and not by much too high, however the prompts differ.
+func TestCorrectionLeansUpwards(t *testing.T) {
+	for _, spread := range []int{0, 30, 100, 300} { // permille about the mean
+		var b Book
+		random := rand.New(rand.NewPCG(1, 0))
+		estimated, used := 0, 0
+		for i := range 1000 {
+			n := 200 + random.IntN(400)
+			real := n * (900 - spread + random.IntN(2*spread+1)) / 1000
+			if i >= 10 {
+				estimated += Correct(n, b.Estimate("m").Correction)
+				used += real
+			}
+			b.Observe("m", count(n, 0), count(real, 1), most)
+		}
+		if most := used + used*(10+spread)/1000; estimated < used || estimated > most {
+			t.Errorf("prompts within %d permille: estimated at %d, used %d", spread, estimated, used)
+		}
 	}
 }
 
@@ -123,7 +144,7 @@ func TestBookAgreesWithOracle(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var b Book
 		var outputs, ratios, errors []int
-		correction, answered := 0, 0
+		mean, deviation, correction, answered := 0, 0, 0, 0
 		for range 300 {
 			estimated, used := count(random.IntN(1000), 0), count(random.IntN(3000)-50, random.IntN(500)-20)
 			b.Observe("m", estimated, used, most)
@@ -137,7 +158,12 @@ func TestBookAgreesWithOracle(t *testing.T) {
 				errors = append(errors, max(wrong, -wrong)*1000/used.Input)
 				ratio := min(max(used.Input*1000/estimated.Input, 250), 4000)
 				ratios = append(ratios, ratio)
-				correction += (ratio - correction) / min(len(ratios), 8)
+				off, weight := ratio-mean, min(len(ratios), 8)
+				mean += off / weight
+				if len(ratios) > 1 {
+					deviation += (max(off, -off) - deviation) / weight
+				}
+				correction = min(mean+deviation, 4000)
 			}
 			first := max((len(outputs)/32-1)*32, 0)
 			want := Estimate{Answers: answered, Correction: correction}

@@ -13,6 +13,7 @@ type Answers struct {
 	Count      int `json:"count"`      // answers seen; it stops at the largest
 	Prompts    int `json:"prompts"`    // those of them whose prompt was counted
 	Correction int `json:"correction"` // used per estimated prompt tokens in permille; 0 before Prompts
+	Deviation  int `json:"deviation"`  // the mean of what single prompts were off that, in permille
 	Peak       int `json:"peak"`       // the largest output of the present generation, in tokens
 	LastPeak   int `json:"last_peak"`  // that of the generation before
 	Generation int `json:"generation"` // answers in the present generation
@@ -42,6 +43,7 @@ var AnswersFields = []struct {
 	{"count", func(a *Answers) *int { return &a.Count }, MostAnswers},
 	{"prompts", func(a *Answers) *int { return &a.Prompts }, MostAnswers},
 	{"correction", func(a *Answers) *int { return &a.Correction }, MostCorrection},
+	{"deviation", func(a *Answers) *int { return &a.Deviation }, MostCorrection},
 	{"peak", func(a *Answers) *int { return &a.Peak }, MostOutput},
 	{"last_peak", func(a *Answers) *int { return &a.LastPeak }, MostOutput},
 	{"generation", func(a *Answers) *int { return &a.Generation }, AnswersPerGeneration - 1},

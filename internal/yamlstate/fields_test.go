@@ -34,7 +34,7 @@ func everyField(now time.Time) *state.Snapshot {
 			"not used": {Until: now.Add(time.Minute + 1).Round(0)},
 		},
 		Answers: map[string]state.Answers{
-			"full":    {Count: 40, Prompts: 39, Correction: 1234, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 99}},
+			"full":    {Count: 40, Prompts: 39, Correction: 1234, Deviation: 56, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 99}},
 			"nothing": {},
 		},
 	}
@@ -101,6 +101,7 @@ answers:
         count: 40
         prompts: 39
         correction: 1234
+        deviation: 56
         peak: 5
         last_peak: 6
         generation: 8
@@ -109,6 +110,7 @@ answers:
         count: 0
         prompts: 0
         correction: 0
+        deviation: 0
         peak: 0
         last_peak: 0
         generation: 0

@@ -47,7 +47,7 @@ func (e *exercise) days() {
 func (e *exercise) tables() {
 	a, _ := e.open(1)
 	until := time.Now().Add(time.Hour).UnixNano()
-	learned := state.Answers{Count: 40, Prompts: 39, Correction: 1234, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 9}}
+	learned := state.Answers{Count: 40, Prompts: 39, Correction: 1234, Deviation: 56, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 9}}
 	first, last := state.Quota{MaxRPM: 1}, state.Quota{MaxRPM: 2, MaxTPD: 3, DayZone: "Asia/Tokyo", Burst: time.Second}
 	e.write(a, 0,
 		&sharedlog.Event{Process: 1, N: 1, Kind: sharedlog.Quota, Model: "m", Text: sharedlog.QuotaText(first)},
