@@ -91,8 +91,9 @@ type News struct {
 	// Span is the longest minute of all processes, in nanoseconds; 0 where the log has not
 	// looked. An event must be kept for so long.
 	Span int64
-	// Folded is the place up to which events that count no more may have been deleted; 0 where
-	// the log has not looked.
+	// Folded is the place up to which events that count no more may have been deleted. Beside
+	// events it is always told: what the end of a call does depends on it. Without events it is 0
+	// where the log has not looked.
 	Folded int64
 }
 

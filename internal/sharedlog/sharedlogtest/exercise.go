@@ -40,6 +40,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Store) {
 		{"a step excludes others or conflicts", (*exercise).conflict},
 		{"missing events are noticed", (*exercise).missing},
 		{"days are those after the last event", (*exercise).days},
+		{"how far the days are folded", (*exercise).folded},
 		{"quotas and cooldowns", (*exercise).tables},
 		{"who said quotas", (*exercise).origins},
 		{"a reset ends cooldowns of all names of a model", (*exercise).names},

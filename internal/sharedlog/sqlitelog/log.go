@@ -91,7 +91,7 @@ func (l *Log) Changed() <-chan struct{} { return nil }
 // checkEvery is how long the watermark is relied on. It does not tell that the file is gone.
 const checkEvery = 25 * time.Millisecond
 
-// factsEvery is how often the span and how far the days are folded are read.
+// factsEvery is how often the span is read.
 const factsEvery = time.Second
 
 // isDue reports whether it is time for something, and sets when it is so again.
@@ -152,15 +152,18 @@ func (l *Log) readLocked(seen int64) (news sharedlog.News, err error) {
 	return news, nil
 }
 
-// addFacts tells the span and how far the days are folded, if that is due.
+// addFacts tells how far the days are folded, beside events always: what a limiter makes of the end
+// of a call depends on whether the call is folded. It tells the span if that is due.
 func (l *Log) addFacts(r rows, news *sharedlog.News) (err error) {
-	if !l.isDue(&l.factsAt, factsEvery) {
-		return nil
+	due := l.isDue(&l.factsAt, factsEvery)
+	if due {
+		if news.Span, err = r.fact(factSpan); err != nil {
+			return err
+		}
 	}
-	if news.Span, err = r.fact(factSpan); err != nil {
-		return err
+	if due || len(news.Events) > 0 {
+		news.Folded, err = r.fact(factFolded)
 	}
-	news.Folded, err = r.fact(factFolded)
 	return err
 }
 
