@@ -96,8 +96,8 @@ func (m *model) learnPrompt(estimated, used int) {
 	}
 }
 
-// correction is the mean and the mean deviation from it. With the mean alone half of the calls would
-// be estimated too low, and a minute full of such calls would be over its limit.
+// correction is the mean and the mean deviation from it. With the mean alone half of the calls
+// would be estimated too low, and a minute full of such calls would be over its limit.
 func correction(a *state.Answers) int {
 	return min(a.Correction+a.Deviation, state.MostCorrection)
 }
