@@ -78,6 +78,16 @@ type Config struct {
 	// It is an error with YAML, and on file systems whose locks do not work (NFS, SMB, 9p and the
 	// like). False, the default, keeps a private copy: see [RateLimiter.Persist].
 	Shared bool `yaml:"shared,omitempty"`
+	// Store makes this limiter one with those on other machines that have a Store that leads to the
+	// same place, as Shared does on one machine: see [Store]. Every admission is decided together
+	// with theirs before the call returns; CanSend, Decide and Stats answer from memory that is a
+	// little older. LeaseTTL, FailClosed, FreshStart, OnError and [RateLimiter.Err] mean the same
+	// as with Shared; AutoPersist does nothing. Times that the limiter tells are those of the
+	// store's clock.
+	//
+	// A Store beside Shared, FilePath, Backend, Durability or NewWithSQLiteConfig is an error. Nil,
+	// the default, is no store.
+	Store Store `yaml:"-"`
 	// Durability says what a written change survives with Shared: "process", the default, the death
 	// of the process; "power" also the loss of power, at the price of waiting for the disk at every
 	// change.
@@ -138,6 +148,9 @@ func New() (*RateLimiter, error) { return NewWithConfig(Config{}) }
 // with AutoPersist when the file cannot be loaded; and, with SQLite, as [NewWithSQLiteConfig]
 // does.
 func NewWithConfig(cfg Config) (*RateLimiter, error) {
+	if cfg.Store != nil {
+		return newWithStore(cfg)
+	}
 	backend, err := settings.ParseBackend(cfg.Backend)
 	if err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -188,6 +201,9 @@ func NewWithSQLite(dbPath string) (*RateLimiter, error) {
 // another user; a damaged file is renamed and reported to OnError. In a program built with the
 // tag nosqlite it fails with ErrNoSQLite.
 func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
+	if cfg.Store != nil {
+		return nil, fmt.Errorf("new limiter: Store and the database %q are both set, want one of them", dbPath)
+	}
 	rl, err := newLimiter(cfg)
 	if err != nil {
 		return nil, err
@@ -274,6 +290,9 @@ func (cfg *Config) validate() error {
 		LeaseTTL: cfg.LeaseTTL, Durability: cfg.Durability, AutoPersist: settings.AutoPersist(cfg.AutoPersist),
 	}
 	if err := options.Validate(); err != nil {
+		return err
+	}
+	if err := cfg.checkStore(); err != nil {
 		return err
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -23,7 +22,7 @@ type plan struct {
 
 	events  []*sharedlog.Event
 	after   []func()
-	added   []outbox.Added  // what each of the events adds to the day of its model
+	added   []sharedlog.DayAdded  // what each of the events adds to the day of its model
 	days    []*plannedDay   // the days of models after the events
 	byName  map[string]int  // the indexes of the days, once they are many
 	places  map[string]bool // models without a quota of their own that get state
@@ -73,7 +72,7 @@ func (p *plan) then(f func()) { p.after = append(p.after, f) }
 func (p *plan) add(e *sharedlog.Event) *sharedlog.Event {
 	p.s.lastN++
 	p.s.stampLocked(e, p.s.lastN, p.machine)
-	p.events, p.added = append(p.events, e), append(p.added, outbox.Added{})
+	p.events, p.added = append(p.events, e), append(p.added, sharedlog.DayAdded{})
 	return e
 }
 
@@ -96,7 +95,7 @@ func (p *plan) setDay(day *plannedDay) {
 		was = state.DayUsage{}
 	}
 	if e.Kind != sharedlog.Day {
-		p.added[len(p.added)-1] = outbox.Added{
+		p.added[len(p.added)-1] = sharedlog.DayAdded{
 			Requests: int(is.Count - was.Count), Tokens: int(is.Tokens - was.Tokens), End: day.period.End,
 		}
 	}

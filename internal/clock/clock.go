@@ -32,12 +32,16 @@ const (
 type Clock struct {
 	// Wall reads the wall clock; nil is time.Now. It may be changed under the lock of Sync.
 	Wall func() time.Time
+	// Skew returns how far another clock is ahead of the wall clock. The Clock then tells the time
+	// of that one. Nil is none. It may be changed under the lock of Sync.
+	Skew func() time.Duration
 
-	ref   time.Time // a reading of time.Now
-	shown time.Time // the reading of the wall clock at ref
-	base  int64     // ref on the time line
-	ahead int64     // of the wall clock: add it to an instant to get UnixNano
-	next  int64     // the instant from which the clocks have to be compared again
+	ref   time.Time     // a reading of time.Now
+	shown time.Time     // the reading of the wall clock at ref
+	base  int64         // ref on the time line
+	ahead int64         // of the wall clock: add it to an instant to get UnixNano
+	skew  time.Duration // as of the last comparison
+	next  int64         // the instant from which the clocks have to be compared again
 }
 
 // Now returns the present instant.
@@ -54,6 +58,9 @@ func (c *Clock) UnixNano(instant int64) int64 { return instant + c.ahead }
 // Instant returns the instant at which the wall clock shows a time. It is the reverse of
 // UnixNano.
 func (c *Clock) Instant(unixNano int64) int64 { return unixNano - c.ahead }
+
+// Own returns what the Clock shows when the program's own clock shows t.
+func (c *Clock) Own(t time.Time) time.Time { return t.Add(c.skew) }
 
 // Due reports whether the clocks have to be compared at an instant: Sync would do it.
 func (c *Clock) Due(instant int64) bool { return instant >= c.next }
@@ -74,6 +81,10 @@ func (c *Clock) Compare() int64 {
 	shown := t
 	if c.Wall != nil {
 		shown = c.Wall()
+	}
+	if c.Skew != nil {
+		c.skew = c.Skew()
+		shown = shown.Add(c.skew)
 	}
 	if c.ref.IsZero() {
 		c.ref, c.shown, c.base, c.ahead = t, shown, 0, shown.UnixNano()

@@ -135,6 +135,12 @@ func (img *Image) Missing(events []*Event) (missing []*Event) {
 // Batch is the content of one write.
 type Batch struct {
 	Events []*Event
+	// Appends says that nothing in the batch was decided: events of others that came first change
+	// nothing about it. A Remote writes it behind them, and after Commit tells of them in News.
+	// Other logs need not look.
+	Appends bool
+	// Added is what each of Events adds to the day of its model.
+	Added []DayAdded
 	// Passed are events that count no more, in their order: their days are to be kept, because
 	// Drops may delete them.
 	Passed []*Event

@@ -13,25 +13,9 @@ import (
 // in their order. The zero value is empty. An Outbox is not safe for concurrent use.
 type Outbox struct {
 	events []*sharedlog.Event
-	added  map[*sharedlog.Event]Added // of those that a step has planned
-	packAt int                        // how long it must be to be packed; 0 for packFrom
-	tried  int64                      // own events up to this number may be in the log already
-}
-
-// Added is what an event added to the day of its model when it was planned. The zero value is
-// nothing.
-type Added struct {
-	Requests, Tokens int
-	End              int64 // of that day, in UnixNano
-}
-
-// At returns what the event adds to the day at a time in UnixNano: nothing came off it if it came
-// off a day that is over.
-func (a Added) At(wall int64) Added {
-	if (a.Requests < 0 || a.Tokens < 0) && wall >= a.End {
-		return Added{}
-	}
-	return a
+	added  map[*sharedlog.Event]sharedlog.DayAdded // of those that a step has planned
+	packAt int                                     // how long it must be to be packed; 0 for packFrom
+	tried  int64                                   // own events up to this number may be in the log already
 }
 
 // Events returns the events. The slice is good until the next change, and must not be changed.
@@ -41,9 +25,9 @@ func (o *Outbox) Events() []*sharedlog.Event { return o.events }
 func (o *Outbox) Put(e *sharedlog.Event) { o.events = append(o.events, e) }
 
 // Add adds an event, and what it added to the day.
-func (o *Outbox) Add(e *sharedlog.Event, added Added) {
+func (o *Outbox) Add(e *sharedlog.Event, added sharedlog.DayAdded) {
 	if o.added == nil {
-		o.added = make(map[*sharedlog.Event]Added)
+		o.added = make(map[*sharedlog.Event]sharedlog.DayAdded)
 	}
 	o.added[e] = added
 	o.Put(e)
@@ -51,7 +35,7 @@ func (o *Outbox) Add(e *sharedlog.Event, added Added) {
 
 // Added returns what an event added to the day. It is unknown of an event that came by Put, and
 // of a Tally that Pack made.
-func (o *Outbox) Added(e *sharedlog.Event) (added Added, known bool) {
+func (o *Outbox) Added(e *sharedlog.Event) (added sharedlog.DayAdded, known bool) {
 	added, known = o.added[e]
 	return added, known
 }
@@ -75,7 +59,7 @@ func (o *Outbox) Remove(key sharedlog.Key) bool {
 // Replace makes the outbox consist of the given events. It goes on to know what those of them
 // that it had have added to the day.
 func (o *Outbox) Replace(events []*sharedlog.Event) {
-	added := make(map[*sharedlog.Event]Added, len(events))
+	added := make(map[*sharedlog.Event]sharedlog.DayAdded, len(events))
 	for _, e := range events {
 		if is, known := o.added[e]; known {
 			added[e] = is

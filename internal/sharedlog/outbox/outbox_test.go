@@ -18,25 +18,6 @@ func numbers(events []*sharedlog.Event) (ns []int64) {
 	return ns
 }
 
-func TestAddedAt(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		added Added
-		wall  int64
-		want  Added
-	}{
-		{"what came on top", Added{1, 5, 100}, 100, Added{1, 5, 100}},
-		{"what came off the day", Added{-1, -5, 100}, 99, Added{-1, -5, 100}},
-		{"what came off a day that is over", Added{-1, -5, 100}, 100, Added{}},
-		{"tokens that did", Added{0, -5, 100}, 100, Added{}},
-		{"nothing", Added{}, 100, Added{}},
-	} {
-		if got := tt.added.At(tt.wall); got != tt.want {
-			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestRemove(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -53,7 +34,7 @@ func TestRemove(t *testing.T) {
 		var events []*sharedlog.Event
 		for n := range int64(3) {
 			events = append(events, &sharedlog.Event{Process: own, N: n + 1, Kind: sharedlog.Use})
-			o.Add(events[n], Added{Requests: 1})
+			o.Add(events[n], sharedlog.DayAdded{Requests: 1})
 		}
 		if was := o.Remove(sharedlog.Key{Process: own, N: tt.n}); was != tt.was || !slices.Equal(numbers(o.Events()), tt.want) {
 			t.Errorf("%s: %v, left are %v", tt.name, was, numbers(o.Events()))
@@ -75,13 +56,13 @@ func TestReplace(t *testing.T) {
 	stays := &sharedlog.Event{Process: own, N: 1, Kind: sharedlog.Use}
 	leaves := &sharedlog.Event{Process: own, N: 2, Kind: sharedlog.Use}
 	comes := &sharedlog.Event{Process: own, N: 3, Kind: sharedlog.Day}
-	o.Add(stays, Added{1, 5, 100})
-	o.Add(leaves, Added{1, 6, 100})
+	o.Add(stays, sharedlog.DayAdded{Requests: 1, Tokens: 5, End: 100})
+	o.Add(leaves, sharedlog.DayAdded{Requests: 1, Tokens: 6, End: 100})
 	o.Replace([]*sharedlog.Event{comes, stays})
 	if got := numbers(o.Events()); !slices.Equal(got, []int64{3, 1}) {
 		t.Errorf("has %v", got)
 	}
-	if added, known := o.Added(stays); !known || added != (Added{1, 5, 100}) {
+	if added, known := o.Added(stays); !known || added != (sharedlog.DayAdded{Requests: 1, Tokens: 5, End: 100}) {
 		t.Errorf("the event that stays added %+v, %v", added, known)
 	}
 	for _, e := range []*sharedlog.Event{leaves, comes} {

@@ -101,7 +101,7 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 	case !p.mayPack(e):
 		return false
 	case e.Kind == sharedlog.Tally:
-		p.add(e.Model, e.At, Added{Requests: e.Requests, Tokens: e.Total()})
+		p.add(e.Model, e.At, sharedlog.DayAdded{Requests: e.Requests, Tokens: e.Total()})
 		return true
 	case e.Kind == sharedlog.Reserve && p.charges[e.N] != nil, e.Kind == sharedlog.Use && e.At < p.Horizon:
 		p.add(e.Model, e.At, p.outbox.added[e])
@@ -127,7 +127,7 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 }
 
 // add adds to the day of a charge at an instant, unless that day is over.
-func (p *packing) add(model string, at int64, added Added) {
+func (p *packing) add(model string, at int64, added sharedlog.DayAdded) {
 	if added.Requests == 0 && added.Tokens == 0 || p.IsOver(model, at) {
 		return
 	}

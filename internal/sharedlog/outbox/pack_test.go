@@ -33,7 +33,7 @@ func presentOf(open map[int64]bool) Present {
 // added is an event and what it added to the day.
 type added struct {
 	*sharedlog.Event
-	what Added
+	what sharedlog.DayAdded
 }
 
 // put returns an outbox of events of this process.
@@ -52,13 +52,13 @@ func put(events ...added) *Outbox {
 // charge returns a charge of 10 tokens of model "m" at an instant.
 func charge(kind sharedlog.Kind, at int64) added {
 	e := &sharedlog.Event{Kind: kind, Model: "m", At: at, Requests: 1, Count: tokens.Count{Input: 6, Output: 4}}
-	return added{e, Added{Requests: 1, Tokens: 10}}
+	return added{e, sharedlog.DayAdded{Requests: 1, Tokens: 10}}
 }
 
 // settle returns the settlement of the first event, which is a reservation, and what it adds.
 func settle(kind sharedlog.Kind, requests, tokens int) added {
 	e := &sharedlog.Event{Kind: kind, Model: "m", Ref: 1, At: testInstant}
-	return added{e, Added{Requests: requests, Tokens: tokens}}
+	return added{e, sharedlog.DayAdded{Requests: requests, Tokens: tokens}}
 }
 
 // other returns an event that adds nothing to the day.
@@ -80,7 +80,7 @@ func written(events []*sharedlog.Event) (words []string) {
 
 func TestPack(t *testing.T) {
 	const old, late, over = testHorizon - 1, testHorizon, testDay - 1
-	move := func(at int64, is Added) added { // of the first event
+	move := func(at int64, is sharedlog.DayAdded) added { // of the first event
 		e := &sharedlog.Event{Kind: sharedlog.Move, Model: "m", Ref: 1, At: at, Requests: 1, Count: tokens.Count{Input: 6, Output: 4}}
 		return added{e, is}
 	}
@@ -129,15 +129,15 @@ func TestPack(t *testing.T) {
 			want: []string{"2:1"},
 		},
 		{
-			name: "moved", events: []added{charge(sharedlog.Reserve, over), move(old, Added{}), settle(sharedlog.Release, 0, 0)},
+			name: "moved", events: []added{charge(sharedlog.Reserve, over), move(old, sharedlog.DayAdded{}), settle(sharedlog.Release, 0, 0)},
 		},
 		{
 			name:   "moved to another day",
-			events: []added{charge(sharedlog.Reserve, over), move(old, Added{Requests: 1, Tokens: 10}), settle(sharedlog.Amend, 0, -2)},
+			events: []added{charge(sharedlog.Reserve, over), move(old, sharedlog.DayAdded{Requests: 1, Tokens: 10}), settle(sharedlog.Amend, 0, -2)},
 			want:   []string{"m +1 +8"},
 		},
 		{
-			name: "moved into the minute", events: []added{charge(sharedlog.Reserve, old), move(late, Added{}), settle(sharedlog.Release, 0, 0)},
+			name: "moved into the minute", events: []added{charge(sharedlog.Reserve, old), move(late, sharedlog.DayAdded{}), settle(sharedlog.Release, 0, 0)},
 			want: []string{"2:1", "6:2", "4:3"},
 		},
 		{
@@ -232,9 +232,9 @@ func newHistory(rng *rand.Rand, n int) *history {
 		was := h.usage.days[day{e.Model, e.At >= testDay}]
 		h.usage.apply(e)
 		is := h.usage.days[day{e.Model, e.At >= testDay}]
-		a := added{e, Added{Requests: is.Requests - was.Requests, Tokens: is.Tokens - was.Tokens}}
+		a := added{e, sharedlog.DayAdded{Requests: is.Requests - was.Requests, Tokens: is.Tokens - was.Tokens}}
 		if e.Kind == sharedlog.Reset {
-			a.what = Added{}
+			a.what = sharedlog.DayAdded{}
 		}
 		h.events = append(h.events, a)
 	}
@@ -280,7 +280,7 @@ func (h *history) draw(at int64) *sharedlog.Event {
 
 // usage is the oracle: it counts the days event by event.
 type usage struct {
-	days    map[day]Added
+	days    map[day]sharedlog.DayAdded
 	charges map[int64]*sharedlog.Event // by the number of the reservation
 }
 
@@ -291,13 +291,13 @@ type day struct {
 }
 
 func newUsage() usage {
-	return usage{make(map[day]Added), make(map[int64]*sharedlog.Event)}
+	return usage{make(map[day]sharedlog.DayAdded), make(map[int64]*sharedlog.Event)}
 }
 
 func (u *usage) add(model string, at int64, requests, tokens int) {
 	d := day{model, at >= testDay}
 	is := u.days[d]
-	u.days[d] = Added{Requests: is.Requests + requests, Tokens: is.Tokens + tokens}
+	u.days[d] = sharedlog.DayAdded{Requests: is.Requests + requests, Tokens: is.Tokens + tokens}
 }
 
 func (u *usage) apply(e *sharedlog.Event) {
@@ -305,7 +305,7 @@ func (u *usage) apply(e *sharedlog.Event) {
 	today := charge != nil && charge.At >= testDay == (e.At >= testDay)
 	switch {
 	case e.Kind == sharedlog.Reset:
-		maps.DeleteFunc(u.days, func(d day, _ Added) bool { return e.Model == "" || e.Model == d.model })
+		maps.DeleteFunc(u.days, func(d day, _ sharedlog.DayAdded) bool { return e.Model == "" || e.Model == d.model })
 		maps.DeleteFunc(u.charges, func(_ int64, c *sharedlog.Event) bool { return e.Model == "" || e.Model == c.Model })
 	case e.Kind == sharedlog.Use, e.Kind == sharedlog.Tally:
 		u.add(e.Model, e.At, e.Requests, e.Total())
@@ -328,9 +328,9 @@ func (u *usage) apply(e *sharedlog.Event) {
 }
 
 // present returns the present days of all models that have something in theirs.
-func (u *usage) present() map[day]Added {
+func (u *usage) present() map[day]sharedlog.DayAdded {
 	days := maps.Clone(u.days)
-	maps.DeleteFunc(days, func(d day, is Added) bool { return !d.present || is == Added{} })
+	maps.DeleteFunc(days, func(d day, is sharedlog.DayAdded) bool { return !d.present || is == sharedlog.DayAdded{} })
 	return days
 }
 

@@ -260,10 +260,11 @@ func (l *Log) Close() error {
 
 // step is a change under way.
 type step struct {
-	l     *Log
-	base  int64 // the last place when News was made
-	news  sharedlog.News
-	ended bool
+	l      *Log
+	base   int64 // the last place when News was made
+	remote bool  // of a RemoteLog
+	news   sharedlog.News
+	ended  bool
 }
 
 // News implements sharedlog.Step.
@@ -304,6 +305,12 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if s.l.identity != f.identity {
 		return 0, ErrReplaced
 	}
+	if s.remote && b.Appends {
+		if s.news, err = f.since(s.base); err != nil {
+			return 0, err
+		}
+		s.base = f.last
+	}
 	if f.last != s.base {
 		if s.news, err = f.since(s.base); err != nil {
 			s.news = sharedlog.News{Image: f.image(s.l.process), Span: f.span, Folded: f.folded}
@@ -315,7 +322,13 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 		return 0, err
 	}
 	first = f.last + 1
-	for _, e := range b.Events {
+	for i, e := range b.Events {
+		if s.remote {
+			stamp(e, b.Wall)
+		}
+		if s.remote && b.Appends && e.HasDay {
+			e.Day = b.Added[i].After(f.day(e.Model), e.Day)
+		}
 		f.last++
 		f.put(e, b.NameOf)
 	}

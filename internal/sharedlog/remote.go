@@ -1,0 +1,81 @@
+package sharedlog
+
+import (
+	"math"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Options are the settings of a log by the limiter that opens it.
+type Options struct {
+	Process    int64         // the limiter's number among the processes; above zero
+	LeaseTTL   time.Duration // how long a process counts as alive after it has said so
+	FreshStart bool          // a lost log does not mean that the minute is used
+	Span       int64         // the limiter's own minute, in nanoseconds
+	// Report gets errors that no method returns, and warnings; nil discards them. It must not wait
+	// for anything.
+	Report func(error)
+}
+
+// Remote is a Log in a store on another machine, whose clock dates the events.
+//
+// Its steps exclude nobody, and Begin asks the store only for Everything: News is what the log has
+// heard so far, and may be old. What was decided in a step holds once Commit has succeeded, also
+// that of a batch without events. Commit moves Wall of the batch's events (but for cooldowns) by as
+// much as the store's clock is ahead of Batch.Wall, and sets Day, if the batch Appends and others
+// came first, to the day in the store after the event: see DayAdded.After.
+//
+// A Commit that conflicts gives way by itself: it returns when it is this process's turn, or may
+// be.
+//
+// An event is read after it was written, by any process and also by its own, unless Commit has
+// told of it.
+type Remote interface {
+	Log
+	// Skew returns how far the store's clock is ahead of this process's. It is the last
+	// measurement: it asks nobody, and may be called at any time by any goroutine.
+	Skew() time.Duration
+	// Sharers returns how many processes shared the log when it was last heard of, this one
+	// included. It is at least 1.
+	Sharers() int
+}
+
+// DayAdded is what an event added to the day of its model when it was planned. The zero value is
+// nothing.
+type DayAdded struct {
+	Requests, Tokens int
+	End              int64 // of that day, in UnixNano
+}
+
+// At returns what the event adds to the day at a time in UnixNano: nothing came off it if it came
+// off a day that is over.
+func (a DayAdded) At(wall int64) DayAdded {
+	if (a.Requests < 0 || a.Tokens < 0) && wall >= a.End {
+		return DayAdded{}
+	}
+	return a
+}
+
+// After returns the day of a model after an event that was written behind others, of which its
+// process did not know. was is the day before the event, and is the day after it as its process
+// saw it. A charge in a day that has ended is one of the next day, and a settlement there changes
+// nothing.
+func (a DayAdded) After(was, is state.DayUsage) state.DayUsage {
+	switch {
+	case was.Start < is.Start:
+		return is
+	case was.Start > is.Start && a.Requests <= 0:
+		return was
+	}
+	was.Count, was.Tokens = plus(was.Count, a.Requests), plus(was.Tokens, a.Tokens)
+	return was
+}
+
+// plus returns a sum between zero and the largest number.
+func plus(n int64, more int) int64 {
+	if more > 0 && n > math.MaxInt64-int64(more) {
+		return math.MaxInt64
+	}
+	return max(n+int64(more), 0)
+}
