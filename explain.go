@@ -1,12 +1,10 @@
 package ratelimit
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/explain"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -89,7 +87,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
 	if !known {
-		rl.refuseUnknownRLocked(&e.Next, modelname.Nearest(model, maps.Keys(rl.Quotas)))
+		rl.refuseUnknownRLocked(&e.Next, rl.nearestRLocked(model))
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()
