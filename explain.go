@@ -101,12 +101,8 @@ type quotaOrigins [state.Dimensions]state.Origin
 
 // originsRLocked returns the name of the quota that covers a counted name, and who said it.
 func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
-	q, own := rl.Quotas[name]
-	if !own {
-		name = rl.sharedCoverRLocked(name)
-		q = rl.Quotas[name]
-	}
-	return name, rl.provenance.Origins(name, state.Quota(q))
+	quota = rl.quotaNameRLocked(name)
+	return quota, rl.provenance.Origins(quota, state.Quota(rl.Quotas[quota]))
 }
 
 // whole returns who said a quota: a report that corrected it, else the first in the order of their

@@ -14,10 +14,7 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
-	source := name
-	if _, own := rl.Quotas[name]; !own {
-		source = rl.sharedCoverRLocked(name)
-	}
+	source := rl.quotaNameRLocked(name)
 	reports := limits.reports()
 	if !reports.Differ((*state.Quota)(&q)) {
 		return q, false
