@@ -61,7 +61,7 @@ func (rl *RateLimiter) ForgetLearned(model string) {
 		}
 		rl.saidLocked()
 	}
-	if !rl.ledger.update(func(p *plan) { p.then(forget) }) {
+	if !rl.ledger.update(appendedApart, func(p *plan) { p.then(forget) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		forget()
