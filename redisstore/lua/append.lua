@@ -147,9 +147,11 @@ local function plus(was, more)
   return string.format('%.0f%09.0f', high, low)
 end
 
+local said = {} -- the days of models after the events so far
+
 -- after is DayAdded.After, for the day of a model as it is in the store.
 local function after(model, is, requests, tokens)
-  local was = redis.call('HGET', days, model)
+  local was = said[model] or redis.call('HGET', days, model)
   if not was or before(was, is) then
     return is
   end
@@ -178,10 +180,12 @@ local effects = {
   end,
   x = function(model) redis.call('HDEL', cooldowns, model) end,
   r = function(model)
+    said[model] = nil
     redis.call('HDEL', days, model)
     redis.call('HDEL', cooldowns, model)
   end,
   R = function()
+    said = {}
     forget_all(days)
     forget_all(cooldowns)
   end,
@@ -192,22 +196,30 @@ local effects = {
   v = function(process, ms) renew(process, tonumber(ms), 'NX') end,
 }
 
-local late, first, count = last ~= seen, last + 1, 0
+local late, first, count, date = last ~= seen, last + 1, 0, '-' .. text(now)
 for i = FIRST, #ARGV, 6 do
   local value, model, day, effect = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 5]
   if value ~= '' then
     if day ~= '' and told[model] then
       day = after(model, day, ARGV[i + 3], ARGV[i + 4])
     end
-    redis.call('XADD', log, text(last + 1) .. '-' .. text(now), 'e', value .. day)
+    redis.call('XADD', log, text(last + 1) .. date, 'e', value .. day)
     last, count = last + 1, count + 1
     if day ~= '' then
-      redis.call('HSET', days, model, day)
+      said[model] = day
     end
   end
   if effect ~= '' then
     effects[string.sub(effect, 1, 1)](model, string.sub(effect, 2))
   end
+end
+local changed = {}
+for model, day in pairs(said) do
+  changed[#changed + 1] = model
+  changed[#changed + 1] = day
+end
+if #changed > 0 then
+  redis.call('HSET', days, unpack(changed))
 end
 keep_shift()
 if count > 0 then
