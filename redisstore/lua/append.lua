@@ -6,10 +6,10 @@ end
 local seen, stamp, mode, number = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7], tonumber(ARGV[8])
 local FIRST = 9
 local PAGE = 200
-local TURN = SECOND / 200 -- how long the head of the turns may take
+local TURN = SECOND / 50 -- how long the head of the turns may take
 
 -- A client that had no reply sends a batch again.
-if known[8] then
+if known[8] and mode ~= 'l' then
   local done, first, count, when = string.match(known[8], '^(%d+) (%d+) (%d+) (%d+)$')
   if number == tonumber(done) then
     local entries = {}
@@ -64,6 +64,20 @@ local function ahead(queue)
     turns[#turns + 1] = me
   end
   return table.concat(before, ' ')
+end
+
+if mode == 'l' then
+  for i, process in ipairs(turns) do
+    if process == me then
+      table.remove(turns, i)
+      if i == 1 then
+        until_when = now + TURN
+      end
+      break
+    end
+  end
+  keep_turns()
+  return {OK, last, text(now), folded, '', {}}
 end
 
 local news = {}
