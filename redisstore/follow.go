@@ -16,7 +16,7 @@ const (
 	// one, and how many share it.
 	lookEvery = time.Second
 	// readPage is how many entries are read at a time.
-	readPage = 500
+	readPage = 100
 )
 
 // follow reads what is written to the log until that is closed.

@@ -37,7 +37,7 @@ func (n *line) wait(l *Log) {
 		entries, ok := l.heard.behind(n.seen)
 		for _, e := range entries {
 			delete(n.ahead, e.process())
-			n.seen = e.seq
+			n.seen = e.last()
 		}
 		if !ok || len(n.ahead) == 0 {
 			return

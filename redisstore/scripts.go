@@ -42,12 +42,13 @@ const (
 	keyCooldowns
 	keyAnswers
 	keyProcs
+	keyHoles
 )
 
 // keysOf returns the keys of a prefix.
 func keysOf(prefix string) []string {
 	var keys []string
-	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs"} {
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes"} {
 		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys
