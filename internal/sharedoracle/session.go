@@ -28,7 +28,7 @@ type Setup struct {
 	Open func(t *testing.T, i int, cfg ratelimit.Config) *ratelimit.RateLimiter
 	// CatchUp brings a limiter's memory up to date. It is called before reads are compared, and
 	// nil where reads are always up to date.
-	CatchUp func(*ratelimit.RateLimiter)
+	CatchUp func(t *testing.T, rl *ratelimit.RateLimiter)
 	// Sleep passes time; nil is time.Sleep.
 	Sleep func(time.Duration)
 	// Grain divides all times that pass. Where clocks agree to Near, it keeps what happens away
@@ -39,9 +39,9 @@ type Setup struct {
 	Near time.Duration
 }
 
-func (u *Setup) catchUp(rl *ratelimit.RateLimiter) {
+func (u *Setup) catchUp(t *testing.T, rl *ratelimit.RateLimiter) {
 	if u.CatchUp != nil {
-		u.CatchUp(rl)
+		u.CatchUp(t, rl)
 	}
 }
 
@@ -171,8 +171,10 @@ func (s *Session) say(format string, args ...any) {
 
 // compare compares what the limiters say of all models.
 func (s *Session) compare() {
+	s.calm.Store(true)
+	defer s.calm.Store(false)
 	for _, rl := range s.shared {
-		s.setup.catchUp(rl)
+		s.setup.catchUp(s.t, rl)
 	}
 	for _, model := range s.models {
 		alone := s.alone.Stats(model)
@@ -193,9 +195,11 @@ func (s *Session) compare() {
 
 // compareQuotas compares the quotas that the limiters decide by.
 func (s *Session) compareQuotas() {
+	s.calm.Store(true)
+	defer s.calm.Store(false)
 	want := quotasOf(s.alone, s.models)
 	for i, rl := range s.shared {
-		s.setup.catchUp(rl)
+		s.setup.catchUp(s.t, rl)
 		rl.Stats("a") // brings its memory up to date
 		if got := quotasOf(rl, s.models); !maps.Equal(got, want) {
 			s.t.Errorf("the quotas of limiter %d are %v, alone %v", i, got, want)
