@@ -49,11 +49,19 @@ func (l *RemoteLog) Begin(ctx context.Context, seen int64) (sharedlog.Step, erro
 	return s, nil
 }
 
-// stamp dates an event of a batch by the store's clock.
-func stamp(e *sharedlog.Event, batch int64) {
+// stamp makes event i of a batch what the store says of it; f.mu must be held.
+func (f *Fake) stamp(e *sharedlog.Event, b *sharedlog.Batch, i int) {
 	if e.Kind != sharedlog.Cooldown {
-		e.Wall += time.Now().UnixNano() - batch
+		e.Wall += time.Now().UnixNano() - b.Wall
 	}
+	if b.Appends && e.HasDay {
+		e.Day = b.Added[i].After(f.day(e.Model), e.Day)
+	}
+}
+
+// changesDays reports whether an event changes days otherwise than by what it adds.
+func changesDays(e *sharedlog.Event) bool {
+	return e.Kind == sharedlog.Reset || e.Kind == sharedlog.Quota || e.Kind == sharedlog.Day
 }
 
 // day returns the day of a model after the last event; f.mu must be held.
