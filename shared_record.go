@@ -265,7 +265,9 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	if rl.takesCooldownLocked(name, c.Until, now) {
+	// A longer one may have ended in a remote log.
+	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
+	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
 	}
 }
