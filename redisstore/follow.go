@@ -15,6 +15,9 @@ const (
 	// lookEvery is how often a log is asked that nothing else asks: whether it is still the same
 	// one, and how many share it.
 	lookEvery = time.Second
+	// followAfter is how long after a write nothing is read: the reply told of all that others had
+	// written, and the next write will. To read beside them halves their number.
+	followAfter = time.Millisecond
 	// readPage is how many entries are read at a time.
 	readPage = 500
 )
@@ -23,6 +26,13 @@ const (
 func (l *Log) follow() {
 	const firstPause, longestPause = 10 * time.Millisecond, 500 * time.Millisecond
 	for pause := firstPause; l.closing.Err() == nil; {
+		if rest := followAfter - time.Duration(l.since(time.Now())-l.wroteAt.Load()); rest > 0 && l.wroteAt.Load() > 0 {
+			select {
+			case <-l.closing.Done():
+			case <-time.After(rest):
+			}
+			continue
+		}
 		err := l.followOnce()
 		if err == nil {
 			pause = firstPause

@@ -186,6 +186,7 @@ func (s *optimistic) wrote(epoch int64, r timed, t *items) error {
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)
+	l.wroteAt.Store(l.since(r.received))
 	return nil
 }
 
