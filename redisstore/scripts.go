@@ -75,6 +75,7 @@ const (
 	modeCompare = "c" // writes nothing where others came first,
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
+	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 
 // args returns the arguments that all scripts have, with room for more.
