@@ -16,7 +16,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
-		rl.ledger.do(background, apart, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+		rl.ledger.do(background, reserving, func(p *plan) { reservations, b = p.reserveAll(reqs) })
 	} else {
 		rl.mu.Lock()
 		if b = rl.decideAllLocked(reqs); b.Allowed {

@@ -55,6 +55,7 @@ type ledger struct {
 	// The rest is guarded by RateLimiter.mu.
 
 	err       error                 // why the log is down
+	division  *division             // of the quotas, while a remote log is down
 	seen      int64                 // events up to here were applied,
 	seenAt    int64                 // as of this instant
 	identity  string                // which log this memory follows; empty for none
@@ -148,8 +149,7 @@ func (s *ledger) join(quotas map[string]ModelQuota) error {
 // the log is down. It fails only where ctx ends before that, and nothing was done then.
 func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
 	if s.remote != nil {
-		_, err := s.group(ctx, m, decide)
-		return err
+		return s.group(ctx, m, decide)
 	}
 	select {
 	case <-s.writer:
@@ -324,26 +324,11 @@ func (s *ledger) wait() {
 // processes that live.
 func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	for {
-		made, err = s.reserveOnce(ctx, d, model, c)
+		err = s.do(ctx, beside, func(p *plan) { made = p.reserve(d, model, c) })
 		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}
 	}
 	made.watch()
-	return made, err
-}
-
-func (s *ledger) reserveOnce(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
-	decide := func(p *plan) { made = p.reserve(d, model, c) }
-	if s.remote == nil {
-		err = s.do(ctx, apart, decide)
-		return made, err
-	}
-	kept, err := s.group(ctx, beside, decide)
-	if kept && made != nil && s.failClosed && !s.closed.Load() {
-		s.do(background, appended, func(p *plan) { p.cancel(made) }) // the store may have it
-		s.overruleShared(d)
-		made = nil
-	}
 	return made, err
 }

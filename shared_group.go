@@ -15,7 +15,9 @@ type manner int
 const (
 	// apart is written by itself, and only if the limiter knew all that others had written.
 	apart manner = iota
-	// beside may be decided beside others, and is written like a change that is apart.
+	// reserving is apart, and may be decided again where that was not written.
+	reserving
+	// beside is reserving, and may be decided beside others.
 	beside
 	// appended decides nothing. It may be planned beside others, and is written whatever others
 	// have written.
@@ -24,15 +26,15 @@ const (
 	appendedApart
 )
 
-func (m manner) joins() bool   { return m == beside || m == appended }
-func (m manner) decides() bool { return m == apart || m == beside }
+func (m manner) joins() bool    { return m == beside || m == appended }
+func (m manner) reserves() bool { return m == reserving || m == beside }
+func (m manner) decides() bool  { return m == apart || m.reserves() }
 
 // job is a change that a goroutine waits for.
 type job struct {
 	decide func(*plan)
 	manner manner
 	taken  bool // a plan has it; guarded by jobs
-	kept   bool // it was carried out in memory, because the log is down
 	done   chan struct{}
 }
 
@@ -95,15 +97,34 @@ func (q *jobs) giveBack(n int) {
 	}
 }
 
-// finish ends the first jobs, which were carried out.
-func (q *jobs) finish(n int) {
-	if n == 0 {
+// leave gives back those of the jobs of a plan that reserve, and returns the others.
+func (q *jobs) leave(planned []*job) (others []*job) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, j := range planned {
+		if j.manner.reserves() {
+			j.taken = false
+		} else {
+			others = append(others, j)
+		}
+	}
+	return others
+}
+
+// finish ends jobs that were carried out. They are among the first, in their order.
+func (q *jobs) finish(over []*job) {
+	if len(over) == 0 {
 		return
 	}
 	q.mu.Lock()
-	over := slices.Clone(q.waiting[:n])
-	clear(q.waiting[:n])
-	q.waiting = q.waiting[n:]
+	left := over
+	q.waiting = slices.DeleteFunc(q.waiting, func(j *job) bool {
+		is := len(left) > 0 && j == left[0]
+		if is {
+			left = left[1:]
+		}
+		return is
+	})
 	q.mu.Unlock()
 	for _, j := range over {
 		close(j.done)
@@ -111,9 +132,8 @@ func (q *jobs) finish(n int) {
 }
 
 // group makes a change in the next step, together with those of other goroutines that come at the
-// same time: whoever gets the writer's token first makes the step for all. kept says that the
-// change was carried out in memory, because the log is down.
-func (s *ledger) group(ctx context.Context, m manner, decide func(*plan)) (kept bool, err error) {
+// same time: whoever gets the writer's token first makes the step for all.
+func (s *ledger) group(ctx context.Context, m manner, decide func(*plan)) error {
 	j := &job{decide: decide, manner: m, done: make(chan struct{})}
 	s.jobs.add(j)
 	select {
@@ -125,11 +145,11 @@ func (s *ledger) group(ctx context.Context, m manner, decide func(*plan)) (kept 
 	case <-j.done:
 	case <-ctx.Done():
 		if s.jobs.withdraw(j) {
-			return false, ctx.Err()
+			return ctx.Err()
 		}
 		<-j.done
 	}
-	return j.kept, nil
+	return nil
 }
 
 // decideJobs plans the first of the jobs that wait, and those that may be planned beside it.

@@ -336,7 +336,11 @@ func (s *ledger) watchLocked() {
 
 func (s *ledger) watch() {
 	changed := s.log.Changed()
-	pause := firstLook
+	first, last := int64(firstLook), int64(lastLook)
+	if changed != nil {
+		first, last = peersEvery, peersEvery // for processes that die
+	}
+	pause := time.Duration(first)
 	for {
 		select {
 		case <-changed:
@@ -353,9 +357,9 @@ func (s *ledger) watch() {
 		s.rl.mu.Unlock()
 		if stirred {
 			s.do(background, appendedApart, nothing) // serves them
-			pause = firstLook
+			pause = time.Duration(first)
 			continue
 		}
-		pause = min(2*pause, lastLook)
+		pause = min(2*pause, time.Duration(last))
 	}
 }

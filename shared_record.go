@@ -83,6 +83,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day.beside.charge(made.estimate)
 	day.beside.slots++
 	p.s.own.reservations[e.N] = made
+	p.made = append(p.made, made)
 	return made
 }
 
@@ -265,7 +266,9 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	if rl.takesCooldownLocked(name, c.Until, now) {
+	// A longer one may have ended in a remote log.
+	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
+	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
 	}
 }

@@ -26,9 +26,9 @@ type Options struct {
 //
 // Commit leaves the batch as it is. It dates the events (but for cooldowns) by the store's clock:
 // as much before the present there as they are before Batch.Wall. If the batch Appends and others
-// came first, the days are those after DayAdded.After; but if a Reset, a Quota or a Day came first,
-// Commit conflicts. After a success, News has the events behind seen that came first, and then
-// those of the batch, as the store has them.
+// came first that say the day of the same model, the day is that of DayAdded.After; but if a Reset,
+// a Quota or a Day came first, Commit conflicts. After a success, News has the events behind seen
+// that came first, and then those of the batch, as the store has them.
 //
 // A Commit that conflicts gives way by itself: it returns when it is this process's turn, or may
 // be.

@@ -305,6 +305,7 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if s.l.identity != f.identity {
 		return 0, ErrReplaced
 	}
+	seen := s.base
 	if s.remote && b.Appends {
 		if s.news, err = f.since(s.base); err != nil {
 			return 0, err
@@ -330,7 +331,7 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	for i, e := range b.Events {
 		stored := clone(e)
 		if s.remote {
-			f.stamp(stored, b, i)
+			f.stamp(stored, b, i, seen)
 		}
 		f.last++
 		f.put(stored, b.NameOf)
