@@ -214,7 +214,7 @@ func (f *fleet) noteRedis(n news, was, is bool) {
 		if f.loss.back.IsZero() && !f.loss.empty.IsZero() {
 			f.loss.back = time.Now()
 		}
-		f.tell("no machine is without Redis")
+		f.tell("all machines have Redis again, and have written back what they know")
 	}
 }
 

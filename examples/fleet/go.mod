@@ -2,10 +2,14 @@ module dappco.re/go/core/go-ratelimit/examples/fleet
 
 go 1.26.0
 
-replace dappco.re/go/core/go-ratelimit => ../..
+replace (
+	dappco.re/go/core/go-ratelimit => ../..
+	dappco.re/go/core/go-ratelimit/redisstore => ../../redisstore
+)
 
 require (
 	dappco.re/go/core/go-ratelimit v0.0.0
+	dappco.re/go/core/go-ratelimit/redisstore v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 )
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
+	"dappco.re/go/core/go-ratelimit/redisstore"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -35,20 +37,30 @@ type job struct {
 	Quota    quota
 }
 
+// openLimiter returns a limiter that decides together with those of the other machines. The caller
+// must close the limiter and then the client.
 func openLimiter(ctx context.Context, j job, onError func(error)) (*ratelimit.RateLimiter, *redis.Client, error) {
 	options, err := redis.ParseURL(j.Redis)
 	if err != nil {
 		return nil, nil, err
 	}
+	options.ContextTimeoutEnabled = true // so that no call waits longer for Redis than the store allows
 	client := redis.NewClient(options)
-	limiter, err := ratelimit.NewWithSQLiteConfig("/tmp/fleetdb/"+j.Prefix, ratelimit.Config{
-		Shared:    true,
+	store, err := redisstore.New(ctx, client, redisstore.Options{Prefix: j.Prefix})
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	limiter, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Store:    store,
 		Quotas:   j.Quota.limits(),
-		Margin:   250 * time.Millisecond,
-		LeaseTTL: 2 * time.Second,
+		Margin:   250 * time.Millisecond, // the way to the provider; the same on all machines
+		LeaseTTL: 2 * time.Second,        // a dead machine holds nothing for longer
 		OnError:  onError,
 	})
-	return limiter, client, err
+	if err != nil {
+		return nil, nil, errors.Join(err, client.Close())
+	}
+	return limiter, client, nil
 }
 
 // machine calls the provider as often as its limiter permits.
@@ -88,7 +100,7 @@ func runMachine(in io.Reader, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { limiter.Close();redisClient.Close() }()
+	defer func() { err = errors.Join(err, limiter.Close(), redisClient.Close()) }()
 	m.limiter = limiter
 	m.client = &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, OnEvent: m.note}}
 	return m.work(ctx)

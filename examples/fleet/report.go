@@ -109,20 +109,17 @@ func (f *fleet) reportShare(t *demo.Table, a *audit) {
 	} else {
 		t.Row("", "the callers made no more, as a call takes them some two seconds")
 	}
-	for from := f.began; from.Sub(f.began) < f.cfg.length; from = from.Add(time.Minute) {
-		part := min(f.cfg.length-from.Sub(f.began), time.Minute)
-		u := a.between(from, from.Add(part))
-		t.Row(fmt.Sprintf("minute %d", int(from.Sub(f.began)/time.Minute)+1), "%s requests, %s tokens%s",
-			demo.Share(u.requests, q.RPM), demo.Share(u.tokens, q.TPM), partly(part))
+	for n := 0; time.Duration(n)*time.Minute < f.cfg.length; n++ {
+		from := f.began.Add(time.Duration(n) * time.Minute)
+		part := min(f.cfg.length-time.Duration(n)*time.Minute, time.Minute)
+		u, room := a.between(from, from.Add(part)), q.RPM
+		text := ""
+		if part < time.Minute { // what came in the minute before its end still counts
+			room -= a.between(from.Add(part-time.Minute), from).requests
+			text = fmt.Sprintf(" in its first %v", rounded(part))
+		}
+		t.Row(fmt.Sprintf("minute %d", n+1), "%s requests%s, %s tokens", demo.Share(u.requests, room), text, demo.Group(u.tokens))
 	}
-}
-
-// partly says how long a minute is that the run cuts off.
-func partly(part time.Duration) string {
-	if part == time.Minute {
-		return ""
-	}
-	return fmt.Sprintf(" (%v of it)", rounded(part))
 }
 
 // reportRedis tells what came of the loss of Redis.
@@ -133,7 +130,7 @@ func (f *fleet) reportRedis(t *demo.Table, a *audit) {
 	meanwhile := a.between(f.loss.at, f.loss.empty)
 	t.Row("Redis", "away from %s to %s: %s came meanwhile", f.since(f.loss.at), f.since(f.loss.empty), demo.Count(meanwhile.requests, "call"))
 	if !f.loss.back.IsZero() {
-		t.Row("", "it came back empty; all machines had told it what they know, and used it again, at %s", f.since(f.loss.back))
+		t.Row("", "it came back empty, and held by %s what all machines knew", f.since(f.loss.back))
 	}
 	t.Row("", "(had one forgotten a call, the minute would hold more than the quota, and there would be 429s)")
 }
