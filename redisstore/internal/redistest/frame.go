@@ -57,4 +57,3 @@ func readFrame(r *bufio.Reader, buf []byte) ([]byte, error) {
 	}
 	return buf, nil
 }
-

@@ -9,6 +9,7 @@ import (
 )
 
 func TestServerKeepsWhatIsSaidToBeKept(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	addr := s.Addr()
 	s.Do("SET", "k", "v")
@@ -23,6 +24,7 @@ func TestServerKeepsWhatIsSaidToBeKept(t *testing.T) {
 }
 
 func TestServerRefusesWhileKilledAndHangsWhilePaused(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Config("maxmemory 10mb"))
 	ping := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -46,6 +48,7 @@ func TestServerRefusesWhileKilledAndHangsWhilePaused(t *testing.T) {
 }
 
 func TestServerClockJumps(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t, redistest.Ahead(time.Hour))
 	ahead := func() time.Duration {
 		now, err := s.Client().Time(t.Context()).Result()
