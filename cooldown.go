@@ -48,7 +48,7 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 }
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
-	if !rl.ledger.update(func(p *plan) { p.cool(model, c) }) {
+	if !rl.ledger.update(appendedApart, func(p *plan) { p.cool(model, c) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		rl.coolLocked(model, c)

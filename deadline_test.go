@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,27 +69,12 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 		}, ratelimit.DecisionTPMLimit, true},
 	}
 	for _, tt := range tests {
-		for _, shared := range []string{"", "shared", "shared, by another"} {
-			if tt.local && shared == "shared, by another" {
+		for _, how := range sharedness {
+			if tt.local && how == "shared, by another" {
 				continue
 			}
-			t.Run(tt.name+" "+shared, func(t *testing.T) {
-				cfg := ratelimit.Config{
-					Backend: "yaml", FilePath: filepath.Join(t.TempDir(), "state"), Shared: shared != "",
-					Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota, "free": {MaxRPM: 9}},
-				}
-				if cfg.Shared {
-					needSQLite(t)
-					cfg.Backend = "sqlite"
-				}
-				synctest.Test(t, func(t *testing.T) {
-					rl := newLimiterWith(t, cfg)
-					defer rl.Close()
-					other := rl
-					if shared == "shared, by another" {
-						other = newLimiterWith(t, cfg)
-						defer other.Close()
-					}
+			t.Run(tt.name+" "+how, func(t *testing.T) {
+				withPair(t, how, tt.quota, func(t *testing.T, rl, other *ratelimit.RateLimiter) {
 					r := tt.before(other)
 					ctx, cancel := context.WithTimeout(t.Context(), timeout)
 					defer cancel()
@@ -123,7 +107,7 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 							t.Errorf("error is %v, want that of a deadline, by %s", err, tt.want)
 						}
 					}
-					if late := time.Since(began); late > 0 && shared != "shared, by another" || late > sharedHandOver {
+					if late := time.Since(began); late > 0 && how != "shared, by another" || late > sharedHandOver {
 						t.Errorf("told after %v", late)
 					}
 					if n := rl.Stats("m").Waiting; n != 1 {

@@ -65,7 +65,7 @@ func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
 
 // settle settles the reservations that have expired, and sleeps until the next one does.
 func (e *expiry) settle(rl *RateLimiter) {
-	if rl.ledger.update(func(p *plan) { p.settleExpired() }) {
+	if rl.ledger.update(appendedApart, func(p *plan) { p.settleExpired() }) {
 		return
 	}
 	rl.mu.Lock()

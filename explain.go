@@ -1,12 +1,10 @@
 package ratelimit
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/explain"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -89,7 +87,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
 	if !known {
-		rl.refuseUnknownRLocked(&e.Next, modelname.Nearest(model, maps.Keys(rl.Quotas)))
+		rl.refuseUnknownRLocked(&e.Next, rl.nearestRLocked(model))
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()
@@ -103,12 +101,8 @@ type quotaOrigins [state.Dimensions]state.Origin
 
 // originsRLocked returns the name of the quota that covers a counted name, and who said it.
 func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
-	q, own := rl.Quotas[name]
-	if !own {
-		name = rl.sharedCoverRLocked(name)
-		q = rl.Quotas[name]
-	}
-	return name, rl.provenance.Origins(name, state.Quota(q))
+	quota = rl.quotaNameRLocked(name)
+	return quota, rl.provenance.Origins(quota, state.Quota(rl.Quotas[quota]))
 }
 
 // whole returns who said a quota: a report that corrected it, else the first in the order of their

@@ -109,7 +109,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
-	"internal/yamldoc": {"gopkg.in/yaml.v3"},
+	"internal/yamldoc": {modulePath + "/internal/errtext", "gopkg.in/yaml.v3"},
 	"internal/configfile": {
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},

@@ -14,10 +14,7 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
-	source := name
-	if _, own := rl.Quotas[name]; !own {
-		source = rl.sharedCoverRLocked(name)
-	}
+	source := rl.quotaNameRLocked(name)
 	reports := limits.reports()
 	if !reports.Differ((*state.Quota)(&q)) {
 		return q, false
@@ -64,7 +61,7 @@ func (rl *RateLimiter) ForgetLearned(model string) {
 		}
 		rl.saidLocked()
 	}
-	if !rl.ledger.update(func(p *plan) { p.then(forget) }) {
+	if !rl.ledger.update(appendedApart, func(p *plan) { p.then(forget) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		forget()

@@ -19,6 +19,15 @@ func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 	return known
 }
 
+// quotaNameRLocked returns the name of the quota that coverRLocked finds. There may be none of that
+// name.
+func (rl *RateLimiter) quotaNameRLocked(name string) string {
+	if _, own := rl.Quotas[name]; own {
+		return name
+	}
+	return rl.sharedCoverRLocked(name)
+}
+
 // sharedCoverRLocked returns the name of the quota for a model that has none of its own. There may
 // be none of that name, either.
 func (rl *RateLimiter) sharedCoverRLocked(name string) string {
@@ -92,10 +101,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	name, _ = rl.naming.Match(model, rl.isListedRLocked)
-	if quota, ok = rl.Quotas[name]; ok {
-		return name, quota, true
-	}
-	name = rl.sharedCoverRLocked(name)
+	name = rl.quotaNameRLocked(name)
 	if quota, ok = rl.Quotas[name]; ok {
 		return name, quota, true
 	}

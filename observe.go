@@ -113,7 +113,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 	rl.mu.Unlock()
 	if serves {
-		rl.ledger.update(func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
+		rl.ledger.update(appendedApart, func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
 	}
 }
 

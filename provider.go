@@ -249,10 +249,7 @@ func (rl *RateLimiter) checkAgeRLocked(name string) {
 		return
 	}
 	now := rl.clock.At(rl.clock.Now())
-	source := name
-	if _, own := rl.Quotas[name]; !own {
-		source = rl.sharedCoverRLocked(name)
-	}
+	source := rl.quotaNameRLocked(name)
 	row, ok := rl.profiled[source]
 	if !ok || now.Sub(row.source.ReadOn) <= profile.FreshFor || rl.Quotas[source] != row.quota {
 		return

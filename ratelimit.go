@@ -206,7 +206,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.ledger.update(func(p *plan) { p.record(model, used) })
+		rl.ledger.update(appended, func(p *plan) { p.record(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -249,7 +249,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	if rl.ledger.update(func(p *plan) { p.reset(model) }) {
+	if rl.ledger.update(apart, func(p *plan) { p.reset(model) }) {
 		return
 	}
 	rl.mu.Lock()

@@ -18,7 +18,7 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 	}
 	rl, used := r.slots.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil { // before the function is made, which takes an allocation
-		rl.ledger.update(func(p *plan) { p.commit(r, used) })
+		rl.ledger.update(appended, func(p *plan) { p.commit(r, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -35,7 +35,7 @@ func (r *Reservation) Cancel() {
 		return
 	}
 	rl := r.slots.home
-	if !rl.ledger.update(func(p *plan) { p.cancel(r) }) {
+	if !rl.ledger.update(appended, func(p *plan) { p.cancel(r) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		r.cancelLocked()
@@ -252,7 +252,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.slots.home
-	if !rl.ledger.update(func(p *plan) { p.arrive(r, at) }) {
+	if !rl.ledger.update(appendedApart, func(p *plan) { p.arrive(r, at) }) {
 		rl.mu.Lock()
 		r.arriveLocked(at)
 		rl.mu.Unlock()

@@ -35,13 +35,15 @@ type ledger struct {
 	// Set when the limiter is made.
 	rl         *RateLimiter
 	log        sharedlog.Log
-	id         int64 // this limiter among those that share the log
-	failClosed bool  // Config.FailClosed
+	remote     sharedlog.Remote // the log, if it is on another machine; else nil
+	id         int64            // this limiter among those that share the log
+	failClosed bool             // Config.FailClosed
 	reporter   *reporter.Reporter
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
 	// after the other. It guards recovery.
 	writer   chan struct{}
+	jobs     jobs         // of a remote log
 	recovery *retry.Timer // tries whether the log is back
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
@@ -97,6 +99,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s.lease = sharedlog.NewLease(cfg.LeaseTTL, s.extendLease)
 	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
 	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report); err == nil {
+		s.remote, _ = s.log.(sharedlog.Remote)
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
@@ -143,7 +146,11 @@ func (s *ledger) join(quotas map[string]ModelQuota) error {
 // others have done. It plans events and changes nothing; where another process was faster
 // it is called again. do returns when the events are in the log, or in the outbox because
 // the log is down. It fails only where ctx ends before that, and nothing was done then.
-func (s *ledger) do(ctx context.Context, decide func(*plan)) error {
+func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
+	if s.remote != nil {
+		_, err := s.group(ctx, m, decide)
+		return err
+	}
 	select {
 	case <-s.writer:
 	case <-ctx.Done():
@@ -155,12 +162,12 @@ func (s *ledger) do(ctx context.Context, decide func(*plan)) error {
 
 // update is do for changes that are ignored once the limiter is closed. It reports whether the
 // limiter is shared; if not, it does nothing.
-func (s *ledger) update(decide func(*plan)) (shared bool) {
+func (s *ledger) update(m manner, decide func(*plan)) (shared bool) {
 	if s == nil {
 		return false
 	}
 	if !s.closed.Load() {
-		s.do(background, decide)
+		s.do(background, m, decide)
 	}
 	return true
 }
@@ -183,7 +190,7 @@ func (s *ledger) catchUp() {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
-		s.do(background, nothing) // repairs memory, or finds that the log is down
+		s.do(background, appendedApart, nothing) // repairs memory, or finds that the log is down
 	}
 }
 
@@ -317,11 +324,26 @@ func (s *ledger) wait() {
 // processes that live.
 func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	for {
-		err = s.do(ctx, func(p *plan) { made = p.reserve(d, model, c) })
+		made, err = s.reserveOnce(ctx, d, model, c)
 		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}
 	}
 	made.watch()
+	return made, err
+}
+
+func (s *ledger) reserveOnce(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
+	decide := func(p *plan) { made = p.reserve(d, model, c) }
+	if s.remote == nil {
+		err = s.do(ctx, apart, decide)
+		return made, err
+	}
+	kept, err := s.group(ctx, beside, decide)
+	if kept && made != nil && s.failClosed && !s.closed.Load() {
+		s.do(background, appended, func(p *plan) { p.cancel(made) }) // the store may have it
+		s.overruleShared(d)
+		made = nil
+	}
 	return made, err
 }

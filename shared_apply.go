@@ -40,6 +40,7 @@ func (s *ledger) writtenAsLocked(read *sharedlog.Event, instant int64) bool {
 	}
 	for _, e := range own {
 		if e.Key() == read.Key() {
+			e.Wall, e.Day, e.HasDay = read.Wall, read.Day, read.HasDay
 			s.writtenLocked(e, read.Seq, instant)
 			return true
 		}

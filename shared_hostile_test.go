@@ -93,7 +93,7 @@ func TestSharedTakenForDead(t *testing.T) {
 	more, _ := a.Reserve("m", 10, 0)
 	moved, _ := a.Reserve("moved", 10, 0)
 	b.Stats("m")
-	b.ledger.do(background, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: a.ledger.id}) })
+	b.ledger.do(background, apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: a.ledger.id}) })
 	a.Stats("m")
 	more.Commit(90, 0)
 	moved.Arrived(time.Now())
@@ -132,7 +132,7 @@ func TestSharedEvictedWhileDown(t *testing.T) {
 	}
 	<-a.ledger.writer
 	a.ledger.fail(errors.New("made up"))
-	b.ledger.do(background, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: a.ledger.id}) })
+	b.ledger.do(background, apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: a.ledger.id}) })
 	a.ledger.recover(recoverAtOnce)
 	a.ledger.writer <- struct{}{}
 	if n := a.Stats("m").Waiting; n != 1 {

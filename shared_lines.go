@@ -304,7 +304,7 @@ func (s *ledger) serve() (shared bool) {
 	s.rl.mu.Lock()
 	s.lines.stirs++
 	s.rl.mu.Unlock()
-	return s.update(nothing)
+	return s.update(appendedApart, nothing)
 }
 
 // enter is plan.enter.
@@ -312,7 +312,7 @@ func (s *ledger) enter(ctx context.Context, w *waiter) (shared bool, err error) 
 	if s == nil {
 		return false, nil
 	}
-	return true, s.do(ctx, func(p *plan) { p.enter(w) })
+	return true, s.do(ctx, apart, func(p *plan) { p.enter(w) })
 }
 
 // leave is plan.leave.
@@ -320,7 +320,7 @@ func (s *ledger) leave(w *waiter) (shared bool) {
 	if s == nil {
 		return false
 	}
-	s.do(background, func(p *plan) { p.leave(w) })
+	s.do(background, apart, func(p *plan) { p.leave(w) })
 	return true
 }
 
@@ -336,7 +336,11 @@ func (s *ledger) watchLocked() {
 
 func (s *ledger) watch() {
 	changed := s.log.Changed()
-	pause := firstLook
+	first, last := int64(firstLook), int64(lastLook)
+	if changed != nil {
+		first, last = peersEvery, peersEvery // for processes that die
+	}
+	pause := time.Duration(first)
 	for {
 		select {
 		case <-changed:
@@ -352,10 +356,10 @@ func (s *ledger) watch() {
 		}
 		s.rl.mu.Unlock()
 		if stirred {
-			s.do(background, nothing) // serves them
-			pause = firstLook
+			s.do(background, appendedApart, nothing) // serves them
+			pause = time.Duration(first)
 			continue
 		}
-		pause = min(2*pause, lastLook)
+		pause = min(2*pause, time.Duration(last))
 	}
 }

@@ -16,16 +16,18 @@ type plan struct {
 	rl      *RateLimiter
 	instant int64
 	machine clock.Machine
-	base    int64 // the number of the last own event before it
-	asked   bool  // it has the caller's change, not a due one
-	joins   bool  // memory was rebuilt from an Image of the log
+	base    int64  // the number of the last own event before it
+	asked   bool   // it has the caller's change, not a due one
+	jobs    []*job // whose changes it has, if it is to be written to a remote log
+	later   bool   // what was to be decided needs a plan of its own
+	joins   bool   // memory was rebuilt from an Image of the log
 
 	events  []*sharedlog.Event
 	after   []func()
-	added   []sharedlog.DayAdded  // what each of the events adds to the day of its model
-	days    []*plannedDay   // the days of models after the events
-	byName  map[string]int  // the indexes of the days, once they are many
-	places  map[string]bool // models without a quota of their own that get state
+	added   []sharedlog.DayAdded // what each of the events adds to the day of its model
+	days    []*plannedDay        // the days of models after the events
+	byName  map[string]int       // the indexes of the days, once they are many
+	places  map[string]bool      // models without a quota of their own that get state
 	settled []*Reservation
 	serial  int64 // tells plans apart
 
@@ -106,9 +108,10 @@ func (p *plan) setDay(day *plannedDay) {
 // day is used, and may be changed.
 type plannedDay struct {
 	window
-	stats UsageStats     // of the window
-	name  string         // under which the model is counted
-	said  state.DayUsage // the day as the last event says it
+	stats  UsageStats     // of the window
+	name   string         // under which the model is counted
+	said   state.DayUsage // the day as the last event says it
+	beside planned        // for the model
 }
 
 // day returns the day of a model after what was planned so far.
@@ -136,7 +139,7 @@ func (p *plan) day(name string, instant int64) *plannedDay {
 		*w = *p.rl.newWindow(&d.stats, p.rl.zoneRLocked(name), instant, now)
 	}
 	d.window.stats, d.stats.window = &d.stats, &d.window
-	d.name, d.said = name, dayOf(&d.window)
+	d.name, d.said, d.beside = name, dayOf(&d.window), planned{}
 	return d
 }
 

@@ -22,10 +22,12 @@ type ownState struct {
 	// forgotten are the reservations whose charges a reset had forgotten before memory was
 	// made anew: the log may not have that reset any more.
 	forgotten map[int64]bool
+	// yesterday are those that were charged in a day that is over: no event says so.
+	yesterday map[int64]bool
 }
 
 func newOwnState() ownState {
-	return ownState{reservations: make(map[int64]*Reservation), waits: make(map[int64]*waiter), forgotten: make(map[int64]bool)}
+	return ownState{reservations: make(map[int64]*Reservation), waits: make(map[int64]*waiter), forgotten: make(map[int64]bool), yesterday: make(map[int64]bool)}
 }
 
 // reservation returns the reservation that an event is to open, if it is one of process id.
@@ -43,6 +45,7 @@ func (o *ownState) clear() {
 	clear(o.reservations)
 	clear(o.waits)
 	clear(o.forgotten)
+	clear(o.yesterday)
 }
 
 // lostLog is the content of a replaced log beyond the events in the tail.
@@ -122,6 +125,11 @@ func (b *rebuild) load() {
 	for model, day := range b.img.Days {
 		b.setDay(model, day)
 	}
+	for n, r := range b.s.own.reservations {
+		if b.s.own.yesterday[n] && r.window != nil {
+			r.days = r.window.days - 1
+		}
+	}
 }
 
 // loadQuotas takes over what the log has of quotas. That wins over what was said before, because
@@ -148,6 +156,7 @@ func (b *rebuild) takeDown() {
 		if r := h.Get(); r != nil && !h.IsKept() {
 			b.s.own.reservations[n] = r
 			w := r.window
+			b.s.own.yesterday[n] = !w.inDay(r)
 			b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
 		}
 	}

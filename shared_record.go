@@ -25,6 +25,7 @@ func (p *plan) record(model string, used tokens.Count) {
 	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
 	p.setDay(day)
+	day.beside.charge(used)
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
@@ -37,7 +38,12 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	p.rl.readToChargeLocked(name, &q, known, &r)
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
-	decide(d, &q, known, &r, c)
+	asked, others := *c, p.plannedDay(name)
+	if others != nil && c.Input >= 0 && c.Output >= 0 {
+		asked.Requests += others.beside.cost.Requests
+		asked.Count = asked.Count.Plus(others.beside.cost.Count)
+	}
+	decide(d, &q, known, &r, &asked)
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
 	}
@@ -45,8 +51,14 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 		d.queue()
 	}
 	p.s.overrule(d)
-	if !d.Allowed {
+	switch {
+	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], !d.Allowed && others != nil:
+		p.later = true // memory tells exactly when it knows of the others
 		return nil
+	case !d.Allowed:
+		return nil
+	case others != nil:
+		others.show(&d.Stats)
 	}
 	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
 }
@@ -68,6 +80,8 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
 	p.setDay(day)
+	day.beside.charge(made.estimate)
+	day.beside.slots++
 	p.s.own.reservations[e.N] = made
 	return made
 }
@@ -118,6 +132,17 @@ func (p *plan) cancel(r *Reservation) {
 		day.setDay(max(day.dayCount()-1, 0), w.restOfDay(day.dayTokens(), r, tokens.Count{}))
 	}
 	p.setDay(day)
+	if request >= 0 {
+		day.beside.change(-1, tokens.Count{}, r.estimate)
+	}
+	p.shut(r)
+}
+
+// shut notes that a reservation is open no more, for what is decided beside that.
+func (p *plan) shut(r *Reservation) {
+	if p.s.remote != nil && !r.isSlotless() {
+		p.day(r.slots.name, p.instant).beside.slots--
+	}
 }
 
 // cancelAll is cancel for the reservations of rs that are of this limiter.
@@ -154,6 +179,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 	}
 	if used == r.estimate {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.slots.name})
+		p.shut(r)
 		return
 	}
 	name, instant := r.slots.name, p.instant
@@ -172,7 +198,12 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 		if left && token < 0 {
 			// No charge is found to be amended, so what came on top is an event of its own.
 			p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Ref: r.entry(), Model: name, Count: excess.Clamp()})
+			day.beside.change(0, excess, tokens.Count{})
 		}
+		if token >= 0 {
+			day.beside.change(0, used, r.estimate)
+		}
+		day.beside.cost.Count = day.beside.cost.Count.Plus(excess)
 		switch {
 		case known && w.inDay(r):
 			day.setDay(day.dayCount(), tokens.AddSaturated(w.restOfDay(day.dayTokens(), r, used), used.Total()))
@@ -184,6 +215,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 	if day != nil {
 		p.setDay(day)
 	}
+	p.shut(r)
 }
 
 // arrive plans to move the charge of a reservation to a later time.
@@ -233,7 +265,9 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
-	if rl.takesCooldownLocked(name, c.Until, now) {
+	// A longer one may have ended in a remote log.
+	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
+	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
 	}
 }

@@ -70,21 +70,26 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 	}
 	for conflicts := 0; ; conflicts++ {
 		p := s.plan(step.News(), decide)
-		if p.isNothing() {
+		if p.isNothing() && !(s.remote != nil && p.decides()) {
 			step.Rollback()
-			s.confirm(p, 0)
+			s.confirm(p, 0, nil)
 			return p, nil
 		}
 		first, err := step.Commit(&p.batch)
 		if err == nil {
-			s.confirm(p, first)
+			s.confirm(p, first, step)
 			return p, nil
 		}
 		if !errors.Is(err, sharedlog.ErrConflict) {
 			return p, err
 		}
 		again := s.discard(p)
-		if err := sharedlog.GiveWay(ctx, conflicts); err != nil {
+		if s.remote == nil {
+			err = sharedlog.GiveWay(ctx, conflicts)
+		} else {
+			err = ctx.Err() // a remote log gives way by itself
+		}
+		if err != nil {
 			step.Rollback()
 			return nil, err
 		}
@@ -136,9 +141,11 @@ func (p *plan) fill() {
 		Events: p.events,
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
 		Renew: p.joins || s.lease.IsDue(instant) && s.peers.HasAny(s.id),
+		Added: p.added, Appends: s.remote != nil && !p.joins && !p.decides(),
 	}
 	if kept := s.outbox.Events(); len(kept) > 0 {
-		b.Events = slices.Concat(kept, p.events)
+		b.Events, b.Appends = slices.Concat(kept, p.events), false
+		b.Added = slices.Concat(make([]sharedlog.DayAdded, len(kept)), p.added)
 	}
 	if p.joins && s.lost != nil {
 		b.Vouch = slices.AppendSeq(b.Vouch, s.peers.Processes())
@@ -162,8 +169,16 @@ func (s *ledger) nameOf(model string) string {
 	return s.rl.nameRLocked(model)
 }
 
-// confirm does what a plan has planned, after it was written from a place of the log on.
-func (s *ledger) confirm(p *plan, first int64) {
+// confirm does what a plan has planned, after the step wrote it from a place of the log on. Without
+// a step there was nothing to write.
+func (s *ledger) confirm(p *plan, first int64, step sharedlog.Step) {
+	var stored []*sharedlog.Event // the plan's events, as a remote log has them
+	var before sharedlog.News     // what came before them, which they did not mind
+	if step != nil && s.remote != nil {
+		before = step.News()
+		n := len(before.Events) - len(p.batch.Events)
+		before.Events, stored = before.Events[:n], before.Events[n:]
+	}
 	s.rl.mu.Lock()
 	instant := s.rl.clock.Sync()
 	b := &p.batch
@@ -177,7 +192,13 @@ func (s *ledger) confirm(p *plan, first int64) {
 	if len(b.Events) > 0 {
 		s.tail.Pass(s.peers, &p.expired)
 	}
+	if len(before.Events) > 0 {
+		s.applyNewsLocked(&before)
+	}
 	for i, e := range b.Events {
+		if stored != nil && e.Seq == 0 {
+			e.Wall, e.Day, e.HasDay = stored[i].Wall, stored[i].Day, stored[i].HasDay
+		}
 		s.writtenLocked(e, first+int64(i), instant)
 	}
 	if p.joins {
@@ -205,6 +226,10 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 		}
 	default:
 		e.Seq = seq
+		if s.remote != nil && e.Kind != sharedlog.Cooldown {
+			// All limiters date it by the clock of the store.
+			e.At = max(e.At, min(s.rl.clock.Instant(e.Wall)-e.Age, instant-e.Age))
+		}
 		s.asOf(instant).apply(e)
 	}
 	s.tail.Push(e)
@@ -218,6 +243,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	}
 	s.endPlanLocked()
 	served, s.lines.served = s.lines.served, nil
+	s.jobs.finish(len(p.jobs))
 	return served
 }
 
@@ -259,6 +285,9 @@ func (s *ledger) keepPlan(p *plan) {
 	s.rl.mu.Lock()
 	instant := s.rl.clock.Sync()
 	s.lines.confirm(p)
+	for _, j := range p.jobs {
+		j.kept = true
+	}
 	if !s.closed.Load() {
 		for i, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it

@@ -184,7 +184,8 @@ func TestUnknownModelIsOneThatNothingStandsFor(t *testing.T) {
 }
 
 // What a program is told instead of a name that it has mistyped: also a name of which the model is
-// a version, one in another case, and an alias; and also once MaxModels others were told of.
+// a version, one in another case, and an alias; and also once MaxModels others were told of. An
+// explanation says the same as a decision.
 func TestUnknownModelNearest(t *testing.T) {
 	rl := patternLimiter(t, ratelimit.Config{
 		Unknown: ratelimit.UnknownDeny, MaxModels: 1,
@@ -204,6 +205,9 @@ func TestUnknownModelNearest(t *testing.T) {
 			if d := rl.Decide(model, 1); d.Allowed || d.Reason != want {
 				t.Errorf("%q: %q, want %q", model, d.Reason, want)
 			}
+		}
+		if e := rl.Explain(model); e.Next.Reason != want {
+			t.Errorf("%q is explained by %q, want %q", model, e.Next.Reason, want)
 		}
 	}
 }

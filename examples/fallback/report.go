@@ -121,12 +121,8 @@ func (t *tally) report(out io.Writer, records []fakeprovider.Record, journal str
 	if t.failed > 0 {
 		errs = append(errs, fmt.Errorf("%s failed: %w", demo.Count(t.failed, "step"), t.err))
 	}
-	verdict := errors.Join(errs...)
-	if verdict == nil {
-		table.Row("verdict", "PASS: every step has its answer, no 429, and both sides count the same")
-	} else {
-		table.Row("verdict", "FAIL")
-	}
+	wrong := errors.Join(errs...)
+	table.Verdict("every step has its answer, no 429, and both sides count the same", wrong)
 	table.Flush()
-	return verdict
+	return wrong
 }

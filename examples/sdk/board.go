@@ -159,18 +159,17 @@ func (b *board) report(out io.Writer, took time.Duration) error {
 	if b.refused > 0 {
 		errs = append(errs, fmt.Errorf("%d answers of 429", b.refused))
 	}
+	wrong := errors.Join(errs...)
 	switch {
-	case len(errs) > 0 && b.cfg.without:
+	case wrong != nil && b.cfg.without:
 		t.Row("verdict", "this is what a limiter is for: try it again without -without")
-	case len(errs) > 0:
-		t.Row("verdict", "FAIL")
 	case b.server == nil:
-		t.Row("verdict", "PASS: no 429")
+		t.Verdict("no 429", wrong)
 	default:
-		t.Row("verdict", "PASS: no 429, and the server counts every request and token as we do")
+		t.Verdict("no 429, and the server counts every request and token as we do", wrong)
 	}
 	t.Flush()
-	return errors.Join(errs...)
+	return wrong
 }
 
 // share writes how much of the quota was used.

@@ -220,14 +220,10 @@ func (d *showcase) report(records []fakeprovider.Record, log string) error {
 	if c.cut+c.failed > 0 {
 		errs = append(errs, fmt.Errorf("%d answers were cut or failed", c.cut+c.failed))
 	}
-	verdict := errors.Join(errs...)
-	if verdict == nil {
-		t.Row("verdict", "PASS: no 429, both sides count the same, every answer that began arrived whole")
-	} else {
-		t.Row("verdict", "FAIL")
-	}
+	wrong := errors.Join(errs...)
+	t.Verdict("no 429, both sides count the same, every answer that began arrived whole", wrong)
 	t.Flush()
-	return verdict
+	return wrong
 }
 
 func median(times []time.Duration) time.Duration {

@@ -135,17 +135,14 @@ func (b *batch) report(out io.Writer, records []fakeprovider.Record) error {
 		demo.Group(b.tally.tokens), demo.Group(l.tokens))
 	t.Row("", "in the last minute: the SQLite file %s, the server's log %s", demo.Count(counted, "call"), demo.Count(l.last, "call"))
 	t.Row("", "(the file counts a call up to 250ms longer, as it may reach the server that much later)")
-	verdict := b.verdict(l, counted, done)
-	switch {
-	case verdict != nil:
-		t.Row("verdict", "FAIL")
-	case b.ending:
+	wrong := b.verdict(l, counted, done)
+	if wrong == nil && b.ending {
 		t.Row("verdict", "no 429 so far")
-	default:
-		t.Row("verdict", "PASS: every prompt has its answer, no 429, and no call is lost by the kills")
+	} else {
+		t.Verdict("every prompt has its answer, no 429, and no call is lost by the kills", wrong)
 	}
 	t.Flush()
-	return verdict
+	return wrong
 }
 
 // verdict returns what is wrong: counted is what the file counts in the last minute, and done how

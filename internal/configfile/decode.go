@@ -49,13 +49,17 @@ func Decode(r io.Reader, into any) error {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
+// binaryTag is the only tag that a configuration may have: the YAML library writes what is no UTF-8
+// in base64.
+const binaryTag = "!!binary"
+
 // decode sets v to the value of a node. The path says where the node is, as in quotas.m.max_rpm.
 func decode(n *yaml.Node, v reflect.Value, path string) error {
-	err := checkNode(n)
+	err := yamldoc.CheckMarks(n, binaryTag)
 	switch {
 	case err != nil:
 		return inNode(n, path, err)
-	case isNull(n):
+	case yamldoc.IsNull(n):
 		return nil
 	}
 	if text, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -97,12 +101,12 @@ func decodeMap(n *yaml.Node, v reflect.Value, path string) error {
 
 func decodeSlice(n *yaml.Node, v reflect.Value, path string) error {
 	if n.Kind != yaml.SequenceNode {
-		return inNode(n, path, wrongType(n, "a list"))
+		return inNode(n, path, yamldoc.WrongType(n, "a list"))
 	}
 	made := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, item := range n.Content {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		if isNull(item) {
+		if yamldoc.IsNull(item) {
 			return inNode(item, at, errors.New("empty"))
 		}
 		if err := decode(item, made.Index(i), at); err != nil {
@@ -118,7 +122,7 @@ func decodeScalar(n *yaml.Node, v reflect.Value) error {
 	case v.Type() == durationType:
 		d, err := time.ParseDuration(n.Value)
 		if err != nil || n.Kind != yaml.ScalarNode {
-			return wrongType(n, "a duration with its unit, such as 250ms")
+			return yamldoc.WrongType(n, "a duration with its unit, such as 250ms")
 		}
 		v.SetInt(int64(d))
 	case v.Kind() == reflect.String:
@@ -128,7 +132,7 @@ func decodeScalar(n *yaml.Node, v reflect.Value) error {
 		})
 	case v.Kind() == reflect.Bool:
 		if n.ShortTag() != "!!bool" {
-			return wrongType(n, "true or false")
+			return yamldoc.WrongType(n, "true or false")
 		}
 		v.SetBool(strings.EqualFold(n.Value, "true"))
 	case v.CanInt():
@@ -148,7 +152,7 @@ func decodeInt(n *yaml.Node, v reflect.Value) error {
 	case errors.Is(err, strconv.ErrRange) && n.Kind == yaml.ScalarNode:
 		return fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
 	case err != nil || n.ShortTag() != "!!int" || len(digits) > 1 && digits[0] == '0':
-		return wrongType(n, "an integer")
+		return yamldoc.WrongType(n, "an integer")
 	}
 	v.SetInt(i)
 	return nil
@@ -163,21 +167,20 @@ func decodeText(n *yaml.Node, set func([]byte) error) error {
 }
 
 // textOf returns the text of a scalar. A number or a boolean is the text that it looks like, so
-// that a tier may be written as 1; so is "<<", because there are no aliases to merge. The YAML
-// library writes what is no UTF-8 in base64.
+// that a tier may be written as 1; so is "<<", because there are no aliases to merge.
 func textOf(n *yaml.Node) (string, error) {
-	if err := checkNode(n); err != nil {
+	if err := yamldoc.CheckMarks(n, binaryTag); err != nil {
 		return "", err
 	}
 	switch tag := n.ShortTag(); {
 	case n.Kind != yaml.ScalarNode:
-		return "", wrongType(n, "a text")
+		return "", yamldoc.WrongType(n, "a text")
 	case tag == "!!null":
 		return "", fmt.Errorf("%q is not a text; write it in quotes", n.Value)
-	case tag == "!!binary":
+	case tag == binaryTag:
 		text, err := base64.StdEncoding.DecodeString(n.Value)
 		if err != nil {
-			return "", wrongType(n, "base64")
+			return "", yamldoc.WrongType(n, "base64")
 		}
 		return string(text), nil
 	}
@@ -206,7 +209,7 @@ type entry struct {
 // eachEntry visits the entries of a map, and refuses a key that comes twice.
 func eachEntry(n *yaml.Node, path string, visit func(entry) error) error {
 	if n.Kind != yaml.MappingNode {
-		return inNode(n, path, wrongType(n, "a map"))
+		return inNode(n, path, yamldoc.WrongType(n, "a map"))
 	}
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i < len(n.Content); i += 2 {
@@ -225,31 +228,6 @@ func eachEntry(n *yaml.Node, path string, visit func(entry) error) error {
 		}
 	}
 	return nil
-}
-
-// checkNode refuses constructs that no configuration needs: anchors, aliases and tags.
-func checkNode(n *yaml.Node) error {
-	switch {
-	case n.Kind == yaml.AliasNode:
-		return fmt.Errorf("an alias *%s", errtext.Clip(n.Value))
-	case n.Anchor != "":
-		return fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
-	case n.Style&yaml.TaggedStyle != 0 && n.ShortTag() != "!!binary":
-		return fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
-	}
-	return nil
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
-func wrongType(n *yaml.Node, want string) error {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return fmt.Errorf("a map is not %s", want)
-	case yaml.SequenceNode:
-		return fmt.Errorf("a list is not %s", want)
-	}
-	return fmt.Errorf("%q is not %s", errtext.Clip(n.Value), want)
 }
 
 // join puts the text of a key behind a path. Keys are quoted unless they are plain.

@@ -66,5 +66,14 @@ func (t *Table) Row(name, format string, args ...any) {
 	fmt.Fprintf(t.w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 }
 
+// Verdict adds the row that says PASS and why, or FAIL if something is wrong.
+func (t *Table) Verdict(pass string, wrong error) {
+	if wrong != nil {
+		t.Row("verdict", "FAIL")
+		return
+	}
+	t.Row("verdict", "PASS: %s", pass)
+}
+
 // Flush writes the table.
 func (t *Table) Flush() { t.w.Flush() }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -32,8 +33,10 @@ func TestTable(t *testing.T) {
 	table := NewTable(&out)
 	table.Row("calls", "%d", 3)
 	table.Row("", "and more")
+	table.Verdict("100% of it", nil)
+	table.Verdict("100% of it", errors.New("something"))
 	table.Flush()
-	if want := "calls  3\n       and more\n"; out.String() != want {
+	if want := "calls    3\n         and more\nverdict  PASS: 100% of it\nverdict  FAIL\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

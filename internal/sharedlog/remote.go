@@ -22,15 +22,18 @@ type Options struct {
 //
 // Its steps exclude nobody, and Begin asks the store only for Everything: News is what the log has
 // heard so far, and may be old. What was decided in a step holds once Commit has succeeded, also
-// that of a batch without events. Commit moves Wall of the batch's events (but for cooldowns) by as
-// much as the store's clock is ahead of Batch.Wall, and sets Day, if the batch Appends and others
-// came first, to the day in the store after the event: see DayAdded.After.
+// that of a batch without events.
+//
+// Commit leaves the batch as it is. It dates the events (but for cooldowns) by the store's clock:
+// as much before the present there as they are before Batch.Wall. If the batch Appends and others
+// came first that say the day of the same model, the day is that of DayAdded.After; but if a Reset,
+// a Quota or a Day came first, Commit conflicts. After a success, News has the events behind seen
+// that came first, and then those of the batch, as the store has them.
 //
 // A Commit that conflicts gives way by itself: it returns when it is this process's turn, or may
 // be.
 //
-// An event is read after it was written, by any process and also by its own, unless Commit has
-// told of it.
+// Read may tell a process of its own events, too.
 type Remote interface {
 	Log
 	// Skew returns how far the store's clock is ahead of this process's. It is the last

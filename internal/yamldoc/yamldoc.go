@@ -1,6 +1,6 @@
 // Package yamldoc parses a text that holds one YAML document, within limits that keep a hostile
-// text from costing more than it should. internal/yamlstate and internal/configfile read its
-// nodes.
+// text from costing more than it should, and says what is wrong with a node. internal/yamlstate and
+// internal/configfile read its nodes.
 package yamldoc
 
 import (

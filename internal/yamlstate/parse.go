@@ -52,14 +52,10 @@ func parse(data []byte) (*state.Snapshot, error) {
 // checkNode refuses constructs that only a hostile state file has: anchors, aliases, tags, merge
 // keys and duplicate keys, anywhere.
 func checkNode(n *yaml.Node) error {
-	switch {
-	case n.Kind == yaml.AliasNode:
-		return fmt.Errorf("an alias *%s", errtext.Clip(n.Value))
-	case n.Anchor != "":
-		return fmt.Errorf("an anchor &%s", errtext.Clip(n.Anchor))
-	case n.Style&yaml.TaggedStyle != 0:
-		return fmt.Errorf("a tag %q", errtext.Clip(n.Tag))
-	case n.Kind == yaml.MappingNode:
+	if err := yamldoc.CheckMarks(n, ""); err != nil {
+		return err
+	}
+	if n.Kind == yaml.MappingNode {
 		return checkFields(n)
 	}
 	for i, child := range n.Content {
@@ -111,16 +107,14 @@ func keyName(n *yaml.Node) (string, error) {
 	return n.Value, nil
 }
 
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
-
 // eachField visits the fields of a map that checkNode has passed. Null is an
 // empty map.
 func eachField(n *yaml.Node, visit func(key string, value *yaml.Node) error) error {
-	if isNull(n) {
+	if yamldoc.IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		return wrongType(n, "a map")
+		return yamldoc.WrongType(n, "a map")
 	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key, err := keyName(n.Content[i])
@@ -135,11 +129,11 @@ func eachField(n *yaml.Node, visit func(key string, value *yaml.Node) error) err
 }
 
 func eachItem(n *yaml.Node, visit func(*yaml.Node) error) error {
-	if isNull(n) {
+	if yamldoc.IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		return wrongType(n, "a list")
+		return yamldoc.WrongType(n, "a list")
 	}
 	for i, item := range n.Content {
 		if err := visit(item); err != nil {

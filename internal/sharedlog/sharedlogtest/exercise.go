@@ -28,53 +28,64 @@ type Store interface {
 	Excludes() bool
 }
 
+// Renewer is a Store whose logs renew their leases by themselves for as long as they are open.
+type Renewer interface{ RenewsLeases() }
+
 // Exercise tests whether the logs of a store keep to what sharedlog.Log says. open makes a new
 // store, in a bubble of testing/synctest, where the log must work.
 func Exercise(t *testing.T, open func(t *testing.T) Store) {
-	for _, test := range []struct {
-		name string
-		run  func(e *exercise)
-	}{
-		{"events keep their order and their fields", (*exercise).order},
-		{"a rolled back step leaves nothing", (*exercise).rollback},
-		{"a step excludes others or conflicts", (*exercise).conflict},
-		{"missing events are noticed", (*exercise).missing},
-		{"days are those after the last event", (*exercise).days},
-		{"how far the days are folded", (*exercise).folded},
-		{"quotas and cooldowns", (*exercise).tables},
-		{"who said quotas", (*exercise).origins},
-		{"a reset ends cooldowns of all names of a model", (*exercise).names},
-		{"own events are known by their numbers", (*exercise).numbers},
-		{"leases", (*exercise).leases},
-		{"dead processes", (*exercise).dead},
-		{"a replaced log has another identity", (*exercise).identity},
-		{"the longest span counts", (*exercise).span},
-		{"readers beside a step", (*exercise).readers},
-		{"an ended context", (*exercise).context},
-		{"a closed log fails", (*exercise).close},
-		{"what is long over is swept", (*exercise).sweep},
-	} {
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { test.run(&exercise{t, open(t)}) })
+			synctest.Test(t, func(t *testing.T) { test.run(&exercise{t, open(t), 10 * time.Second}) })
 		})
 	}
+}
+
+// ExerciseLive is Exercise for a store that works by real sockets, which no bubble has. Some of the
+// tests wait for a lease to end.
+func ExerciseLive(t *testing.T, open func(t *testing.T) Store) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.run(&exercise{t, open(t), time.Second}) })
+	}
+}
+
+var tests = []struct {
+	name string
+	run  func(e *exercise)
+}{
+	{"events keep their order and their fields", (*exercise).order},
+	{"a rolled back step leaves nothing", (*exercise).rollback},
+	{"a step excludes others or conflicts", (*exercise).conflict},
+	{"missing events are noticed", (*exercise).missing},
+	{"days are those after the last event", (*exercise).days},
+	{"how far the days are folded", (*exercise).folded},
+	{"quotas and cooldowns", (*exercise).tables},
+	{"who said quotas", (*exercise).origins},
+	{"a reset ends cooldowns of all names of a model", (*exercise).names},
+	{"own events are known by their numbers", (*exercise).numbers},
+	{"leases", (*exercise).leases},
+	{"dead processes", (*exercise).dead},
+	{"a replaced log has another identity", (*exercise).identity},
+	{"the longest span counts", (*exercise).span},
+	{"readers beside a step", (*exercise).readers},
+	{"an ended context", (*exercise).context},
+	{"a closed log fails", (*exercise).close},
+	{"what is long over is swept", (*exercise).sweep},
 }
 
 // exercise is one test of a store.
 type exercise struct {
 	t     *testing.T
 	store Store
+	ttl   time.Duration
 }
 
-const (
-	exerciseSpan = int64(time.Minute)
-	exerciseTTL  = 10 * time.Second
-)
+const exerciseSpan = int64(time.Minute)
 
 // open opens a log and brings it to its end.
 func (e *exercise) open(process int64) (sharedlog.Log, *sharedlog.Image) {
 	e.t.Helper()
-	log := e.store.Open(e.t, process, exerciseSpan, exerciseTTL)
+	log := e.store.Open(e.t, process, exerciseSpan, e.ttl)
 	e.t.Cleanup(func() { log.Close() })
 	return log, e.join(log)
 }
@@ -275,7 +286,7 @@ func (e *exercise) numbers() {
 		e.t.Error(err)
 	}
 	// A process that does not know whether a Commit went through finds its events.
-	a = e.store.Open(e.t, 1, exerciseSpan, exerciseTTL)
+	a = e.store.Open(e.t, 1, exerciseSpan, e.ttl)
 	defer a.Close()
 	keys := make(map[sharedlog.Key]int)
 	for _, event := range e.join(a).Events {

@@ -305,11 +305,14 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if s.l.identity != f.identity {
 		return 0, ErrReplaced
 	}
+	seen := s.base
 	if s.remote && b.Appends {
 		if s.news, err = f.since(s.base); err != nil {
 			return 0, err
 		}
-		s.base = f.last
+		if !slices.ContainsFunc(s.news.Events, changesDays) {
+			s.base = f.last
+		}
 	}
 	if f.last != s.base {
 		if s.news, err = f.since(s.base); err != nil {
@@ -321,16 +324,20 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if err := f.check(b); err != nil {
 		return 0, err
 	}
+	if s.remote && !b.Appends {
+		s.news = sharedlog.News{Span: f.span, Folded: f.folded} // the step was told of the rest
+	}
 	first = f.last + 1
 	for i, e := range b.Events {
+		stored := clone(e)
 		if s.remote {
-			stamp(e, b.Wall)
-		}
-		if s.remote && b.Appends && e.HasDay {
-			e.Day = b.Added[i].After(f.day(e.Model), e.Day)
+			f.stamp(stored, b, i, seen)
 		}
 		f.last++
-		f.put(e, b.NameOf)
+		f.put(stored, b.NameOf)
+		if s.remote {
+			s.news.Events = append(s.news.Events, clone(stored))
+		}
 	}
 	for _, e := range b.Passed {
 		if e.Seq > f.folded {
@@ -386,11 +393,10 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 	return nil
 }
 
-// put adds an event at the last place; f.mu must be held.
+// put adds an event, which belongs to the fake then, at the last place; f.mu must be held.
 func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
-	stored := clone(e)
-	stored.Seq = f.last
-	f.events = append(f.events, stored)
+	e.Seq = f.last
+	f.events = append(f.events, e)
 	switch e.Kind {
 	case sharedlog.Reset:
 		maps.DeleteFunc(f.cooldowns, func(model string, _ state.Cooldown) bool {

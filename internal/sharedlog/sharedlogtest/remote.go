@@ -2,10 +2,10 @@ package sharedlogtest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
-	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // RemoteLog is a Fake as one process has it open that is on another machine. It implements
@@ -49,20 +49,24 @@ func (l *RemoteLog) Begin(ctx context.Context, seen int64) (sharedlog.Step, erro
 	return s, nil
 }
 
-// stamp dates an event of a batch by the store's clock.
-func stamp(e *sharedlog.Event, batch int64) {
+// stamp makes event i of a batch what the store says of it. Its process knew the events up to a
+// place. f.mu must be held.
+func (f *Fake) stamp(e *sharedlog.Event, b *sharedlog.Batch, i int, seen int64) {
 	if e.Kind != sharedlog.Cooldown {
-		e.Wall += time.Now().UnixNano() - batch
+		e.Wall += time.Now().UnixNano() - b.Wall
+	}
+	if !b.Appends || !e.HasDay {
+		return
+	}
+	for _, before := range slices.Backward(f.events) {
+		if before.Seq > seen && before.HasDay && before.Model == e.Model {
+			e.Day = b.Added[i].After(before.Day, e.Day)
+			return
+		}
 	}
 }
 
-// day returns the day of a model after the last event; f.mu must be held.
-func (f *Fake) day(model string) state.DayUsage {
-	days := map[string]state.DayUsage{model: f.days[model]}
-	for _, e := range f.events {
-		if e.Seq > f.folded {
-			fold(days, e)
-		}
-	}
-	return days[model]
+// changesDays reports whether an event changes days otherwise than by what it adds.
+func changesDays(e *sharedlog.Event) bool {
+	return e.Kind == sharedlog.Reset || e.Kind == sharedlog.Quota || e.Kind == sharedlog.Day
 }

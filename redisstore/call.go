@@ -1,0 +1,209 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// passing are the errors of a server that may be gone the next moment.
+var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "UNBLOCKED", "NOREPLICAS"}
+
+// passes reports whether it may help to ask again after an error: it is none of the server, or one
+// that passes.
+func passes(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return !errors.Is(err, redis.ErrClosed)
+	}
+	for _, prefix := range passing {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// within calls f with a context that ends after a time, and returns no later, whatever f does. The
+// calls of clients that do not heed deadlines of contexts go on behind it, until their own timeouts.
+func within[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	if s.heeds {
+		return f(ctx)
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// ask calls f until it succeeds, for Options.Timeout at most. f must be idempotent. The first try
+// has half of the time.
+func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
+	end := time.Now().Add(s.options.Timeout)
+	for most, pause := s.options.Timeout/2, time.Millisecond; ; {
+		value, err := within(ctx, s, most, f)
+		if err == nil || !passes(err) {
+			return value, err
+		}
+		left := time.Until(end)
+		if ctx.Err() != nil || left <= pause {
+			return value, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return value, err
+		}
+		most, pause = left-pause, min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// timed is a reply, and when it was asked for and came.
+type timed struct {
+	reply
+	sent, received time.Time
+}
+
+// run runs a script, and returns its reply.
+func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed, error) {
+	r, err := ask(ctx, l.store, func(ctx context.Context) (r timed, err error) {
+		args := slices.Clone(args)
+		args[argExpected] = l.clock.expect()
+		r.sent = time.Now()
+		raw, err := script.Run(ctx, l.store.client, l.keys, args...).Result()
+		if err != nil {
+			return r, err
+		}
+		r.received = time.Now()
+		r.reply, err = parseReply(raw)
+		return r, err
+	})
+	if err != nil {
+		return timed{}, fmt.Errorf("redis: %w", err)
+	}
+	l.clock.heard(r.sent, r.received, r.now)
+	l.askedAt.Store(l.since(r.sent))
+	switch r.status {
+	case statusReplaced:
+		l.replaced.Store(true)
+		return r, errReplaced
+	case statusStale:
+		return r, errStale
+	}
+	l.folded.Store(r.folded)
+	return r, nil
+}
+
+// The statuses of replies.
+const (
+	statusOK = iota
+	statusConflict
+	statusReplaced
+	statusStale
+)
+
+var (
+	errReplaced = errors.New("redis: the log is not the one that was followed")
+	errStale    = errors.New("redis: a later change was written first")
+	errReply    = errors.New("a reply that the script does not give")
+)
+
+// reply is what a script answers.
+type reply struct {
+	status  int64
+	place   int64  // of the first event that was written, or else of the last one that is there
+	now     int64  // the log's time in microseconds
+	folded  int64  // see sharedlog.News
+	text    string // what the script has to tell besides
+	entries []entry
+}
+
+// parseReply reads the answer of a script.
+func parseReply(raw any) (r reply, err error) {
+	fields, _ := raw.([]any)
+	if len(fields) != 6 {
+		return r, fmt.Errorf("%w: %d fields", errReply, len(fields))
+	}
+	numbers := [4]int64{}
+	for i := range numbers {
+		if numbers[i], err = number(fields[i]); err != nil {
+			return r, err
+		}
+	}
+	r = reply{status: numbers[0], place: numbers[1], now: numbers[2], folded: numbers[3]}
+	r.text, _ = fields[4].(string)
+	entries, _ := fields[5].([]any)
+	for _, raw := range entries {
+		n, err := parseEntry(raw)
+		if err != nil {
+			return r, err
+		}
+		r.entries = append(r.entries, n)
+	}
+	return r, nil
+}
+
+// parseEntry reads an entry of the stream as a script returns it.
+func parseEntry(raw any) (n entry, err error) {
+	pair, _ := raw.([]any)
+	if len(pair) != 2 {
+		return n, errEntry
+	}
+	id, _ := pair[0].(string)
+	fields, _ := pair[1].([]any)
+	if len(fields) != 2 {
+		return n, fmt.Errorf("%w: %s has %d fields", errEntry, id, len(fields))
+	}
+	n.value, _ = fields[1].(string)
+	n.seq, n.stamp, err = parseID(id)
+	return n, err
+}
+
+// entriesOf reads entries of the stream as commands return them.
+func entriesOf(messages []redis.XMessage) ([]entry, error) {
+	entries := make([]entry, 0, len(messages))
+	for _, m := range messages {
+		seq, stamp, err := parseID(m.ID)
+		if err != nil {
+			return nil, err
+		}
+		value, _ := m.Values["e"].(string)
+		entries = append(entries, entry{seq, stamp, value})
+	}
+	return entries, nil
+}
+
+// number reads a number that came as one or as text.
+func number(raw any) (n int64, err error) {
+	switch raw := raw.(type) {
+	case int64:
+		return raw, nil
+	case string:
+		if n, err = parseInt(raw); err == nil {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: %v for a number", errReply, raw)
+}
+
+// words splits the text of a reply.
+func (r *reply) words() []string { return strings.Fields(r.text) }

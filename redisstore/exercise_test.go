@@ -1,0 +1,152 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+// exerciseStore is a Store for the suite of all logs.
+type exerciseStore struct {
+	store *Store
+	mu    *sync.Mutex
+	logs  map[int64]*Log
+}
+
+func newExerciseStore(t *testing.T, client redis.UniversalClient) exerciseStore {
+	t.Helper()
+	s, err := New(t.Context(), client, Options{Prefix: "exercise", Timeout: 5 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exerciseStore{s, new(sync.Mutex), make(map[int64]*Log)}
+}
+
+func (s exerciseStore) Open(t *testing.T, process, span int64, ttl time.Duration) sharedlog.Log {
+	t.Helper()
+	l, err := s.store.OpenLog(t.Context(), sharedlog.Options{
+		Process: process, Span: span, LeaseTTL: ttl, Report: func(err error) { t.Logf("reported: %v", err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.logs[process] = l.(*Log)
+	return current{l.(*Log)}
+}
+
+// Kill has a process fall silent, and waits until its lease has ended.
+func (s exerciseStore) Kill(process int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.logs[process]
+	l.Close()
+	time.Sleep(l.options.LeaseTTL * 3 / 2)
+	return true
+}
+
+// Replace deletes the keys, and waits until all logs have noticed it.
+func (s exerciseStore) Replace(t *testing.T) bool {
+	if err := s.store.client.Del(t.Context(), s.store.keys...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.logs {
+		for began := time.Now(); !l.replaced.Load(); time.Sleep(10 * time.Millisecond) {
+			if time.Since(began) > 10*time.Second {
+				t.Fatal("a log does not notice that it is gone")
+			}
+		}
+	}
+	return true
+}
+
+func (s exerciseStore) Excludes() bool { return false }
+
+func (s exerciseStore) RenewsLeases() {}
+
+// current is a Log as one on the same machine: it tells what the store has at the moment, and has
+// done at once what Log does later.
+type current struct{ *Log }
+
+func (c current) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
+	step, err := c.Log.Begin(ctx, seen)
+	if err != nil || seen == sharedlog.Everything {
+		return currentStep{c.Log, step}, err
+	}
+	entries, err := c.look(ctx, seen, false)
+	if err != nil {
+		return c.Begin(ctx, sharedlog.Everything)
+	}
+	step.(*optimistic).base = seen
+	return currentStep{c.Log, step}, step.(*optimistic).tell(entries)
+}
+
+func (c current) Read(ctx context.Context, seen int64) (sharedlog.News, error) {
+	if err := c.usable(); err != nil {
+		return sharedlog.News{}, err
+	}
+	entries, err := c.look(ctx, seen, false)
+	if err != nil {
+		return sharedlog.News{}, err
+	}
+	return c.news(entries)
+}
+
+type currentStep struct {
+	log *Log
+	sharedlog.Step
+}
+
+func (s currentStep) Commit(b *sharedlog.Batch) (int64, error) {
+	first, err := s.Step.Commit(b)
+	for err == sharedlog.ErrConflict && len(s.News().Events) == 0 { // it is another's turn
+		time.Sleep(time.Millisecond)
+		first, err = s.Step.Commit(b)
+	}
+	if err == nil {
+		s.log.doChores(context.Background())
+	}
+	return first, err
+}
+
+// pipeClient returns a client of a server in this process that works in a bubble.
+func pipeClient(t *testing.T) *redis.Client {
+	t.Helper()
+	server := miniredis.NewMiniRedis()
+	t.Cleanup(server.Close)
+	client := redis.NewClient(&redis.Options{
+		Addr: "127.0.0.1:1", ContextTimeoutEnabled: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // it asks a resolver
+		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+	})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+func TestExercise(t *testing.T) {
+	sharedlogtest.Exercise(t, func(t *testing.T) sharedlogtest.Store { return newExerciseStore(t, pipeClient(t)) })
+}
+
+func TestExerciseLive(t *testing.T) {
+	address := redisAddress(t)
+	sharedlogtest.ExerciseLive(t, func(t *testing.T) sharedlogtest.Store {
+		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
+		t.Cleanup(func() { client.Close() })
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return newExerciseStore(t, client)
+	})
+}

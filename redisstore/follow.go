@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// idleBlock is how long a read waits at the server while the limiter asks nothing.
+	idleBlock = time.Second
+	// lookEvery is how often a log is asked that nothing else asks: whether it is still the same
+	// one, and how many share it.
+	lookEvery = time.Second
+	// readPage is how many entries are read at a time.
+	readPage = 500
+)
+
+// follow reads what is written to the log until that is closed.
+func (l *Log) follow() {
+	const firstPause, longestPause = 10 * time.Millisecond, 500 * time.Millisecond
+	for pause := firstPause; l.closing.Err() == nil; {
+		err := l.followOnce()
+		if err == nil {
+			pause = firstPause
+			continue
+		}
+		l.offline.Store(true)
+		select {
+		case <-l.closing.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// followOnce makes one read. One that follows a failure first makes sure that the store still has
+// what was read.
+func (l *Log) followOnce() error {
+	at := l.heard.position()
+	now := l.since(time.Now())
+	if l.offline.Load() || now-l.askedAt.Load() > int64(lookEvery) {
+		if _, err := l.look(l.closing, at.seq, false); err != nil && !errors.Is(err, errReplaced) {
+			return err
+		}
+		l.offline.Store(false)
+		at = l.heard.position()
+	}
+	block := idleBlock
+	if now-l.readAt.Load() < int64(time.Second) {
+		block = l.store.options.MaxStale / 2
+	}
+	sent := time.Now()
+	entries, err := l.await(at.seq, max(block, time.Millisecond))
+	if err != nil {
+		return err
+	}
+	if len(entries) == 0 {
+		l.known(sent.Add(block))
+		return nil
+	}
+	l.known(sent)
+	if l.heard.add(at.epoch, entries) {
+		l.notify()
+	}
+	return nil
+}
+
+// await returns the entries behind a place once there are any, and none after a while.
+func (l *Log) await(last int64, block time.Duration) ([]entry, error) {
+	return within(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
+		streams, err := l.store.client.XRead(ctx, &redis.XReadArgs{
+			Streams: []string{l.keys[keyLog], fmt.Sprintf("%d-18446744073709551615", last)}, Count: readPage, Block: block,
+		}).Result()
+		if errors.Is(err, redis.Nil) || err == nil && len(streams) == 0 {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return entriesOf(streams[0].Messages)
+	})
+}

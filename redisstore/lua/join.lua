@@ -1,0 +1,31 @@
+-- ARGV goes on with: the identity of a new log, span, whether a new log counts as used, and whether
+-- this limiter has not joined before
+if not identity or not complete then
+  for _, key in ipairs(KEYS) do
+    redis.call('UNLINK', key)
+  end
+  shift, last, at, folded, identity, known[6] = shift, 0, 0, 0, ARGV[9], 0
+  local used = ARGV[11] == '1' and text(now) or '0'
+  redis.call('HSET', meta, 'id', identity, 'last', '0', 'at', '0', 'folded', '0',
+    'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
+  redis.call('XADD', log, '0-1', 'e', '')
+  redis.call('XDEL', log, '0-1')
+  for _, key in ipairs({days, quotas, cooldowns, answers}) do
+    redis.call('HSET', key, EMPTY, '')
+  end
+  redis.call('ZADD', procs, 0, '')
+end
+keep_shift()
+if ARGV[12] == '1' then
+  redis.call('HDEL', meta, 'd:' .. me)
+end
+local facts = redis.call('HMGET', meta, 'span', 'used')
+if tonumber(ARGV[10]) > tonumber(facts[1]) then
+  facts[1] = ARGV[10]
+  redis.call('HSET', meta, 'span', ARGV[10])
+end
+if ARGV[5] ~= '0' then
+  renew(me, tonumber(ARGV[5]))
+end
+touch()
+return {OK, last, text(now), folded, identity .. ' ' .. facts[1] .. ' ' .. facts[2], {}}

@@ -1,0 +1,14 @@
+if identity ~= ARGV[1] or not complete then
+  return {REPLACED, 0, text(now), 0, '', {}}
+end
+local news = behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 200)
+if not news then
+  return renounce()
+end
+keep_shift()
+if ARGV[5] ~= '0' then
+  renew(me, tonumber(ARGV[5]))
+  touch()
+end
+local facts = redis.call('HGET', meta, 'span') .. ' ' .. redis.call('ZCOUNT', procs, text(now / 1000), '+inf')
+return {OK, last, text(now), folded, facts, news}

@@ -1,0 +1,28 @@
+-- ARGV goes on with a command: 'claim'; 'days' or 'cooldowns' with pairs of field and value; or
+-- 'dead' with processes.
+if identity ~= ARGV[1] or not complete then
+  return {REPLACED, 0, text(now), 0, '', {}}
+end
+local what, done = ARGV[9], 0
+if what == 'claim' then
+  if now - tonumber(redis.call('HGET', meta, 'swept') or 0) >= 50 * SECOND then
+    redis.call('HSET', meta, 'swept', text(now))
+    done = 1
+  end
+elseif what == 'dead' then
+  for i = 10, #ARGV do
+    local ends = redis.call('ZSCORE', procs, ARGV[i])
+    if ends and tonumber(ends) < now / 1000 - 3600000 then
+      redis.call('ZREM', procs, ARGV[i])
+      redis.call('HDEL', meta, 'd:' .. ARGV[i])
+    end
+  end
+else
+  local key = what == 'days' and days or cooldowns
+  for i = 10, #ARGV, 2 do
+    if redis.call('HGET', key, ARGV[i]) == ARGV[i + 1] then
+      redis.call('HDEL', key, ARGV[i])
+    end
+  end
+end
+return {OK, done, text(now), folded, '', {}}

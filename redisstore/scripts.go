@@ -1,0 +1,90 @@
+package redisstore
+
+import (
+	_ "embed"
+	"strconv"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts begin with the same lines, which read the facts of the log and its time.
+var (
+	//go:embed lua/common.lua
+	commonLua string
+	//go:embed lua/append.lua
+	appendLua string
+	//go:embed lua/look.lua
+	lookLua string
+	//go:embed lua/join.lua
+	joinLua string
+	//go:embed lua/drop.lua
+	dropLua string
+	//go:embed lua/sweep.lua
+	sweepLua string
+
+	appendScript = redis.NewScript(commonLua + appendLua)
+	lookScript   = redis.NewScript(commonLua + lookLua)
+	joinScript   = redis.NewScript(commonLua + joinLua)
+	dropScript   = redis.NewScript(commonLua + dropLua)
+	sweepScript  = redis.NewScript(commonLua + sweepLua)
+)
+
+// layout is the version of the keys and of what they hold. Stores of different layouts do not see
+// each other.
+const layout = "1"
+
+// The keys, in the order in which the scripts know them.
+const (
+	keyLog = iota
+	keyMeta
+	keyDays
+	keyQuotas
+	keyCooldowns
+	keyAnswers
+	keyProcs
+)
+
+// keysOf returns the keys of a prefix.
+func keysOf(prefix string) []string {
+	var keys []string
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs"} {
+		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
+	}
+	return keys
+}
+
+// The places of the arguments that all scripts have.
+const (
+	argIdentity = iota
+	argSeen
+	argStamp
+	argProcess
+	argLease
+	argExpected
+	argMode
+	argNumber
+	argsCommon
+)
+
+// The modes of the script append.
+const (
+	modeCompare = "c" // writes nothing where others came first,
+	modeQueue   = "q" // and gets in line for a turn
+	modeAppend  = "a" // writes behind what others have written
+)
+
+// args returns the arguments that all scripts have, with room for more.
+func (l *Log) args(at position, lease bool, more int) []any {
+	args := make([]any, argsCommon, argsCommon+more)
+	args[argIdentity], args[argSeen], args[argStamp] = at.log, at.seq, at.stamp
+	args[argProcess], args[argLease] = l.process, 0
+	if lease {
+		args[argLease] = l.options.LeaseTTL.Milliseconds()
+	}
+	args[argMode], args[argNumber] = "", 0
+	return args
+}
+
+func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

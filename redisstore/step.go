@@ -1,0 +1,233 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+)
+
+// optimistic is a sharedlog.Step. It excludes nobody: Commit finds out whether others came first.
+type optimistic struct {
+	log       *Log
+	base      int64 // the place of the last event that the caller knows with the news
+	news      sharedlog.News
+	conflicts int
+	ended     bool
+}
+
+// Begin implements sharedlog.Log. It asks the store only for Everything.
+func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
+	}
+	if l.closing.Err() != nil {
+		return nil, errClosed
+	}
+	s := &optimistic{log: l, base: seen}
+	if seen == sharedlog.Everything {
+		if err := s.readEverything(ctx); err != nil {
+			if ended := ctx.Err(); ended != nil {
+				return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
+			}
+			return nil, err
+		}
+		return s, nil
+	}
+	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if entries, ok := l.heard.behind(seen); ok {
+		if err := s.tell(entries); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// tell makes entries the news of the step.
+func (s *optimistic) tell(entries []entry) (err error) {
+	if s.news, err = s.log.news(entries); err == nil && len(entries) > 0 {
+		s.base = entries[len(entries)-1].seq
+	}
+	return err
+}
+
+// readEverything makes the whole log the news of the step.
+func (s *optimistic) readEverything(ctx context.Context) (err error) {
+	s.news, s.base, err = s.log.everything(ctx)
+	return err
+}
+
+// News implements sharedlog.Step.
+func (s *optimistic) News() sharedlog.News { return s.news }
+
+// Rollback implements sharedlog.Step.
+func (s *optimistic) Rollback() { s.ended = true }
+
+// Commit implements sharedlog.Step. A batch that is too long for one script is one that was kept
+// while the store was down: its parts follow each other, and nothing may come between.
+func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
+	if s.ended {
+		return 0, errors.New("redis: the step has ended")
+	}
+	for from := 0; ; {
+		to := min(from+mostEvents, len(b.Events))
+		at, err := s.write(b, from, to)
+		switch {
+		case errors.Is(err, sharedlog.ErrConflict) && from == 0:
+			return 0, err
+		case err != nil:
+			s.ended = true
+			if from > 0 {
+				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
+			}
+			return 0, err
+		case from == 0:
+			first = at
+		}
+		if from = to; from >= len(b.Events) {
+			break
+		}
+	}
+	s.ended = true
+	s.log.chores.add(b)
+	return first, nil
+}
+
+// write writes the events of a batch from one up to another.
+func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err error) {
+	l := s.log
+	if err := l.usable(); err != nil {
+		return 0, err
+	}
+	items, err := l.itemsOf(b, from, to)
+	if err != nil {
+		return 0, err
+	}
+	at, ok := l.heard.at(s.base)
+	if !ok {
+		return 0, errReplaced
+	}
+	l.number++
+	args := append(l.args(at, b.Renew, len(items.args)), items.args...)
+	args[argMode], args[argNumber] = s.mode(b), l.number
+	r, err := l.run(context.Background(), appendScript, args)
+	if err != nil {
+		return 0, err
+	}
+	if r.status == statusConflict {
+		return 0, s.conflict(at.epoch, r)
+	}
+	return r.place, s.wrote(at.epoch, r, b.Events[from:to], items, b.Wall)
+}
+
+// mode returns how the script is to write a batch.
+func (s *optimistic) mode(b *sharedlog.Batch) string {
+	switch {
+	case b.Appends:
+		return modeAppend
+	case s.conflicts > 0:
+		return modeQueue
+	}
+	return modeCompare
+}
+
+// conflict takes over what others have written, waits for this process's turn, and returns
+// ErrConflict.
+func (s *optimistic) conflict(epoch int64, r timed) error {
+	l := s.log
+	s.conflicts++
+	entries, err := l.upTo(context.Background(), s.base, r.place, r.entries)
+	if err == nil {
+		if l.heard.add(epoch, entries) {
+			l.notify()
+		}
+		l.known(r.sent)
+		if ahead := r.words(); len(ahead) > 0 {
+			l.awaitTurn(ahead, r.place)
+		}
+		if more, ok := l.heard.behind(s.base); ok {
+			entries = more
+		}
+		err = s.tell(entries)
+	} else if errors.Is(err, sharedlog.ErrIncomplete) {
+		err = s.readEverything(context.Background())
+	}
+	if err != nil {
+		return err
+	}
+	return sharedlog.ErrConflict
+}
+
+// wrote notes what the store has made of events that it has written.
+func (s *optimistic) wrote(epoch int64, r timed, written []*sharedlog.Event, t *items, batch int64) error {
+	l, last := s.log, r.place+int64(len(written))-1
+	stamp, err := parseInt(r.text)
+	if err != nil {
+		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
+	}
+	all := make([]entry, 0, len(written))
+	for i := range written {
+		all = append(all, entry{r.place + int64(i), stamp, t.values[i] + t.days[i]})
+	}
+	if r.place != s.base+1 && len(written)+len(r.entries) > 0 {
+		if all, err = l.upTo(context.Background(), s.base, last, r.entries); err != nil {
+			return err
+		}
+	}
+	before := len(all) - len(written)
+	if s.news, err = l.news(all[:before]); err != nil {
+		return err
+	}
+	for i, e := range written {
+		is, err := all[before+i].event()
+		if err != nil {
+			return err
+		}
+		if e.Day = is.Day; e.Kind != sharedlog.Cooldown {
+			e.Wall = is.Wall
+		}
+	}
+	l.heard.add(epoch, all)
+	l.known(r.sent)
+	s.base = max(s.base, last)
+	return nil
+}
+
+// turnFor is how long a process may take that it is the turn of, as the scripts have it, and for
+// the way there.
+const turnFor = 6 * time.Millisecond
+
+// awaitTurn waits until the processes ahead have written behind a place, each in its turn, or have
+// let their turns pass.
+func (l *Log) awaitTurn(ahead []string, last int64) {
+	waits := make(map[int64]bool, len(ahead))
+	for _, text := range ahead {
+		if process, err := parseInt(text); err == nil {
+			waits[process] = true
+		}
+	}
+	over := time.NewTimer(time.Duration(len(ahead)) * turnFor)
+	defer over.Stop()
+	for {
+		grown := l.heard.change()
+		entries, ok := l.heard.behind(last)
+		for _, n := range entries {
+			delete(waits, n.process())
+			last = n.seq
+		}
+		if !ok || len(waits) == 0 {
+			return
+		}
+		select {
+		case <-grown:
+		case <-over.C:
+			return
+		case <-l.closing.Done():
+			return
+		}
+	}
+}
