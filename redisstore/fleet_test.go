@@ -51,9 +51,7 @@ type machine struct {
 func (m machine) start(t testing.TB) *ratelimit.RateLimiter {
 	t.Helper()
 	if m.client == nil {
-		client := redis.NewClient(&redis.Options{Addr: m.addr, ContextTimeoutEnabled: true})
-		t.Cleanup(func() { client.Close() })
-		m.client = client
+		m.client = clientOf(t, m.addr)
 	}
 	if m.store.Prefix == "" {
 		m.store.Prefix = prefix
@@ -72,6 +70,14 @@ func (m machine) start(t testing.TB) *ratelimit.RateLimiter {
 	}
 	t.Cleanup(func() { rl.Close() })
 	return rl
+}
+
+// clientOf returns a client as programs have one.
+func clientOf(t testing.TB, addr string) *redis.Client {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { client.Close() })
+	return client
 }
 
 // limiterOf returns a limiter with plenty, without any faults on its way to the server.

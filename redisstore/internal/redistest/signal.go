@@ -41,6 +41,13 @@ func (s *Server) RestartEmpty() {
 func (s *Server) RestartKept() {
 	s.t.Helper()
 	s.Do("SAVE")
+	s.RestartSaved()
+}
+
+// RestartSaved is RestartKept for a server that may be killed already: it has what it had at the
+// last SAVE.
+func (s *Server) RestartSaved() {
+	s.t.Helper()
 	s.end()
 	s.again()
 }
