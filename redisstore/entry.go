@@ -22,7 +22,8 @@ type entry struct {
 	value string
 }
 
-// The bits of an entry's first byte tell which of the fields follow: those that are not zero.
+// The bits of an entry's first byte tell which of the fields follow: those that are not zero. The
+// second byte is the kind, and behind it is the model. The scripts read so far.
 const (
 	hasRef = 1 << iota
 	hasBefore
@@ -63,11 +64,10 @@ func appendEntry(b []byte, e *sharedlog.Event, batch int64) []byte {
 	set(hasCount, e.Count != tokens.Count{})
 	set(hasText, e.Text != "")
 	set(hasDay, e.HasDay)
-	b = append(b, flags)
-	b = binary.AppendUvarint(b, uint64(e.Process))
-	b = binary.AppendVarint(b, int64(e.Kind))
-	b = binary.AppendVarint(b, e.N)
+	b = append(b, flags, byte(e.Kind))
 	b = appendText(b, e.Model)
+	b = binary.AppendUvarint(b, uint64(e.Process))
+	b = binary.AppendVarint(b, e.N)
 	for _, f := range [...]struct {
 		bit byte
 		n   int64
@@ -94,6 +94,8 @@ func appendText(b []byte, text string) []byte {
 func (n entry) process() int64 {
 	r := reader{rest: n.value}
 	r.byte()
+	r.byte()
+	r.text()
 	return int64(r.uvarint())
 }
 
@@ -112,7 +114,7 @@ func (n entry) event() (*sharedlog.Event, error) {
 func (n entry) decode() (*sharedlog.Event, error) {
 	r := reader{rest: n.value}
 	flags := r.byte()
-	e := &sharedlog.Event{Seq: n.seq, Process: int64(r.uvarint()), Kind: sharedlog.Kind(r.varint()), N: r.varint(), Model: r.text()}
+	e := &sharedlog.Event{Seq: n.seq, Kind: sharedlog.Kind(r.byte()), Model: r.text(), Process: int64(r.uvarint()), N: r.varint()}
 	field := func(bit byte) int64 {
 		if flags&bit == 0 {
 			return 0

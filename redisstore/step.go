@@ -73,9 +73,11 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 	if s.ended {
 		return 0, errors.New("redis: the step has ended")
 	}
+	var told []*sharedlog.Event
 	for from := 0; ; {
 		to := min(from+mostEvents, len(b.Events))
 		at, err := s.write(b, from, to)
+		told = append(told, s.news.Events...)
 		switch {
 		case errors.Is(err, sharedlog.ErrConflict) && from == 0:
 			return 0, err
@@ -93,6 +95,7 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 		}
 	}
 	s.ended = true
+	s.news.Events = told
 	s.log.chores.add(b)
 	return first, nil
 }
@@ -121,7 +124,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	if r.status == statusConflict {
 		return 0, s.conflict(at.epoch, r)
 	}
-	return r.place, s.wrote(at.epoch, r, b.Events[from:to], items, b.Wall)
+	return r.place, s.wrote(at.epoch, r, items)
 }
 
 // mode returns how the script is to write a batch.
@@ -162,38 +165,27 @@ func (s *optimistic) conflict(epoch int64, r timed) error {
 	return sharedlog.ErrConflict
 }
 
-// wrote notes what the store has made of events that it has written.
-func (s *optimistic) wrote(epoch int64, r timed, written []*sharedlog.Event, t *items, batch int64) error {
-	l, last := s.log, r.place+int64(len(written))-1
+// wrote makes what came first, and the events that were written as the store has them, the news.
+func (s *optimistic) wrote(epoch int64, r timed, t *items) error {
+	l, last := s.log, r.place+int64(len(t.values))-1
 	stamp, err := parseInt(r.text)
 	if err != nil {
 		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 	}
-	all := make([]entry, 0, len(written))
-	for i := range written {
-		all = append(all, entry{r.place + int64(i), stamp, t.values[i] + t.days[i]})
-	}
-	if r.place != s.base+1 && len(written)+len(r.entries) > 0 {
-		if all, err = l.upTo(context.Background(), s.base, last, r.entries); err != nil {
-			return err
+	var all []entry
+	if r.place == s.base+1 {
+		all = make([]entry, 0, len(t.values))
+		for i := range t.values {
+			all = append(all, entry{r.place + int64(i), stamp, t.values[i] + t.days[i]})
 		}
-	}
-	before := len(all) - len(written)
-	if s.news, err = l.news(all[:before]); err != nil {
+	} else if all, err = l.upTo(context.Background(), s.base, last, r.entries); err != nil {
 		return err
 	}
-	for i, e := range written {
-		is, err := all[before+i].event()
-		if err != nil {
-			return err
-		}
-		if e.Day = is.Day; e.Kind != sharedlog.Cooldown {
-			e.Wall = is.Wall
-		}
+	if err := s.tell(all); err != nil {
+		return err
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)
-	s.base = max(s.base, last)
 	return nil
 }
 

@@ -80,6 +80,30 @@ if mode ~= 'a' and (last ~= seen or #turns > 0 and turns[1] ~= me) then
   return {CONFLICT, last, text(now), folded, line, news}
 end
 
+-- A batch that decides nothing does not mind what others have written, but the days that these tell
+-- go on from there. The plan of the batch has to be made anew where they did more to days.
+local DAY, RESET, QUOTA, DAY_EVENT = 128, 7, 9, 14
+local told = {}
+for _, entry in ipairs(news) do
+  local flags, kind, length, more = string.byte(entry[2][2], 1, 4)
+  local from = 4
+  if length >= 128 then
+    length, from = length % 128 + more * 128, 5
+    if more >= 128 then
+      return {CONFLICT, last, text(now), folded, '', news}
+    end
+  end
+  if kind == RESET or kind == QUOTA or kind == DAY_EVENT then
+    return {CONFLICT, last, text(now), folded, '', news}
+  end
+  if flags >= DAY then
+    told[string.sub(entry[2][2], from, from + length - 1)] = true
+  end
+end
+if last - seen ~= #news then
+  return {CONFLICT, last, text(now), folded, '', news}
+end
+
 -- before compares the first eight bytes of two texts, which are a number.
 local function before(a, b)
   for i = 1, 8 do
@@ -172,7 +196,7 @@ local late, first, count = last ~= seen, last + 1, 0
 for i = FIRST, #ARGV, 6 do
   local value, model, day, effect = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 5]
   if value ~= '' then
-    if day ~= '' and late then
+    if day ~= '' and told[model] then
       day = after(model, day, ARGV[i + 3], ARGV[i + 4])
     end
     redis.call('XADD', log, text(last + 1) .. '-' .. text(now), 'e', value .. day)
