@@ -151,15 +151,22 @@ func parseReply(raw any) (r reply, err error) {
 	}
 	r = reply{status: numbers[0], place: numbers[1], now: numbers[2], folded: numbers[3]}
 	r.text, _ = fields[4].(string)
-	entries, _ := fields[5].([]any)
-	for _, raw := range entries {
+	r.entries, err = parseEntries(fields[5])
+	return r, err
+}
+
+// parseEntries reads entries of the stream.
+func parseEntries(raw any) ([]entry, error) {
+	all, _ := raw.([]any)
+	entries := make([]entry, 0, len(all))
+	for _, raw := range all {
 		n, err := parseEntry(raw)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		r.entries = append(r.entries, n)
+		entries = append(entries, n)
 	}
-	return r, nil
+	return entries, nil
 }
 
 // parseEntry reads an entry of the stream as a script returns it.
@@ -173,21 +180,20 @@ func parseEntry(raw any) (n entry, err error) {
 	if len(fields) != 2 {
 		return n, fmt.Errorf("%w: %s has %d fields", errEntry, id, len(fields))
 	}
-	n.value, _ = fields[1].(string)
-	n.seq, n.stamp, err = parseID(id)
-	return n, err
+	value, _ := fields[1].(string)
+	return newEntry(id, value)
 }
 
 // entriesOf reads entries of the stream as commands return them.
 func entriesOf(messages []redis.XMessage) ([]entry, error) {
 	entries := make([]entry, 0, len(messages))
 	for _, m := range messages {
-		seq, stamp, err := parseID(m.ID)
+		value, _ := m.Values["e"].(string)
+		n, err := newEntry(m.ID, value)
 		if err != nil {
 			return nil, err
 		}
-		value, _ := m.Values["e"].(string)
-		entries = append(entries, entry{seq, stamp, value})
+		entries = append(entries, n)
 	}
 	return entries, nil
 }

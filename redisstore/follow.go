@@ -16,7 +16,7 @@ const (
 	// one, and how many share it.
 	lookEvery = time.Second
 	// readPage is how many entries are read at a time.
-	readPage = 500
+	readPage = 100
 )
 
 // follow reads what is written to the log until that is closed.
@@ -53,8 +53,9 @@ func (l *Log) followOnce() error {
 	if now-l.readAt.Load() < int64(time.Second) {
 		block = l.store.options.MaxStale / 2
 	}
+	block = min(max(block, time.Millisecond), l.store.longestBlock)
 	sent := time.Now()
-	entries, err := l.await(at.seq, max(block, time.Millisecond))
+	entries, err := l.await(at.seq, block)
 	if err != nil {
 		return err
 	}
@@ -72,15 +73,34 @@ func (l *Log) followOnce() error {
 // await returns the entries behind a place once there are any, and none after a while.
 func (l *Log) await(last int64, block time.Duration) ([]entry, error) {
 	return within(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
-		streams, err := l.store.client.XRead(ctx, &redis.XReadArgs{
-			Streams: []string{l.keys[keyLog], fmt.Sprintf("%d-18446744073709551615", last)}, Count: readPage, Block: block,
-		}).Result()
-		if errors.Is(err, redis.Nil) || err == nil && len(streams) == 0 {
+		// XRead of the client would make a map of each entry.
+		cmd := redis.NewCmd(ctx, "xread", "count", readPage, "block", block.Milliseconds(), "streams",
+			l.keys[keyLog], itoa(last)+"-18446744073709551615")
+		cmd.SetFirstKeyPos(6)
+		err := l.store.client.Process(ctx, cmd)
+		if errors.Is(err, redis.Nil) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return entriesOf(streams[0].Messages)
+		return parseStreams(cmd.Val())
 	})
+}
+
+// parseStreams reads the entries of the one stream that XREAD answers, in either protocol.
+func parseStreams(raw any) ([]entry, error) {
+	switch raw := raw.(type) {
+	case map[any]any:
+		for _, entries := range raw {
+			return parseEntries(entries)
+		}
+	case []any:
+		for _, stream := range raw {
+			if pair, ok := stream.([]any); ok && len(pair) == 2 {
+				return parseEntries(pair[1])
+			}
+		}
+	}
+	return nil, fmt.Errorf("redis: xread: %w", errReply)
 }

@@ -42,12 +42,13 @@ const (
 	keyCooldowns
 	keyAnswers
 	keyProcs
+	keyHoles
 )
 
 // keysOf returns the keys of a prefix.
 func keysOf(prefix string) []string {
 	var keys []string
-	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs"} {
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes"} {
 		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys
@@ -71,6 +72,7 @@ const (
 	modeCompare = "c" // writes nothing where others came first,
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
+	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 
 // args returns the arguments that all scripts have, with room for more.

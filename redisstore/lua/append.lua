@@ -1,20 +1,21 @@
--- After the common ones, ARGV is items of six: value, model, day, requests and tokens added to the
--- day, and what else is to be done, by a letter and its argument.
+-- ARGV goes on with: the number of events, their entry, effects after their number, and days after
+-- their number. Where the batch decides nothing, the entry follows in pieces, with what comes
+-- between them: a model, its day, and the requests and tokens that the event adds to that.
 if identity ~= ARGV[1] or not complete then
   return {REPLACED, 0, text(now), 0, '', {}}
 end
 local seen, stamp, mode, number = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7], tonumber(ARGV[8])
-local FIRST = 9
-local PAGE = 200
-local TURN = SECOND / 200 -- how long the head of the turns may take
+local count, value = tonumber(ARGV[9]), ARGV[10]
+local PAGE = 64
+local TURN = SECOND / 50 -- how long the head of the turns may take
 
 -- A client that had no reply sends a batch again.
-if known[8] then
-  local done, first, count, when = string.match(known[8], '^(%d+) (%d+) (%d+) (%d+)$')
+if known[8] and mode ~= 'l' then
+  local done, first, _, when = string.match(known[8], '^(%d+) (%d+) (%d+) (%d+)$')
   if number == tonumber(done) then
     local entries = {}
     if mode == 'a' then
-      entries = redis.call('XRANGE', log, text(seen + 1), text(first + count - 1), 'COUNT', PAGE + count)
+      entries = redis.call('XRANGE', log, text(seen + 1), text(first))
     end
     return {OK, tonumber(first), text(now), folded, when, entries}
   elseif number < tonumber(done) then
@@ -66,6 +67,20 @@ local function ahead(queue)
   return table.concat(before, ' ')
 end
 
+if mode == 'l' then
+  for i, process in ipairs(turns) do
+    if process == me then
+      table.remove(turns, i)
+      if i == 1 then
+        until_when = now + TURN
+      end
+      break
+    end
+  end
+  keep_turns()
+  return {OK, last, text(now), folded, '', {}}
+end
+
 local news = {}
 if last ~= seen or stamp ~= 0 and stamp ~= at then
   news = behind(seen, stamp, PAGE)
@@ -82,26 +97,29 @@ end
 
 -- A batch that decides nothing does not mind what others have written, but the days that these tell
 -- go on from there. The plan of the batch has to be made anew where they did more to days.
-local DAY, RESET, QUOTA, DAY_EVENT = 128, 7, 9, 14
-local told = {}
-for _, entry in ipairs(news) do
-  local flags, kind, length, more = string.byte(entry[2][2], 1, 4)
-  local from = 4
-  if length >= 128 then
-    length, from = length % 128 + more * 128, 5
-    if more >= 128 then
+local late, told = last ~= seen, {}
+if late then
+  for _, entry in ipairs(news) do
+    local bytes = entry[2][2]
+    local _, from = varint(bytes, 1)
+    local flags, models, size = string.byte(bytes, from), 0, 0
+    if flags % 2 == 1 then
       return {CONFLICT, last, text(now), folded, '', news}
     end
+    _, from = varint(bytes, from + 1)
+    models, from = varint(bytes, from)
+    for _ = 1, models do
+      size, from = varint(bytes, from)
+      local length = math.floor(size / 2)
+      if size % 2 == 1 then
+        told[string.sub(bytes, from, from + length - 1)] = true
+      end
+      from = from + length
+    end
   end
-  if kind == RESET or kind == QUOTA or kind == DAY_EVENT then
+  if #news == 0 or last_of(news[#news]) ~= last then
     return {CONFLICT, last, text(now), folded, '', news}
   end
-  if flags >= DAY then
-    told[string.sub(entry[2][2], from, from + length - 1)] = true
-  end
-end
-if last - seen ~= #news then
-  return {CONFLICT, last, text(now), folded, '', news}
 end
 
 -- before compares the first eight bytes of two texts, which are a number.
@@ -147,17 +165,24 @@ local function plus(was, more)
   return string.format('%.0f%09.0f', high, low)
 end
 
+local said = {} -- days of models that are not as they were planned
+
 -- after is DayAdded.After, for the day of a model as it is in the store.
 local function after(model, is, requests, tokens)
-  local was = redis.call('HGET', days, model)
+  local key = model
+  if string.sub(model, 1, 1) == EMPTY then
+    key = EMPTY .. model
+  end
+  local was = said[key] or redis.call('HGET', days, key)
   if not was or before(was, is) then
-    return is
+    said[key] = is
+  elseif before(is, was) and tonumber(requests) <= 0 then
+    said[key] = was
+  else
+    local requests_were, tokens_were = string.match(was, '^(%d+) (%d+)$', 9)
+    said[key] = string.sub(was, 1, 8) .. plus(requests_were, requests) .. ' ' .. plus(tokens_were, tokens)
   end
-  if before(is, was) and tonumber(requests) <= 0 then
-    return was
-  end
-  local count, total = string.match(was, '^(%d+) (%d+)$', 9)
-  return string.sub(was, 1, 8) .. plus(count, requests) .. ' ' .. plus(total, tokens)
+  return said[key]
 end
 
 local function forget_all(key)
@@ -192,22 +217,42 @@ local effects = {
   v = function(process, ms) renew(process, tonumber(ms), 'NX') end,
 }
 
-local late, first, count = last ~= seen, last + 1, 0
-for i = FIRST, #ARGV, 6 do
-  local value, model, day, effect = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 5]
-  if value ~= '' then
-    if day ~= '' and told[model] then
-      day = after(model, day, ARGV[i + 3], ARGV[i + 4])
+local EFFECTS = 11
+local DAYS = EFFECTS + 1 + tonumber(ARGV[EFFECTS])
+local PIECES = DAYS + 1 + tonumber(ARGV[DAYS])
+
+if late then
+  local parts = {ARGV[PIECES]}
+  for i = PIECES + 1, #ARGV, 5 do
+    local day = ARGV[i + 1]
+    if told[ARGV[i]] then
+      day = after(ARGV[i], day, ARGV[i + 2], ARGV[i + 3])
     end
-    redis.call('XADD', log, text(last + 1) .. '-' .. text(now), 'e', value .. day)
-    last, count = last + 1, count + 1
-    if day ~= '' then
-      redis.call('HSET', days, model, day)
-    end
+    parts[#parts + 1] = string.char(#day)
+    parts[#parts + 1] = day
+    parts[#parts + 1] = ARGV[i + 4]
   end
-  if effect ~= '' then
-    effects[string.sub(effect, 1, 1)](model, string.sub(effect, 2))
+  value = table.concat(parts)
+end
+local first = last + 1
+if count > 0 then
+  local id = text(first) .. '-' .. text(now)
+  redis.call('XADD', log, id, 'e', value)
+  last = last + count
+  if late then
+    news[#news + 1] = {id, {'e', value}}
   end
+end
+for i = EFFECTS + 1, DAYS - 1, 3 do
+  effects[ARGV[i]](ARGV[i + 1], ARGV[i + 2])
+end
+if PIECES > DAYS + 1 then
+  local changed = {}
+  for i = DAYS + 1, PIECES - 1, 2 do
+    changed[#changed + 1] = ARGV[i]
+    changed[#changed + 1] = said[ARGV[i]] or ARGV[i + 1]
+  end
+  redis.call('HSET', days, unpack(changed))
 end
 keep_shift()
 if count > 0 then
@@ -223,7 +268,7 @@ if ARGV[5] ~= '0' then
   renew(me, tonumber(ARGV[5]))
 end
 touch()
-if late then
-  news = redis.call('XRANGE', log, text(seen + 1), '+', 'COUNT', PAGE + count)
+if not late then
+  news = {}
 end
 return {OK, first, text(now), folded, text(now), news}

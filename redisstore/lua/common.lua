@@ -1,7 +1,8 @@
--- KEYS: log, meta, days, quotas, cooldowns, answers, procs
+-- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes
 -- ARGV: identity, seen, stamp of seen, process, lease in ms, what the time should be, mode, number
 local log, meta = KEYS[1], KEYS[2]
-local days, quotas, cooldowns, answers, procs = KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local procs, holes = KEYS[7], KEYS[8]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
@@ -66,6 +67,24 @@ local function place(id)
   return tonumber(seq), tonumber(stamp)
 end
 
+-- varint reads a number of a text from a byte on, and returns that and the byte behind it.
+local function varint(value, from)
+  local n, scale = 0, 1
+  while true do
+    local b = string.byte(value, from)
+    from = from + 1
+    if b < 128 then
+      return n + b * scale, from
+    end
+    n, scale = n + (b - 128) * scale, scale * 128
+  end
+end
+
+-- last_of returns the place of the last event of an entry.
+local function last_of(entry)
+  return place(entry[1]) + varint(entry[2][2], 1) - 1
+end
+
 -- behind returns the entries behind a place; nil if the event there is not the one that was seen.
 local function behind(seen, stamp, most)
   if last < seen or last == seen and stamp ~= 0 and stamp ~= at then
@@ -74,14 +93,15 @@ local function behind(seen, stamp, most)
   if last == seen then
     return {}
   end
-  local entries = redis.call('XRANGE', log, text(seen), '+', 'COUNT', most + 1)
-  if #entries > 0 then
-    local seq, is = place(entries[1][1])
-    if seq == seen then
-      if stamp ~= 0 and stamp ~= is then
-        return nil
-      end
-      table.remove(entries, 1)
+  local entries = redis.call('XRANGE', log, text(seen + 1), '+', 'COUNT', most)
+  local at_seen = redis.call('XREVRANGE', log, text(seen), '-', 'COUNT', 1)[1]
+  if at_seen and last_of(at_seen) >= seen then
+    local _, is = place(at_seen[1])
+    if stamp ~= 0 and stamp ~= is then
+      return nil
+    end
+    if last_of(at_seen) > seen then
+      table.insert(entries, 1, at_seen)
     end
   end
   return entries

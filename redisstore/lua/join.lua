@@ -10,7 +10,7 @@ if not identity or not complete then
     'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
-  for _, key in ipairs({days, quotas, cooldowns, answers}) do
+  for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
     redis.call('HSET', key, EMPTY, '')
   end
   redis.call('ZADD', procs, 0, '')

@@ -1,7 +1,7 @@
 if identity ~= ARGV[1] or not complete then
   return {REPLACED, 0, text(now), 0, '', {}}
 end
-local news = behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 200)
+local news = behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 64)
 if not news then
   return renounce()
 end
