@@ -85,11 +85,15 @@ func (w *Watched) Master() *Server {
 	return nil
 }
 
-// AwaitReplicas waits until so many replicas follow the first server.
+// AwaitReplicas waits until so many replicas follow the master.
 func (w *Watched) AwaitReplicas(n int) {
 	w.t.Helper()
 	Eventually(w.t, "replicas follow", func() bool {
-		info, err := w.Servers[0].Client().Info(context.Background(), "replication").Result()
+		master := w.Servers[0]
+		if len(w.Sentinels) > 0 {
+			master = w.Master()
+		}
+		info, err := master.Client().Info(context.Background(), "replication").Result()
 		return err == nil && strings.Count(info, "state=online") == n
 	})
 }

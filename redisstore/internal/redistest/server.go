@@ -36,6 +36,7 @@ type Server struct {
 	port     int
 	lines    []string // of its configuration
 	sentinel bool
+	loading  bool // it need not have loaded its data to count as started
 	clock    *fakeClock
 	client   *redis.Client
 
@@ -178,6 +179,9 @@ func (s *Server) awaitStart() error {
 		}
 		if err != nil && needsUser(err) {
 			return true, nil
+		}
+		if err == nil && !s.loading {
+			err = s.client.Ping(ctx).Err() // INFO is answered while it loads
 		}
 		return err == nil, nil
 	})

@@ -1,8 +1,10 @@
 package redistest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
@@ -56,5 +58,23 @@ func (s *Server) again() {
 	s.t.Helper()
 	if err := s.run(); err != nil {
 		s.t.Fatalf("start redis-server again: %v", err)
+	}
+}
+
+// SetConfig adds lines to the configuration that the server's next start reads.
+func (s *Server) SetConfig(lines ...string) { s.lines = append(s.lines, lines...) }
+
+// RestartLoading is RestartSaved that does not wait until the server has loaded its data. The
+// function that it returns reports whether the server still does.
+func (s *Server) RestartLoading() (loading func() bool) {
+	s.t.Helper()
+	s.loading = true
+	defer func() { s.loading = false }()
+	s.RestartSaved()
+	return func() bool {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		info, err := s.client.Info(ctx, "persistence").Result()
+		return err == nil && strings.Contains(info, "\nloading:1")
 	}
 }
