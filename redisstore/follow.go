@@ -67,7 +67,26 @@ func (l *Log) followOnce() error {
 	if l.heard.add(at.epoch, entries) {
 		l.notify()
 	}
+	l.breathe()
 	return nil
+}
+
+// breath is how long the reader stays behind while the limiter hears of others by its own writes. A
+// read after each of these would take as much of the server's time again.
+const breath = 2 * time.Millisecond
+
+// breathe pauses the reader, unless the limiter has not asked anything lately, or waits in line.
+func (l *Log) breathe() {
+	if l.inLine.Load() || l.since(time.Now())-l.askedAt.Load() > int64(breath) {
+		return
+	}
+	pause := time.NewTimer(breath)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-l.urgent:
+	case <-l.closing.Done():
+	}
 }
 
 // await returns the entries behind a place once there are any, and none after a while.

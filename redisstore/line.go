@@ -32,6 +32,12 @@ const quiet = 8 * time.Millisecond
 func (n *line) wait(l *Log) {
 	over := time.NewTimer(quiet)
 	defer over.Stop()
+	l.inLine.Store(true)
+	defer l.inLine.Store(false)
+	select {
+	case l.urgent <- struct{}{}:
+	default:
+	}
 	for {
 		grown := l.heard.change()
 		entries, ok := l.heard.behind(n.seen)

@@ -42,6 +42,8 @@ type Log struct {
 	readAt  atomic.Int64 // the limiter read last
 
 	changed chan struct{}
+	urgent  chan struct{} // ends a pause of the reader
+	inLine  atomic.Bool   // the limiter waits in line
 
 	number int64 // of the last batch; of the goroutine between Begin and the end of its step
 
@@ -59,7 +61,7 @@ var errClosed = errors.New("redis: the log is closed")
 func newLog(s *Store, o sharedlog.Options) *Log {
 	l := &Log{
 		store: s, options: o, process: strconv.FormatInt(o.Process, 10), keys: s.keys, started: time.Now(),
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), urgent: make(chan struct{}),
 	}
 	l.span.Store(o.Span)
 	l.sharers.Store(1)

@@ -7,10 +7,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts begin with the same lines, which read the facts of the log and its time.
+// The scripts begin with the same lines, which read the facts of the log and its time. What follows
+// them makes its functions only where it needs them.
 var (
 	//go:embed lua/common.lua
 	commonLua string
+	//go:embed lua/entries.lua
+	entriesLua string
+	//go:embed lua/turns.lua
+	turnsLua string
+	//go:embed lua/days.lua
+	daysLua string
+	//go:embed lua/effects.lua
+	effectsLua string
 	//go:embed lua/append.lua
 	appendLua string
 	//go:embed lua/look.lua
@@ -22,10 +31,10 @@ var (
 	//go:embed lua/sweep.lua
 	sweepLua string
 
-	appendScript = redis.NewScript(commonLua + appendLua)
-	lookScript   = redis.NewScript(commonLua + lookLua)
+	appendScript = redis.NewScript(commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
+	lookScript   = redis.NewScript(commonLua + entriesLua + lookLua)
 	joinScript   = redis.NewScript(commonLua + joinLua)
-	dropScript   = redis.NewScript(commonLua + dropLua)
+	dropScript   = redis.NewScript(commonLua + entriesLua + dropLua)
 	sweepScript  = redis.NewScript(commonLua + sweepLua)
 )
 

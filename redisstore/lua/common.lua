@@ -30,6 +30,7 @@ if shifted then
   shift, now = shift + shifted, now + shifted
 end
 now = math.max(now, at)
+local date = text(now)
 
 local function keep_shift()
   if shifted then
@@ -38,71 +39,29 @@ local function keep_shift()
 end
 
 local function renew(process, ms, only)
+  local ends = text(now / 1000 + ms)
   if only then
-    redis.call('ZADD', procs, only, text(now / 1000 + ms), process)
+    redis.call('ZADD', procs, only, ends, process)
   else
-    redis.call('ZADD', procs, text(now / 1000 + ms), process)
+    redis.call('ZADD', procs, ends, process)
   end
 end
 
 -- touch puts off the end of the keys, once an hour.
 local function touch()
   if now - tonumber(known[6] or 0) > 3600 * SECOND then
-    redis.call('HSET', meta, 'touched', text(now))
+    redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)
     end
   end
 end
 
+local function replaced() return {REPLACED, 0, date, 0, '', {}} end
+
 -- renounce makes the log another one: events that somebody has seen are not there any more.
 local function renounce()
-  redis.call('HSET', meta, 'id', string.match(identity, '^[^.]*') .. '.' .. text(now))
-  return {REPLACED, 0, text(now), 0, '', {}}
+  redis.call('HSET', meta, 'id', string.match(identity, '^[^.]*') .. '.' .. date)
+  return replaced()
 end
 
--- place splits the ID of an entry into its place and its time.
-local function place(id)
-  local seq, stamp = string.match(id, '^(%d+)-(%d+)$')
-  return tonumber(seq), tonumber(stamp)
-end
-
--- varint reads a number of a text from a byte on, and returns that and the byte behind it.
-local function varint(value, from)
-  local n, scale = 0, 1
-  while true do
-    local b = string.byte(value, from)
-    from = from + 1
-    if b < 128 then
-      return n + b * scale, from
-    end
-    n, scale = n + (b - 128) * scale, scale * 128
-  end
-end
-
--- last_of returns the place of the last event of an entry.
-local function last_of(entry)
-  return place(entry[1]) + varint(entry[2][2], 1) - 1
-end
-
--- behind returns the entries behind a place; nil if the event there is not the one that was seen.
-local function behind(seen, stamp, most)
-  if last < seen or last == seen and stamp ~= 0 and stamp ~= at then
-    return nil
-  end
-  if last == seen then
-    return {}
-  end
-  local entries = redis.call('XRANGE', log, text(seen + 1), '+', 'COUNT', most)
-  local at_seen = redis.call('XREVRANGE', log, text(seen), '-', 'COUNT', 1)[1]
-  if at_seen and last_of(at_seen) >= seen then
-    local _, is = place(at_seen[1])
-    if stamp ~= 0 and stamp ~= is then
-      return nil
-    end
-    if last_of(at_seen) > seen then
-      table.insert(entries, 1, at_seen)
-    end
-  end
-  return entries
-end

@@ -2,8 +2,11 @@
 -- another place. An entry goes when all of its events are dropped; until then, holes has a 1 for
 -- each that is.
 if identity ~= ARGV[1] or not complete then
-  return {REPLACED, 0, text(now), 0, '', {}}
+  return replaced()
 end
+
+local read = entries()
+local place, last_of = read.place, read.last_of
 
 local function drop(entry, from, to)
   local first, final = place(entry[1]), last_of(entry)
@@ -39,4 +42,4 @@ for i = 9, #ARGV, 2 do
   end
 end
 redis.call('HSET', meta, 'folded', text(folded))
-return {OK, last, text(now), folded, '', {}}
+return {OK, last, date, folded, '', {}}
