@@ -151,15 +151,22 @@ func parseReply(raw any) (r reply, err error) {
 	}
 	r = reply{status: numbers[0], place: numbers[1], now: numbers[2], folded: numbers[3]}
 	r.text, _ = fields[4].(string)
-	entries, _ := fields[5].([]any)
-	for _, raw := range entries {
+	r.entries, err = parseEntries(fields[5])
+	return r, err
+}
+
+// parseEntries reads entries of the stream.
+func parseEntries(raw any) ([]entry, error) {
+	all, _ := raw.([]any)
+	entries := make([]entry, 0, len(all))
+	for _, raw := range all {
 		n, err := parseEntry(raw)
 		if err != nil {
-			return r, err
+			return nil, err
 		}
-		r.entries = append(r.entries, n)
+		entries = append(entries, n)
 	}
-	return r, nil
+	return entries, nil
 }
 
 // parseEntry reads an entry of the stream as a script returns it.

@@ -15,6 +15,9 @@ const (
 	// lookEvery is how often a log is asked that nothing else asks: whether it is still the same
 	// one, and how many share it.
 	lookEvery = time.Second
+	// followAfter is how long after a write nothing is read: the reply told of all that others had
+	// written, and the next write will. To read beside them halves their number.
+	followAfter = time.Millisecond
 	// readPage is how many entries are read at a time.
 	readPage = 500
 )
@@ -23,6 +26,13 @@ const (
 func (l *Log) follow() {
 	const firstPause, longestPause = 10 * time.Millisecond, 500 * time.Millisecond
 	for pause := firstPause; l.closing.Err() == nil; {
+		if rest := followAfter - time.Duration(l.since(time.Now())-l.wroteAt.Load()); rest > 0 && l.wroteAt.Load() > 0 {
+			select {
+			case <-l.closing.Done():
+			case <-time.After(rest):
+			}
+			continue
+		}
 		err := l.followOnce()
 		if err == nil {
 			pause = firstPause
@@ -53,8 +63,9 @@ func (l *Log) followOnce() error {
 	if now-l.readAt.Load() < int64(time.Second) {
 		block = l.store.options.MaxStale / 2
 	}
+	block = min(max(block, time.Millisecond), l.store.longestBlock)
 	sent := time.Now()
-	entries, err := l.await(at.seq, max(block, time.Millisecond))
+	entries, err := l.await(at.seq, block)
 	if err != nil {
 		return err
 	}
@@ -72,15 +83,34 @@ func (l *Log) followOnce() error {
 // await returns the entries behind a place once there are any, and none after a while.
 func (l *Log) await(last int64, block time.Duration) ([]entry, error) {
 	return within(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
-		streams, err := l.store.client.XRead(ctx, &redis.XReadArgs{
-			Streams: []string{l.keys[keyLog], fmt.Sprintf("%d-18446744073709551615", last)}, Count: readPage, Block: block,
-		}).Result()
-		if errors.Is(err, redis.Nil) || err == nil && len(streams) == 0 {
+		// XRead of the client would make a map of each entry.
+		cmd := redis.NewCmd(ctx, "xread", "count", readPage, "block", block.Milliseconds(), "streams",
+			l.keys[keyLog], itoa(last)+"-18446744073709551615")
+		cmd.SetFirstKeyPos(6)
+		err := l.store.client.Process(ctx, cmd)
+		if errors.Is(err, redis.Nil) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return entriesOf(streams[0].Messages)
+		return parseStreams(cmd.Val())
 	})
+}
+
+// parseStreams reads the entries of the one stream that XREAD answers, in either protocol.
+func parseStreams(raw any) ([]entry, error) {
+	switch raw := raw.(type) {
+	case map[any]any:
+		for _, entries := range raw {
+			return parseEntries(entries)
+		}
+	case []any:
+		for _, stream := range raw {
+			if pair, ok := stream.([]any); ok && len(pair) == 2 {
+				return parseEntries(pair[1])
+			}
+		}
+	}
+	return nil, fmt.Errorf("redis: xread: %w", errReply)
 }

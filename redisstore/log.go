@@ -40,6 +40,7 @@ type Log struct {
 	knownAt atomic.Int64 // all that was written before is known
 	askedAt atomic.Int64 // a script was asked last
 	readAt  atomic.Int64 // the limiter read last
+	wroteAt atomic.Int64 // the limiter wrote last, and was told of what others had written
 
 	changed chan struct{}
 

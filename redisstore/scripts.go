@@ -9,6 +9,10 @@ import (
 
 // The scripts begin with the same lines, which read the facts of the log and its time.
 var (
+	//go:embed lua/head.lua
+	headLua string
+	//go:embed lua/fast.lua
+	fastLua string
 	//go:embed lua/common.lua
 	commonLua string
 	//go:embed lua/append.lua
@@ -22,11 +26,11 @@ var (
 	//go:embed lua/sweep.lua
 	sweepLua string
 
-	appendScript = redis.NewScript(commonLua + appendLua)
-	lookScript   = redis.NewScript(commonLua + lookLua)
-	joinScript   = redis.NewScript(commonLua + joinLua)
-	dropScript   = redis.NewScript(commonLua + dropLua)
-	sweepScript  = redis.NewScript(commonLua + sweepLua)
+	appendScript = redis.NewScript(headLua + fastLua + commonLua + appendLua)
+	lookScript   = redis.NewScript(headLua + commonLua + lookLua)
+	joinScript   = redis.NewScript(headLua + commonLua + joinLua)
+	dropScript   = redis.NewScript(headLua + commonLua + dropLua)
+	sweepScript  = redis.NewScript(headLua + commonLua + sweepLua)
 )
 
 // layout is the version of the keys and of what they hold. Stores of different layouts do not see
@@ -71,6 +75,7 @@ const (
 	modeCompare = "c" // writes nothing where others came first,
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
+	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 
 // args returns the arguments that all scripts have, with room for more.

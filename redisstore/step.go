@@ -15,6 +15,7 @@ type optimistic struct {
 	base      int64 // the place of the last event that the caller knows with the news
 	news      sharedlog.News
 	conflicts int
+	line      *line // the processes whose turn comes first; nil if there are none
 	ended     bool
 }
 
@@ -64,8 +65,17 @@ func (s *optimistic) readEverything(ctx context.Context) (err error) {
 // News implements sharedlog.Step.
 func (s *optimistic) News() sharedlog.News { return s.news }
 
-// Rollback implements sharedlog.Step.
-func (s *optimistic) Rollback() { s.ended = true }
+// Rollback implements sharedlog.Step. If the process is in line, it leaves that.
+func (s *optimistic) Rollback() {
+	s.ended = true
+	if l := s.log; s.conflicts > 0 && l.closing.Err() == nil {
+		l.goroutines.Go(func() {
+			args := l.args(l.heard.position(), false, 0)
+			args[argMode] = modeLeave
+			l.run(l.closing, appendScript, args) // else its turn ends by itself
+		})
+	}
+}
 
 // Commit implements sharedlog.Step. A batch that is too long for one script is one that was kept
 // while the store was down: its parts follow each other, and nothing may come between.
@@ -106,6 +116,11 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
+	if conflict, err := s.awaitTurn(); err != nil {
+		return 0, err
+	} else if conflict {
+		return 0, sharedlog.ErrConflict
+	}
 	items, err := l.itemsOf(b, from, to)
 	if err != nil {
 		return 0, err
@@ -117,7 +132,20 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	l.number++
 	args := append(l.args(at, b.Renew, len(items.args)), items.args...)
 	args[argMode], args[argNumber] = s.mode(b), l.number
+	t0 := time.Now()
 	r, err := l.run(context.Background(), appendScript, args)
+	St.RunNs.Add(int64(time.Since(t0)))
+	St.Commits.Add(1)
+	St.Events.Add(int64(to - from))
+	if r.status == statusConflict {
+		St.Conf.Add(1)
+		if r.text != "" {
+			St.Turn.Add(1)
+		}
+		if len(r.entries) == 0 {
+			St.RefusedNoNews.Add(1)
+		}
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -138,23 +166,17 @@ func (s *optimistic) mode(b *sharedlog.Batch) string {
 	return modeCompare
 }
 
-// conflict takes over what others have written, waits for this process's turn, and returns
-// ErrConflict.
+// conflict takes over what others have written, and returns ErrConflict.
 func (s *optimistic) conflict(epoch int64, r timed) error {
 	l := s.log
 	s.conflicts++
+	s.line = lineOf(r)
 	entries, err := l.upTo(context.Background(), s.base, r.place, r.entries)
 	if err == nil {
 		if l.heard.add(epoch, entries) {
 			l.notify()
 		}
 		l.known(r.sent)
-		if ahead := r.words(); len(ahead) > 0 {
-			l.awaitTurn(ahead, r.place)
-		}
-		if more, ok := l.heard.behind(s.base); ok {
-			entries = more
-		}
 		err = s.tell(entries)
 	} else if errors.Is(err, sharedlog.ErrIncomplete) {
 		err = s.readEverything(context.Background())
@@ -163,6 +185,21 @@ func (s *optimistic) conflict(epoch int64, r timed) error {
 		return err
 	}
 	return sharedlog.ErrConflict
+}
+
+// awaitTurn waits until it may be the turn of this process, if it is in line. It reports whether
+// others have written meanwhile, and makes that the news.
+func (s *optimistic) awaitTurn() (conflict bool, err error) {
+	if s.line == nil {
+		return false, nil
+	}
+	s.line.wait(s.log)
+	s.line = nil
+	entries, ok := s.log.heard.behind(s.base)
+	if !ok || len(entries) == 0 {
+		return false, nil
+	}
+	return true, s.tell(entries)
 }
 
 // wrote makes what came first, and the events that were written as the store has them, the news.
@@ -186,40 +223,6 @@ func (s *optimistic) wrote(epoch int64, r timed, t *items) error {
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)
+	l.wroteAt.Store(l.since(r.received))
 	return nil
-}
-
-// turnFor is how long a process may take that it is the turn of, as the scripts have it, and for
-// the way there.
-const turnFor = 6 * time.Millisecond
-
-// awaitTurn waits until the processes ahead have written behind a place, each in its turn, or have
-// let their turns pass.
-func (l *Log) awaitTurn(ahead []string, last int64) {
-	waits := make(map[int64]bool, len(ahead))
-	for _, text := range ahead {
-		if process, err := parseInt(text); err == nil {
-			waits[process] = true
-		}
-	}
-	over := time.NewTimer(time.Duration(len(ahead)) * turnFor)
-	defer over.Stop()
-	for {
-		grown := l.heard.change()
-		entries, ok := l.heard.behind(last)
-		for _, n := range entries {
-			delete(waits, n.process())
-			last = n.seq
-		}
-		if !ok || len(waits) == 0 {
-			return
-		}
-		select {
-		case <-grown:
-		case <-over.C:
-			return
-		case <-l.closing.Done():
-			return
-		}
-	}
 }

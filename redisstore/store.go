@@ -64,12 +64,13 @@ func (o *Options) check() error {
 // ratelimit.Store. Get one from New. It may serve several limiters, and is safe for concurrent use.
 // It holds nothing that has to be closed.
 type Store struct {
-	client   redis.UniversalClient
-	options  Options
-	keys     []string
-	heeds    bool // the client heeds the deadlines of contexts
-	warnings []error
-	followed atomic.Bool // a limiter of this store has followed a log
+	client       redis.UniversalClient
+	options      Options
+	keys         []string
+	heeds        bool          // the client heeds the deadlines of contexts
+	longestBlock time.Duration // of a read that waits for entries, within the client's timeout
+	warnings     []error
+	followed     atomic.Bool // a limiter of this store has followed a log
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -87,22 +88,29 @@ func New(ctx context.Context, client redis.UniversalClient, options Options) (*S
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)
 	}
-	s := &Store{client: client, options: options, keys: keysOf(options.Prefix), heeds: heedsDeadlines(client)}
+	s := &Store{client: client, options: options, keys: keysOf(options.Prefix)}
+	s.learnClient()
 	if err := s.examine(ctx); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)
 	}
 	return s, nil
 }
 
-// heedsDeadlines reports whether a client gives up at the deadline of a context.
-func heedsDeadlines(client redis.UniversalClient) bool {
-	switch client := client.(type) {
+// learnClient reads the settings of the client on which the Store depends.
+func (s *Store) learnClient() {
+	timeout := time.Duration(0)
+	switch client := s.client.(type) {
 	case *redis.Client:
-		return client.Options().ContextTimeoutEnabled
+		o := client.Options()
+		s.heeds, timeout = o.ContextTimeoutEnabled, o.ReadTimeout
 	case *redis.ClusterClient:
-		return client.Options().ContextTimeoutEnabled
+		o := client.Options()
+		s.heeds, timeout = o.ContextTimeoutEnabled, o.ReadTimeout
 	}
-	return false
+	s.longestBlock = idleBlock
+	if timeout > 0 {
+		s.longestBlock = max(min(idleBlock, timeout/2), time.Millisecond)
+	}
 }
 
 // examine asks the server what it is.

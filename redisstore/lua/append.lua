@@ -6,10 +6,10 @@ end
 local seen, stamp, mode, number = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7], tonumber(ARGV[8])
 local FIRST = 9
 local PAGE = 200
-local TURN = SECOND / 200 -- how long the head of the turns may take
+local TURN = SECOND / 50 -- how long the head of the turns may take
 
 -- A client that had no reply sends a batch again.
-if known[8] then
+if known[8] and mode ~= 'l' then
   local done, first, count, when = string.match(known[8], '^(%d+) (%d+) (%d+) (%d+)$')
   if number == tonumber(done) then
     local entries = {}
@@ -64,6 +64,20 @@ local function ahead(queue)
     turns[#turns + 1] = me
   end
   return table.concat(before, ' ')
+end
+
+if mode == 'l' then
+  for i, process in ipairs(turns) do
+    if process == me then
+      table.remove(turns, i)
+      if i == 1 then
+        until_when = now + TURN
+      end
+      break
+    end
+  end
+  keep_turns()
+  return {OK, last, text(now), folded, '', {}}
 end
 
 local news = {}
@@ -147,9 +161,11 @@ local function plus(was, more)
   return string.format('%.0f%09.0f', high, low)
 end
 
+local said = {} -- the days of models after the events so far
+
 -- after is DayAdded.After, for the day of a model as it is in the store.
 local function after(model, is, requests, tokens)
-  local was = redis.call('HGET', days, model)
+  local was = said[model] or redis.call('HGET', days, model)
   if not was or before(was, is) then
     return is
   end
@@ -178,10 +194,12 @@ local effects = {
   end,
   x = function(model) redis.call('HDEL', cooldowns, model) end,
   r = function(model)
+    said[model] = nil
     redis.call('HDEL', days, model)
     redis.call('HDEL', cooldowns, model)
   end,
   R = function()
+    said = {}
     forget_all(days)
     forget_all(cooldowns)
   end,
@@ -192,22 +210,30 @@ local effects = {
   v = function(process, ms) renew(process, tonumber(ms), 'NX') end,
 }
 
-local late, first, count = last ~= seen, last + 1, 0
+local late, first, count, date = last ~= seen, last + 1, 0, '-' .. text(now)
 for i = FIRST, #ARGV, 6 do
   local value, model, day, effect = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 5]
   if value ~= '' then
     if day ~= '' and told[model] then
       day = after(model, day, ARGV[i + 3], ARGV[i + 4])
     end
-    redis.call('XADD', log, text(last + 1) .. '-' .. text(now), 'e', value .. day)
+    redis.call('XADD', log, text(last + 1) .. date, 'e', value .. day)
     last, count = last + 1, count + 1
     if day ~= '' then
-      redis.call('HSET', days, model, day)
+      said[model] = day
     end
   end
   if effect ~= '' then
     effects[string.sub(effect, 1, 1)](model, string.sub(effect, 2))
   end
+end
+local changed = {}
+for model, day in pairs(said) do
+  changed[#changed + 1] = model
+  changed[#changed + 1] = day
+end
+if #changed > 0 then
+  redis.call('HSET', days, unpack(changed))
 end
 keep_shift()
 if count > 0 then
