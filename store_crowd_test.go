@@ -33,7 +33,7 @@ func TestStoreRush(t *testing.T) {
 // crowds has crowds of several sizes use a log in memory, at once and with what a network takes.
 func crowds(t *testing.T, run func(*testing.T, *sharedoracle.Crowd)) {
 	t.Parallel()
-	for seed := range times(8, 4, 400) {
+	for seed := range times(8, 2, 400) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

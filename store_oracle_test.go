@@ -75,6 +75,7 @@ func storeSetup(seed int, store ratelimit.Store) sharedoracle.Setup {
 			}
 			return rl
 		},
+		Shares: true,
 		CatchUp: func(t *testing.T, rl *ratelimit.RateLimiter) {
 			if err := rl.Persist(); err != nil {
 				t.Error(err)

@@ -29,6 +29,9 @@ type Setup struct {
 	// CatchUp brings a limiter's memory up to date. It is called before reads are compared, and
 	// nil where reads are always up to date.
 	CatchUp func(t *testing.T, rl *ratelimit.RateLimiter)
+	// Shares says that a limiter decides by its share of the quota while it cannot use the store: it
+	// may deny what one limiter alone admits, but not the reverse.
+	Shares bool
 	// Sleep passes time; nil is time.Sleep.
 	Sleep func(time.Duration)
 	// Grain divides all times that pass. Where clocks agree to Near, it keeps what happens away
@@ -105,7 +108,7 @@ func New(t *testing.T, setup Setup) *Session {
 }
 
 func (s *Session) openShared(i int, cfg ratelimit.Config) *ratelimit.RateLimiter {
-	cfg.LeaseTTL = time.Hour // to renew it takes longer than all the rest
+	cfg.LeaseTTL = 1000 * time.Hour // a step writes what it decides, and never renews the lease after it
 	return s.setup.Open(s.t, i, cfg)
 }
 
