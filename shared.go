@@ -14,6 +14,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -147,7 +148,7 @@ func (s *ledger) join(quotas map[string]ModelQuota) error {
 // others have done. It plans events and changes nothing; where another process was faster
 // it is called again. do returns when the events are in the log, or in the outbox because
 // the log is down. It fails only where ctx ends before that, and nothing was done then.
-func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
+func (s *ledger) do(ctx context.Context, m combine.Manner, decide func(*plan)) error {
 	if s.remote != nil {
 		return s.group(ctx, m, decide)
 	}
@@ -162,7 +163,7 @@ func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
 
 // update is do for changes that are ignored once the limiter is closed. It reports whether the
 // limiter is shared; if not, it does nothing.
-func (s *ledger) update(m manner, decide func(*plan)) (shared bool) {
+func (s *ledger) update(m combine.Manner, decide func(*plan)) (shared bool) {
 	if s == nil {
 		return false
 	}
@@ -190,7 +191,7 @@ func (s *ledger) catchUp() {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
-		s.do(background, appendedApart, nothing) // repairs memory, or finds that the log is down
+		s.do(background, combine.AppendedApart, nothing) // repairs memory, or finds that the log is down
 	}
 }
 
@@ -324,7 +325,7 @@ func (s *ledger) wait() {
 // processes that live.
 func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	for {
-		err = s.do(ctx, beside, func(p *plan) { made = p.reserve(d, model, c) })
+		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(d, model, c) })
 		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/peers"
 )
 
@@ -26,7 +27,7 @@ func (s *ledger) extendLease() {
 	s.rl.mu.Lock()
 	s.garbage.wanted = true
 	s.rl.mu.Unlock()
-	s.do(background, appendedApart, nothing)
+	s.do(background, combine.AppendedApart, nothing)
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	s.lease.Ended()
@@ -50,7 +51,7 @@ func (s *ledger) lookAfterPeers() (found bool) {
 	if len(gone)+len(silent) == 0 {
 		return false
 	}
-	s.do(background, apart, func(p *plan) {
+	s.do(background, combine.Apart, func(p *plan) {
 		found = false
 		for _, process := range gone {
 			if s.peers.HasAny(process) {
@@ -109,7 +110,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	s.rl.coverRLocked(r.slots.name, &q)
 	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
-		go s.do(background, appendedApart, nothing)
+		go s.do(background, combine.AppendedApart, nothing)
 	}
 	return true
 }

@@ -243,7 +243,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	}
 	s.endPlanLocked()
 	served, s.lines.served = s.lines.served, nil
-	s.jobs.finish(p.jobs)
+	s.jobs.Finish(p.jobs)
 	return served
 }
 
@@ -287,7 +287,7 @@ func (s *ledger) keepPlan(p *plan, again bool) (served []*waiter) {
 	instant := s.rl.clock.Sync()
 	s.lines.confirm(p)
 	if again {
-		p.jobs = s.jobs.leave(p.jobs)
+		p.jobs = s.jobs.Leave(p.jobs)
 	}
 	if !s.closed.Load() {
 		for i, e := range p.events {

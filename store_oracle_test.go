@@ -34,6 +34,7 @@ func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				fake := sharedlogtest.NewFake()
+				fake.Lonely = true // one limiter alone has the whole quota
 				s := sharedoracle.New(t, storeSetup(seed, fake))
 				trouble := makeTrouble(s, fake)
 				s.Run(400)
@@ -53,6 +54,7 @@ func TestStoreQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				fake := sharedlogtest.NewFake()
+				fake.Lonely = true
 				s := sharedoracle.New(t, storeSetup(seed, fake))
 				makeQuotaTrouble(s, fake)
 				s.RunQuotas(200, false)

@@ -28,6 +28,9 @@ type Fake struct {
 	// processes, sleep, or fail the Commit by an error. The process is the one that commits.
 	// They are set before the fake is used.
 	Before, After func(process int64) error
+	// Lonely has every RemoteLog believe that no other shares the store, so that it does not divide
+	// the quotas while the store is down. It is set before the fake is used.
+	Lonely bool
 
 	mu        sync.Mutex
 	down      error
