@@ -56,7 +56,7 @@ func openLimiter(ctx context.Context, j job, onError func(error)) (*ratelimit.Ra
 		Store:    store,
 		Quotas:   j.Quota.limits(),
 		Margin:   margin,
-		LeaseTTL: 2 * time.Second,        // a dead machine holds nothing for longer
+		LeaseTTL: 2 * time.Second, // a dead machine holds nothing for longer
 		OnError:  onError,
 	})
 	if err != nil {
