@@ -109,9 +109,9 @@ func (f *fleet) reportShare(t *demo.Table, a *audit) {
 	} else {
 		t.Row("", "the callers made no more, as a call takes them some two seconds")
 	}
-	for n := 0; time.Duration(n)*time.Minute < f.cfg.length; n++ {
+	for n := 0; time.Duration(n)*time.Minute < f.ran; n++ {
 		from := f.began.Add(time.Duration(n) * time.Minute)
-		part := min(f.cfg.length-time.Duration(n)*time.Minute, time.Minute)
+		part := min(f.ran-time.Duration(n)*time.Minute, time.Minute)
 		u, room := a.between(from, from.Add(part)), q.RPM
 		text := ""
 		if part < time.Minute { // what came in the minute before its end still counts
