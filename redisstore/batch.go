@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"strconv"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -11,97 +10,118 @@ import (
 // mostEvents is how many events a script writes: more would keep the server busy for too long.
 const mostEvents = 256
 
-// itemSize is how many arguments of the script append are one item.
-const itemSize = 6
-
-// items are what the script append is to do, as its arguments.
-type items struct {
-	args   []any
-	values []string // those of the events, without their days
-	days   []string
+// write is a part of a batch as the script append gets it.
+type write struct {
+	events  int
+	value   string // the entry with the days as they were planned
+	effects []any  // triples of a letter, a model or process, and an argument
+	days    []any  // those after the events: pairs of a model and its day
+	pieces  []any  // of the entry, and what comes between them, for the script to make it
 }
 
-// add adds an item. effect is a letter of the script and its argument.
-func (t *items) add(value, model, day string, added sharedlog.DayAdded, effect string) {
-	t.args = append(t.args, value, model, day, added.Requests, added.Tokens, effect)
-}
-
-// effect adds an item that is no event.
-func (t *items) effect(letter, model, arg string) {
-	t.add("", model, "", sharedlog.DayAdded{}, letter+arg)
-}
-
-// event adds an event. names are the models whose cooldowns go with a Reset, beside its own.
-func (t *items) event(e *sharedlog.Event, added sharedlog.DayAdded, batch int64, names []string) {
-	value, day := string(appendEntry(nil, e, batch)), ""
-	if e.HasDay {
-		day = dayText(e.Day)
-	}
-	t.values, t.days = append(t.values, value), append(t.days, day)
-	model, effect := field(e.Model), ""
-	switch e.Kind {
-	case sharedlog.Reset:
-		if effect = "r"; e.Model == "" {
-			effect = "R"
-		}
-	case sharedlog.Cooldown:
-		effect = "c" + cooldownText(e)
-	case sharedlog.Answers:
-		effect = "a" + e.Text
-	}
-	t.add(value, model, day, added, effect)
-	switch e.Kind {
-	case sharedlog.Reset:
-		for _, name := range names {
-			t.effect("x", field(name), "")
-		}
-	case sharedlog.Quota:
-		t.quota(e)
-	case sharedlog.Gone:
-		t.effect("g", strconv.FormatInt(e.Ref, 10), "")
-	}
-}
-
-// quotaOrigins are the letters of the origins in the fields of quotas.
-var quotaOrigins = map[state.Origin]string{state.Program: "p", state.Account: "a"}
-
-// quota adds what an event says of a quota: each origin has a field of its own, so that nobody has
-// to know what the others said.
-func (t *items) quota(e *sharedlog.Event) {
-	saying, err := sharedlog.ParseSaying(e.Text)
-	letter, known := quotaOrigins[saying.Origin]
-	switch {
-	case err != nil || !known: // which no limiter writes, and all readers pass over
-	case saying.Gone:
-		t.effect("Q", letter+e.Model, "")
-	default:
-		t.effect("q", letter+e.Model, sharedlog.QuotaText(saying.Is))
-	}
-}
-
-// itemsOf returns what a part of a batch, from one event up to another, is to do.
-func (l *Log) itemsOf(b *sharedlog.Batch, from, to int) (*items, error) {
-	t := &items{args: make([]any, 0, itemSize*(to-from))}
+// writeOf returns the write of the events of a batch from one up to another.
+func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
+	w = &write{events: to - from}
+	c, days := newEncoder(l.options.Process, b.Wall), make(map[string]string)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
 		if i < len(b.Added) {
 			added = b.Added[i]
 		}
-		var names []string
-		if e.Kind == sharedlog.Reset && e.Model != "" && b.NameOf != nil {
-			var err error
-			if names, err = l.cooledAs(e.Model, b.NameOf); err != nil {
-				return nil, err
-			}
+		c.add(e, added)
+		if err := w.addEffects(l, e, b.NameOf); err != nil {
+			return nil, err
 		}
-		t.event(e, added, b.Wall, names)
+		switch {
+		case e.Kind == sharedlog.Reset && e.Model == "":
+			clear(days)
+		case e.Kind == sharedlog.Reset:
+			delete(days, e.Model)
+		case e.HasDay:
+			days[e.Model] = dayText(e.Day)
+		}
 	}
 	if from == 0 {
 		for _, process := range b.Vouch {
-			t.effect("v", strconv.FormatInt(process, 10), strconv.FormatInt(l.options.LeaseTTL.Milliseconds(), 10))
+			w.effect("v", itoa(process), l.options.LeaseTTL.Milliseconds())
 		}
 	}
-	return t, nil
+	if w.events == 0 {
+		return w, nil
+	}
+	w.value = c.value(w.events)
+	for model, day := range days {
+		w.days = append(w.days, field(model), day)
+	}
+	if b.Appends {
+		w.pieces = append(w.pieces, string(c.head(w.events))+string(c.pieces[0]))
+		for i, day := range c.days {
+			w.pieces = append(w.pieces, day.model, day.text, day.added.Requests, day.added.Tokens, string(c.pieces[i+1]))
+		}
+	}
+	return w, nil
+}
+
+// args appends the write to arguments of the script.
+func (w *write) args(args []any) []any {
+	args = append(args, w.events, w.value, len(w.effects))
+	args = append(args, w.effects...)
+	args = append(args, len(w.days))
+	args = append(args, w.days...)
+	return append(args, w.pieces...)
+}
+
+// size returns how many arguments the write is.
+func (w *write) size() int { return 4 + len(w.effects) + len(w.days) + len(w.pieces) }
+
+func (w *write) effect(letter, model string, arg any) {
+	w.effects = append(w.effects, letter, model, arg)
+}
+
+// addEffects adds what an event changes beside the log and the days.
+func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) string) error {
+	switch e.Kind {
+	case sharedlog.Reset:
+		if e.Model == "" {
+			w.effect("R", "", "")
+			return nil
+		}
+		w.effect("r", field(e.Model), "")
+		if nameOf == nil {
+			return nil
+		}
+		names, err := l.cooledAs(e.Model, nameOf)
+		for _, name := range names {
+			w.effect("x", field(name), "")
+		}
+		return err
+	case sharedlog.Cooldown:
+		w.effect("c", field(e.Model), cooldownText(e))
+	case sharedlog.Answers:
+		w.effect("a", field(e.Model), e.Text)
+	case sharedlog.Quota:
+		w.addQuota(e)
+	case sharedlog.Gone:
+		w.effect("g", itoa(e.Ref), "")
+	}
+	return nil
+}
+
+// quotaOrigins are the letters of the origins in the fields of quotas.
+var quotaOrigins = map[state.Origin]string{state.Program: "p", state.Account: "a"}
+
+// addQuota adds what an event says of a quota: each origin has a field of its own, so that nobody
+// has to know what the others said.
+func (w *write) addQuota(e *sharedlog.Event) {
+	saying, err := sharedlog.ParseSaying(e.Text)
+	letter, known := quotaOrigins[saying.Origin]
+	switch {
+	case err != nil || !known: // which no limiter writes, and all readers pass over
+	case saying.Gone:
+		w.effect("Q", letter+e.Model, "")
+	default:
+		w.effect("q", letter+e.Model, sharedlog.QuotaText(saying.Is))
+	}
 }
 
 // cooledAs returns the models in a cooldown that are counted under a name.

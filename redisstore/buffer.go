@@ -1,6 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -8,14 +10,14 @@ import (
 )
 
 const (
-	// keepRead is how many entries a buffer keeps behind those that were read: their times tell
+	// keepRead is how many events a buffer keeps behind those that were read: their times tell
 	// whether the store still has what was seen.
 	keepRead = 64
-	// keepMost is how many entries wait to be read. Who reads later asks the store.
+	// keepMost is how many events wait to be read. Who reads later asks the store.
 	keepMost = 8192
 )
 
-// buffer holds the latest entries of the log, as far as they were heard of, without a gap. The zero
+// buffer holds the latest events of the log, as far as they were heard of, without a gap. The zero
 // value is empty, and begins at the start of a log. A buffer is safe for concurrent use.
 type buffer struct {
 	end atomic.Int64 // last; changed with mu held
@@ -24,7 +26,7 @@ type buffer struct {
 	epoch   int64  // counts the resets
 	log     string // the identity of the log; "" before the first reset
 	entries []entry
-	last    int64 // the place of the last entry that was heard of
+	last    int64 // the place of the last event that was heard of
 	stamp   int64 // and its time; 0 if unknown
 	read    int64 // the caller has read up to here
 	grown   chan struct{}
@@ -47,10 +49,10 @@ type position struct {
 	epoch int64 // since which reset the buffer is of that log
 	log   string
 	seq   int64
-	stamp int64 // when the entry there was written, in microseconds of the log's time; 0 if unknown
+	stamp int64 // when the event there was written, in microseconds of the log's time; 0 if unknown
 }
 
-// position returns the position of the last entry that was heard of.
+// position returns the position of the last event that was heard of.
 func (b *buffer) position() position {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,10 +65,10 @@ func (b *buffer) at(seq int64) (p position, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p = position{b.epoch, b.log, seq, 0}
-	if n := len(b.entries); seq == b.last {
+	if seq == b.last {
 		p.stamp = b.stamp
-	} else if n > 0 && seq >= b.entries[0].seq && seq <= b.entries[n-1].seq {
-		p.stamp = b.entries[seq-b.entries[0].seq].stamp
+	} else if i := b.indexLocked(seq); i < len(b.entries) && b.entries[i].seq <= seq {
+		p.stamp = b.entries[i].stamp
 	}
 	return p, seq <= b.last
 }
@@ -98,14 +100,14 @@ func (b *buffer) add(epoch int64, entries []entry) (grew bool) {
 		return false
 	}
 	for _, n := range entries {
-		if n.seq <= b.last {
+		if n.last() <= b.last {
 			continue
 		}
-		if n.seq != b.last+1 {
+		if n.seq > b.last+1 {
 			b.entries = nil // some are missing: who has not read them asks the store
 		}
 		b.entries = append(b.entries, n)
-		b.last, b.stamp, grew = n.seq, n.stamp, true
+		b.last, b.stamp, grew = n.last(), n.stamp, true
 	}
 	if grew {
 		b.end.Store(b.last)
@@ -117,19 +119,23 @@ func (b *buffer) add(epoch int64, entries []entry) (grew bool) {
 
 // trimLocked drops entries that were read, and the oldest ones of too many.
 func (b *buffer) trimLocked() {
-	n := len(b.entries)
-	if n == 0 {
+	if n := len(b.entries); n == 0 || b.last-b.entries[0].seq < 2*keepRead {
 		return
 	}
-	drop := int(min(max(b.read-keepRead-b.entries[0].seq, 0), int64(n)))
-	drop = max(drop, n-keepMost)
-	if drop > keepRead || drop > 0 && n > keepMost {
-		b.entries = append([]entry(nil), b.entries[drop:]...)
+	from := max(b.read-keepRead, b.last-keepMost)
+	if i := b.indexLocked(from); i > len(b.entries)/2 || b.entries[0].seq < b.last-2*keepMost {
+		b.entries = slices.Clone(b.entries[i:])
 	}
 }
 
-// behind returns the entries behind a place, which the caller has read; false where the buffer does
-// not have all of them.
+// indexLocked returns the index of the first entry that ends at a place or behind it.
+func (b *buffer) indexLocked(seq int64) int {
+	i, _ := slices.BinarySearchFunc(b.entries, seq, func(n entry, seq int64) int { return cmp.Compare(n.last(), seq) })
+	return i
+}
+
+// behind returns the entries with the events behind a place, which the caller has read; false where
+// the buffer does not have all of them.
 func (b *buffer) behind(seen int64) (entries []entry, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,21 +146,15 @@ func (b *buffer) behind(seen int64) (entries []entry, ok bool) {
 	if len(b.entries) == 0 || b.entries[0].seq > seen+1 {
 		return nil, false
 	}
-	return b.entries[seen+1-b.entries[0].seq:], true
+	return b.entries[b.indexLocked(seen+1):], true
 }
 
-// events returns the events of entries.
-func events(entries []entry) ([]*sharedlog.Event, error) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
-	all := make([]*sharedlog.Event, 0, len(entries))
+// eventsOf returns the events of entries, but for those up to a place.
+func eventsOf(entries []entry, seen int64) (all []*sharedlog.Event, err error) {
 	for _, n := range entries {
-		e, err := n.event()
-		if err != nil {
+		if all, err = n.events(all, seen); err != nil {
 			return nil, err
 		}
-		all = append(all, e)
 	}
 	return all, nil
 }

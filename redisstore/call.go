@@ -180,21 +180,20 @@ func parseEntry(raw any) (n entry, err error) {
 	if len(fields) != 2 {
 		return n, fmt.Errorf("%w: %s has %d fields", errEntry, id, len(fields))
 	}
-	n.value, _ = fields[1].(string)
-	n.seq, n.stamp, err = parseID(id)
-	return n, err
+	value, _ := fields[1].(string)
+	return newEntry(id, value)
 }
 
 // entriesOf reads entries of the stream as commands return them.
 func entriesOf(messages []redis.XMessage) ([]entry, error) {
 	entries := make([]entry, 0, len(messages))
 	for _, m := range messages {
-		seq, stamp, err := parseID(m.ID)
+		value, _ := m.Values["e"].(string)
+		n, err := newEntry(m.ID, value)
 		if err != nil {
 			return nil, err
 		}
-		value, _ := m.Values["e"].(string)
-		entries = append(entries, entry{seq, stamp, value})
+		entries = append(entries, n)
 	}
 	return entries, nil
 }

@@ -13,17 +13,27 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// entry is an event as the stream has it. Its bytes are the event's fields without its place and
-// date, which the ID of the entry tells, and behind them the day of its model. A script writes the
-// day, because only the store knows it where several processes write at once.
+// entry is an entry of the stream: the events of one write, which have the places from seq on. A
+// script completes the days of some models in it, because only the store knows them where several
+// processes write at once. The ID of the entry tells seq and stamp.
+//
+// The bytes are: the number of events; flags; the process; the models, each with whether a day of
+// it is told; and the events. The scripts read all but the process and the events.
 type entry struct {
 	seq   int64
 	stamp int64 // when it was written, in microseconds of the log's time
+	n     int64 // how many events it has
 	value string
 }
 
-// The bits of an entry's first byte tell which of the fields follow: those that are not zero. The
-// second byte is the kind, and behind it is the model. The scripts read so far.
+// last returns the place of the last event of an entry.
+func (n entry) last() int64 { return n.seq + n.n - 1 }
+
+// changesDays is the flag of an entry with an event that changes days otherwise than by what it
+// adds.
+const changesDays = 1
+
+// The bits of an event's first byte tell which of the fields follow: those that are not zero.
 const (
 	hasRef = 1 << iota
 	hasBefore
@@ -35,91 +45,101 @@ const (
 	hasDay
 )
 
+// otherProcess is a bit in the byte of the kind: the event is of another process than the entry.
+const otherProcess = 0x80
+
 // errEntry is wrapped by the errors of entries that no version of this layout writes.
 var errEntry = errors.New("damaged entry of the log")
 
-// beforeWriting returns how long before the entry is written its event was made, by the wall clock
-// of its limiter at the time of the batch. The end of a cooldown is no such time.
-func beforeWriting(e *sharedlog.Event, batch int64) int64 {
-	if e.Kind == sharedlog.Cooldown {
-		return e.Wall
+// mostPerEntry is how many events an entry may have, whoever wrote it.
+const mostPerEntry = 1 << 12
+
+// newEntry returns an entry as it came from the store.
+func newEntry(id, value string) (n entry, err error) {
+	if n.seq, n.stamp, err = parseID(id); err != nil {
+		return n, err
 	}
-	return batch - e.Wall
+	r := reader{rest: value}
+	count := r.uvarint()
+	if r.bad || count == 0 || count > mostPerEntry {
+		return n, fmt.Errorf("%w: %s has %d events", errEntry, id, count)
+	}
+	n.n, n.value = int64(count), value
+	return n, nil
 }
 
-// appendEntry appends the bytes of an event, without its day, as a batch writes it.
-func appendEntry(b []byte, e *sharedlog.Event, batch int64) []byte {
-	before := beforeWriting(e, batch)
-	flags := byte(0)
-	set := func(bit byte, is bool) {
-		if is {
-			flags |= bit
-		}
-	}
-	set(hasRef, e.Ref != 0)
-	set(hasBefore, before != 0)
-	set(hasMono, e.Mono != 0)
-	set(hasAge, e.Age != 0)
-	set(hasRequests, e.Requests != 0)
-	set(hasCount, e.Count != tokens.Count{})
-	set(hasText, e.Text != "")
-	set(hasDay, e.HasDay)
-	b = append(b, flags, byte(e.Kind))
-	b = appendText(b, e.Model)
-	b = binary.AppendUvarint(b, uint64(e.Process))
-	b = binary.AppendVarint(b, e.N)
-	for _, f := range [...]struct {
-		bit byte
-		n   int64
-	}{{hasRef, e.Ref}, {hasBefore, before}, {hasMono, e.Mono}, {hasAge, e.Age}, {hasRequests, int64(e.Requests)}} {
-		if flags&f.bit != 0 {
-			b = binary.AppendVarint(b, f.n)
-		}
-	}
-	if flags&hasCount != 0 {
-		b = binary.AppendVarint(b, int64(e.Input))
-		b = binary.AppendVarint(b, int64(e.Output))
-	}
-	if flags&hasText != 0 {
-		b = appendText(b, e.Text)
-	}
-	return b
-}
-
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
-
-// process returns the process of an entry without a look at the rest; 0 if it has none.
+// process returns the process that wrote an entry; 0 if that cannot be read.
 func (n entry) process() int64 {
 	r := reader{rest: n.value}
+	r.uvarint()
 	r.byte()
-	r.byte()
-	r.text()
 	return int64(r.uvarint())
 }
 
-// event returns the event of an entry.
-func (n entry) event() (*sharedlog.Event, error) {
-	e, err := n.decode()
-	if err == nil {
-		err = e.Check()
+// events appends the events of an entry to all, but for those up to a place.
+func (n entry) events(all []*sharedlog.Event, seen int64) ([]*sharedlog.Event, error) {
+	r := reader{rest: n.value}
+	count := r.uvarint()
+	r.byte()
+	d := decoder{reader: r, entry: n}
+	d.process = int64(d.uvarint())
+	models := d.uvarint()
+	if models > count {
+		d.bad = true
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: event %d: %w", errEntry, n.seq, err)
+	for i := uint64(0); i < models && !d.bad; i++ {
+		d.models = append(d.models, d.take(d.uvarint()>>1))
 	}
-	return e, nil
+	for seq := n.seq; seq <= n.last(); seq++ {
+		e := d.event(seq)
+		if d.bad {
+			return nil, fmt.Errorf("%w: event %d is cut off", errEntry, seq)
+		}
+		err := d.err
+		if err == nil {
+			err = e.Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: event %d: %w", errEntry, seq, err)
+		}
+		if seq > seen {
+			all = append(all, e)
+		}
+	}
+	if d.rest != "" {
+		return nil, fmt.Errorf("%w: %d bytes follow event %d", errEntry, len(d.rest), n.last())
+	}
+	return all, nil
 }
 
-func (n entry) decode() (*sharedlog.Event, error) {
-	r := reader{rest: n.value}
-	flags := r.byte()
-	e := &sharedlog.Event{Seq: n.seq, Kind: sharedlog.Kind(r.byte()), Model: r.text(), Process: int64(r.uvarint()), N: r.varint()}
+// decoder reads the events of an entry.
+type decoder struct {
+	reader
+	entry   entry
+	process int64
+	models  []string
+	number  int64 // of the last event
+	err     error
+}
+
+func (d *decoder) event(seq int64) *sharedlog.Event {
+	flags, kind := d.byte(), d.byte()
+	e := &sharedlog.Event{Seq: seq, Kind: sharedlog.Kind(kind &^ otherProcess), Process: d.process}
+	if model := d.uvarint(); model < uint64(len(d.models)) {
+		e.Model = d.models[model]
+	} else {
+		d.bad = true
+	}
+	d.number += d.varint()
+	e.N = d.number
+	if kind&otherProcess != 0 {
+		e.Process = int64(d.uvarint())
+	}
 	field := func(bit byte) int64 {
 		if flags&bit == 0 {
 			return 0
 		}
-		return r.varint()
+		return d.varint()
 	}
 	e.Ref = field(hasRef)
 	before := field(hasBefore)
@@ -127,25 +147,17 @@ func (n entry) decode() (*sharedlog.Event, error) {
 	e.Requests = tokens.SaturatedInt(field(hasRequests))
 	e.Count = tokens.Count{Input: tokens.SaturatedInt(field(hasCount)), Output: tokens.SaturatedInt(field(hasCount))}.Clamp()
 	if flags&hasText != 0 {
-		e.Text = r.text()
+		e.Text = d.take(d.uvarint())
 	}
-	if e.HasDay = flags&hasDay != 0; e.HasDay && !r.bad {
-		day, err := parseDay(r.rest)
-		if err != nil {
-			return nil, err
+	if e.HasDay = flags&hasDay != 0; e.HasDay {
+		if day := d.take(uint64(d.byte())); !d.bad && d.err == nil {
+			e.Day, d.err = parseDay(day)
 		}
-		e.Day, r.rest = day, ""
-	}
-	switch {
-	case r.bad:
-		return nil, errors.New("it is cut off")
-	case r.rest != "":
-		return nil, fmt.Errorf("%d bytes follow it", len(r.rest))
 	}
 	if e.Wall = before; e.Kind != sharedlog.Cooldown {
-		e.Wall = nanos(n.stamp) - before
+		e.Wall = nanos(d.entry.stamp) - before
 	}
-	return e, nil
+	return e
 }
 
 // nanos returns a time in microseconds as one in nanoseconds, held at the ends of the range.
@@ -188,8 +200,8 @@ func (r *reader) varint() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-func (r *reader) text() string {
-	n := r.uvarint()
+// take returns the next n bytes, in memory of their own: an event may outlive the others.
+func (r *reader) take(n uint64) string {
 	if r.bad = r.bad || n > uint64(len(r.rest)); r.bad {
 		return ""
 	}

@@ -101,7 +101,7 @@ func (c current) Read(ctx context.Context, seen int64) (sharedlog.News, error) {
 	if err != nil {
 		return sharedlog.News{}, err
 	}
-	return c.news(entries)
+	return c.news(entries, seen)
 }
 
 type currentStep struct {

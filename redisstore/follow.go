@@ -15,24 +15,14 @@ const (
 	// lookEvery is how often a log is asked that nothing else asks: whether it is still the same
 	// one, and how many share it.
 	lookEvery = time.Second
-	// followAfter is how long after a write nothing is read: the reply told of all that others had
-	// written, and the next write will. To read beside them halves their number.
-	followAfter = time.Millisecond
 	// readPage is how many entries are read at a time.
-	readPage = 500
+	readPage = 100
 )
 
 // follow reads what is written to the log until that is closed.
 func (l *Log) follow() {
 	const firstPause, longestPause = 10 * time.Millisecond, 500 * time.Millisecond
 	for pause := firstPause; l.closing.Err() == nil; {
-		if rest := followAfter - time.Duration(l.since(time.Now())-l.wroteAt.Load()); rest > 0 && l.wroteAt.Load() > 0 {
-			select {
-			case <-l.closing.Done():
-			case <-time.After(rest):
-			}
-			continue
-		}
 		err := l.followOnce()
 		if err == nil {
 			pause = firstPause
@@ -77,7 +67,26 @@ func (l *Log) followOnce() error {
 	if l.heard.add(at.epoch, entries) {
 		l.notify()
 	}
+	l.breathe()
 	return nil
+}
+
+// breath is how long the reader stays behind while the limiter hears of others by its own writes. A
+// read after each of these would take as much of the server's time again.
+const breath = 2 * time.Millisecond
+
+// breathe pauses the reader, unless the limiter has not asked anything lately, or waits in line.
+func (l *Log) breathe() {
+	if l.inLine.Load() || l.since(time.Now())-l.askedAt.Load() > int64(breath) {
+		return
+	}
+	pause := time.NewTimer(breath)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-l.urgent:
+	case <-l.closing.Done():
+	}
 }
 
 // await returns the entries behind a place once there are any, and none after a while.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -25,6 +26,7 @@ type content struct {
 	log       *Log
 	identity  string
 	begun     int64
+	folded    int64 // see sharedlog.News
 	last      int64
 	stamp     int64
 	used      int64
@@ -45,7 +47,7 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 		defer cancel()
 	}
 	c := &content{log: l}
-	for range 3 { // once, unless what was read is gone before the rest is
+	for range 5 { // once, unless what was read is gone before the rest is
 		if err = c.read(ctx); err == nil {
 			break
 		}
@@ -121,7 +123,7 @@ func (c *content) join(ctx context.Context) error {
 		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
 	}
 	l.span.Store(max(span, l.options.Span))
-	c.identity, c.begun, c.used = facts[0], r.place, nanos(used64)
+	c.identity, c.begun, c.folded, c.used = facts[0], r.place, r.folded, nanos(used64)
 	return nil
 }
 
@@ -213,10 +215,10 @@ func (c *content) readEvents(ctx context.Context) error {
 		if len(page) < readPage {
 			break
 		}
-		next = page[len(page)-1].seq + 1
+		next = page[len(page)-1].last() + 1
 	}
 	if n := len(c.entries); n > 0 {
-		c.last, c.stamp = c.entries[n-1].seq, c.entries[n-1].stamp
+		c.last, c.stamp = c.entries[n-1].last(), c.entries[n-1].stamp
 	} else {
 		c.last, c.stamp = c.begun, 0
 	}
@@ -230,17 +232,51 @@ func (c *content) readRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rest, err := c.log.upTo(ctx, c.last, r.place, r.entries)
+	rest, err := c.log.upTo(ctx, c.last, r.place, r)
 	if err != nil {
 		return err
 	}
 	if n := len(rest); n > 0 {
 		c.entries = append(c.entries, rest...)
-		c.last, c.stamp = rest[n-1].seq, rest[n-1].stamp
+		c.last, c.stamp = rest[n-1].last(), rest[n-1].stamp
+	}
+	if r.folded != c.folded {
+		return errFolded
 	}
 	c.log.known(r.sent)
-	c.events, err = events(c.entries)
-	return err
+	return c.decode(ctx)
+}
+
+// errFolded says that events were deleted while they were read. What one of them began may seem to
+// go on where the other, that ended it, is gone.
+var errFolded = errors.New("redis: events were deleted while they were read")
+
+// decode makes events of the entries, but for those that were dropped out of entries.
+func (c *content) decode(ctx context.Context) error {
+	all, err := eventsOf(c.entries, 0)
+	if err != nil {
+		return err
+	}
+	holes := make(map[int64]string)
+	err = c.log.scan(ctx, keyHoles, func(field, value string) {
+		if seq, err := parseInt(field); err == nil {
+			holes[seq] = value
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.events = all[:0]
+	for _, n := range c.entries {
+		hole := holes[n.seq]
+		for i := range n.n {
+			if i >= int64(len(hole)) || hole[i] != '1' {
+				c.events = append(c.events, all[i])
+			}
+		}
+		all = all[n.n:]
+	}
+	return nil
 }
 
 // coolsBehind reports whether events behind a place change cooldowns. Which ones a Reset ends, only

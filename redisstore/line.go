@@ -32,12 +32,18 @@ const quiet = 8 * time.Millisecond
 func (n *line) wait(l *Log) {
 	over := time.NewTimer(quiet)
 	defer over.Stop()
+	l.inLine.Store(true)
+	defer l.inLine.Store(false)
+	select {
+	case l.urgent <- struct{}{}:
+	default:
+	}
 	for {
 		grown := l.heard.change()
 		entries, ok := l.heard.behind(n.seen)
 		for _, e := range entries {
 			delete(n.ahead, e.process())
-			n.seen = e.seq
+			n.seen = e.last()
 		}
 		if !ok || len(n.ahead) == 0 {
 			return

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -42,6 +43,28 @@ func TestLoad(t *testing.T) {
 	}
 	bare := time.Since(began) / time.Duration(n)
 	t.Logf("bare %v, %d/s", bare, n)
+	cpu := func() (sum float64) {
+		info := c0.Info(ctx, "cpu").Val()
+		for line := range strings.Lines(info) {
+			if v, ok := strings.CutPrefix(line, "used_cpu_user_main_thread:"); ok {
+				f, _ := strconv.ParseFloat(strings.TrimSpace(v), 64)
+				sum += f
+			}
+			if v, ok := strings.CutPrefix(line, "used_cpu_sys_main_thread:"); ok {
+				f, _ := strconv.ParseFloat(strings.TrimSpace(v), 64)
+				sum += f
+			}
+		}
+		return sum
+	}
+	began, n = time.Now(), 0
+	cpu0 := cpu()
+	for time.Since(began) < time.Second {
+		empty.Run(ctx, c0, []string{"k"})
+		n++
+	}
+	t.Logf("cpu of bare %.1f us", (cpu()-cpu0)*1e6/float64(n))
+	cpu0 = cpu()
 	limiters, each := env("LIMITERS", 1), env("EACH", 1)
 	var counts = make([]atomic.Int64, limiters)
 	lat := make([][]time.Duration, limiters*each)
@@ -91,6 +114,7 @@ func TestLoad(t *testing.T) {
 		float64(least)/float64(total)*float64(limiters), float64(most)/float64(total)*float64(limiters), all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
 	st := &redisstore.St
 	n1 := max(st.Commits.Load(), 1)
+	t.Logf("cpu per script %.1f us", (cpu()-cpu0)*1e6/float64(n1))
 	t.Logf("scripts %d events/script %.1f conflicts %d turns %d timeouts %d wait/turn %v run %v nonews %d", n1, float64(st.Events.Load())/float64(n1), st.Conf.Load(), st.Turn.Load(), st.TurnTimeout.Load(),
 		time.Duration(st.TurnNs.Load()/max(st.Turn.Load(), 1)), time.Duration(st.RunNs.Load()/n1), st.RefusedNoNews.Load())
 	fmt.Println()

@@ -40,9 +40,10 @@ type Log struct {
 	knownAt atomic.Int64 // all that was written before is known
 	askedAt atomic.Int64 // a script was asked last
 	readAt  atomic.Int64 // the limiter read last
-	wroteAt atomic.Int64 // the limiter wrote last, and was told of what others had written
 
 	changed chan struct{}
+	urgent  chan struct{} // ends a pause of the reader
+	inLine  atomic.Bool   // the limiter waits in line
 
 	number int64 // of the last batch; of the goroutine between Begin and the end of its step
 
@@ -60,7 +61,7 @@ var errClosed = errors.New("redis: the log is closed")
 func newLog(s *Store, o sharedlog.Options) *Log {
 	l := &Log{
 		store: s, options: o, process: strconv.FormatInt(o.Process, 10), keys: s.keys, started: time.Now(),
-		changed: make(chan struct{}, 1),
+		changed: make(chan struct{}, 1), urgent: make(chan struct{}),
 	}
 	l.span.Store(o.Span)
 	l.sharers.Store(1)
@@ -127,12 +128,12 @@ func (l *Log) Read(ctx context.Context, seen int64) (news sharedlog.News, err er
 			return news, err
 		}
 	}
-	return l.news(entries)
+	return l.news(entries, seen)
 }
 
-// news returns entries as News.
-func (l *Log) news(entries []entry) (news sharedlog.News, err error) {
-	news.Events, err = events(entries)
+// news returns the events of entries that are behind a place as News.
+func (l *Log) news(entries []entry, seen int64) (news sharedlog.News, err error) {
+	news.Events, err = eventsOf(entries, seen)
 	news.Span, news.Folded = l.span.Load(), l.folded.Load()
 	return news, err
 }
@@ -155,7 +156,7 @@ func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error)
 			l.sharers.Store(max(sharers, 1))
 		}
 	}
-	entries, err := l.upTo(ctx, seen, r.place, r.entries)
+	entries, err := l.upTo(ctx, seen, r.place, r)
 	if err != nil {
 		return nil, err
 	}
@@ -166,20 +167,24 @@ func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error)
 	return entries, nil
 }
 
-// upTo completes entries behind a place up to another one. The error wraps
-// sharedlog.ErrIncomplete where some of them were deleted.
-func (l *Log) upTo(ctx context.Context, seen, last int64, entries []entry) ([]entry, error) {
-	for {
-		for i, n := range entries {
-			if n.seq != seen+1+int64(i) {
+// upTo completes the entries behind a place that a reply has, up to another one. The error wraps
+// sharedlog.ErrIncomplete where events were deleted there.
+func (l *Log) upTo(ctx context.Context, seen, last int64, r timed) ([]entry, error) {
+	if seen < min(last, r.folded) {
+		return nil, fmt.Errorf("redis: %w", sharedlog.ErrIncomplete)
+	}
+	for entries := r.entries; ; {
+		at := seen
+		for _, n := range entries {
+			if n.seq > at+1 {
 				return nil, fmt.Errorf("redis: %w", sharedlog.ErrIncomplete)
 			}
+			at = n.last()
 		}
-		next := seen + 1 + int64(len(entries))
-		if next > last {
+		if at >= last {
 			return entries, nil
 		}
-		page, err := l.page(ctx, next)
+		page, err := l.page(ctx, at+1)
 		if err != nil {
 			return nil, err
 		}

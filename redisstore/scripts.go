@@ -7,14 +7,19 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts begin with the same lines, which read the facts of the log and its time.
+// The scripts begin with the same lines, which read the facts of the log and its time. What follows
+// them makes its functions only where it needs them.
 var (
-	//go:embed lua/head.lua
-	headLua string
-	//go:embed lua/fast.lua
-	fastLua string
 	//go:embed lua/common.lua
 	commonLua string
+	//go:embed lua/entries.lua
+	entriesLua string
+	//go:embed lua/turns.lua
+	turnsLua string
+	//go:embed lua/days.lua
+	daysLua string
+	//go:embed lua/effects.lua
+	effectsLua string
 	//go:embed lua/append.lua
 	appendLua string
 	//go:embed lua/look.lua
@@ -26,11 +31,11 @@ var (
 	//go:embed lua/sweep.lua
 	sweepLua string
 
-	appendScript = redis.NewScript(headLua + fastLua + commonLua + appendLua)
-	lookScript   = redis.NewScript(headLua + commonLua + lookLua)
-	joinScript   = redis.NewScript(headLua + commonLua + joinLua)
-	dropScript   = redis.NewScript(headLua + commonLua + dropLua)
-	sweepScript  = redis.NewScript(headLua + commonLua + sweepLua)
+	appendScript = redis.NewScript(commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
+	lookScript   = redis.NewScript(commonLua + entriesLua + lookLua)
+	joinScript   = redis.NewScript(commonLua + joinLua)
+	dropScript   = redis.NewScript(commonLua + entriesLua + dropLua)
+	sweepScript  = redis.NewScript(commonLua + sweepLua)
 )
 
 // layout is the version of the keys and of what they hold. Stores of different layouts do not see
@@ -46,12 +51,13 @@ const (
 	keyCooldowns
 	keyAnswers
 	keyProcs
+	keyHoles
 )
 
 // keysOf returns the keys of a prefix.
 func keysOf(prefix string) []string {
 	var keys []string
-	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs"} {
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes"} {
 		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -50,8 +51,8 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 
 // tell makes entries the news of the step.
 func (s *optimistic) tell(entries []entry) (err error) {
-	if s.news, err = s.log.news(entries); err == nil && len(entries) > 0 {
-		s.base = entries[len(entries)-1].seq
+	if s.news, err = s.log.news(entries, s.base); err == nil && len(entries) > 0 {
+		s.base = entries[len(entries)-1].last()
 	}
 	return err
 }
@@ -121,7 +122,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	} else if conflict {
 		return 0, sharedlog.ErrConflict
 	}
-	items, err := l.itemsOf(b, from, to)
+	w, err := l.writeOf(b, from, to)
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +131,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, errReplaced
 	}
 	l.number++
-	args := append(l.args(at, b.Renew, len(items.args)), items.args...)
+	args := w.args(l.args(at, b.Renew, w.size()))
 	args[argMode], args[argNumber] = s.mode(b), l.number
 	t0 := time.Now()
 	r, err := l.run(context.Background(), appendScript, args)
@@ -152,13 +153,13 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	if r.status == statusConflict {
 		return 0, s.conflict(at.epoch, r)
 	}
-	return r.place, s.wrote(at.epoch, r, items)
+	return r.place, s.wrote(at.epoch, r, w)
 }
 
 // mode returns how the script is to write a batch.
 func (s *optimistic) mode(b *sharedlog.Batch) string {
 	switch {
-	case b.Appends:
+	case b.Appends && !slices.ContainsFunc(b.Events, func(e *sharedlog.Event) bool { return e.Kind == sharedlog.Reset }):
 		return modeAppend
 	case s.conflicts > 0:
 		return modeQueue
@@ -171,7 +172,7 @@ func (s *optimistic) conflict(epoch int64, r timed) error {
 	l := s.log
 	s.conflicts++
 	s.line = lineOf(r)
-	entries, err := l.upTo(context.Background(), s.base, r.place, r.entries)
+	entries, err := l.upTo(context.Background(), s.base, r.place, r)
 	if err == nil {
 		if l.heard.add(epoch, entries) {
 			l.notify()
@@ -203,19 +204,18 @@ func (s *optimistic) awaitTurn() (conflict bool, err error) {
 }
 
 // wrote makes what came first, and the events that were written as the store has them, the news.
-func (s *optimistic) wrote(epoch int64, r timed, t *items) error {
-	l, last := s.log, r.place+int64(len(t.values))-1
+func (s *optimistic) wrote(epoch int64, r timed, w *write) error {
+	l, last := s.log, r.place+int64(w.events)-1
 	stamp, err := parseInt(r.text)
 	if err != nil {
 		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 	}
 	var all []entry
 	if r.place == s.base+1 {
-		all = make([]entry, 0, len(t.values))
-		for i := range t.values {
-			all = append(all, entry{r.place + int64(i), stamp, t.values[i] + t.days[i]})
+		if w.events > 0 {
+			all = []entry{{r.place, stamp, int64(w.events), w.value}}
 		}
-	} else if all, err = l.upTo(context.Background(), s.base, last, r.entries); err != nil {
+	} else if all, err = l.upTo(context.Background(), s.base, last, r); err != nil {
 		return err
 	}
 	if err := s.tell(all); err != nil {
@@ -223,6 +223,5 @@ func (s *optimistic) wrote(epoch int64, r timed, t *items) error {
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)
-	l.wroteAt.Store(l.since(r.received))
 	return nil
 }

@@ -1,25 +1,45 @@
 -- ARGV goes on with pairs of places, from and to. The last event stays, so that the next one gets
--- another place.
+-- another place. An entry goes when all of its events are dropped; until then, holes has a 1 for
+-- each that is.
 if identity ~= ARGV[1] or not complete then
-  return {REPLACED, 0, text(now), 0, '', {}}
+  return replaced()
 end
+
+local read = entries()
+local place, last_of = read.place, read.last_of
+
+local function drop(entry, from, to)
+  local first, final = place(entry[1]), last_of(entry)
+  from, to = math.max(from, first), math.min(to, final)
+  if from > to then
+    return
+  end
+  local size = final - first + 1
+  if to - from + 1 < size then
+    local field = text(first)
+    local is = redis.call('HGET', holes, field) or string.rep('0', size)
+    is = string.sub(is, 1, from - first) .. string.rep('1', to - from + 1) .. string.sub(is, to - first + 2)
+    if string.find(is, '0', 1, true) then
+      redis.call('HSET', holes, field, is)
+      return
+    end
+  end
+  redis.call('HDEL', holes, text(first))
+  redis.call('XDEL', log, entry[1])
+end
+
 for i = 9, #ARGV, 2 do
   local from, to = tonumber(ARGV[i]), math.min(tonumber(ARGV[i + 1]), last - 1)
-  local head = redis.call('XRANGE', log, '-', '+', 'COUNT', 1)
-  if #head > 0 and to >= from then
-    if place(head[1][1]) >= from then
-      redis.call('XTRIM', log, 'MINID', text(to + 1) .. '-0')
-    else
-      local ids = {}
-      for _, entry in ipairs(redis.call('XRANGE', log, text(from), text(to), 'COUNT', 1000)) do
-        ids[#ids + 1] = entry[1]
-      end
-      if #ids > 0 then
-        redis.call('XDEL', log, unpack(ids))
-      end
+  if to >= from then
+    local before = redis.call('XREVRANGE', log, text(from), '-', 'COUNT', 1)[1]
+    if before then
+      drop(before, from, to)
+    end
+    for _, entry in ipairs(redis.call('XRANGE', log, text(from + 1), text(to))) do
+      drop(entry, from, to)
     end
     folded = math.max(folded, to)
   end
 end
 redis.call('HSET', meta, 'folded', text(folded))
-return {OK, last, text(now), folded, '', {}}
+return {OK, last, date, folded, '', {}}

@@ -5,12 +5,12 @@ if not identity or not complete then
     redis.call('UNLINK', key)
   end
   shift, last, at, folded, identity, known[6] = shift, 0, 0, 0, ARGV[9], 0
-  local used = ARGV[11] == '1' and text(now) or '0'
+  local used = ARGV[11] == '1' and date or '0'
   redis.call('HSET', meta, 'id', identity, 'last', '0', 'at', '0', 'folded', '0',
     'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
-  for _, key in ipairs({days, quotas, cooldowns, answers}) do
+  for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
     redis.call('HSET', key, EMPTY, '')
   end
   redis.call('ZADD', procs, 0, '')
@@ -28,4 +28,4 @@ if ARGV[5] ~= '0' then
   renew(me, tonumber(ARGV[5]))
 end
 touch()
-return {OK, last, text(now), folded, identity .. ' ' .. facts[1] .. ' ' .. facts[2], {}}
+return {OK, last, date, folded, identity .. ' ' .. facts[1] .. ' ' .. facts[2], {}}

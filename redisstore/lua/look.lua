@@ -1,7 +1,7 @@
 if identity ~= ARGV[1] or not complete then
-  return {REPLACED, 0, text(now), 0, '', {}}
+  return replaced()
 end
-local news = behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 200)
+local news = entries().behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 64)
 if not news then
   return renounce()
 end
@@ -11,4 +11,4 @@ if ARGV[5] ~= '0' then
   touch()
 end
 local facts = redis.call('HGET', meta, 'span') .. ' ' .. redis.call('ZCOUNT', procs, text(now / 1000), '+inf')
-return {OK, last, text(now), folded, facts, news}
+return {OK, last, date, folded, facts, news}

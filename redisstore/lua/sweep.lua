@@ -1,12 +1,12 @@
 -- ARGV goes on with a command: 'claim'; 'days' or 'cooldowns' with pairs of field and value; or
 -- 'dead' with processes.
 if identity ~= ARGV[1] or not complete then
-  return {REPLACED, 0, text(now), 0, '', {}}
+  return replaced()
 end
 local what, done = ARGV[9], 0
 if what == 'claim' then
   if now - tonumber(redis.call('HGET', meta, 'swept') or 0) >= 50 * SECOND then
-    redis.call('HSET', meta, 'swept', text(now))
+    redis.call('HSET', meta, 'swept', date)
     done = 1
   end
 elseif what == 'dead' then
@@ -25,4 +25,4 @@ else
     end
   end
 end
-return {OK, done, text(now), folded, '', {}}
+return {OK, done, date, folded, '', {}}
