@@ -28,6 +28,9 @@ type Fake struct {
 	// processes, sleep, or fail the Commit by an error. The process is the one that commits.
 	// They are set before the fake is used.
 	Before, After func(process int64) error
+	// Lonely has every RemoteLog believe that no other shares the store, so that it does not divide
+	// the quotas while the store is down. It is set before the fake is used.
+	Lonely bool
 
 	mu        sync.Mutex
 	down      error
@@ -324,10 +327,18 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if err := f.check(b); err != nil {
 		return 0, err
 	}
+	first = f.last + 1
+	s.put(b, seen)
+	s.tidy(b)
+	return first, nil
+}
+
+// put adds the events of a batch, whose process knew those up to a place; f.mu must be held.
+func (s *step) put(b *sharedlog.Batch, seen int64) {
+	f := s.l.f
 	if s.remote && !b.Appends {
 		s.news = sharedlog.News{Span: f.span, Folded: f.folded} // the step was told of the rest
 	}
-	first = f.last + 1
 	for i, e := range b.Events {
 		stored := clone(e)
 		if s.remote {
@@ -339,6 +350,11 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 			s.news.Events = append(s.news.Events, clone(stored))
 		}
 	}
+}
+
+// tidy does the rest of a batch; f.mu must be held.
+func (s *step) tidy(b *sharedlog.Batch) {
+	f := s.l.f
 	for _, e := range b.Passed {
 		if e.Seq > f.folded {
 			fold(f.days, e)
@@ -362,7 +378,6 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
 		maps.DeleteFunc(f.cooldowns, func(_ string, c state.Cooldown) bool { return c.Until.UnixNano() < b.Wall-most })
 	}
-	return first, nil
 }
 
 // check refuses a batch that no limiter writes; f.mu must be held.

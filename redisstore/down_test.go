@@ -1,0 +1,219 @@
+// A server that is down, slow or silent: no call waits for it, and no quota is exceeded.
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/redisstore"
+	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
+)
+
+// outages are the ways in which a server is out of reach.
+var outages = []struct {
+	name  string
+	begin func(*redistest.Server, *redistest.Proxy)
+	end   func(*redistest.Server, *redistest.Proxy)
+}{
+	{"killed", func(s *redistest.Server, _ *redistest.Proxy) { s.Do("SAVE"); s.Kill() },
+		func(s *redistest.Server, _ *redistest.Proxy) { s.RestartSaved() }},
+	{"stopped", func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() },
+		func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() }},
+	{"reset", func(_ *redistest.Server, p *redistest.Proxy) { p.Set(redistest.Faults{Down: true}) }, faultless},
+	{"5 s slow", func(_ *redistest.Server, p *redistest.Proxy) { p.Set(redistest.Faults{Delay: 5 * time.Second}) }, faultless},
+	{"half-open", func(_ *redistest.Server, p *redistest.Proxy) { p.Set(redistest.Faults{Swallow: true}) }, faultless},
+}
+
+func faultless(_ *redistest.Server, p *redistest.Proxy) {
+	p.Set(redistest.Faults{})
+	p.Reset()
+}
+
+const (
+	timeout = 250 * time.Millisecond // the default
+	// hung is how long a call takes at least that waits for a server that is out of reach: its
+	// reply comes after 5 s, or never.
+	hung = 4 * time.Second
+)
+
+// With FailClosed a call is denied while the server is out of reach, and none waits for it.
+func TestOutageFailClosed(t *testing.T) {
+	t.Parallel()
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			rl := machine{addr: proxy.Addr(), limiter: ratelimit.Config{FailClosed: true}}.start(t)
+			var a admitted
+			a.work(rl, 1, 10)
+			open := a.reserve(rl, 7)
+
+			o.begin(server, proxy)
+			var longest time.Duration
+			timed := func(what string, call func()) {
+				t.Helper()
+				began := time.Now()
+				call()
+				took := time.Since(began)
+				if longest = max(longest, took); took > hung {
+					t.Errorf("%s takes %v while the server is %s", what, took, o.name)
+				}
+			}
+			timed("Reserve", func() {
+				if _, d := rl.Reserve(model, 1, 0); d.Code != ratelimit.DecisionStoreError {
+					t.Errorf("Reserve answers %q, want %q", d.Code, ratelimit.DecisionStoreError)
+				}
+			})
+			timed("Commit", func() { open.Commit(3, 0) })
+			a.tokens.Add(3 - 7)
+			timed("RecordUsage", func() { rl.RecordUsage(model, 2, 0) })
+			a.requests.Add(1)
+			a.tokens.Add(2)
+			timed("Decide", func() {
+				if d := rl.Decide(model, 1); d.Code != ratelimit.DecisionStoreError {
+					t.Errorf("Decide answers %q, want %q", d.Code, ratelimit.DecisionStoreError)
+				}
+			})
+			timed("CanSend", func() { rl.CanSend(model, 1) })
+			timed("Stats", func() { rl.Stats(model) })
+			timed("Reserve again", func() { rl.Reserve(model, 1, 0) })
+			timed("Err", func() {
+				if rl.Err() == nil {
+					t.Error("Err is nil")
+				}
+			})
+			t.Logf("the longest call took %v", longest)
+
+			o.end(server, proxy)
+			a.check(t, server.Addr(), rl)
+		})
+	}
+}
+
+// Acquire ends with its context while the server is out of reach.
+func TestOutageEndsAcquire(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	rl := machine{addr: proxy.Addr(), limiter: ratelimit.Config{FailClosed: true}}.start(t)
+	proxy.Set(redistest.Faults{Swallow: true})
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	began := time.Now()
+	if _, err := rl.Acquire(ctx, model, 1, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > hung {
+		t.Errorf("Acquire returns %v after %v", err, time.Since(began))
+	}
+}
+
+// Without FailClosed the limiters stay within the quota together, whichever is out of reach.
+func TestOutageShares(t *testing.T) {
+	t.Parallel()
+	const limiters, used = 4, 20
+	quota := ratelimit.ModelQuota{MaxRPM: 100, MaxTPM: 1000, MaxRPD: 100, MaxTPD: 1000}
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			proxy := redistest.NewProxy(t, server.Addr())
+			var all []*ratelimit.RateLimiter
+			for range limiters {
+				all = append(all, machine{addr: proxy.Addr(), limiter: ratelimit.Config{
+					Quotas: map[string]ratelimit.ModelQuota{model: quota},
+				}}.start(t))
+			}
+			var a admitted
+			for i := range used {
+				a.reserve(all[i%limiters], 10).Commit(10, 0)
+			}
+			awaitSharers(t, all)
+
+			o.begin(server, proxy)
+			for _, rl := range all {
+				var own admitted
+				for own.denied.Load() == 0 {
+					if r := own.reserve(rl, 10); r != nil {
+						r.Commit(10, 0)
+					}
+				}
+				if want := (quota.MaxRPM - used) / limiters; int(own.requests.Load()) != want {
+					t.Errorf("a limiter admits %d, want its share of %d", own.requests.Load(), want)
+				}
+				a.requests.Add(own.requests.Load())
+				a.tokens.Add(own.tokens.Load())
+			}
+			if sum := a.sum(); sum.requests > quota.MaxRPM {
+				t.Errorf("together they admit %d, more than %d", sum.requests, quota.MaxRPM)
+			}
+
+			o.end(server, proxy)
+			a.check(t, server.Addr(), all...)
+			if _, d := all[0].Reserve(model, 10, 0); d.Allowed {
+				t.Errorf("the quota is used up, and a limiter admits more: %+v, %v", d, all[0].Err())
+			}
+		})
+	}
+}
+
+// awaitSharers waits until all limiters have had the time to hear of each other.
+func awaitSharers(t testing.TB, all []*ratelimit.RateLimiter) {
+	t.Helper()
+	began := time.Now()
+	redistest.Eventually(t, "the limiters know each other", func() bool {
+		for _, rl := range all {
+			rl.Stats(model)
+		}
+		return time.Since(began) > 2500*time.Millisecond // they ask every second
+	})
+}
+
+// A server of which one reply in ten fails is not down: the calls are made again.
+func TestFailuresAreNoOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	rl := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 5 * time.Second},
+		limiter: ratelimit.Config{FailClosed: true}}.start(t)
+	proxy.Set(redistest.Faults{Close: 10})
+	var a admitted
+	for range times(100, 10_000) {
+		if r := a.reserve(rl, 1); r != nil {
+			r.Commit(1, 0)
+		}
+	}
+	proxy.Set(redistest.Faults{})
+	if denied := a.denied.Load(); denied > 0 {
+		t.Errorf("%d calls are denied", denied)
+	}
+	a.check(t, server.Addr(), rl)
+}
+
+// A limiter that starts while the server is out of reach says so, and soon.
+func TestOutageAtStart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := clientOf(t, proxy.Addr())
+	store, err := redisstore.New(t.Context(), client, redisstore.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Set(redistest.Faults{Swallow: true})
+	began := time.Now()
+	if rl, err := ratelimit.NewWithConfig(ratelimit.Config{Store: store, Quotas: plenty}); err == nil {
+		rl.Close()
+		t.Error("a limiter starts without its store")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	if _, err := redisstore.New(ctx, client, redisstore.Options{Prefix: prefix}); err == nil {
+		t.Error("no error of a store without a server")
+	}
+	if took := time.Since(began); took > hung {
+		t.Errorf("the errors took %v", took)
+	}
+}

@@ -1,0 +1,271 @@
+// A Store is a guest in somebody's Redis: its keys, its commands, its rights, and its size.
+
+package redisstore_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/redisstore"
+	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
+)
+
+// everyCall calls every method that changes what limiters share, and those that read it.
+func everyCall(t testing.TB, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	r, d := rl.Reserve(model, 5, 5)
+	if !d.Allowed {
+		t.Fatalf("Reserve: %s", d.Reason)
+	}
+	r.Arrived(time.Now())
+	r.Commit(3, 3)
+	r, _ = rl.Reserve(model, 5, 5)
+	r.Cancel()
+	all, err := rl.AcquireAll(t.Context(), ratelimit.Request{Model: model, PromptTokens: 1}, ratelimit.Request{Model: "other", PromptTokens: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Cancel()
+	rl.RecordUsage(model, 1, 1)
+	rl.SetQuota("other", ratelimit.ModelQuota{MaxRPM: 9})
+	rl.RemoveQuota("other")
+	rl.CooldownFor("other", time.Minute, ratelimit.CauseOverloaded)
+	rl.Reset("other")
+	rl.ObserveAnswer(model, ratelimit.Usage{PromptTokens: 5, OutputTokens: 5}, ratelimit.Usage{PromptTokens: 3, OutputTokens: 3})
+	rl.Stats(model)
+	if err := rl.Persist(); err != nil {
+		t.Fatal(err)
+	}
+	rl.Reset("")
+}
+
+// All keys are of the prefix and the layout, are seven, and have a TTL of a week.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rl := limiterOf(t, server.Addr())
+	for _, when := range []string{"at the start", "after every call"} {
+		all, err := server.Client().Keys(t.Context(), "*").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(all) != 7 {
+			t.Errorf("%s: %d keys, want 7: %q", when, len(all), all)
+		}
+		for _, key := range all {
+			ttl := server.Client().PTTL(t.Context(), key).Val()
+			if !strings.HasPrefix(key, "{"+prefix+"}:ratelimit:1:") || ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
+				t.Errorf("%s: key %q has a TTL of %v", when, key, ttl)
+			}
+		}
+		everyCall(t, rl)
+	}
+}
+
+// Commands that a guest does not send.
+var rude = []string{"config", "keys", "function", "script", "flushall", "flushdb", "subscribe", "psubscribe", "acl", "eval_ro", "client|kill", "monitor", "debug", "save", "scan", "select"}
+
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	one, two := limiterOf(t, server.Addr()), limiterOf(t, server.Addr())
+	everyCall(t, one)
+	everyCall(t, two)
+	var used []string
+	for line := range strings.Lines(server.Client().Info(t.Context(), "commandstats").Val()) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls"); ok {
+			used = append(used, name)
+			if command, _, _ := strings.Cut(name, "|"); slices.Contains(rude, name) || slices.Contains(rude, command) {
+				t.Errorf("a guest sent %s", name)
+			}
+		}
+	}
+	slices.Sort(used)
+	t.Log("used:", strings.Join(used, " "))
+}
+
+func TestPrefixesAndLayoutsAreApart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "more"} {
+		server.Do("SET", "{"+prefix+"}:ratelimit:2:"+name, "of another version")
+	}
+	of := func(prefix string) *ratelimit.RateLimiter {
+		return machine{addr: server.Addr(), store: redisstore.Options{Prefix: prefix}}.start(t)
+	}
+	one, two, like := of(prefix), of("other"), of(prefix+"}x"[1:])
+	var a, b, c admitted
+	a.work(one, 2, 20)
+	b.work(two, 2, 30)
+	c.work(like, 2, 40)
+	two.Reset("")
+	b.requests.Store(0)
+	b.tokens.Store(0)
+	awaitSum(t, &a, one, of(prefix))
+	awaitSum(t, &b, two, of("other"))
+	awaitSum(t, &c, like, of(prefix+"x"))
+	for _, key := range server.Client().Keys(t.Context(), "*:2:*").Val() {
+		if got := server.Do("GET", key); got != "of another version" {
+			t.Errorf("%s is %v", key, got)
+		}
+	}
+	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*7+8 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+// SCRIPT FLUSH at any time reaches no caller.
+func TestScriptFlush(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	var reported errorLog
+	m := machine{addr: server.Addr(), limiter: ratelimit.Config{FailClosed: true, OnError: reported.add}}
+	one, two := m.start(t), m.start(t)
+	stop := make(chan struct{})
+	var flushes int
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				server.Do("SCRIPT", "FLUSH")
+				flushes++
+			}
+		}
+	})
+	var a admitted
+	a.work(one, 4, 200)
+	a.work(two, 4, 200)
+	close(stop)
+	all.Wait()
+	if n := a.denied.Load(); n > 0 || len(reported.list()) > 0 {
+		t.Errorf("%d denied, reported %v", n, reported.list())
+	}
+	t.Logf("%d flushes", flushes)
+	a.check(t, server.Addr(), one, two)
+}
+
+// rights are those that a Store needs on its keys. They are in the guide.
+const rights = "resetchannels -@all +ping +evalsha +eval +time +exists +unlink +pexpire" +
+	" +hget +hmget +hset +hdel +hscan +xadd +xrange +xread +xtrim +xdel" +
+	" +zadd +zrem +zscore +zcount +zrange +zrangebyscore"
+
+// sentByClient are the commands that the scripts do not call.
+var sentByClient = []string{"ping", "evalsha", "eval", "hscan", "xread", "xrange", "zscore", "zrange", "zrangebyscore"}
+
+// aclUser makes a user with rights on the keys of the prefix, and returns a client of his.
+func aclUser(t testing.TB, server *redistest.Server, rights string) *redis.Client {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "guest", "reset", "on", ">secret", "~{" + prefix + "}:ratelimit:1:*"}
+	for _, right := range strings.Fields(rights) {
+		args = append(args, right)
+	}
+	server.Do(args...)
+	client := redis.NewClient(&redis.Options{
+		Addr: server.Addr(), Username: "guest", Password: "secret", ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// refused returns what the server refused to users, and forgets it.
+func refused(t testing.TB, server *redistest.Server) (what []string) {
+	t.Helper()
+	for _, entry := range server.Do("ACL", "LOG").([]any) {
+		fields, _ := entry.(map[any]any)
+		what = append(what, fmt.Sprint(fields["reason"], " ", fields["object"], " ", fields["context"]))
+	}
+	slices.Sort(what)
+	server.Do("ACL", "LOG", "RESET")
+	return slices.Compact(what)
+}
+
+// The rights of the guide are enough. INFO is one that a user may lack.
+func TestRightsAreEnough(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	try := func(rights string) (all []error) {
+		t.Helper()
+		server.Do("FLUSHALL")
+		server.Do("SCRIPT", "FLUSH")
+		var reported errorLog
+		rl := machine{client: aclUser(t, server, rights), limiter: ratelimit.Config{
+			Quotas:     map[string]ratelimit.ModelQuota{model: plenty[model], "other": {MaxRPM: 100}},
+			FailClosed: true, OnError: reported.add,
+		}}.start(t)
+		everyCall(t, rl)
+		if err := rl.Err(); err != nil {
+			t.Errorf("with %s: %v", rights, err)
+		}
+		if err := rl.Close(); err != nil { // the last report may come later
+			t.Errorf("with %s: %v", rights, err)
+		}
+		return reported.list()
+	}
+	if all := try(rights + " +info"); len(all) > 0 {
+		t.Errorf("with INFO, reported: %v", all)
+	}
+	if what := refused(t, server); len(what) > 0 {
+		t.Errorf("with INFO, refused: %q", what)
+	}
+	all := try(rights)
+	for _, warning := range all {
+		if !strings.Contains(warning.Error(), "NOPERM") || !strings.Contains(warning.Error(), "info") {
+			t.Errorf("without INFO, reported: %v", warning)
+		}
+	}
+	if len(all) == 0 {
+		t.Error("without INFO there is no warning")
+	}
+	if what := refused(t, server); !slices.Equal(what, []string{"command info toplevel"}) {
+		t.Errorf("without INFO, refused: %q", what)
+	}
+}
+
+// The rights of the guide are those of the commands that the scripts and the client send.
+func TestRightsAreNeeded(t *testing.T) {
+	used := slices.Clone(sentByClient)
+	files, err := filepath.Glob("lua/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		script, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range regexp.MustCompile(`redis\.p?call\('(\w+)'`).FindAllSubmatch(script, -1) {
+			used = append(used, strings.ToLower(string(call[1])))
+		}
+	}
+	slices.Sort(used)
+	used = slices.Compact(used)
+	var named []string
+	for _, right := range strings.Fields(rights)[2:] {
+		named = append(named, strings.TrimPrefix(right, "+"))
+	}
+	slices.Sort(named)
+	if !slices.Equal(used, named) {
+		t.Errorf("the commands are\n%q, and the rights\n%q", used, named)
+	}
+}
+
+// infoOf returns what is behind a text in a section of INFO; "" where that is not there.
+func infoOf(t testing.TB, server *redistest.Server, section, text string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(server.Client().Info(t.Context(), section).Val(), text)
+	value, _, _ := strings.Cut(rest, ",")
+	return value
+}
