@@ -104,7 +104,9 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 	l.askedAt.Store(l.since(r.sent))
 	switch r.status {
 	case statusReplaced:
-		l.replaced.Store(true)
+		if args[argIdentity] == l.heard.position().log { // it follows no other one since
+			l.replaced.Store(true)
+		}
 		return r, errReplaced
 	case statusStale:
 		return r, errStale

@@ -112,12 +112,15 @@ func TestAppendedDays(t *testing.T) {
 	b, _ := joined(t, s, 2)
 	numbers := []int64{0, 1, 17, 999_999_999, 1_000_000_000, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64 - 1, math.MaxInt64}
 	number := func() int64 { return numbers[rand.IntN(len(numbers))] }
+	starts := []time.Duration{0, 1, 22 * time.Hour, 23 * time.Hour, 23*time.Hour + 1, 24*time.Hour - 1, 24 * time.Hour, 72 * time.Hour}
+	base := time.Now().UnixNano()
+	start := func() int64 { return base + int64(starts[rand.IntN(len(starts))]) }
 	seen := int64(0)
 	for n := int64(1); n < 400; n++ {
 		told := use(1, n)
-		told.Day, told.HasDay = state.DayUsage{Start: rand.Int64N(3) - 1, Count: number(), Tokens: number()}, true
+		told.Day, told.HasDay = state.DayUsage{Start: start(), Count: number(), Tokens: number()}, true
 		late, other := use(2, 2*n), use(2, 2*n+1)
-		late.Day, late.HasDay = state.DayUsage{Start: rand.Int64N(3) - 1, Count: number(), Tokens: number()}, true
+		late.Day, late.HasDay = state.DayUsage{Start: start(), Count: number(), Tokens: number()}, true
 		other.Model, other.Day, other.HasDay = "other", state.DayUsage{Start: 5, Count: n}, true
 		sign := 1 - 2*rand.IntN(2)
 		added := sharedlog.DayAdded{Requests: sign * int(number()), Tokens: sign * int(number())}
