@@ -29,8 +29,8 @@ type Setup struct {
 	// CatchUp brings a limiter's memory up to date. It is called before reads are compared, and
 	// nil where reads are always up to date.
 	CatchUp func(t *testing.T, rl *ratelimit.RateLimiter)
-	// Shares says that a limiter decides by its share of the quota while it cannot use the store: it
-	// may deny what one limiter alone admits, but not the reverse.
+	// Shares says that a limiter decides by its share of the quota while it cannot use the store:
+	// it may deny what one limiter alone admits, but not the reverse.
 	Shares bool
 	// Sleep passes time; nil is time.Sleep.
 	Sleep func(time.Duration)
