@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -16,7 +17,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
-		rl.ledger.do(background, apart, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs) })
 	} else {
 		rl.mu.Lock()
 		if b = rl.decideAllLocked(reqs); b.Allowed {
@@ -49,7 +50,7 @@ func (rs Reservations) Cancel() {
 		}
 	}
 	for _, rl := range limiters {
-		if !rl.ledger.update(appended, func(p *plan) { p.cancelAll(rs) }) {
+		if !rl.ledger.update(combine.Appended, func(p *plan) { p.cancelAll(rs) }) {
 			rl.mu.Lock()
 			rs.cancelLocked(rl)
 			rl.mu.Unlock()

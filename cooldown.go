@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -48,7 +49,7 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 }
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
-	if !rl.ledger.update(appendedApart, func(p *plan) { p.cool(model, c) }) {
+	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.cool(model, c) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		rl.coolLocked(model, c)

@@ -101,13 +101,13 @@ func (f *refusal) checkPlace(r *view) {
 
 // checkSlots checks the calls in flight.
 func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
-	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) {
+	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) && !r.shareless {
 		return
 	}
 	slots := &state.Limits[state.InFlight]
 	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
-	if c.Requests > q.MaxInFlight {
+	if c.Requests > q.MaxInFlight && !r.shareless {
 		f.never(slots.TooLarge)
 	}
 }

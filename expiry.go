@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"time"
 	"weak"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 )
 
 // expiry settles the reservations that the program has not settled in time. RateLimiter.mu guards
@@ -65,7 +67,7 @@ func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
 
 // settle settles the reservations that have expired, and sleeps until the next one does.
 func (e *expiry) settle(rl *RateLimiter) {
-	if rl.ledger.update(appendedApart, func(p *plan) { p.settleExpired() }) {
+	if rl.ledger.update(combine.AppendedApart, func(p *plan) { p.settleExpired() }) {
 		return
 	}
 	rl.mu.Lock()

@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -61,7 +62,7 @@ func (rl *RateLimiter) ForgetLearned(model string) {
 		}
 		rl.saidLocked()
 	}
-	if !rl.ledger.update(appendedApart, func(p *plan) { p.then(forget) }) {
+	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(forget) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		forget()

@@ -6,6 +6,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/observation"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -113,7 +114,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 	rl.mu.Unlock()
 	if serves {
-		rl.ledger.update(appendedApart, func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
+		rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -83,7 +84,7 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = rl.naming.Aliased(model)
-	if !rl.ledger.update(apart, func(p *plan) { p.setQuota(model, quota) }) {
+	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setQuota(model, quota) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		rl.setQuotaLocked(model, quota)
@@ -111,7 +112,7 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 		rl.sayLocked(model, func(p *provenance.Quotas) { p.Remove(model) })
 		rl.saidLocked()
 	}
-	if !rl.ledger.update(apart, func(p *plan) { p.removeQuota(model, remove) }) {
+	if !rl.ledger.update(combine.Apart, func(p *plan) { p.removeQuota(model, remove) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		remove()
@@ -139,7 +140,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		return
 	}
 	account = modelname.Aliased(&rl.naming, account)
-	if rl.ledger.update(apart, func(p *plan) { p.setAccount(account) }) {
+	if rl.ledger.update(combine.Apart, func(p *plan) { p.setAccount(account) }) {
 		return
 	}
 	rl.mu.Lock()
@@ -191,7 +192,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 			rl.saidLocked()
 		}
 	}
-	if !rl.ledger.update(appendedApart, func(p *plan) { p.then(supply((*provenance.Quotas).SupplyBelow)) }) {
+	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(supply((*provenance.Quotas).SupplyBelow)) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		supply((*provenance.Quotas).Supply)()

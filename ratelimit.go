@@ -59,6 +59,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
@@ -165,7 +166,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		return false
 	}
 	if rl.ledger != nil {
-		return rl.Decide(model, estimatedTokens).Allowed
+		if rl.ledger.overrules() {
+			return rl.Decide(model, estimatedTokens).Allowed
+		}
+		rl.ledger.catchUp()
 	}
 	rl.mu.RLock()
 	name := model
@@ -206,7 +210,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
-		rl.ledger.update(appended, func(p *plan) { p.record(model, used) })
+		rl.ledger.update(combine.Appended, func(p *plan) { p.record(model, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -249,7 +253,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	if rl.ledger.update(apart, func(p *plan) { p.reset(model) }) {
+	if rl.ledger.update(combine.Apart, func(p *plan) { p.reset(model) }) {
 		return
 	}
 	rl.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -18,7 +19,7 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 	}
 	rl, used := r.slots.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil { // before the function is made, which takes an allocation
-		rl.ledger.update(appended, func(p *plan) { p.commit(r, used) })
+		rl.ledger.update(combine.Appended, func(p *plan) { p.commit(r, used) })
 		return
 	}
 	rl.mu.Lock()
@@ -35,7 +36,7 @@ func (r *Reservation) Cancel() {
 		return
 	}
 	rl := r.slots.home
-	if !rl.ledger.update(appended, func(p *plan) { p.cancel(r) }) {
+	if !rl.ledger.update(combine.Appended, func(p *plan) { p.cancel(r) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
 		r.cancelLocked()
@@ -252,7 +253,7 @@ func (r *Reservation) Arrived(at time.Time) {
 		return
 	}
 	rl := r.slots.home
-	if !rl.ledger.update(appendedApart, func(p *plan) { p.arrive(r, at) }) {
+	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.arrive(r, at) }) {
 		rl.mu.Lock()
 		r.arriveLocked(at)
 		rl.mu.Unlock()

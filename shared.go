@@ -14,6 +14,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/retry"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/outbox"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -48,13 +49,16 @@ type ledger struct {
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
 
-	down       atomic.Bool // the log failed; set by the writer, under RateLimiter.mu
-	closed     atomic.Bool // set by the writer, under RateLimiter.mu
+	down       atomic.Bool  // the log failed; set by the writer, under RateLimiter.mu
+	closed     atomic.Bool  // set by the writer, under RateLimiter.mu
+	seenSoFar  atomic.Int64 // seen, for those who read without the lock
+	peersAt    atomic.Int64 // the instant at which the peers are looked after again
 	goroutines sync.WaitGroup
 
 	// The rest is guarded by RateLimiter.mu.
 
 	err       error                 // why the log is down
+	division  *division             // of the quotas, while a remote log is down
 	seen      int64                 // events up to here were applied,
 	seenAt    int64                 // as of this instant
 	identity  string                // which log this memory follows; empty for none
@@ -75,7 +79,6 @@ type ledger struct {
 	lease     *sharedlog.Lease
 	learnt    answers.News // the models of whose answers the others do not know all
 	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
-	peersAt   int64        // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -146,10 +149,9 @@ func (s *ledger) join(quotas map[string]ModelQuota) error {
 // others have done. It plans events and changes nothing; where another process was faster
 // it is called again. do returns when the events are in the log, or in the outbox because
 // the log is down. It fails only where ctx ends before that, and nothing was done then.
-func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
+func (s *ledger) do(ctx context.Context, m combine.Manner, decide func(*plan)) error {
 	if s.remote != nil {
-		_, err := s.group(ctx, m, decide)
-		return err
+		return s.group(ctx, m, decide)
 	}
 	select {
 	case <-s.writer:
@@ -162,7 +164,7 @@ func (s *ledger) do(ctx context.Context, m manner, decide func(*plan)) error {
 
 // update is do for changes that are ignored once the limiter is closed. It reports whether the
 // limiter is shared; if not, it does nothing.
-func (s *ledger) update(m manner, decide func(*plan)) (shared bool) {
+func (s *ledger) update(m combine.Manner, decide func(*plan)) (shared bool) {
 	if s == nil {
 		return false
 	}
@@ -186,11 +188,15 @@ func (s *ledger) catchUp() {
 	if s.down.Load() || s.closed.Load() {
 		return
 	}
+	if s.remote != nil && !s.log.Stale(s.seenSoFar.Load()) {
+		s.lookAfterPeers()
+		return
+	}
 	switch err := s.read(); {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
-		s.do(background, appendedApart, nothing) // repairs memory, or finds that the log is down
+		s.do(background, combine.AppendedApart, nothing) // repairs memory, or finds that the log is down
 	}
 }
 
@@ -220,6 +226,9 @@ func (s *ledger) overrule(d *Decision) {
 		s.overruleShared(d)
 	}
 }
+
+// overrules reports whether overrule denies.
+func (s *ledger) overrules() bool { return s.closed.Load() || s.failClosed && s.down.Load() }
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
@@ -324,26 +333,11 @@ func (s *ledger) wait() {
 // processes that live.
 func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	for {
-		made, err = s.reserveOnce(ctx, d, model, c)
+		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(d, model, c) })
 		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}
 	}
 	made.watch()
-	return made, err
-}
-
-func (s *ledger) reserveOnce(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
-	decide := func(p *plan) { made = p.reserve(d, model, c) }
-	if s.remote == nil {
-		err = s.do(ctx, apart, decide)
-		return made, err
-	}
-	kept, err := s.group(ctx, beside, decide)
-	if kept && made != nil && s.failClosed && !s.closed.Load() {
-		s.do(background, appended, func(p *plan) { p.cancel(made) }) // the store may have it
-		s.overruleShared(d)
-		made = nil
-	}
 	return made, err
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 // applyNewsLocked applies the events that others have written since.
 func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 	instant, machine := s.rl.clock.Sync(), s.log.Clock()
+	floor := s.seenAt
+	if s.remote != nil {
+		floor = math.MinInt64 // one clock dates all events, and what was heard last was old already
+	}
 	s.keep = max(s.keep, news.Span)
 	s.tail.Trim(s.peers, sharedlog.Horizon(instant, s.keep), news.Folded)
 	for _, e := range news.Events {
@@ -23,13 +28,14 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		case e.Process == s.id && s.writtenAsLocked(e, instant):
 			continue
 		}
-		e.Date(&s.rl.clock, machine, instant, s.seenAt)
+		e.Date(&s.rl.clock, machine, instant, floor)
 		s.asOf(instant).apply(e)
 		s.tail.Meet(s.peers, e, news.Folded)
 		s.seen = e.Seq
 		s.lines.stirs++
 	}
 	s.seenAt = instant
+	s.seenSoFar.Store(s.seen)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.

@@ -19,6 +19,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 )
 
 func openHostile(t *testing.T, path string, change ...func(*Config)) *RateLimiter {
@@ -93,7 +94,7 @@ func TestSharedTakenForDead(t *testing.T) {
 	more, _ := a.Reserve("m", 10, 0)
 	moved, _ := a.Reserve("moved", 10, 0)
 	b.Stats("m")
-	b.ledger.do(background, apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: a.ledger.id}) })
+	b.ledger.do(background, combine.Apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Gone, Ref: a.ledger.id}) })
 	a.Stats("m")
 	more.Commit(90, 0)
 	moved.Arrived(time.Now())
@@ -132,7 +133,7 @@ func TestSharedEvictedWhileDown(t *testing.T) {
 	}
 	<-a.ledger.writer
 	a.ledger.fail(errors.New("made up"))
-	b.ledger.do(background, apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: a.ledger.id}) })
+	b.ledger.do(background, combine.Apart, func(p *plan) { p.addNow(&sharedlog.Event{Kind: sharedlog.Evict, Ref: a.ledger.id}) })
 	a.ledger.recover(recoverAtOnce)
 	a.ledger.writer <- struct{}{}
 	if n := a.Stats("m").Waiting; n != 1 {

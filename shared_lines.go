@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 )
 
 // The pauses between two looks at the log, while a request waits, grow from the first to the
@@ -304,7 +305,7 @@ func (s *ledger) serve() (shared bool) {
 	s.rl.mu.Lock()
 	s.lines.stirs++
 	s.rl.mu.Unlock()
-	return s.update(appendedApart, nothing)
+	return s.update(combine.AppendedApart, nothing)
 }
 
 // enter is plan.enter.
@@ -312,7 +313,7 @@ func (s *ledger) enter(ctx context.Context, w *waiter) (shared bool, err error) 
 	if s == nil {
 		return false, nil
 	}
-	return true, s.do(ctx, apart, func(p *plan) { p.enter(w) })
+	return true, s.do(ctx, combine.Apart, func(p *plan) { p.enter(w) })
 }
 
 // leave is plan.leave.
@@ -320,7 +321,7 @@ func (s *ledger) leave(w *waiter) (shared bool) {
 	if s == nil {
 		return false
 	}
-	s.do(background, apart, func(p *plan) { p.leave(w) })
+	s.do(background, combine.Apart, func(p *plan) { p.leave(w) })
 	return true
 }
 
@@ -356,7 +357,7 @@ func (s *ledger) watch() {
 		}
 		s.rl.mu.Unlock()
 		if stirred {
-			s.do(background, appendedApart, nothing) // serves them
+			s.do(background, combine.AppendedApart, nothing) // serves them
 			pause = time.Duration(first)
 			continue
 		}

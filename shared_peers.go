@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/peers"
 )
 
@@ -26,7 +27,7 @@ func (s *ledger) extendLease() {
 	s.rl.mu.Lock()
 	s.garbage.wanted = true
 	s.rl.mu.Unlock()
-	s.do(background, appendedApart, nothing)
+	s.do(background, combine.AppendedApart, nothing)
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	s.lease.Ended()
@@ -50,7 +51,7 @@ func (s *ledger) lookAfterPeers() (found bool) {
 	if len(gone)+len(silent) == 0 {
 		return false
 	}
-	s.do(background, apart, func(p *plan) {
+	s.do(background, combine.Apart, func(p *plan) {
 		found = false
 		for _, process := range gone {
 			if s.peers.HasAny(process) {
@@ -70,15 +71,20 @@ func (s *ledger) lookAfterPeers() (found bool) {
 // peersToLookAfter returns the processes that are in the way of others, if they have not
 // been looked after lately.
 func (s *ledger) peersToLookAfter() []int64 {
-	s.rl.mu.Lock()
-	defer s.rl.mu.Unlock()
-	instant := s.rl.clock.Sync()
-	if instant < s.peersAt || s.down.Load() || s.closed.Load() {
+	s.rl.mu.RLock()
+	others, instant := s.peers.HasOthers(), int64(0)
+	if others { // else the time is not worth a look
+		instant = s.rl.clock.Now()
+	}
+	s.rl.mu.RUnlock()
+	if !others || instant < s.peersAt.Load() || s.down.Load() || s.closed.Load() {
 		return nil
 	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
 	processes := s.peers.InTheWay()
 	if len(processes) > 0 {
-		s.peersAt = instant + peersEvery
+		s.peersAt.Store(instant + peersEvery)
 	}
 	return processes
 }
@@ -109,7 +115,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	s.rl.coverRLocked(r.slots.name, &q)
 	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
-		go s.do(background, appendedApart, nothing)
+		go s.do(background, combine.AppendedApart, nothing)
 	}
 	return true
 }

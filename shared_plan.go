@@ -29,7 +29,8 @@ type plan struct {
 	byName  map[string]int       // the indexes of the days, once they are many
 	places  map[string]bool      // models without a quota of their own that get state
 	settled []*Reservation
-	serial  int64 // tells plans apart
+	made    []*Reservation // that hold a charge
+	serial  int64          // tells plans apart
 
 	stirs, reviews int64 // how far it has served the lines: see lines
 	reviewed       int   // how many of waitLines.reviews it has looked at

@@ -83,6 +83,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day.beside.charge(made.estimate)
 	day.beside.slots++
 	p.s.own.reservations[e.N] = made
+	p.made = append(p.made, made)
 	return made
 }
 

@@ -23,6 +23,7 @@ const (
 func (s *ledger) fail(err error) error {
 	s.rl.mu.Lock()
 	s.err = err
+	s.divideLocked()
 	if !s.down.Swap(true) {
 		// This process does not learn when waiters of others leave, so none is ahead of its own.
 		for process := range s.peers.Processes() {

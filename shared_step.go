@@ -55,7 +55,7 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 		if p == nil {
 			p = s.inMemory(decide)
 		} else {
-			s.keepPlan(p)
+			wake(s.doubt(p, s.keepPlan(p, s.remote != nil && len(p.made) > 0)))
 		}
 	}
 	return p, nil
@@ -204,7 +204,7 @@ func (s *ledger) confirm(p *plan, first int64, step sharedlog.Step) {
 	if p.joins {
 		s.lost = nil
 		if s.down.Load() {
-			s.err = nil
+			s.err, s.division = nil, nil
 			s.down.Store(false)
 		}
 	}
@@ -234,6 +234,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	}
 	s.tail.Push(e)
 	s.seen = max(s.seen, seq)
+	s.seenSoFar.Store(s.seen)
 }
 
 // finishLocked ends a plan whose events were applied, and returns the waiters to wake.
@@ -243,7 +244,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	}
 	s.endPlanLocked()
 	served, s.lines.served = s.lines.served, nil
-	s.jobs.finish(len(p.jobs))
+	s.jobs.Finish(p.jobs)
 	return served
 }
 
@@ -276,17 +277,18 @@ func (s *ledger) inMemory(decide func(*plan)) *plan {
 	decide(p)
 	s.pending = p
 	s.rl.mu.Unlock()
-	s.keepPlan(p)
+	wake(s.keepPlan(p, false))
 	return p
 }
 
-// keepPlan does what a plan has planned, and keeps its events until the log is back.
-func (s *ledger) keepPlan(p *plan) {
+// keepPlan does what a plan has planned, and keeps its events until the log is back. It returns the
+// waiters to wake. With again the requests that the plan has decided are decided again.
+func (s *ledger) keepPlan(p *plan, again bool) (served []*waiter) {
 	s.rl.mu.Lock()
 	instant := s.rl.clock.Sync()
 	s.lines.confirm(p)
-	for _, j := range p.jobs {
-		j.kept = true
+	if again {
+		p.jobs = s.jobs.Leave(p.jobs)
 	}
 	if !s.closed.Load() {
 		for i, e := range p.events {
@@ -297,9 +299,9 @@ func (s *ledger) keepPlan(p *plan) {
 		}
 		s.packLocked()
 	}
-	served := s.finishLocked(p)
+	served = s.finishLocked(p)
 	s.rl.mu.Unlock()
-	wake(served)
+	return served
 }
 
 // packLocked packs the outbox, if it is long and the log is down.

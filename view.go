@@ -12,17 +12,18 @@ import (
 // leave.
 type view struct {
 	*window
-	slots    *slots          // nil without calls in flight and waiters
-	instant  int64           // now, on the limiter's time line
-	wall     int64           // now, in UnixNano
-	span     int64           // how long a charge of the minute counts
-	cool     int64           // in UnixNano: nothing is admitted before
-	cause    string          // why
-	full     bool            // there is no place for the state of another model
-	badZone  bool            // the quota's zone is not known
-	freeAt   int64           // with full: when there will be, as far as is known
-	used     int64           // until this instant all minutes count as used
-	external *external.Usage // nil for none
+	slots     *slots          // nil without calls in flight and waiters
+	instant   int64           // now, on the limiter's time line
+	wall      int64           // now, in UnixNano
+	span      int64           // how long a charge of the minute counts
+	cool      int64           // in UnixNano: nothing is admitted before
+	cause     string          // why
+	full      bool            // there is no place for the state of another model
+	badZone   bool            // the quota's zone is not known
+	shareless bool            // this limiter's share of the calls in flight is none
+	freeAt    int64           // with full: when there will be, as far as is known
+	used      int64           // until this instant all minutes count as used
+	external  *external.Usage // nil for none
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -66,7 +67,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger.maybeUsed() {
+	if rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
@@ -106,12 +107,21 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
 		r.followPacing(q, r.instant)
+		rl.shareLocked(name, q, r)
 		return
 	}
 	r.window = unused
 	r.slots, r.badZone = rl.lines.allSlots[name], clock.BadZone(q.DayZone)
 	if known {
 		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
+	}
+	rl.shareLocked(name, q, r)
+}
+
+// shareLocked leaves of a quota this limiter's share, while the others cannot be heard of.
+func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view) {
+	if rl.ledger.divides() {
+		rl.ledger.shareLocked(name, q, r)
 	}
 }
 
@@ -126,6 +136,7 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	r.take(rl.windowLocked(name, stats, r.instant))
 	r.followPacing(q, r.instant)
+	rl.shareLocked(name, q, r)
 }
 
 // rezoneLocked follows a quota whose day now ends at the midnight of another zone. The usage of

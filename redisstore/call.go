@@ -30,7 +30,8 @@ func passes(err error) bool {
 }
 
 // within calls f with a context that ends after a time, and returns no later, whatever f does. The
-// calls of clients that do not heed deadlines of contexts go on behind it, until their own timeouts.
+// calls of clients that do not heed deadlines of contexts go on behind it, until their own
+// timeouts.
 func within[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -153,7 +153,7 @@ func TestOutageShares(t *testing.T) {
 			o.end(server, proxy)
 			a.check(t, server.Addr(), all...)
 			if _, d := all[0].Reserve(model, 10, 0); d.Allowed {
-				t.Error("the quota is used up, and a limiter admits more")
+				t.Errorf("the quota is used up, and a limiter admits more: %+v, %v", d, all[0].Err())
 			}
 		})
 	}

@@ -16,7 +16,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// everythingFor is how long a step that reads everything may take, unless its context says how long.
+// everythingFor is how long a step that reads everything may take, unless its context says how
+// long.
 const everythingFor = 10 * time.Second
 
 // content is what the store has, as it is read, page by page, while others write on. Each hash is

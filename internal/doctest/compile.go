@@ -14,9 +14,9 @@ const rootModule = "dappco.re/go/core/go-ratelimit"
 
 // Compile builds and vets snippets in a module of their own, which takes this one from the folder
 // root by a replace directive, as a user does before a release. It requires what the module in the
-// folder like requires; nothing is downloaded. The snippets of a document are a package, and each
-// program is one of its own. The prelude is a file of the package docs: it declares the names that
-// the text around the snippets introduces.
+// folder like requires, and takes that one from its folder; nothing is downloaded. The snippets of
+// a document are a package, and each program is one of its own. The prelude is a file of the
+// package docs: it declares the names that the text around the snippets introduces.
 //
 // Compile skips the test with -short, and where there is no go tool.
 func Compile(t testing.TB, root, like string, snippets []Snippet, prelude string) {
@@ -51,7 +51,7 @@ func writeModule(folder, root, like string, snippets []Snippet, prelude string) 
 	if err != nil {
 		return err
 	}
-	requirements, err := requirements(filepath.Join(like, "go.mod"))
+	requirements, err := requirements(like)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,14 @@ func writeModule(folder, root, like string, snippets []Snippet, prelude string) 
 	return err
 }
 
-// requirements returns the require blocks of a go.mod, without this module.
-func requirements(path string) (string, error) {
-	data, err := os.ReadFile(path)
+// requirements returns the require blocks of the go.mod in a folder, without this module, and those
+// that take the folder's module from there if it is not this one.
+func requirements(folder string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
 	var blocks strings.Builder
 	inside := false
 	for line := range strings.Lines(string(data)) {
@@ -91,6 +96,10 @@ func requirements(path string) (string, error) {
 			blocks.WriteString(line)
 		}
 		inside = inside && !strings.HasPrefix(line, ")") && (!strings.HasPrefix(line, "require") || strings.Contains(line, "("))
+		if name, found := strings.CutPrefix(line, "module "); found && strings.TrimSpace(name) != rootModule {
+			name = strings.TrimSpace(name)
+			fmt.Fprintf(&blocks, "require %s v0.0.0\n\nreplace %s => %q\n\n", name, name, folder)
+		}
 	}
 	return blocks.String(), err
 }

@@ -1,6 +1,7 @@
 // Package doctest compiles the Go code in the documents, so that what a reader copies from them
-// works. Its own tests do so for all documents of this module, and those of internal/sdktest for
-// the code that imports an SDK; no program uses it.
+// works. Its own tests do so for all documents of this module, those of internal/sdktest for the
+// code that imports an SDK, and those of redisstore for the code that imports it; no program uses
+// it.
 package doctest
 
 import (
@@ -159,6 +160,13 @@ func defined(body string) (names []string) {
 		}
 	}
 	return names
+}
+
+// Uses reports whether the snippet imports a package of a module.
+func (s Snippet) Uses(module string) bool {
+	return slices.ContainsFunc(s.Imports(), func(path string) bool {
+		return path == module || strings.HasPrefix(path, module+"/")
+	})
 }
 
 // ImportsSDK reports whether the snippet needs a module that this one does not: an SDK.

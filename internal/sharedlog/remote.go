@@ -62,17 +62,25 @@ func (a DayAdded) At(wall int64) DayAdded {
 
 // After returns the day of a model after an event that was written behind others, of which its
 // process did not know. was is the day before the event, and is the day after it as its process
-// saw it. A charge in a day that has ended is one of the next day, and a settlement there changes
-// nothing.
+// saw it. Where both have begun the same day, the first has. A charge in a day that has ended is
+// one of the next day, and a settlement there changes nothing.
 func (a DayAdded) After(was, is state.DayUsage) state.DayUsage {
 	switch {
-	case was.Start < is.Start:
+	case follows(is.Start, was.Start):
 		return is
-	case was.Start > is.Start && a.Requests <= 0:
+	case follows(was.Start, is.Start) && a.Requests <= 0:
 		return was
 	}
 	was.Count, was.Tokens = plus(was.Count, a.Requests), plus(was.Tokens, a.Tokens)
 	return was
+}
+
+// follows reports whether a day that begins at one time, in UnixNano, is another one than that
+// which began before: a day lasts 24 hours from its first charge, or in a zone from midnight to
+// midnight, which may be 23 hours, and differs by whole minutes.
+func follows(start, before int64) bool {
+	apart := time.Duration(start - before)
+	return before == 0 || apart >= 24*time.Hour || apart >= 23*time.Hour && apart%time.Minute == 0
 }
 
 // plus returns a sum between zero and the largest number.

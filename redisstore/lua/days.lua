@@ -44,6 +44,16 @@ local function days_behind()
     return string.format('%.0f%09.0f', high, low)
   end
 
+  -- follows is the function of the same name beside DayAdded.After, for days as texts. The
+  -- difference of their starts, in nanoseconds, is exact for months.
+  local function follows(day, earlier)
+    local MINUTE, apart = 60000000000, 0
+    for i = 1, 8 do
+      apart = apart * 256 + string.byte(day, i) - string.byte(earlier, i)
+    end
+    return apart >= 1440 * MINUTE or apart >= 1380 * MINUTE and math.fmod(apart, MINUTE) == 0
+  end
+
   local said = {} -- days of models that are not as they were planned
 
   -- after is DayAdded.After, for the day of a model as it is in the store.
@@ -53,9 +63,9 @@ local function days_behind()
       key = EMPTY .. model
     end
     local was = said[key] or redis.call('HGET', days, key)
-    if not was or before(was, is) then
+    if not was or follows(is, was) then
       said[key] = is
-    elseif before(is, was) and tonumber(requests) <= 0 then
+    elseif follows(was, is) and tonumber(requests) <= 0 then
       said[key] = was
     else
       local requests_were, tokens_were = string.match(was, '^(%d+) (%d+)$', 9)

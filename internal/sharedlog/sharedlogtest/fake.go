@@ -4,7 +4,6 @@
 package sharedlogtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,9 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -28,6 +25,9 @@ type Fake struct {
 	// processes, sleep, or fail the Commit by an error. The process is the one that commits.
 	// They are set before the fake is used.
 	Before, After func(process int64) error
+	// Lonely has every RemoteLog believe that no other shares the store, so that it does not divide
+	// the quotas while the store is down. It is set before the fake is used.
+	Lonely bool
 
 	mu        sync.Mutex
 	down      error
@@ -115,149 +115,6 @@ func (f *Fake) Events() int {
 	return len(f.events)
 }
 
-// Log is a Fake as one process has it open. It implements sharedlog.Log.
-type Log struct {
-	f        *Fake
-	process  int64
-	ttl      time.Duration
-	identity int  // guarded by f.mu, as the others
-	closed   bool //
-}
-
-// usable returns why the log cannot be used; f.mu must be held.
-func (l *Log) usable() error {
-	switch {
-	case l.closed:
-		return ErrClosed
-	case l.f.down != nil:
-		return l.f.down
-	}
-	return nil
-}
-
-// Begin implements sharedlog.Log.
-func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
-	}
-	f := l.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return nil, err
-	}
-	s := &step{l: l, base: f.last}
-	if seen == sharedlog.Everything {
-		l.identity = f.identity
-		s.news = sharedlog.News{Image: f.image(l.process), Span: f.span, Folded: f.folded}
-		return s, nil
-	}
-	if l.identity != f.identity {
-		return nil, ErrReplaced
-	}
-	var err error
-	if s.news, err = f.since(seen); err != nil {
-		s.news = sharedlog.News{Image: f.image(l.process), Span: f.span, Folded: f.folded}
-	}
-	return s, nil
-}
-
-// since returns the events behind a place; f.mu must be held.
-func (f *Fake) since(seen int64) (sharedlog.News, error) {
-	news := sharedlog.News{Span: f.span, Folded: f.folded}
-	for _, e := range f.events {
-		if e.Seq > seen {
-			news.Events = append(news.Events, clone(e))
-		}
-	}
-	if f.last-seen != int64(len(news.Events)) {
-		return sharedlog.News{}, sharedlog.ErrIncomplete
-	}
-	return news, nil
-}
-
-func clone(e *sharedlog.Event) *sharedlog.Event {
-	c := *e
-	c.At = 0
-	return &c
-}
-
-// image returns all that there is; f.mu must be held.
-func (f *Fake) image(process int64) *sharedlog.Image {
-	img := &sharedlog.Image{
-		Identity: fmt.Sprint("log ", f.identity), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
-		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), UsedWall: f.usedWall,
-	}
-	img.Quotas = make(map[string]state.Quota)
-	for model, said := range f.said {
-		if !said.IsEmpty() {
-			img.Quotas[model] = provenance.Of(said)
-		}
-	}
-	for _, e := range f.events {
-		img.Events = append(img.Events, clone(e))
-		if e.Seq > f.folded {
-			fold(img.Days, e)
-		}
-	}
-	for other := range f.leases {
-		if other != process {
-			img.Processes = append(img.Processes, other)
-		}
-	}
-	slices.Sort(img.Processes)
-	return img
-}
-
-// Stale implements sharedlog.Log.
-func (l *Log) Stale(seen int64) bool {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	return l.usable() != nil || l.identity != l.f.identity || seen != l.f.last
-}
-
-// Read implements sharedlog.Log.
-func (l *Log) Read(_ context.Context, seen int64) (sharedlog.News, error) {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	if err := l.usable(); err != nil {
-		return sharedlog.News{}, err
-	}
-	if l.identity != l.f.identity {
-		return sharedlog.News{}, ErrReplaced
-	}
-	return l.f.since(seen)
-}
-
-// Clock implements sharedlog.Log: events are dated by the wall clock.
-func (l *Log) Clock() clock.Machine { return clock.Machine{} }
-
-// Owner implements sharedlog.Log.
-func (l *Log) Owner(process int64) sharedlog.Liveness {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	is, leased := l.f.leases[process]
-	switch {
-	case !l.f.lives[process]:
-		return sharedlog.Dead
-	case leased && time.Since(is.at) > is.ttl:
-		return sharedlog.Silent
-	}
-	return sharedlog.Alive
-}
-
-// Changed implements sharedlog.Log: the log has to be asked.
-func (l *Log) Changed() <-chan struct{} { return nil }
-
-// Close implements sharedlog.Log.
-func (l *Log) Close() error {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	l.closed = true
-	delete(l.f.lives, l.process)
-	return nil
-}
-
 // step is a change under way.
 type step struct {
 	l      *Log
@@ -324,10 +181,18 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 	if err := f.check(b); err != nil {
 		return 0, err
 	}
+	first = f.last + 1
+	s.put(b, seen)
+	s.tidy(b)
+	return first, nil
+}
+
+// put adds the events of a batch, whose process knew those up to a place; f.mu must be held.
+func (s *step) put(b *sharedlog.Batch, seen int64) {
+	f := s.l.f
 	if s.remote && !b.Appends {
 		s.news = sharedlog.News{Span: f.span, Folded: f.folded} // the step was told of the rest
 	}
-	first = f.last + 1
 	for i, e := range b.Events {
 		stored := clone(e)
 		if s.remote {
@@ -339,6 +204,11 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 			s.news.Events = append(s.news.Events, clone(stored))
 		}
 	}
+}
+
+// tidy does the rest of a batch; f.mu must be held.
+func (s *step) tidy(b *sharedlog.Batch) {
+	f := s.l.f
 	for _, e := range b.Passed {
 		if e.Seq > f.folded {
 			fold(f.days, e)
@@ -362,7 +232,6 @@ func (s *step) write(b *sharedlog.Batch) (first int64, err error) {
 		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
 		maps.DeleteFunc(f.cooldowns, func(_ string, c state.Cooldown) bool { return c.Until.UnixNano() < b.Wall-most })
 	}
-	return first, nil
 }
 
 // check refuses a batch that no limiter writes; f.mu must be held.

@@ -33,6 +33,9 @@ func (l *RemoteLog) Skew() time.Duration { return l.ahead }
 func (l *RemoteLog) Sharers() int {
 	l.f.mu.Lock()
 	defer l.f.mu.Unlock()
+	if l.f.Lonely {
+		return 1
+	}
 	return max(len(l.f.lives), 1)
 }
 

@@ -1,0 +1,51 @@
+// Store: many goroutines of several limiters at the same time.
+
+package ratelimit_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+)
+
+// Whatever comes together, no more is admitted than the quotas permit, and all limiters know all
+// that was charged.
+func TestStoreCrowd(t *testing.T) {
+	crowds(t, func(t *testing.T, c *sharedoracle.Crowd) {
+		c.Calls = 40
+		c.Run(t)
+	})
+}
+
+// Nobody is denied while there is room.
+func TestStoreRush(t *testing.T) {
+	crowds(t, func(t *testing.T, c *sharedoracle.Crowd) {
+		c.Calls = 20
+		c.Rush(t)
+	})
+}
+
+// crowds has crowds of several sizes use a log in memory, at once and with what a network takes.
+func crowds(t *testing.T, run func(*testing.T, *sharedoracle.Crowd)) {
+	t.Parallel()
+	for seed := range times(8, 2, 400) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				if seed%4 > 0 {
+					fake.Before = func(int64) error {
+						time.Sleep(time.Duration(rand.IntN(100*(seed%4))) * time.Microsecond)
+						return nil
+					}
+				}
+				run(t, &sharedoracle.Crowd{Setup: storeSetup(seed, fake), Limiters: 1 + seed%5, Goroutines: 20})
+			})
+		})
+	}
+}

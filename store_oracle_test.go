@@ -1,0 +1,85 @@
+// Store: several limiters of a store on another machine against one limiter alone.
+
+package ratelimit_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+)
+
+// Several limiters of one store take random turns. Each of them then says what one limiter alone
+// says after all of it.
+func TestStoreIsOneLimiter(t *testing.T) {
+	t.Parallel()
+	for seed := range times(40, 10, 2000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sharedoracle.New(t, storeSetup(seed, sharedlogtest.NewFake())).Run(400)
+			})
+		})
+	}
+}
+
+// The same where Commits conflict and fail, before or after they were written.
+func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
+	t.Parallel()
+	for seed := range times(40, 10, 2000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				fake.Lonely = true // one limiter alone has the whole quota
+				s := sharedoracle.New(t, storeSetup(seed, fake))
+				trouble := makeTrouble(s, fake)
+				s.Run(400)
+				if trouble.conflicts < 50 || trouble.failures < 2 {
+					t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
+				}
+			})
+		})
+	}
+}
+
+// What the limiters of a store say of quotas is what one limiter alone says.
+func TestStoreQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
+	t.Parallel()
+	for seed := range times(20, 5, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				fake.Lonely = true
+				s := sharedoracle.New(t, storeSetup(seed, fake))
+				makeQuotaTrouble(s, fake)
+				s.RunQuotas(200, false)
+			})
+		})
+	}
+}
+
+// storeSetup has limiters share a log in memory as one on another machine.
+func storeSetup(seed int, store ratelimit.Store) sharedoracle.Setup {
+	return sharedoracle.Setup{
+		Seed: uint64(seed),
+		Open: func(t *testing.T, _ int, cfg ratelimit.Config) *ratelimit.RateLimiter {
+			cfg.Store = store
+			rl, err := ratelimit.NewWithConfig(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rl
+		},
+		Shares: true,
+		CatchUp: func(t *testing.T, rl *ratelimit.RateLimiter) {
+			if err := rl.Persist(); err != nil {
+				t.Error(err)
+			}
+		},
+	}
+}

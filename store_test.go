@@ -1,0 +1,175 @@
+// Store: limiters on several machines, over a log in memory.
+
+package ratelimit_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+func overStore(t *testing.T, store ratelimit.Store, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.Store = store
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rl.Close() })
+	return rl
+}
+
+func TestStoreBesideOthers(t *testing.T) {
+	for _, tt := range []struct {
+		cfg  ratelimit.Config
+		want string // in the error, for each of the fields
+	}{
+		{ratelimit.Config{Shared: true}, "Shared"},
+		{ratelimit.Config{FilePath: "state.yaml"}, `FilePath "state.yaml"`},
+		{ratelimit.Config{Backend: "sqlite"}, `Backend "sqlite"`},
+		{ratelimit.Config{Durability: "power"}, `Durability "power"`},
+	} {
+		tt.cfg.Store = sharedlogtest.NewFake()
+		if _, err := ratelimit.NewWithConfig(tt.cfg); err == nil || !strings.Contains(err.Error(), "Store and "+tt.want) {
+			t.Errorf("%s: %v", tt.want, err)
+		}
+	}
+	cfg := ratelimit.Config{Store: sharedlogtest.NewFake()}
+	if _, err := ratelimit.NewWithSQLiteConfig("state.db", cfg); err == nil || !strings.Contains(err.Error(), `"state.db"`) {
+		t.Errorf("a database beside it: %v", err)
+	}
+	cfg.AutoPersist = ratelimit.AutoPersist{Delay: time.Second}
+	overStore(t, cfg.Store, cfg)
+}
+
+// While the store is down, all limiters together stay within the quota, and what they charged is
+// written when it is back.
+func TestStoreSharesWhileDown(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		quota ratelimit.ModelQuota
+		spent int // requests of 10 tokens, before
+		each  int // that each of three passes
+	}{
+		{"requests", ratelimit.ModelQuota{MaxRPM: 30}, 6, 8},
+		{"with a rest", ratelimit.ModelQuota{MaxRPM: 31}, 0, 10},
+		{"less than there are limiters", ratelimit.ModelQuota{MaxRPM: 2}, 0, 0},
+		{"tokens", ratelimit.ModelQuota{MaxTPM: 300}, 3, 9},
+		{"a day", ratelimit.ModelQuota{MaxRPD: 30}, 3, 9},
+		{"tokens of a day", ratelimit.ModelQuota{MaxTPD: 300}, 3, 9},
+		{"calls in flight", ratelimit.ModelQuota{MaxInFlight: 12}, 3, 3},
+		{"fewer calls in flight than limiters", ratelimit.ModelQuota{MaxInFlight: 2}, 0, 0},
+		{"no limit", ratelimit.ModelQuota{}, 3, 50},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				var all []*ratelimit.RateLimiter
+				for range 3 {
+					all = append(all, overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
+				}
+				for range tt.spent {
+					all[0].Reserve("m", 10, 0)
+				}
+				for _, rl := range all {
+					rl.Stats("m")
+				}
+				time.Sleep(time.Millisecond) // to tell before from after
+				fake.Fail(errors.New("down"))
+				passed := tt.spent
+				for i, rl := range all {
+					n := 0
+					for range 50 {
+						if r, _ := rl.Reserve("m", 10, 0); r != nil {
+							n++
+						}
+					}
+					if n != tt.each {
+						t.Errorf("limiter %d passes %d, want %d", i, n, tt.each)
+					}
+					passed += n
+				}
+				fake.Fail(nil)
+				for _, rl := range all {
+					for rl.Err() != nil {
+						rl.Persist()
+					}
+				}
+				for i, rl := range all {
+					if s := rl.Stats("m"); s.RPM != passed || s.RPD != passed || s.TPM != 10*passed || s.InFlight != passed {
+						t.Errorf("limiter %d counts %+v, want %d requests", i, s, passed)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A share is of what is left, and grows as what was charged before leaves the window.
+func TestStoreShareGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake := sharedlogtest.NewFake()
+		cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
+		first, _ := overStore(t, fake, cfg), overStore(t, fake, cfg)
+		for range 10 {
+			first.RecordUsage("m", 1, 0)
+		}
+		fake.Fail(errors.New("down"))
+		if r, d := first.Reserve("m", 1, 0); r != nil || d.RetryAfter <= 0 {
+			t.Errorf("a full quota lets %+v pass", d)
+		}
+		time.Sleep(time.Minute + time.Second)
+		for i := range 7 {
+			if r, d := first.Reserve("m", 1, 0); (r != nil) != (i < 5) {
+				t.Errorf("request %d: %+v", i, d)
+			}
+		}
+	})
+}
+
+// A write that fails admits nothing, whether the store has it or not.
+func TestStoreFailClosed(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			fake, fails := sharedlogtest.NewFake(), false
+			fail := func(int64) error {
+				if fails {
+					fake.Fail(errors.New("made up"))
+					return errors.New("made up")
+				}
+				return nil
+			}
+			if written {
+				fake.After = fail
+			} else {
+				fake.Before = fail
+			}
+			cfg := ratelimit.Config{FailClosed: true, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}}}
+			rl, other := overStore(t, fake, cfg), overStore(t, fake, cfg)
+			fails = true
+			for range 2 {
+				if r, d := rl.Reserve("m", 5, 5); r != nil || d.Code != ratelimit.DecisionStoreError {
+					t.Errorf("Reserve says %+v", d)
+				}
+			}
+			if rs, d := rl.ReserveAll(ratelimit.Request{Model: "m"}); rs != nil || d.Code != ratelimit.DecisionStoreError {
+				t.Errorf("ReserveAll says %+v", d)
+			}
+			fails = false
+			fake.Fail(nil)
+			for _, rl := range []*ratelimit.RateLimiter{rl, other} {
+				for rl.Err() != nil {
+					rl.Persist()
+				}
+				if s := rl.Stats("m"); s.RPM != 0 || s.InFlight != 0 || s.RPD != 0 {
+					t.Errorf("%v: left %+v", written, s)
+				}
+			}
+		})
+	}
+}
