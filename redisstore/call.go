@@ -90,7 +90,7 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 		args := slices.Clone(args)
 		args[argExpected] = l.clock.expect()
 		r.sent = time.Now()
-		raw, err := script.Run(ctx, l.store.client, l.keys, args...).Result()
+		raw, err := l.eval(ctx, script, args)
 		if err != nil {
 			return r, err
 		}

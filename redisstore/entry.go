@@ -288,7 +288,7 @@ func parseID(id string) (seq, stamp int64, err error) {
 	if seq, err = strconv.ParseInt(first, 10, 64); err == nil {
 		stamp, err = strconv.ParseInt(second, 10, 64)
 	}
-	if err != nil {
+	if err != nil || seq > 1<<62 { // so that there are places behind it
 		return 0, 0, fmt.Errorf("%w: ID %q", errEntry, id)
 	}
 	return seq, stamp, nil

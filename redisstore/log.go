@@ -37,9 +37,10 @@ type Log struct {
 	sharers  atomic.Int64
 
 	// In nanoseconds since started.
-	knownAt atomic.Int64 // all that was written before is known
-	askedAt atomic.Int64 // a script was asked last
-	readAt  atomic.Int64 // the limiter read last
+	knownAt  atomic.Int64 // all that was written before is known
+	askedAt  atomic.Int64 // a script was asked last
+	readAt   atomic.Int64 // the limiter read last
+	reportAt atomic.Int64 // replicas may be reported again
 
 	changed chan struct{}
 	urgent  chan struct{} // ends a pause of the reader
