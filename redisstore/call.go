@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -105,7 +106,9 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 	l.askedAt.Store(l.since(r.sent))
 	switch r.status {
 	case statusReplaced:
-		l.replaced.Store(true)
+		if l.follows.Load() && !l.replaced.Swap(true) && l.options.Replaced != nil {
+			go l.options.Replaced()
+		}
 		return r, errReplaced
 	case statusStale:
 		return r, errStale
@@ -123,7 +126,7 @@ const (
 )
 
 var (
-	errReplaced = errors.New("redis: the log is not the one that was followed")
+	errReplaced = fmt.Errorf("redis: %w", sharedlog.ErrReplaced)
 	errStale    = errors.New("redis: a later change was written first")
 	errReply    = errors.New("a reply that the script does not give")
 )
