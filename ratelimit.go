@@ -166,7 +166,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		return false
 	}
 	if rl.ledger != nil {
-		return rl.Decide(model, estimatedTokens).Allowed
+		if rl.ledger.overrules() {
+			return rl.Decide(model, estimatedTokens).Allowed
+		}
+		rl.ledger.catchUp()
 	}
 	rl.mu.RLock()
 	name := model

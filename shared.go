@@ -49,8 +49,10 @@ type ledger struct {
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
 
-	down       atomic.Bool // the log failed; set by the writer, under RateLimiter.mu
-	closed     atomic.Bool // set by the writer, under RateLimiter.mu
+	down       atomic.Bool  // the log failed; set by the writer, under RateLimiter.mu
+	closed     atomic.Bool  // set by the writer, under RateLimiter.mu
+	seenSoFar  atomic.Int64 // seen, for those who read without the lock
+	peersAt    atomic.Int64 // the instant at which the peers are looked after again
 	goroutines sync.WaitGroup
 
 	// The rest is guarded by RateLimiter.mu.
@@ -77,7 +79,6 @@ type ledger struct {
 	lease     *sharedlog.Lease
 	learnt    answers.News // the models of whose answers the others do not know all
 	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
-	peersAt   int64        // the instant at which the peers are looked after again
 }
 
 var background = context.Background()
@@ -187,6 +188,10 @@ func (s *ledger) catchUp() {
 	if s.down.Load() || s.closed.Load() {
 		return
 	}
+	if s.remote != nil && !s.log.Stale(s.seenSoFar.Load()) {
+		s.lookAfterPeers()
+		return
+	}
 	switch err := s.read(); {
 	case err == nil:
 		s.lookAfterPeers()
@@ -221,6 +226,9 @@ func (s *ledger) overrule(d *Decision) {
 		s.overruleShared(d)
 	}
 }
+
+// overrules reports whether overrule denies.
+func (s *ledger) overrules() bool { return s.closed.Load() || s.failClosed && s.down.Load() }
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {

@@ -35,6 +35,7 @@ func (s *ledger) applyNewsLocked(news *sharedlog.News) {
 		s.lines.stirs++
 	}
 	s.seenAt = instant
+	s.seenSoFar.Store(s.seen)
 }
 
 // writtenAsLocked is writtenLocked for an own event that a reader has met.

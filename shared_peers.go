@@ -71,15 +71,20 @@ func (s *ledger) lookAfterPeers() (found bool) {
 // peersToLookAfter returns the processes that are in the way of others, if they have not
 // been looked after lately.
 func (s *ledger) peersToLookAfter() []int64 {
-	s.rl.mu.Lock()
-	defer s.rl.mu.Unlock()
-	instant := s.rl.clock.Sync()
-	if instant < s.peersAt || s.down.Load() || s.closed.Load() {
+	s.rl.mu.RLock()
+	others, instant := s.peers.HasOthers(), int64(0)
+	if others { // else the time is not worth a look
+		instant = s.rl.clock.Now()
+	}
+	s.rl.mu.RUnlock()
+	if !others || instant < s.peersAt.Load() || s.down.Load() || s.closed.Load() {
 		return nil
 	}
+	s.rl.mu.Lock()
+	defer s.rl.mu.Unlock()
 	processes := s.peers.InTheWay()
 	if len(processes) > 0 {
-		s.peersAt = instant + peersEvery
+		s.peersAt.Store(instant + peersEvery)
 	}
 	return processes
 }

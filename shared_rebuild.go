@@ -85,6 +85,7 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	s.own.clear()
 	s.identity = b.img.Identity
 	s.seenAt = b.instant
+	s.seenSoFar.Store(s.seen)
 	s.lines.stirs++
 	s.lines.reviews++
 }

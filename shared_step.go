@@ -234,6 +234,7 @@ func (s *ledger) writtenLocked(e *sharedlog.Event, seq, instant int64) {
 	}
 	s.tail.Push(e)
 	s.seen = max(s.seen, seq)
+	s.seenSoFar.Store(s.seen)
 }
 
 // finishLocked ends a plan whose events were applied, and returns the waiters to wake.

@@ -1,8 +1,11 @@
 package redisstore_test
 
 import (
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/doctest"
@@ -41,4 +44,25 @@ func TestDocumentsCompile(t *testing.T) {
 		t.Fatal("no snippet imports redisstore")
 	}
 	doctest.Compile(t, "..", ".", snippets, documentsPrelude)
+}
+
+// The guide has the rights that the tests of rights use, and INFO.
+func TestGuideHasTheRights(t *testing.T) {
+	guide, err := os.ReadFile("../docs/guide.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("(?s)```\nACL SETUSER (.*?)```").FindSubmatch(guide)
+	if block == nil {
+		t.Fatal("the guide has no ACL SETUSER")
+	}
+	commands := func(text string) []string {
+		named := regexp.MustCompile(`\+\S+`).FindAllString(text, -1)
+		slices.Sort(named)
+		return named
+	}
+	has, want := commands(string(block[1])), commands(rights+" +info")
+	if !slices.Equal(has, want) || !strings.Contains(string(block[1]), "-@all") {
+		t.Errorf("the guide has\n%q, want\n%q", has, want)
+	}
 }

@@ -261,3 +261,11 @@ func TestRightsAreNeeded(t *testing.T) {
 		t.Errorf("the commands are\n%q, and the rights\n%q", used, named)
 	}
 }
+
+// infoOf returns what is behind a text in a section of INFO; "" where that is not there.
+func infoOf(t testing.TB, server *redistest.Server, section, text string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(server.Client().Info(t.Context(), section).Val(), text)
+	value, _, _ := strings.Cut(rest, ",")
+	return value
+}

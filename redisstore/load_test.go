@@ -112,10 +112,5 @@ func TestLoad(t *testing.T) {
 	secs := float64(env("SECONDS", 2))
 	t.Logf("pairs/s %.0f (x%.2f of bare), slowest %.2f fastest %.2f of mean, p50 %v p99 %v max %v", float64(total)/secs, float64(total)/secs*bare.Seconds(),
 		float64(least)/float64(total)*float64(limiters), float64(most)/float64(total)*float64(limiters), all[len(all)/2], all[len(all)*99/100], all[len(all)-1])
-	st := &redisstore.St
-	n1 := max(st.Commits.Load(), 1)
-	t.Logf("cpu per script %.1f us", (cpu()-cpu0)*1e6/float64(n1))
-	t.Logf("scripts %d events/script %.1f conflicts %d turns %d timeouts %d wait/turn %v run %v nonews %d", n1, float64(st.Events.Load())/float64(n1), st.Conf.Load(), st.Turn.Load(), st.TurnTimeout.Load(),
-		time.Duration(st.TurnNs.Load()/max(st.Turn.Load(), 1)), time.Duration(st.RunNs.Load()/n1), st.RefusedNoNews.Load())
 	fmt.Println()
 }

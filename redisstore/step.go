@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
@@ -133,20 +132,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	l.number++
 	args := w.args(l.args(at, b.Renew, w.size()))
 	args[argMode], args[argNumber] = s.mode(b), l.number
-	t0 := time.Now()
 	r, err := l.run(context.Background(), appendScript, args)
-	St.RunNs.Add(int64(time.Since(t0)))
-	St.Commits.Add(1)
-	St.Events.Add(int64(to - from))
-	if r.status == statusConflict {
-		St.Conf.Add(1)
-		if r.text != "" {
-			St.Turn.Add(1)
-		}
-		if len(r.entries) == 0 {
-			St.RefusedNoNews.Add(1)
-		}
-	}
 	if err != nil {
 		return 0, err
 	}

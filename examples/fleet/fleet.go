@@ -41,6 +41,7 @@ type fleet struct {
 	tallies  [machines + 1]tally // by the number of the machine
 
 	began    time.Time
+	ran      time.Duration // until the end began
 	loss     loss
 	told     map[string]bool // problems that were shown
 	full     bool            // a machine said that the quota is used up
@@ -264,7 +265,7 @@ func (f *fleet) end() {
 		return
 	}
 	f.screen.show(f.lines())
-	f.ending = true
+	f.ending, f.ran = true, min(time.Since(f.began), f.cfg.length)
 	if f.own != nil && !f.own.runs() {
 		f.check(f.own.start(context.Background()))
 	}

@@ -152,7 +152,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			f := &fleet{cfg: config{quota: small, length: time.Minute}, out: &out, began: began, full: test.full}
+			f := &fleet{cfg: config{quota: small}, out: &out, began: began, ran: time.Minute, full: test.full}
 			for machine := 1; machine <= machines; machine++ {
 				f.tallies[machine] = test.tally
 			}

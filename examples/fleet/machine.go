@@ -24,6 +24,8 @@ const (
 	machineArg = "machine"
 	// callers is how many goroutines of a machine call at once.
 	callers = 8
+	// margin covers the way to the provider. It is the same on all machines.
+	margin = 250 * time.Millisecond
 	// stateEvery is how often a machine tells its state.
 	stateEvery = 200 * time.Millisecond
 )
@@ -53,8 +55,8 @@ func openLimiter(ctx context.Context, j job, onError func(error)) (*ratelimit.Ra
 	limiter, err := ratelimit.NewWithConfig(ratelimit.Config{
 		Store:    store,
 		Quotas:   j.Quota.limits(),
-		Margin:   250 * time.Millisecond, // the way to the provider; the same on all machines
-		LeaseTTL: 2 * time.Second,        // a dead machine holds nothing for longer
+		Margin:   margin,
+		LeaseTTL: 2 * time.Second, // a dead machine holds nothing for longer
 		OnError:  onError,
 	})
 	if err != nil {

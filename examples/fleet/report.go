@@ -109,9 +109,9 @@ func (f *fleet) reportShare(t *demo.Table, a *audit) {
 	} else {
 		t.Row("", "the callers made no more, as a call takes them some two seconds")
 	}
-	for n := 0; time.Duration(n)*time.Minute < f.cfg.length; n++ {
+	for n := 0; time.Duration(n)*time.Minute < f.ran; n++ {
 		from := f.began.Add(time.Duration(n) * time.Minute)
-		part := min(f.cfg.length-time.Duration(n)*time.Minute, time.Minute)
+		part := min(f.ran-time.Duration(n)*time.Minute, time.Minute)
 		u, room := a.between(from, from.Add(part)), q.RPM
 		text := ""
 		if part < time.Minute { // what came in the minute before its end still counts
@@ -120,6 +120,7 @@ func (f *fleet) reportShare(t *demo.Table, a *audit) {
 		}
 		t.Row(fmt.Sprintf("minute %d", n+1), "%s requests%s, %s tokens", demo.Share(u.requests, room), text, demo.Group(u.tokens))
 	}
+	t.Row("", "(a call counts here for %v longer than at the provider, because of the way there)", margin)
 }
 
 // reportRedis tells what came of the loss of Redis.
@@ -132,7 +133,7 @@ func (f *fleet) reportRedis(t *demo.Table, a *audit) {
 	if !f.loss.back.IsZero() {
 		t.Row("", "it came back empty, and held by %s what all machines knew", f.since(f.loss.back))
 	}
-	t.Row("", "(had one forgotten a call, the minute would hold more than the quota, and there would be 429s)")
+	t.Row("", "(each call that they had forgotten would have let one more through, to a 429)")
 }
 
 func (f *fleet) sum(of func(*tally) int) (n int) {

@@ -1,5 +1,7 @@
-if identity ~= ARGV[1] or not complete then
+if identity ~= ARGV[1] then
   return replaced()
+elseif not is_complete() then
+  return renounce()
 end
 local news = entries().behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 64)
 if not news then

@@ -145,6 +145,12 @@ func (s *Set[R, W]) Processes() iter.Seq[int64] { return maps.Keys(s.processes) 
 // Len returns the number of Processes.
 func (s *Set[R, W]) Len() int { return len(s.processes) }
 
+// HasOthers reports whether any other process has anything open.
+func (s *Set[R, W]) HasOthers() bool {
+	_, own := s.processes[s.options.Own]
+	return len(s.processes) > 1 || len(s.processes) == 1 && !own
+}
+
 // InTheWay returns the other processes that have anything for which others wait.
 func (s *Set[R, W]) InTheWay() (processes []int64) {
 	for process, p := range s.processes {

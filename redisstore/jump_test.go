@@ -1,0 +1,142 @@
+// The server's clock dates the events: where it jumps, windows neither open early nor stay closed.
+
+package redisstore_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
+)
+
+var jumps = []time.Duration{time.Hour, -time.Hour, 5 * time.Second, -5 * time.Second, 200 * time.Millisecond}
+
+// full is a quota of a few requests, all of which used uses.
+var full = map[string]ratelimit.ModelQuota{model: {MaxRPM: 3, MaxRPD: 100}}
+
+// use uses the quota full up, and returns when the first of its charges was made.
+func use(t testing.TB, rl *ratelimit.RateLimiter) (began time.Time) {
+	t.Helper()
+	began = time.Now()
+	for range 3 {
+		r, d := rl.Reserve(model, 1, 0)
+		if r == nil {
+			t.Fatalf("Reserve: %s", d.Reason)
+		}
+		r.Commit(1, 0)
+	}
+	return began
+}
+
+// isFull checks that a limiter denies for the rest of the minute, and no longer.
+func isFull(t testing.TB, what string, rl *ratelimit.RateLimiter, began time.Time) {
+	t.Helper()
+	_, d := rl.Reserve(model, 1, 0)
+	least := time.Minute - time.Since(began)
+	if d.Code != ratelimit.DecisionRPMLimit || d.RetryAfter < least-slack || d.RetryAfter > time.Minute {
+		t.Errorf("%s: %q for %v, want at least %v", what, d.Code, d.RetryAfter, least)
+	}
+	if day := d.Stats.RPD; day != 3 {
+		t.Errorf("%s: %d requests in the day, want 3", what, day)
+	}
+}
+
+func TestServerClockJumps(t *testing.T) {
+	t.Parallel()
+	for _, by := range jumps {
+		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Ahead(0))
+			m := machine{addr: server.Addr(), limiter: ratelimit.Config{Quotas: full}}
+			one, two := m.start(t), m.start(t)
+			began := use(t, one)
+			isFull(t, "before the jump", two, began)
+			server.SetAhead(by)
+			isFull(t, "who has charged", one, began)
+			isFull(t, "who has read", two, began)
+			isFull(t, "who comes after the jump", m.start(t), began)
+			server.SetAhead(-by)
+			isFull(t, "who has read, after the second jump", two, began)
+			isFull(t, "who comes after the second jump", m.start(t), began)
+		})
+	}
+}
+
+// A limiter that nobody calls notices the jump for those who come later. Only who comes before that,
+// within a second of the jump, cannot know of it.
+func TestServerClockJumpsWhileNobodyCalls(t *testing.T) {
+	t.Parallel()
+	for _, by := range jumps {
+		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Ahead(0))
+			m := machine{addr: server.Addr(), limiter: ratelimit.Config{Quotas: full}}
+			began := use(t, m.start(t))
+			server.SetAhead(by)
+			if by.Abs() > time.Second { // or else it is none
+				redistest.Eventually(t, "the jump is noticed", func() bool {
+					return server.Do("HGET", "{"+prefix+"}:ratelimit:1:meta", "shift") != "0"
+				})
+			}
+			isFull(t, "who comes after the jump", m.start(t), began)
+		})
+	}
+}
+
+// A replica with another clock takes over.
+func TestFailoverToAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, by := range jumps {
+		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
+			t.Parallel()
+			master, replica := redistest.Start(t), redistest.Start(t, redistest.Ahead(by))
+			replica.Do("REPLICAOF", "127.0.0.1", strconv.Itoa(master.Port()))
+			proxy := redistest.NewProxy(t, master.Addr())
+			m := machine{addr: proxy.Addr(), limiter: ratelimit.Config{Quotas: full}}
+			one, two := m.start(t), m.start(t)
+			began := use(t, one)
+			isFull(t, "before the failover", two, began)
+			redistest.Eventually(t, "the replica has everything", func() bool {
+				return replica.Do("ROLE").([]any)[3] == "connected" && replica.Do("ROLE").([]any)[4] == master.Do("ROLE").([]any)[1]
+			})
+			replica.Do("REPLICAOF", "NO", "ONE")
+			proxy.Retarget(replica.Addr())
+			isFull(t, "who has charged", one, began)
+			isFull(t, "who has read", two, began)
+			isFull(t, "who comes after the failover", m.start(t), began)
+		})
+	}
+}
+
+// Slots are kept, and leases run on, when the clock jumps.
+func TestServerClockJumpsWhileSlotsAreHeld(t *testing.T) {
+	t.Parallel()
+	for _, by := range jumps {
+		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Ahead(0))
+			m := machine{addr: server.Addr(), limiter: ratelimit.Config{
+				LeaseTTL: lease, Quotas: map[string]ratelimit.ModelQuota{model: {MaxInFlight: 1}},
+			}}
+			one, two := m.start(t), m.start(t)
+			held, _ := one.Reserve(model, 1, 0)
+			server.SetAhead(by)
+			until := time.Now().Add(2 * lease)
+			for time.Now().Before(until) { // in which the lease is renewed several times, or ends
+				if r, _ := two.Reserve(model, 1, 0); r != nil {
+					t.Fatal("a slot was given twice")
+				}
+				time.Sleep(lease / 100)
+			}
+			held.Commit(1, 0)
+			awaitStore(t, one)
+			redistest.Eventually(t, "the slot is free", func() bool {
+				r, _ := two.Reserve(model, 1, 0)
+				return r != nil
+			})
+		})
+	}
+}
