@@ -84,7 +84,7 @@ type ledger struct {
 var background = context.Background()
 
 // openFunc opens the log of a limiter, by the number that it has among the processes.
-type openFunc func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error)
+type openFunc func(process int64, ttl time.Duration, report func(error), replaced func()) (sharedlog.Log, error)
 
 // shareLog makes a limiter one of those that share a log, and takes over its content.
 func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
@@ -101,13 +101,15 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s.peers = s.newPeers()
 	s.lease = sharedlog.NewLease(cfg.LeaseTTL, s.extendLease)
 	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
-	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report); err == nil {
+	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report, s.repair); err == nil {
 		s.remote, _ = s.log.(sharedlog.Remote)
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
 	}
 	if err != nil {
+		s.closed.Store(true)
+		s.writer <- struct{}{} // for who waits to repair the log
 		s.reporter.Stop()
 		return fmt.Errorf("open shared database: %w", err)
 	}
@@ -118,7 +120,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 
 // openLedger makes a limiter one of those that share a database.
 func openLedger(rl *RateLimiter, path string, cfg Config) error {
-	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error) {
+	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error), _ func()) (sharedlog.Log, error) {
 		return sqlitelog.Open(path, sqlitelog.Options{
 			Process: process, Durability: cfg.Durability, LeaseTTL: ttl, FreshStart: cfg.FreshStart,
 			Span: rl.span(), Machine: clock.ReadMachine(&rl.clock), Report: report,
@@ -173,6 +175,9 @@ func (s *ledger) update(m combine.Manner, decide func(*plan)) (shared bool) {
 	}
 	return true
 }
+
+// repair writes what this limiter knows to a log that has taken the place of the one it followed.
+func (s *ledger) repair() { s.do(background, combine.AppendedApart, nothing) }
 
 // nothing decides nothing: a step with it brings memory up to date.
 func nothing(*plan) {}

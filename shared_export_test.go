@@ -17,7 +17,7 @@ func NewOverFake(fake *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process
 	if rl, err = newLimiter(cfg); err != nil {
 		return nil, 0, err
 	}
-	err = shareLog(rl, cfg, func(id int64, ttl time.Duration, _ func(error)) (sharedlog.Log, error) {
+	err = shareLog(rl, cfg, func(id int64, ttl time.Duration, _ func(error), _ func()) (sharedlog.Log, error) {
 		process = id
 		return fake.Open(id, rl.span(), ttl), nil
 	})

@@ -61,10 +61,16 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 	return p, nil
 }
 
+// mostReplacements is how often a step begins anew because the log is another one.
+const mostReplacements = 3
+
 // attempt makes one step in the log. Where it fails after something was decided it returns
 // that, too: the log may have it.
 func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*plan, error) {
 	step, err := s.log.Begin(ctx, seen)
+	if errors.Is(err, sharedlog.ErrReplaced) {
+		step, err = s.log.Begin(ctx, sharedlog.Everything)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -80,10 +86,11 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 			s.confirm(p, first, step)
 			return p, nil
 		}
-		if !errors.Is(err, sharedlog.ErrConflict) {
+		replaced := errors.Is(err, sharedlog.ErrReplaced)
+		if !errors.Is(err, sharedlog.ErrConflict) && !(replaced && conflicts < mostReplacements) {
 			return p, err
 		}
-		again := s.discard(p)
+		again := s.discard(p) || replaced
 		if s.remote == nil {
 			err = sharedlog.GiveWay(ctx, conflicts)
 		} else {

@@ -51,9 +51,9 @@ func newWithStore(cfg Config) (*RateLimiter, error) {
 
 // openStore makes a limiter one of those that share a store.
 func openStore(rl *RateLimiter, cfg Config) error {
-	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error)) (sharedlog.Log, error) {
+	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error), replaced func()) (sharedlog.Log, error) {
 		log, err := cfg.Store.OpenLog(background, sharedlog.Options{
-			Process: process, LeaseTTL: ttl, FreshStart: cfg.FreshStart, Span: rl.span(), Report: report,
+			Process: process, LeaseTTL: ttl, FreshStart: cfg.FreshStart, Span: rl.span(), Report: report, Replaced: replaced,
 		})
 		if err != nil {
 			return nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -30,7 +31,8 @@ func passes(err error) bool {
 }
 
 // within calls f with a context that ends after a time, and returns no later, whatever f does. The
-// calls of clients that do not heed deadlines of contexts go on behind it, until their own timeouts.
+// calls of clients that do not heed deadlines of contexts go on behind it, until their own
+// timeouts.
 func within[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -104,8 +106,9 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 	l.askedAt.Store(l.since(r.sent))
 	switch r.status {
 	case statusReplaced:
-		if args[argIdentity] == l.heard.position().log { // it follows no other one since
-			l.replaced.Store(true)
+		current := args[argIdentity] == l.heard.position().log // it follows no other one since
+		if current && l.follows.Load() && !l.replaced.Swap(true) && l.options.Replaced != nil {
+			go l.options.Replaced()
 		}
 		return r, errReplaced
 	case statusStale:
@@ -124,7 +127,7 @@ const (
 )
 
 var (
-	errReplaced = errors.New("redis: the log is not the one that was followed")
+	errReplaced = fmt.Errorf("redis: %w", sharedlog.ErrReplaced)
 	errStale    = errors.New("redis: a later change was written first")
 	errReply    = errors.New("a reply that the script does not give")
 )

@@ -151,10 +151,13 @@ func TestOutageShares(t *testing.T) {
 			}
 
 			o.end(server, proxy)
-			a.check(t, server.Addr(), all...)
+			for _, rl := range all {
+				awaitStore(t, rl)
+			}
 			if _, d := all[0].Reserve(model, 10, 0); d.Allowed {
 				t.Errorf("the quota is used up, and a limiter admits more: %+v, %v", d, all[0].Err())
 			}
+			a.check(t, server.Addr(), all...)
 		})
 	}
 }
@@ -216,4 +219,25 @@ func TestOutageAtStart(t *testing.T) {
 	if took := time.Since(began); took > hung {
 		t.Errorf("the errors took %v", took)
 	}
+}
+
+// A limiter comes back by itself, however much there is to read.
+func TestOutageWithALargeLog(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	one, two := limiterOf(t, proxy.Addr()), limiterOf(t, proxy.Addr())
+	var a admitted
+	a.work(one, 100, times(20_000, 100_000))
+	awaitSum(t, &a, two)
+	proxy.Set(redistest.Faults{Down: true})
+	a.work(two, 2, 20)
+	a.work(one, 2, 20)
+	proxy.Set(redistest.Faults{})
+	began := time.Now()
+	for _, rl := range []*ratelimit.RateLimiter{one, two} {
+		redistest.Eventually(t, "the limiter uses the store", func() bool { return rl.Err() == nil })
+	}
+	t.Logf("the limiters use the store again after %v", time.Since(began))
+	a.check(t, server.Addr(), one, two)
 }

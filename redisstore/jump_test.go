@@ -65,8 +65,8 @@ func TestServerClockJumps(t *testing.T) {
 	}
 }
 
-// A limiter that nobody calls notices the jump for those who come later. Only who comes before that,
-// within a second of the jump, cannot know of it.
+// A limiter that nobody calls notices the jump for those who come later. Only who comes before
+// that, within a second of the jump, cannot know of it.
 func TestServerClockJumpsWhileNobodyCalls(t *testing.T) {
 	t.Parallel()
 	for _, by := range jumps {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -43,9 +44,11 @@ func TestKilledHolderOfSlots(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), lease+slack)
 	defer cancel()
 	var all sync.WaitGroup
-	for range 2 {
+	var others [2]*ratelimit.Reservation
+	for i := range others {
 		all.Go(func() {
-			if _, err := rl.Acquire(ctx, model, 1, 0); err != nil {
+			var err error
+			if others[i], err = rl.Acquire(ctx, model, 1, 0); err != nil {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		})
@@ -55,6 +58,8 @@ func TestKilledHolderOfSlots(t *testing.T) {
 	if stats := rl.Stats(model); stats.InFlight != 3 || stats.RPM != 6 {
 		t.Errorf("%d in flight and %d requests, want 3 and 6", stats.InFlight, stats.RPM)
 	}
+	runtime.KeepAlive(mine) // what the program drops is settled
+	runtime.KeepAlive(&others)
 }
 
 // A process that stands first in line and is killed lets those behind it pass.

@@ -24,8 +24,8 @@ func lineOf(r timed) *line {
 	return n
 }
 
-// quiet is how long a line may stand still before the store is asked who is ahead: somebody may have
-// let the turn pass.
+// quiet is how long a line may stand still before the store is asked who is ahead: somebody may
+// have let the turn pass.
 const quiet = 8 * time.Millisecond
 
 // wait waits until those ahead have written.

@@ -112,9 +112,10 @@ func TestAppendedDays(t *testing.T) {
 	b, _ := joined(t, s, 2)
 	numbers := []int64{0, 1, 17, 999_999_999, 1_000_000_000, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64 - 1, math.MaxInt64}
 	number := func() int64 { return numbers[rand.IntN(len(numbers))] }
-	starts := []time.Duration{0, 1, 22 * time.Hour, 23 * time.Hour, 23*time.Hour + 1, 24*time.Hour - 1, 24 * time.Hour, 72 * time.Hour}
-	base := time.Now().UnixNano()
-	start := func() int64 { return base + int64(starts[rand.IntN(len(starts))]) }
+	const day = int64(24 * time.Hour)
+	began := time.Now().UnixNano()
+	starts := []int64{0, began, began + 1, began + day - 1, began + day, began + day - int64(time.Hour), began + day - int64(time.Hour) + 1}
+	start := func() int64 { return starts[rand.IntN(len(starts))] }
 	seen := int64(0)
 	for n := int64(1); n < 400; n++ {
 		told := use(1, n)

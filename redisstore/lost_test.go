@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -143,6 +144,7 @@ func TestLossKeepsSlots(t *testing.T) {
 	if r, d := two.Reserve(model, 1, 0); r == nil {
 		t.Errorf("the slot is not free: %q", d.Code)
 	}
+	runtime.KeepAlive(b) // what the program drops is settled
 }
 
 // Where a log was lost and nobody is alive who knows it, the minute counts as used up, unless

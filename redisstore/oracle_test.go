@@ -46,8 +46,8 @@ func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				// Shortly before midnight in one of the zones. While limiters wait they ask the server
-				// now and then, so the pauses are not long.
+				// Shortly before midnight in one of the zones. While limiters wait they ask the
+				// server now and then, so the pauses are not long.
 				time.Sleep([]time.Duration{7*time.Hour + 50*time.Minute, 22*time.Hour + 50*time.Minute}[seed%2])
 				client := pipeClient(t)
 				setup := oracleSetup(seed, client)

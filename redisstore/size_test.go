@@ -1,5 +1,5 @@
-// What a prefix takes of the server: memory for a charge, days and models without end, and no script
-// that keeps others waiting.
+// What a prefix takes of the server: memory for a charge, days and models without end, and no
+// script that keeps others waiting.
 
 package redisstore_test
 

@@ -19,8 +19,7 @@ type optimistic struct {
 	ended     bool
 }
 
-// Begin implements sharedlog.Log. It asks the store only for Everything, and where another log is
-// known to have taken the place of this one.
+// Begin implements sharedlog.Log. It asks the store only for Everything.
 func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
@@ -29,7 +28,7 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 		return nil, errClosed
 	}
 	s := &optimistic{log: l, base: seen}
-	if seen == sharedlog.Everything || l.replaced.Load() {
+	if seen == sharedlog.Everything {
 		if err := s.readEverything(ctx); err != nil {
 			if ended := ctx.Err(); ended != nil {
 				return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
@@ -114,11 +113,8 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 // write writes the events of a batch from one up to another.
 func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err error) {
 	l := s.log
-	if l.closing.Err() != nil {
-		return 0, errClosed
-	}
-	if l.replaced.Load() && from == 0 {
-		return 0, s.anew()
+	if err := l.usable(); err != nil {
+		return 0, err
 	}
 	if conflict, err := s.awaitTurn(); err != nil {
 		return 0, err
@@ -137,9 +133,6 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	args := w.args(l.args(at, b.Renew, w.size()))
 	args[argMode], args[argNumber] = s.mode(b), l.number
 	r, err := l.run(context.Background(), appendScript, args)
-	if errors.Is(err, errReplaced) && from == 0 {
-		return 0, s.anew()
-	}
 	if err != nil {
 		return 0, err
 	}
@@ -147,16 +140,6 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, s.conflict(at.epoch, r)
 	}
 	return r.place, s.wrote(at.epoch, r, w)
-}
-
-// anew makes all that the log has which took the place of this one the news, and returns ErrConflict.
-// The caller brings memory and log together at once: whoever came to the log before would find it
-// empty.
-func (s *optimistic) anew() error {
-	if err := s.readEverything(context.Background()); err != nil {
-		return err
-	}
-	return sharedlog.ErrConflict
 }
 
 // mode returns how the script is to write a batch.

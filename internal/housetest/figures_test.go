@@ -21,13 +21,13 @@ import (
 // The bounds. A change that needs a larger one says why, except that a new feature may add its
 // methods, and at most some 800 lines to the root.
 const (
-	maxRootFiles     = 48   // files of the root without tests
-	maxRootLines     = 9100 // lines of these files together
+	maxRootFiles     = 51   // files of the root without tests
+	maxRootLines     = 9500 // lines of these files together
 	maxFileLines     = 400  // lines of a file of the module, tests excepted
 	maxFunctionLines = 60   // lines of a function in the module, tests excepted
 
 	maxLimiterMethods = 125 // methods of RateLimiter
-	maxLedgerMethods  = 60  // methods of ledger
+	maxLedgerMethods  = 62  // methods of ledger
 	maxLedgerTests    = 8   // comparisons of a ledger with nil in the root, tests excepted
 
 	maxTestFileLines       = 600 // lines of a test file of the root or under internal/

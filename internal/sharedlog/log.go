@@ -64,6 +64,9 @@ var (
 	ErrNoTime = errors.New("no time left to wait for other processes")
 	// ErrIncomplete says that events were deleted before they were read.
 	ErrIncomplete = errors.New("events are missing")
+	// ErrReplaced says that the store has another log than the one that was followed, and that
+	// nothing was written. The caller goes on with Everything.
+	ErrReplaced = errors.New("the log is not the one that was followed")
 	// ErrConflict says that other processes have added events since the step began, and that
 	// nothing was written. Step.News has them.
 	ErrConflict = errors.New("another process wrote first")

@@ -13,6 +13,9 @@ type Options struct {
 	LeaseTTL   time.Duration // how long a process counts as alive after it has said so
 	FreshStart bool          // a lost log does not mean that the minute is used
 	Span       int64         // the limiter's own minute, in nanoseconds
+	// Replaced is called, on a goroutine of its own, when the log finds that the store has another
+	// one: what its limiter knows has to be written there. Nil is nobody to call.
+	Replaced func()
 	// Report gets errors that no method returns, and warnings; nil discards them. It must not wait
 	// for anything.
 	Report func(error)

@@ -12,7 +12,8 @@ import (
 // server that does not run stays as it is.
 func (s *Server) Kill() { s.end() }
 
-// Pause stops the process as kill -STOP does: its connections stay, and nothing answers. It needs Linux.
+// Pause stops the process as kill -STOP does: its connections stay, and nothing answers. It needs
+// Linux.
 func (s *Server) Pause() { s.signal(stopSignal) }
 
 // Resume ends a Pause.
