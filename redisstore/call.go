@@ -66,6 +66,7 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error
 		if err == nil || !passes(err) {
 			return value, err
 		}
+		s.reroute()
 		left := time.Until(end)
 		if ctx.Err() != nil || left <= pause {
 			return value, err
@@ -76,6 +77,14 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error
 			return value, err
 		}
 		most, pause = left-pause, min(2*pause, 20*time.Millisecond)
+	}
+}
+
+// reroute has the client of a Cluster ask for the masters anew, in the background. By itself it does
+// so when a master says MOVED, and once a minute, but not when a master is gone.
+func (s *Store) reroute() {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		cluster.ReloadState(context.Background())
 	}
 }
 

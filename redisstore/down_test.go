@@ -228,12 +228,12 @@ func TestOutageWithALargeLog(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	one, two := limiterOf(t, proxy.Addr()), limiterOf(t, proxy.Addr())
 	var a admitted
-	a.work(one, 100, times(20_000, 100_000))
+	a.work(one, 1, times(5_000, 100_000))
 	awaitSum(t, &a, two)
 	proxy.Set(redistest.Faults{Down: true})
 	a.work(two, 2, 20)
 	a.work(one, 2, 20)
-	proxy.Set(redistest.Faults{})
+	proxy.Set(redistest.Faults{Delay: 5 * time.Millisecond}) // as a network has
 	began := time.Now()
 	for _, rl := range []*ratelimit.RateLimiter{one, two} {
 		redistest.Eventually(t, "the limiter uses the store", func() bool { return rl.Err() == nil })
