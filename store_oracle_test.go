@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
@@ -41,6 +42,22 @@ func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
 				if trouble.conflicts < 50 || trouble.failures < 2 {
 					t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
 				}
+			})
+		})
+	}
+}
+
+// The same with calls that wait, some of them for hours, for several models, and with limits that
+// spread calls or that others use, too.
+func TestStoreIsOneLimiterWide(t *testing.T) {
+	t.Parallel()
+	for seed := range times(20, 5, 1000) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				setup := storeSetup(seed, sharedlogtest.NewFake())
+				setup.Wide, setup.Grain, setup.Near = true, 701*time.Millisecond, sharedHandOver
+				sharedoracle.New(t, setup).Run(400)
 			})
 		})
 	}

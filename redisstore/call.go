@@ -115,7 +115,8 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 	l.askedAt.Store(l.since(r.sent))
 	switch r.status {
 	case statusReplaced:
-		if l.follows.Load() && !l.replaced.Swap(true) && l.options.Replaced != nil {
+		current := args[argIdentity] == l.heard.position().log // it follows no other one since
+		if current && l.follows.Load() && !l.replaced.Swap(true) && l.options.Replaced != nil {
 			go l.options.Replaced()
 		}
 		return r, errReplaced

@@ -16,9 +16,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// everythingFor is how long a step that reads everything may take, unless its context says how
-// long.
-const everythingFor = 10 * time.Second
+// everythingFor is how long a first step that reads everything may take, and againFor how long a
+// later one. The context has to do with the first question alone: if the server answers that, it is
+// there, and a large log takes more time than a limiter has that only tries whether it is.
+const everythingFor, againFor = 10 * time.Second, 2 * time.Second
 
 // content is what the store has, as it is read, page by page, while others write on. Each hash is
 // read at some time after the log stood at begun, so that the events behind that bring it up to
@@ -42,14 +43,18 @@ type content struct {
 
 // everything reads the whole log, and follows it from then on. last is the place of its last event.
 func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, err error) {
-	if _, limited := ctx.Deadline(); !limited {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, everythingFor)
-		defer cancel()
+	most := againFor
+	if !l.follows.Load() {
+		most = everythingFor
 	}
+	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	defer cancel()
 	c := &content{log: l}
 	for range 5 { // once, unless what was read is gone before the rest is
-		if err = c.read(ctx); err == nil {
+		if err = c.join(ctx); err != nil {
+			break
+		}
+		if err = c.read(reading); err == nil || !errors.Is(err, sharedlog.ErrIncomplete) && !errors.Is(err, errReplaced) {
 			break
 		}
 	}
@@ -70,11 +75,9 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	return news, c.last, nil
 }
 
-// read reads all that there is.
+// read reads all that there is in a log that was joined. The error wraps sharedlog.ErrIncomplete or
+// errReplaced if it has changed too much meanwhile.
 func (c *content) read(ctx context.Context) error {
-	if err := c.join(ctx); err != nil {
-		return err
-	}
 	if err := c.readHashes(ctx); err != nil {
 		return err
 	}
@@ -250,7 +253,7 @@ func (c *content) readRest(ctx context.Context) error {
 
 // errFolded says that events were deleted while they were read. What one of them began may seem to
 // go on where the other, that ended it, is gone.
-var errFolded = errors.New("redis: events were deleted while they were read")
+var errFolded = fmt.Errorf("redis: %w: they were deleted while they were read", sharedlog.ErrIncomplete)
 
 // decode makes events of the entries, but for those that were dropped out of entries.
 func (c *content) decode(ctx context.Context) error {

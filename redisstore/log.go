@@ -143,7 +143,7 @@ func (l *Log) news(entries []entry, seen int64) (news sharedlog.News, err error)
 func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error) {
 	at, ok := l.heard.at(seen)
 	if !ok {
-		return nil, errReplaced
+		return nil, fmt.Errorf("redis: %w: nothing is known of event %d", sharedlog.ErrIncomplete, seen)
 	}
 	r, err := l.run(ctx, lookScript, l.args(at, lease, 0))
 	if err != nil {

@@ -127,7 +127,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	}
 	at, ok := l.heard.at(s.base)
 	if !ok {
-		return 0, errReplaced
+		return 0, errReplaced // the caller follows another log
 	}
 	l.number++
 	args := w.args(l.args(at, b.Renew, w.size()))

@@ -29,8 +29,12 @@ type Setup struct {
 	// CatchUp brings a limiter's memory up to date. It is called before reads are compared, and
 	// nil where reads are always up to date.
 	CatchUp func(t *testing.T, rl *ratelimit.RateLimiter)
-	// Shares says that a limiter decides by its share of the quota while it cannot use the store:
-	// it may deny what one limiter alone admits, but not the reverse.
+	// Wide adds steps: calls for several models at once, calls that wait, Burst and reports of
+	// providers. It needs a bubble of testing/synctest, and a Grain in which limiters hear of each
+	// other.
+	Wide bool
+	// Shares says that a limiter decides by its share of the quota while it cannot use the store: it
+	// may deny what one limiter alone admits, but not the reverse.
 	Shares bool
 	// Sleep passes time; nil is time.Sleep.
 	Sleep func(time.Duration)
@@ -61,14 +65,15 @@ type Session struct {
 	// Random draws the steps. Hooks of a store may draw from it during a step.
 	Random *rand.Rand
 
-	t      *testing.T
-	setup  Setup
-	cfg    ratelimit.Config
-	models []string
-	shared []*ratelimit.RateLimiter
-	alone  *ratelimit.RateLimiter
-	open   []pair
-	script []string
+	t       *testing.T
+	setup   Setup
+	cfg     ratelimit.Config
+	models  []string
+	shared  []*ratelimit.RateLimiter
+	alone   *ratelimit.RateLimiter
+	open    []pair
+	waiting []*waiting
+	script  []string
 
 	by   int         // the limiter whose step it is
 	calm atomic.Bool // see Calm
@@ -94,6 +99,10 @@ func New(t *testing.T, setup Setup) *Session {
 			"zoned":     {MaxRPM: 10, MaxRPD: 30, DayZone: "America/Los_Angeles"},
 			"unlimited": {},
 		}},
+	}
+	if setup.Wide {
+		s.models = append(s.models, "paced", "learned")
+		s.cfg.Quotas["paced"] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
 	}
 	cfg := s.cfg
 	cfg.FilePath = filepath.Join(t.TempDir(), "alone.yaml")
@@ -121,7 +130,14 @@ func (s *Session) Calm() bool { return s.calm.Load() }
 func (s *Session) Run(steps int) {
 	defer s.close()
 	for range steps {
-		s.step()
+		if s.setup.Wide && s.Random.IntN(3) == 0 {
+			s.wideStep()
+		} else {
+			s.step()
+		}
+		if s.setup.Wide {
+			s.served()
+		}
 		s.recover()
 		if s.compare(); s.failed() {
 			return
@@ -142,6 +158,9 @@ func (s *Session) failed() bool {
 
 func (s *Session) close() {
 	s.calm.Store(true)
+	for i := range s.shared {
+		s.stopWaiting(i)
+	}
 	for _, rl := range s.shared {
 		if err := rl.Close(); err != nil {
 			s.t.Error(err)

@@ -67,9 +67,13 @@ func (s *Session) Between() {
 func (s *Session) model() string { return s.models[s.Random.IntN(len(s.models))] }
 
 func (s *Session) quota() ratelimit.ModelQuota {
-	return ratelimit.ModelQuota{
+	q := ratelimit.ModelQuota{
 		MaxRPM: s.Random.IntN(10), MaxTPM: s.Random.IntN(600), MaxInFlight: s.Random.IntN(5), MaxRPD: s.Random.IntN(50),
 	}
+	if s.setup.Wide && s.Random.IntN(4) == 0 {
+		q.Burst = time.Duration(s.Random.IntN(20)) * time.Second
+	}
+	return q
 }
 
 // duration returns a duration below most, in grains.
@@ -167,6 +171,7 @@ func (s *Session) arrive() {
 func (s *Session) reopen(i int) {
 	s.calm.Store(true)
 	defer s.calm.Store(false)
+	s.stopWaiting(i)
 	kept := s.open[:0]
 	for _, pair := range s.open {
 		if pair.by == i {

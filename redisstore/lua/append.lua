@@ -1,7 +1,7 @@
 -- ARGV goes on with: the number of events, their entry, effects after their number, and days after
 -- their number. Where the batch decides nothing, the entry follows in pieces, with what comes
 -- between them: a model, its day, and the requests and tokens that the event adds to that.
-if identity ~= ARGV[1] then
+if identity ~= ARGV[1] or not complete then
   return replaced()
 end
 local seen, stamp, mode, number = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7], tonumber(ARGV[8])
@@ -86,9 +86,7 @@ end
 local first = text(last + 1)
 if count > 0 then
   local id = first .. '-' .. date
-  if not redis.call('XADD', log, 'NOMKSTREAM', id, 'e', value) then
-    return renounce() -- the server has evicted the log
-  end
+  redis.call('XADD', log, id, 'e', value)
   if late then
     news[#news + 1] = {id, {'e', value}}
   end

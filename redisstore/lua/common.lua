@@ -11,6 +11,7 @@ local me = ARGV[4]
 local function text(n) return string.format('%.0f', n) end
 
 local known = redis.call('HMGET', meta, 'id', 'last', 'at', 'shift', 'folded', 'touched', 'turns', 'd:' .. me)
+local complete = redis.call('EXISTS', unpack(KEYS)) == #KEYS -- the server may evict some
 local identity = known[1]
 local last, at = tonumber(known[2] or 0), tonumber(known[3] or 0)
 local shift, folded = tonumber(known[4] or 0), tonumber(known[5] or 0)
@@ -54,16 +55,6 @@ local function touch()
       redis.call('PEXPIRE', key, 604800000)
     end
   end
-end
-
--- is_complete reports whether all keys are there, with what never leaves them.
-local function is_complete()
-  for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
-    if redis.call('HEXISTS', key, EMPTY) == 0 then
-      return false
-    end
-  end
-  return redis.call('EXISTS', log) == 1 and redis.call('ZSCORE', procs, '') ~= false
 end
 
 local function replaced() return {REPLACED, 0, date, 0, '', {}} end

@@ -47,6 +47,9 @@ local function days_behind()
   -- follows is the function of the same name beside DayAdded.After, for days as texts. The
   -- difference of their starts, in nanoseconds, is exact for months.
   local function follows(day, earlier)
+    if string.sub(earlier, 1, 8) == '\128\0\0\0\0\0\0\0' then
+      return true -- there was none
+    end
     local MINUTE, apart = 60000000000, 0
     for i = 1, 8 do
       apart = apart * 256 + string.byte(day, i) - string.byte(earlier, i)

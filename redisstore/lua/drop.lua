@@ -1,7 +1,7 @@
 -- ARGV goes on with pairs of places, from and to. The last event stays, so that the next one gets
 -- another place. An entry goes when all of its events are dropped; until then, holes has a 1 for
 -- each that is.
-if identity ~= ARGV[1] then
+if identity ~= ARGV[1] or not complete then
   return replaced()
 end
 

@@ -1,6 +1,6 @@
 -- ARGV goes on with: the identity of a new log, span, whether a new log counts as used, and whether
 -- this limiter has not joined before
-if not identity or not is_complete() then
+if not identity or not complete then
   for _, key in ipairs(KEYS) do
     redis.call('UNLINK', key)
   end

@@ -1,7 +1,5 @@
-if identity ~= ARGV[1] then
+if identity ~= ARGV[1] or not complete then
   return replaced()
-elseif not is_complete() then
-  return renounce()
 end
 local news = entries().behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 64)
 if not news then

@@ -1,6 +1,6 @@
 -- ARGV goes on with a command: 'claim'; 'days' or 'cooldowns' with pairs of field and value; or
 -- 'dead' with processes.
-if identity ~= ARGV[1] then
+if identity ~= ARGV[1] or not complete then
   return replaced()
 end
 local what, done = ARGV[9], 0
