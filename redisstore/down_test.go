@@ -33,12 +33,9 @@ func faultless(_ *redistest.Server, p *redistest.Proxy) {
 	p.Reset()
 }
 
-const (
-	timeout = 250 * time.Millisecond // the default
-	// hung is how long a call takes at least that waits for a server that is out of reach: its
-	// reply comes after 5 s, or never.
-	hung = 4 * time.Second
-)
+// hung is how long a call takes at least that waits for a server that is out of reach: its reply
+// comes after 5 s, or never.
+const hung = 4 * time.Second
 
 // With FailClosed a call is denied while the server is out of reach, and none waits for it.
 func TestOutageFailClosed(t *testing.T) {
@@ -102,7 +99,7 @@ func TestOutageEndsAcquire(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	rl := machine{addr: proxy.Addr(), limiter: ratelimit.Config{FailClosed: true}}.start(t)
 	proxy.Set(redistest.Faults{Swallow: true})
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	began := time.Now()
 	if _, err := rl.Acquire(ctx, model, 1, 0); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > hung {
@@ -211,7 +208,7 @@ func TestOutageAtStart(t *testing.T) {
 		rl.Close()
 		t.Error("a limiter starts without its store")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := redisstore.New(ctx, client, redisstore.Options{Prefix: prefix}); err == nil {
 		t.Error("no error of a store without a server")

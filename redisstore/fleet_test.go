@@ -23,6 +23,8 @@ const (
 	// slack is how long a test grants to what should take no time. It is only there lest a slow
 	// machine fails it.
 	slack = 2 * time.Second
+	// patience is how long limiters wait for the server: longer than a slow machine makes them.
+	patience = time.Second
 )
 
 // plenty is a quota that counts everything and denies nothing.
@@ -43,7 +45,7 @@ func times(short, long int) int {
 type machine struct {
 	addr    string
 	client  redis.UniversalClient // nil is a plain client of addr
-	store   redisstore.Options    // the zero Prefix is prefix
+	store   redisstore.Options    // the zero Prefix is prefix, the zero Timeout patience
 	limiter ratelimit.Config      // nil Quotas are plenty
 }
 
@@ -55,6 +57,9 @@ func (m machine) start(t testing.TB) *ratelimit.RateLimiter {
 	}
 	if m.store.Prefix == "" {
 		m.store.Prefix = prefix
+	}
+	if m.store.Timeout == 0 {
+		m.store.Timeout = patience
 	}
 	if m.limiter.Quotas == nil {
 		m.limiter.Quotas = plenty

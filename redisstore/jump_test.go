@@ -119,17 +119,17 @@ func TestServerClockJumpsWhileSlotsAreHeld(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Ahead(0))
 			m := machine{addr: server.Addr(), limiter: ratelimit.Config{
-				LeaseTTL: lease, Quotas: map[string]ratelimit.ModelQuota{model: {MaxInFlight: 1}},
+				LeaseTTL: 3 * lease, Quotas: map[string]ratelimit.ModelQuota{model: {MaxInFlight: 1}},
 			}}
 			one, two := m.start(t), m.start(t)
 			held, _ := one.Reserve(model, 1, 0)
 			server.SetAhead(by)
-			until := time.Now().Add(2 * lease)
+			until := time.Now().Add(4 * lease)
 			for time.Now().Before(until) { // in which the lease is renewed several times, or ends
 				if r, _ := two.Reserve(model, 1, 0); r != nil {
 					t.Fatal("a slot was given twice")
 				}
-				time.Sleep(lease / 100)
+				time.Sleep(lease / 50)
 			}
 			held.Commit(1, 0)
 			awaitStore(t, one)

@@ -296,7 +296,7 @@ func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	f := replicated(t)
 	var reported errorLog
-	rl := machine{addr: f.proxy.Addr(), store: redisstore.Options{WaitReplicas: 1},
+	rl := machine{addr: f.proxy.Addr(), store: redisstore.Options{WaitReplicas: 1, Timeout: slack},
 		limiter: ratelimit.Config{OnError: reported.add}}.start(t)
 	var a admitted
 	a.work(rl, 2, 50)
@@ -308,7 +308,7 @@ func TestWaitReplicas(t *testing.T) {
 		t.Errorf("the replica is at %d of %d, and has %d entries", replica, master, entries)
 	}
 	f.replica.Pause()
-	a.work(rl, 2, 10)
+	a.work(rl, 1, 1)
 	if a.denied.Load() > 0 {
 		t.Errorf("%d denied while the replica is behind", a.denied.Load())
 	}

@@ -36,7 +36,7 @@ func TestSumIsExactWhenRepliesAreLost(t *testing.T) {
 			proxy := redistest.NewProxy(t, server.Addr())
 			var limiters []*ratelimit.RateLimiter
 			for range 2 {
-				m := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 100 * time.Millisecond}}
+				m := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 400 * time.Millisecond}}
 				limiters = append(limiters, m.start(t))
 			}
 			proxy.Set(tt.faults)

