@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -20,26 +16,6 @@ import (
 // later one. The context has to do with the first question alone: if the server answers that, it is
 // there, and a large log takes more time than a limiter has that only tries whether it is.
 const everythingFor, againFor = 10 * time.Second, 2 * time.Second
-
-// content is what the store has, as it is read, page by page, while others write on. Each hash is
-// read at some time after the log stood at begun, so that the events behind that bring it up to
-// date, whether it has them or not.
-type content struct {
-	log       *Log
-	identity  string
-	begun     int64
-	folded    int64 // see sharedlog.News
-	last      int64
-	stamp     int64
-	used      int64
-	entries   []entry
-	events    []*sharedlog.Event
-	days      map[string]state.DayUsage
-	said      map[string]state.Said
-	cooldowns map[string]state.Cooldown
-	answers   map[string]state.Answers
-	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time
-}
 
 // everything reads the whole log, and follows it from then on. last is the place of its last event.
 func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, err error) {
@@ -63,6 +39,7 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	}
 	l.follows.Store(true)
 	l.replaced.Store(false)
+	l.lacks.Store(false)
 	l.store.followed.Store(true)
 	l.heard.reset(c.identity, c.last, c.stamp)
 	l.lives.learn(c.leases)
@@ -73,249 +50,6 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	news.Image = c.image()
 	news.Span, news.Folded = l.span.Load(), l.folded.Load()
 	return news, c.last, nil
-}
-
-// read reads all that there is in a log that was joined. The error wraps sharedlog.ErrIncomplete or
-// errReplaced if it has changed too much meanwhile.
-func (c *content) read(ctx context.Context) error {
-	if err := c.readHashes(ctx); err != nil {
-		return err
-	}
-	if err := c.readLeases(ctx); err != nil {
-		return err
-	}
-	if err := c.readEvents(ctx); err != nil {
-		return err
-	}
-	for range 5 {
-		scanned := c.last
-		if err := c.readCooldowns(ctx); err != nil {
-			return err
-		}
-		if err := c.readRest(ctx); err != nil {
-			return err
-		}
-		if !c.coolsBehind(scanned) {
-			break
-		}
-	}
-	c.fold()
-	return nil
-}
-
-// join makes the log if it is not there, and this process one of those that share it.
-func (c *content) join(ctx context.Context) error {
-	l := c.log
-	args := l.args(position{}, true, 4)
-	fresh, used := "1", "0"
-	if l.follows.Load() {
-		fresh = "0"
-	} else if l.store.followed.Load() && !l.options.FreshStart {
-		used = "1" // others of this store follow a log that is lost
-	}
-	r, err := l.run(ctx, joinScript, append(args, strconv.FormatUint(rand.Uint64(), 36), l.options.Span, used, fresh))
-	if err != nil {
-		return err
-	}
-	facts := r.words()
-	if len(facts) != 3 {
-		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
-	}
-	span, spanErr := parseInt(facts[1])
-	used64, usedErr := parseInt(facts[2])
-	if spanErr != nil || usedErr != nil || span < 0 {
-		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
-	}
-	l.span.Store(max(span, l.options.Span))
-	c.identity, c.begun, c.folded, c.used = facts[0], r.place, r.folded, nanos(used64)
-	return nil
-}
-
-// readHashes reads the hashes, but for the cooldowns.
-func (c *content) readHashes(ctx context.Context) error {
-	c.days, c.said, c.answers = make(map[string]state.DayUsage), make(map[string]state.Said), make(map[string]state.Answers)
-	var bad error
-	err := c.log.scan(ctx, keyDays, func(key, value string) {
-		if model, ok := modelOf(key); ok {
-			day, err := parseDay(value)
-			if err != nil {
-				bad = fmt.Errorf("redis: day of %q: %w", model, err)
-			}
-			c.days[model] = day
-		}
-	})
-	if err == nil {
-		err = c.log.scan(ctx, keyQuotas, c.addQuota)
-	}
-	if err == nil {
-		err = c.log.scan(ctx, keyAnswers, func(key, value string) {
-			if model, ok := modelOf(key); ok {
-				if a, err := state.ParseAnswers(value); err == nil { // who cannot read it learns anew
-					c.answers[model] = a
-				}
-			}
-		})
-	}
-	if err == nil {
-		err = bad
-	}
-	return err
-}
-
-// addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
-func (c *content) addQuota(key, value string) {
-	for origin, letter := range quotaOrigins {
-		if len(key) > 0 && key[:1] == letter {
-			if q, err := sharedlog.ParseQuota(value); err == nil {
-				said := c.said[key[1:]]
-				said.Set(origin, q)
-				c.said[key[1:]] = said
-			}
-		}
-	}
-}
-
-func (c *content) readCooldowns(ctx context.Context) error {
-	c.cooldowns = make(map[string]state.Cooldown)
-	return c.log.scan(ctx, keyCooldowns, func(key, value string) {
-		model, ok := modelOf(key)
-		if until, cause, err := parseOrdered(value); ok && err == nil {
-			c.cooldowns[model] = state.Cooldown{Until: time.Unix(0, until), Cause: cause}
-		}
-	})
-}
-
-// readLeases reads the leases of all processes.
-func (c *content) readLeases(ctx context.Context) error {
-	c.leases = make(map[int64]float64)
-	for from := int64(0); ; from += readPage {
-		page, err := ask(ctx, c.log.store, func(ctx context.Context) ([]redis.Z, error) {
-			return c.log.store.client.ZRangeWithScores(ctx, c.log.keys[keyProcs], from, from+readPage-1).Result()
-		})
-		if err != nil {
-			return fmt.Errorf("redis: %w", err)
-		}
-		for _, z := range page {
-			text, _ := z.Member.(string)
-			if process, err := parseInt(text); err == nil {
-				c.leases[process] = z.Score
-			}
-		}
-		if len(page) < readPage {
-			return nil
-		}
-	}
-}
-
-// readEvents reads the stream, up to its end and a little behind that.
-func (c *content) readEvents(ctx context.Context) error {
-	c.entries = nil
-	for next := int64(0); ; {
-		page, err := c.log.page(ctx, next)
-		if err != nil {
-			return err
-		}
-		c.entries = append(c.entries, page...)
-		if len(page) < readPage {
-			break
-		}
-		next = page[len(page)-1].last() + 1
-	}
-	if n := len(c.entries); n > 0 {
-		c.last, c.stamp = c.entries[n-1].last(), c.entries[n-1].stamp
-	} else {
-		c.last, c.stamp = c.begun, 0
-	}
-	return nil
-}
-
-// readRest reads what was written since, and makes sure that the log is still the same one.
-func (c *content) readRest(ctx context.Context) error {
-	at := position{log: c.identity, seq: c.last, stamp: c.stamp}
-	r, err := c.log.run(ctx, lookScript, c.log.args(at, false, 0))
-	if err != nil {
-		return err
-	}
-	rest, err := c.log.upTo(ctx, c.last, r.place, r)
-	if err != nil {
-		return err
-	}
-	if n := len(rest); n > 0 {
-		c.entries = append(c.entries, rest...)
-		c.last, c.stamp = rest[n-1].last(), rest[n-1].stamp
-	}
-	if r.folded != c.folded {
-		return errFolded
-	}
-	c.log.known(r.sent)
-	return c.decode(ctx)
-}
-
-// errFolded says that events were deleted while they were read. What one of them began may seem to
-// go on where the other, that ended it, is gone.
-var errFolded = fmt.Errorf("redis: %w: they were deleted while they were read", sharedlog.ErrIncomplete)
-
-// decode makes events of the entries, but for those that were dropped out of entries.
-func (c *content) decode(ctx context.Context) error {
-	all, err := eventsOf(c.entries, 0)
-	if err != nil {
-		return err
-	}
-	holes := make(map[int64]string)
-	err = c.log.scan(ctx, keyHoles, func(field, value string) {
-		if seq, err := parseInt(field); err == nil {
-			holes[seq] = value
-		}
-	})
-	if err != nil {
-		return err
-	}
-	c.events = all[:0]
-	for _, n := range c.entries {
-		hole := holes[n.seq]
-		for i := range n.n {
-			if i >= int64(len(hole)) || hole[i] != '1' {
-				c.events = append(c.events, all[i])
-			}
-		}
-		all = all[n.n:]
-	}
-	return nil
-}
-
-// coolsBehind reports whether events behind a place change cooldowns. Which ones a Reset ends, only
-// its process knew.
-func (c *content) coolsBehind(place int64) bool {
-	return slices.ContainsFunc(c.events, func(e *sharedlog.Event) bool {
-		return e.Seq > place && (e.Kind == sharedlog.Reset || e.Kind == sharedlog.Cooldown)
-	})
-}
-
-// fold brings what the hashes say up to the last event.
-func (c *content) fold() {
-	for _, e := range c.events {
-		if e.Seq <= c.begun {
-			continue
-		}
-		switch {
-		case e.Kind == sharedlog.Reset && e.Model == "":
-			clear(c.days)
-		case e.Kind == sharedlog.Reset:
-			delete(c.days, e.Model)
-		case e.HasDay:
-			c.days[e.Model] = e.Day
-		}
-		switch e.Kind {
-		case sharedlog.Quota:
-			if saying, err := sharedlog.ParseSaying(e.Text); err == nil {
-				c.said[e.Model] = saying.After(c.said[e.Model])
-			}
-		case sharedlog.Answers:
-			if a, err := state.ParseAnswers(e.Text); err == nil {
-				c.answers[e.Model] = a
-			}
-		}
-	}
 }
 
 // image returns the content as a step tells it.
@@ -347,10 +81,10 @@ func (c *content) image() *sharedlog.Image {
 	return img
 }
 
-// page returns entries from a place on, readPage at most.
-func (l *Log) page(ctx context.Context, from int64) ([]entry, error) {
+// page returns entries from a place on, as many as count says at most.
+func (l *Log) page(ctx context.Context, from, count int64) ([]entry, error) {
 	entries, err := ask(ctx, l.store, func(ctx context.Context) ([]entry, error) {
-		messages, err := l.store.client.XRangeN(ctx, l.keys[keyLog], strconv.FormatInt(from, 10), "+", readPage).Result()
+		messages, err := l.store.client.XRangeN(ctx, l.keys[keyLog], itoa(from), "+", count).Result()
 		if err != nil {
 			return nil, err
 		}
