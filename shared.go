@@ -42,10 +42,11 @@ type ledger struct {
 	reporter   *reporter.Reporter
 
 	// writer holds one token, which a goroutine takes to make a change: writes come one
-	// after the other. It guards recovery.
+	// after the other. It guards recovery and joining.
 	writer   chan struct{}
-	jobs     jobs         // of a remote log
-	recovery *retry.Timer // tries whether the log is back
+	jobs     jobs          // of a remote log
+	recovery *retry.Timer  // tries whether the log is back
+	joining  chan struct{} // closed when the goroutine is through that reads everything; else nil
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
 

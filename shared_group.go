@@ -49,7 +49,7 @@ func (p *plan) decideJobs() {
 // decides reports whether the plan says what others must not have changed.
 func (p *plan) decides() bool {
 	if !p.asked {
-		return !p.empty() // it serves waiters, or ends what dead processes have open
+		return !p.empty() && !p.joins // it serves waiters; a plan that joins only ends what is of the dead
 	}
 	return slices.ContainsFunc(p.jobs, func(j *job) bool { return j.Manner.Decides() })
 }

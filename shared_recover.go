@@ -16,6 +16,8 @@ const (
 	// wait for the attempt. recoverAtOnce is the same for an attempt that a caller asked for.
 	recoverFor    = 100 * time.Millisecond
 	recoverAtOnce = 3 * time.Second
+	// recoverRemote is the same for a remote log, which may be long: calls go on in memory meanwhile.
+	recoverRemote = 10 * time.Second
 )
 
 // fail notes that the log cannot be used, and returns the error. From then on the limiter decides
@@ -45,22 +47,56 @@ func (s *ledger) fail(err error) error {
 func (s *ledger) tryRecovery() {
 	<-s.writer
 	defer func() { s.writer <- struct{}{} }()
-	s.recover(recoverFor)
+	wait := recoverFor
+	if s.remote != nil {
+		wait = recoverRemote
+	}
+	s.recover(wait)
 }
 
 // recover uses the log again if that is possible, and waits for other processes for at most the
 // given time. The caller holds the writer's token.
 func (s *ledger) recover(wait time.Duration) error {
+	for s.joining != nil { // another goroutine is at it
+		joined := s.joining
+		s.writer <- struct{}{}
+		<-joined
+		<-s.writer
+	}
 	if !s.down.Load() || s.closed.Load() {
-		return nil
+		return s.failure()
 	}
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
-	if _, err := s.attempt(ctx, sharedlog.Everything, nothing); err != nil {
+	step, err := s.beginAnew(ctx)
+	if err == nil {
+		_, err = s.carryOut(ctx, step, nothing)
+	}
+	if err != nil {
 		s.drop()
 		return s.fail(err)
 	}
 	s.recovery.Succeeded()
 	s.step(background, nothing) // serves the waiters
 	return s.failure()
+}
+
+// beginAnew begins a step with everything in the log. Of a remote log that takes long: the caller's
+// token is given back for that time, and the others go on in memory.
+func (s *ledger) beginAnew(ctx context.Context) (sharedlog.Step, error) {
+	if s.remote == nil {
+		return s.log.Begin(ctx, sharedlog.Everything)
+	}
+	joined := make(chan struct{})
+	s.joining = joined
+	s.writer <- struct{}{}
+	step, err := s.log.Begin(ctx, sharedlog.Everything)
+	<-s.writer
+	s.joining = nil
+	close(joined)
+	if err == nil && s.closed.Load() {
+		step.Rollback()
+		err = ErrClosed
+	}
+	return step, err
 }

@@ -74,6 +74,11 @@ func (s *ledger) attempt(ctx context.Context, seen int64, decide func(*plan)) (*
 	if err != nil {
 		return nil, err
 	}
+	return s.carryOut(ctx, step, decide)
+}
+
+// carryOut decides in a step, again where others come first, and ends it.
+func (s *ledger) carryOut(ctx context.Context, step sharedlog.Step, decide func(*plan)) (*plan, error) {
 	for conflicts := 0; ; conflicts++ {
 		p := s.plan(step.News(), decide)
 		if p.isNothing() && !(s.remote != nil && p.decides()) {
@@ -148,11 +153,12 @@ func (p *plan) fill() {
 		Events: p.events,
 		Wall:   s.rl.clock.UnixNano(instant), Mono: p.machine.At(instant),
 		Renew: p.joins || s.lease.IsDue(instant) && s.peers.HasAny(s.id),
-		Added: p.added, Appends: s.remote != nil && !p.joins && !p.decides(),
+		Added: p.added, Appends: s.remote != nil && !p.decides(),
 	}
 	if kept := s.outbox.Events(); len(kept) > 0 {
-		b.Events, b.Appends = slices.Concat(kept, p.events), false
-		b.Added = slices.Concat(make([]sharedlog.DayAdded, len(kept)), p.added)
+		b.Events = slices.Concat(kept, p.events)
+		added, known := s.outbox.AllAdded()
+		b.Added, b.Appends = slices.Concat(added, p.added), b.Appends && known
 	}
 	if p.joins && s.lost != nil {
 		b.Vouch = slices.AppendSeq(b.Vouch, s.peers.Processes())
@@ -205,6 +211,9 @@ func (s *ledger) confirm(p *plan, first int64, step sharedlog.Step) {
 	for i, e := range b.Events {
 		if stored != nil && e.Seq == 0 {
 			e.Wall, e.Day, e.HasDay = stored[i].Wall, stored[i].Day, stored[i].HasDay
+			if e.HasDay && len(before.Events) > 0 {
+				s.asOf(instant).setDay(e.Model, e.Day) // also of what memory has already
+			}
 		}
 		s.writtenLocked(e, first+int64(i), instant)
 	}

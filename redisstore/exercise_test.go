@@ -2,17 +2,15 @@ package redisstore
 
 import (
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
 // exerciseStore is a Store for the suite of all logs.
@@ -34,7 +32,7 @@ func newExerciseStore(t *testing.T, client redis.UniversalClient) exerciseStore 
 func (s exerciseStore) Open(t *testing.T, process, span int64, ttl time.Duration) sharedlog.Log {
 	t.Helper()
 	l, err := s.store.OpenLog(t.Context(), sharedlog.Options{
-		Process: process, Span: span, LeaseTTL: ttl, Report: func(err error) { t.Logf("reported: %v", err) },
+		Process: process, Span: span, LeaseTTL: ttl,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -121,26 +119,15 @@ func (s currentStep) Commit(b *sharedlog.Batch) (int64, error) {
 	return first, err
 }
 
-// pipeClient returns a client of a server in this process that works in a bubble.
-func pipeClient(t *testing.T) *redis.Client {
-	t.Helper()
-	server := miniredis.NewMiniRedis()
-	t.Cleanup(server.Close)
-	client := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1", ContextTimeoutEnabled: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // it asks a resolver
-		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
-	})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 func TestExercise(t *testing.T) {
-	sharedlogtest.Exercise(t, func(t *testing.T) sharedlogtest.Store { return newExerciseStore(t, pipeClient(t)) })
+	sharedlogtest.Exercise(t, func(t *testing.T) sharedlogtest.Store {
+		_, client := testServer(t)
+		return newExerciseStore(t, client)
+	})
 }
 
 func TestExerciseLive(t *testing.T) {
-	address := redisAddress(t)
+	address := redistest.Start(t).Addr()
 	sharedlogtest.ExerciseLive(t, func(t *testing.T) sharedlogtest.Store {
 		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { client.Close() })

@@ -159,7 +159,7 @@ func TestScriptFlush(t *testing.T) {
 
 // rights are those that a Store needs on its keys. They are in the guide.
 const rights = "resetchannels -@all +ping +evalsha +eval +time +exists +unlink +pexpire" +
-	" +hget +hmget +hset +hdel +hscan +xadd +xrange +xrevrange +xread +xdel" +
+	" +hget +hmget +hset +hdel +hscan +xadd +xrange +xread +xrevrange +xdel" +
 	" +zadd +zrem +zscore +zcount +zrange +zrangebyscore"
 
 // sentByClient are the commands that the scripts do not call.

@@ -207,26 +207,33 @@ func (c *content) readLeases(ctx context.Context) error {
 	}
 }
 
-// readEvents reads the stream, up to its end and a little behind that.
+// readEvents reads the stream up to its end. Pages of small entries have more of them, so that no
+// page keeps the server busy for long.
 func (c *content) readEvents(ctx context.Context) error {
-	c.entries = nil
-	for next := int64(0); ; {
-		page, err := c.log.page(ctx, next)
+	const most, light = 8 * readPage, 64 << 10 // entries, and bytes of a page
+	c.entries, c.last, c.stamp = nil, c.begun, 0
+	for count := int64(readPage); ; {
+		next := int64(0)
+		if n := len(c.entries); n > 0 {
+			next = c.last + 1
+		}
+		page, err := c.log.page(ctx, next, count)
 		if err != nil {
 			return err
 		}
-		c.entries = append(c.entries, page...)
-		if len(page) < readPage {
-			break
+		bytes := 0
+		for _, n := range page {
+			c.last, c.stamp = n.last(), n.stamp
+			bytes += len(n.value)
 		}
-		next = page[len(page)-1].last() + 1
+		c.entries = append(c.entries, page...)
+		if int64(len(page)) < count {
+			return nil
+		}
+		if count = min(2*count, most); bytes > light {
+			count = readPage
+		}
 	}
-	if n := len(c.entries); n > 0 {
-		c.last, c.stamp = c.entries[n-1].last(), c.entries[n-1].stamp
-	} else {
-		c.last, c.stamp = c.begun, 0
-	}
-	return nil
 }
 
 // readRest reads what was written since, and makes sure that the log is still the same one.
@@ -347,10 +354,10 @@ func (c *content) image() *sharedlog.Image {
 	return img
 }
 
-// page returns entries from a place on, readPage at most.
-func (l *Log) page(ctx context.Context, from int64) ([]entry, error) {
+// page returns entries from a place on, as many as count says at most.
+func (l *Log) page(ctx context.Context, from, count int64) ([]entry, error) {
 	entries, err := ask(ctx, l.store, func(ctx context.Context) ([]entry, error) {
-		messages, err := l.store.client.XRangeN(ctx, l.keys[keyLog], strconv.FormatInt(from, 10), "+", readPage).Result()
+		messages, err := l.store.client.XRangeN(ctx, l.keys[keyLog], itoa(from), "+", count).Result()
 		if err != nil {
 			return nil, err
 		}

@@ -185,7 +185,7 @@ func (l *Log) upTo(ctx context.Context, seen, last int64, r timed) ([]entry, err
 		if at >= last {
 			return entries, nil
 		}
-		page, err := l.page(ctx, at+1)
+		page, err := l.page(ctx, at+1, readPage)
 		if err != nil {
 			return nil, err
 		}

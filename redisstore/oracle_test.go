@@ -15,6 +15,7 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
 // seeds returns how many sessions or crowds a test has.
@@ -49,7 +50,7 @@ func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.
 				// Shortly before midnight in one of the zones. While limiters wait they ask the
 				// server now and then, so the pauses are not long.
 				time.Sleep([]time.Duration{7*time.Hour + 50*time.Minute, 22*time.Hour + 50*time.Minute}[seed%2])
-				client := pipeClient(t)
+				_, client := testServer(t)
 				setup := oracleSetup(seed, client)
 				setup.Grain = time.Microsecond // as the server's clock
 				setup.Sleep = func(d time.Duration) { time.Sleep(d % (20 * time.Minute)) }
@@ -76,7 +77,7 @@ func TestRush(t *testing.T) {
 }
 
 func crowds(t *testing.T, crowd sharedoracle.Crowd, run func(*sharedoracle.Crowd, *testing.T)) {
-	address := redisAddress(t)
+	address := redistest.Start(t).Addr()
 	for seed := range seeds(1) {
 		client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { client.Close() })

@@ -40,6 +40,23 @@ func (o *Outbox) Added(e *sharedlog.Event) (added sharedlog.DayAdded, known bool
 	return added, known
 }
 
+// AllAdded returns what each of the events added to the day, and reports whether that is all there
+// is to know: it is not where an event may change days otherwise.
+func (o *Outbox) AllAdded() (added []sharedlog.DayAdded, known bool) {
+	known = true
+	for _, e := range o.events {
+		is, ok := o.added[e]
+		switch e.Kind {
+		case sharedlog.Reset, sharedlog.Quota, sharedlog.Day:
+			ok = false
+		case sharedlog.Tally:
+			is, ok = sharedlog.DayAdded{Requests: e.Requests, Tokens: e.Total()}, true
+		}
+		added, known = append(added, is), known && ok
+	}
+	return added, known
+}
+
 // Remove takes an event out, and reports whether it was there.
 func (o *Outbox) Remove(key sharedlog.Key) bool {
 	i := slices.IndexFunc(o.events, func(e *sharedlog.Event) bool { return e.Key() == key })
