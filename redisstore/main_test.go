@@ -12,7 +12,7 @@ func TestMain(m *testing.M) {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
-		flag.Set("test.parallel", "4")
+		flag.Set("test.parallel", "6")
 	}
 	os.Exit(m.Run())
 }
