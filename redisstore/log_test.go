@@ -343,3 +343,50 @@ func TestStepAfterMissingEvents(t *testing.T) {
 		t.Errorf("the step after that is told %+v, %v", step, err)
 	}
 }
+
+// A long batch, as it is written after an outage, is in one piece, and its days follow each other,
+// whatever others have written.
+func TestLongBatches(t *testing.T) {
+	_, client := testServer(t)
+	s := testStore(t, client, Options{})
+	a, _ := joined(t, s, 1)
+	b, _ := joined(t, s, 2)
+	day := func(e *sharedlog.Event, n int64) *sharedlog.Event {
+		e.Day, e.HasDay = state.DayUsage{Start: 1, Count: n}, true
+		return e
+	}
+	commit(t, a, 0, batchOf(day(use(1, 1), 5)))
+	for _, length := range []int64{mostAppended, mostAppended + 1, 3 * mostAppended, mostPerEntry + 10} {
+		last := a.heard.position().seq
+		commit(t, a, last, batchOf(day(use(1, last+1), 5)))
+		batch := &sharedlog.Batch{Wall: time.Now().UnixNano(), Appends: true}
+		for n := range length {
+			batch.Events = append(batch.Events, day(use(2, last+n), 1+n))
+			batch.Added = append(batch.Added, sharedlog.DayAdded{Requests: 1})
+		}
+		step := begin(t, b, last)
+		first, err := step.Commit(batch)
+		told := step.News().Events
+		if errors.Is(err, sharedlog.ErrConflict) { // then it is planned anew
+			if len(told) != 1 {
+				t.Fatalf("%d events: the news are %+v", length, told)
+			}
+			for n, e := range batch.Events {
+				day(e, 6+int64(n))
+			}
+			first, err = step.Commit(batch)
+			told = append(told, step.News().Events...)
+		}
+		if err != nil || first != last+2 || len(told) != int(length)+1 {
+			t.Fatalf("%d events: at %d with %d news, %v", length, first, len(told), err)
+		}
+		for i, e := range told[1:] {
+			if e.Seq != first+int64(i) || e.Day.Count != 6+int64(i) {
+				t.Fatalf("%d events: event %d has the place %d and the day %+v", length, i, e.Seq, e.Day)
+			}
+		}
+		if _, err := a.look(t.Context(), a.heard.position().seq, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
