@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,11 +14,6 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
-
-// everythingFor is how long a first step that reads everything may take, and againFor how long a
-// later one. The context has to do with the first question alone: if the server answers that, it is
-// there, and a large log takes more time than a limiter has that only tries whether it is.
-const everythingFor, againFor = 10 * time.Second, 2 * time.Second
 
 // content is what the store has, as it is read, page by page, while others write on. Each hash is
 // read at some time after the log stood at begun, so that the events behind that bring it up to
@@ -38,26 +32,14 @@ type content struct {
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
-	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time
+	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
+	leasesAt  time.Time         // as they were at this time
+	asOf      time.Time         // what was written before is here
 }
 
 // everything reads the whole log, and follows it from then on. last is the place of its last event.
 func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, err error) {
-	most := againFor
-	if !l.follows.Load() {
-		most = everythingFor
-	}
-	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
-	defer cancel()
-	c := &content{log: l}
-	for range 5 { // once, unless what was read is gone before the rest is
-		if err = c.join(ctx); err != nil {
-			break
-		}
-		if err = c.read(reading); err == nil || !errors.Is(err, sharedlog.ErrIncomplete) && !errors.Is(err, errReplaced) {
-			break
-		}
-	}
+	c, err := l.readAll(ctx)
 	if err != nil {
 		return news, 0, err
 	}
@@ -65,19 +47,23 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	l.replaced.Store(false)
 	l.store.followed.Store(true)
 	l.heard.reset(c.identity, c.last, c.stamp)
-	l.lives.learn(c.leases)
+	l.knownAt.Store(l.since(c.asOf))
+	l.lives.learn(c.leases, c.leasesAt)
 	l.begin.Do(func() {
 		l.goroutines.Go(l.follow)
 		l.goroutines.Go(l.keep)
 	})
 	news.Image = c.image()
-	news.Span, news.Folded = l.span.Load(), l.folded.Load()
+	news.Span, news.Folded = l.span.Load(), c.folded
 	return news, c.last, nil
 }
 
-// read reads all that there is in a log that was joined. The error wraps sharedlog.ErrIncomplete or
+// read joins the log, and reads all that there is. The error wraps sharedlog.ErrIncomplete or
 // errReplaced if it has changed too much meanwhile.
 func (c *content) read(ctx context.Context) error {
+	if err := c.join(ctx); err != nil {
+		return err
+	}
 	if err := c.readHashes(ctx); err != nil {
 		return err
 	}
@@ -187,7 +173,7 @@ func (c *content) readCooldowns(ctx context.Context) error {
 
 // readLeases reads the leases of all processes.
 func (c *content) readLeases(ctx context.Context) error {
-	c.leases = make(map[int64]float64)
+	c.leases, c.leasesAt = make(map[int64]float64), time.Now()
 	for from := int64(0); ; from += readPage {
 		page, err := ask(ctx, c.log.store, func(ctx context.Context) ([]redis.Z, error) {
 			return c.log.store.client.ZRangeWithScores(ctx, c.log.keys[keyProcs], from, from+readPage-1).Result()
@@ -254,7 +240,7 @@ func (c *content) readRest(ctx context.Context) error {
 	if r.folded != c.folded {
 		return errFolded
 	}
-	c.log.known(r.sent)
+	c.asOf = r.sent
 	return c.decode(ctx)
 }
 
