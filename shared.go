@@ -52,6 +52,7 @@ type ledger struct {
 
 	down       atomic.Bool  // the log failed; set by the writer, under RateLimiter.mu
 	closed     atomic.Bool  // set by the writer, under RateLimiter.mu
+	torn       atomic.Bool  // memory lacks events, and the next step is to read everything
 	seenSoFar  atomic.Int64 // seen, for those who read without the lock
 	peersAt    atomic.Int64 // the instant at which the peers are looked after again
 	goroutines sync.WaitGroup
@@ -202,6 +203,7 @@ func (s *ledger) catchUp() {
 	case err == nil:
 		s.lookAfterPeers()
 	case !errors.Is(err, sharedlog.ErrNoTime):
+		s.torn.Store(s.remote != nil)                    // whose steps ask only for everything
 		s.do(background, combine.AppendedApart, nothing) // repairs memory, or finds that the log is down
 	}
 }

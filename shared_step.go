@@ -44,9 +44,19 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 	s.rl.mu.RLock()
 	seen := s.seen
 	s.rl.mu.RUnlock()
+	if s.torn.Swap(false) {
+		seen = sharedlog.Everything
+	}
 	p, err := s.attempt(ctx, seen, decide)
 	switch {
 	case err == nil:
+	case errors.Is(err, sharedlog.ErrIncomplete) && p != nil && len(p.made) == 0:
+		// The log is all right, and memory lacks events that were deleted.
+		wake(s.keepPlan(p, false))
+		if _, err := s.attempt(background, sharedlog.Everything, nothing); err != nil {
+			s.drop()
+			s.fail(err)
+		}
 	case errors.Is(err, sharedlog.ErrNoTime):
 		// The caller's time is over, and the log may be all right.
 		return nil, cmp.Or(ctx.Err(), context.DeadlineExceeded)

@@ -80,8 +80,8 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error
 	}
 }
 
-// reroute has the client of a Cluster ask for the masters anew, in the background. By itself it does
-// so when a master says MOVED, and once a minute, but not when a master is gone.
+// reroute has the client of a Cluster ask for the masters anew, in the background. By itself it
+// does so when a master says MOVED, and once a minute, but not when a master is gone.
 func (s *Store) reroute() {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(context.Background())

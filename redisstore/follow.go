@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
 
 const (
@@ -43,7 +45,7 @@ func (l *Log) followOnce() error {
 	at := l.heard.position()
 	now := l.since(time.Now())
 	if l.offline.Load() || now-l.askedAt.Load() > int64(lookEvery) {
-		if _, err := l.look(l.closing, at.seq, false); err != nil && !errors.Is(err, errReplaced) {
+		if _, err := l.look(l.closing, at.seq, false); err != nil && !errors.Is(err, errReplaced) && !errors.Is(err, sharedlog.ErrIncomplete) {
 			return err
 		}
 		l.offline.Store(false)

@@ -31,6 +31,7 @@ type Log struct {
 
 	follows  atomic.Bool // a step has read everything
 	replaced atomic.Bool // the store has another log now
+	lacks    atomic.Bool // events were deleted before they were read: the next step reads everything
 	offline  atomic.Bool // the reader has no connection
 	folded   atomic.Int64
 	span     atomic.Int64
@@ -161,6 +162,9 @@ func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error)
 	}
 	entries, err := l.upTo(ctx, seen, r.place, r)
 	if err != nil {
+		if errors.Is(err, sharedlog.ErrIncomplete) {
+			l.lacks.Store(true)
+		}
 		return nil, err
 	}
 	if l.heard.add(at.epoch, entries) {

@@ -23,9 +23,9 @@ func testServer(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	server := miniredis.NewMiniRedis()
 	t.Cleanup(server.Close)
-	client := redis.NewClient(&redis.Options{
+	client := redis.NewClient(&redis.Options{ // no bubble has a resolver, which the mode would ask
 		Addr: "127.0.0.1:1", ContextTimeoutEnabled: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // it asks a resolver
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		Dialer:                   func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
 	})
 	t.Cleanup(func() { client.Close() })
@@ -70,7 +70,7 @@ func commit(t *testing.T, l *Log, seen int64, b *sharedlog.Batch) (first int64, 
 	return first, step.News()
 }
 
-// begin begins a step of a log that has heard of all events up to a place, and tells none behind it.
+// begin begins a step of a log that has heard of all events up to a place. It tells none behind it.
 func begin(t *testing.T, l *Log, seen int64) *optimistic {
 	t.Helper()
 	if at := l.heard.position().seq; at < seen {
@@ -315,5 +315,31 @@ func TestCloseEndsAtOnce(t *testing.T) {
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("the client is closed: %v", err)
+	}
+}
+
+// A limiter that has not read events which are deleted is told everything by its next step.
+func TestStepAfterMissingEvents(t *testing.T) {
+	_, client := testServer(t)
+	s := testStore(t, client, Options{})
+	a, img := joined(t, s, 1)
+	b, _ := joined(t, s, 2)
+	commit(t, a, 0, batchOf(use(1, 1), use(1, 2)))
+	dropping := batchOf(use(1, 3))
+	dropping.Drops = [][2]int64{{1, 2}}
+	commit(t, a, 2, dropping)
+	a.doChores(t.Context())
+	b.heard.reset(img.Identity, 0, 0) // as if it had heard of nothing since
+	b.offline.Store(true)
+	if news, err := b.Read(t.Context(), 0); !errors.Is(err, sharedlog.ErrIncomplete) {
+		t.Fatalf("it reads %+v, %v", news, err)
+	}
+	step, err := b.Begin(t.Context(), 0)
+	if err != nil || step.News().Image == nil || len(step.News().Image.Events) != 1 {
+		t.Fatalf("its next step is told %+v, %v", step, err)
+	}
+	step.Rollback()
+	if step, err = b.Begin(t.Context(), 3); err != nil || step.News().Image != nil {
+		t.Errorf("the step after that is told %+v, %v", step, err)
 	}
 }

@@ -19,7 +19,8 @@ type optimistic struct {
 	ended     bool
 }
 
-// Begin implements sharedlog.Log. It asks the store only for Everything.
+// Begin implements sharedlog.Log. It asks the store only for Everything, and where it knows that
+// events are missing.
 func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)
@@ -28,7 +29,7 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 		return nil, errClosed
 	}
 	s := &optimistic{log: l, base: seen}
-	if seen == sharedlog.Everything {
+	if seen == sharedlog.Everything || l.lacks.Load() && l.usable() == nil {
 		if err := s.readEverything(ctx); err != nil {
 			if ended := ctx.Err(); ended != nil {
 				return nil, fmt.Errorf("%w: %w", sharedlog.ErrNoTime, err)

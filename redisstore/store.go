@@ -64,13 +64,14 @@ func (o *Options) check() error {
 // ratelimit.Store. Get one from New. It may serve several limiters, and is safe for concurrent use.
 // It holds nothing that has to be closed.
 type Store struct {
-	client       redis.UniversalClient
-	options      Options
-	keys         []string
-	heeds        bool          // the client heeds the deadlines of contexts
-	longestBlock time.Duration // of a read that waits for entries, within the client's timeout
-	warnings     []error
-	followed     atomic.Bool // a limiter of this store has followed a log
+	client        redis.UniversalClient
+	options       Options
+	keys          []string
+	readsReplicas bool          // the client sends commands that only read to replicas
+	heeds         bool          // the client heeds the deadlines of contexts
+	longestBlock  time.Duration // of a read that waits for entries, within the client's timeout
+	warnings      []error
+	followed      atomic.Bool // a limiter of this store has followed a log
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -106,6 +107,7 @@ func (s *Store) learnClient() {
 	case *redis.ClusterClient:
 		o := client.Options()
 		s.heeds, timeout = o.ContextTimeoutEnabled, o.ReadTimeout
+		s.readsReplicas = o.ReadOnly || o.RouteByLatency || o.RouteRandomly
 	}
 	s.longestBlock = idleBlock
 	if timeout > 0 {
@@ -124,6 +126,10 @@ func (s *Store) examine(ctx context.Context) error {
 	if !s.heeds {
 		warn("the client does not heed the deadlines of contexts, which costs a goroutine for each call: " +
 			"set ContextTimeoutEnabled in its options")
+	}
+	if s.readsReplicas {
+		warn("the client reads from replicas, which may not have what was written: " +
+			"unset ReadOnly, RouteByLatency and RouteRandomly in its options")
 	}
 	info, err := s.client.Info(ctx, "server").Result()
 	if err != nil {

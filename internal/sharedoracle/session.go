@@ -33,8 +33,8 @@ type Setup struct {
 	// providers. It needs a bubble of testing/synctest, and a Grain in which limiters hear of each
 	// other.
 	Wide bool
-	// Shares says that a limiter decides by its share of the quota while it cannot use the store: it
-	// may deny what one limiter alone admits, but not the reverse.
+	// Shares says that a limiter decides by its share of the quota while it cannot use the store.
+	// It may then deny what one limiter alone admits, but not the reverse.
 	Shares bool
 	// Sleep passes time; nil is time.Sleep.
 	Sleep func(time.Duration)
@@ -87,6 +87,8 @@ type pair struct {
 
 const limiters = 3 // of a session
 
+const paced = "paced" // the model with a Burst
+
 // New opens the limiters of a session.
 func New(t *testing.T, setup Setup) *Session {
 	s := &Session{
@@ -101,8 +103,8 @@ func New(t *testing.T, setup Setup) *Session {
 		}},
 	}
 	if setup.Wide {
-		s.models = append(s.models, "paced", "learned")
-		s.cfg.Quotas["paced"] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
+		s.models = append(s.models, paced)
+		s.cfg.Quotas[paced] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
 	}
 	cfg := s.cfg
 	cfg.FilePath = filepath.Join(t.TempDir(), "alone.yaml")
@@ -208,7 +210,11 @@ func (s *Session) compare() {
 		ask := s.Random.IntN(100)
 		want := s.alone.Decide(model, ask)
 		for i, rl := range s.shared {
-			if got := rl.Decide(model, ask); !s.sameDecision(got, want) {
+			got := rl.Decide(model, ask)
+			if got.Allowed != want.Allowed && got.RetryAfter+want.RetryAfter > 0 && got.RetryAfter+want.RetryAfter <= s.setup.Near {
+				continue // the one that allows is ahead by so much
+			}
+			if !s.sameDecision(got, want) {
 				s.t.Errorf("limiter %d decides on %s %d\n%+v, alone\n%+v", i, model, ask, got, want)
 			}
 		}

@@ -44,6 +44,18 @@ func (a *acquiring) isOver() bool {
 	}
 }
 
+// endsEarly reports whether a call was refused because it cannot pass before its deadline, and ends
+// the other one, which is to find that out later: limiters know the times of open reservations to a
+// few seconds only.
+func (w *waiting) endsEarly(refused, other *acquiring) bool {
+	if !errors.Is(refused.err, context.DeadlineExceeded) {
+		return false
+	}
+	w.stop()
+	<-other.over
+	return other.err != nil
+}
+
 // wideStep is a step of those that a session makes with Setup.Wide alone.
 func (s *Session) wideStep() {
 	i := s.Random.IntN(len(s.shared))
@@ -120,11 +132,21 @@ func (s *Session) wait(i int) {
 // served lets a grain of time go by, in which limiters hear of each other, and compares which of
 // the waits are over.
 func (s *Session) served() {
+	for _, rl := range s.shared {
+		s.setup.catchUp(s.t, rl)
+		rl.Err() // which reads, too
+	}
 	s.setup.sleep(s.setup.Grain)
 	synctest.Wait()
+	if slices.ContainsFunc(s.waiting, func(w *waiting) bool { return w.shared.isOver() != w.alone.isOver() }) {
+		s.setup.sleep(s.setup.Near) // one of them was about to end
+		synctest.Wait()
+	}
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiting) bool {
 		shared, alone := w.shared.isOver(), w.alone.isOver()
 		switch {
+		case shared && !alone && w.endsEarly(w.shared, w.alone), alone && !shared && w.endsEarly(w.alone, w.shared):
+			s.say("%d: AcquireAll %+v is refused by one of the two", w.by, w.requests)
 		case shared != alone:
 			s.t.Errorf("%v: the wait of limiter %d for %+v is over: %t, alone %t", time.Now(), w.by, w.requests, shared, alone)
 		case !shared:

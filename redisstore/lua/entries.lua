@@ -25,8 +25,8 @@ local function entries()
     return place(entry[1]) + varint(entry[2][2], 1) - 1
   end
 
-  -- tell adds the models of which an entry tells the day. It returns false where the entry does more
-  -- to days than to add to them.
+  -- tell adds the models of which an entry tells the day. It returns false where the entry does
+  -- more to days than to add to them.
   local function tell(entry, told)
     local bytes = entry[2][2]
     local models, size

@@ -1,7 +1,7 @@
 local TURN = SECOND / 50 -- how long the head of the turns may take
 
--- turns_of returns the processes that had to decide again, and wait in line for that: only the first
--- of them may decide, for as long as its turn lasts.
+-- turns_of returns the processes that had to decide again, and wait in line for that: only the
+-- first of them may decide, for as long as its turn lasts.
 local function turns_of(line)
   local turns, ends = {}, nil
   for word in string.gmatch(line, '%S+') do

@@ -1,0 +1,290 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// content is what the store has, as it is read, page by page, while others write on. The events bring
+// each hash up to date, whether it has them or not.
+type content struct {
+	log       *Log
+	identity  string
+	begun     int64
+	folded    int64 // see sharedlog.News
+	last      int64
+	stamp     int64
+	used      int64
+	entries   []entry
+	events    []*sharedlog.Event
+	days      map[string]state.DayUsage
+	said      map[string]state.Said
+	cooldowns map[string]state.Cooldown
+	answers   map[string]state.Answers
+	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
+	leasesAt  time.Time         // as they were at this time
+	asOf      time.Time         // what was written before is here
+}
+
+// read joins the log, and reads all that there is. The error wraps sharedlog.ErrIncomplete or
+// errReplaced if it has changed too much meanwhile.
+func (c *content) read(ctx context.Context) error {
+	if err := c.join(ctx); err != nil {
+		return err
+	}
+	if err := c.readHashes(ctx); err != nil {
+		return err
+	}
+	if err := c.readLeases(ctx); err != nil {
+		return err
+	}
+	if err := c.readEvents(ctx); err != nil {
+		return err
+	}
+	for range 5 {
+		scanned := c.last
+		if err := c.readCooldowns(ctx); err != nil {
+			return err
+		}
+		if err := c.readRest(ctx); err != nil {
+			return err
+		}
+		if !c.coolsBehind(scanned) {
+			break
+		}
+	}
+	c.fold()
+	return nil
+}
+
+// join makes the log if it is not there, and this process one of those that share it.
+func (c *content) join(ctx context.Context) error {
+	l := c.log
+	args := l.args(position{}, true, 4)
+	fresh, used := "1", "0"
+	if l.follows.Load() {
+		fresh = "0"
+	} else if l.store.followed.Load() && !l.options.FreshStart {
+		used = "1" // others of this store follow a log that is lost
+	}
+	r, err := l.run(ctx, joinScript, append(args, strconv.FormatUint(rand.Uint64(), 36), l.options.Span, used, fresh))
+	if err != nil {
+		return err
+	}
+	facts := r.words()
+	if len(facts) != 3 {
+		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
+	}
+	span, spanErr := parseInt(facts[1])
+	used64, usedErr := parseInt(facts[2])
+	if spanErr != nil || usedErr != nil || span < 0 {
+		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
+	}
+	l.span.Store(max(span, l.options.Span))
+	c.identity, c.begun, c.folded, c.used = facts[0], r.place, r.folded, nanos(used64)
+	return nil
+}
+
+// readHashes reads the hashes, but for the cooldowns.
+func (c *content) readHashes(ctx context.Context) error {
+	c.days, c.said, c.answers = make(map[string]state.DayUsage), make(map[string]state.Said), make(map[string]state.Answers)
+	var bad error
+	err := c.log.scan(ctx, keyDays, func(key, value string) {
+		if model, ok := modelOf(key); ok {
+			day, err := parseDay(value)
+			if err != nil {
+				bad = fmt.Errorf("redis: day of %q: %w", model, err)
+			}
+			c.days[model] = day
+		}
+	})
+	if err == nil {
+		err = c.log.scan(ctx, keyQuotas, c.addQuota)
+	}
+	if err == nil {
+		err = c.log.scan(ctx, keyAnswers, func(key, value string) {
+			if model, ok := modelOf(key); ok {
+				if a, err := state.ParseAnswers(value); err == nil { // who cannot read it learns anew
+					c.answers[model] = a
+				}
+			}
+		})
+	}
+	if err == nil {
+		err = bad
+	}
+	return err
+}
+
+// addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
+func (c *content) addQuota(key, value string) {
+	for origin, letter := range quotaOrigins {
+		if len(key) > 0 && key[:1] == letter {
+			if q, err := sharedlog.ParseQuota(value); err == nil {
+				said := c.said[key[1:]]
+				said.Set(origin, q)
+				c.said[key[1:]] = said
+			}
+		}
+	}
+}
+
+func (c *content) readCooldowns(ctx context.Context) error {
+	c.cooldowns = make(map[string]state.Cooldown)
+	return c.log.scan(ctx, keyCooldowns, func(key, value string) {
+		model, ok := modelOf(key)
+		if until, cause, err := parseOrdered(value); ok && err == nil {
+			c.cooldowns[model] = state.Cooldown{Until: time.Unix(0, until), Cause: cause}
+		}
+	})
+}
+
+// readLeases reads the leases of all processes.
+func (c *content) readLeases(ctx context.Context) error {
+	c.leases, c.leasesAt = make(map[int64]float64), time.Now()
+	for from := int64(0); ; from += readPage {
+		page, err := ask(ctx, c.log.store, func(ctx context.Context) ([]redis.Z, error) {
+			return c.log.store.client.ZRangeWithScores(ctx, c.log.keys[keyProcs], from, from+readPage-1).Result()
+		})
+		if err != nil {
+			return fmt.Errorf("redis: %w", err)
+		}
+		for _, z := range page {
+			text, _ := z.Member.(string)
+			if process, err := parseInt(text); err == nil {
+				c.leases[process] = z.Score
+			}
+		}
+		if len(page) < readPage {
+			return nil
+		}
+	}
+}
+
+// readEvents reads the stream up to its end. Pages of small entries have more of them, so that no
+// page keeps the server busy for long.
+func (c *content) readEvents(ctx context.Context) error {
+	const most, light = 8 * readPage, 64 << 10 // entries, and bytes of a page
+	c.entries, c.last, c.stamp = nil, c.begun, 0
+	for count := int64(readPage); ; {
+		next := int64(0)
+		if n := len(c.entries); n > 0 {
+			next = c.last + 1
+		}
+		page, err := c.log.page(ctx, next, count)
+		if err != nil {
+			return err
+		}
+		bytes := 0
+		for _, n := range page {
+			c.last, c.stamp = n.last(), n.stamp
+			bytes += len(n.value)
+		}
+		c.entries = append(c.entries, page...)
+		if int64(len(page)) < count {
+			return nil
+		}
+		if count = min(2*count, most); bytes > light {
+			count = readPage
+		}
+	}
+}
+
+// readRest reads what was written since, and makes sure that the log is still the same one.
+func (c *content) readRest(ctx context.Context) error {
+	at := position{log: c.identity, seq: c.last, stamp: c.stamp}
+	r, err := c.log.run(ctx, lookScript, c.log.args(at, false, 0))
+	if err != nil {
+		return err
+	}
+	rest, err := c.log.upTo(ctx, c.last, r.place, r)
+	if err != nil {
+		return err
+	}
+	if n := len(rest); n > 0 {
+		c.entries = append(c.entries, rest...)
+		c.last, c.stamp = rest[n-1].last(), rest[n-1].stamp
+	}
+	if r.folded != c.folded {
+		return errFolded
+	}
+	c.asOf = r.sent
+	return c.decode(ctx)
+}
+
+// errFolded says that events were deleted while they were read. What one of them began may seem to
+// go on where the other, that ended it, is gone.
+var errFolded = fmt.Errorf("redis: %w: they were deleted while they were read", sharedlog.ErrIncomplete)
+
+// decode makes events of the entries, but for those that were dropped out of entries.
+func (c *content) decode(ctx context.Context) error {
+	all, err := eventsOf(c.entries, 0)
+	if err != nil {
+		return err
+	}
+	holes := make(map[int64]string)
+	err = c.log.scan(ctx, keyHoles, func(field, value string) {
+		if seq, err := parseInt(field); err == nil {
+			holes[seq] = value
+		}
+	})
+	if err != nil {
+		return err
+	}
+	c.events = all[:0]
+	for _, n := range c.entries {
+		hole := holes[n.seq]
+		for i := range n.n {
+			if i >= int64(len(hole)) || hole[i] != '1' {
+				c.events = append(c.events, all[i])
+			}
+		}
+		all = all[n.n:]
+	}
+	return nil
+}
+
+// coolsBehind reports whether events behind a place change cooldowns. Which ones a Reset ends, only
+// its process knew.
+func (c *content) coolsBehind(place int64) bool {
+	return slices.ContainsFunc(c.events, func(e *sharedlog.Event) bool {
+		return e.Seq > place && (e.Kind == sharedlog.Reset || e.Kind == sharedlog.Cooldown)
+	})
+}
+
+// fold brings what the hashes say up to the last event. It need not know how far they are: an event
+// that they have changes nothing, as long as those behind it follow.
+func (c *content) fold() {
+	for _, e := range c.events {
+		if e.Seq <= c.folded {
+			continue // it is there only because it is still in force
+		}
+		switch {
+		case e.Kind == sharedlog.Reset && e.Model == "":
+			clear(c.days)
+		case e.Kind == sharedlog.Reset:
+			delete(c.days, e.Model)
+		case e.HasDay:
+			c.days[e.Model] = e.Day
+		}
+		switch e.Kind {
+		case sharedlog.Quota:
+			if saying, err := sharedlog.ParseSaying(e.Text); err == nil {
+				c.said[e.Model] = saying.After(c.said[e.Model])
+			}
+		case sharedlog.Answers:
+			if a, err := state.ParseAnswers(e.Text); err == nil {
+				c.answers[e.Model] = a
+			}
+		}
+	}
+}
