@@ -14,8 +14,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// content is what the store has, as it is read, page by page, while others write on. The events bring
-// each hash up to date, whether it has them or not.
+// content is what the store has, as it is read, page by page, while others write on. The events
+// bring each hash up to date, whether it has them or not.
 type content struct {
 	log       *Log
 	identity  string

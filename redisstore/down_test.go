@@ -13,8 +13,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 
-// outages are the ways in which a server is out of reach. In the short form of a test that takes long
-// it is the first two.
+// outages are the ways in which a server is out of reach. In the short form of a test that takes
+// long it is the first two.
 var outages = []struct {
 	name  string
 	begin func(*redistest.Server, *redistest.Proxy)

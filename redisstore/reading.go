@@ -16,17 +16,17 @@ const (
 	readingFor = time.Minute
 )
 
-// reading reads all that a log has. It goes on when the step that began it has no more time: a later
-// step takes what was read. So a limiter comes back to a large log, over a slow network, too, and no
-// call waits for that.
+// reading reads all that a log has. It goes on when the step that began it has no more time: a
+// later step takes what was read. So a limiter comes back to a large log, over a slow network, too,
+// and no call waits for that.
 type reading struct {
 	done    chan struct{} // closed at the end; content and err are set then
 	content *content
 	err     error
 }
 
-// begunReading returns the reading that goes on or has succeeded, or else a new one. It is called between
-// Begin and the end of its step.
+// begunReading returns the reading that goes on or has succeeded, or else a new one. It is called
+// between Begin and the end of its step.
 func (l *Log) begunReading() *reading {
 	if r := l.reading; r != nil && !r.failed() {
 		return r
