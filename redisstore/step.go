@@ -132,7 +132,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	}
 	l.number++
 	args := w.args(l.args(at, b.Renew, w.size()))
-	args[argMode], args[argNumber] = s.mode(b), l.number
+	args[argMode], args[argNumber] = s.mode(b, from), l.number
 	r, err := l.run(context.Background(), appendScript, args)
 	if err != nil {
 		return 0, err
@@ -143,10 +143,12 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	return r.place, s.wrote(at.epoch, r, w)
 }
 
-// mode returns how the script is to write a batch.
-func (s *optimistic) mode(b *sharedlog.Batch) string {
-	switch {
-	case b.Appends && !slices.ContainsFunc(b.Events, func(e *sharedlog.Event) bool { return e.Kind == sharedlog.Reset }):
+// mode returns how the script is to write the part of a batch from an event on.
+func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
+	switch appends := b.Appends && !slices.ContainsFunc(b.Events, func(e *sharedlog.Event) bool { return e.Kind == sharedlog.Reset }); {
+	case appends && from > 0:
+		return modeNext
+	case appends:
 		return modeAppend
 	case s.conflicts > 0:
 		return modeQueue
@@ -198,7 +200,7 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) error {
 		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 	}
 	var all []entry
-	if r.place == s.base+1 {
+	if r.place == s.base+1 && len(r.entries) == 0 {
 		if w.events > 0 {
 			all = []entry{{r.place, stamp, int64(w.events), w.value}}
 		}
