@@ -16,7 +16,8 @@ const (
 	// wait for the attempt. recoverAtOnce is the same for an attempt that a caller asked for.
 	recoverFor    = 100 * time.Millisecond
 	recoverAtOnce = 3 * time.Second
-	// recoverRemote is the same for a remote log, which may be long: calls go on in memory meanwhile.
+	// recoverRemote is the same for a remote log, which may be long: calls go on in memory
+	// meanwhile.
 	recoverRemote = 10 * time.Second
 )
 

@@ -27,13 +27,13 @@ func (cfg *Config) checkStore() error {
 	}
 	switch {
 	case cfg.Shared:
-		return errors.New("Store and Shared are both set, want one of them")
+		return errors.New("fields Store and Shared are both set, want one of them")
 	case cfg.FilePath != "":
-		return fmt.Errorf("Store and FilePath %q are both set, want one of them", cfg.FilePath)
+		return fmt.Errorf("fields Store and FilePath %q are both set, want one of them", cfg.FilePath)
 	case cfg.Backend != "":
-		return fmt.Errorf("Store and Backend %q are both set, want one of them", cfg.Backend)
+		return fmt.Errorf("fields Store and Backend %q are both set, want one of them", cfg.Backend)
 	case cfg.Durability != "":
-		return fmt.Errorf("Store and Durability %q are both set, want one of them", cfg.Durability)
+		return fmt.Errorf("fields Store and Durability %q are both set, want one of them", cfg.Durability)
 	}
 	return nil
 }

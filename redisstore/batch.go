@@ -7,10 +7,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// mostAppended is how many events a script appends behind those of others: it goes through them all.
-// A longer batch, as after an outage, is written like one that decides something, which takes the
-// server no longer than a short one.
-const mostAppended = 256
+// mostEvents is how many events a script writes: more would keep the server busy for too long.
+const mostEvents = 256
 
 // write is a part of a batch as the script append gets it.
 type write struct {
@@ -55,7 +53,7 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 	for model, day := range days {
 		w.days = append(w.days, field(model), day)
 	}
-	if appends(b) {
+	if b.Appends {
 		w.pieces = append(w.pieces, string(c.head(w.events))+string(c.pieces[0]))
 		for i, day := range c.days {
 			w.pieces = append(w.pieces, day.model, day.text, day.added.Requests, day.added.Tokens, string(c.pieces[i+1]))

@@ -116,7 +116,7 @@ func obey(text string) error {
 	}
 	client := redis.NewClient(&redis.Options{Addr: o.Addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	store, err := redisstore.New(context.Background(), client, redisstore.Options{Prefix: prefix})
+	store, err := redisstore.New(context.Background(), client, redisstore.Options{Prefix: prefix, Timeout: 5 * patience})
 	if err != nil {
 		return err
 	}

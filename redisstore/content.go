@@ -14,8 +14,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// content is what the store has, as it is read, page by page, while others write on. The events bring
-// each hash up to date, whether it has them or not.
+// content is what the store has, as it is read, page by page, while others write on. The events
+// bring each hash up to date, whether it has them or not.
 type content struct {
 	log       *Log
 	identity  string
@@ -30,12 +30,17 @@ type content struct {
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
-	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time
+	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
+	leasesAt  time.Time         // as they were at this time
+	asOf      time.Time         // what was written before is here
 }
 
-// read reads all that there is in a log that was joined. The error wraps sharedlog.ErrIncomplete or
+// read joins the log, and reads all that there is. The error wraps sharedlog.ErrIncomplete or
 // errReplaced if it has changed too much meanwhile.
 func (c *content) read(ctx context.Context) error {
+	if err := c.join(ctx); err != nil {
+		return err
+	}
 	if err := c.readHashes(ctx); err != nil {
 		return err
 	}
@@ -145,7 +150,7 @@ func (c *content) readCooldowns(ctx context.Context) error {
 
 // readLeases reads the leases of all processes.
 func (c *content) readLeases(ctx context.Context) error {
-	c.leases = make(map[int64]float64)
+	c.leases, c.leasesAt = make(map[int64]float64), time.Now()
 	for from := int64(0); ; from += readPage {
 		page, err := ask(ctx, c.log.store, func(ctx context.Context) ([]redis.Z, error) {
 			return c.log.store.client.ZRangeWithScores(ctx, c.log.keys[keyProcs], from, from+readPage-1).Result()
@@ -212,7 +217,7 @@ func (c *content) readRest(ctx context.Context) error {
 	if r.folded != c.folded {
 		return errFolded
 	}
-	c.log.known(r.sent)
+	c.asOf = r.sent
 	return c.decode(ctx)
 }
 

@@ -2,38 +2,17 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// everythingFor is how long a first step that reads everything may take, and againFor how long a
-// later one. The context has to do with the first question alone: if the server answers that, it is
-// there, and a large log takes more time than a limiter has that only tries whether it is.
-const everythingFor, againFor = 10 * time.Second, 2 * time.Second
-
 // everything reads the whole log, and follows it from then on. last is the place of its last event.
 func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, err error) {
-	most := againFor
-	if !l.follows.Load() {
-		most = everythingFor
-	}
-	reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
-	defer cancel()
-	c := &content{log: l}
-	for range 5 { // once, unless what was read is gone before the rest is
-		if err = c.join(ctx); err != nil {
-			break
-		}
-		if err = c.read(reading); err == nil || !errors.Is(err, sharedlog.ErrIncomplete) && !errors.Is(err, errReplaced) {
-			break
-		}
-	}
+	c, err := l.readAll(ctx)
 	if err != nil {
 		return news, 0, err
 	}
@@ -42,13 +21,14 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	l.lacks.Store(false)
 	l.store.followed.Store(true)
 	l.heard.reset(c.identity, c.last, c.stamp)
-	l.lives.learn(c.leases)
+	l.knownAt.Store(l.since(c.asOf))
+	l.lives.learn(c.leases, c.leasesAt)
 	l.begin.Do(func() {
 		l.goroutines.Go(l.follow)
 		l.goroutines.Go(l.keep)
 	})
 	news.Image = c.image()
-	news.Span, news.Folded = l.span.Load(), l.folded.Load()
+	news.Span, news.Folded = l.span.Load(), c.folded
 	return news, c.last, nil
 }
 

@@ -27,14 +27,13 @@ type life struct {
 // mostLives is of how many processes the leases are kept.
 const mostLives = 16384
 
-// learn takes over the leases of all processes.
-func (v *lives) learn(leases map[int64]float64) {
+// learn takes over the leases of all processes, as they were at a time.
+func (v *lives) learn(leases map[int64]float64, at time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.all = make(map[int64]life, min(len(leases), mostLives))
-	now := time.Now()
 	for process, ends := range leases {
-		v.putLocked(process, life{ends, now})
+		v.putLocked(process, life{ends, at})
 	}
 }
 

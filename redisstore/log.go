@@ -47,7 +47,9 @@ type Log struct {
 	urgent  chan struct{} // ends a pause of the reader
 	inLine  atomic.Bool   // the limiter waits in line
 
-	number int64 // of the last batch; of the goroutine between Begin and the end of its step
+	// Of the goroutine between Begin and the end of its step.
+	number  int64    // of the last batch
+	reading *reading // of everything; nil if none goes on
 
 	begin      sync.Once // of the goroutines
 	closing    context.Context

@@ -356,7 +356,7 @@ func TestLongBatches(t *testing.T) {
 		return e
 	}
 	commit(t, a, 0, batchOf(day(use(1, 1), 5)))
-	for _, length := range []int64{mostAppended, mostAppended + 1, 3 * mostAppended, mostPerEntry + 10} {
+	for _, length := range []int64{mostEvents, mostEvents + 1, 3 * mostEvents} {
 		last := a.heard.position().seq
 		commit(t, a, last, batchOf(day(use(1, last+1), 5)))
 		batch := &sharedlog.Batch{Wall: time.Now().UnixNano(), Appends: true}

@@ -3,6 +3,8 @@
 package redisstore_test
 
 import (
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,4 +61,46 @@ func TestSumIsExactWhenRepliesAreLost(t *testing.T) {
 			t.Logf("%+v, %d denied, %+v", a.sum(), a.denied.Load(), proxy.Counts())
 		})
 	}
+}
+
+// Calls that fall into outages of all kinds, of any length, are charged once.
+func TestSumIsExactThroughOutages(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	var limiters []*ratelimit.RateLimiter
+	for range 3 {
+		m := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 60 * time.Millisecond}}
+		limiters = append(limiters, m.start(t))
+	}
+	faults := []redistest.Faults{
+		{Down: true}, {Swallow: true}, {Delay: 40 * time.Millisecond}, {Close: 2}, {Half: 2}, {Lose: 2}, {CloseRequest: 2},
+	}
+	var a admitted
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for _, rl := range limiters {
+		for range 2 {
+			all.Go(func() {
+				for i := 0; ; i++ {
+					select {
+					case <-stop:
+						return
+					case <-time.After(time.Millisecond):
+						a.call(rl, i)
+					}
+				}
+			})
+		}
+	}
+	for range times(20, 1000) {
+		proxy.Set(faults[rand.IntN(len(faults))])
+		time.Sleep(rand.N(200 * time.Millisecond)) // how long an outage takes is what this is about
+		proxy.Set(redistest.Faults{})
+		time.Sleep(rand.N(200 * time.Millisecond))
+	}
+	close(stop)
+	all.Wait()
+	a.check(t, server.Addr(), limiters...)
+	t.Logf("%+v, %d denied, %+v", a.sum(), a.denied.Load(), proxy.Counts())
 }

@@ -81,6 +81,7 @@ const (
 	modeCompare = "c" // writes nothing where others came first,
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
+	modeNext    = "n" // compares, and the days go on from those of the part that was appended before
 	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 

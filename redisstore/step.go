@@ -78,15 +78,15 @@ func (s *optimistic) Rollback() {
 	}
 }
 
-// Commit implements sharedlog.Step. A batch that is too long for one entry was kept while the store
-// was down: its parts follow each other, and it is an error if something comes between.
+// Commit implements sharedlog.Step. A batch that is too long for one script is one that was kept
+// while the store was down: its parts follow each other, and nothing may come between.
 func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 	if s.ended {
 		return 0, errors.New("redis: the step has ended")
 	}
 	var told []*sharedlog.Event
 	for from := 0; ; {
-		to := min(from+mostPerEntry, len(b.Events))
+		to := min(from+mostEvents, len(b.Events))
 		at, err := s.write(b, from, to)
 		told = append(told, s.news.Events...)
 		switch {
@@ -132,7 +132,7 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	}
 	l.number++
 	args := w.args(l.args(at, b.Renew, w.size()))
-	args[argMode], args[argNumber] = s.mode(b), l.number
+	args[argMode], args[argNumber] = s.mode(b, from), l.number
 	r, err := l.run(context.Background(), appendScript, args)
 	if err != nil {
 		return 0, err
@@ -143,17 +143,12 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	return r.place, s.wrote(at.epoch, r, w)
 }
 
-// appends reports whether the script writes a batch behind what others have written meanwhile. It
-// cannot do so with a Reset, which changes the days of the events before it.
-func appends(b *sharedlog.Batch) bool {
-	isReset := func(e *sharedlog.Event) bool { return e.Kind == sharedlog.Reset }
-	return b.Appends && len(b.Events) <= mostAppended && !slices.ContainsFunc(b.Events, isReset)
-}
-
-// mode returns how the script is to write a batch.
-func (s *optimistic) mode(b *sharedlog.Batch) string {
-	switch {
-	case appends(b):
+// mode returns how the script is to write the part of a batch from an event on.
+func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
+	switch appends := b.Appends && !slices.ContainsFunc(b.Events, func(e *sharedlog.Event) bool { return e.Kind == sharedlog.Reset }); {
+	case appends && from > 0:
+		return modeNext
+	case appends:
 		return modeAppend
 	case s.conflicts > 0:
 		return modeQueue
@@ -205,7 +200,7 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) error {
 		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 	}
 	var all []entry
-	if r.place == s.base+1 {
+	if r.place == s.base+1 && len(r.entries) == 0 {
 		if w.events > 0 {
 			all = []entry{{r.place, stamp, int64(w.events), w.value}}
 		}

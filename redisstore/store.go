@@ -41,15 +41,15 @@ const (
 func (o *Options) check() error {
 	switch {
 	case o.Prefix == "":
-		return errors.New(`Prefix is "", want a name`)
+		return errors.New(`field Prefix is "", want a name`)
 	case strings.ContainsAny(o.Prefix, "{}"):
-		return fmt.Errorf("Prefix is %q, want a name without braces", o.Prefix)
+		return fmt.Errorf("field Prefix is %q, want a name without braces", o.Prefix)
 	case o.MaxStale < 0:
-		return fmt.Errorf("MaxStale is %v, want 0 or more", o.MaxStale)
+		return fmt.Errorf("field MaxStale is %v, want 0 or more", o.MaxStale)
 	case o.Timeout < 0:
-		return fmt.Errorf("Timeout is %v, want 0 or more", o.Timeout)
+		return fmt.Errorf("field Timeout is %v, want 0 or more", o.Timeout)
 	case o.WaitReplicas < 0:
-		return fmt.Errorf("WaitReplicas is %d, want 0 or more", o.WaitReplicas)
+		return fmt.Errorf("field WaitReplicas is %d, want 0 or more", o.WaitReplicas)
 	}
 	if o.MaxStale == 0 {
 		o.MaxStale = defaultMaxStale

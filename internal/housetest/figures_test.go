@@ -22,12 +22,12 @@ import (
 // methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 51   // files of the root without tests
-	maxRootLines     = 9500 // lines of these files together
+	maxRootLines     = 9600 // lines of these files together
 	maxFileLines     = 400  // lines of a file of the module, tests excepted
 	maxFunctionLines = 60   // lines of a function in the module, tests excepted
 
 	maxLimiterMethods = 125 // methods of RateLimiter
-	maxLedgerMethods  = 62  // methods of ledger
+	maxLedgerMethods  = 66  // methods of ledger
 	maxLedgerTests    = 8   // comparisons of a ledger with nil in the root, tests excepted
 
 	maxTestFileLines       = 600 // lines of a test file of the root or under internal/

@@ -12,7 +12,7 @@ if known[8] and mode ~= 'l' then
   local done, first, when = string.match(known[8], '^(%d+) (%d+) (%d+)$')
   if number == tonumber(done) then
     local news = {}
-    if mode == 'a' then
+    if mode == 'a' or mode == 'n' then
       news = redis.call('XRANGE', log, text(seen + 1), first)
     end
     return {OK, tonumber(first), date, folded, when, news}
@@ -41,7 +41,7 @@ if late or stamp ~= 0 and stamp ~= at then
     return renounce()
   end
 end
-if mode ~= 'a' and (late or turns and turns.bars()) then
+if mode ~= 'a' and (late or mode ~= 'n' and turns and turns.bars()) then
   turns = turns or turns_of('')
   local line = turns.ahead(mode == 'q')
   keep_shift()
@@ -67,13 +67,14 @@ local EFFECTS = 11
 local DAYS = EFFECTS + 1 + ARGV[EFFECTS]
 local PIECES = DAYS + 1 + ARGV[DAYS]
 local said = {}
-if late then
+local goes_on = late or mode == 'n' -- the days were planned without what others have written
+if goes_on then
   local after
   said, after = days_behind()
   local parts = {ARGV[PIECES]}
   for i = PIECES + 1, #ARGV, 5 do
     local day = ARGV[i + 1]
-    if told[ARGV[i]] then
+    if told[ARGV[i]] or mode == 'n' then
       day = after(ARGV[i], day, ARGV[i + 2], ARGV[i + 3])
     end
     parts[#parts + 1] = string.char(#day)
@@ -87,7 +88,7 @@ local first = text(last + 1)
 if count > 0 then
   local id = first .. '-' .. date
   redis.call('XADD', log, id, 'e', value)
-  if late then
+  if goes_on then
     news[#news + 1] = {id, {'e', value}}
   end
 end
@@ -119,7 +120,7 @@ if ARGV[5] ~= '0' then
   renew(me, tonumber(ARGV[5]))
 end
 touch()
-if not late then
+if not goes_on then
   news = {}
 end
 return {OK, last + 1, date, folded, date, news}
