@@ -35,6 +35,9 @@ func testServer(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 func testStore(t *testing.T, client redis.UniversalClient, options Options) *Store {
 	t.Helper()
 	options.Prefix = "test"
+	if options.Timeout == 0 {
+		options.Timeout = 30 * time.Second // the machine may be busy
+	}
 	s, err := New(t.Context(), client, options)
 	if err != nil {
 		t.Fatal(err)
