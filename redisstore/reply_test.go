@@ -93,7 +93,7 @@ func TestSumIsExactThroughOutages(t *testing.T) {
 			})
 		}
 	}
-	for range times(20, 1000) {
+	for range times(12, 1000) {
 		proxy.Set(faults[rand.IntN(len(faults))])
 		time.Sleep(rand.N(200 * time.Millisecond)) // how long an outage takes is what this is about
 		proxy.Set(redistest.Faults{})

@@ -49,7 +49,7 @@ func TestReadsAreAsFreshAsMaxStale(t *testing.T) {
 	m := machine{addr: server.Addr(), store: redisstore.Options{MaxStale: maxStale}}
 	one, two := m.start(t), m.start(t)
 	var a admitted
-	for range times(20, 1000) {
+	for range times(12, 1000) {
 		a.work(one, 1, 1)
 		written := time.Now()
 		for minuteOf(two.Stats(model)) != a.sum() {
