@@ -72,7 +72,7 @@ func (m machine) start(t testing.TB) *ratelimit.RateLimiter {
 	}
 	m.limiter.Store = store
 	rl, err := ratelimit.NewWithConfig(m.limiter)
-	for range 5 { // a machine with much else to do may take longer than the server is given
+	for range 50 { // a machine with much else to do may take longer than the server is given
 		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			break
 		}

@@ -70,7 +70,7 @@ func TestSumIsExactThroughOutages(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	var limiters []*ratelimit.RateLimiter
 	for range 3 {
-		m := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 60 * time.Millisecond}}
+		m := machine{addr: proxy.Addr(), store: redisstore.Options{Timeout: 100 * time.Millisecond}}
 		limiters = append(limiters, m.start(t))
 	}
 	faults := []redistest.Faults{
