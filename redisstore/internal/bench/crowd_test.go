@@ -195,8 +195,8 @@ func oneOf(ctx context.Context, address string, ready func(), begin <-chan struc
 	return json.NewDecoder(lines).Decode(w)
 }
 
-// BenchmarkOpenLoop is 1,000 calls a second over ten limiters, whether those before have returned or
-// not.
+// BenchmarkOpenLoop is 1,000 calls a second over ten limiters, whether those before have returned
+// or not.
 func BenchmarkOpenLoop(b *testing.B) {
 	address := startServer(b)
 	var limiters []*ratelimit.RateLimiter
