@@ -70,10 +70,13 @@ func (c *content) read(ctx context.Context) error {
 func (c *content) join(ctx context.Context) error {
 	l := c.log
 	args := l.args(position{}, true, 4)
-	fresh, used := "1", "0"
-	if l.follows.Load() {
-		fresh = "0"
-	} else if l.store.followed.Load() && !l.options.FreshStart {
+	fresh, used := "1", "2"
+	switch {
+	case l.follows.Load():
+		fresh, used = "0", "0"
+	case l.options.FreshStart:
+		used = "0"
+	case l.store.followed.Load():
 		used = "1" // others of this store follow a log that is lost
 	}
 	r, err := l.run(ctx, joinScript, append(args, strconv.FormatUint(rand.Uint64(), 36), l.options.Span, used, fresh))

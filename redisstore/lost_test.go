@@ -184,6 +184,31 @@ func TestLossWithoutSurvivors(t *testing.T) {
 	}
 }
 
+// What the server has only a part of is lost, too, whoever opens it then.
+func TestPartOfALogWithoutSurvivors(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"log", "meta", "days", "procs"} {
+		for _, fresh := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, FreshStart %v", key, fresh), func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				m := machine{addr: server.Addr(), limiter: ratelimit.Config{
+					FreshStart: fresh, Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPM: 10}},
+				}}
+				first := m.start(t)
+				first.RecordUsage(model, 1, 0)
+				if err := first.Close(); err != nil {
+					t.Fatal(err)
+				}
+				evict(key)(t, server, nil)
+				if _, d := m.start(t).Reserve(model, 1, 0); d.Allowed != fresh {
+					t.Errorf("after the loss: %v %q, for %v", d.Allowed, d.Code, d.RetryAfter)
+				}
+			})
+		}
+	}
+}
+
 // failedOver is a proxy before a server that has a replica.
 type failedOver struct {
 	master, replica *redistest.Server

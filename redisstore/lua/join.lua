@@ -1,11 +1,14 @@
--- ARGV goes on with: the identity of a new log, span, whether a new log counts as used, and whether
--- this limiter has not joined before
+-- ARGV goes on with: the identity of a new log, span, whether a new log counts as used (0, 1, or 2 if
+-- the server has a part of one and nobody lives who knows the rest), and whether this limiter has not
+-- joined before
 if not identity or not complete then
+  local is_used = ARGV[11] == '1' or ARGV[11] == '2' and redis.call('EXISTS', unpack(KEYS)) > 0 and
+    redis.call('ZCOUNT', procs, text(now / 1000), '+inf') == 0
   for _, key in ipairs(KEYS) do
     redis.call('UNLINK', key)
   end
   shift, last, at, folded, identity, known[6] = shift, 0, 0, 0, ARGV[9], 0
-  local used = ARGV[11] == '1' and date or '0'
+  local used = is_used and date or '0'
   redis.call('HSET', meta, 'id', identity, 'last', '0', 'at', '0', 'folded', '0',
     'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
   redis.call('XADD', log, '0-1', 'e', '')
