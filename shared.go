@@ -340,9 +340,12 @@ func (s *ledger) wait() {
 // reserve is plan.reserve. Where calls in flight deny, it makes sure that they are calls of
 // processes that live.
 func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
+	// A step of a remote log may keep these. The caller's own stay off the heap.
+	decided, asked := new(Decision), *c
+	defer func() { *d = *decided }()
 	for {
-		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(d, model, c) })
-		if err != nil || made != nil || d.Code != DecisionInFlightLimit && d.Code != DecisionQueued || !s.lookAfterPeers() {
+		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(decided, model, &asked) })
+		if err != nil || made != nil || decided.Code != DecisionInFlightLimit && decided.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}
 	}
