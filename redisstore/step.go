@@ -150,7 +150,7 @@ func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
 		return modeNext
 	case appends:
 		return modeAppend
-	case s.conflicts > 4:
+	case s.conflicts > 0:
 		return modeQueue
 	}
 	return modeCompare
