@@ -212,7 +212,7 @@ func (l *ProviderLimits) sentAt(c *clock.Clock, instant int64) int64 {
 	if l.SentAt.IsZero() {
 		return instant
 	}
-	return instant - max(int64(c.At(instant).Sub(l.SentAt)), 0)
+	return instant - max(int64(c.At(instant).Sub(c.Own(l.SentAt))), 0)
 }
 
 // externalUntil returns until when something is held back that is observed now.

@@ -223,7 +223,7 @@ func (p *plan) commit(r *Reservation, used tokens.Count) {
 func (p *plan) arrive(r *Reservation, at time.Time) {
 	rl, instant, was := p.rl, p.instant, r.instant
 	now := rl.clock.At(instant)
-	age := max(int64(now.Sub(at)), 0)
+	age := max(int64(now.Sub(rl.clock.Own(at))), 0)
 	arrived := instant - age
 	if r.settled || arrived <= was {
 		return
@@ -266,6 +266,7 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	rl := p.rl
 	now := rl.clock.At(p.instant)
 	name := rl.nameRLocked(model)
+	c.Until = rl.clock.Own(c.Until)
 	// A longer one may have ended in a remote log.
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {

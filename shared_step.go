@@ -136,6 +136,7 @@ func (s *ledger) plan(news sharedlog.News, decide func(*plan)) *plan {
 	s.rl.mu.Lock()
 	defer s.rl.mu.Unlock()
 	if news.Image != nil {
+		s.rl.clock.Compare() // with a remote log's clock, which is known now
 		s.rebuildLocked(&news)
 	} else {
 		s.applyNewsLocked(&news)

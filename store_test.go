@@ -173,3 +173,31 @@ func TestStoreFailClosed(t *testing.T) {
 		})
 	}
 }
+
+// The store's clock dates what is charged. Times that the program gives are of its own clock, and
+// mean the same however far that is off.
+func TestStoreWithAnotherClock(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour, 30 * time.Millisecond} {
+		t.Run(ahead.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				fake.Ahead = ahead
+				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}, "cooled": {}}}
+				first := overStore(t, fake, cfg)
+				first.Cooldown("cooled", time.Now().Add(30*time.Second))
+				moved, _ := first.Reserve("m", 1, 0)
+				time.Sleep(10 * time.Second)
+				moved.Arrived(time.Now().Add(-2 * time.Second))
+				first.Reserve("m", 1, 0)
+				for i, rl := range []*ratelimit.RateLimiter{first, overStore(t, fake, cfg)} {
+					if d := rl.Decide("m", 1); d.Allowed || d.RetryAfter != 58*time.Second+1 {
+						t.Errorf("limiter %d: a request passes in %v, %+v", i, d.RetryAfter, d)
+					}
+					if d := rl.Decide("cooled", 1); d.Code != ratelimit.DecisionCooldown || d.RetryAfter != 20*time.Second {
+						t.Errorf("limiter %d: the cooldown is %q for %v", i, d.Code, d.RetryAfter)
+					}
+				}
+			})
+		})
+	}
+}

@@ -40,7 +40,7 @@ type Clock struct {
 	shown time.Time     // the reading of the wall clock at ref
 	base  int64         // ref on the time line
 	ahead int64         // of the wall clock: add it to an instant to get UnixNano
-	skew  time.Duration // as of the last comparison
+	skew  time.Duration // that is in shown
 	next  int64         // the instant from which the clocks have to be compared again
 }
 
@@ -82,16 +82,17 @@ func (c *Clock) Compare() int64 {
 	if c.Wall != nil {
 		shown = c.Wall()
 	}
+	skew := time.Duration(0)
 	if c.Skew != nil {
-		c.skew = c.Skew()
-		shown = shown.Add(c.skew)
+		skew = c.Skew()
+		shown = shown.Add(skew)
 	}
 	if c.ref.IsZero() {
-		c.ref, c.shown, c.base, c.ahead = t, shown, 0, shown.UnixNano()
+		c.ref, c.shown, c.skew, c.base, c.ahead = t, shown, skew, 0, shown.UnixNano()
 	}
 	now := c.base + int64(t.Sub(c.ref))
 	if moved := shown.UnixNano() - now - c.ahead; moved > step || moved < -step {
-		c.ref, c.shown, c.base, c.ahead = t, shown, now, c.ahead+moved
+		c.ref, c.shown, c.skew, c.base, c.ahead = t, shown, skew, now, c.ahead+moved
 	}
 	c.next = now + checkEvery
 	return now

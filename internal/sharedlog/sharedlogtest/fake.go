@@ -28,6 +28,9 @@ type Fake struct {
 	// Lonely has every RemoteLog believe that no other shares the store, so that it does not divide
 	// the quotas while the store is down. It is set before the fake is used.
 	Lonely bool
+	// Ahead is how far the store's clock is ahead for every RemoteLog. It is set before the fake is
+	// used.
+	Ahead time.Duration
 
 	mu        sync.Mutex
 	down      error

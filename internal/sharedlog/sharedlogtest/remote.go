@@ -11,23 +11,16 @@ import (
 // RemoteLog is a Fake as one process has it open that is on another machine. It implements
 // sharedlog.Remote: its steps know nothing but what was read before, and what their Commit tells
 // them.
-type RemoteLog struct {
-	*Log
-	ahead time.Duration
-}
+type RemoteLog struct{ *Log }
 
-// OpenRemote opens the store as if it were on another machine, whose clock is ahead.
-func (f *Fake) OpenRemote(process, span int64, ttl, ahead time.Duration) *RemoteLog {
-	return &RemoteLog{f.Open(process, span, ttl), ahead}
-}
-
-// OpenLog implements the Store of the limiter's configuration.
+// OpenLog implements the Store of the limiter's configuration: it opens the store as if it were on
+// another machine.
 func (f *Fake) OpenLog(_ context.Context, o sharedlog.Options) (sharedlog.Remote, error) {
-	return f.OpenRemote(o.Process, o.Span, o.LeaseTTL, 0), nil
+	return &RemoteLog{f.Open(o.Process, o.Span, o.LeaseTTL)}, nil
 }
 
 // Skew implements sharedlog.Remote.
-func (l *RemoteLog) Skew() time.Duration { return l.ahead }
+func (l *RemoteLog) Skew() time.Duration { return l.f.Ahead }
 
 // Sharers implements sharedlog.Remote.
 func (l *RemoteLog) Sharers() int {
@@ -56,7 +49,7 @@ func (l *RemoteLog) Begin(ctx context.Context, seen int64) (sharedlog.Step, erro
 // place. f.mu must be held.
 func (f *Fake) stamp(e *sharedlog.Event, b *sharedlog.Batch, i int, seen int64) {
 	if e.Kind != sharedlog.Cooldown {
-		e.Wall += time.Now().UnixNano() - b.Wall
+		e.Wall += time.Now().Add(f.Ahead).UnixNano() - b.Wall
 	}
 	if !b.Appends || !e.HasDay {
 		return
