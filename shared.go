@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
@@ -85,8 +84,8 @@ type ledger struct {
 
 var background = context.Background()
 
-// openFunc opens the log of a limiter, by the number that it has among the processes.
-type openFunc func(process int64, ttl time.Duration, report func(error), replaced func()) (sharedlog.Log, error)
+// openFunc opens the log of a limiter.
+type openFunc func(sharedlog.Options) (sharedlog.Log, error)
 
 // shareLog makes a limiter one of those that share a log, and takes over its content.
 func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
@@ -103,7 +102,11 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	s.peers = s.newPeers()
 	s.lease = sharedlog.NewLease(cfg.LeaseTTL, s.extendLease)
 	s.recovery = retry.New(firstRecovery, lastRecovery, s.tryRecovery)
-	if s.log, err = open(s.id, s.lease.TTL(), s.reporter.Report, s.repair); err == nil {
+	s.log, err = open(sharedlog.Options{
+		Process: s.id, LeaseTTL: s.lease.TTL(), FreshStart: cfg.FreshStart, Span: rl.span(),
+		Report: s.reporter.Report, Replaced: s.repair,
+	})
+	if err == nil {
 		s.remote, _ = s.log.(sharedlog.Remote)
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
@@ -122,10 +125,10 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 
 // openLedger makes a limiter one of those that share a database.
 func openLedger(rl *RateLimiter, path string, cfg Config) error {
-	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error), _ func()) (sharedlog.Log, error) {
+	return shareLog(rl, cfg, func(o sharedlog.Options) (sharedlog.Log, error) {
 		return sqlitelog.Open(path, sqlitelog.Options{
-			Process: process, Durability: cfg.Durability, LeaseTTL: ttl, FreshStart: cfg.FreshStart,
-			Span: rl.span(), Machine: clock.ReadMachine(&rl.clock), Report: report,
+			Process: o.Process, Durability: cfg.Durability, LeaseTTL: o.LeaseTTL, FreshStart: o.FreshStart,
+			Span: o.Span, Machine: clock.ReadMachine(&rl.clock), Report: o.Report,
 			Now: func() (instant, wall int64) {
 				rl.mu.Lock()
 				defer rl.mu.Unlock()

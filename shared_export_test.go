@@ -5,7 +5,6 @@ package ratelimit
 import (
 	"database/sql"
 	"testing"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
@@ -17,9 +16,9 @@ func NewOverFake(fake *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process
 	if rl, err = newLimiter(cfg); err != nil {
 		return nil, 0, err
 	}
-	err = shareLog(rl, cfg, func(id int64, ttl time.Duration, _ func(error), _ func()) (sharedlog.Log, error) {
-		process = id
-		return fake.Open(id, rl.span(), ttl), nil
+	err = shareLog(rl, cfg, func(o sharedlog.Options) (sharedlog.Log, error) {
+		process = o.Process
+		return fake.Open(o.Process, o.Span, o.LeaseTTL), nil
 	})
 	return rl, process, err
 }

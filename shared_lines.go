@@ -337,11 +337,11 @@ func (s *ledger) watchLocked() {
 
 func (s *ledger) watch() {
 	changed := s.log.Changed()
-	first, last := int64(firstLook), int64(lastLook)
+	first, last := firstLook, lastLook
 	if changed != nil {
-		first, last = peersEvery, peersEvery // for processes that die
+		first, last = time.Duration(peersEvery), time.Duration(peersEvery) // for processes that die
 	}
-	pause := time.Duration(first)
+	pause := first
 	for {
 		select {
 		case <-changed:
@@ -358,9 +358,9 @@ func (s *ledger) watch() {
 		s.rl.mu.Unlock()
 		if stirred {
 			s.do(background, combine.AppendedApart, nothing) // serves them
-			pause = time.Duration(first)
+			pause = first
 			continue
 		}
-		pause = min(2*pause, time.Duration(last))
+		pause = min(2*pause, last)
 	}
 }

@@ -93,16 +93,17 @@ func (r *view) before(instant int64) (used [state.InFlight]int) {
 	return used
 }
 
-// doubt takes back what a plan has admitted that could not be written: it was decided by the whole
-// quota, and every limiter may have done so. Its requests are decided again in memory.
-func (s *ledger) doubt(p *plan, served []*waiter) (keep []*waiter) {
-	if s.remote == nil || len(p.made) == 0 {
-		return served
-	}
+// doubt is keepPlan for a plan that has admitted what could not be written. That was decided by the
+// whole quota, and every limiter may have done so: it is taken back, and its requests are decided
+// again in memory.
+func (s *ledger) doubt(p *plan) {
+	p.jobs = s.jobs.Leave(p.jobs)
+	var over []*waiter
+	served := s.keepPlan(p)
 	s.rl.mu.Lock()
 	for _, w := range served {
 		if len(w.reservations) == 0 || w.err != nil {
-			keep = append(keep, w)
+			over = append(over, w)
 			continue
 		}
 		w.reservations, w.over = nil, false
@@ -115,5 +116,5 @@ func (s *ledger) doubt(p *plan, served []*waiter) (keep []*waiter) {
 			p.cancel(r)
 		}
 	})
-	return keep
+	wake(over)
 }

@@ -52,7 +52,7 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 	case err == nil:
 	case errors.Is(err, sharedlog.ErrIncomplete) && p != nil && len(p.made) == 0:
 		// The log is all right, and memory lacks events that were deleted.
-		wake(s.keepPlan(p, false))
+		wake(s.keepPlan(p))
 		if _, err := s.attempt(background, sharedlog.Everything, nothing); err != nil {
 			s.drop()
 			s.fail(err)
@@ -62,10 +62,13 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 		return nil, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	default:
 		s.fail(err)
-		if p == nil {
+		switch {
+		case p == nil:
 			p = s.inMemory(decide)
-		} else {
-			wake(s.doubt(p, s.keepPlan(p, s.remote != nil && len(p.made) > 0)))
+		case s.remote != nil && len(p.made) > 0:
+			s.doubt(p)
+		default:
+			wake(s.keepPlan(p))
 		}
 	}
 	return p, nil
@@ -304,19 +307,16 @@ func (s *ledger) inMemory(decide func(*plan)) *plan {
 	decide(p)
 	s.pending = p
 	s.rl.mu.Unlock()
-	wake(s.keepPlan(p, false))
+	wake(s.keepPlan(p))
 	return p
 }
 
 // keepPlan does what a plan has planned, and keeps its events until the log is back. It returns the
-// waiters to wake. With again the requests that the plan has decided are decided again.
-func (s *ledger) keepPlan(p *plan, again bool) (served []*waiter) {
+// waiters to wake.
+func (s *ledger) keepPlan(p *plan) (served []*waiter) {
 	s.rl.mu.Lock()
 	instant := s.rl.clock.Sync()
 	s.lines.confirm(p)
-	if again {
-		p.jobs = s.jobs.Leave(p.jobs)
-	}
 	if !s.closed.Load() {
 		for i, e := range p.events {
 			if e.Seq == 0 { // a reader may have met it

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
@@ -51,10 +50,8 @@ func newWithStore(cfg Config) (*RateLimiter, error) {
 
 // openStore makes a limiter one of those that share a store.
 func openStore(rl *RateLimiter, cfg Config) error {
-	return shareLog(rl, cfg, func(process int64, ttl time.Duration, report func(error), replaced func()) (sharedlog.Log, error) {
-		log, err := cfg.Store.OpenLog(background, sharedlog.Options{
-			Process: process, LeaseTTL: ttl, FreshStart: cfg.FreshStart, Span: rl.span(), Report: report, Replaced: replaced,
-		})
+	return shareLog(rl, cfg, func(o sharedlog.Options) (sharedlog.Log, error) {
+		log, err := cfg.Store.OpenLog(background, o)
 		if err != nil {
 			return nil, err
 		}
