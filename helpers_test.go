@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"iter"
 	"log"
 	"math/rand/v2"
@@ -14,10 +15,12 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -105,6 +108,18 @@ func times(short, least, long int) int {
 		return long
 	}
 	return min(short, max(least, short/racetest.Factor))
+}
+
+// overFakes runs a test for each of many seeds beside each other, each in a bubble and over a
+// log in memory of its own.
+func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *sharedlogtest.Fake)) {
+	t.Parallel()
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { run(t, seed, sharedlogtest.NewFake()) })
+		})
+	}
 }
 
 // manySeeds returns n seeds, which are always the same, and with

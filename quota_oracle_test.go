@@ -30,16 +30,9 @@ func TestSharedQuotasAreThoseOfOneLimiter(t *testing.T) {
 // The same where steps conflict and the log fails: what was said meanwhile of the same model by
 // another origin stays.
 func TestSharedQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
-	t.Parallel()
-	for seed := range times(20, 5, 1000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				s := sharedoracle.New(t, fakeSetup(seed, fake))
-				makeQuotaTrouble(s, fake)
-				s.RunQuotas(200, false)
-			})
-		})
-	}
+	overFakes(t, times(20, 5, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		s := sharedoracle.New(t, fakeSetup(seed, fake))
+		makeQuotaTrouble(s, fake)
+		s.RunQuotas(200, false)
+	})
 }

@@ -32,21 +32,14 @@ func TestSharedIsOneLimiter(t *testing.T) {
 // step of another limiter that comes in between, and fails with a probability of 1/20, before or
 // after it was written.
 func TestSharedIsOneLimiterWhateverConflicts(t *testing.T) {
-	t.Parallel()
-	for seed := range times(40, 10, 2000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				s := sharedoracle.New(t, fakeSetup(seed, fake))
-				trouble := makeTrouble(s, fake)
-				s.Run(400)
-				if trouble.conflicts < 50 || trouble.failures < 2 { // 2 of 2,000 seeds have 4 failures
-					t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
-				}
-			})
-		})
-	}
+	overFakes(t, times(40, 10, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		s := sharedoracle.New(t, fakeSetup(seed, fake))
+		trouble := makeTrouble(s, fake)
+		s.Run(400)
+		if trouble.conflicts < 50 || trouble.failures < 2 { // 2 of 2,000 seeds have 4 failures
+			t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
+		}
+	})
 }
 
 // sharedSetup has limiters share a file.

@@ -46,47 +46,40 @@ func TestSharedWaiters(t *testing.T) {
 
 // The same over a log in memory, where another limiter makes a step before each third Commit.
 func TestSharedWaitersWhateverConflicts(t *testing.T) {
-	t.Parallel()
-	for seed := range times(20, 5, 1000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				open := func() (*ratelimit.RateLimiter, int64) {
-					var cfg ratelimit.Config
-					waitQuotas(&cfg)
-					rl, process, err := ratelimit.NewOverFake(fake, cfg)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return rl, process
-				}
-				between, process := open()
-				var mu sync.Mutex
-				random, conflicts := rand.New(rand.NewPCG(uint64(seed), 10)), 0
-				fake.Before = func(by int64) error {
-					if by == process {
-						return nil
-					}
-					mu.Lock()
-					conflict := random.IntN(3) == 0
-					if conflict {
-						conflicts++
-					}
-					mu.Unlock()
-					if conflict {
-						between.RecordUsage("other", 1, 1)
-					}
-					return nil
-				}
-				sharedWaiters(t, uint64(seed), func() *ratelimit.RateLimiter { rl, _ := open(); return rl })
-				if conflicts < 10 {
-					t.Errorf("%d conflicts", conflicts)
-				}
-				between.Close()
-			})
-		})
-	}
+	overFakes(t, times(20, 5, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		open := func() (*ratelimit.RateLimiter, int64) {
+			var cfg ratelimit.Config
+			waitQuotas(&cfg)
+			rl, process, err := ratelimit.NewOverFake(fake, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return rl, process
+		}
+		between, process := open()
+		var mu sync.Mutex
+		random, conflicts := rand.New(rand.NewPCG(uint64(seed), 10)), 0
+		fake.Before = func(by int64) error {
+			if by == process {
+				return nil
+			}
+			mu.Lock()
+			conflict := random.IntN(3) == 0
+			if conflict {
+				conflicts++
+			}
+			mu.Unlock()
+			if conflict {
+				between.RecordUsage("other", 1, 1)
+			}
+			return nil
+		}
+		sharedWaiters(t, uint64(seed), func() *ratelimit.RateLimiter { rl, _ := open(); return rl })
+		if conflicts < 10 {
+			t.Errorf("%d conflicts", conflicts)
+		}
+		between.Close()
+	})
 }
 
 // sharedWaiters has calls wait in three limiters.

@@ -3,10 +3,8 @@
 package ratelimit_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
@@ -32,20 +30,13 @@ func TestStoreRush(t *testing.T) {
 
 // crowds has crowds of several sizes use a log in memory, at once and with what a network takes.
 func crowds(t *testing.T, run func(*testing.T, *sharedoracle.Crowd)) {
-	t.Parallel()
-	for seed := range times(8, 2, 400) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				if seed%4 > 0 {
-					fake.Before = func(int64) error {
-						time.Sleep(time.Duration(rand.IntN(100*(seed%4))) * time.Microsecond)
-						return nil
-					}
-				}
-				run(t, &sharedoracle.Crowd{Setup: storeSetup(seed, fake), Limiters: 1 + seed%5, Goroutines: 20})
-			})
-		})
-	}
+	overFakes(t, times(8, 2, 400), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		if seed%4 > 0 {
+			fake.Before = func(int64) error {
+				time.Sleep(time.Duration(rand.IntN(100*(seed%4))) * time.Microsecond)
+				return nil
+			}
+		}
+		run(t, &sharedoracle.Crowd{Setup: storeSetup(seed, fake), Limiters: 1 + seed%5, Goroutines: 20})
+	})
 }

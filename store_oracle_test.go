@@ -3,9 +3,7 @@
 package ratelimit_test
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -16,69 +14,43 @@ import (
 // Several limiters of one store take random turns. Each of them then says what one limiter alone
 // says after all of it.
 func TestStoreIsOneLimiter(t *testing.T) {
-	t.Parallel()
-	for seed := range times(40, 10, 2000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				sharedoracle.New(t, storeSetup(seed, sharedlogtest.NewFake())).Run(400)
-			})
-		})
-	}
+	overFakes(t, times(40, 10, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		sharedoracle.New(t, storeSetup(seed, fake)).Run(400)
+	})
 }
 
 // The same where Commits conflict and fail, before or after they were written.
 func TestStoreIsOneLimiterWhateverConflicts(t *testing.T) {
-	t.Parallel()
-	for seed := range times(40, 10, 2000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				fake.Lonely = true // one limiter alone has the whole quota
-				s := sharedoracle.New(t, storeSetup(seed, fake))
-				trouble := makeTrouble(s, fake)
-				s.Run(400)
-				if trouble.conflicts < 50 || trouble.failures < 2 {
-					t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
-				}
-			})
-		})
-	}
+	overFakes(t, times(40, 10, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		fake.Lonely = true // one limiter alone has the whole quota
+		s := sharedoracle.New(t, storeSetup(seed, fake))
+		trouble := makeTrouble(s, fake)
+		s.Run(400)
+		if trouble.conflicts < 50 || trouble.failures < 2 {
+			t.Errorf("%d conflicts, %d failures", trouble.conflicts, trouble.failures)
+		}
+	})
 }
 
 // The same with calls that wait, some of them for hours, for several models, and with limits that
 // spread calls or that others use, too.
 func TestStoreIsOneLimiterWide(t *testing.T) {
-	t.Parallel()
-	for seed := range times(12, 3, 500) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				setup := storeSetup(seed, sharedlogtest.NewFake())
-				setup.Wide, setup.Grain, setup.Near = true, 701*time.Millisecond, sharedHandOver
-				setup.Sleep = func(d time.Duration) { time.Sleep(d % (3 * time.Hour)) } // waiters ask now and then
-				sharedoracle.New(t, setup).Run(400)
-			})
-		})
-	}
+	overFakes(t, times(12, 3, 500), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		setup := storeSetup(seed, fake)
+		setup.Wide, setup.Grain, setup.Near = true, 701*time.Millisecond, sharedHandOver
+		setup.Sleep = func(d time.Duration) { time.Sleep(d % (3 * time.Hour)) } // waiters ask now and then
+		sharedoracle.New(t, setup).Run(400)
+	})
 }
 
 // What the limiters of a store say of quotas is what one limiter alone says.
 func TestStoreQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
-	t.Parallel()
-	for seed := range times(20, 5, 1000) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				fake := sharedlogtest.NewFake()
-				fake.Lonely = true
-				s := sharedoracle.New(t, storeSetup(seed, fake))
-				makeQuotaTrouble(s, fake)
-				s.RunQuotas(200, false)
-			})
-		})
-	}
+	overFakes(t, times(20, 5, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+		fake.Lonely = true
+		s := sharedoracle.New(t, storeSetup(seed, fake))
+		makeQuotaTrouble(s, fake)
+		s.RunQuotas(200, false)
+	})
 }
 
 // storeSetup has limiters share a log in memory as one on another machine.
