@@ -88,7 +88,7 @@ func (a *account) peekLocked(now time.Time, n int) Decision {
 	return d.asOf(early)
 }
 
-func (a *account) takeLocked(now time.Time, n int) Decision {
+func (a *account) takeLocked(now time.Time, n int) (d Decision) {
 	instant, early := a.momentLocked(now)
 	d, next := a.decide(instant, a.tat, a.holds.units, n)
 	if d.OK && n > 0 {
@@ -101,7 +101,10 @@ func (a *account) takeLocked(now time.Time, n int) Decision {
 			*since = a.then(*since, a.chargeOf(instant, n))
 		}
 	}
-	return d.asOf(early)
+	if early > 0 {
+		return d.asOf(early)
+	}
+	return d
 }
 
 // allowNowLocked takes one unit at time.Now, and returns where that lies on the line. It
@@ -122,6 +125,24 @@ func (a *account) allowNowLocked() (instant int64, ok bool) {
 	}
 	a.tat = next
 	return instant, true
+}
+
+// allowLocked takes one unit at now. It says of the Decision whether it is OK, and its
+// ResetAfter, and takes less time than that.
+func (a *account) allowLocked(now time.Time) (ok bool, reset time.Duration) {
+	instant := int64(now.Sub(a.line.origin))
+	if !a.line.begun || len(a.holds.open) > 0 || instant >= far || instant <= -far {
+		d := a.takeLocked(now, 1)
+		return d.OK, d.ResetAfter
+	}
+	at := mark{ns: instant}
+	filled := later(a.tat, at)
+	next := a.plus(filled, a.unit)
+	if a.plus(at, a.brim).before(next) {
+		return false, a.minus(filled, at).up()
+	}
+	a.tat = next
+	return true, a.minus(next, at).up()
 }
 
 // chargeOf returns one charge of n units.

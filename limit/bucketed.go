@@ -28,6 +28,13 @@ func (l *bucketed) Allow() bool {
 	return ok
 }
 
+// allowAt takes one unit at now if it may pass. reset is ResetAfter of the Decision.
+func (l *bucketed) allowAt(now time.Time) (ok bool, reset time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.account.allowLocked(now)
+}
+
 // TakeAt charges n units at now if all of them may pass.
 func (l *bucketed) TakeAt(now time.Time, n int) Decision {
 	l.mu.Lock()

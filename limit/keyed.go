@@ -2,10 +2,11 @@ package limit
 
 import (
 	"container/heap"
-	"container/list"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,33 +15,38 @@ import (
 // NewKeyed: the zero Keyed panics. It starts no goroutine, and is safe for concurrent use.
 //
 // A Keyed never has more than most limiters, and never forgets one that has not recovered:
-// one whose ResetAfter is not over, that has a Hold, or that a request waits for. A full
-// Keyed forgets the limiter that was used longest ago if that has recovered, and otherwise
-// the one that recovered first. If none has recovered, it refuses a new key, and RetryAfter
-// is the time until one will have. So no key regains its limit by filling the Keyed with
-// other keys. But a caller that can fill it keeps new keys out for as long as a limiter
-// takes to recover: choose most above the number of keys that are in use in that time.
+// one whose ResetAfter is not over, that has a Hold, or that a request waits for. If none
+// has recovered, a full Keyed refuses a new key, and RetryAfter is the time until one will
+// have. So no key regains its limit by filling the Keyed with other keys. But a caller that
+// can fill it keeps new keys out for as long as a limiter takes to recover: choose most
+// above the number of keys that are in use in that time.
 //
-// It gives up three things: a forgotten limiter is made again when its key comes back; a
-// request locks the Keyed twice, for a moment; and the memory of idle keys is given back by
-// later requests, a few keys at each.
+// It gives up three things. A forgotten limiter is made again when its key comes back. A
+// use is noted with its key alone, so a full Keyed does not know all keys in the order of
+// their last use: it looks at 16 that were not used for long, and forgets the limiter of
+// those that has recovered and was used longest ago, or, if none of them has recovered, the
+// one of all that recovered first. And the memory of idle keys is given back by later
+// requests, two keys at each, between once and twice idle after their last use.
+//
+// Requests for a key that has a limiter lock that key for the time of the decision, and
+// meet in nothing else; all others lock the Keyed for a moment.
+//
+// Keyed is for one process and one limit a key, of any algorithm. Package keyed is for
+// several limits a key, and for processes that count together.
 type Keyed[K comparable] struct {
 	most int
 	idle time.Duration
 	make func(key K) (Limiter, error)
 
-	mu      sync.Mutex // not held while a limiter, or make, is called
-	entries map[K]*entry[K]
-	used    list.List     // of *entry[K], the one used last in front
-	free    recoveries[K] // the entries without users, and some that have users again
-	floor   time.Time     // when the last of the forgotten limiters had recovered
-}
+	entries table[K]
+	line    keyedLine    // begins, before the first entry is added, at its instant
+	look    atomic.Int64 // when the oldest entry has to be looked at, on that line
 
-// startOfTime and endOfTime are the first and the last instant of a time.Time.
-var (
-	startOfTime = time.Unix(-1<<63, 0)
-	endOfTime   = time.Unix(1<<63-62135596801, 999999999)
-)
+	mu     sync.Mutex // to add and to forget; not held while a limiter, or make, is called
+	recent recency[K]
+	free   recoveries[K] // the entries without users, and some that have users again
+	floor  time.Time     // when the last of the forgotten limiters had recovered
+}
 
 // NewKeyed returns a Keyed that holds up to most limiters, and forgets limiters that have
 // recovered and were not used for idle. make returns the limiter of a key, for this Keyed
@@ -58,14 +64,14 @@ func NewKeyed[K comparable](most int, idle time.Duration, make func(key K) (Limi
 	case make == nil:
 		return nil, fmt.Errorf("%s: %w: make is nil", operation, ErrInvalid)
 	}
-	return &Keyed[K]{most: most, idle: idle, make: make, entries: map[K]*entry[K]{}, floor: startOfTime}, nil
+	return &Keyed[K]{most: most, idle: idle, make: make, entries: newTable[K](most), floor: startOfTime}, nil
 }
 
 // Len returns the number of keys that have a limiter.
 func (k *Keyed[K]) Len() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.entries)
+	return k.entries.size
 }
 
 // TakeAt charges n units to the limiter of key at now if all of them may pass. It returns
@@ -75,22 +81,56 @@ func (k *Keyed[K]) Len() int {
 // that are added after a limiter was forgotten, an instant before the recovery of that
 // limiter counts as its recovery.
 func (k *Keyed[K]) TakeAt(key K, now time.Time, n int) (Decision, error) {
+	var d Decision
+	if e := k.entries.find(k.entries.hash(key), key); e != nil && e.plain {
+		at := k.line.at(now)
+		if e.take(&d, &k.line, instant{now, at}, n) {
+			if at.ns >= k.look.Load() {
+				k.expire(now)
+			}
+			return d, nil
+		}
+	}
+	return k.takeInside(key, now, n)
+}
+
+// takeInside is TakeAt that calls the limiter while the entry has a user, and no lock.
+func (k *Keyed[K]) takeInside(key K, now time.Time, n int) (Decision, error) {
 	e, d, err := k.enter(key, now, n)
 	if e == nil {
 		return d, err
 	}
-	instant := e.instant(now)
-	defer func() { k.leave(e, instant, d, n) }()
+	instant, early := e.instant(now)
+	defer func() { k.leave(e, instant, d.OK && n > 0, d.ResetAfter) }()
 	d = e.limiter.TakeAt(instant, n)
-	return d.asOf(e.floor.Sub(now)), nil
+	return d.asOf(early), nil
 }
 
 // Take is TakeAt at time.Now.
-func (k *Keyed[K]) Take(key K, n int) (Decision, error) { return k.TakeAt(key, time.Now(), n) }
+func (k *Keyed[K]) Take(key K, n int) (Decision, error) {
+	var d Decision
+	if e := k.entries.find(k.entries.hash(key), key); e != nil && bucketOf(e.limiter) != nil {
+		if now, ok := k.line.now(); ok && e.take(&d, &k.line, now, n) {
+			k.tidy(now.ns)
+			return d, nil
+		}
+	}
+	return k.TakeAt(key, time.Now(), n)
+}
 
 // Allow reports whether one unit may pass for key now, and charges it if so. It returns
 // false if the limiter cannot be made.
 func (k *Keyed[K]) Allow(key K) bool {
+	if e := k.entries.find(k.entries.hash(key), key); e != nil {
+		if b := bucketOf(e.limiter); b != nil {
+			if now, near := k.line.now(); near {
+				if ok, done := e.allow(b, &k.line, now); done {
+					k.tidy(now.ns)
+					return ok
+				}
+			}
+		}
+	}
 	d, _ := k.TakeAt(key, time.Now(), 1)
 	return d.OK
 }
@@ -102,11 +142,11 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	if e == nil {
 		return Hold{}, d, err
 	}
-	instant := e.instant(now)
+	instant, early := e.instant(now)
 	var h Hold
 	defer func() {
 		if h == (Hold{}) {
-			k.leave(e, instant, d, n)
+			k.leave(e, instant, d.OK && n > 0, d.ResetAfter)
 		}
 	}()
 	holder, ok := e.limiter.(Holder)
@@ -115,9 +155,9 @@ func (k *Keyed[K]) HoldAt(key K, now time.Time, n int) (Hold, Decision, error) {
 	}
 	h, d = holder.HoldAt(instant, n)
 	if h == (Hold{}) {
-		return h, d.asOf(e.floor.Sub(now)), nil
+		return h, d.asOf(early), nil
 	}
-	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.asOf(e.floor.Sub(now)), nil
+	return Hold{owner: &keyedHold[K]{keyed: k, entry: e, hold: h, at: instant}}, d.asOf(early), nil
 }
 
 // enter returns the entry of key, which stays until leave is called for it. If it returns
@@ -126,7 +166,17 @@ func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, erro
 	if !equal(key, key) {
 		return nil, Decision{}, fmt.Errorf("take for a key: %w: key is %v, which is not equal to itself", ErrInvalid, key)
 	}
-	e, d := k.find(key, now, nil)
+	hash := k.entries.hash(key)
+	if e := k.entries.find(hash, key); e != nil {
+		at := k.line.at(now)
+		if e.enter(at.ns) {
+			if at.ns >= k.look.Load() {
+				k.expire(now)
+			}
+			return e, Decision{}, nil
+		}
+	}
+	e, d := k.find(hash, key, now, nil)
 	if e != nil || !d.OK && n != 0 {
 		if e == nil && n < 0 {
 			d = Decision{Never: true}
@@ -151,7 +201,7 @@ func (k *Keyed[K]) enter(key K, now time.Time, n int) (*entry[K], Decision, erro
 		}
 		return nil, d, nil
 	}
-	e, d = k.find(key, now, l)
+	e, d = k.find(hash, key, now, l)
 	return e, d, nil
 }
 
@@ -159,10 +209,10 @@ func equal[K comparable](a, b K) bool { return a == b }
 
 // find enters the entry of key, and adds one with the limiter l if there is none and l is
 // not nil. If it returns nil, the Decision is OK if there is room for another entry.
-func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
+func (k *Keyed[K]) find(hash uint64, key K, now time.Time, l Limiter) (*entry[K], Decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e := k.entries[key]
+	e := k.entries.find(hash, key)
 	if e == nil {
 		if wait, ok := k.roomLocked(now); !ok {
 			return nil, Decision{RetryAfter: wait}
@@ -170,103 +220,91 @@ func (k *Keyed[K]) find(key K, now time.Time, l Limiter) (*entry[K], Decision) {
 		if l == nil {
 			return nil, Decision{OK: true}
 		}
-		e = &entry[K]{key: key, limiter: l, floor: k.floor, last: now, recovered: startOfTime, place: -1}
-		e.use = k.used.PushFront(e)
-		k.entries[key] = e
+		e = &entry[K]{key: key, hash: hash, limiter: l, plain: isPlain(l), floor: k.floor,
+			recovered: longAgo, parked: true, place: -1}
+		k.addLocked(e, now)
 	}
-	e.users++
-	if e.last.Before(now) {
-		e.last = now
-	}
-	k.used.MoveToFront(e.use)
-	k.expireLocked(now)
+	at := instant{now, k.line.at(now)}
+	e.enter(at.ns)
+	k.expireLocked(at)
 	return e, Decision{}
 }
 
-// leave ends the use of an entry that enter returned. d is the decision of its limiter on n
-// units at instant.
-func (k *Keyed[K]) leave(e *entry[K], instant time.Time, d Decision, n int) {
-	recovered := startOfTime // if it has recovered already, at an unknown instant
-	if d.ResetAfter > 0 {
-		recovered = instant.Add(d.ResetAfter)
-		if recovered.Sub(instant) < d.ResetAfter { // no time.Time is that late
-			recovered = endOfTime
-		}
+func (k *Keyed[K]) addLocked(e *entry[K], now time.Time) {
+	k.line.begin(now)
+	at := k.line.at(now).ns
+	e.last = at
+	if k.recent.oldest == nil {
+		k.look.Store(k.lookAt(at))
 	}
+	k.recent.pushLocked(e, at)
+	k.entries.addLocked(e)
+}
+
+// leave ends the use of an entry that enter returned. Its limiter, which was charged or not,
+// said at instant that it recovers within reset.
+func (k *Keyed[K]) leave(e *entry[K], instant time.Time, charged bool, reset time.Duration) {
+	if e.leave(&k.line, instant, charged, reset) {
+		k.settle(e)
+	}
+}
+
+// settle drops an entry without users if nothing was charged, and otherwise lets it be
+// forgotten when it has recovered.
+func (k *Keyed[K]) settle(e *entry[K]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	e.users--
-	e.charged = e.charged || d.OK && n > 0 || d.ResetAfter > 0
-	if e.recovered.Before(recovered) {
-		e.recovered = recovered
-	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	switch {
-	case e.users > 0:
+	case e.users > 0 || e.gone:
 	case !e.charged:
 		k.dropLocked(e)
-	case e.place < 0:
+	case e.parked:
+		e.parked = false
 		heap.Push(&k.free, e)
 	}
 }
 
-// expireLocked forgets up to two entries that were not used for idle. An entry that has not
-// recovered is looked at again after another idle. The entry of the request stays, so there
-// is always one.
-func (k *Keyed[K]) expireLocked(now time.Time) {
+// lookAt returns when an entry that got its turn at an instant has to be looked at.
+func (k *Keyed[K]) lookAt(turn int64) int64 {
+	if turn > math.MaxInt64-int64(k.idle) {
+		return math.MaxInt64
+	}
+	return turn + int64(k.idle)
+}
+
+// tidy is expire at time.Now, if that is after look.
+func (k *Keyed[K]) tidy(at int64) {
+	if at >= k.look.Load() {
+		k.expire(time.Now())
+	}
+}
+
+// expire is expireLocked, unless another request is at work on the entries.
+func (k *Keyed[K]) expire(now time.Time) {
+	if k.mu.TryLock() {
+		defer k.mu.Unlock()
+		k.expireLocked(instant{now, k.line.at(now)})
+	}
+}
+
+// expireLocked looks at up to two entries that had their turn an idle ago, and forgets
+// those that were not used for idle and have recovered. The others get a new turn.
+func (k *Keyed[K]) expireLocked(now instant) {
 	for range 2 {
-		e := k.used.Back().Value.(*entry[K])
-		if now.Sub(e.last) < k.idle {
-			return
+		e := k.recent.oldest
+		if e == nil || now.ns < k.lookAt(e.turn) {
+			break
 		}
-		if e.isFree(now) {
-			k.forgetLocked(e)
-		} else {
-			e.last = now
-			k.used.MoveToFront(e.use)
-		}
-	}
-}
-
-// roomLocked makes room for one more entry, or returns how long it takes until there can be
-// room: 0 if that is not known.
-func (k *Keyed[K]) roomLocked(now time.Time) (wait time.Duration, ok bool) {
-	if len(k.entries) < k.most {
-		return 0, true
-	}
-	if oldest := k.used.Back().Value.(*entry[K]); oldest.isFree(now) {
-		k.forgetLocked(oldest)
-		return 0, true
-	}
-	for len(k.free) > 0 {
-		e := k.free[0]
-		switch {
-		case e.users > 0: // comes back with leave
-			heap.Pop(&k.free)
-		case e.due.Before(e.recovered):
-			e.due = e.recovered
-			heap.Fix(&k.free, 0)
-		case e.isFree(now):
-			k.forgetLocked(e)
-			return 0, true
-		default:
-			return e.recovered.Sub(now), false
+		e.mu.Lock()
+		isIdle := now.ns >= k.lookAt(e.last)
+		e.mu.Unlock()
+		if !isIdle || !k.forgetLocked(e, now) {
+			k.recent.renewLocked(e, now.ns)
 		}
 	}
-	return 0, false
-}
-
-// forgetLocked drops an entry that has recovered.
-func (k *Keyed[K]) forgetLocked(e *entry[K]) {
-	if k.floor.Before(e.recovered) {
-		k.floor = e.recovered
-	}
-	k.dropLocked(e)
-}
-
-func (k *Keyed[K]) dropLocked(e *entry[K]) {
-	delete(k.entries, e.key)
-	k.used.Remove(e.use)
-	if e.place >= 0 {
-		heap.Remove(&k.free, e.place)
+	if e := k.recent.oldest; e != nil {
+		k.look.Store(k.lookAt(e.turn))
 	}
 }

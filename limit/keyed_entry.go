@@ -1,44 +1,141 @@
 package limit
 
 import (
-	"container/heap"
-	"container/list"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// entry is the limiter of a key. The lock of its Keyed guards the fields that are not
-// marked as fixed.
+// entry is the limiter of a key. The lock of its Keyed is taken before that of an entry.
+// The fields that every request reads come first: they are mostly not in the cache.
 type entry[K comparable] struct {
-	key     K         // fixed
-	limiter Limiter   // fixed
-	floor   time.Time // fixed: an earlier instant counts as this
-	waiter  *caller   // fixed once it is not nil
+	hash    uint64                   // fixed
+	key     K                        // fixed
+	next    atomic.Pointer[entry[K]] // in its chain of the table; the lock of the Keyed guards writes
+	limiter Limiter                  // fixed
 
-	use       *list.Element
-	last      time.Time // when it was used last
-	users     int       // requests that have entered, waiters and holds
-	charged   bool      // if not, the entry goes with its last user
-	recovered time.Time // when the limiter will be as new, if nothing else is charged
+	mu        sync.Mutex // not held while a limiter is called that is not plain
+	plain     bool       // fixed: isPlain(limiter)
+	charged   bool       // if not, the entry goes with its last user
+	parked    bool       // not in recoveries: its last user puts it there
+	gone      bool       // forgotten; final
+	last      int64      // when it was used last, on the line of the Keyed
+	recovered tick       // when the limiter will be as new, if nothing else is charged
+	floor     time.Time  // fixed: an earlier instant counts as this
+	users     int        // requests that have entered, waiters and holds
+	waiter    *caller    // fixed once it is not nil
 
-	due   time.Time // recovered, when the entry was put into its place
-	place int       // in recoveries, -1 for none
+	// The lock of the Keyed guards these.
+	newer, older *entry[K] // in the line of recency
+	turn         int64     // when it was put into that line, on that of the Keyed
+	place        int       // in recoveries, -1 for none
 }
 
-// isFree reports whether nothing is lost if the entry is forgotten at now.
-func (e *entry[K]) isFree(now time.Time) bool {
-	return e.users == 0 && !now.Before(e.recovered)
-}
-
-func (e *entry[K]) instant(now time.Time) time.Time {
-	if now.Before(e.floor) {
-		return e.floor
+// enter begins a use at an instant of the line of the Keyed, which leave ends. It returns
+// false if the entry is gone.
+func (e *entry[K]) enter(at int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return false
 	}
-	return now
+	e.users++
+	e.last = max(e.last, at)
+	return true
+}
+
+// leave ends a use. It reports whether the Keyed has to settle the entry.
+func (e *entry[K]) leave(line *keyedLine, at time.Time, charged bool, reset time.Duration) (settle bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.users--
+	e.chargeLocked(line, at, charged, reset)
+	return e.users == 0 && (e.parked || !e.charged)
+}
+
+// isPlain reports whether the methods of a limiter call nothing but code of this package,
+// so that they can be called under the lock of an entry.
+func isPlain(l Limiter) bool {
+	switch l.(type) {
+	case *GCRA, *AtomicGCRA, *Meter, *FixedWindow, *AnchoredWindow, *SlidingCounter, *SlidingLog, *TokenBucket:
+		return true
+	}
+	return false
+}
+
+// bucketOf returns the bucket of a GCRA or a Meter, and nil for other limiters.
+func bucketOf(l Limiter) *bucketed {
+	switch l := l.(type) {
+	case *GCRA:
+		return &l.bucketed
+	case *Meter:
+		return &l.bucketed
+	}
+	return nil
+}
+
+// take decides with a plain limiter, and returns false if the entry is gone.
+func (e *entry[K]) take(d *Decision, line *keyedLine, now instant, n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone {
+		return false
+	}
+	e.last = max(e.last, now.ns)
+	if now.time.Before(e.floor) {
+		*d = e.limiter.TakeAt(e.floor, n)
+		e.chargeLocked(line, e.floor, d.OK && n > 0, d.ResetAfter)
+		*d = d.asOf(e.floor.Sub(now.time))
+		return true
+	}
+	*d = e.limiter.TakeAt(now.time, n)
+	e.chargeLocked(line, now.time, d.OK && n > 0, d.ResetAfter)
+	return true
+}
+
+// allow is take of one unit, with the bucket of the limiter. It returns done = false if the
+// entry is gone, and at an instant before the floor.
+func (e *entry[K]) allow(b *bucketed, line *keyedLine, now instant) (ok, done bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gone || now.time.Before(e.floor) {
+		return false, false
+	}
+	e.last = max(e.last, now.ns)
+	ok, reset := b.allowAt(now.time)
+	e.chargeLocked(line, now.time, ok, reset)
+	return ok, true
+}
+
+// chargeLocked notes that the limiter, which was charged or not, said at an instant that it
+// recovers within reset.
+func (e *entry[K]) chargeLocked(line *keyedLine, at time.Time, charged bool, reset time.Duration) {
+	e.charged = e.charged || charged || reset > 0
+	if reset <= 0 { // it has recovered already, at an unknown instant
+		return
+	}
+	if recovered := line.after(at, reset); e.recovered.before(recovered) {
+		e.recovered = recovered
+	}
+}
+
+// isFreeLocked reports whether nothing is lost if the entry is forgotten at now.
+func (e *entry[K]) isFreeLocked(now tick) bool {
+	return e.users == 0 && !now.before(e.recovered)
+}
+
+// instant returns the instant as which now counts, and how much earlier now is.
+func (e *entry[K]) instant(now time.Time) (instant time.Time, early time.Duration) {
+	if now.Before(e.floor) {
+		return e.floor, e.floor.Sub(now)
+	}
+	return now, 0
 }
 
 // TakeAt is that of the limiter.
 func (e *entry[K]) TakeAt(now time.Time, n int) Decision {
-	return e.limiter.TakeAt(e.instant(now), n).asOf(e.floor.Sub(now))
+	instant, early := e.instant(now)
+	return e.limiter.TakeAt(instant, n).asOf(early)
 }
 
 func (e *entry[K]) peekAt(now time.Time, _ int) Decision { return e.TakeAt(now, 0) }
@@ -47,39 +144,8 @@ func (e *entry[K]) peekAt(now time.Time, _ int) Decision { return e.TakeAt(now, 
 func (e *entry[K]) watch(chan struct{}) bool { return false }
 func (e *entry[K]) unwatch(chan struct{})    {}
 
-// recoveries is a heap of entries, by when they will have recovered. An entry that is
-// charged keeps its place until it comes to the top, so a charge costs nothing here.
-type recoveries[K comparable] []*entry[K]
-
-var _ heap.Interface = (*recoveries[int])(nil)
-
-func (r recoveries[K]) Len() int           { return len(r) }
-func (r recoveries[K]) Less(i, j int) bool { return r[i].due.Before(r[j].due) }
-
-func (r recoveries[K]) Swap(i, j int) {
-	r[i], r[j] = r[j], r[i]
-	r[i].place, r[j].place = i, j
-}
-
-// Push adds an entry at the end.
-func (r *recoveries[K]) Push(x any) {
-	e := x.(*entry[K])
-	e.due, e.place = e.recovered, len(*r)
-	*r = append(*r, e)
-}
-
-// Pop removes the entry at the end.
-func (r *recoveries[K]) Pop() any {
-	last := len(*r) - 1
-	e := (*r)[last]
-	(*r)[last] = nil
-	*r = (*r)[:last]
-	e.place = -1
-	return e
-}
-
 // keyedHold is a hold of the limiter of a key, whose entry stays until the hold ends. The
-// lock of its Keyed guards ended.
+// lock of the entry guards ended.
 type keyedHold[K comparable] struct {
 	keyed *Keyed[K]
 	entry *entry[K]
@@ -89,15 +155,15 @@ type keyedHold[K comparable] struct {
 }
 
 func (h *keyedHold[K]) end(_ uint64, commit bool) {
-	h.keyed.mu.Lock()
+	h.entry.mu.Lock()
 	ended := h.ended
 	h.ended = true
-	h.keyed.mu.Unlock()
+	h.entry.mu.Unlock()
 	if ended {
 		return
 	}
 	h.hold.finish(commit)
 	// The charge counts as of h.at, so its recovery, seen from there, is the same at any
 	// time.
-	h.keyed.leave(h.entry, h.at, h.entry.limiter.TakeAt(h.at, 0), 0)
+	h.keyed.leave(h.entry, h.at, false, h.entry.limiter.TakeAt(h.at, 0).ResetAfter)
 }

@@ -12,11 +12,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Equivalent mutants of keyed.go, keyed_entry.go and keyed_wait.go:
+// Equivalent mutants of keyed*.go:
 //   - enter that sets the Decision for n <= 0, or beside an entry: it is not read then.
 //   - expireLocked of three keys instead of two, or that looks at one which has not recovered
 //     at each round: more work, and no key goes before it has recovered and was idle.
-//   - roomLocked with a wait beside room: it is not read then.
+//   - firstLocked with a wait beside an entry: it is not read then.
 //   - leave at a look of which the limiter recovers in a nanosecond.
 //   - unwatch of an entry, which watches nothing; a popped entry that is not set to nil.
 //   - WaitN at a deadline that is the very instant of the retry: both happen.

@@ -43,24 +43,24 @@ func (k *Keyed[K]) WaitN(ctx context.Context, key K, n int) error {
 // waitIn waits with the limiter of an entry, and leaves the entry.
 func (k *Keyed[K]) waitIn(ctx context.Context, e *entry[K], n int) (err error) {
 	var d Decision
-	instant := e.instant(time.Now())
-	defer func() { k.leave(e, instant, d, 0) }()
+	instant, _ := e.instant(time.Now())
+	defer func() { k.leave(e, instant, false, d.ResetAfter) }()
 	if own, ok := e.limiter.(interface {
 		WaitN(ctx context.Context, n int) error
 	}); ok {
 		err = own.WaitN(ctx, n)
 	} else {
-		err = k.waiter(e).WaitN(ctx, n)
+		err = e.line().WaitN(ctx, n)
 	}
-	instant = e.instant(time.Now())
+	instant, _ = e.instant(time.Now())
 	d = e.limiter.TakeAt(instant, 0)
 	return err
 }
 
-// waiter returns the line of an entry whose limiter has none of its own.
-func (k *Keyed[K]) waiter(e *entry[K]) *caller {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+// line returns the line of an entry whose limiter has none of its own.
+func (e *entry[K]) line() *caller {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.waiter == nil {
 		e.waiter = new(caller)
 		e.waiter.init(e)

@@ -18,7 +18,8 @@
 //     left.
 //   - Set and Tree: one decision of each of their limiters.
 //   - Sharded: a look at each shard, but for an Allow that the first shard admits.
-//   - Keyed: time logarithmic in the number of keys when a key is added or forgotten.
+//   - Keyed: time logarithmic in the number of keys when a key is added or forgotten, on
+//     average over the charges since.
 //
 // Ending a hold takes time linear in the number of open holds; in a SlidingLog, also in the
 // number of charges since. Constructors allocate; decisions do not, except that a
