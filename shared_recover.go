@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -27,7 +28,8 @@ func (s *ledger) fail(err error) error {
 	s.rl.mu.Lock()
 	s.err = err
 	s.divideLocked()
-	if !s.down.Swap(true) {
+	began := !s.down.Swap(true)
+	if began {
 		// This process does not learn when waiters of others leave, so none is ahead of its own.
 		for process := range s.peers.Processes() {
 			for n, w := range s.peers.Waiters(process) {
@@ -41,7 +43,11 @@ func (s *ledger) fail(err error) error {
 	}
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
-	s.recovery.Failed()
+	if began && s.remote != nil {
+		s.hope.begin(s.remote.MostWait()*3/4, s.tryRecovery)
+	} else {
+		s.recovery.Failed()
+	}
 	return err
 }
 
@@ -100,4 +106,38 @@ func (s *ledger) beginAnew(ctx context.Context) (sharedlog.Step, error) {
 		err = ErrClosed
 	}
 	return step, err
+}
+
+// hope is the first attempt to use a remote log again, at once after a change failed: a lost reply
+// is no outage, and calls that come next wait for the log rather than go on without it. They wait
+// for one attempt, and three quarters at most of what a call may wait for the log, in which one
+// more lost reply has a place. So an outage costs a caller two waits, whether calls come all the
+// time or once a minute.
+//
+// The zero value hopes for nothing. A hope is safe for concurrent use.
+type hope struct {
+	over atomic.Pointer[context.Context]
+}
+
+// begin makes the attempt on a goroutine of its own. It may be hoped for as long as most says.
+func (h *hope) begin(most time.Duration, attempt func()) {
+	over, end := context.WithTimeout(background, most)
+	h.over.Store(&over)
+	go func() {
+		attempt()
+		end()
+		h.over.CompareAndSwap(&over, nil)
+	}()
+}
+
+// await waits until there is nothing to hope for, or ctx ends.
+func (h *hope) await(ctx context.Context) {
+	over := h.over.Load()
+	if over == nil || (*over).Err() != nil {
+		return
+	}
+	select {
+	case <-(*over).Done():
+	case <-ctx.Done():
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/breaker"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"github.com/redis/go-redis/v9"
 )
@@ -18,6 +19,9 @@ var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN
 // passes reports whether it may help to ask again after an error: it is none of the server, or one
 // that passes.
 func passes(err error) bool {
+	if errors.Is(err, errBroken) {
+		return false
+	}
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		return !errors.Is(err, redis.ErrClosed)
@@ -58,26 +62,47 @@ func within[T any](ctx context.Context, s *Store, most time.Duration, f func(con
 }
 
 // ask calls f until it succeeds, for Options.Timeout at most. f must be idempotent. The first try
-// has half of the time.
+// has half of the time. It calls nothing while too much of what was asked has failed.
 func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
-	end := time.Now().Add(s.options.Timeout)
+	began := time.Now()
+	end := began.Add(s.options.Timeout)
 	for most, pause := s.options.Timeout/2, time.Millisecond; ; {
-		value, err := within(ctx, s, most, f)
+		value, err := try(ctx, s, most, f)
 		if err == nil || !passes(err) {
 			return value, err
 		}
 		s.reroute()
 		left := time.Until(end)
 		if ctx.Err() != nil || left <= pause {
-			return value, err
+			return value, s.health.explain(err, began)
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return value, err
+			return value, s.health.explain(err, began)
 		}
 		most, pause = left-pause, min(2*pause, 20*time.Millisecond)
 	}
+}
+
+// try is within for what the breaker lets pass and counts.
+func try[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (value T, err error) {
+	pass, ok := s.health.breaker.Enter(time.Now())
+	if !ok {
+		return value, s.health.refusal()
+	}
+	value, err = within(ctx, s, most, f)
+	now, outcome := time.Now(), breaker.Success
+	switch {
+	case err == nil || !passes(err): // the server has answered
+	case ctx.Err() != nil:
+		outcome = breaker.Unknown
+	default:
+		outcome = breaker.Failure
+		s.health.note(err, now)
+	}
+	s.health.breaker.Leave(pass, now, outcome)
+	return value, err
 }
 
 // reroute has the client of a Cluster ask for the masters anew, in the background. By itself it

@@ -93,7 +93,7 @@ func (l *Log) breathe() {
 
 // await returns the entries behind a place once there are any, and none after a while.
 func (l *Log) await(last int64, block time.Duration) ([]entry, error) {
-	return within(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
+	return try(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
 		// XRead of the client would make a map of each entry.
 		cmd := redis.NewCmd(ctx, "xread", "count", readPage, "block", block.Milliseconds(), "streams",
 			l.keys[keyLog], itoa(last)+"-18446744073709551615")

@@ -222,6 +222,9 @@ func (l *Log) Skew() time.Duration { return l.clock.skew() }
 // Sharers implements sharedlog.Remote.
 func (l *Log) Sharers() int { return int(max(l.sharers.Load(), 1)) }
 
+// MostWait implements sharedlog.Remote.
+func (l *Log) MostWait() time.Duration { return l.store.options.Timeout }
+
 // closeWithin is how long Close waits for the goroutines. A read that the server keeps waiting may
 // end later, without a trace.
 const closeWithin = 50 * time.Millisecond

@@ -71,6 +71,7 @@ type Store struct {
 	heeds         bool          // the client heeds the deadlines of contexts
 	longestBlock  time.Duration // of a read that waits for entries, within the client's timeout
 	warnings      []error
+	health        health
 	followed      atomic.Bool // a limiter of this store has followed a log
 }
 
@@ -89,7 +90,7 @@ func New(ctx context.Context, client redis.UniversalClient, options Options) (*S
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)
 	}
-	s := &Store{client: client, options: options, keys: keysOf(options.Prefix)}
+	s := &Store{client: client, options: options, keys: keysOf(options.Prefix), health: newHealth()}
 	s.learnClient()
 	if err := s.examine(ctx); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)

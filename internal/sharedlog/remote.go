@@ -45,6 +45,8 @@ type Remote interface {
 	// Sharers returns how many processes shared the log when it was last heard of, this one
 	// included. It is at least 1.
 	Sharers() int
+	// MostWait returns how long a call may wait for the store.
+	MostWait() time.Duration
 }
 
 // DayAdded is what an event added to the day of its model when it was planned. The zero value is
