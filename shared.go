@@ -45,7 +45,7 @@ type ledger struct {
 	writer   chan struct{}
 	jobs     jobs          // of a remote log
 	recovery *retry.Timer  // tries whether the log is back
-	hope     hope          // that a remote log is back at once
+	hope     retry.Hope    // that a remote log is back at once
 	joining  chan struct{} // closed when the goroutine is through that reads everything; else nil
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
@@ -200,7 +200,7 @@ func (s *ledger) fresh() {
 }
 
 func (s *ledger) catchUp() {
-	s.hope.await(background)
+	s.hope.Await(background)
 	if s.down.Load() || s.closed.Load() {
 		return
 	}

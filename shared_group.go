@@ -16,7 +16,7 @@ type (
 // group makes a change in the next step, together with those of other goroutines that come at the
 // same time: whoever gets the writer's token first makes the step for all.
 func (s *ledger) group(ctx context.Context, m combine.Manner, decide func(*plan)) error {
-	s.hope.await(ctx)
+	s.hope.Await(ctx)
 	j := s.jobs.Add(m, decide)
 	select {
 	case <-s.writer:

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -44,7 +43,7 @@ func (s *ledger) fail(err error) error {
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
 	if began && s.remote != nil {
-		s.hope.begin(s.remote.MostWait()*3/4, s.tryRecovery)
+		s.hope.Begin(s.remote.MostWait()*3/4, s.tryRecovery) // in which one more lost reply has a place
 	} else {
 		s.recovery.Failed()
 	}
@@ -106,38 +105,4 @@ func (s *ledger) beginAnew(ctx context.Context) (sharedlog.Step, error) {
 		err = ErrClosed
 	}
 	return step, err
-}
-
-// hope is the first attempt to use a remote log again, at once after a change failed: a lost reply
-// is no outage, and calls that come next wait for the log rather than go on without it. They wait
-// for one attempt, and three quarters at most of what a call may wait for the log, in which one
-// more lost reply has a place. So an outage costs a caller two waits, whether calls come all the
-// time or once a minute.
-//
-// The zero value hopes for nothing. A hope is safe for concurrent use.
-type hope struct {
-	over atomic.Pointer[context.Context]
-}
-
-// begin makes the attempt on a goroutine of its own. It may be hoped for as long as most says.
-func (h *hope) begin(most time.Duration, attempt func()) {
-	over, end := context.WithTimeout(background, most)
-	h.over.Store(&over)
-	go func() {
-		attempt()
-		end()
-		h.over.CompareAndSwap(&over, nil)
-	}()
-}
-
-// await waits until there is nothing to hope for, or ctx ends.
-func (h *hope) await(ctx context.Context) {
-	over := h.over.Load()
-	if over == nil || (*over).Err() != nil {
-		return
-	}
-	select {
-	case <-(*over).Done():
-	case <-ctx.Done():
-	}
 }

@@ -30,19 +30,31 @@ func seeds(short int) int {
 // says after all of it.
 func TestIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	oracle(t, 2, func(*sharedoracle.Session, *redis.Client) {})
+	oracle(t, 2, oracleSetup, func(*sharedoracle.Session, *redis.Client) {})
+}
+
+// The same with calls that wait, some of them for hours, for several models, with limits that
+// spread calls, and with what the limiters learn of their provider's reports.
+func TestIsOneLimiterWide(t *testing.T) {
+	t.Parallel()
+	wide := func(seed int, client redis.UniversalClient) sharedoracle.Setup {
+		setup := oracleSetup(seed, client)
+		setup.Wide, setup.Near = true, 100*time.Millisecond // in which limiters hear of each other
+		return setup
+	}
+	oracle(t, 1, wide, func(*sharedoracle.Session, *redis.Client) {})
 }
 
 // The same where a third of the writes meet what another limiter has just written.
 func TestIsOneLimiterWhateverConflicts(t *testing.T) {
 	t.Parallel()
-	oracle(t, 2, func(s *sharedoracle.Session, client *redis.Client) {
+	oracle(t, 2, oracleSetup, func(s *sharedoracle.Session, client *redis.Client) {
 		client.AddHook(&between{session: s, random: rand.New(rand.NewPCG(s.Random.Uint64(), 7))})
 	})
 }
 
 // oracle runs sessions in a bubble, over a server in this process.
-func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.Client)) {
+func oracle(t *testing.T, short int, setupOf func(int, redis.UniversalClient) sharedoracle.Setup, disturb func(*sharedoracle.Session, *redis.Client)) {
 	for seed := range seeds(short) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -51,12 +63,15 @@ func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.
 				// server now and then, so the pauses are not long.
 				time.Sleep([]time.Duration{7*time.Hour + 50*time.Minute, 22*time.Hour + 50*time.Minute}[seed%2])
 				_, client := testServer(t)
-				setup := oracleSetup(seed, client)
-				setup.Grain = time.Microsecond // as the server's clock
+				setup := setupOf(seed, client)
+				steps := 300
+				if setup.Grain = time.Microsecond; setup.Wide { // as the server's clock
+					setup.Grain, steps = 701*time.Millisecond, 150
+				}
 				setup.Sleep = func(d time.Duration) { time.Sleep(d % (20 * time.Minute)) }
 				s := sharedoracle.New(t, setup)
 				disturb(s, client)
-				s.Run(300)
+				s.Run(steps)
 			})
 		})
 	}

@@ -63,8 +63,11 @@ func (s *Session) wideStep() {
 	switch p := s.Random.IntN(100); {
 	case p < 35:
 		s.reserveAll(i)
+	case p < 53 && len(s.waiting) > 0: // of which another one passes at each limiter that has learned
 	case p < 50:
 		s.observe()
+	case p < 53:
+		s.forget()
 	case p < 85:
 		s.wait(i)
 	case len(s.waiting) > 0:
@@ -108,11 +111,22 @@ func (s *Session) observe() {
 		limits.TPM = report(1000)
 	}
 	s.say("all: Observe %s %+v", model, limits)
+	s.repaced = s.repaced || model == paced
 	for _, rl := range s.shared {
 		s.setup.catchUp(s.t, rl)
 		rl.Observe(model, limits)
 	}
 	s.alone.Observe(model, limits)
+}
+
+// forget has all limiters forget what they have learned of quotas.
+func (s *Session) forget() {
+	s.say("all: ForgetLearned")
+	s.repaced = true
+	for _, rl := range s.shared {
+		rl.ForgetLearned("")
+	}
+	s.alone.ForgetLearned("")
 }
 
 // wait has a limiter wait, for a while or until the session ends.
