@@ -76,8 +76,8 @@ func (c *content) join(ctx context.Context) error {
 		fresh, used = "0", "0"
 	case l.options.FreshStart:
 		used = "0"
-	case l.store.followed.Load():
-		used = "1" // others of this store follow a log that is lost
+	case l.store.followed.Load() || followed.isOver(l.store.lineage):
+		used = "1" // others follow or have followed a log that is lost
 	}
 	r, err := l.run(ctx, joinScript, append(args, strconv.FormatUint(rand.Uint64(), 36), l.options.Span, used, fresh))
 	if err != nil {

@@ -52,6 +52,7 @@ type Log struct {
 	reading *reading // of everything; nil if none goes on
 
 	begin      sync.Once // of the goroutines
+	closed     sync.Once
 	closing    context.Context
 	stop       context.CancelFunc
 	goroutines sync.WaitGroup
@@ -231,7 +232,9 @@ const closeWithin = 50 * time.Millisecond
 
 // Close implements sharedlog.Log. It leaves the client open.
 func (l *Log) Close() error {
-	l.stop()
+	if l.stop(); l.follows.Load() {
+		l.closed.Do(func() { followed.end(l.store.lineage) })
+	}
 	ended := make(chan struct{})
 	go func() {
 		l.goroutines.Wait()

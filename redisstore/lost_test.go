@@ -151,16 +151,21 @@ func TestLossKeepsSlots(t *testing.T) {
 // FreshStart says otherwise.
 func TestLossWithoutSurvivors(t *testing.T) {
 	t.Parallel()
-	for _, fresh := range []bool{false, true} {
-		t.Run(fmt.Sprintf("FreshStart %v", fresh), func(t *testing.T) {
+	for i, fresh := range []bool{false, true, false, true} {
+		same := i < 2
+		t.Run(fmt.Sprintf("FreshStart %v, the same Store: %v", fresh, same), func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
-			store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
-			if err != nil {
-				t.Fatal(err)
-			}
+			var store *redisstore.Store
 			start := func() *ratelimit.RateLimiter {
 				t.Helper()
+				var err error
+				if store == nil || !same {
+					store, err = redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 				rl, err := ratelimit.NewWithConfig(ratelimit.Config{
 					Store: store, FreshStart: fresh, Quotas: map[string]ratelimit.ModelQuota{model: {MaxRPM: 10}},
 				})
@@ -174,7 +179,9 @@ func TestLossWithoutSurvivors(t *testing.T) {
 			if _, d := first.Reserve(model, 1, 0); !d.Allowed {
 				t.Errorf("a new store denies with %q", d.Code)
 			}
-			first.Close()
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
 			server.Do("FLUSHALL")
 			_, d := start().Reserve(model, 1, 0)
 			if d.Allowed != fresh || !fresh && (d.RetryAfter <= 50*time.Second || d.RetryAfter > 61*time.Second) {

@@ -116,7 +116,7 @@ func oracleSetup(seed int, client redis.UniversalClient) sharedoracle.Setup {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Store = store
+			cfg.Store, cfg.FreshStart = store, true // crowds begin with an emptied server
 			rl, err := ratelimit.NewWithConfig(cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -1,6 +1,7 @@
 package sharedoracle
 
 import (
+	"slices"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -173,7 +174,8 @@ func (s *Session) arrive() {
 // ones in a bucket. That is no more than the quota's Burst, which counts as filled then; but it may
 // be more once the quota has changed, and then none is opened until the bucket is empty.
 func (s *Session) reopen(i int) {
-	if s.repaced && time.Since(s.usedPaced) <= time.Minute {
+	settles := slices.ContainsFunc(s.open, func(p pair) bool { return p.shared.Model() == paced })
+	if s.repaced && (settles || time.Since(s.usedPaced) <= time.Minute) {
 		return
 	}
 	s.calm.Store(true)

@@ -105,13 +105,15 @@ func (s *Session) opened(i int, shared, alone ratelimit.Reservations) {
 // each limiter gets its own reports.
 func (s *Session) observe() {
 	model := s.model()
+	if model == paced { // see reopen, which has the limiters forget
+		model = "a"
+	}
 	report := func(most int) ratelimit.ProviderLimit { return ratelimit.ProviderLimit{Limit: 1 + s.Random.IntN(most)} }
 	limits := ratelimit.ProviderLimits{RPM: report(20)}
 	if s.Random.IntN(2) == 0 {
 		limits.TPM = report(1000)
 	}
 	s.say("all: Observe %s %+v", model, limits)
-	s.repaced = s.repaced || model == paced
 	for _, rl := range s.shared {
 		s.setup.catchUp(s.t, rl)
 		rl.Observe(model, limits)
@@ -122,7 +124,6 @@ func (s *Session) observe() {
 // forget has all limiters forget what they have learned of quotas.
 func (s *Session) forget() {
 	s.say("all: ForgetLearned")
-	s.repaced = true
 	for _, rl := range s.shared {
 		rl.ForgetLearned("")
 	}
