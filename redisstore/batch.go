@@ -13,16 +13,16 @@ const mostEvents = 256
 // write is a part of a batch as the script append gets it.
 type write struct {
 	events  int
-	value   string // the entry with the days as they were planned
+	value   string // the entry with the days as they were planned; "" without events
+	added   string // what the events add to them; "" where nobody may have written meanwhile
 	effects []any  // triples of a letter, a model or process, and an argument
 	days    []any  // those after the events: pairs of a model and its day
-	pieces  []any  // of the entry, and what comes between them, for the script to make it
 }
 
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 	w = &write{events: to - from}
-	c, days := newEncoder(l.options.Process, b.Wall), make(map[string]string)
+	c := newEncoder(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
 		if i < len(b.Added) {
@@ -31,14 +31,6 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 		c.add(e, added)
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
-		}
-		switch {
-		case e.Kind == sharedlog.Reset && e.Model == "":
-			clear(days)
-		case e.Kind == sharedlog.Reset:
-			delete(days, e.Model)
-		case e.HasDay:
-			days[e.Model] = dayText(e.Day)
 		}
 	}
 	if from == 0 {
@@ -50,29 +42,32 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 		return w, nil
 	}
 	w.value = c.value(w.events)
-	for model, day := range days {
-		w.days = append(w.days, field(model), day)
+	for i, day := range c.days {
+		if day != "" {
+			w.days = append(w.days, field(c.models[i]), day)
+		}
 	}
 	if b.Appends {
-		w.pieces = append(w.pieces, string(c.head(w.events))+string(c.pieces[0]))
-		for i, day := range c.days {
-			w.pieces = append(w.pieces, day.model, day.text, day.added.Requests, day.added.Tokens, string(c.pieces[i+1]))
-		}
+		w.added = string(c.added)
 	}
 	return w, nil
 }
 
-// args appends the write to arguments of the script.
-func (w *write) args(args []any) []any {
-	args = append(args, w.events, w.value, len(w.effects))
+// args appends the write to arguments of the script, behind the event at a place. The common case is
+// for a process that knows the facts of the log, and nothing else to do.
+func (w *write) args(args []any, seq int64, f *facts) []any {
+	var head string
+	var shift int64
+	if f != nil && len(w.effects) == 0 {
+		head, shift = f.head, f.shift
+	}
+	args = append(args, head, seq+1, seq+int64(w.events), shift, w.value, w.added, len(w.effects))
 	args = append(args, w.effects...)
-	args = append(args, len(w.days))
-	args = append(args, w.days...)
-	return append(args, w.pieces...)
+	return append(args, w.days...)
 }
 
 // size returns how many arguments the write is.
-func (w *write) size() int { return 4 + len(w.effects) + len(w.days) + len(w.pieces) }
+func (w *write) size() int { return argsAppend - argsCommon + len(w.effects) + len(w.days) }
 
 func (w *write) effect(letter, model string, arg any) {
 	w.effects = append(w.effects, letter, model, arg)

@@ -97,7 +97,9 @@ type timed struct {
 // run runs a script, and returns its reply.
 func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed, error) {
 	r, err := ask(ctx, l.store, func(ctx context.Context) (r timed, err error) {
-		args := slices.Clone(args)
+		if !l.store.heeds {
+			args = slices.Clone(args) // a call before may go on
+		}
 		args[argExpected] = l.clock.expect()
 		r.sent = time.Now()
 		raw, err := l.eval(ctx, script, args)
@@ -105,14 +107,17 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 			return r, err
 		}
 		r.received = time.Now()
-		r.reply, err = parseReply(raw)
+		r.reply, err = parseReply(raw, args)
 		return r, err
 	})
 	if err != nil {
 		return timed{}, fmt.Errorf("redis: %w", err)
 	}
 	l.clock.heard(r.sent, r.received, r.now)
-	l.askedAt.Store(l.since(r.sent))
+	asked := l.since(r.sent)
+	if l.askedAt.Store(asked); script != appendScript || args[argFacts] == "" {
+		l.wholeAt.Store(asked)
+	}
 	switch r.status {
 	case statusReplaced:
 		current := args[argIdentity] == l.heard.position().log // it follows no other one since
@@ -123,7 +128,7 @@ func (l *Log) run(ctx context.Context, script *redis.Script, args []any) (timed,
 	case statusStale:
 		return r, errStale
 	}
-	l.folded.Store(r.folded)
+	l.learn(r.facts)
 	return r, nil
 }
 
@@ -146,24 +151,35 @@ type reply struct {
 	status  int64
 	place   int64  // of the first event that was written, or else of the last one that is there
 	now     int64  // the log's time in microseconds
-	folded  int64  // see sharedlog.News
+	facts          // of the log; nothing where it is another one
 	text    string // what the script has to tell besides
 	entries []entry
 }
 
-// parseReply reads the answer of a script.
-func parseReply(raw any) (r reply, err error) {
+// parseReply reads the answer of a script. In the common case it is the time: all else is as the
+// arguments say.
+func parseReply(raw any, args []any) (r reply, err error) {
+	if now, ok := raw.(int64); ok && len(args) >= argsAppend {
+		r = reply{place: args[argFirst].(int64), now: now, text: itoa(now)}
+		r.facts, err = parseFacts(args[argFacts].(string))
+		return r, err
+	}
 	fields, _ := raw.([]any)
 	if len(fields) != 6 {
 		return r, fmt.Errorf("%w: %d fields", errReply, len(fields))
 	}
-	numbers := [4]int64{}
+	numbers := [3]int64{}
 	for i := range numbers {
 		if numbers[i], err = number(fields[i]); err != nil {
 			return r, err
 		}
 	}
-	r = reply{status: numbers[0], place: numbers[1], now: numbers[2], folded: numbers[3]}
+	r = reply{status: numbers[0], place: numbers[1], now: numbers[2]}
+	if text, _ := fields[3].(string); text != "" {
+		if r.facts, err = parseFacts(text); err != nil {
+			return r, err
+		}
+	}
 	r.text, _ = fields[4].(string)
 	r.entries, err = parseEntries(fields[5])
 	return r, err

@@ -3,32 +3,28 @@ package redisstore
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// encoder makes the entry of a write, in pieces between which the script puts the days.
+// encoder makes the entry of a write. The days in it are as they were planned: where others have
+// written meanwhile, the script replaces them.
 type encoder struct {
 	process int64
 	batch   int64 // Batch.Wall
 	models  []string
-	told    []bool // whether a day of each model is told
+	told    []bool   // whether a day of each model is told
+	days    []string // of each model after the events; "" where they tell none
 	flags   byte
-	number  int64 // of the last event
-	pieces  [][]byte
-	days    []writtenDay // one behind each piece but the last
-}
-
-// writtenDay is the day that an event tells.
-type writtenDay struct {
-	model string
-	text  string
-	added sharedlog.DayAdded
+	number  int64  // of the last event
+	body    []byte // the events
+	added   []byte // what the days add, for the script: see addDay
 }
 
 func newEncoder(process, batch int64) *encoder {
-	return &encoder{process: process, batch: batch, pieces: [][]byte{nil}}
+	return &encoder{process: process, batch: batch}
 }
 
 // model returns the index of a model among those of the entry.
@@ -36,7 +32,7 @@ func (c *encoder) model(e *sharedlog.Event) int {
 	i := slices.Index(c.models, e.Model)
 	if i < 0 {
 		i = len(c.models)
-		c.models, c.told = append(c.models, e.Model), append(c.told, false)
+		c.models, c.told, c.days = append(c.models, e.Model), append(c.told, false), append(c.days, "")
 	}
 	c.told[i] = c.told[i] || e.HasDay
 	return i
@@ -77,8 +73,9 @@ func (c *encoder) add(e *sharedlog.Event, added sharedlog.DayAdded) {
 	if e.Process != c.process {
 		kind |= otherProcess
 	}
-	b := append(c.pieces[len(c.pieces)-1], flags, kind)
-	b = binary.AppendUvarint(b, uint64(c.model(e)))
+	model := c.model(e)
+	b := append(c.body, flags, kind)
+	b = binary.AppendUvarint(b, uint64(model))
 	b = binary.AppendVarint(b, e.N-c.number)
 	c.number = e.N
 	if kind&otherProcess != 0 {
@@ -96,16 +93,32 @@ func (c *encoder) add(e *sharedlog.Event, added sharedlog.DayAdded) {
 	if flags&hasText != 0 {
 		b = append(binary.AppendUvarint(b, uint64(len(e.Text))), e.Text...)
 	}
-	c.pieces[len(c.pieces)-1] = b
-	if e.HasDay {
-		c.days = append(c.days, writtenDay{e.Model, dayText(e.Day), added})
-		c.pieces = append(c.pieces, nil)
+	c.body = b
+	switch {
+	case e.Kind == sharedlog.Reset && e.Model == "":
+		clear(c.days)
+	case e.Kind == sharedlog.Reset:
+		c.days[model] = ""
 	}
+	if e.HasDay {
+		c.addDay(model, dayText(e.Day), added)
+	}
+}
+
+// addDay adds the day of a model. The script learns where it begins in the body, of which model it
+// is, and the requests and tokens that the event adds to it.
+func (c *encoder) addDay(model int, text string, added sharedlog.DayAdded) {
+	b := strconv.AppendInt(c.added, int64(len(c.body)), 10)
+	for _, n := range []int{model, added.Requests, added.Tokens} {
+		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
+	}
+	c.added, c.days[model] = append(b, ';'), text
+	c.body = append(append(c.body, byte(len(text))), text...)
 }
 
 // head returns the bytes before the events, of which there are n.
 func (c *encoder) head(n int) []byte {
-	b := binary.AppendUvarint(nil, uint64(n))
+	b := binary.AppendUvarint(make([]byte, 0, 64+len(c.body)), uint64(n))
 	b = append(b, c.flags)
 	b = binary.AppendUvarint(b, uint64(c.process))
 	b = binary.AppendUvarint(b, uint64(len(c.models)))
@@ -119,12 +132,5 @@ func (c *encoder) head(n int) []byte {
 	return b
 }
 
-// value returns the entry of n events, with the days as they were planned.
-func (c *encoder) value(n int) string {
-	b := append(c.head(n), c.pieces[0]...)
-	for i, day := range c.days {
-		b = append(append(b, byte(len(day.text))), day.text...)
-		b = append(b, c.pieces[i+1]...)
-	}
-	return string(b)
-}
+// value returns the entry of n events.
+func (c *encoder) value(n int) string { return string(append(c.head(n), c.body...)) }

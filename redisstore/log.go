@@ -29,17 +29,18 @@ type Log struct {
 	lives  lives
 	chores chores
 
-	follows  atomic.Bool // a step has read everything
-	replaced atomic.Bool // the store has another log now
-	lacks    atomic.Bool // events were deleted before they were read: the next step reads everything
-	offline  atomic.Bool // the reader has no connection
-	folded   atomic.Int64
+	follows  atomic.Bool           // a step has read everything
+	replaced atomic.Bool           // the store has another log now
+	lacks    atomic.Bool           // events were deleted before they were read: the next step reads everything
+	offline  atomic.Bool           // the reader has no connection
+	facts    atomic.Pointer[facts] // of the last reply; nil before the first
 	span     atomic.Int64
 	sharers  atomic.Int64
 
 	// In nanoseconds since started.
 	knownAt  atomic.Int64 // all that was written before is known
-	askedAt  atomic.Int64 // a script was asked last
+	askedAt  atomic.Int64 // a script was asked last,
+	wholeAt  atomic.Int64 // and one that looks at all keys
 	readAt   atomic.Int64 // the limiter read last
 	reportAt atomic.Int64 // replicas may be reported again
 
@@ -138,7 +139,7 @@ func (l *Log) Read(ctx context.Context, seen int64) (news sharedlog.News, err er
 // news returns the events of entries that are behind a place as News.
 func (l *Log) news(entries []entry, seen int64) (news sharedlog.News, err error) {
 	news.Events, err = eventsOf(entries, seen)
-	news.Span, news.Folded = l.span.Load(), l.folded.Load()
+	news.Span, news.Folded = l.span.Load(), l.folded()
 	return news, err
 }
 
@@ -152,11 +153,11 @@ func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error)
 	if err != nil {
 		return nil, err
 	}
-	if facts := r.words(); len(facts) == 2 {
-		if span, err := parseInt(facts[0]); err == nil {
+	if told := r.words(); len(told) == 2 {
+		if span, err := parseInt(told[0]); err == nil {
 			l.span.Store(max(span, l.options.Span))
 		}
-		if sharers, err := parseInt(facts[1]); err == nil {
+		if sharers, err := parseInt(told[1]); err == nil {
 			l.sharers.Store(max(sharers, 1))
 		}
 	}

@@ -7,9 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts begin with the same lines, which read the facts of the log and its time. What follows
-// them makes its functions only where it needs them.
+// The scripts begin with the same lines, which read the head of the log and its time; append tries
+// the common case before them. What follows them makes its functions only where it needs them.
 var (
+	//go:embed lua/fast.lua
+	fastLua string
 	//go:embed lua/common.lua
 	commonLua string
 	//go:embed lua/entries.lua
@@ -31,7 +33,7 @@ var (
 	//go:embed lua/sweep.lua
 	sweepLua string
 
-	appendScript = redis.NewScript(commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
+	appendScript = redis.NewScript(fastLua + commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
 	lookScript   = redis.NewScript(commonLua + entriesLua + lookLua)
 	joinScript   = redis.NewScript(commonLua + joinLua)
 	dropScript   = redis.NewScript(commonLua + entriesLua + dropLua)
@@ -40,7 +42,7 @@ var (
 
 // layout is the version of the keys and of what they hold. Stores of different layouts do not see
 // each other.
-const layout = "1"
+const layout = "2"
 
 // The keys, in the order in which the scripts know them.
 const (
@@ -75,6 +77,21 @@ const (
 	argNumber
 	argsCommon
 )
+
+// The places of the arguments that append has besides.
+const (
+	argFacts = argsCommon + iota
+	argFirst
+	argFinal
+	argShift
+	argEntry
+	argAdded
+	argEffects // how many fields of effects follow; behind them come the days
+	argsAppend
+)
+
+// commonKeys is how many of the keys the common case of append needs.
+const commonKeys = keyDays + 1
 
 // The modes of the script append.
 const (

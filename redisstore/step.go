@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
@@ -72,6 +73,7 @@ func (s *optimistic) Rollback() {
 	if l := s.log; s.conflicts > 0 && l.closing.Err() == nil {
 		l.goroutines.Go(func() {
 			args := l.args(l.heard.position(), false, 0)
+			args = (&write{}).args(args, 0, nil)
 			args[argMode] = modeLeave
 			l.run(l.closing, appendScript, args) // else its turn ends by itself
 		})
@@ -131,8 +133,9 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, errReplaced // the caller follows another log
 	}
 	l.number++
-	args := w.args(l.args(at, b.Renew, w.size()))
-	args[argMode], args[argNumber] = s.mode(b, from), l.number
+	args, mode := l.args(at, b.Renew, w.size()), s.mode(b, from)
+	args[argMode], args[argNumber] = mode, l.number
+	args = w.args(args, at.seq, l.factsAt(at, b.Renew || mode == modeNext))
 	r, err := l.run(context.Background(), appendScript, args)
 	if err != nil {
 		return 0, err
@@ -141,6 +144,16 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, s.conflict(at.epoch, r)
 	}
 	return r.place, s.wrote(at.epoch, r, w)
+}
+
+// factsAt returns the facts of the log for a batch behind a position; nil where the script is to look
+// at all keys, because it has more to do or has not done so for a while.
+func (l *Log) factsAt(at position, more bool) *facts {
+	f := l.facts.Load()
+	if more || at.stamp == 0 || f == nil || f.log != at.log || f.inLine || l.since(time.Now())-l.wholeAt.Load() > int64(lookEvery) {
+		return nil
+	}
+	return f
 }
 
 // mode returns how the script is to write the part of a batch from an event on.

@@ -41,5 +41,5 @@ for i = 9, #ARGV, 2 do
     folded = math.max(folded, to)
   end
 end
-redis.call('HSET', meta, 'folded', text(folded))
-return {OK, last, date, folded, '', {}}
+keep()
+return answer(OK, last, '', {})

@@ -7,10 +7,8 @@ if not identity or not complete then
   for _, key in ipairs(KEYS) do
     redis.call('UNLINK', key)
   end
-  shift, last, at, folded, identity, known[6] = shift, 0, 0, 0, ARGV[9], 0
-  local used = is_used and date or '0'
-  redis.call('HSET', meta, 'id', identity, 'last', '0', 'at', '0', 'folded', '0',
-    'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
+  last, at, folded, line, identity, touched = 0, 0, 0, '', ARGV[9], 0
+  redis.call('HSET', meta, 'touched', '0', 'span', '0', 'used', is_used and date or '0')
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
   for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
@@ -18,17 +16,17 @@ if not identity or not complete then
   end
   redis.call('ZADD', procs, 0, '')
 end
-keep_shift()
+keep()
 if ARGV[12] == '1' then
   redis.call('HDEL', meta, 'd:' .. me)
 end
-local facts = redis.call('HMGET', meta, 'span', 'used')
-if tonumber(ARGV[10]) > tonumber(facts[1]) then
-  facts[1] = ARGV[10]
+local span, used = unpack(redis.call('HMGET', meta, 'span', 'used'))
+if tonumber(ARGV[10]) > tonumber(span) then
+  span = ARGV[10]
   redis.call('HSET', meta, 'span', ARGV[10])
 end
 if ARGV[5] ~= '0' then
   renew(me, tonumber(ARGV[5]))
 end
 touch()
-return {OK, last, date, folded, identity .. ' ' .. facts[1] .. ' ' .. facts[2], {}}
+return answer(OK, last, span .. ' ' .. used, {})

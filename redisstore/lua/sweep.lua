@@ -25,4 +25,4 @@ else
     end
   end
 end
-return {OK, done, date, folded, '', {}}
+return answer(OK, done, '', {})
