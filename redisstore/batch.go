@@ -12,7 +12,9 @@ const mostEvents = 256
 
 // write is a part of a batch as the script append gets it.
 type write struct {
-	events  int
+	batch   *sharedlog.Batch
+	from    int    // the first of its events
+	to      int    // behind the last one
 	value   string // the entry with the days as they were planned; "" without events
 	added   string // what the events add to them; "" where nobody may have written meanwhile
 	effects []any  // triples of a letter, a model or process, and an argument
@@ -21,7 +23,7 @@ type write struct {
 
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
-	w = &write{events: to - from}
+	w = &write{batch: b, from: from, to: to}
 	c := newEncoder(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
@@ -38,10 +40,10 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 			w.effect("v", itoa(process), l.options.LeaseTTL.Milliseconds())
 		}
 	}
-	if w.events == 0 {
+	if w.events() == 0 {
 		return w, nil
 	}
-	w.value = c.value(w.events)
+	w.value = c.value(w.events())
 	for i, day := range c.days {
 		if day != "" {
 			w.days = append(w.days, field(c.models[i]), day)
@@ -53,21 +55,51 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 	return w, nil
 }
 
-// args appends the write to arguments of the script, behind the event at a place. The common case is
-// for a process that knows the facts of the log, and nothing else to do.
-func (w *write) args(args []any, seq int64, f *facts) []any {
-	var head string
-	var shift int64
-	if f != nil && len(w.effects) == 0 {
-		head, shift = f.head, f.shift
+// events returns how many events are written.
+func (w *write) events() int { return w.to - w.from }
+
+// stored returns the events as the store has them where they were written as they were planned. It
+// is what entry.events would read.
+func (w *write) stored(place, stamp int64) []*sharedlog.Event {
+	all, events := make([]*sharedlog.Event, w.events()), make([]sharedlog.Event, w.events())
+	for i := range events {
+		e := &events[i]
+		*e = *w.batch.Events[w.from+i]
+		e.Seq, e.At = place+int64(i), 0
+		e.Count = e.Count.Clamp()
+		if was := e.Day; e.HasDay {
+			e.Day = state.DayUsage{Start: was.Start, Count: max(was.Count, 0), Tokens: max(was.Tokens, 0)}
+		}
+		if e.Kind != sharedlog.Cooldown {
+			e.Wall = nanos(stamp) - beforeWriting(e, w.batch.Wall)
+		}
+		all[i] = e
 	}
-	args = append(args, head, seq+1, seq+int64(w.events), shift, w.value, w.added, len(w.effects))
-	args = append(args, w.effects...)
-	return append(args, w.days...)
+	return all
 }
 
-// size returns how many arguments the write is.
-func (w *write) size() int { return argsAppend - argsCommon + len(w.effects) + len(w.days) }
+// request returns the request to append the write behind a position. The common case is for a
+// process that knows the facts of the log, and nothing else to do.
+func (l *Log) request(w *write, at position, f *facts, mode string, lease int64) *request {
+	if len(w.effects) > 0 {
+		f = nil
+	}
+	first := at.seq + 1
+	q := &request{script: appendScript, log: at.log, facts: f, first: first}
+	head, next, shift := "!"+at.log+" 0 0 0 ", "", int64(0)
+	if f != nil {
+		head, next, shift = f.head, f.head, f.shift
+	}
+	head += itoa(at.seq) + " " + itoa(at.stamp)
+	next += itoa(at.seq+int64(w.events())) + " "
+	more := mode + " " + itoa(lease) + " " + itoa(int64(len(w.effects))) + " " + w.added
+	q.args = make([]any, 0, 10+len(w.effects)+len(w.days))
+	q.args = append(q.args, head, next, shift, at.stamp, 0,
+		itoa(first)+"-", l.field, itoa(l.number)+" "+itoa(first)+" ", w.value, more)
+	q.args = append(q.args, w.effects...)
+	q.args = append(q.args, w.days...)
+	return q
+}
 
 func (w *write) effect(letter, model string, arg any) {
 	w.effects = append(w.effects, letter, model, arg)

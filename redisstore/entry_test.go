@@ -53,6 +53,10 @@ func TestEntry(t *testing.T) {
 		if row.want.Seq = 8; *read[0] != row.want {
 			t.Errorf("%s: read\n%+v, want\n%+v", name, *read[0], row.want)
 		}
+		w := write{batch: &sharedlog.Batch{Events: []*sharedlog.Event{&row.event}, Wall: batch}, to: 1}
+		if stored := w.stored(8, stamp); len(stored) != 1 || *stored[0] != row.want {
+			t.Errorf("%s: stored is\n%+v, want\n%+v", name, *stored[0], row.want)
+		}
 		if read[1].Model != other.Model || read[1].N != 9 || read[1].Seq != 9 {
 			t.Errorf("%s: the next is %+v", name, read[1])
 		}

@@ -34,7 +34,8 @@ func parseFacts(head string) (f facts, err error) {
 // learn takes over the facts of a reply.
 func (l *Log) learn(f facts) {
 	if was := l.facts.Load(); was == nil || was.head != f.head {
-		l.facts.Store(&f)
+		known := f // which alone is on the heap
+		l.facts.Store(&known)
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 type Log struct {
 	store   *Store
 	options sharedlog.Options
-	process string // options.Process as text
+	process string // options.Process as text,
+	field   string // and the field of meta that tells of it
 	keys    []string
 	started time.Time
 
@@ -68,6 +69,7 @@ func newLog(s *Store, o sharedlog.Options) *Log {
 		store: s, options: o, process: strconv.FormatInt(o.Process, 10), keys: s.keys, started: time.Now(),
 		changed: make(chan struct{}, 1), urgent: make(chan struct{}),
 	}
+	l.field = "d:" + l.process
 	l.span.Store(o.Span)
 	l.sharers.Store(1)
 	l.closing, l.stop = context.WithCancel(context.Background())
@@ -137,10 +139,13 @@ func (l *Log) Read(ctx context.Context, seen int64) (news sharedlog.News, err er
 }
 
 // news returns the events of entries that are behind a place as News.
-func (l *Log) news(entries []entry, seen int64) (news sharedlog.News, err error) {
-	news.Events, err = eventsOf(entries, seen)
-	news.Span, news.Folded = l.span.Load(), l.folded()
-	return news, err
+func (l *Log) news(entries []entry, seen int64) (sharedlog.News, error) {
+	events, err := eventsOf(entries, seen)
+	return l.newsOf(events), err
+}
+
+func (l *Log) newsOf(events []*sharedlog.Event) sharedlog.News {
+	return sharedlog.News{Events: events, Span: l.span.Load(), Folded: l.folded()}
 }
 
 // look asks the store for the entries behind a place. With lease it renews the lease.

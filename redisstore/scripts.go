@@ -7,11 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts begin with the same lines, which read the head of the log and its time; append tries
-// the common case before them. What follows them makes its functions only where it needs them.
+// The scripts read the head of the log and its time in the same way; append tries the common case
+// before that. What follows them makes its functions only where it needs them.
 var (
 	//go:embed lua/fast.lua
 	fastLua string
+	//go:embed lua/args.lua
+	argsLua string
 	//go:embed lua/common.lua
 	commonLua string
 	//go:embed lua/entries.lua
@@ -34,10 +36,10 @@ var (
 	sweepLua string
 
 	appendScript = redis.NewScript(fastLua + commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
-	lookScript   = redis.NewScript(commonLua + entriesLua + lookLua)
-	joinScript   = redis.NewScript(commonLua + joinLua)
-	dropScript   = redis.NewScript(commonLua + entriesLua + dropLua)
-	sweepScript  = redis.NewScript(commonLua + sweepLua)
+	lookScript   = redis.NewScript(argsLua + commonLua + entriesLua + lookLua)
+	joinScript   = redis.NewScript(argsLua + commonLua + joinLua)
+	dropScript   = redis.NewScript(argsLua + commonLua + entriesLua + dropLua)
+	sweepScript  = redis.NewScript(argsLua + commonLua + sweepLua)
 )
 
 // layout is the version of the keys and of what they hold. Stores of different layouts do not see
@@ -65,30 +67,8 @@ func keysOf(prefix string) []string {
 	return keys
 }
 
-// The places of the arguments that all scripts have.
-const (
-	argIdentity = iota
-	argSeen
-	argStamp
-	argProcess
-	argLease
-	argExpected
-	argMode
-	argNumber
-	argsCommon
-)
-
-// The places of the arguments that append has besides.
-const (
-	argFacts = argsCommon + iota
-	argFirst
-	argFinal
-	argShift
-	argEntry
-	argAdded
-	argEffects // how many fields of effects follow; behind them come the days
-	argsAppend
-)
+// argExpected is the place of the argument that says what the time should be, of all scripts.
+const argExpected = 4
 
 // commonKeys is how many of the keys the common case of append needs.
 const commonKeys = keyDays + 1
@@ -102,16 +82,13 @@ const (
 	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 
-// args returns the arguments that all scripts have, with room for more.
+// args returns the arguments that all scripts but append begin with, with room for more.
 func (l *Log) args(at position, lease bool, more int) []any {
-	args := make([]any, argsCommon, argsCommon+more)
-	args[argIdentity], args[argSeen], args[argStamp] = at.log, at.seq, at.stamp
-	args[argProcess], args[argLease] = l.process, 0
+	var ms int64
 	if lease {
-		args[argLease] = l.options.LeaseTTL.Milliseconds()
+		ms = l.options.LeaseTTL.Milliseconds()
 	}
-	args[argMode], args[argNumber] = "", 0
-	return args
+	return append(make([]any, 0, 6+more), at.log, at.seq, at.stamp, l.process, 0, ms)
 }
 
 func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }

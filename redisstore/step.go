@@ -71,12 +71,8 @@ func (s *optimistic) News() sharedlog.News { return s.news }
 func (s *optimistic) Rollback() {
 	s.ended = true
 	if l := s.log; s.conflicts > 0 && l.closing.Err() == nil {
-		l.goroutines.Go(func() {
-			args := l.args(l.heard.position(), false, 0)
-			args = (&write{}).args(args, 0, nil)
-			args[argMode] = modeLeave
-			l.run(l.closing, appendScript, args) // else its turn ends by itself
-		})
+		q := l.request(&write{}, l.heard.position(), nil, modeLeave, 0)
+		l.goroutines.Go(func() { l.send(l.closing, q) }) // else its turn ends by itself
 	}
 }
 
@@ -133,10 +129,12 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, errReplaced // the caller follows another log
 	}
 	l.number++
-	args, mode := l.args(at, b.Renew, w.size()), s.mode(b, from)
-	args[argMode], args[argNumber] = mode, l.number
-	args = w.args(args, at.seq, l.factsAt(at, b.Renew || mode == modeNext))
-	r, err := l.run(context.Background(), appendScript, args)
+	mode, lease := s.mode(b, from), int64(0)
+	if b.Renew {
+		lease = l.options.LeaseTTL.Milliseconds()
+	}
+	q := l.request(w, at, l.factsAt(at, b.Renew || mode == modeNext), mode, lease)
+	r, err := l.send(context.Background(), q)
 	if err != nil {
 		return 0, err
 	}
@@ -206,22 +204,26 @@ func (s *optimistic) awaitTurn() (conflict bool, err error) {
 }
 
 // wrote makes what came first, and the events that were written as the store has them, the news.
-func (s *optimistic) wrote(epoch int64, r timed, w *write) error {
-	l, last := s.log, r.place+int64(w.events)-1
-	stamp, err := parseInt(r.text)
-	if err != nil {
-		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
-	}
-	var all []entry
-	if r.place == s.base+1 && len(r.entries) == 0 {
-		if w.events > 0 {
-			all = []entry{{r.place, stamp, int64(w.events), w.value}}
+func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
+	l, stamp := s.log, r.now
+	if r.text != "" {
+		if stamp, err = parseInt(r.text); err != nil {
+			return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 		}
-	} else if all, err = l.upTo(context.Background(), s.base, last, r); err != nil {
-		return err
 	}
-	if err := s.tell(all); err != nil {
-		return err
+	all := r.entries
+	if r.place == s.base+1 && len(all) == 0 {
+		if s.news = l.newsOf(w.stored(r.place, stamp)); w.events() > 0 {
+			all = []entry{{r.place, stamp, int64(w.events()), w.value}}
+			s.base = all[0].last()
+		}
+	} else {
+		if all, err = l.upTo(context.Background(), s.base, r.place+int64(w.events())-1, r); err == nil {
+			err = s.tell(all)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)

@@ -1,8 +1,9 @@
-if identity ~= ARGV[1] or not complete then
+if identity ~= wanted or not complete then
   return replaced()
 end
-local seen, stamp, mode, number = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[7], tonumber(ARGV[8])
-local count = ARGV[11] - ARGV[10] + 1
+local number, planned = string.match(ARGV[8], '^(%d+) (%d+) $')
+local count = string.match(ARGV[2], '(%d+) $') - planned + 1
+number = tonumber(number)
 
 -- A client that had no reply sends a batch again.
 if done and mode ~= 'l' then
@@ -61,14 +62,14 @@ if late then
   end
 end
 
-local value = ARGV[13]
-local DAYS = 16 + ARGV[15]
+local value = ARGV[9]
+local DAYS = 11 + fields
 local said = {}
 local goes_on = late or mode == 'n' -- the days were planned without what others have written
-if goes_on and ARGV[14] ~= '' then
+if goes_on and added ~= '' then
   local models = {}
   local begin = (read or entries()).models(value, function(model, i) models[i] = model end)
-  value, said = days_behind(value, begin, models, mode ~= 'n' and told)
+  value, said = days_behind(value, begin, added, models, mode ~= 'n' and told)
 end
 
 local first = last + 1
@@ -80,9 +81,9 @@ if count > 0 then
   end
   last, at = last + count, now
 end
-if DAYS > 16 then
+if DAYS > 11 then
   local effects = effects_of()
-  for i = 16, DAYS - 1, 3 do
+  for i = 11, DAYS - 1, 3 do
     effects[ARGV[i]](ARGV[i + 1], ARGV[i + 2])
   end
 end
@@ -99,12 +100,12 @@ if turns then
   turns.stand()
 end
 if count > 0 then
-  keep('turns', line, 'd:' .. me, ARGV[8] .. ' ' .. text(first) .. ' ' .. date)
+  keep('turns', line, 'd:' .. me, text(number) .. ' ' .. text(first) .. ' ' .. date)
 elseif line ~= line_was or shifted then
   keep('turns', line)
 end
-if ARGV[5] ~= '0' then
-  renew(me, tonumber(ARGV[5]))
+if lease ~= '0' then
+  renew(me, tonumber(lease))
 end
 touch()
 if not goes_on then

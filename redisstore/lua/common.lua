@@ -1,13 +1,10 @@
--- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes; of the script append at least
--- the first three
--- ARGV: identity, seen, stamp of seen, process, lease in ms, what the time should be, mode, number
+-- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes
 local log, meta = KEYS[1], KEYS[2]
 local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local procs, holes = KEYS[7], KEYS[8]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
-local me = ARGV[4]
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -23,7 +20,6 @@ line = line or ''
 -- The time of the log never goes back, and a jump of the server's clock does not move it.
 local clock = redis.call('TIME')
 local now = clock[1] * SECOND + clock[2] + shift
-local expected = tonumber(ARGV[6])
 local shifted
 if expected > 0 and expected >= at and math.abs(now - expected) > SECOND then
   shifted = expected - now

@@ -12,7 +12,7 @@ end
 -- days_behind returns an entry with the days of models as they are behind what others have written,
 -- and those days. Its events begin at a byte of it. The days are those of the models that others have
 -- told of, or of all.
-local function days_behind(value, begin, models, told)
+local function days_behind(value, begin, added, models, told)
   -- plus adds to a whole number between zero and the largest of 63 bits, in two parts: a number of
   -- Lua has 53 bits.
   local function plus(was, more)
@@ -79,7 +79,7 @@ local function days_behind(value, begin, models, told)
   end
 
   local parts, from = {}, 1
-  for offset, model, requests, tokens in string.gmatch(ARGV[14], '(%d+) (%d+) (%S+) (%S+);') do
+  for offset, model, requests, tokens in string.gmatch(added, '(%d+) (%d+) (%S+) (%S+);') do
     local at, name = begin + offset, models[tonumber(model)]
     local next = at + 1 + string.byte(value, at)
     if not told or told[name] then
