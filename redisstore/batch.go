@@ -24,7 +24,8 @@ type write struct {
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 	w = &write{batch: b, from: from, to: to}
-	c := newEncoder(l.options.Process, b.Wall)
+	c := &l.encoder
+	c.begin(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
 		if i < len(b.Added) {

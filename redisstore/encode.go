@@ -10,7 +10,7 @@ import (
 )
 
 // encoder makes the entry of a write. The days in it are as they were planned: where others have
-// written meanwhile, the script replaces them.
+// written meanwhile, the script replaces them. An encoder may be used again after begin.
 type encoder struct {
 	process int64
 	batch   int64 // Batch.Wall
@@ -21,10 +21,12 @@ type encoder struct {
 	number  int64  // of the last event
 	body    []byte // the events
 	added   []byte // what the days add, for the script: see addDay
+	whole   []byte // the entry
 }
 
-func newEncoder(process, batch int64) *encoder {
-	return &encoder{process: process, batch: batch}
+func (c *encoder) begin(process, batch int64) {
+	*c = encoder{process: process, batch: batch, models: c.models[:0], told: c.told[:0], days: c.days[:0],
+		body: c.body[:0], added: c.added[:0], whole: c.whole[:0]}
 }
 
 // model returns the index of a model among those of the entry.
@@ -116,9 +118,9 @@ func (c *encoder) addDay(model int, text string, added sharedlog.DayAdded) {
 	c.body = append(append(c.body, byte(len(text))), text...)
 }
 
-// head returns the bytes before the events, of which there are n.
-func (c *encoder) head(n int) []byte {
-	b := binary.AppendUvarint(make([]byte, 0, 64+len(c.body)), uint64(n))
+// value returns the entry of n events.
+func (c *encoder) value(n int) string {
+	b := binary.AppendUvarint(c.whole, uint64(n))
 	b = append(b, c.flags)
 	b = binary.AppendUvarint(b, uint64(c.process))
 	b = binary.AppendUvarint(b, uint64(len(c.models)))
@@ -129,8 +131,6 @@ func (c *encoder) head(n int) []byte {
 		}
 		b = append(binary.AppendUvarint(b, size), model...)
 	}
-	return b
+	c.whole = append(b, c.body...)
+	return string(c.whole)
 }
-
-// value returns the entry of n events.
-func (c *encoder) value(n int) string { return string(append(c.head(n), c.body...)) }

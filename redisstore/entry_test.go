@@ -13,7 +13,8 @@ import (
 
 // written returns the entry of events as a batch of the given time writes it at a time of the log.
 func written(process, batch, stamp int64, events ...*sharedlog.Event) entry {
-	c := newEncoder(process, batch)
+	var c encoder
+	c.begin(process, batch)
 	for _, e := range events {
 		c.add(e, sharedlog.DayAdded{})
 	}

@@ -50,7 +50,8 @@ type Log struct {
 	inLine  atomic.Bool   // the limiter waits in line
 
 	// Of the goroutine between Begin and the end of its step.
-	number  int64    // of the last batch
+	number  int64 // of the last batch
+	encoder encoder
 	reading *reading // of everything; nil if none goes on
 
 	begin      sync.Once // of the goroutines
