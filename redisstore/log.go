@@ -52,6 +52,7 @@ type Log struct {
 	// Of the goroutine between Begin and the end of its step.
 	number  int64 // of the last batch
 	encoder encoder
+	crowded int      // how many steps are still to get in line before they are decided
 	reading *reading // of everything; nil if none goes on
 
 	begin      sync.Once // of the goroutines

@@ -79,6 +79,7 @@ const (
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
 	modeNext    = "n" // compares, and the days go on from those of the part that was appended before
+	modeJoin    = "j" // writes nothing, and gets in line
 	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 

@@ -42,12 +42,48 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	if entries, ok := l.heard.behind(seen); ok {
+	if l.crowded > 0 {
+		if err := s.join(); err != nil {
+			return nil, err
+		}
+	} else if entries, ok := l.heard.behind(seen); ok {
 		if err := s.tell(entries); err != nil {
 			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// crowdedFor is how many steps get in line before they are decided after one that others came before:
+// in a crowd the first try is mostly in vain, and as much work as the one that counts.
+const crowdedFor = 4
+
+// join gets in line, and waits for the turn. All that comes before it is the news of the step.
+func (s *optimistic) join() error {
+	l := s.log
+	at, ok := l.heard.at(s.base)
+	if !ok {
+		return errReplaced
+	}
+	r, err := l.send(context.Background(), l.request(&write{}, at, nil, modeJoin, 0))
+	if err != nil {
+		return err
+	}
+	if r.place == s.base && r.text == "" {
+		l.crowded-- // nobody else is there
+	}
+	if err := s.overtaken(at.epoch, r); err != nil {
+		return err
+	}
+	if s.news.Image != nil {
+		s.line = nil // the turn may be over until that is applied
+	}
+	before := s.news.Events
+	others, err := s.awaitTurn()
+	if others {
+		s.news.Events = slices.Concat(before, s.news.Events)
+	}
+	return err
 }
 
 // tell makes entries the news of the step.
@@ -103,6 +139,9 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			break
 		}
 	}
+	if b.Appends {
+		s.log.crowded = max(s.log.crowded-1, 0) // which needs no turn
+	}
 	s.ended = true
 	s.news.Events = told
 	s.log.chores.add(b)
@@ -139,7 +178,11 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, err
 	}
 	if r.status == statusConflict {
-		return 0, s.conflict(at.epoch, r)
+		l.crowded = crowdedFor
+		if err := s.overtaken(at.epoch, r); err != nil {
+			return 0, err
+		}
+		return 0, sharedlog.ErrConflict
 	}
 	return r.place, s.wrote(at.epoch, r, w)
 }
@@ -167,8 +210,8 @@ func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
 	return modeCompare
 }
 
-// conflict takes over what others have written, and returns ErrConflict.
-func (s *optimistic) conflict(epoch int64, r timed) error {
+// overtaken takes over what others have written, and who comes first.
+func (s *optimistic) overtaken(epoch int64, r timed) error {
 	l := s.log
 	s.conflicts++
 	s.line = lineOf(r)
@@ -182,10 +225,7 @@ func (s *optimistic) conflict(epoch int64, r timed) error {
 	} else if errors.Is(err, sharedlog.ErrIncomplete) {
 		err = s.readEverything(context.Background())
 	}
-	if err != nil {
-		return err
-	}
-	return sharedlog.ErrConflict
+	return err
 }
 
 // awaitTurn waits until it may be the turn of this process, if it is in line. It reports whether

@@ -6,7 +6,7 @@ local count = string.match(ARGV[2], '(%d+) $') - planned + 1
 number = tonumber(number)
 
 -- A client that had no reply sends a batch again.
-if done and mode ~= 'l' then
+if done and mode ~= 'l' and mode ~= 'j' then
   local was, first, when = string.match(done, '^(%d+) (%d+) (%d+)$')
   if number == tonumber(was) then
     local news = {}
@@ -39,9 +39,9 @@ if late or stamp ~= 0 and stamp ~= at then
     return renounce()
   end
 end
-if mode ~= 'a' and (late or mode ~= 'n' and turns and turns.bars()) then
+if mode == 'j' or mode ~= 'a' and (late or mode ~= 'n' and turns and turns.bars()) then
   turns = turns or turns_of()
-  local ahead = turns.ahead(mode == 'q')
+  local ahead = turns.ahead(mode == 'q' or mode == 'j')
   if turns.stand() ~= line_was or shifted then
     keep('turns', line)
   end
