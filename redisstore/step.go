@@ -16,7 +16,7 @@ type optimistic struct {
 	base      int64 // the place of the last event that the caller knows with the news
 	news      sharedlog.News
 	conflicts int
-	line      *line // the processes whose turn comes first; nil if there are none
+	line      *line // the processes whose turn comes first; nil if none is known
 	ended     bool
 }
 
@@ -42,12 +42,13 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
-	if l.crowded > 0 {
-		if err := s.join(); err != nil {
+	if entries, ok := l.heard.behind(seen); ok {
+		if err := s.tell(entries); err != nil {
 			return nil, err
 		}
-	} else if entries, ok := l.heard.behind(seen); ok {
-		if err := s.tell(entries); err != nil {
+	}
+	if l.crowded > 0 {
+		if err := s.join(); err != nil {
 			return nil, err
 		}
 	}
@@ -58,8 +59,16 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 // in a crowd the first try is mostly in vain, and as much work as the one that counts.
 const crowdedFor = 4
 
-// join gets in line, and waits for the turn. All that comes before it is the news of the step.
+// join gets in line, and waits for the turn. All that comes before it is news.
 func (s *optimistic) join() error {
+	if err := s.askTurn(); err != nil {
+		return err
+	}
+	return s.awaitTurn()
+}
+
+// askTurn gets in line, or asks who is ahead there.
+func (s *optimistic) askTurn() error {
 	l := s.log
 	at, ok := l.heard.at(s.base)
 	if !ok {
@@ -72,26 +81,21 @@ func (s *optimistic) join() error {
 	if r.place == s.base && r.text == "" {
 		l.crowded-- // nobody else is there
 	}
-	if err := s.overtaken(at.epoch, r); err != nil {
-		return err
-	}
-	if s.news.Image != nil {
-		s.line = nil // the turn may be over until that is applied
-	}
-	before := s.news.Events
-	others, err := s.awaitTurn()
-	if others {
-		s.news.Events = slices.Concat(before, s.news.Events)
-	}
-	return err
+	return s.overtaken(at.epoch, r)
 }
 
-// tell makes entries the news of the step.
-func (s *optimistic) tell(entries []entry) (err error) {
-	if s.news, err = s.log.news(entries, s.base); err == nil && len(entries) > 0 {
+// tell adds entries to the news of the step.
+func (s *optimistic) tell(entries []entry) error {
+	news, err := s.log.news(entries, s.base)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
 		s.base = entries[len(entries)-1].last()
 	}
-	return err
+	news.Events = append(s.news.Events, news.Events...)
+	s.news = news
+	return nil
 }
 
 // readEverything makes the whole log the news of the step.
@@ -154,11 +158,6 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
-	if conflict, err := s.awaitTurn(); err != nil {
-		return 0, err
-	} else if conflict {
-		return 0, sharedlog.ErrConflict
-	}
 	w, err := l.writeOf(b, from, to)
 	if err != nil {
 		return 0, err
@@ -178,8 +177,11 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, err
 	}
 	if r.status == statusConflict {
-		l.crowded = crowdedFor
+		l.crowded, s.news = crowdedFor, sharedlog.News{}
 		if err := s.overtaken(at.epoch, r); err != nil {
+			return 0, err
+		}
+		if err := s.awaitTurn(); err != nil {
 			return 0, err
 		}
 		return 0, sharedlog.ErrConflict
@@ -210,7 +212,7 @@ func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
 	return modeCompare
 }
 
-// overtaken takes over what others have written, and who comes first.
+// overtaken adds what others have written to the news, and learns who comes first.
 func (s *optimistic) overtaken(epoch int64, r timed) error {
 	l := s.log
 	s.conflicts++
@@ -221,26 +223,34 @@ func (s *optimistic) overtaken(epoch int64, r timed) error {
 			l.notify()
 		}
 		l.known(r.sent)
-		err = s.tell(entries)
-	} else if errors.Is(err, sharedlog.ErrIncomplete) {
-		err = s.readEverything(context.Background())
+		return s.tell(entries)
+	}
+	if errors.Is(err, sharedlog.ErrIncomplete) {
+		s.line = nil // the turn may be over until everything is applied
+		return s.readEverything(context.Background())
 	}
 	return err
 }
 
-// awaitTurn waits until it may be the turn of this process, if it is in line. It reports whether
-// others have written meanwhile, and makes that the news.
-func (s *optimistic) awaitTurn() (conflict bool, err error) {
-	if s.line == nil {
-		return false, nil
+// awaitTurn waits until it is the turn of this process, if it is in line. What others have written
+// meanwhile is news.
+func (s *optimistic) awaitTurn() error {
+	l := s.log
+	for s.line != nil && l.closing.Err() == nil {
+		passed := s.line.wait(l)
+		s.line = nil
+		if entries, ok := l.heard.behind(s.base); ok {
+			if err := s.tell(entries); err != nil {
+				return err
+			}
+		}
+		if !passed {
+			if err := s.askTurn(); err != nil {
+				return err
+			}
+		}
 	}
-	s.line.wait(s.log)
-	s.line = nil
-	entries, ok := s.log.heard.behind(s.base)
-	if !ok || len(entries) == 0 {
-		return false, nil
-	}
-	return true, s.tell(entries)
+	return nil
 }
 
 // wrote makes what came first, and the events that were written as the store has them, the news.
@@ -258,6 +268,7 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
 			s.base = all[0].last()
 		}
 	} else {
+		s.news = sharedlog.News{}
 		if all, err = l.upTo(context.Background(), s.base, r.place+int64(w.events())-1, r); err == nil {
 			err = s.tell(all)
 		}
