@@ -47,7 +47,7 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 			return nil, err
 		}
 	}
-	if l.crowded > 0 {
+	if l.crowded > 0 && sharedlog.IsDeciding(ctx) {
 		if err := s.join(); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	return s, nil
 }
 
-// crowdedFor is how many steps get in line before they are decided after one that others came before:
+// crowdedFor is how many deciding steps get in line before they are decided after one that others came before:
 // in a crowd the first try is mostly in vain, and as much work as the one that counts.
 const crowdedFor = 4
 
@@ -142,9 +142,6 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 		if from = to; from >= len(b.Events) {
 			break
 		}
-	}
-	if b.Appends {
-		s.log.crowded = max(s.log.crowded-1, 0) // which needs no turn
 	}
 	s.ended = true
 	s.news.Events = told
