@@ -83,7 +83,10 @@ type ledger struct {
 	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
 }
 
-var background = context.Background()
+var (
+	background = context.Background()
+	deciding   = sharedlog.Deciding(background)
+)
 
 // openFunc opens the log of a limiter.
 type openFunc func(sharedlog.Options) (sharedlog.Log, error)

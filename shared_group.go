@@ -21,7 +21,11 @@ func (s *ledger) group(ctx context.Context, m combine.Manner, decide func(*plan)
 	select {
 	case <-s.writer:
 		for !j.IsDone() {
-			s.step(background, (*plan).decideJobs)
+			ctx := background
+			if s.jobs.Decides() {
+				ctx = deciding
+			}
+			s.step(ctx, (*plan).decideJobs)
 		}
 		s.writer <- struct{}{}
 	case <-j.Done():

@@ -83,17 +83,17 @@ func (c *content) join(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	facts := r.words()
-	if len(facts) != 3 {
+	words := r.words()
+	if len(words) != 2 {
 		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
 	}
-	span, spanErr := parseInt(facts[1])
-	used64, usedErr := parseInt(facts[2])
+	span, spanErr := parseInt(words[0])
+	used64, usedErr := parseInt(words[1])
 	if spanErr != nil || usedErr != nil || span < 0 {
 		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
 	}
 	l.span.Store(max(span, l.options.Span))
-	c.identity, c.begun, c.folded, c.used = facts[0], r.place, r.folded, nanos(used64)
+	c.identity, c.begun, c.folded, c.used = r.log, r.place, r.folded, nanos(used64)
 	return nil
 }
 

@@ -48,7 +48,7 @@ var losses = []struct {
 func evict(key string) func(*testing.T, *redistest.Server, *redistest.Proxy) {
 	return func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
 		t.Helper()
-		if n := s.Do("DEL", "{"+prefix+"}:ratelimit:1:"+key); n != int64(1) {
+		if n := s.Do("DEL", keyOf(key)); n != int64(1) {
 			t.Errorf("there is no key %s: the server has %v", key, keys(t, s.Client(), prefix))
 		}
 	}
@@ -336,7 +336,7 @@ func TestWaitReplicas(t *testing.T) {
 		t.Errorf("reported: %v", all)
 	}
 	master, replica := f.master.Do("ROLE").([]any)[1].(int64), f.replica.Do("ROLE").([]any)[4].(int64)
-	if entries := f.replica.Do("XLEN", "{"+prefix+"}:ratelimit:1:log"); entries != f.master.Do("XLEN", "{"+prefix+"}:ratelimit:1:log") {
+	if entries := f.replica.Do("XLEN", keyOf("log")); entries != f.master.Do("XLEN", keyOf("log")) {
 		t.Errorf("the replica is at %d of %d, and has %d entries", replica, master, entries)
 	}
 	f.replica.Pause()

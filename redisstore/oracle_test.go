@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,10 +144,19 @@ func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
+// inTurn reports whether the arguments of a write are those of a process in its turn, in which others
+// would have to wait for it.
+func inTurn(args []any) bool {
+	return slices.ContainsFunc(args, func(arg any) bool {
+		text, _ := arg.(string)
+		return strings.HasPrefix(text, modeQueue+" ")
+	})
+}
+
 func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
-		writes := args[0] == "evalsha" && args[1] == appendScript.Hash()
+		writes := args[0] == "evalsha" && args[1] == appendScript.Hash() && !inTurn(args)
 		if writes && !b.session.Calm() && !b.within && b.random.IntN(3) == 0 {
 			b.within = true
 			b.session.Between()
