@@ -27,7 +27,8 @@ func (s *ledger) fail(err error) error {
 	s.rl.mu.Lock()
 	s.err = err
 	s.divideLocked()
-	if !s.down.Swap(true) {
+	began := !s.down.Swap(true)
+	if began {
 		// This process does not learn when waiters of others leave, so none is ahead of its own.
 		for process := range s.peers.Processes() {
 			for n, w := range s.peers.Waiters(process) {
@@ -41,7 +42,11 @@ func (s *ledger) fail(err error) error {
 	}
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
-	s.recovery.Failed()
+	if began && s.remote != nil {
+		s.hope.Begin(s.remote.MostWait()*3/4, s.tryRecovery) // in which one more lost reply has a place
+	} else {
+		s.recovery.Failed()
+	}
 	return err
 }
 

@@ -12,17 +12,20 @@ const mostEvents = 256
 
 // write is a part of a batch as the script append gets it.
 type write struct {
-	events  int
-	value   string // the entry with the days as they were planned
+	batch   *sharedlog.Batch
+	from    int    // the first of its events
+	to      int    // behind the last one
+	value   string // the entry with the days as they were planned; "" without events
+	added   string // what the events add to them; "" where nobody may have written meanwhile
 	effects []any  // triples of a letter, a model or process, and an argument
 	days    []any  // those after the events: pairs of a model and its day
-	pieces  []any  // of the entry, and what comes between them, for the script to make it
 }
 
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
-	w = &write{events: to - from}
-	c, days := newEncoder(l.options.Process, b.Wall), make(map[string]string)
+	w = &write{batch: b, from: from, to: to}
+	c := &l.encoder
+	c.begin(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
 		if i < len(b.Added) {
@@ -32,47 +35,72 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
 		}
-		switch {
-		case e.Kind == sharedlog.Reset && e.Model == "":
-			clear(days)
-		case e.Kind == sharedlog.Reset:
-			delete(days, e.Model)
-		case e.HasDay:
-			days[e.Model] = dayText(e.Day)
-		}
 	}
 	if from == 0 {
 		for _, process := range b.Vouch {
 			w.effect("v", itoa(process), l.options.LeaseTTL.Milliseconds())
 		}
 	}
-	if w.events == 0 {
+	if w.events() == 0 {
 		return w, nil
 	}
-	w.value = c.value(w.events)
-	for model, day := range days {
-		w.days = append(w.days, field(model), day)
+	w.value = c.value(w.events())
+	for i, day := range c.days {
+		if day != "" {
+			w.days = append(w.days, field(c.models[i]), day)
+		}
 	}
 	if b.Appends {
-		w.pieces = append(w.pieces, string(c.head(w.events))+string(c.pieces[0]))
-		for i, day := range c.days {
-			w.pieces = append(w.pieces, day.model, day.text, day.added.Requests, day.added.Tokens, string(c.pieces[i+1]))
-		}
+		w.added = string(c.added)
 	}
 	return w, nil
 }
 
-// args appends the write to arguments of the script.
-func (w *write) args(args []any) []any {
-	args = append(args, w.events, w.value, len(w.effects))
-	args = append(args, w.effects...)
-	args = append(args, len(w.days))
-	args = append(args, w.days...)
-	return append(args, w.pieces...)
+// events returns how many events are written.
+func (w *write) events() int { return w.to - w.from }
+
+// stored returns the events as the store has them where they were written as they were planned. It
+// is what entry.events would read.
+func (w *write) stored(place, stamp int64) []*sharedlog.Event {
+	all, events := make([]*sharedlog.Event, w.events()), make([]sharedlog.Event, w.events())
+	for i := range events {
+		e := &events[i]
+		*e = *w.batch.Events[w.from+i]
+		e.Seq, e.At = place+int64(i), 0
+		e.Count = e.Count.Clamp()
+		if was := e.Day; e.HasDay {
+			e.Day = state.DayUsage{Start: was.Start, Count: max(was.Count, 0), Tokens: max(was.Tokens, 0)}
+		}
+		if e.Kind != sharedlog.Cooldown {
+			e.Wall = nanos(stamp) - beforeWriting(e, w.batch.Wall)
+		}
+		all[i] = e
+	}
+	return all
 }
 
-// size returns how many arguments the write is.
-func (w *write) size() int { return 4 + len(w.effects) + len(w.days) + len(w.pieces) }
+// request returns the request to append the write behind a position. The common case is for a
+// process that knows the facts of the log, and nothing else to do.
+func (l *Log) request(w *write, at position, f *facts, mode string, lease int64) *request {
+	if len(w.effects) > 0 {
+		f = nil
+	}
+	first := at.seq + 1
+	q := &request{script: appendScript, log: at.log, facts: f, first: first}
+	head, next, shift := "!"+at.log+" 0 0 0 ", "", int64(0)
+	if f != nil {
+		head, next, shift = f.head, f.head, f.shift
+	}
+	head += itoa(at.seq) + " " + itoa(at.stamp)
+	next += itoa(at.seq+int64(w.events())) + " "
+	more := mode + " " + itoa(lease) + " " + itoa(int64(len(w.effects))) + " " + w.added
+	q.args = make([]any, 0, 10+len(w.effects)+len(w.days))
+	q.args = append(q.args, head, next, shift, at.stamp, 0,
+		itoa(first)+"-", l.field, itoa(l.number)+" "+itoa(first)+" ", w.value, more)
+	q.args = append(q.args, w.effects...)
+	q.args = append(q.args, w.days...)
+	return q
+}
 
 func (w *write) effect(letter, model string, arg any) {
 	w.effects = append(w.effects, letter, model, arg)
