@@ -32,13 +32,13 @@ func TestFields(t *testing.T) {
 		{
 			name:    "one",
 			options: httplimit.Options{Limits: all(perMinute("requests", 100))},
-			policy:  `"requests";q=100;w=60`, current: `"requests";r=99;t=120`, legacy: "100 99 120",
+			policy:  `"requests";q=100;w=60`, current: `"requests";r=99;t=61`, legacy: "100 99 61",
 		},
 		{
 			name:    "the closest first",
 			options: httplimit.Options{Limits: all(perMinute("requests", 100), perMinute("b", 4), perMinute("c", 5))},
 			policy:  `"requests";q=100;w=60, "b";q=4;w=60, "c";q=5;w=60`,
-			current: `"b";r=3;t=120, "requests";r=99;t=120, "c";r=4;t=120`, legacy: "4 3 120",
+			current: `"b";r=3;t=61, "requests";r=99;t=61, "c";r=4;t=61`, legacy: "4 3 61",
 		},
 		{
 			name:    "only those that refuse",
@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 				Settle: map[string]httplimit.Settle{"tokens": nil},
 			},
 			policy:  `"requests";q=10;w=60, "tokens";q=10;w=60;qu="tokens"`,
-			current: `"requests";r=9;t=120, "tokens";r=9`, legacy: "10 9 120",
+			current: `"requests";r=9;t=61, "tokens";r=9;t=61`, legacy: "10 9 61",
 		},
 		{
 			name: "only the end of others helps",
@@ -82,7 +82,7 @@ func TestFields(t *testing.T) {
 			name:    "in flight",
 			options: httplimit.Options{Limits: all(perMinute("a", 9)), InFlight: func(string) int { return 3 }},
 			policy:  `"a";q=9;w=60, "in-flight";q=3;qu="concurrent-requests"`,
-			current: `"in-flight";r=2, "a";r=8;t=120`, legacy: "3 2 0",
+			current: `"in-flight";r=2, "a";r=8;t=61`, legacy: "3 2 0",
 		},
 		{
 			name:    "too many in flight",
@@ -94,37 +94,39 @@ func TestFields(t *testing.T) {
 			name:    "one namespace, two windows",
 			options: httplimit.Options{Limits: all(perMinute("tokens", 10), daily("tokens", 100), perMinute("a", 100))},
 			policy:  `"tokens-60";q=10;w=60, "tokens-86400";q=100;w=86400, "a";q=100;w=60`,
-			current: `"tokens-60";r=9;t=120, "tokens-86400";r=99;t=172800, "a";r=99;t=120`, legacy: "10 9 120",
+			current: `"tokens-60";r=9;t=61, "tokens-86400";r=99;t=86401, "a";r=99;t=61`, legacy: "10 9 61",
 		},
 		{
 			name: "one namespace, one window, two keys",
 			options: httplimit.Options{Limits: all(perMinute("tokens", 10),
 				keyed.Request{Namespace: "tokens", Key: "company", Limit: 20, Window: time.Minute})},
 			policy:  `"tokens-60-1";q=10;w=60, "tokens-60-2";q=20;w=60`,
-			current: `"tokens-60-1";r=9;t=120, "tokens-60-2";r=19;t=120`, legacy: "10 9 120",
+			current: `"tokens-60-1";r=9;t=61, "tokens-60-2";r=19;t=61`, legacy: "10 9 61",
 		},
 		{
 			name: "a window of less than a second",
 			options: httplimit.Options{Limits: all(
 				keyed.Request{Namespace: "a", Limit: 10, Window: time.Millisecond},
 				keyed.Request{Namespace: "b", Limit: 20, Window: 1500 * time.Millisecond})},
-			policy: `"a";q=10;w=1, "b";q=20;w=2`, current: `"a";r=9;t=1, "b";r=19;t=3`, legacy: "10 9 1",
+			policy: `"a";q=10;w=1, "b";q=20;w=2`, current: `"a";r=9;t=1, "b";r=19;t=2`, legacy: "10 9 1",
 		},
 		{
 			name:    "more than a structured field can tell",
 			options: httplimit.Options{Limits: all(perMinute("a", math.MaxInt64))},
-			policy:  `"a";q=999999999999999;w=60`, current: `"a";r=999999999999999;t=120`,
-			legacy: fmt.Sprintf("%d %d 120", math.MaxInt64, math.MaxInt64-1),
+			policy:  `"a";q=999999999999999;w=60`, current: `"a";r=999999999999999;t=61`,
+			legacy: fmt.Sprintf("%d %d 61", math.MaxInt64, math.MaxInt64-1),
 		},
 		{
 			name:    "no ASCII",
 			options: httplimit.Options{Limits: all(perMinute("a\"\\é\n", 2))},
-			policy:  `"a\"\\%C3%A9%0A";q=2;w=60`, current: `"a\"\\%C3%A9%0A";r=1;t=120`, legacy: "2 1 120",
+			policy:  `"a\"\\%C3%A9%0A";q=2;w=60`, current: `"a\"\\%C3%A9%0A";r=1;t=61`, legacy: "2 1 61",
 		},
 		{name: "no limits", options: httplimit.Options{Limits: all()}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { testFields(t, test.options, test.before, test.policy, test.current, test.retry, test.legacy) })
+			synctest.Test(t, func(t *testing.T) {
+				testFields(t, test.options, test.before, test.policy, test.current, test.retry, test.legacy)
+			})
 		})
 	}
 }

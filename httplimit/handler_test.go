@@ -326,8 +326,8 @@ func TestEndedContext(t *testing.T) {
 
 func TestHandlerPanicsWithoutWhatItNeeds(t *testing.T) {
 	for want, do := range map[string]func(){
-		"httplimit: next is nil":        func() { httplimit.Handler(nil, httplimit.Options{Key: tenant, Limits: all()}) },
-		"httplimit: Options.Key is nil": func() { httplimit.Handler(ok, httplimit.Options{Limits: all()}) },
+		"httplimit: next is nil":                                 func() { httplimit.Handler(nil, httplimit.Options{Key: tenant, Limits: all()}) },
+		"httplimit: Options.Key is nil":                          func() { httplimit.Handler(ok, httplimit.Options{Limits: all()}) },
 		"httplimit: Options.Limits and Options.InFlight are nil": func() { httplimit.Handler(ok, httplimit.Options{Key: tenant}) },
 	} {
 		if got := panics(do); got != want {
