@@ -44,6 +44,10 @@ var importRules = map[string][]string{
 		modulePath + "/internal/fakeprovider", // in its tests
 	},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
+	"httplimit": {
+		modulePath + "/keyed", modulePath + "/limit",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+	},
 
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {

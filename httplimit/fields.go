@@ -64,8 +64,8 @@ func (h *handler) setFields(header http.Header, d *Decision) {
 
 // policies appends the policies of a decision to list. Names are made unique.
 func (h *handler) policies(list []policy, d *Decision) []policy {
-	for i := range d.Limited {
-		l, decision := &d.Limits[i], &d.Limited[i]
+	for i := range d.Decisions {
+		l, decision := &d.Limits[i], &d.Decisions[i]
 		p := policy{
 			name: l.Namespace, quota: l.Limit, window: l.Window,
 			remaining: int64(max(decision.Remaining, 0)), reset: decision.ResetAfter, refuses: !decision.OK,

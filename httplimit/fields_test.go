@@ -255,8 +255,8 @@ func parseString(s string) (value, rest string, err error) {
 	return "", "", fmt.Errorf("open string %q", s)
 }
 
-// FuzzFields has limits of any name, size and cost, of which the fields must be valid and agree with
-// the decision.
+// FuzzFields has limits of any name, size and cost. The fields must be valid and agree with the
+// decision.
 func FuzzFields(f *testing.F) {
 	f.Add("requests", "tokens", int64(10), int64(1000), int64(60e9), int64(86400e9), int64(1), 3)
 	f.Add("a", "a", int64(1), int64(1), int64(1e9), int64(1e9), int64(1), 2)
@@ -289,7 +289,7 @@ func checkFields(t *testing.T, h http.Header, d httplimit.Decision) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(d.Limited) + 1; len(policies) != want {
+	if want := len(d.Decisions) + 1; len(policies) != want {
 		t.Errorf("%d policies, want %d: %q", len(policies), want, h)
 	}
 	names := make(map[string]bool)

@@ -113,7 +113,7 @@ func (h *handler) charge(d *Decision) *call {
 	if holds {
 		return h.hold(d)
 	}
-	d.Limited, d.Err = h.Limiter.TakeMany(d.Request.Context(), d.Limits...)
+	d.Decisions, d.Err = h.Limiter.TakeMany(d.Request.Context(), d.Limits...)
 	return nil
 }
 
@@ -138,8 +138,8 @@ func (h *handler) settles(l keyed.Request) bool {
 // it returns nil.
 func (h *handler) hold(d *Decision) *call {
 	var holds []keyed.Hold
-	holds, d.Limited, d.Err = h.Limiter.HoldMany(d.Request.Context(), d.Limits...)
-	if d.Err != nil || !fits(d.Limited) {
+	holds, d.Decisions, d.Err = h.Limiter.HoldMany(d.Request.Context(), d.Limits...)
+	if d.Err != nil || !fits(d.Decisions) {
 		return nil
 	}
 	c := &call{request: d.Request, held: make([]held, 0, len(holds))}
@@ -172,7 +172,7 @@ func (h *handler) conclude(d *Decision) {
 	switch {
 	case d.Err != nil:
 		d.Reason = Failed
-	case d.Reason == "" && !fits(d.Limited):
+	case d.Reason == "" && !fits(d.Decisions):
 		d.Reason = OverLimit
 	}
 	switch d.Reason {
@@ -195,9 +195,9 @@ func retryAfter(d *Decision) time.Duration {
 		return 0
 	}
 	wait := time.Duration(0)
-	for i := range d.Limited {
-		if !d.Limited[i].OK {
-			wait = max(wait, d.Limited[i].RetryAfter)
+	for i := range d.Decisions {
+		if !d.Decisions[i].OK {
+			wait = max(wait, d.Decisions[i].RetryAfter)
 		}
 	}
 	if wait == 0 {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/httplimit"
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
@@ -58,16 +57,6 @@ func used(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request) int64 {
 	return l.Limit - int64(ds[0].Remaining)
 }
 
-// charge charges a limit.
-func charge(t testing.TB, lim *keyed.Limiter, key string, l keyed.Request, units int64) {
-	t.Helper()
-	l.Key, l.Cost = key, units
-	ds, err := lim.TakeMany(t.Context(), l)
-	if err != nil || !ds[0].OK {
-		t.Fatalf("charge %d: %+v, %v", units, ds, err)
-	}
-}
-
 // apiError is an error in OpenAI's shape.
 type apiError struct {
 	Error *struct {
@@ -99,5 +88,3 @@ func panics(f func()) (value any) {
 
 // atMinute sleeps until a minute begins, so that a test knows where in the window it is.
 func atMinute() { time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) }
-
-var _ = httplimit.Handler

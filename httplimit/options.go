@@ -97,11 +97,11 @@ type Decision struct {
 	// has it in seconds, rounded up: the longest of all limits that refuse. It is 1 s if only the
 	// end of other requests helps. It is 0 if OK, and if waiting does not help.
 	RetryAfter time.Duration
-	// Limits are the limits that were asked, with their Key and their Cost. They and Limited are
+	// Limits are the limits that were asked, with their Key and their Cost. They and Decisions are
 	// empty for NoKey and OverInFlight.
 	Limits []keyed.Request
-	// Limited has the decision of each of Limits. It is empty for Failed.
-	Limited []limit.Decision
+	// Decisions has the decision of each of Limits. It is empty for Failed.
+	Decisions []limit.Decision
 	// InFlight is the number of requests of the key that are served, this one included if it is
 	// OK; MaxInFlight is the result of Options.InFlight. Both are 0 without a limit.
 	InFlight, MaxInFlight int
@@ -112,8 +112,8 @@ type Decision struct {
 // Never reports whether a limit can never admit the request, after any wait, because the request
 // costs more than the limit.
 func (d Decision) Never() bool {
-	for i := range d.Limited {
-		if d.Limited[i].Never {
+	for i := range d.Decisions {
+		if d.Decisions[i].Never {
 			return true
 		}
 	}

@@ -82,8 +82,8 @@ func message(d *Decision) string {
 // strictest returns the limit that refuses a request for the longest time.
 func strictest(d *Decision) (l keyed.Request, strict limit.Decision) {
 	found := -1
-	for i := range d.Limited {
-		one := d.Limited[i]
+	for i := range d.Decisions {
+		one := d.Decisions[i]
 		if !one.OK && (found < 0 || !strict.Never && (one.Never || one.RetryAfter > strict.RetryAfter)) {
 			found, strict = i, one
 		}

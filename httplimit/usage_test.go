@@ -143,8 +143,7 @@ func TestWhichBodiesAreRead(t *testing.T) {
 	}
 }
 
-// A body that goes on and on, and one that is written after its handler has returned, take no memory
-// and harm no other.
+// What is written after its handler has returned reaches no other response.
 func TestLateWrites(t *testing.T) {
 	var late http.ResponseWriter
 	options := httplimit.Options{

@@ -172,7 +172,7 @@ func TestResponsesAreUntouched(t *testing.T) {
 			http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		},
-		"without a body read": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 413) },
+		"without a body read": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusRequestEntityTooLarge) },
 	}
 	eachProtocol(t, func(t *testing.T, http2 bool) {
 		for name, next := range handlers {
