@@ -1,5 +1,5 @@
 // Package redistest starts Redis servers for tests, alone, as a Cluster and with Sentinel, and puts
-// a proxy with faults between them and their clients. The tests of redisstore and redislimit use it.
+// a proxy with faults between them and their clients. redisstore and redislimit test with it.
 //
 // The servers are processes on the loopback interface. They end with the test, and with the test
 // binary on Linux, however that ends.
