@@ -10,11 +10,12 @@
 //
 // A decision is one EVALSHA, in which the server's clock tells the time: the clocks of clients do
 // not matter. The arithmetic is in whole microseconds and whole units, and fractions of a
-// microsecond for TokenBucket. RetryAfter is exact to the microsecond, rounded up: if nothing else
-// is charged, the request passes then, and not a microsecond earlier. What is refused is not
-// charged. If the server's clock goes back, what is charged counts as charged at the new time, so a
-// limiter recovers as fast as ever: a TokenBucket within its burst, the others within a window, two
-// for a SlidingCounter. If it leaps forward, what it leaps over is forgotten.
+// microsecond for TokenBucket; it is exact until the year 2255. RetryAfter is exact to the
+// microsecond, rounded up: if nothing else is charged, the request passes then, and not a
+// microsecond earlier. What is refused is not charged. If the server's clock goes back, what is
+// charged counts as charged at the new time, so a limiter recovers as fast as ever: a TokenBucket
+// within burst / rate, the others within a window, two for a SlidingCounter. If it leaps forward,
+// what it leaps over is forgotten.
 //
 // A TakeN whose reply was lost is sent again by the client, and charges once: the server keeps the
 // answer of each charge for ten seconds. WithOperation does the same for retries of the caller.

@@ -170,7 +170,7 @@ func (g *Group) ask(ctx context.Context, parts []part) (id string, ds []limit.De
 	}
 	fits := true
 	for i, p := range parts {
-		d, err := p.limiter.decision(reports[i], p.n, ok)
+		d, err := p.limiter.decision(reports[i], p.n, ok && keep > 0)
 		if err != nil {
 			return "", nil, g.server.odd(err)
 		}
