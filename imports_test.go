@@ -106,7 +106,8 @@ var importRules = map[string][]string{
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
-	"internal/tokens": {},
+	"internal/breaker": {},
+	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 	},

@@ -1,7 +1,6 @@
 package redistest
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -73,9 +72,6 @@ func (s *Server) RestartLoading() (loading func() bool) {
 	defer func() { s.loading = false }()
 	s.RestartSaved()
 	return func() bool {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		info, err := s.client.Info(ctx, "persistence").Result()
-		return err == nil && strings.Contains(info, "\nloading:1")
+		return strings.Contains(s.text("INFO", "persistence"), "\nloading:1")
 	}
 }

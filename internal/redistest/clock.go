@@ -17,7 +17,7 @@ var clockSource []byte
 type fakeClock struct {
 	ahead   time.Duration
 	library string
-	file    *os.File // microseconds, which the server has in its memory
+	file    *os.File // two numbers of microseconds, which the server has in its memory
 }
 
 // Ahead starts the server with a clock that is ahead of the machine's, or behind it if d is below
@@ -26,13 +26,19 @@ func Ahead(d time.Duration) Option {
 	return func(s *Server) { s.clock = &fakeClock{ahead: d} }
 }
 
-// SetAhead has the clock of a server that was started with Ahead jump.
-func (s *Server) SetAhead(d time.Duration) {
+// SetAhead has the clock of a server that was started with Ahead jump, and go.
+func (s *Server) SetAhead(d time.Duration) { s.setClock(d, 0) }
+
+// SetTime has the clock of a server that was started with Ahead jump to an instant, after the Unix
+// epoch, and stand still there.
+func (s *Server) SetTime(at time.Time) { s.setClock(0, at.UnixMicro()) }
+
+func (s *Server) setClock(ahead time.Duration, instant int64) {
 	s.t.Helper()
 	if s.clock == nil {
 		s.t.Fatal("the server was started without Ahead")
 	}
-	s.clock.set(s.t, d)
+	s.clock.set(s.t, ahead, instant)
 }
 
 // prepare compiles the library that moves the clock, and makes its file.
@@ -54,12 +60,14 @@ func (c *fakeClock) prepare(t testing.TB, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.file.Close() })
-	c.set(t, c.ahead)
+	c.set(t, c.ahead, 0)
 }
 
-func (c *fakeClock) set(t testing.TB, d time.Duration) {
+func (c *fakeClock) set(t testing.TB, ahead time.Duration, instant int64) {
 	t.Helper()
-	if _, err := c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(d.Microseconds())), 0); err != nil {
+	numbers := binary.NativeEndian.AppendUint64(nil, uint64(ahead.Microseconds()))
+	numbers = binary.NativeEndian.AppendUint64(numbers, uint64(instant))
+	if _, err := c.file.WriteAt(numbers, 0); err != nil {
 		t.Fatal(err)
 	}
 }

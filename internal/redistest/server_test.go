@@ -1,11 +1,12 @@
 package redistest_test
 
 import (
-	"context"
+	"net"
+	"strconv"
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
+	"dappco.re/go/core/go-ratelimit/internal/redistest"
 )
 
 func TestServerKeepsWhatIsSaidToBeKept(t *testing.T) {
@@ -27,9 +28,13 @@ func TestServerRefusesWhileKilledAndHangsWhilePaused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Config("maxmemory 10mb"))
 	ping := func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		return s.Client().Ping(ctx).Err()
+		conn, err := net.DialTimeout("tcp", s.Addr(), while)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		_, err = ask(conn, while)
+		return err
 	}
 	s.Pause()
 	if ping() == nil {
@@ -51,16 +56,29 @@ func TestServerClockJumps(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, redistest.Ahead(time.Hour))
 	ahead := func() time.Duration {
-		now, err := s.Client().Time(t.Context()).Result()
+		fields := s.Do("TIME").([]any)
+		seconds, err := strconv.ParseInt(fields[0].(string), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return time.Until(now).Round(time.Minute)
+		return time.Until(time.Unix(seconds, 0)).Round(time.Minute)
 	}
 	for _, want := range []time.Duration{time.Hour, -2 * time.Hour, 0} {
 		s.SetAhead(want)
 		if got := ahead(); got != want {
 			t.Errorf("the clock is %v ahead, want %v", got, want)
 		}
+	}
+	instant := time.UnixMicro(1_767_225_599_999_999)
+	s.SetTime(instant)
+	for range 2 {
+		fields := s.Do("TIME").([]any)
+		if fields[0] != "1767225599" || fields[1] != "999999" {
+			t.Errorf("a clock that stands at %v tells %v", instant, fields)
+		}
+	}
+	s.SetAhead(0)
+	if got := ahead(); got != 0 {
+		t.Errorf("a clock that goes again is %v ahead", got)
 	}
 }

@@ -1,14 +1,11 @@
 package redistest
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // slots is how many slots a Cluster has.
@@ -20,7 +17,6 @@ type Nodes struct {
 	// Servers are the three masters, as they began, and then their replicas in the same order.
 	Servers []*Server
 	ids     map[*Server]string
-	client  *redis.ClusterClient
 }
 
 // Cluster starts a Cluster. A node counts as down after a second without an answer. It skips the
@@ -46,16 +42,12 @@ func Cluster(t testing.TB) *Nodes {
 		s.Do(args...)
 	}
 	c.eventually("all nodes know each other", func(s *Server) bool {
-		nodes, err := s.Client().ClusterNodes(context.Background()).Result()
-		return err == nil && strings.Count(nodes, " connected") == 6 && !strings.Contains(nodes, "handshake")
+		nodes := s.text("CLUSTER", "NODES")
+		return strings.Count(nodes, " connected") == 6 && !strings.Contains(nodes, "handshake")
 	})
 	for i, s := range c.Servers[3:] {
 		s.Do("CLUSTER", "REPLICATE", c.ids[c.Servers[i]])
 	}
-	options := c.Options()
-	options.ClusterStateReloadInterval = 500 * time.Millisecond // a dead master is no reason to go-redis
-	c.client = redis.NewClusterClient(options)
-	t.Cleanup(func() { c.client.Close() })
 	c.AwaitHealth()
 	return c
 }
@@ -69,30 +61,21 @@ func (c *Nodes) Addrs() []string {
 	return addrs
 }
 
-// Options returns the options of a client of the Cluster, which the caller may change.
-func (c *Nodes) Options() *redis.ClusterOptions {
-	return &redis.ClusterOptions{Addrs: c.Addrs(), ContextTimeoutEnabled: true}
-}
-
-// Client returns the test's own client of the Cluster, which the package closes.
-func (c *Nodes) Client() *redis.ClusterClient { return c.client }
-
 // AwaitHealth waits until all nodes run and serve all slots, and each master has a replica that
 // follows it.
 func (c *Nodes) AwaitHealth() {
 	c.t.Helper()
 	c.eventually("the cluster is healthy", func(s *Server) bool {
-		nodes, err := s.Client().ClusterNodes(context.Background()).Result()
-		if err != nil || strings.Count(nodes, " connected") != 6 || strings.Count(nodes, "fail") > 0 {
+		nodes := s.text("CLUSTER", "NODES")
+		if strings.Count(nodes, " connected") != 6 || strings.Count(nodes, "fail") > 0 {
 			return false
 		}
-		//lint:ignore SA1019 CLUSTER SHARDS says nothing more that is needed here
-		ranges, err := s.Client().ClusterSlots(context.Background()).Result()
-		if err != nil || slices.ContainsFunc(ranges, func(r redis.ClusterSlot) bool { return len(r.Nodes) != 2 }) {
+		ranges, err := s.slotRanges()
+		if err != nil || slices.ContainsFunc(ranges, func(r slotRange) bool { return len(r.ids) != 2 }) {
 			return false
 		}
-		replication, err := s.Client().Info(context.Background(), "replication").Result()
-		if err != nil || strings.Contains(replication, "master_link_status:down") {
+		replication := s.text("INFO", "replication")
+		if replication == "" || strings.Contains(replication, "master_link_status:down") {
 			return false
 		}
 		master := strings.Contains(replication, "role:master")
@@ -111,16 +94,15 @@ func (c *Nodes) Of(key string) (master, replica *Server) {
 			if s.cmd == nil {
 				continue
 			}
-			//lint:ignore SA1019 CLUSTER SHARDS says nothing more that is needed here
-			ranges, err := s.Client().ClusterSlots(context.Background()).Result()
+			ranges, err := s.slotRanges()
 			if err != nil {
 				continue
 			}
 			for _, r := range ranges {
-				if r.Start <= slot && slot <= r.End {
-					master, replica = c.withID(r.Nodes[0].ID), nil
-					if len(r.Nodes) > 1 {
-						replica = c.withID(r.Nodes[1].ID)
+				if r.first <= slot && slot <= r.last {
+					master, replica = c.withID(r.ids[0]), nil
+					if len(r.ids) > 1 {
+						replica = c.withID(r.ids[1])
 					}
 				}
 			}
@@ -220,8 +202,30 @@ func (c *Nodes) withID(id string) *Server {
 
 // info reports whether CLUSTER INFO of a node has a line.
 func (c *Nodes) info(s *Server, line string) bool {
-	info, err := s.Client().ClusterInfo(context.Background()).Result()
-	return err == nil && strings.Contains(info, line+"\r\n")
+	return strings.Contains(s.text("CLUSTER", "INFO"), line+"\r\n")
+}
+
+// slotRange is slots of one master. ids are the master's and its replicas'.
+type slotRange struct {
+	first, last int
+	ids         []string
+}
+
+// slotRanges returns who serves which slots, as a node sees it.
+func (s *Server) slotRanges() (ranges []slotRange, err error) {
+	v, err := s.try(time.Second, "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range v.([]any) {
+		fields := v.([]any)
+		r := slotRange{first: int(fields[0].(int64)), last: int(fields[1].(int64))}
+		for _, node := range fields[2:] {
+			r.ids = append(r.ids, node.([]any)[2].(string))
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
 }
 
 // eventually waits until something holds on all nodes.

@@ -1,13 +1,10 @@
 package redistest
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // MasterName is the name under which the sentinels know the master.
@@ -20,7 +17,6 @@ type Watched struct {
 	// Servers are the master, as it began, and its replicas.
 	Servers   []*Server
 	Sentinels []*Server
-	client    *redis.Client
 }
 
 // Sentinel starts a master, its replicas and its sentinels. options are those of the three servers.
@@ -49,28 +45,23 @@ func Sentinel(t testing.TB, options ...Option) *Watched {
 	for _, s := range w.Sentinels {
 		Eventually(t, "the sentinels know all", func() bool { return w.knows(s) })
 	}
-	w.client = redis.NewFailoverClient(w.Options())
-	t.Cleanup(func() { w.client.Close() })
 	return w
 }
 
 // knows reports whether a sentinel has heard of the two others and of the replicas.
 func (w *Watched) knows(sentinel *Server) bool {
-	info, err := sentinel.Client().Info(context.Background(), "sentinel").Result()
-	return err == nil && strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=2,sentinels=3")
+	info := sentinel.text("INFO", "sentinel")
+	return strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=2,sentinels=3")
 }
 
-// Options returns the options of a client that asks the sentinels, which the caller may change.
-func (w *Watched) Options() *redis.FailoverOptions {
+// SentinelAddrs returns the hosts and ports of the sentinels.
+func (w *Watched) SentinelAddrs() []string {
 	var addrs []string
 	for _, s := range w.Sentinels {
 		addrs = append(addrs, s.Addr())
 	}
-	return &redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: addrs, ContextTimeoutEnabled: true}
+	return addrs
 }
-
-// Client returns the test's own client of the master of the moment, which the package closes.
-func (w *Watched) Client() *redis.Client { return w.client }
 
 // Master returns the server that the sentinels call the master.
 func (w *Watched) Master() *Server {
@@ -93,8 +84,7 @@ func (w *Watched) AwaitReplicas(n int) {
 		if len(w.Sentinels) > 0 {
 			master = w.Master()
 		}
-		info, err := master.Client().Info(context.Background(), "replication").Result()
-		return err == nil && strings.Count(info, "state=online") == n
+		return strings.Count(master.text("INFO", "replication"), "state=online") == n
 	})
 }
 

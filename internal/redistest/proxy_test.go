@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
+	"dappco.re/go/core/go-ratelimit/internal/redistest"
 )
 
 // counter is a server that answers each PING with how many there were.
