@@ -34,32 +34,50 @@ func (h *handler) setFields(header http.Header, d *Decision) {
 	if len(policies) == 0 {
 		return
 	}
-	var buffer [256]byte
-	line := buffer[:0]
+	var buffer [512]byte
+	text := buffer[:0]
 	for i := range policies {
-		line = policies[i].appendPolicy(line)
+		text = policies[i].appendPolicy(text, i == 0)
 	}
-	header.Add("Ratelimit-Policy", string(line))
+	end := len(text)
 	if !d.OK {
 		policies = slices.DeleteFunc(policies, func(p policy) bool { return !p.refuses })
-		if len(policies) == 0 {
-			return // the limiter failed
+	}
+	first := 0
+	if len(policies) > 0 { // it has none if the limiter failed
+		first = closest(policies)
+		text = policies[first].appendCurrent(text, true)
+		for i := range policies {
+			if i != first {
+				text = policies[i].appendCurrent(text, false)
+			}
 		}
 	}
-	first := closest(policies)
-	line = policies[first].appendCurrent(line[:0])
-	for i := range policies {
-		if i != first {
-			line = policies[i].appendCurrent(line)
-		}
+	lines, values := string(text), make([]string, 2) // few allocations, as this is done for each request
+	values[0], values[1] = lines[:end], lines[end:]
+	addField(header, "Ratelimit-Policy", values[:1:1])
+	if len(policies) == 0 {
+		return
 	}
-	header.Add("Ratelimit", string(line))
+	addField(header, "Ratelimit", values[1:])
 	if h.Legacy {
-		p := &policies[first]
-		header["X-Ratelimit-Limit"] = []string{strconv.FormatInt(p.quota, 10)}
-		header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(p.remaining, 10)}
-		header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(seconds(p.reset), 10)}
+		policies[first].setLegacy(header)
 	}
+}
+
+// addField adds a value to a field.
+func addField(header http.Header, name string, value []string) {
+	if before := header[name]; len(before) > 0 {
+		value = append(slices.Clip(before), value...)
+	}
+	header[name] = value
+}
+
+// setLegacy sets the fields of Options.Legacy.
+func (p *policy) setLegacy(header http.Header) {
+	header["X-Ratelimit-Limit"] = []string{strconv.FormatInt(p.quota, 10)}
+	header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(p.remaining, 10)}
+	header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(seconds(p.reset), 10)}
 }
 
 // policies appends the policies of a decision to list. Names are made unique.
@@ -161,9 +179,9 @@ func (p *policy) closer(than *policy) bool {
 	return high < thanHigh || high == thanHigh && low < thanLow
 }
 
-// appendPolicy appends the policy to the list of RateLimit-Policy.
-func (p *policy) appendPolicy(line []byte) []byte {
-	line = appendItem(line, p.name)
+// appendPolicy appends the policy to the list of RateLimit-Policy, which may begin with it.
+func (p *policy) appendPolicy(line []byte, begins bool) []byte {
+	line = appendItem(line, p.name, begins)
 	line = append(line, ";q="...)
 	line = strconv.AppendInt(line, min(p.quota, maxInteger), 10)
 	if p.window > 0 {
@@ -177,9 +195,9 @@ func (p *policy) appendPolicy(line []byte) []byte {
 	return line
 }
 
-// appendCurrent appends the policy to the list of RateLimit.
-func (p *policy) appendCurrent(line []byte) []byte {
-	line = appendItem(line, p.name)
+// appendCurrent appends the policy to the list of RateLimit, which may begin with it.
+func (p *policy) appendCurrent(line []byte, begins bool) []byte {
+	line = appendItem(line, p.name, begins)
 	line = append(line, ";r="...)
 	line = strconv.AppendInt(line, min(p.remaining, maxInteger), 10)
 	if p.reset > 0 {
@@ -192,9 +210,9 @@ func (p *policy) appendCurrent(line []byte) []byte {
 // maxInteger is the largest integer of a structured field (RFC 9651, section 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// appendItem appends a string as a member of a list.
-func appendItem(line []byte, s string) []byte {
-	if len(line) > 0 {
+// appendItem appends a string as a member of a list, which may begin with it.
+func appendItem(line []byte, s string, begins bool) []byte {
+	if !begins {
 		line = append(line, ", "...)
 	}
 	return appendString(line, s)

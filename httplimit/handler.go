@@ -113,8 +113,21 @@ func (h *handler) charge(d *Decision) *call {
 	if holds {
 		return h.hold(d)
 	}
-	d.Decisions, d.Err = h.Limiter.TakeMany(d.Request.Context(), d.Limits...)
+	h.take(d)
 	return nil
+}
+
+// take charges the limits of a request.
+func (h *handler) take(d *Decision) {
+	ctx := d.Request.Context()
+	if len(d.Limits) > 1 {
+		d.Decisions, d.Err = h.Limiter.TakeMany(ctx, d.Limits...)
+		return
+	}
+	one, err := h.Limiter.Take(ctx, d.Limits[0])
+	if d.Err = err; err == nil {
+		d.Decisions = []limit.Decision{one}
+	}
 }
 
 // cost returns the units that a request takes of a limit before it is served.
@@ -142,7 +155,8 @@ func (h *handler) hold(d *Decision) *call {
 	if d.Err != nil || !fits(d.Decisions) {
 		return nil
 	}
-	c := &call{request: d.Request, held: make([]held, 0, len(holds))}
+	c := &call{request: d.Request}
+	c.held = c.few[:0]
 	for i, l := range d.Limits {
 		if h.settles(l) {
 			c.held = append(c.held, held{holds[i], l})

@@ -71,7 +71,8 @@ type held struct {
 type call struct {
 	request *http.Request
 	held    []held
-	outer   *call // of a Handler around this one
+	few     [2]held // room for held
+	outer   *call   // of a Handler around this one
 	reports reports
 	watched watched
 }

@@ -31,8 +31,9 @@ type Usage struct {
 // largest int64.
 const maxTokens = 1 << 40
 
-// usageMark is the key that events of a stream must contain to be parsed.
-var usageMark = []byte(`"usage"`)
+// usageMark is the key that events of a stream must contain to be parsed, with another value than
+// noUsage.
+var usageMark, noUsage = []byte(`"usage"`), []byte(":null")
 
 // usagePaths lead to the usage in an answer or a chunk of a chat completion, in the last event of
 // a response, and at the end of Groq's streams.
@@ -71,11 +72,10 @@ const (
 	eventForm
 )
 
-func newUsageReader() *usageReader {
-	r := new(usageReader)
+// open makes the reader ready. It must be called before all others.
+func (r *usageReader) open() {
 	r.scanner = jsonscan.New(r.value)
 	r.events.Handler = (*usageEvents)(r)
-	return r
 }
 
 // feed reads the next piece of the body. It neither keeps nor changes the piece.
@@ -168,13 +168,20 @@ func formOf(p []byte) bodyForm {
 // usageEvents is a usageReader as the handler of its events.
 type usageEvents usageReader
 
-// Event scans an event that has the mark.
+// Event scans an event that may state usage: all but the last event of a stream say that it is null.
 func (r *usageEvents) Event(data []byte) {
-	if bytes.Contains(data, usageMark) {
-		r.scanner.Reset()
-		r.scanner.Feed(data)
-		r.scanner.End()
+	for rest := data; ; {
+		i := bytes.Index(rest, usageMark)
+		if i < 0 {
+			return
+		}
+		if rest = rest[i+len(usageMark):]; !bytes.HasPrefix(rest, noUsage) {
+			break
+		}
 	}
+	r.scanner.Reset()
+	r.scanner.Feed(data)
+	r.scanner.End()
 }
 
 // BeginLarge begins to scan a large event.

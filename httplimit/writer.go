@@ -16,7 +16,8 @@ type watched struct {
 	status   int             // that was sent; 0 before
 	failed   bool            // status is 400 or more, and was sent while the client was there
 	hijacked bool
-	reader   *usageReader // nil if the body is not read
+	reads    bool // the body is read for its usage
+	reader   usageReader
 }
 
 // writer returns the writer for the next handler. It has those of the optional interfaces that the
@@ -91,8 +92,8 @@ func (w *watched) begin(status int) {
 	}
 	w.status = status
 	w.failed = status >= 400 && w.request.Err() == nil
-	if mayReportUsage(w.under.Header()) {
-		w.reader = newUsageReader()
+	if w.reads = mayReportUsage(w.under.Header()); w.reads {
+		w.reader.open()
 	}
 }
 
@@ -100,7 +101,7 @@ func (w *watched) begin(status int) {
 func (w *watched) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	n, err := w.under.Write(p)
-	if w.reader != nil {
+	if w.reads {
 		w.reader.feed(p) // also what the client did not get
 	}
 	return n, err
@@ -109,7 +110,7 @@ func (w *watched) Write(p []byte) (int, error) {
 // WriteString writes a piece of the body.
 func (w *watched) WriteString(s string) (int, error) {
 	w.begin(http.StatusOK)
-	if w.reader == nil {
+	if !w.reads {
 		return io.WriteString(w.under, s)
 	}
 	return w.Write([]byte(s))
@@ -118,7 +119,7 @@ func (w *watched) WriteString(s string) (int, error) {
 // ReadFrom writes all that src has. A body in which no usage can be is left to the writer under
 // this one, which may hand it to the operating system as a whole.
 func (w *watched) ReadFrom(src io.Reader) (int64, error) {
-	if w.reader != nil || w.status == 0 && mayReportUsage(w.under.Header()) {
+	if w.reads || w.status == 0 && mayReportUsage(w.under.Header()) {
 		src = &watchedSource{src, w}
 	}
 	n, err := readFrom(w.under, src)
@@ -138,7 +139,7 @@ func readFrom(w http.ResponseWriter, src io.Reader) (int64, error) {
 
 // usage ends the body and returns the usage that it states.
 func (w *watched) usage() Usage {
-	if w.reader == nil {
+	if !w.reads {
 		return Usage{}
 	}
 	return w.reader.close()
