@@ -30,29 +30,30 @@ func (c counts) at(sequence int64, i *instant) (counts, weighing) {
 	return c, w
 }
 
-// take decides on a request, and charges it, without a lock.
-func (e *entry) take(i *instant, r *Request) (limit.Decision, outcome) {
+// take decides on a request, and charges it, without a lock. It returns false, with nothing changed,
+// if it needs the lock: for a new cell, and while another goroutine has it.
+func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 	for {
 		word := e.word.Load()
 		if word&busy != 0 {
-			return limit.Decision{}, locked
+			return false
 		}
 		sequence := e.sequence.Load()
 		later := i.sequence > sequence
 		if later && e.ledger != nil {
-			return limit.Decision{}, locked
+			return false
 		}
 		c, at := e.countsAt(word).at(sequence, i)
-		d := c.decide(r.Limit, r.Cost, at)
+		*d = c.decide(r.Limit, r.Cost, at)
 		switch {
 		case !d.OK || r.Cost == 0:
 			if e.word.Load() == word {
-				return d, decided
+				return true
 			}
 		case later:
-			return d, locked
+			return false
 		case e.word.CompareAndSwap(word, word+uint64(r.Cost)<<1):
-			return d, decided
+			return true
 		}
 	}
 }
