@@ -45,7 +45,7 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		return nil, d, decided
 	}
 	i := s.instantLocked(now, r.Window)
-	d = i.decideFirst(now, r)
+	d = i.decideFirst(now, r, p)
 	if l.remote == nil && (!d.OK || r.Cost == 0 && p == charging) {
 		return nil, d, decided
 	}

@@ -88,12 +88,14 @@ func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	}
 	d := e.decideLocked(i, r.Limit, r.Cost)
 	if d.OK {
+		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
 		e.holdLocked(i, r.Cost)
 	}
 	return d, decided
 }
 
-// holdLocked sets units aside. The entry stays in the table until they are given back.
+// holdLocked sets units aside. The entry stays in the table until they are given back. They do not
+// count in ResetAfter.
 func (e *entry) holdLocked(i *instant, cost int64) {
 	e.rollLocked(i.sequence)
 	c := e.countsLocked()
@@ -103,12 +105,16 @@ func (e *entry) holdLocked(i *instant, cost int64) {
 }
 
 // decideFirst decides on a request for a counter that has no units. now is i, or earlier.
-func (i *instant) decideFirst(now time.Time, r *Request) limit.Decision {
+func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decision {
 	at := weighing{elapsed: i.elapsed, window: i.window}
 	if early := instantOf(now, i.window); early.sequence < i.sequence {
 		at.behind = addTime(early.behind(i.sequence), i.elapsed)
 	}
-	return counts{}.decide(r.Limit, r.Cost, at)
+	d := counts{}.decide(r.Limit, r.Cost, at)
+	if p == holding {
+		d.ResetAfter = 0
+	}
+	return d
 }
 
 // peek decides on a request with another cost, and changes nothing.
