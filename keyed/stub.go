@@ -7,7 +7,7 @@ import (
 
 // Placeholders until the ledger and the remote are merged.
 
-type ledger struct{}
+type ledger struct{ imports }
 
 func (*ledger) asks(int64) bool { return false }
 
