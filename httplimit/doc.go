@@ -40,16 +40,16 @@
 // draft-ietf-httpapi-ratelimit-headers-11:
 //
 //	RateLimit-Policy: "requests";q=100;w=60, "tokens";q=20000;w=60;qu="tokens"
-//	RateLimit: "tokens";r=180;t=41, "requests";r=97;t=60
+//	RateLimit: "tokens";r=180;t=74, "requests";r=97;t=74
 //
 // RateLimit-Policy lists the limits in the order of Options.Limits. RateLimit lists the one that
 // is closest to exhaustion first; a refusal lists only the limits that refuse. A policy is called
 // by its Namespace, and if several share one, by Namespace and window, as "tokens-86400". q is
-// the limit, w its window in seconds, rounded up, r what remains, and t the seconds, rounded up,
-// until the counter is empty; in a refusal, until the request would fit. Retry-After is the
-// largest t. A limit in Options.Settle counts in units of its Namespace (qu), all others in
-// requests; Options.InFlight is the policy "in-flight" in concurrent requests. The key is never
-// sent.
+// the limit, w its window in seconds, rounded up, and r what remains. t is the seconds, rounded
+// up, until the counter is empty, or a window if that depends on what is on hold; in a refusal,
+// until the request would fit. Retry-After is the largest t. A limit in Options.Settle counts in
+// units of its Namespace (qu), all others in requests; Options.InFlight is the policy "in-flight"
+// in concurrent requests. The key is never sent.
 //
 // # The next handler
 //

@@ -82,6 +82,7 @@ func (p *policy) setLegacy(header http.Header) {
 
 // policies appends the policies of a decision to list. Names are made unique.
 func (h *handler) policies(list []policy, d *Decision) []policy {
+	held := slices.ContainsFunc(d.Limits, h.settles)
 	for i := range d.Decisions {
 		l, decision := &d.Limits[i], &d.Decisions[i]
 		p := policy{
@@ -91,8 +92,11 @@ func (h *handler) policies(list []policy, d *Decision) []policy {
 		if h.settles(*l) {
 			p.unit = l.Namespace
 		}
-		if p.refuses {
+		switch {
+		case p.refuses:
 			p.reset = resetOf(*decision)
+		case held && p.remaining < p.quota: // units on hold do not count in ResetAfter
+			p.reset = max(p.reset, p.window)
 		}
 		list = append(list, p)
 	}

@@ -68,7 +68,7 @@ func TestFields(t *testing.T) {
 				Settle: map[string]httplimit.Settle{"tokens": nil},
 			},
 			policy:  `"requests";q=10;w=60, "tokens";q=10;w=60;qu="tokens"`,
-			current: `"requests";r=9;t=61, "tokens";r=9;t=61`, legacy: "10 9 61",
+			current: `"requests";r=9;t=60, "tokens";r=9;t=60`, legacy: "10 9 60",
 		},
 		{
 			name: "only the end of others helps",

@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"compress/gzip"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -61,6 +62,7 @@ func TestReverseProxy(t *testing.T) {
 		tokens := perMinute("tokens", 1000)
 		tokens.Cost = estimate
 		proxy := &httputil.ReverseProxy{
+			ErrorLog: log.New(io.Discard, "", 0),
 			Rewrite: func(r *httputil.ProxyRequest) {
 				r.SetURL(target)
 				if test.plain {

@@ -17,6 +17,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 )
@@ -137,6 +138,10 @@ func TestGateway(t *testing.T) {
 		if policy := w.Header().Get("RateLimit-Policy"); policy != `"requests";q=4;w=60, "tokens";q=1000;w=60;qu="tokens"` {
 			t.Errorf("%q", policy)
 		}
+	}
+	refused := llmhttp.Classify(ask("sk-1").Result())
+	if refused == nil || refused.Kind != llmhttp.RateLimited || refused.RetryAfter <= 0 {
+		t.Errorf("the tenant's own Transport would take a refusal for %+v", refused)
 	}
 	if got.Header.Get("Authorization") != "Bearer sk-ours" || strings.Contains(fmt.Sprint(got.Header), "sk-1") {
 		t.Errorf("the provider got %v", got.Header)
