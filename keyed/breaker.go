@@ -41,7 +41,7 @@ func (b *breaker) allow(at int64) bool {
 	if !b.open {
 		return true
 	}
-	if b.probing || uint64(b.until-at-1) < uint64(breakerOpen) {
+	if b.probing || uint64(b.until-at-1) < 2*uint64(breakerOpen) {
 		return false
 	}
 	b.probing = true

@@ -52,23 +52,23 @@ type account struct {
 }
 
 // asks reports whether a request that this process would admit asks the Origin first. at is in Unix
-// nanoseconds. A limit of time that is further away than it can be was set by a clock that was
+// nanoseconds. A time limit that is twice as far away as it can be was set by a clock that was far
 // ahead, and does not count.
 func (g *ledger) asks(at int64) bool {
 	return g.remote.origin != nil && (g.stale(at) || g.strict(at))
 }
 
 func (g *ledger) stale(at int64) bool {
-	return uint64(g.freshUntil.Load()-at-1) >= uint64(freshFor)
+	return uint64(g.freshUntil.Load()-at-1) >= 2*uint64(freshFor)
 }
 
 func (g *ledger) strict(at int64) bool {
-	return uint64(g.strictUntil.Load()-at-1) < uint64(g.window)
+	return uint64(g.strictUntil.Load()-at-1) < 2*uint64(g.window)
 }
 
 // waits reports whether it is too early to read again after a failure.
 func (g *ledger) waitsLocked(at int64) bool {
-	return g.failed && uint64(g.retryAt-at-1) < uint64(readTimeout+retryAfter)
+	return g.failed && uint64(g.retryAt-at-1) < 2*uint64(readTimeout+retryAfter)
 }
 
 // accountLocked returns the account of a cell, and adds it if it is missing. The result is valid
