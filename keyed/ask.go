@@ -197,7 +197,7 @@ func (r *remote) answerLocked(e *entry, at int64, cell Cell, counts []int64) {
 	if e.sequenceLocked() == cell.Sequence {
 		g.freshUntil.Store(freshUntil(at, cell))
 	}
-	e.unread.Store(false)
+	g.unread.Store(false)
 	r.markGrown(e)
 }
 

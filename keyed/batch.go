@@ -3,6 +3,7 @@ package keyed
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -73,6 +74,9 @@ func (b *batch) decide(ctx context.Context) {
 		m := &b.members[k]
 		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
 		b.decisions[k] = b.limiter.glance(m, b.now)
+		if m.never {
+			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
+		}
 	}
 	if !b.passes() || !b.join() {
 		b.refuse()
@@ -101,6 +105,7 @@ func (b *batch) enlist() {
 			o := &b.members[before]
 			if o.hash == hash && o.request.sameCounter(r) {
 				m.first, m.want = o.first, addUnits(o.want, r.Cost)
+				m.never = o.never || o.want > math.MaxInt64-r.Cost
 				break
 			}
 		}
@@ -140,7 +145,7 @@ func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
 		return d
 	}
 	i := s.instantLocked(now, r.Window)
-	return i.decideFirst(now, &r)
+	return i.decideFirst(now, &r, joining)
 }
 
 // join pins the entries of all members, and makes those that there are not. It returns false, with
@@ -252,6 +257,7 @@ func (b *batch) commit() bool {
 		m := &b.members[k]
 		switch {
 		case passes && b.purpose == holding:
+			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
 			m.entry.holdLocked(&m.instant, m.request.Cost)
 		case passes && m.request.Cost > 0:
 			m.entry.rollLocked(m.instant.sequence)

@@ -32,6 +32,12 @@ func (e *entry) due() int64 {
 	return int64(low)
 }
 
+// isDue reports whether tidy has something to do.
+func (l *Limiter) isDue(s *shard, nanos int64) bool {
+	passed := nanos - l.seen.Load()
+	return s.due.Load() <= nanos || passed >= janitorEvery || passed <= -backwards
+}
+
 // tidy forgets a few counters that expired, as far as there are any at an instant in Unix
 // nanoseconds: first of the shard that a request belongs to, then of others.
 func (l *Limiter) tidy(s *shard, now time.Time, nanos int64) {
@@ -39,7 +45,8 @@ func (l *Limiter) tidy(s *shard, now time.Time, nanos int64) {
 		l.sweep(s, now, nanos, sweepOwn)
 	}
 	last := l.seen.Load()
-	if passed := nanos - last; passed < janitorEvery && passed > -backwards || !l.seen.CompareAndSwap(last, nanos) {
+	passed := nanos - last
+	if passed < janitorEvery && passed > -backwards || !l.seen.CompareAndSwap(last, nanos) {
 		return
 	}
 	for range janitorShards {

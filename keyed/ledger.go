@@ -11,6 +11,8 @@ const maxAccounts = 16
 
 // ledger is what a counter shares with others. The entry's lock guards what is not atomic.
 type ledger struct {
+	imports
+
 	freshUntil  atomic.Int64 // Unix nanoseconds; before it the last read answers for its cells
 	strictUntil atomic.Int64 // Unix nanoseconds; before it an allow asks the Origin
 	limit       atomic.Int64 // units; of the last charge, if there is an Exchange

@@ -64,7 +64,7 @@ type counter struct {
 	window         time.Duration
 }
 
-func (e *entry) counter() counter { return counter{e.kind.namespace, e.key, e.kind.window} }
+func (e *entry) counter() counter { return counter{e.kind.namespace, e.name(), e.kind.window} }
 
 func (c counter) cell(sequence int64) Cell { return Cell{c.namespace, c.key, c.window, sequence} }
 
@@ -182,7 +182,7 @@ func (r *remote) denied(e *entry, at int64) {
 func (r *remote) importLocked(e *entry) {
 	g, sequence := e.ledger, e.sequenceLocked()
 	g.raiseLocked(sequence, e.ownLocked())
-	g.raiseLocked(sequence-1, e.before)
+	g.raiseLocked(sequence-1, g.before)
 	e.importLocked(g.othersLocked(sequence), g.othersLocked(sequence-1))
 }
 
