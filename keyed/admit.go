@@ -19,12 +19,13 @@ func (l *Limiter) Take(ctx context.Context, r Request) (limit.Decision, error) {
 //
 // where current and previous are the units charged in the cell of now and in the one before,
 // elapsed is the part of the cell that has passed, and held are the units of open holds. A refusal
-// is a Decision, and charges nothing. A Cost of 0 peeks. Cost above Limit is refused with Never. If
-// only the end of a Hold helps, RetryAfter is 0.
+// is a Decision, and charges nothing. A Cost of 0 peeks. Cost above Limit is refused with Never.
+// If only the end of a Hold helps, RetryAfter is 0.
 //
-// TakeAt returns an error that matches ErrInvalid for a field of r out of range, and ErrClosed after
-// Close. A failing Origin is no error: the decision is then that of this process. Without an Origin
-// TakeAt does not use ctx; with one, the end of ctx ends the wait for it, and is no error either.
+// TakeAt returns an error that matches ErrInvalid for a field of r out of range, and ErrClosed
+// after Close. A failing Origin is no error: the decision is then that of this process. Without an
+// Origin TakeAt does not use ctx; with one, the end of ctx ends the wait for it, and is no error
+// either.
 func (l *Limiter) TakeAt(ctx context.Context, now time.Time, r Request) (limit.Decision, error) {
 	return l.take(ctx, now, &r)
 }
@@ -102,8 +103,8 @@ func (e *entry) admit(i *instant, r *Request, p purpose) (d limit.Decision, o ou
 	return e.takeSlowly(i, r)
 }
 
-// decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if its
-// counts are due. A refusal asks nothing.
+// decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if
+// its counts are due. A refusal asks nothing.
 func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
 	if e.ledger.asks(i.nanos) && e.peek(i, r.Limit, r.Cost).OK {
 		l.remote.ask(ctx, i.nanos, e)

@@ -27,8 +27,8 @@
 //
 // Two counts stand for all charges of a window, so the estimate of the previous cell is exact only
 // if that was charged evenly. It is off by up to previous × max(elapsed, Window−elapsed) / Window:
-// too low if the cell was charged at its end, too high if at its beginning. That is half of previous
-// in the middle of a cell, and nearly all of it at the edges. In one process:
+// too low if the cell was charged at its end, too high if at its beginning. That is half of
+// previous in the middle of a cell, and nearly all of it at the edges. In one process:
 //
 //   - An aligned cell never holds more than Limit, but for commits of more than was held.
 //   - A window that begins anywhere holds up to Limit + ⌈previous × elapsed / Window⌉, and so up to

@@ -22,8 +22,8 @@ import (
 // compare-and-swap, however long, charges nothing on a state that it has not seen, but with a
 // probability of 2^-63.
 //
-// On a 64-bit machine an entry is 128 bytes, two cache lines: what the fast path reads and writes, and
-// the key, which it compares. All other memory that a request touches is that of its bucket.
+// On a 64-bit machine an entry is 128 bytes, two cache lines: what the fast path reads and writes,
+// and the key, which it compares. All other memory that a request touches is that of its bucket.
 type entry struct {
 	word     atomic.Uint64 // total<<1 | busy
 	base     atomic.Uint64 // the total at which the current cell is empty, modulo 2^63
@@ -101,8 +101,8 @@ func (e *entry) name() string {
 	return string(e.key[:e.length])
 }
 
-// lock takes the lock of the slow path. It waits for no I/O: nothing holds the lock for longer than
-// a few instructions. The entry may be dead.
+// lock takes the lock of the slow path. It waits for no I/O: nothing holds the lock for longer
+// than a few instructions. The entry may be dead.
 func (e *entry) lock() {
 	e.mu.Lock()
 	for {

@@ -74,9 +74,9 @@ func (o *Options) validate() error {
 // for up to two windows. While all counters are on hold, a new key is refused with a RetryAfter of
 // 0.
 //
-// An instant that lies in an earlier cell than that of the last charge of the counter counts as the
-// beginning of that cell. For a key without a counter, one before the last removal in its shard
-// counts as that. So a clock that goes back admits nothing twice.
+// An instant that lies in an earlier cell than that of the last charge of the counter counts as
+// the beginning of that cell. For a key without a counter, one before the last removal in its
+// shard counts as that. So a clock that goes back admits nothing twice.
 type Limiter struct {
 	shards  []shard
 	mask    uint32 // number of shards − 1; they are a power of two
@@ -179,8 +179,8 @@ func (l *Limiter) Len() int {
 	return n
 }
 
-// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until all
-// charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
+// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until
+// all charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
 // called again, it waits again. Holds may be ended after Close. Without Origin and Exchange it
 // returns nil at once.
 func (l *Limiter) Close(ctx context.Context) error {

@@ -30,8 +30,8 @@ func (c counts) at(sequence int64, i *instant) (counts, weighing) {
 	return c, w
 }
 
-// take decides on a request, and charges it, without a lock. It returns false, with nothing changed,
-// if it needs the lock: for a new cell, and while another goroutine has it.
+// take decides on a request, and charges it, without a lock. It returns false, with nothing
+// changed, if it needs the lock: for a new cell, and while another goroutine has it.
 func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 	for {
 		word := e.word.Load()
