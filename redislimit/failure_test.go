@@ -51,7 +51,7 @@ func TestServerIsKilled(t *testing.T) {
 		{"local", redislimit.Local(0.1), 10, false},
 	} {
 		var errs reported
-		o := redislimit.Options{OnFailure: tt.failure, OnError: errs.add, Prefix: tt.name}
+		o := redislimit.Options{OnFailure: tt.failure, OnError: errs.add, Prefix: tt.name, Timeout: 50 * time.Millisecond}
 		all := kinds(s, o)
 		g := must(redislimit.NewGroup(s.client, o))
 		for kind, l := range all {

@@ -141,7 +141,7 @@ func tag(key string) string {
 
 // ask has the server decide.
 func (g *Group) ask(ctx context.Context, parts []part) (id string, ds []limit.Decision, err error) {
-	op, err := operation(ctx)
+	op, _, err := operation(ctx)
 	if err != nil {
 		return "", nil, err
 	}

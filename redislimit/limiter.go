@@ -100,16 +100,18 @@ func (l *limiter) takeN(ctx context.Context, key string, n int) (limit.Decision,
 
 // ask has the server decide.
 func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, error) {
-	id, err := operation(ctx)
+	id, named, err := operation(ctx)
 	if err != nil {
 		return limit.Decision{}, err
 	}
 	state := l.state(key)
-	keep, asked := int64(0), n
+	keep, asked := l.server.keep, n
 	if n > l.most() {
 		asked = 0
 	}
-	if asked > 0 {
+	if asked == 0 {
+		keep = -1
+	} else if named {
 		keep = remembered.Milliseconds()
 	}
 	args := append(make([]any, 0, 7), keep, l.kind())

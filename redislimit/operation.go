@@ -30,16 +30,16 @@ var (
 	operations atomic.Uint64
 )
 
-// operation returns the name of the operation of a call.
-func operation(ctx context.Context) (string, error) {
-	id, given := ctx.Value(operationKey{}).(string)
-	if !given {
+// operation returns the name of the operation of a call, and whether the caller gave one.
+func operation(ctx context.Context) (id string, named bool, err error) {
+	id, named = ctx.Value(operationKey{}).(string)
+	if !named {
 		// The sign is for names that callers give: they cannot be those of others by chance.
-		return process + "-" + strconv.FormatUint(operations.Add(1), 36), nil
+		return process + "-" + strconv.FormatUint(operations.Add(1), 36), false, nil
 	}
 	if id == "" || len(id) > maxOperation || strings.ContainsAny(id, "{}\n") {
-		return "", fmt.Errorf("%w: operation is %.250q, want 1 to %d bytes without braces and line breaks",
+		return "", true, fmt.Errorf("%w: operation is %.250q, want 1 to %d bytes without braces and line breaks",
 			limit.ErrInvalid, id, maxOperation)
 	}
-	return "=" + id, nil
+	return "=" + id, true, nil
 }

@@ -16,16 +16,21 @@ import (
 type server struct {
 	client  redis.UniversalClient
 	timeout time.Duration
-	heeds   bool // the client heeds the deadlines of contexts
+	heeds   bool  // the client heeds the deadlines of contexts
+	keep    int64 // milliseconds for which answers are kept; 0 if the client sends nothing twice
 	breaker *breaker.Ratio
 	onError func(error)
 }
 
 func newServer(client redis.UniversalClient, timeout time.Duration, onError func(error)) *server {
 	s := &server{client: client, timeout: timeout, breaker: breaker.New(breaker.Settings{}), onError: onError}
+	s.keep = remembered.Milliseconds()
 	switch client := client.(type) {
 	case *redis.Client:
 		s.heeds = client.Options().ContextTimeoutEnabled
+		if client.Options().MaxRetries == 0 {
+			s.keep = 0
+		}
 	case *redis.ClusterClient:
 		s.heeds = client.Options().ContextTimeoutEnabled
 	case *redis.Ring:

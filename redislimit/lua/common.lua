@@ -8,4 +8,4 @@ local function text(n) return string.format('%.0f', n) end
 
 -- keep returns the TTL of what is to be there for a time: a millisecond more, lest it ends within
 -- the last one.
-local function keep(us) return text(math.ceil(us / 1000) + 1) end
+local function keep(us) return math.ceil(us / 1000) + 1 end

@@ -4,7 +4,7 @@ decide.w = function(key, i)
   local start, count = now - now % window, 0
   local left = start + window - now
   local function write()
-    redis.call('SET', key, text(start) .. ' ' .. text(count), 'PX', keep(left))
+    redis.call('PSETEX', key, keep(left), string.format('%.0f %.0f', start, count))
   end
   local state = redis.call('GET', key)
   if state then
@@ -15,10 +15,10 @@ decide.w = function(key, i)
       if at > start then write() end -- the clock went back: the units are of this cell, now
     end
   end
-  local report = text(count) .. ' ' .. text(left)
+  local report = string.format('%.0f %.0f', count, left)
   local function charge()
     count = count + n
     write()
   end
-  return n == 0 or count + n <= limit, report, n > 0 and charge, text(start)
+  return n == 0 or count + n <= limit, report, n > 0 and charge, start
 end

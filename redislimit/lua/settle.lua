@@ -31,7 +31,7 @@ local function cells(key, window, units, sign, mark, slides)
   if slides then
     value, ends = value .. ' ' .. text(previous), ends + window
   end
-  redis.call('SET', key, value, 'PX', keep(ends - now))
+  redis.call('PSETEX', key, keep(ends - now), value)
 end
 
 local settle = {}
@@ -66,7 +66,7 @@ settle.b = function(key, i, sign)
     redis.call('DEL', key)
     return
   end
-  redis.call('SET', key, text(now) .. ' ' .. text(level) .. ' ' .. text(part), 'PX', keep(level + 1))
+  redis.call('PSETEX', key, keep(level + 1), text(now) .. ' ' .. text(level) .. ' ' .. text(part))
 end
 
 -- give_back takes units out of the entry of a mark, and moves the entries behind it.

@@ -30,7 +30,7 @@ decide.c = function(key, i)
   local start, current, previous = now - now % window, 0, 0
   local left = start + window - now
   local function write()
-    redis.call('SET', key, text(start) .. ' ' .. text(current) .. ' ' .. text(previous), 'PX', keep(left + window))
+    redis.call('PSETEX', key, keep(left + window), string.format('%.0f %.0f %.0f', start, current, previous))
   end
   local state = redis.call('GET', key)
   if state then
@@ -43,12 +43,12 @@ decide.c = function(key, i)
       previous = tonumber(units)
     end
   end
-  local report = text(current) .. ' ' .. text(previous) .. ' ' .. text(left)
+  local report = string.format('%.0f %.0f %.0f', current, previous, left)
   local room = limit - current - n
   local fits = n == 0 or room >= 0 and (previous <= room or below(previous, left, room + 1, window))
   local function charge()
     current = current + n
     write()
   end
-  return fits, report, n > 0 and charge, text(start)
+  return fits, report, n > 0 and charge, start
 end

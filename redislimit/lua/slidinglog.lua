@@ -5,7 +5,7 @@
 local WRAP = 4503599627370496 -- 2^52
 
 local function entry_of(time, before, after)
-  return text(time) .. ' ' .. text(before) .. ' ' .. text(after)
+  return string.format('%.0f %.0f %.0f', time, before, after)
 end
 
 local function parse_entry(entry)
@@ -68,5 +68,5 @@ decide.l = function(key, i)
     end
     redis.call('PEXPIRE', key, keep(window))
   end
-  return fits, text(used) .. ' ' .. text(retry) .. ' ' .. text(reset), n > 0 and charge, text(now)
+  return fits, string.format('%.0f %.0f %.0f', used, retry, reset), n > 0 and charge, now
 end

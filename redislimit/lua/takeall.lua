@@ -6,8 +6,9 @@ if done then return string.match(done, '^%u[^\n]*\n(.*)$') end
 local all, charges, marks, reports = true, {}, {}, {}
 for k = 2, #KEYS do
   local i = 2 + 6 * (k - 2)
-  local fits
-  fits, reports[k - 1], charges[k - 1], marks[k - 1] = decide[ARGV[i]](KEYS[k], i + 1)
+  local fits, mark
+  fits, reports[k - 1], charges[k - 1], mark = decide[ARGV[i]](KEYS[k], i + 1)
+  marks[k - 1] = text(mark)
   all = all and fits
 end
 local answer = (all and '1 ' or '0 ') .. table.concat(reports, '\n')

@@ -6,7 +6,7 @@ decide.b = function(key, i)
   local brim, brim_part = tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
   local level, part = 0, 0
   local function write()
-    redis.call('SET', key, text(now) .. ' ' .. text(level) .. ' ' .. text(part), 'PX', keep(level + 1))
+    redis.call('PSETEX', key, keep(level + 1), string.format('%.0f %.0f %.0f', now, level, part))
   end
   local state = redis.call('GET', key)
   if state then
@@ -19,7 +19,7 @@ decide.b = function(key, i)
       if level < 0 then level, part = 0, 0 end
     end
   end
-  local report = text(level) .. ' ' .. text(part)
+  local report = string.format('%.0f %.0f', level, part)
   local full, full_part = level + cost, part + cost_part
   if full_part >= parts then full, full_part = full + 1, full_part - parts end
   local some = cost > 0 or cost_part > 0
@@ -28,5 +28,5 @@ decide.b = function(key, i)
     level, part = full, full_part
     write()
   end
-  return fits, report, some and charge, '0'
+  return fits, report, some and charge, 0
 end
