@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -43,7 +44,9 @@ func (g *gateway) open(ctx context.Context, s settings) (err error) {
 // close tells the others what they do not know yet, and ends the gateway.
 func (g *gateway) close(ctx context.Context) (err error) {
 	if g.tenants != nil {
-		err = g.tenants.Close(ctx)
+		if err = g.tenants.Close(ctx); err != nil {
+			err = fmt.Errorf("close the limits of the tenants: %w", err)
+		}
 	}
 	if g.quota != nil {
 		err = errors.Join(err, g.quota.Close())

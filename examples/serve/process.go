@@ -103,7 +103,9 @@ func runGateway(in io.Reader, out io.Writer) error {
 	io.Copy(io.Discard, in)
 	ctx, cancel := context.WithTimeout(ctx, endWithin/2)
 	defer cancel()
-	err = server.Shutdown(ctx)
+	if err = server.Shutdown(ctx); err != nil {
+		err = fmt.Errorf("shut down: %w", err)
+	}
 	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
 		err = errors.Join(err, serveErr)
 	}

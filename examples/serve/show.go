@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"strconv"
@@ -55,6 +56,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	}
 	s.introduce()
 	s.call(ctx)
+	http.DefaultClient.CloseIdleConnections() // a gateway would wait for one that was never used
 	err = errors.Join(s.report(), stop())
 	if err == nil && ctx.Err() != nil {
 		return errInterrupted
