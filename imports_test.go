@@ -35,8 +35,10 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"debounce": {},
-	"limit":    {},
+	"debounce":        {},
+	"limit":           {},
+	"keyed":           {modulePath + "/limit"},
+	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
@@ -44,6 +46,10 @@ var importRules = map[string][]string{
 		modulePath + "/internal/fakeprovider", // in its tests
 	},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
+	"httplimit": {
+		modulePath + "/keyed", modulePath + "/limit",
+		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
+	},
 
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {

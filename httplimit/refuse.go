@@ -1,0 +1,110 @@
+package httplimit
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/keyed"
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// refusal is an error as OpenAI's API answers it.
+type refusal struct {
+	Error refusalError `json:"error"`
+}
+
+type refusalError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    *string `json:"code"`
+}
+
+// rateLimitCode is the code by which SDKs know a refusal for its rate.
+const rateLimitCode = "rate_limit_exceeded"
+
+// refuse answers a request that is refused.
+func refuse(w http.ResponseWriter, _ *http.Request, d Decision) {
+	h := w.Header()
+	content := refusalError{Message: message(&d), Type: "rate_limit_error"}
+	switch d.Reason {
+	case NoKey:
+		content.Type = "invalid_request_error"
+		h.Set("WWW-Authenticate", "Bearer")
+	case Failed:
+		content.Type = "server_error"
+	default:
+		code := rateLimitCode
+		content.Code = &code
+	}
+	if d.Never() {
+		h.Set("X-Should-Retry", "false") // OpenAI's SDKs try again otherwise
+	}
+	body, err := json.Marshal(refusal{content})
+	if err != nil {
+		body = nil // strings can be marshaled always
+	}
+	body = append(body, '\n')
+	h.Del("Content-Encoding")
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(d.Status)
+	w.Write(body) // an error means that the client has left
+}
+
+// message says in words why a request is refused, without its key.
+func message(d *Decision) string {
+	switch d.Reason {
+	case NoKey:
+		return "The request has no valid API key."
+	case Failed:
+		return "The rate limits of this service cannot be checked at the moment."
+	case OverInFlight:
+		return fmt.Sprintf("Too many requests at the same time: %d are being served, which is the limit. "+
+			"Try again when one of them has ended.", d.InFlight)
+	}
+	l, decision := strictest(d)
+	if decision.Never {
+		return fmt.Sprintf("The request is too large for the rate limit of %s: it needs %d, and the limit is %d per %v.",
+			l.Namespace, l.Cost, l.Limit, window(l.Window))
+	}
+	text := fmt.Sprintf("Rate limit of %s reached: the limit is %d per %v, %d left", l.Namespace, l.Limit, window(l.Window),
+		max(decision.Remaining, 0))
+	if l.Cost != 1 {
+		text += fmt.Sprintf(", and the request needs %d", l.Cost)
+	}
+	return fmt.Sprintf("%s. Try again in %d s.", text, seconds(d.RetryAfter))
+}
+
+// strictest returns the limit that refuses a request for the longest time.
+func strictest(d *Decision) (l keyed.Request, strict limit.Decision) {
+	found := -1
+	for i := range d.Decisions {
+		one := d.Decisions[i]
+		if !one.OK && (found < 0 || !strict.Never && (one.Never || one.RetryAfter > strict.RetryAfter)) {
+			found, strict = i, one
+		}
+	}
+	if found < 0 {
+		return keyed.Request{}, limit.Decision{}
+	}
+	return d.Limits[found], strict
+}
+
+// window returns a window as people write it: "minute" for 1m0s.
+func window(d time.Duration) string {
+	switch d {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	case 24 * time.Hour:
+		return "day"
+	}
+	return d.String()
+}

@@ -1,0 +1,208 @@
+package httplimit
+
+import (
+	"bytes"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/internal/sse"
+)
+
+// Usage is the number of tokens that a response in OpenAI's shape reports. The zero value
+// reports nothing.
+type Usage struct {
+	// Prompt is the input tokens, including the cached ones.
+	Prompt int64
+	// Cached is the input tokens that the provider read from its cache, a part of Prompt.
+	Cached int64
+	// Output is the output tokens, including those of reasoning.
+	Output int64
+	// Known reports that the response stated its usage, and that each count in it was valid. If
+	// the response states it several times, as some servers do in each event of a stream, the
+	// last one counts.
+	Known bool
+}
+
+// maxTokens is the largest count of tokens that is believed. Sums of counts stay far below the
+// largest int64.
+const maxTokens = 1 << 40
+
+// usageMark is the key that events of a stream must contain to be parsed, with another value than
+// noUsage.
+var usageMark, noUsage = []byte(`"usage"`), []byte(":null")
+
+// usagePaths lead to the usage in an answer or a chunk of a chat completion, in the last event of
+// a response, and at the end of Groq's streams.
+var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
+
+// count returns the number of tokens that a value states, if it is a valid one.
+func count(v jsonscan.Value) (int64, bool) {
+	if v.Kind != jsonscan.Number {
+		return 0, false
+	}
+	if n, err := strconv.ParseInt(string(v.Text), 10, 64); err == nil {
+		return n, n >= 0 && n <= maxTokens
+	}
+	f, err := strconv.ParseFloat(string(v.Text), 64) // 20.0 and 2e1 are counts, too
+	return int64(f), err == nil && f >= 0 && f <= maxTokens && f == math.Trunc(f)
+}
+
+// usageReader reads the usage from the body of a response as the body passes by. It takes the
+// body for JSON if its first byte is a brace or a bracket, and for server-sent events otherwise.
+// How the body is cut into pieces changes nothing. Its methods are safe for concurrent use,
+// because a handler may leave a goroutine behind that still writes.
+type usageReader struct {
+	mu      sync.Mutex
+	usage   Usage
+	invalid bool              // one of the counts was
+	scanner *jsonscan.Scanner // nil after close
+	events  sse.Reader
+	form    bodyForm
+}
+
+type bodyForm byte
+
+const (
+	unknownForm bodyForm = iota
+	jsonForm
+	eventForm
+)
+
+// open makes the reader ready. It must be called before all others.
+func (r *usageReader) open() {
+	r.scanner = jsonscan.New(r.value)
+	r.events.Handler = (*usageEvents)(r)
+}
+
+// feed reads the next piece of the body. It neither keeps nor changes the piece.
+func (r *usageReader) feed(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.scanner == nil {
+		return
+	}
+	if r.form == unknownForm {
+		r.form = formOf(p)
+	}
+	if r.form == jsonForm {
+		r.scanner.Feed(p)
+		return
+	}
+	r.events.Feed(p)
+}
+
+// close ends the body and returns the usage that it has reported. Later pieces are not read.
+func (r *usageReader) close() Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.scanner == nil {
+		return r.usage
+	}
+	if r.form == jsonForm {
+		r.scanner.End()
+	} else {
+		r.events.End()
+	}
+	r.scanner.Release()
+	r.scanner = nil
+	if r.invalid {
+		r.usage = Usage{}
+	}
+	return r.usage
+}
+
+// value reads one value of the JSON in a response.
+func (r *usageReader) value(v jsonscan.Value) {
+	for _, path := range usagePaths {
+		if name, ok := bytes.CutPrefix(v.Path, path); ok {
+			r.field(string(name), v)
+			return
+		}
+	}
+}
+
+// field stores the field of usage that name stands for.
+func (r *usageReader) field(name string, v jsonscan.Value) {
+	var to *int64
+	switch name {
+	case "prompt_tokens", "input_tokens":
+		to = &r.usage.Prompt
+	case "completion_tokens", "output_tokens":
+		to = &r.usage.Output
+	case "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens":
+		to = &r.usage.Cached
+	default:
+		return
+	}
+	if v.Kind == jsonscan.Null {
+		return
+	}
+	n, ok := count(v)
+	if !ok {
+		r.invalid = true
+		return
+	}
+	*to, r.usage.Known = n, true
+}
+
+// formOf returns the form of a body that begins with p; unknownForm if p is white space.
+// White space in front of events would belong to the name of a field, so passing it to the reader
+// of events does no harm if JSON follows.
+func formOf(p []byte) bodyForm {
+	for _, c := range p {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+		case '{', '[':
+			return jsonForm
+		default:
+			return eventForm
+		}
+	}
+	return unknownForm
+}
+
+// usageEvents is a usageReader as the handler of its events.
+type usageEvents usageReader
+
+// Event scans an event that may state usage: all but the last event of a stream say that it is null.
+func (r *usageEvents) Event(data []byte) {
+	for rest := data; ; {
+		i := bytes.Index(rest, usageMark)
+		if i < 0 {
+			return
+		}
+		if rest = rest[i+len(usageMark):]; !bytes.HasPrefix(rest, noUsage) {
+			break
+		}
+	}
+	r.scanner.Reset()
+	r.scanner.Feed(data)
+	r.scanner.End()
+}
+
+// BeginLarge begins to scan a large event.
+func (r *usageEvents) BeginLarge() { r.scanner.Reset() }
+
+// Large scans a part of a large event.
+func (r *usageEvents) Large(part []byte) { r.scanner.Feed(part) }
+
+// EndLarge ends the scan of a large event.
+func (r *usageEvents) EndLarge() { r.scanner.End() }
+
+// mayReportUsage reports whether a body with these headers can be read: JSON or server-sent
+// events that are not compressed. Without a type it can, because net/http guesses one only later.
+func mayReportUsage(h http.Header) bool {
+	if encoding := h.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return false
+	}
+	mediaType, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); mediaType {
+	case "", "application/json", "text/event-stream":
+		return true
+	}
+	return strings.HasSuffix(mediaType, "+json")
+}

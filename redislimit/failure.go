@@ -1,0 +1,59 @@
+package redislimit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+)
+
+// Failure is what a limiter does when Redis gives no answer. The zero value is FailClosed. The
+// others are FailOpen and what Local returns.
+type Failure int64
+
+const (
+	// FailClosed refuses, with an error that matches ErrUnavailable.
+	FailClosed Failure = 0
+	// FailOpen admits what a new limiter would admit, without an error.
+	FailOpen Failure = -1
+)
+
+// Local has each process decide by itself, without an error, with a share of the limit, and of the
+// rate, above 0 and at most 1: with ten processes, Local(0.1) keeps them within the limit together.
+// The share of the limit is rounded down, but at least 1. What was charged so is not told to Redis
+// when that is back. Constructors refuse any other share.
+func Local(share float64) Failure {
+	if !(share > 0 && share <= 1) {
+		return invalidShare
+	}
+	return max(1, Failure(math.Round(share*wholeShare)))
+}
+
+// A Failure above 0 is the share of Local in millionths.
+const (
+	wholeShare   = 1_000_000
+	invalidShare = Failure(math.MinInt64)
+)
+
+// ErrUnavailable is matched by the errors of FailClosed, and of Group.Commit and Group.Release, when
+// Redis gives no answer.
+var ErrUnavailable = errors.New("redis is unavailable")
+
+// errOpen tells that the breaker is open.
+var errOpen = fmt.Errorf("%w: too many calls have failed", ErrUnavailable)
+
+func (f Failure) isLocal() bool { return f > 0 }
+
+func (f Failure) validate() error {
+	if f < FailOpen || f > wholeShare {
+		return errors.New("OnFailure is none of FailClosed, FailOpen and Local of a share above 0 and at most 1")
+	}
+	return nil
+}
+
+// of returns the share of n units, at least 1.
+func (f Failure) of(n int) int {
+	high, low := bits.Mul64(uint64(n), uint64(f))
+	units, _ := bits.Div64(high, low, wholeShare)
+	return max(1, int(units))
+}

@@ -1,0 +1,70 @@
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// FixedWindow admits up to limit units of a key in each cell of the server's calendar: with a
+// minute, from hh:mm:00 until just before the next full minute. The cells are aligned to the Unix
+// epoch. Its state is one count.
+//
+// Around the end of a cell, up to 2*limit units can pass at nearly the same time. Make it with
+// NewFixedWindow: the zero FixedWindow must not be used. It is safe for concurrent use.
+type FixedWindow struct{ limiter *limiter }
+
+// NewFixedWindow returns a FixedWindow of units, 1 to 2^50, in a window of length, which is whole
+// microseconds and up to 35 years. The client stays the caller's. It returns an error that matches limit.ErrInvalid
+// and names what is out of range. It does not ask the server.
+func NewFixedWindow(client redis.UniversalClient, units int, length time.Duration, o Options) (*FixedWindow, error) {
+	const operation = "new fixed window"
+	if err := o.check(operation, client); err != nil {
+		return nil, err
+	}
+	w, err := newWindow(operation, units, length)
+	if err != nil {
+		return nil, err
+	}
+	return &FixedWindow{newLimiter(client, fixedWindow{w}, o)}, nil
+}
+
+// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
+func (f *FixedWindow) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return f.limiter.takeN(ctx, key, n)
+}
+
+func (f *FixedWindow) core() *limiter { return f.limiter }
+
+type fixedWindow struct{ window }
+
+func (fixedWindow) kind() string          { return kindFixedWindow }
+func (fixedWindow) script() *redis.Script { return fixedWindowScript }
+func (f fixedWindow) fresh() string       { return fmt.Sprint("0 ", f.length) }
+
+func (f fixedWindow) decide(report string, n int, charged bool) (d limit.Decision, err error) {
+	var c cells
+	if err := numbers(report, &c.current, &c.left); err != nil {
+		return d, err
+	}
+	if c.left < 1 || c.left > f.length {
+		return d, errReply
+	}
+	d = f.window.decide(c, n, charged)
+	// The units of a cell are gone with it.
+	if d.RetryAfter > 0 {
+		d.RetryAfter = microseconds(c.left)
+	}
+	if d.ResetAfter > 0 {
+		d.ResetAfter = microseconds(c.left)
+	}
+	return d, nil
+}
+
+func (f fixedWindow) local(share Failure) (limit.Limiter, error) {
+	return limit.NewFixedWindow(share.of(f.limit), f.duration())
+}

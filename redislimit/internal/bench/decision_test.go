@@ -1,0 +1,161 @@
+// Package bench measures redislimit against a redis-server on loopback, beside a bare script and
+// beside redis_rate, which users of redislimit need not download.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/redistest"
+	"dappco.re/go/core/go-ratelimit/limit"
+	"dappco.re/go/core/go-ratelimit/redislimit"
+)
+
+// subject is something that asks the server once.
+type subject struct {
+	name string
+	ask  func() error
+	best float64 // nanoseconds an ask, of the fastest round
+}
+
+func start(b *testing.B, retries int) *redis.Client {
+	b.Helper()
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(b).Addr(), ContextTimeoutEnabled: true, MaxRetries: retries})
+	b.Cleanup(func() { client.Close() })
+	return client
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// measure runs the subjects turn by turn, and reports the fastest round of each as a ratio to the
+// first's.
+func measure(b *testing.B, subjects []subject) {
+	b.Helper()
+	for b.Loop() {
+		for i := range subjects {
+			s := &subjects[i]
+			const n = 400
+			began := time.Now()
+			for range n {
+				if err := s.ask(); err != nil {
+					b.Fatal(s.name, err)
+				}
+			}
+			if each := float64(time.Since(began)) / n; s.best == 0 || each < s.best {
+				s.best = each
+			}
+		}
+	}
+	b.ReportMetric(subjects[0].best, subjects[0].name+"-ns")
+	for _, s := range subjects[1:] {
+		b.ReportMetric(s.best/subjects[0].best, s.name+"-x-"+subjects[0].name)
+	}
+}
+
+func bare(ctx context.Context, client *redis.Client) subject {
+	script := redis.NewScript("return 1")
+	return subject{name: "bare", ask: func() error { return script.Run(ctx, client, []string{"k"}, 1).Err() }}
+}
+
+func takes(ctx context.Context, name string, l redislimit.Limiter, want bool) subject {
+	return subject{name: name, ask: func() error {
+		d, err := l.TakeN(ctx, "k", 1)
+		if err == nil && d.OK != want {
+			return fmt.Errorf("%+v", d)
+		}
+		return err
+	}}
+}
+
+// BenchmarkAllow is one caller alone whose calls all pass, with a client that sends again what was
+// lost, and with one that does not.
+func BenchmarkAllow(b *testing.B) {
+	for name, retries := range map[string]int{"retries": 3, "once": -1} {
+		b.Run(name, func(b *testing.B) { allow(b, start(b, retries)) })
+	}
+}
+
+func allow(b *testing.B, client *redis.Client) {
+	ctx := context.Background()
+	const most = 1 << 40
+	o := redislimit.Options{Timeout: 10 * time.Second}
+	peer := redis_rate.NewLimiter(client)
+	measure(b, []subject{
+		bare(ctx, client),
+		takes(ctx, "fixedwindow", must(redislimit.NewFixedWindow(client, most, time.Hour, o)), true),
+		takes(ctx, "slidingcounter", must(redislimit.NewSlidingCounter(client, most, time.Hour, o)), true),
+		takes(ctx, "slidinglog", must(redislimit.NewSlidingLog(client, most, time.Minute, o)), true),
+		takes(ctx, "tokenbucket", must(redislimit.NewTokenBucket(client, limit.PerSecond(1<<20), 1<<20, o)), true),
+		{name: "redis_rate", ask: func() error {
+			_, err := peer.Allow(ctx, "k", redis_rate.PerSecond(1<<20))
+			return err
+		}},
+	})
+}
+
+// BenchmarkDeny is one caller alone whose calls are all refused.
+func BenchmarkDeny(b *testing.B) {
+	client, ctx := start(b, 3), context.Background()
+	o := redislimit.Options{Timeout: 10 * time.Second}
+	all := []redislimit.Limiter{
+		must(redislimit.NewFixedWindow(client, 1000, 24*time.Hour, o)), must(redislimit.NewSlidingCounter(client, 1000, 24*time.Hour, o)),
+		must(redislimit.NewSlidingLog(client, 1000, 24*time.Hour, o)),
+		must(redislimit.NewTokenBucket(client, limit.Rate{Count: 1, Per: time.Hour}, 1000, o)),
+	}
+	for _, l := range all {
+		for range 1000 {
+			if _, err := l.TakeN(ctx, "k", 1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	cached := must(redislimit.NewFixedWindow(client, 1000, 24*time.Hour, redislimit.Options{Timeout: o.Timeout, CacheDenials: 100}))
+	peer := redis_rate.NewLimiter(client)
+	measure(b, []subject{
+		bare(ctx, client),
+		takes(ctx, "fixedwindow", all[0], false), takes(ctx, "slidingcounter", all[1], false),
+		takes(ctx, "slidinglog", all[2], false), takes(ctx, "tokenbucket", all[3], false), takes(ctx, "cached", cached, false),
+		{name: "redis_rate", ask: func() error {
+			_, err := peer.Allow(ctx, "k", redis_rate.PerHour(1))
+			return err
+		}},
+	})
+}
+
+// BenchmarkTakeAll is four limiters in one call, and its settling.
+func BenchmarkTakeAll(b *testing.B) {
+	client, ctx := start(b, 3), context.Background()
+	const most = 1 << 40
+	o := redislimit.Options{Timeout: 10 * time.Second}
+	g := must(redislimit.NewGroup(client, o))
+	charges := []redislimit.Charge{
+		{Limiter: must(redislimit.NewFixedWindow(client, most, time.Hour, o)), Key: "k", N: 10},
+		{Limiter: must(redislimit.NewSlidingCounter(client, most, time.Hour, o)), Key: "k", N: 10},
+		{Limiter: must(redislimit.NewSlidingLog(client, most, time.Hour, o)), Key: "k", N: 10},
+		{Limiter: must(redislimit.NewTokenBucket(client, limit.PerSecond(1<<30), 1<<40, o)), Key: "k", N: 10},
+	}
+	var ids []string
+	measure(b, []subject{
+		bare(ctx, client),
+		{name: "takeall4", ask: func() error {
+			id, _, err := g.TakeAll(ctx, charges...)
+			ids = append(ids, id)
+			return err
+		}},
+		{name: "commit4", ask: func() error {
+			id := ids[len(ids)-1]
+			ids = ids[:len(ids)-1]
+			return g.Commit(ctx, id, 7, 7, 7, 7)
+		}},
+	})
+}

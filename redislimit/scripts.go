@@ -1,0 +1,84 @@
+package redislimit
+
+import (
+	_ "embed"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/common.lua
+	commonLua string
+	//go:embed lua/fixedwindow.lua
+	fixedWindowLua string
+	//go:embed lua/slidingcounter.lua
+	slidingCounterLua string
+	//go:embed lua/slidinglog.lua
+	slidingLogLua string
+	//go:embed lua/tokenbucket.lua
+	tokenBucketLua string
+	//go:embed lua/take.lua
+	takeLua string
+	//go:embed lua/takeall.lua
+	takeAllLua string
+	//go:embed lua/settle.lua
+	settleLua string
+
+	fixedWindowScript    = redis.NewScript(commonLua + fixedWindowLua + takeLua)
+	slidingCounterScript = redis.NewScript(commonLua + slidingCounterLua + takeLua)
+	slidingLogScript     = redis.NewScript(commonLua + slidingLogLua + takeLua)
+	tokenBucketScript    = redis.NewScript(commonLua + tokenBucketLua + takeLua)
+	takeAllScript        = redis.NewScript(commonLua + fixedWindowLua + slidingCounterLua + slidingLogLua +
+		tokenBucketLua + takeAllLua)
+	settleScript = redis.NewScript(commonLua + slidingLogLua + settleLua)
+)
+
+// layout is the version of the keys and of what they hold. Limiters of different layouts do not see
+// each other.
+const layout = "1"
+
+// The kinds of limiters, as scripts and keys name them.
+const (
+	kindFixedWindow    = "w"
+	kindSlidingCounter = "c"
+	kindSlidingLog     = "l"
+	kindTokenBucket    = "b"
+)
+
+// The arithmetic of the scripts is exact below 2^53. With these bounds no sum or time of it gets
+// there.
+const (
+	maxUnits = 1 << 50 // a limit
+	maxParts = 1 << 50 // of a microsecond, in a rate
+	maxTime  = 1 << 51 // microseconds; 71 years
+)
+
+var errReply = errors.New("a reply that the script does not give")
+
+// verdict splits the answer of a script into whether it admits, and its reports.
+func verdict(answer string) (ok bool, reports []string, err error) {
+	flag, rest, found := strings.Cut(answer, " ")
+	if !found || flag != "0" && flag != "1" {
+		return false, nil, errReply
+	}
+	return flag == "1", strings.Split(rest, "\n"), nil
+}
+
+// numbers reads the numbers of a report. None is negative, nor 2^53 or more.
+func numbers(report string, into ...*int64) error {
+	for i, n := range into {
+		field, rest, found := strings.Cut(report, " ")
+		if found == (i == len(into)-1) {
+			return errReply
+		}
+		value, err := strconv.ParseUint(field, 10, 53)
+		if err != nil {
+			return errReply
+		}
+		*n, report = int64(value), rest
+	}
+	return nil
+}

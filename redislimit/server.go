@@ -1,0 +1,138 @@
+package redislimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/internal/breaker"
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// server is a server as one limiter sees it: within a timeout, and behind a breaker.
+type server struct {
+	client  redis.UniversalClient
+	timeout time.Duration
+	heeds   bool  // the client heeds the deadlines of contexts
+	keep    int64 // milliseconds for which answers are kept; 0 if the client sends nothing twice
+	breaker *breaker.Ratio
+	onError func(error)
+}
+
+func newServer(client redis.UniversalClient, timeout time.Duration, onError func(error)) *server {
+	s := &server{client: client, timeout: timeout, breaker: breaker.New(breaker.Settings{}), onError: onError}
+	s.keep = remembered.Milliseconds()
+	switch client := client.(type) {
+	case *redis.Client:
+		s.heeds = client.Options().ContextTimeoutEnabled
+		if client.Options().MaxRetries == 0 {
+			s.keep = 0
+		}
+	case *redis.ClusterClient:
+		s.heeds = client.Options().ContextTimeoutEnabled
+	case *redis.Ring:
+		s.heeds = client.Options().ContextTimeoutEnabled
+	}
+	return s
+}
+
+// ask calls f, which must be idempotent, within the timeout. Its error is that of the context if
+// the caller gave up, matches limit.ErrInvalid if the server refuses what the caller asked for, and
+// is a failure of Redis otherwise, which it reports and which matches ErrUnavailable.
+func ask[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (value T, err error) {
+	if err := ctx.Err(); err != nil {
+		return value, err
+	}
+	pass, ok := s.breaker.Enter(time.Now())
+	if !ok {
+		return value, errOpen
+	}
+	outcome := breaker.Failure
+	defer func() { s.breaker.Leave(pass, time.Now(), outcome) }()
+	value, err = within(ctx, s, f)
+	switch {
+	case err == nil:
+		outcome = breaker.Success
+		return value, nil
+	case ctx.Err() != nil:
+		outcome = breaker.Unknown
+		return value, ctx.Err()
+	case redis.HasErrorPrefix(err, "CROSSSLOT"):
+		outcome = breaker.Success
+		return value, fmt.Errorf("%w: keys lie in several slots, and the server is a Cluster: %w", limit.ErrInvalid, err)
+	}
+	if !passes(err) {
+		outcome = breaker.Success
+	}
+	err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if s.onError != nil {
+		s.onError(err)
+	}
+	return value, err
+}
+
+// passing are the errors of a server that may be gone the next moment.
+var passing = []string{"LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MOVED", "ASK", "NOREPLICAS", "OOM", "MISCONF"}
+
+// passes reports whether an error is that of a server that does not serve: none of its answers, or
+// one of those that pass.
+func passes(err error) bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return true
+	}
+	for _, prefix := range passing {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// within calls f with a context that ends after the timeout, and returns no later. The calls of
+// clients that do not heed deadlines of contexts go on behind it, until their own timeouts.
+func within[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if s.heeds {
+		return f(ctx)
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f(ctx)
+		done <- result{value, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, ctx.Err()
+	}
+}
+
+// eval runs a script and returns its answer, which is a text.
+func (s *server) eval(ctx context.Context, script *redis.Script, keys []string, args []any) (string, error) {
+	return ask(ctx, s, func(ctx context.Context) (string, error) {
+		return script.Run(ctx, s.client, keys, args...).Text()
+	})
+}
+
+// odd reports an answer that cannot be used, and returns the error.
+func (s *server) odd(err error) error {
+	err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	if s.onError != nil {
+		s.onError(err)
+	}
+	return err
+}
+
+// failed reports whether an error is a failure of Redis.
+func failed(err error) bool { return errors.Is(err, ErrUnavailable) }

@@ -1,0 +1,66 @@
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// SlidingCounter estimates the units of the window before now from the counts of the current cell
+// and of the cell before, as limit.SlidingCounter does. It admits n units of a key if
+//
+//	⌊previous × (window−elapsed) / window⌋ + current + n ≤ limit
+//
+// where elapsed is the part of the current cell that has passed. The cells are aligned to the Unix
+// epoch by the server's clock. Its state is two counts.
+//
+// A cell never holds more than limit units; any other time as long as the window holds up to
+// 2*limit. Make it with NewSlidingCounter: the zero SlidingCounter must not be used. It is safe for
+// concurrent use.
+type SlidingCounter struct{ limiter *limiter }
+
+// NewSlidingCounter returns a SlidingCounter. Its parameters and errors are those of
+// NewFixedWindow.
+func NewSlidingCounter(client redis.UniversalClient, units int, length time.Duration, o Options) (*SlidingCounter, error) {
+	const operation = "new sliding counter"
+	if err := o.check(operation, client); err != nil {
+		return nil, err
+	}
+	w, err := newWindow(operation, units, length)
+	if err != nil {
+		return nil, err
+	}
+	return &SlidingCounter{newLimiter(client, slidingCounter{w}, o)}, nil
+}
+
+// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
+func (s *SlidingCounter) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return s.limiter.takeN(ctx, key, n)
+}
+
+func (s *SlidingCounter) core() *limiter { return s.limiter }
+
+type slidingCounter struct{ window }
+
+func (slidingCounter) kind() string          { return kindSlidingCounter }
+func (slidingCounter) script() *redis.Script { return slidingCounterScript }
+func (s slidingCounter) fresh() string       { return fmt.Sprint("0 0 ", s.length) }
+
+func (s slidingCounter) decide(report string, n int, charged bool) (d limit.Decision, err error) {
+	var c cells
+	if err := numbers(report, &c.current, &c.previous, &c.left); err != nil {
+		return d, err
+	}
+	if c.left < 1 || c.left > s.length {
+		return d, errReply
+	}
+	return s.window.decide(c, n, charged), nil
+}
+
+func (s slidingCounter) local(share Failure) (limit.Limiter, error) {
+	return limit.NewSlidingCounter(share.of(s.limit), s.duration())
+}

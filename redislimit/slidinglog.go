@@ -1,0 +1,95 @@
+package redislimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// SlidingLog admits up to limit units of a key in any time as long as the window, and is exact: it
+// remembers each charge until its age reaches the window. Charges at a and at a+window, to the
+// microsecond, are not in one window.
+//
+// It gives up memory: an entry of up to 50 bytes for each microsecond with a charge, of which there
+// are up to limit. With a limit above 4,096, the charges of window/4,095 share an entry, which has
+// the latest of their times: never more passes, but a unit may leave the window that much later. A
+// decision takes time logarithmic in the number of entries. Make it with NewSlidingLog: the zero
+// SlidingLog must not be used. It is safe for concurrent use.
+type SlidingLog struct{ limiter *limiter }
+
+// maxEntries is how many entries a log has at most, but for those of Group.Commit.
+const maxEntries = 4096
+
+// NewSlidingLog returns a SlidingLog. Its parameters and errors are those of NewFixedWindow.
+func NewSlidingLog(client redis.UniversalClient, units int, length time.Duration, o Options) (*SlidingLog, error) {
+	const operation = "new sliding log"
+	if err := o.check(operation, client); err != nil {
+		return nil, err
+	}
+	w, err := newWindow(operation, units, length)
+	if err != nil {
+		return nil, err
+	}
+	grain := int64(1)
+	if units > maxEntries {
+		grain = (w.length + maxEntries - 2) / (maxEntries - 1)
+	}
+	return &SlidingLog{newLimiter(client, slidingLog{w, grain}, o)}, nil
+}
+
+// TakeN charges n units to a key if all of them may pass. See Limiter for its errors.
+func (s *SlidingLog) TakeN(ctx context.Context, key string, n int) (limit.Decision, error) {
+	return s.limiter.takeN(ctx, key, n)
+}
+
+func (s *SlidingLog) core() *limiter { return s.limiter }
+
+type slidingLog struct {
+	window
+	grain int64 // microseconds of which the charges share an entry
+}
+
+func (slidingLog) kind() string          { return kindSlidingLog }
+func (slidingLog) script() *redis.Script { return slidingLogScript }
+func (slidingLog) fresh() string         { return "0 0 0" }
+
+func (s slidingLog) args(n int) []any { return []any{n, s.limit, s.length, s.grain, 0} }
+
+func (s slidingLog) basis() [2]int64 { return [2]int64{s.length, s.grain} }
+
+func (s slidingLog) decide(report string, n int, charged bool) (d limit.Decision, err error) {
+	var used, retry, reset int64
+	if err := numbers(report, &used, &retry, &reset); err != nil {
+		return d, err
+	}
+	if retry > s.length || reset > s.length {
+		return d, errReply
+	}
+	remaining := int64(s.limit) - used
+	switch units := int64(n); {
+	case n == 0:
+		d.OK = true
+	case units > remaining:
+		if retry == 0 {
+			return d, fmt.Errorf("%w: a refusal for no time", errReply)
+		}
+		d.RetryAfter = microseconds(retry)
+	default:
+		d.OK = true
+		if charged {
+			remaining -= units
+			reset = s.length
+		}
+	}
+	d.Remaining = int(max(remaining, 0))
+	d.ResetAfter = microseconds(reset)
+	return d, nil
+}
+
+func (s slidingLog) local(share Failure) (limit.Limiter, error) {
+	return limit.NewSlidingLog(share.of(s.limit), s.duration())
+}
