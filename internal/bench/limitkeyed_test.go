@@ -13,10 +13,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-var keyCounts = []int{1, 1000, 1_000_000}
+var limitKeyCounts = []int{1, 1000, 1_000_000}
 
-// manyKeys returns a Keyed that has a limiter for each of n keys, and those keys at random.
-func manyKeys(tb testing.TB, n int, perSecond, burst int) (*limit.Keyed[string], []string) {
+// manyLimitKeys returns a Keyed that has a limiter for each of n keys, and those keys at random.
+func manyLimitKeys(tb testing.TB, n int, perSecond, burst int) (*limit.Keyed[string], []string) {
 	k := must(limit.NewKeyed(n, time.Hour, func(string) (limit.Limiter, error) {
 		return limit.NewGCRA(limit.PerSecond(perSecond), burst)
 	}))(tb)
@@ -31,17 +31,17 @@ func manyKeys(tb testing.TB, n int, perSecond, burst int) (*limit.Keyed[string],
 	return k, keys
 }
 
-// BenchmarkKeyed is a call for a key that has a limiter, beside x/time's Allow, and beside
+// BenchmarkLimitKeyed is a call for a key that has a limiter, beside x/time's Allow, and beside
 // that of a limiter that is found in a map behind a mutex, and never forgotten.
-func BenchmarkKeyed(b *testing.B) {
+func BenchmarkLimitKeyed(b *testing.B) {
 	xtime := rate.NewLimiter(openRate, openBurst)
-	for _, n := range keyCounts {
+	for _, n := range limitKeyCounts {
 		for _, side := range sides {
 			perSecond, burst := openRate, openBurst
 			if !side.admits {
 				perSecond, burst = 1, 1
 			}
-			k, keys := manyKeys(b, n, perSecond, burst)
+			k, keys := manyLimitKeys(b, n, perSecond, burst)
 			limiters := map[string]*rate.Limiter{}
 			for _, key := range keys {
 				limiters[key] = rate.NewLimiter(rate.Limit(perSecond), burst)
@@ -73,10 +73,10 @@ func BenchmarkKeyed(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyedTwo is a call in each of two goroutines: for one key, for one each, and for
+// BenchmarkLimitKeyedTwo is a call in each of two goroutines: for one key, for one each, and for
 // a thousand that come at random.
-func BenchmarkKeyedTwo(b *testing.B) {
-	k, keys := manyKeys(b, 1000, openRate, openBurst)
+func BenchmarkLimitKeyedTwo(b *testing.B) {
+	k, keys := manyLimitKeys(b, 1000, openRate, openBurst)
 	xtime := rate.NewLimiter(openRate, openBurst)
 	for _, c := range []struct {
 		name string
@@ -101,9 +101,9 @@ func BenchmarkKeyedTwo(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyedMemory reports the bytes of a key beside its limiter, and the longest call
+// BenchmarkLimitKeyedMemory reports the bytes of a key beside its limiter, and the longest call
 // among those that add a million keys and, when all were charged again, one more.
-func BenchmarkKeyedMemory(b *testing.B) {
+func BenchmarkLimitKeyedMemory(b *testing.B) {
 	const n = 1_000_000
 	heap := func() uint64 {
 		var m runtime.MemStats
