@@ -158,7 +158,7 @@ func (b *batch) join() bool {
 			m.entry = b.members[m.first].entry
 			continue
 		}
-		if m.total == 0 && b.purpose == charging {
+		if m.total == 0 && b.purpose == charging && b.limiter.remote == nil {
 			continue // of a counter that is only looked at, the first look stands
 		}
 		var d limit.Decision

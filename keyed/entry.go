@@ -184,14 +184,13 @@ func (e *entry) sequenceLocked() int64 { return e.sequence.Load() }
 // ownLocked returns the units that this process charged in the current cell, without holds.
 func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.others }
 
-// importLocked merges the units that others charged in the current and the previous cell. It never
-// lowers a count.
+// importLocked sets the units that others charged in the current and the previous cell. The ledger
+// lowers them only by what it had counted twice.
 func (e *entry) importLocked(current, previous int64) {
 	g, c := e.ledger, e.countsLocked()
 	own := c.current - g.others
-	c.current = max(c.current, addUnits(own, current))
-	c.previous = max(c.previous, addUnits(g.before, previous))
+	c.current = addUnits(own, current)
+	c.previous = addUnits(g.before, previous)
 	g.others = c.current - own
 	e.setLocked(c)
-	g.unread.Store(false)
 }
