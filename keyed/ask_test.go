@@ -124,8 +124,8 @@ func TestFailedRead(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				origin := keyedtest.NewOrigin()
-				var reported []error
-				l := shared(t, keyed.Options{Origin: origin, OnError: func(err error) { reported = append(reported, err) }})
+				var reported atomic.Int64
+				l := shared(t, keyed.Options{Origin: origin, OnError: func(error) { reported.Add(1) }})
 				t.Cleanup(func() { origin.Set(keyedtest.Faults{}) })
 				origin.Set(test.faults)
 				r := perMinute("a", 3)
@@ -143,7 +143,7 @@ func TestFailedRead(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				take(t, l, r)
 				wantCalls(t, origin, "Read", 2)
-				if len(reported) == 0 {
+				if reported.Load() == 0 {
 					t.Error("no error was reported")
 				}
 			})
