@@ -24,6 +24,13 @@ type pushes struct {
 	rows [][]keyed.Row
 }
 
+// seen returns the rows of each push so far.
+func (e *pushes) seen() [][]keyed.Row {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.rows)
+}
+
 func newPushes() *pushes { return &pushes{Exchange: keyedtest.NewExchange()} }
 
 func (e *pushes) Push(ctx context.Context, rows []keyed.Row) error {
@@ -57,15 +64,15 @@ func TestRegionsConverge(t *testing.T) {
 			o.Region = "us"
 			us := shared(t, o)
 			r := perMinute("a", 100)
-			take(t, eu, costing(r, 0))
+			takeNow(t, eu, costing(r, 0))
 			time.Sleep(cmp.Or(every, time.Second) / 3) // the intervals are not in step
-			take(t, us, costing(r, 0))
+			takeNow(t, us, costing(r, 0))
 			if takes(t, eu, costing(r, 10), 3) != 3 || takes(t, us, costing(r, 10), 4) != 4 {
 				t.Error("not all passed")
 			}
 			time.Sleep(2 * cmp.Or(every, time.Second))
 			for name, l := range map[string]*keyed.Limiter{"eu": eu, "us": us} {
-				if d := take(t, l, costing(r, 0)); d.Remaining != 30 {
+				if d := takeNow(t, l, costing(r, 0)); d.Remaining != 30 {
 					t.Errorf("every %v: %d remain in %s, want 30", every, d.Remaining, name)
 				}
 			}
@@ -85,16 +92,17 @@ func TestReasonsToPush(t *testing.T) {
 		want := func(what string, pushes int, count int64) {
 			t.Helper()
 			time.Sleep(2 * time.Second)
-			if got := len(exchange.rows); got != pushes {
+			synctest.Wait()
+			if got := len(exchange.seen()); got != pushes {
 				t.Errorf("%s: %d pushes, want %d", what, got, pushes)
 			}
 			if got := exchange.Count(cellOf(r), "eu"); got != count {
 				t.Errorf("%s: the count is %d, want %d", what, got, count)
 			}
 		}
-		take(t, l, costing(r, 19))
+		takeNow(t, l, costing(r, 19))
 		want("less than a fifth", 0, 0)
-		take(t, l, r)
+		takeNow(t, l, r)
 		want("a fifth", 1, 20)
 		want("no growth", 1, 20)
 		hold, _, err := l.Hold(t.Context(), costing(r, 30))
@@ -107,7 +115,7 @@ func TestReasonsToPush(t *testing.T) {
 		foreign(t, exchange, r, "us", 50)
 		want("growth of others", 3, 25)
 		b := perMinute("b", 1000)
-		take(t, l, b)
+		takeNow(t, l, b)
 		want("another counter", 3, 25)
 		foreign(t, exchange, b, "us", 1)
 		time.Sleep(2 * time.Second)
@@ -125,19 +133,20 @@ func TestForeignCountsStayForeign(t *testing.T) {
 		r := perMinute("a", 100)
 		foreign(t, exchange, r, "us", 40)
 		foreign(t, exchange, r, "asia", 30)
-		take(t, l, costing(perMinute("b", 5), 0)) // starts the exchange
+		takeNow(t, l, costing(perMinute("b", 5), 0)) // starts the exchange
 		time.Sleep(time.Second)
-		if d := take(t, l, costing(r, 5)); d.Remaining != 25 {
+		if d := takeNow(t, l, costing(r, 5)); d.Remaining != 25 {
 			t.Errorf("%d remain, want 25", d.Remaining)
 		}
 		time.Sleep(2 * time.Second)
 		foreign(t, exchange, r, "us", 50)
 		foreign(t, exchange, r, "us", 45) // late
 		time.Sleep(2 * time.Second)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 15 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 15 {
 			t.Errorf("%d remain, want 15", d.Remaining)
 		}
-		for _, rows := range exchange.rows {
+		synctest.Wait()
+		for _, rows := range exchange.seen() {
 			for _, row := range rows {
 				if row.Region == "eu" && row.Count > 5 {
 					t.Errorf("pushed %+v", row)
@@ -145,7 +154,7 @@ func TestForeignCountsStayForeign(t *testing.T) {
 			}
 		}
 		time.Sleep(55 * time.Second) // in the next cell, the cell before counts with its weight
-		if d := take(t, l, costing(r, 0)); d.Remaining != 100-84 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 100-84 {
 			t.Errorf("%d remain in the next cell, want 16", d.Remaining)
 		}
 	})
@@ -157,20 +166,20 @@ func TestOwnRowComesBack(t *testing.T) {
 		exchange := keyedtest.NewExchange()
 		r := perMinute("a", 100)
 		first := region(t, "eu", exchange)
-		take(t, first, costing(r, 30))
+		takeNow(t, first, costing(r, 30))
 		time.Sleep(time.Second)
 		again := region(t, "eu", exchange)
-		take(t, again, costing(r, 2)) // before it knows
+		takeNow(t, again, costing(r, 2)) // before it knows
 		time.Sleep(time.Second)
-		if d := take(t, again, costing(r, 0)); d.Remaining != 70 {
+		if d := takeNow(t, again, costing(r, 0)); d.Remaining != 70 {
 			t.Errorf("%d remain, want 70", d.Remaining)
 		}
-		take(t, again, costing(r, 5))
+		takeNow(t, again, costing(r, 5))
 		time.Sleep(2 * time.Second)
 		if got := exchange.Count(cellOf(r), "eu"); got != 35 {
 			t.Errorf("published %d, want 35", got)
 		}
-		if d := take(t, again, costing(r, 0)); d.Remaining != 65 {
+		if d := takeNow(t, again, costing(r, 0)); d.Remaining != 65 {
 			t.Errorf("%d remain, want 65", d.Remaining)
 		}
 	})
@@ -181,14 +190,15 @@ func TestChunks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		exchange := newPushes()
 		l := region(t, "eu", exchange)
-		take(t, l, costing(perMinute("a", 1), 0))
+		takeNow(t, l, costing(perMinute("a", 1), 0))
 		synctest.Wait()
 		for i := range 1200 {
-			take(t, l, perMinute(fmt.Sprint(i), 2))
+			takeNow(t, l, perMinute(fmt.Sprint(i), 2))
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		var all []keyed.Row
-		for _, rows := range exchange.rows {
+		for _, rows := range exchange.seen() {
 			if len(rows) > 500 {
 				t.Errorf("%d rows in a push", len(rows))
 			}
@@ -226,7 +236,7 @@ func TestFailingExchange(t *testing.T) {
 				exchange.Set(keyedtest.Faults{})
 				foreign(t, exchange, r, "us", 20)
 				time.Sleep(4 * time.Second)
-				if d := take(t, l, costing(r, 0)); d.Remaining != 30 {
+				if d := takeNow(t, l, costing(r, 0)); d.Remaining != 30 {
 					t.Errorf("%d remain, want 30", d.Remaining)
 				}
 				if got := exchange.Count(cellOf(r), "eu"); got != 50 {
@@ -248,9 +258,9 @@ func TestClosePushes(t *testing.T) {
 		exchange := keyedtest.NewExchange()
 		l := region(t, "eu", exchange)
 		r := perMinute("a", 100)
-		take(t, l, costing(r, 0))
+		takeNow(t, l, costing(r, 0))
 		synctest.Wait()
-		take(t, l, costing(r, 30))
+		takeNow(t, l, costing(r, 30))
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +282,7 @@ func TestRegionOfProcesses(t *testing.T) {
 		o := keyed.Options{Origin: origin, Exchange: exchange, Region: "eu"}
 		one, two := shared(t, o), shared(t, o)
 		us := region(t, "us", exchange)
-		take(t, us, costing(r, 0))
+		takeNow(t, us, costing(r, 0))
 		takes(t, one, r, 15)
 		time.Sleep(time.Second)
 		takes(t, two, r, 15)
@@ -280,11 +290,11 @@ func TestRegionOfProcesses(t *testing.T) {
 		if got := exchange.Count(cellOf(r), "eu"); got != 30 {
 			t.Errorf("published %d, want 30", got)
 		}
-		if d := take(t, us, costing(r, 0)); d.Remaining != 70 {
+		if d := takeNow(t, us, costing(r, 0)); d.Remaining != 70 {
 			t.Errorf("%d remain in the other region, want 70", d.Remaining)
 		}
 		time.Sleep(5 * time.Second)
-		if d := take(t, one, costing(r, 0)); d.Remaining != 70 {
+		if d := takeNow(t, one, costing(r, 0)); d.Remaining != 70 {
 			t.Errorf("%d remain, want 70", d.Remaining)
 		}
 	})
@@ -301,16 +311,17 @@ func TestMoreCountersThanKeys(t *testing.T) {
 		for i := range 100 {
 			foreign(t, exchange, perMinute(fmt.Sprint(i), 5), "us", 4)
 		}
-		take(t, l, perMinute("a", 5))
+		takeNow(t, l, perMinute("a", 5))
 		time.Sleep(2 * time.Second)
-		if reported == nil || !take(t, l, perMinute("a", 5)).OK {
+		synctest.Wait()
+		if reported == nil || !takeNow(t, l, perMinute("a", 5)).OK {
 			t.Errorf("reported %v", reported)
 		}
 		time.Sleep(4 * time.Minute) // those are forgotten
 		r := perMinute("b", 5)
 		foreign(t, exchange, r, "us", 4)
 		time.Sleep(2 * time.Second)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 1 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 1 {
 			t.Errorf("%d remain, want 1", d.Remaining)
 		}
 	})
@@ -367,7 +378,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	for range 300 {
 		i := random.IntN(len(limiters))
 		r := costing(requests[random.IntN(len(requests))], random.Int64N(10))
-		d := take(t, limiters[i], r)
+		d := takeNow(t, limiters[i], r)
 		if d.OK {
 			charged[cellOf(r)] += r.Cost
 		}
@@ -386,7 +397,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	exchange.Set(keyedtest.Faults{})
 	for _, r := range requests { // give each count a reason
 		for _, l := range limiters {
-			if take(t, l, costing(r, r.Limit/5)).OK {
+			if takeNow(t, l, costing(r, r.Limit/5)).OK {
 				charged[cellOf(r)] += r.Limit / 5
 			}
 		}
@@ -394,7 +405,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	time.Sleep(5 * time.Second)
 	for _, r := range requests {
 		for i, l := range limiters {
-			d := take(t, l, costing(r, 0))
+			d := takeNow(t, l, costing(r, 0))
 			if got := r.Limit - int64(d.Remaining); got != min(charged[cellOf(r)], r.Limit) {
 				t.Errorf("%s counts %d of %s/%s, want %d", names[i], got, r.Namespace, r.Key, charged[cellOf(r)])
 			}

@@ -20,7 +20,7 @@ func TestHoldMergeRelease(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 20)
-		take(t, l, costing(r, 5))
+		takeNow(t, l, costing(r, 5))
 		hold, d, err := l.Hold(t.Context(), costing(r, 3))
 		if err != nil || !d.OK {
 			t.Fatal(d, err)
@@ -28,14 +28,14 @@ func TestHoldMergeRelease(t *testing.T) {
 		synctest.Wait()
 		origin.Charge(cellOf(r), 5) // 10 there
 		time.Sleep(5 * time.Second)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 20-10-3 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 20-10-3 {
 			t.Errorf("%d remain before the release, want 7", d.Remaining)
 		}
 		hold.Release()
-		if d := take(t, l, costing(r, 0)); d.Remaining != 20-10 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 20-10 {
 			t.Errorf("%d remain after the release, want 10", d.Remaining)
 		}
-		if d := take(t, l, costing(perMinute("a", 10), 3)); d.OK {
+		if d := takeNow(t, l, costing(perMinute("a", 10), 3)); d.OK {
 			t.Errorf("3 passed on 10 at a limit of 10: %+v", d)
 		}
 		if got := origin.Count(cellOf(r)); got != 10 {
@@ -58,10 +58,10 @@ func TestUnacknowledgedCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := perMinute("a", 100)
-		take(t, l, costing(r, 3))
+		takeNow(t, l, costing(r, 3))
 		origin.Charge(cellOf(r), 4)
 		time.Sleep(5 * time.Second)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 93 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 93 {
 			t.Errorf("%d remain, want 93", d.Remaining)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -79,9 +79,9 @@ func TestReadDuringReplay(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 100)
-		take(t, l, costing(r, 0))
+		takeNow(t, l, costing(r, 0))
 		origin.Set(keyedtest.Faults{Lose: true})
-		take(t, l, costing(r, 3))
+		takeNow(t, l, costing(r, 3))
 		synctest.Wait()
 		origin.Charge(cellOf(r), 4)
 		origin.Set(keyedtest.Faults{})
@@ -91,7 +91,7 @@ func TestReadDuringReplay(t *testing.T) {
 			t.Errorf("%d remain before the acknowledgement, want 90; %v", d.Remaining, err)
 		}
 		time.Sleep(100 * time.Millisecond)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 93 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 93 {
 			t.Errorf("%d remain after the acknowledgement, want 93", d.Remaining)
 		}
 	})
@@ -103,26 +103,26 @@ func TestFlush(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 100)
-		take(t, l, costing(r, 6))
+		takeNow(t, l, costing(r, 6))
 		synctest.Wait()
 		origin.Charge(cellOf(r), 4)
 		time.Sleep(5 * time.Second)
-		if d := take(t, l, r); d.Remaining != 89 {
+		if d := takeNow(t, l, r); d.Remaining != 89 {
 			t.Errorf("%d remain before the flush, want 89", d.Remaining)
 		}
 		synctest.Wait()
 		origin.Flush()
-		if d := take(t, l, r); d.Remaining != 88 {
+		if d := takeNow(t, l, r); d.Remaining != 88 {
 			t.Errorf("%d remain after the flush, want 88", d.Remaining)
 		}
 		synctest.Wait()
-		if d := take(t, l, r); d.Remaining != 87 {
+		if d := takeNow(t, l, r); d.Remaining != 87 {
 			t.Errorf("%d remain after a replay, want 87", d.Remaining)
 		}
 		synctest.Wait()
 		origin.Charge(cellOf(r), 10)
 		time.Sleep(5 * time.Second)
-		if d := take(t, l, costing(r, 0)); d.Remaining != 77 {
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 77 {
 			t.Errorf("%d remain after 10 of others, want 77", d.Remaining)
 		}
 	})
@@ -151,7 +151,7 @@ func agree(t *testing.T, random *rand.Rand) {
 		wg.Go(func() {
 			for range 200 {
 				cost := own.Int64N(10)
-				if take(t, l, costing(r, cost)).OK {
+				if takeNow(t, l, costing(r, cost)).OK {
 					total.Add(cost)
 				}
 				time.Sleep(time.Duration(own.Int64N(int64(500 * time.Millisecond))))
@@ -170,7 +170,7 @@ func agree(t *testing.T, random *rand.Rand) {
 	origin.Set(keyedtest.Faults{})
 	time.Sleep(10 * time.Second) // all is acknowledged and stale
 	for i, l := range limiters {
-		if used := r.Limit - int64(take(t, l, costing(r, 0)).Remaining); used != total.Load() {
+		if used := r.Limit - int64(takeNow(t, l, costing(r, 0)).Remaining); used != total.Load() {
 			t.Errorf("process %d counts %d, want %d", i, used, total.Load())
 		}
 	}

@@ -64,16 +64,16 @@ func TestStrictSeesOthers(t *testing.T) {
 		r := perMinute("a", 10)
 		takes(t, l, r, 8)
 		origin.Charge(cellOf(r), 2) // nobody knows
-		if take(t, l, costing(r, 3)).OK {
+		if takeNow(t, l, costing(r, 3)).OK {
 			t.Error("3 passed on 8 of 10")
 		}
-		if take(t, l, r).OK {
+		if takeNow(t, l, r).OK {
 			t.Error("1 passed on 10 of 10")
 		}
 		other := perMinute("b", 10) // strict mode is that of one counter
-		take(t, l, other)
+		takeNow(t, l, other)
 		before := origin.Calls("Read")
-		take(t, l, other)
+		takeNow(t, l, other)
 		wantCalls(t, origin, "Read", before)
 	})
 }
@@ -84,19 +84,19 @@ func TestOversizedBatch(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 10)
-		take(t, l, r)
+		takeNow(t, l, r)
 		ds, err := l.TakeMany(t.Context(), costing(r, 6), costing(r, 6))
 		if err != nil || !ds[0].OK || ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
 		before := origin.Calls("Read")
-		take(t, l, r)
+		takeNow(t, l, r)
 		wantCalls(t, origin, "Read", before)
 		if ds, err = l.TakeMany(t.Context(), costing(r, 5), costing(r, 4)); err != nil || ds[1].OK {
 			t.Errorf("%+v, %v", ds, err)
 		}
 		before = origin.Calls("Read")
-		take(t, l, r)
+		takeNow(t, l, r)
 		wantCalls(t, origin, "Read", before+1)
 	})
 }
@@ -108,13 +108,13 @@ func TestStrictReadsAfterTheCall(t *testing.T) {
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 10)
 		takes(t, l, r, 8)
-		take(t, l, costing(r, 3)) // refused
+		takeNow(t, l, costing(r, 3)) // refused
 		synctest.Wait()
 		origin.Set(keyedtest.Faults{Delay: 100 * time.Millisecond}) // the count is read after 50 ms
 		begin := time.Now()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			if d := take(t, l, costing(r, 0)); !d.OK {
+			if d := takeNow(t, l, costing(r, 0)); !d.OK {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -122,7 +122,7 @@ func TestStrictReadsAfterTheCall(t *testing.T) {
 		origin.Charge(cellOf(r), 2)
 		for range 3 {
 			wg.Go(func() {
-				if d := take(t, l, r); d.OK || time.Since(begin) != 200*time.Millisecond {
+				if d := takeNow(t, l, r); d.OK || time.Since(begin) != 200*time.Millisecond {
 					t.Errorf("%+v after %v", d, time.Since(begin))
 				}
 			})
@@ -139,7 +139,7 @@ func TestStrictWithoutOrigin(t *testing.T) {
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 10)
 		takes(t, l, r, 5)
-		take(t, l, costing(r, 6)) // refused
+		takeNow(t, l, costing(r, 6)) // refused
 		origin.Set(keyedtest.Faults{Hang: true})
 		begin := time.Now()
 		if got := takes(t, l, r, 10); got != 5 {
