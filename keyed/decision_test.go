@@ -23,8 +23,8 @@ func newLimiter(t testing.TB, options keyed.Options) *keyed.Limiter {
 	return lim
 }
 
-// take is TakeAt without an error, at an offset from epoch.
-func take(t testing.TB, lim *keyed.Limiter, after time.Duration, r keyed.Request) limit.Decision {
+// takeAfter is TakeAt without an error, at an offset from epoch.
+func takeAfter(t testing.TB, lim *keyed.Limiter, after time.Duration, r keyed.Request) limit.Decision {
 	t.Helper()
 	d, err := lim.TakeAt(background, epoch.Add(after), r)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestDecision(t *testing.T) {
 			lim := newLimiter(t, keyed.Options{})
 			for i, s := range test.steps {
 				r := keyed.Request{Namespace: "n", Key: "k", Limit: s.most, Window: 10 * time.Second, Cost: s.cost}
-				got := take(t, lim, s.after, r)
+				got := takeAfter(t, lim, s.after, r)
 				if math.MaxInt == math.MaxInt32 {
 					s.want.Remaining = min(s.want.Remaining, math.MaxInt)
 				}
@@ -166,7 +166,7 @@ func TestNamesOfCounters(t *testing.T) {
 		for _, r := range names {
 			for _, window := range []time.Duration{time.Second, time.Minute} {
 				r.Limit, r.Cost, r.Window = 1, 1, window
-				if d := take(t, lim, 0, r); d.OK != want {
+				if d := takeAfter(t, lim, 0, r); d.OK != want {
 					t.Errorf("pass %d, %q %q %v: %+v", pass, r.Namespace, r.Key, window, d)
 				}
 			}
@@ -181,9 +181,9 @@ func TestNamesOfCounters(t *testing.T) {
 func TestNoTrace(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
 	r := keyed.Request{Namespace: "n", Key: "k", Limit: 2, Window: time.Second}
-	take(t, lim, 0, r)
+	takeAfter(t, lim, 0, r)
 	r.Cost = 3
-	take(t, lim, 0, r)
+	takeAfter(t, lim, 0, r)
 	other := keyed.Request{Namespace: "n", Key: "other", Limit: 2, Window: time.Second, Cost: 1}
 	if ds, err := lim.TakeManyAt(background, epoch, other, r); err != nil || !ds[0].OK || ds[1].OK || ds[0].Remaining != 2 {
 		t.Errorf("%+v, %v", ds, err)
@@ -201,11 +201,11 @@ func TestNoTrace(t *testing.T) {
 func TestRefusalDoesNotRoll(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
 	r := keyed.Request{Namespace: "n", Key: "k", Limit: 2, Window: 10 * time.Second, Cost: 1}
-	take(t, lim, 0, r)
+	takeAfter(t, lim, 0, r)
 	peek := r
 	peek.Cost = 0
-	take(t, lim, 19*time.Second, peek)
-	if d := take(t, lim, 0, r); !d.OK || d.Remaining != 0 {
+	takeAfter(t, lim, 19*time.Second, peek)
+	if d := takeAfter(t, lim, 0, r); !d.OK || d.Remaining != 0 {
 		t.Errorf("%+v", d)
 	}
 }

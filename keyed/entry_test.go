@@ -82,7 +82,7 @@ func TestTotalWraps(t *testing.T) {
 	}
 }
 
-// What is on hold stays apart from what is imported: hold 3 on 5, merge 10, release leaves 10.
+// What is on hold stays apart from what is merged: hold 3 on 5, merge 10, release leaves 10.
 func TestImportsAndHolds(t *testing.T) {
 	ctx, start := context.Background(), time.Unix(1_700_000_000, 0)
 	l, err := New(Options{})

@@ -23,24 +23,24 @@ func TestEvictedKeyIsNotFresh(t *testing.T) {
 		lim := newLimiter(t, keyed.Options{MaxKeys: size})
 		used := request("used up")
 		used.Cost = used.Limit
-		if d := take(t, lim, 0, used); !d.OK {
+		if d := takeAfter(t, lim, 0, used); !d.OK {
 			t.Fatalf("%+v", d)
 		}
 		for i := range 4 * size {
-			take(t, lim, time.Second, numbered(i))
+			takeAfter(t, lim, time.Second, numbered(i))
 			if n := lim.Len(); n > size {
 				t.Fatalf("%d counters, want %d at most", n, size)
 			}
 		}
 		used.Cost = 1
-		d := take(t, lim, 30*time.Second, used)
+		d := takeAfter(t, lim, 30*time.Second, used)
 		if d.OK || d.RetryAfter <= 0 || d.Never {
 			t.Fatalf("MaxKeys %d: %+v, want a refusal with a wait", size, d)
 		}
-		if early := take(t, lim, 30*time.Second+d.RetryAfter-1, used); early.OK {
+		if early := takeAfter(t, lim, 30*time.Second+d.RetryAfter-1, used); early.OK {
 			t.Errorf("MaxKeys %d: passes 1 ns before %v", size, d.RetryAfter)
 		}
-		if late := take(t, lim, 30*time.Second+d.RetryAfter, used); !late.OK {
+		if late := takeAfter(t, lim, 30*time.Second+d.RetryAfter, used); !late.OK {
 			t.Errorf("MaxKeys %d: does not pass after %v: %+v", size, d.RetryAfter, late)
 		}
 	}
@@ -50,26 +50,26 @@ func TestEvictedKeyIsNotFresh(t *testing.T) {
 // first has no weight.
 func TestShardRefusesStrangers(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{MaxKeys: 1})
-	take(t, lim, 0, request("a"))
-	if d := take(t, lim, 0, request("b")); !d.OK {
+	takeAfter(t, lim, 0, request("a"))
+	if d := takeAfter(t, lim, 0, request("b")); !d.OK {
 		t.Fatalf("b: %+v", d)
 	}
 	for _, key := range []string{"a", "c"} {
 		r := request(key)
 		wait := time.Minute + 1 // one unit of a weighs 1 at the beginning of the next cell alone
-		if d := take(t, lim, 0, r); d.OK || d.RetryAfter != wait || d.ResetAfter != wait || d.Remaining != 0 {
+		if d := takeAfter(t, lim, 0, r); d.OK || d.RetryAfter != wait || d.ResetAfter != wait || d.Remaining != 0 {
 			t.Errorf("%s: %+v", key, d)
 		}
 		r.Cost = 0
-		if d := take(t, lim, 0, r); !d.OK || d.Remaining != 0 || d.ResetAfter != wait {
+		if d := takeAfter(t, lim, 0, r); !d.OK || d.Remaining != 0 || d.ResetAfter != wait {
 			t.Errorf("%s, peek: %+v", key, d)
 		}
 		r.Cost = 11
-		if d := take(t, lim, 0, r); !d.Never || d.RetryAfter != 0 {
+		if d := takeAfter(t, lim, 0, r); !d.Never || d.RetryAfter != 0 {
 			t.Errorf("%s, cost above the limit: %+v", key, d)
 		}
 	}
-	if d := take(t, lim, 0, request("b")); !d.OK || d.Remaining != 8 {
+	if d := takeAfter(t, lim, 0, request("b")); !d.OK || d.Remaining != 8 {
 		t.Errorf("b again: %+v", d)
 	}
 }
@@ -78,18 +78,18 @@ func TestEvictionSparesWhatIsUsed(t *testing.T) {
 	const size = 1000
 	lim := newLimiter(t, keyed.Options{MaxKeys: size})
 	for i := range size {
-		take(t, lim, 0, numbered(i))
+		takeAfter(t, lim, 0, numbered(i))
 	}
 	for k := range 100 {
 		peek := numbered(k)
 		peek.Cost = 0
-		take(t, lim, 0, peek)
+		takeAfter(t, lim, 0, peek)
 	}
 	evicted := 0
 	for i := range 50 { // of the new keys, and 100 others are used in between
-		take(t, lim, time.Second, numbered(size+i))
+		takeAfter(t, lim, time.Second, numbered(size+i))
 		for k := range 100 {
-			if d := take(t, lim, time.Second, numbered(k)); d.OK != (i < 9) {
+			if d := takeAfter(t, lim, time.Second, numbered(k)); d.OK != (i < 9) {
 				evicted++
 			}
 		}
@@ -103,10 +103,10 @@ func TestEvictionSparesWhatIsUsed(t *testing.T) {
 func TestExpiredCountersGoFirst(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{MaxKeys: 10})
 	for i := range 10 {
-		take(t, lim, 0, numbered(i))
+		takeAfter(t, lim, 0, numbered(i))
 	}
 	for i := range 10 {
-		if d := take(t, lim, 2*time.Minute, numbered(10+i)); !d.OK {
+		if d := takeAfter(t, lim, 2*time.Minute, numbered(10+i)); !d.OK {
 			t.Errorf("key %d: %+v", i, d)
 		}
 	}
@@ -126,7 +126,7 @@ func TestHoldsAreNotEvicted(t *testing.T) {
 		holds = append(holds, h)
 	}
 	for after := range 5 {
-		d := take(t, lim, time.Duration(after)*time.Hour, request("new"))
+		d := takeAfter(t, lim, time.Duration(after)*time.Hour, request("new"))
 		if d.OK || d.Never || d.RetryAfter != 0 {
 			t.Fatalf("%+v, want a refusal that only the end of a Hold changes", d)
 		}
@@ -138,7 +138,7 @@ func TestHoldsAreNotEvicted(t *testing.T) {
 		t.Errorf("%d counters, want %d", n, size)
 	}
 	holds[7].Release()
-	if d := take(t, lim, 4*time.Hour, request("new")); !d.OK {
+	if d := takeAfter(t, lim, 4*time.Hour, request("new")); !d.OK {
 		t.Errorf("after a Release: %+v", d)
 	}
 }
@@ -161,7 +161,7 @@ func TestResidency(t *testing.T) {
 	for i := range 10_000 {
 		r := numbered(i)
 		r.Window = []time.Duration{time.Millisecond, time.Second, time.Minute}[i%3]
-		take(t, lim, time.Duration(i)*time.Microsecond, r)
+		takeAfter(t, lim, time.Duration(i)*time.Microsecond, r)
 	}
 	for _, test := range []struct {
 		after time.Duration
@@ -169,7 +169,7 @@ func TestResidency(t *testing.T) {
 	}{{3*time.Millisecond + 10*time.Millisecond, 6666}, {3*time.Second + 10*time.Millisecond, 3333}, {3*time.Minute + 10*time.Millisecond, 0}} {
 		r := request("other")
 		r.Window = 24 * time.Hour
-		take(t, lim, test.after, r)
+		takeAfter(t, lim, test.after, r)
 		if n := lim.Len() - 1; n != test.left {
 			t.Errorf("after %v %d counters are left, want %d", test.after, n, test.left)
 		}
@@ -180,11 +180,11 @@ func TestResidency(t *testing.T) {
 func TestRequestsForOneKeyRemoveOthers(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
 	for i := range 50_000 {
-		take(t, lim, 0, numbered(i))
+		takeAfter(t, lim, 0, numbered(i))
 	}
 	before := liveBytes()
 	for i := range 30_000 {
-		take(t, lim, 2*time.Minute+time.Duration(i)*time.Millisecond, request("other"))
+		takeAfter(t, lim, 2*time.Minute+time.Duration(i)*time.Millisecond, request("other"))
 	}
 	if after := liveBytes(); after > before/3 {
 		t.Errorf("%d bytes are live after 50,000 keys expired, %d before", after, before)
@@ -210,7 +210,7 @@ func TestNoLeak(t *testing.T) {
 			r := keyed.Request{
 				Namespace: fmt.Sprint("day ", hour/24), Key: fmt.Sprint(hour, "-", i), Limit: 10, Window: time.Hour, Cost: 1,
 			}
-			take(t, lim, time.Duration(hour)*time.Hour+time.Duration(i)*time.Hour/perHour, r)
+			takeAfter(t, lim, time.Duration(hour)*time.Hour+time.Duration(i)*time.Hour/perHour, r)
 		}
 		if n := lim.Len(); n > 3*perHour {
 			t.Fatalf("hour %d: %d counters, want those of three hours, %d, at most", hour, n, 3*perHour)
@@ -232,12 +232,12 @@ func TestBackwardTimeCreatesNothing(t *testing.T) {
 	for range 50 {
 		for _, after := range []time.Duration{0, time.Hour, time.Minute, 30 * time.Second} {
 			for range 20 {
-				if take(t, lim, after, request("k")).OK {
+				if takeAfter(t, lim, after, request("k")).OK {
 					passed++
 				}
 			}
 		}
-		take(t, lim, 3*time.Hour, request("other")) // removes what expired
+		takeAfter(t, lim, 3*time.Hour, request("other")) // removes what expired
 	}
 	if passed > 40 { // at 0, at an hour, at the three hours, and what evictions of other leave
 		t.Errorf("%d units passed", passed)
