@@ -37,17 +37,13 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 		questions[i].entry = e
 	}
 	ok = true
-	var timeout <-chan time.Time
+	begin := time.Now()
+	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
 		flights, open, answerable := r.flights(at, questions)
 		questions, ok = open, ok && answerable
 		if len(flights) == 0 {
 			return ok
-		}
-		if timeout == nil {
-			timer := time.NewTimer(readTimeout + time.Millisecond) // a flight ends first
-			defer timer.Stop()
-			timeout = timer.C
 		}
 		for _, f := range flights {
 			select {
@@ -60,6 +56,11 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 			case <-ctx.Done():
 				return false
 			}
+		}
+		if timeout == nil {
+			timer := time.NewTimer(readTimeout - time.Since(begin))
+			defer timer.Stop()
+			timeout = timer.C
 		}
 	}
 }

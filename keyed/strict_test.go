@@ -151,3 +151,31 @@ func TestStrictWithoutOrigin(t *testing.T) {
 		origin.Set(keyedtest.Faults{})
 	})
 }
+
+// A strict caller that waits for the read before its own waits for 300 ms at most.
+func TestStrictWaitsOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		origin := keyedtest.NewOrigin()
+		l := shared(t, keyed.Options{Origin: origin})
+		r := perMinute("a", 10)
+		takes(t, l, r, 5)
+		takeNow(t, l, costing(r, 6)) // refused
+		synctest.Wait()
+		origin.Set(keyedtest.Faults{Delay: 200 * time.Millisecond})
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				begin := time.Now()
+				if d := takeNow(t, l, r); !d.OK {
+					t.Errorf("%+v", d)
+				}
+				if took := time.Since(begin); took > 300*time.Millisecond {
+					t.Errorf("took %v", took)
+				}
+			})
+			time.Sleep(10 * time.Millisecond)
+		}
+		wg.Wait()
+		origin.Set(keyedtest.Faults{})
+	})
+}
