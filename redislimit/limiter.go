@@ -114,7 +114,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 	} else if named {
 		keep = remembered.Milliseconds()
 	}
-	args := append(make([]any, 0, 7), keep, l.kind())
+	args := append(make([]any, 0, 6), keep)
 	answer, err := l.server.eval(ctx, l.script(), []string{state, state + ":op:" + id}, append(args, l.args(asked)...))
 	if err != nil {
 		return limit.Decision{}, err
