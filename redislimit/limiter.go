@@ -11,7 +11,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Limiter is what the types of this package have in common. Its methods are safe for concurrent use.
+// Limiter is what the types of this package have in common. Its methods are safe for concurrent
+// use.
 type Limiter interface {
 	// TakeN charges n units to a key if all of them may pass. With n = 0 it charges nothing and
 	// reports the state. A number above what can ever pass at once is refused with Never.
