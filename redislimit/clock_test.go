@@ -33,9 +33,9 @@ func take(t testing.TB, l redislimit.Limiter, key string, n int) limit.Decision 
 }
 
 // The clock of the server goes an hour ahead, or back, or both, in the middle of a minute, and the
-// limit is used up before and asked for all the time. What passes is at most the limit once more for
-// a leap ahead, nothing for one back, and afterwards what passes in two windows: nobody is locked
-// out for an hour.
+// limit is used up before and asked for all the time. What passes is at most the limit once more
+// for a leap ahead, nothing for one back, and afterwards what passes in two windows: nobody is
+// locked out for an hour.
 func TestServerClockJumps(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		for name, jumps := range map[string][]time.Duration{
