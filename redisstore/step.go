@@ -260,13 +260,13 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
 	}
 	all := r.entries
 	if r.place == s.base+1 && len(all) == 0 {
-		if s.news = l.newsOf(w.stored(r.place, stamp)); w.events() > 0 {
-			all = []entry{{r.place, stamp, int64(w.events()), w.value}}
+		if s.news = l.newsOf(w.stored(r.place, stamp)); len(w.events) > 0 {
+			all = []entry{{r.place, stamp, int64(len(w.events)), w.value}}
 			s.base = all[0].last()
 		}
 	} else {
 		s.news = sharedlog.News{}
-		if all, err = l.upTo(context.Background(), s.base, r.place+int64(w.events())-1, r); err == nil {
+		if all, err = l.upTo(context.Background(), s.base, r.place+int64(len(w.events))-1, r); err == nil {
 			err = s.tell(all)
 		}
 		if err != nil {
