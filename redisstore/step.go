@@ -135,6 +135,9 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			if from > 0 {
 				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
 			}
+			if isFull(err) {
+				s.log.chores.add(b) // which makes room
+			}
 			return 0, err
 		case from == 0:
 			first = at
