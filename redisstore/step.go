@@ -132,8 +132,8 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			return 0, err
 		case err != nil:
 			s.ended = true
-			if from > 0 {
-				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
+			if from > 0 && (errors.Is(err, sharedlog.ErrConflict) || errors.Is(err, sharedlog.ErrReplaced)) {
+				err = fmt.Errorf("redis: %w: %d of %d events", sharedlog.ErrPartly, from, len(b.Events))
 			}
 			if isFull(err) {
 				s.log.chores.add(b) // which makes room
