@@ -20,6 +20,15 @@ func (q *ModelQuota) pacing() (p pace.Quota) {
 	return p
 }
 
+// pacing returns the part of a quota that spreads the calls of a window.
+func (w *window) pacing(q *ModelQuota) pace.Quota {
+	p := q.pacing()
+	if w.home != nil {
+		p.Sharers = w.home.ledger.sharersLocked()
+	}
+	return p
+}
+
 // unitOf returns the unit of the bucket of a limit of the minute.
 func unitOf(of state.Dimension) pace.Unit {
 	limit := &state.Limits[of]
@@ -32,7 +41,7 @@ func unitOf(of state.Dimension) pace.Unit {
 // paceOf returns the buckets of a window for a quota; nil where it has none, or those of
 // another quota.
 func (w *window) paceOf(q *ModelQuota) *pace.Buckets {
-	if w.pace.Of(q.pacing()) {
+	if w.pace.Of(w.pacing(q)) {
 		return w.pace
 	}
 	return nil
@@ -55,7 +64,7 @@ func (w *window) followPacing(q *ModelQuota, instant int64) {
 		w.pace = nil
 	case w.paceOf(q) == nil:
 		was, now := w.pace, charges{w}
-		w.pace = pace.New(q.pacing(), instant, w.home.span(), now)
+		w.pace = pace.New(w.pacing(q), instant, w.home.span(), now)
 		if was != nil {
 			w.pace.Take(was, instant, now)
 		}

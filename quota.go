@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
@@ -202,6 +203,11 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 // sayLocked changes what is said of the quota of one name, and gives it the quota that holds then.
 // saidLocked follows the last of such changes.
 func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
+	rl.sayAtLocked(name, rl.clock.Sync(), say)
+}
+
+// sayAtLocked is sayLocked for what was said at an instant.
+func (rl *RateLimiter) sayAtLocked(name string, instant int64, say func(*provenance.Quotas)) {
 	if rl.Quotas == nil {
 		rl.Quotas = make(map[string]ModelQuota)
 	}
@@ -217,8 +223,25 @@ func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
 	if stats := rl.State[name]; stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
+	rl.repaceLocked(name, instant)
 	for _, model := range rl.provenance.Outdated(name) {
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
+		rl.sayAtLocked(model, instant, func(p *provenance.Quotas) { p.Forget(model) })
+	}
+}
+
+// repaceLocked has the buckets follow a quota that changed at an instant. What they hold then is
+// the same whenever anybody looks next, and in all limiters of a store.
+func (rl *RateLimiter) repaceLocked(name string, instant int64) {
+	states := map[string]*UsageStats{name: rl.State[name]}
+	if strings.Contains(name, everyModel) {
+		states = rl.State
+	}
+	for model, stats := range states {
+		if stats != nil && stats.window.mirrors(stats, rl) {
+			var q ModelQuota
+			rl.coverRLocked(model, &q)
+			stats.window.followPacing(&q, instant)
+		}
 	}
 }
 

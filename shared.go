@@ -45,6 +45,7 @@ type ledger struct {
 	writer   chan struct{}
 	jobs     jobs          // of a remote log
 	recovery *retry.Timer  // tries whether the log is back
+	hope     retry.Hope    // that a remote log is back at once
 	joining  chan struct{} // closed when the goroutine is through that reads everything; else nil
 
 	readMu sync.Mutex // one Read at a time; taken before RateLimiter.mu
@@ -82,7 +83,10 @@ type ledger struct {
 	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
 }
 
-var background = context.Background()
+var (
+	background = context.Background()
+	deciding   = sharedlog.Deciding(background)
+)
 
 // openFunc opens the log of a limiter.
 type openFunc func(sharedlog.Options) (sharedlog.Log, error)
@@ -116,7 +120,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		s.closed.Store(true)
 		s.writer <- struct{}{} // for who waits to repair the log
 		s.reporter.Stop()
-		return fmt.Errorf("open shared database: %w", err)
+		return err
 	}
 	s.writer <- struct{}{}
 	rl.ledger = s
@@ -125,7 +129,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 
 // openLedger makes a limiter one of those that share a database.
 func openLedger(rl *RateLimiter, path string, cfg Config) error {
-	return shareLog(rl, cfg, func(o sharedlog.Options) (sharedlog.Log, error) {
+	err := shareLog(rl, cfg, func(o sharedlog.Options) (sharedlog.Log, error) {
 		return sqlitelog.Open(path, sqlitelog.Options{
 			Process: o.Process, Durability: cfg.Durability, LeaseTTL: o.LeaseTTL, FreshStart: o.FreshStart,
 			Span: o.Span, Machine: clock.ReadMachine(&rl.clock), Report: o.Report,
@@ -137,6 +141,10 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 			},
 		})
 	})
+	if err != nil {
+		return fmt.Errorf("open shared database: %w", err)
+	}
+	return nil
 }
 
 // join brings memory to the end of the log, and writes the quotas that the program set.
@@ -195,6 +203,7 @@ func (s *ledger) fresh() {
 }
 
 func (s *ledger) catchUp() {
+	s.hope.Await(background)
 	if s.down.Load() || s.closed.Load() {
 		return
 	}
@@ -248,6 +257,9 @@ func (s *ledger) overruleShared(d *Decision) {
 	} else if s.failClosed && s.down.Load() {
 		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
+		if s.remote != nil {
+			d.Reason = "the store cannot be used"
+		}
 	}
 }
 

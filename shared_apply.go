@@ -162,7 +162,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
 		if saying, err := sharedlog.ParseSaying(e.Text); err == nil {
-			f.setQuota(e.Model, &saying)
+			f.setQuota(e.Model, e.At, &saying)
 		}
 	case sharedlog.Wait:
 		f.standIn(e)
@@ -195,9 +195,9 @@ func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	}
 }
 
-func (f effect) setQuota(model string, saying *sharedlog.Saying) {
+func (f effect) setQuota(model string, instant int64, saying *sharedlog.Saying) {
 	said := saying.After(f.s.quotas[model])
-	f.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, said, saying.Origin) })
+	f.rl.sayAtLocked(model, instant, func(p *provenance.Quotas) { p.Tell(model, said, saying.Origin) })
 	f.s.noteQuota(model, said)
 	f.rl.followQuotasLocked()
 	f.s.lines.reviews++

@@ -16,11 +16,16 @@ type (
 // group makes a change in the next step, together with those of other goroutines that come at the
 // same time: whoever gets the writer's token first makes the step for all.
 func (s *ledger) group(ctx context.Context, m combine.Manner, decide func(*plan)) error {
+	s.hope.Await(ctx)
 	j := s.jobs.Add(m, decide)
 	select {
 	case <-s.writer:
 		for !j.IsDone() {
-			s.step(background, (*plan).decideJobs)
+			ctx := background
+			if s.jobs.Decides() {
+				ctx = deciding
+			}
+			s.step(ctx, (*plan).decideJobs)
 		}
 		s.writer <- struct{}{}
 	case <-j.Done():

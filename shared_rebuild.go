@@ -140,6 +140,10 @@ func (b *rebuild) loadQuotas() {
 	before := b.s.quotas
 	b.s.quotas = make(map[string]state.Said, len(b.img.Quotas))
 	for model, q := range b.img.Quotas {
+		if said := provenance.Shared(q, b.img.Said[model]); !said.IsEmpty() && said == before[model] {
+			b.s.noteQuota(model, said) // to say it again would forget what was learned since
+			continue
+		}
 		b.rl.sayLocked(model, func(p *provenance.Quotas) {
 			b.s.noteQuota(model, p.Share(model, q, b.img.Said[model]))
 		})
@@ -256,7 +260,7 @@ func (b *rebuild) restore() {
 			for _, o := range [...]state.Origin{state.Program, state.Account} {
 				if q, ok := said.Get(o); ok {
 					saying := sharedlog.Saying{Holds: provenance.Of(said), Origin: o, Is: q}
-					b.setQuota(model, &saying)
+					b.setQuota(model, b.instant, &saying)
 					b.emit(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, At: b.instant, Text: saying.Text()})
 				}
 			}

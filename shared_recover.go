@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -27,7 +28,8 @@ func (s *ledger) fail(err error) error {
 	s.rl.mu.Lock()
 	s.err = err
 	s.divideLocked()
-	if !s.down.Swap(true) {
+	began := !s.down.Swap(true)
+	if began {
 		// This process does not learn when waiters of others leave, so none is ahead of its own.
 		for process := range s.peers.Processes() {
 			for n, w := range s.peers.Waiters(process) {
@@ -41,7 +43,11 @@ func (s *ledger) fail(err error) error {
 	}
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
-	s.recovery.Failed()
+	if began && s.remote != nil {
+		s.hope.Begin(s.remote.MostWait()*3/4, s.tryRecovery) // in which one more lost reply has a place
+	} else {
+		s.recovery.Failed()
+	}
 	return err
 }
 
@@ -69,13 +75,17 @@ func (s *ledger) recover(wait time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
-	step, err := s.beginAnew(ctx)
-	if err == nil {
-		_, err = s.carryOut(ctx, step, nothing)
-	}
-	if err != nil {
-		s.drop()
-		return s.fail(err)
+	for {
+		step, err := s.beginAnew(ctx)
+		if err == nil {
+			_, err = s.carryOut(ctx, step, nothing)
+		}
+		if err == nil {
+			break
+		}
+		if s.drop(); !errors.Is(err, sharedlog.ErrPartly) || ctx.Err() != nil {
+			return s.fail(err)
+		}
 	}
 	s.recovery.Succeeded()
 	s.step(background, nothing) // serves the waiters

@@ -45,6 +45,14 @@ func (s *ledger) divideLocked() {
 // divides reports whether shareLocked has to be asked.
 func (s *ledger) divides() bool { return s != nil && s.division != nil }
 
+// sharersLocked returns among how many limiters the quotas are divided; 0 where they are not.
+func (s *ledger) sharersLocked() int {
+	if !s.divides() {
+		return 0
+	}
+	return s.division.sharers
+}
+
 // shareLocked leaves of the quota in a view this limiter's share: it counts the shares of the
 // others as usage of others.
 func (s *ledger) shareLocked(name string, q *ModelQuota, r *view) {

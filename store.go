@@ -43,7 +43,7 @@ func newWithStore(cfg Config) (*RateLimiter, error) {
 		return nil, err
 	}
 	if err := openStore(rl, cfg); err != nil {
-		return nil, fmt.Errorf("new limiter: %w", err)
+		return nil, fmt.Errorf("new limiter: open store: %w", err)
 	}
 	return rl, nil
 }

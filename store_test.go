@@ -201,3 +201,56 @@ func TestStoreWithAnotherClock(t *testing.T) {
 		})
 	}
 }
+
+// A burst is divided, too: as many start at once as one limiter alone would let start, and then as
+// many in a time.
+func TestStoreSharesBurstWhileDown(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		quota ratelimit.ModelQuota
+		spent int   // requests of 10 tokens, before
+		each  []int // that each of three passes by then, second after second
+	}{
+		{"requests", ratelimit.ModelQuota{MaxRPM: 60, Burst: 12 * time.Second}, 3, []int{3, 3, 3, 4, 4, 4, 5}},
+		{"tokens", ratelimit.ModelQuota{MaxTPM: 600, Burst: 9 * time.Second}, 0, []int{3, 3, 3, 4, 4, 4, 5}},
+		{"fewer than there are limiters", ratelimit.ModelQuota{MaxRPM: 60, Burst: 2 * time.Second}, 1, []int{0, 0, 1, 1, 1, 2, 2, 2, 3}},
+		{"used up", ratelimit.ModelQuota{MaxRPM: 60, Burst: 6 * time.Second}, 6, []int{0, 0, 0, 1, 1, 1, 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}
+				var all []*ratelimit.RateLimiter
+				for range 3 {
+					all = append(all, overStore(t, fake, cfg))
+				}
+				for range tt.spent {
+					if _, d := all[0].Reserve("m", 10, 0); !d.Allowed {
+						t.Errorf("with the store: %s", d.Reason)
+					}
+				}
+				for _, rl := range all {
+					rl.Stats("m")
+				}
+				time.Sleep(time.Nanosecond) // to tell before from after
+				fake.Fail(errors.New("down"))
+				passed := make([]int, len(all))
+				for second, want := range tt.each {
+					for i, rl := range all {
+						for range 20 {
+							if r, d := rl.Reserve("m", 10, 0); r != nil {
+								passed[i]++
+							} else if d.RetryAfter <= 0 || d.Never {
+								t.Errorf("limiter %d is denied for %v, never: %v", i, d.RetryAfter, d.Never)
+							}
+						}
+						if passed[i] != want {
+							t.Errorf("limiter %d passes %d in %d s, want %d", i, passed[i], second, want)
+						}
+					}
+					time.Sleep(time.Second)
+				}
+			})
+		})
+	}
+}

@@ -12,33 +12,27 @@ const mostEvents = 256
 
 // write is a part of a batch as the script append gets it.
 type write struct {
-	events  int
-	value   string // the entry with the days as they were planned
+	events  []sharedlog.Event
+	value   string // the entry with the days as they were planned; "" without events
+	added   string // what the events add to them; "" where nobody may have written meanwhile
 	effects []any  // triples of a letter, a model or process, and an argument
 	days    []any  // those after the events: pairs of a model and its day
-	pieces  []any  // of the entry, and what comes between them, for the script to make it
 }
 
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
-	w = &write{events: to - from}
-	c, days := newEncoder(l.options.Process, b.Wall), make(map[string]string)
+	w = &write{events: make([]sharedlog.Event, 0, to-from)}
+	c := &l.encoder
+	c.begin(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
 		e, added := b.Events[i], sharedlog.DayAdded{}
 		if i < len(b.Added) {
 			added = b.Added[i]
 		}
 		c.add(e, added)
+		w.add(e, b.Wall)
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
-		}
-		switch {
-		case e.Kind == sharedlog.Reset && e.Model == "":
-			clear(days)
-		case e.Kind == sharedlog.Reset:
-			delete(days, e.Model)
-		case e.HasDay:
-			days[e.Model] = dayText(e.Day)
 		}
 	}
 	if from == 0 {
@@ -46,33 +40,72 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 			w.effect("v", itoa(process), l.options.LeaseTTL.Milliseconds())
 		}
 	}
-	if w.events == 0 {
+	if len(w.events) == 0 {
 		return w, nil
 	}
-	w.value = c.value(w.events)
-	for model, day := range days {
-		w.days = append(w.days, field(model), day)
+	w.value = c.value(len(w.events))
+	for i, day := range c.days {
+		if day != "" {
+			w.days = append(w.days, field(c.models[i]), day)
+		}
 	}
 	if b.Appends {
-		w.pieces = append(w.pieces, string(c.head(w.events))+string(c.pieces[0]))
-		for i, day := range c.days {
-			w.pieces = append(w.pieces, day.model, day.text, day.added.Requests, day.added.Tokens, string(c.pieces[i+1]))
-		}
+		w.added = string(c.added)
 	}
 	return w, nil
 }
 
-// args appends the write to arguments of the script.
-func (w *write) args(args []any) []any {
-	args = append(args, w.events, w.value, len(w.effects))
-	args = append(args, w.effects...)
-	args = append(args, len(w.days))
-	args = append(args, w.days...)
-	return append(args, w.pieces...)
+// add adds an event as the store will have it, but for its place. It is made before the write: once
+// that is heard of, another goroutine may date the event of the batch. A time is relative to the
+// writing until then.
+func (w *write) add(e *sharedlog.Event, batch int64) {
+	w.events = append(w.events, *e)
+	is := &w.events[len(w.events)-1]
+	is.Count = is.Count.Clamp()
+	if e.HasDay {
+		is.Day = state.DayUsage{Start: e.Day.Start, Count: max(e.Day.Count, 0), Tokens: max(e.Day.Tokens, 0)}
+	}
+	if is.At = 0; e.Kind != sharedlog.Cooldown {
+		is.Wall = -beforeWriting(e, batch)
+	}
 }
 
-// size returns how many arguments the write is.
-func (w *write) size() int { return 4 + len(w.effects) + len(w.days) + len(w.pieces) }
+// stored returns the events as the store has them where they were written as they were planned. It
+// is what entry.events would read.
+func (w *write) stored(place, stamp int64) []*sharedlog.Event {
+	all := make([]*sharedlog.Event, len(w.events))
+	for i := range w.events {
+		e := &w.events[i]
+		if e.Seq = place + int64(i); e.Kind != sharedlog.Cooldown {
+			e.Wall += nanos(stamp)
+		}
+		all[i] = e
+	}
+	return all
+}
+
+// request returns the request to append the write behind a position. The common case is for a
+// process that knows the facts of the log, and nothing else to do.
+func (l *Log) request(w *write, at position, f *facts, mode string, lease int64) *request {
+	if len(w.effects) > 0 {
+		f = nil
+	}
+	first := at.seq + 1
+	q := &request{script: appendScript, log: at.log, facts: f, first: first}
+	head, next, shift := "!"+at.log+" 0 0 0 ", "", int64(0)
+	if f != nil {
+		head, next, shift = f.head, f.head, f.shift
+	}
+	head += itoa(at.seq) + " " + itoa(at.stamp)
+	next += itoa(at.seq+int64(len(w.events))) + " "
+	more := mode + " " + itoa(lease) + " " + itoa(int64(len(w.effects))) + " " + w.added
+	q.args = make([]any, 0, 10+len(w.effects)+len(w.days))
+	q.args = append(q.args, head, next, shift, at.stamp, 0,
+		itoa(first)+"-", l.field, itoa(l.number)+" "+itoa(first)+" ", w.value, more)
+	q.args = append(q.args, w.effects...)
+	q.args = append(q.args, w.days...)
+	return q
+}
 
 func (w *write) effect(letter, model string, arg any) {
 	w.effects = append(w.effects, letter, model, arg)

@@ -100,7 +100,7 @@ func (l *Log) doChores(ctx context.Context) {
 
 // drop deletes events. Ranges that another process has deleted are left out.
 func (l *Log) drop(ctx context.Context, drops [][2]int64) error {
-	folded := l.folded.Load()
+	folded := l.folded()
 	drops = slices.DeleteFunc(drops, func(d [2]int64) bool { return d[0] < d[1] && d[1] <= folded })
 	for len(drops) > 0 {
 		n, entries := 0, int64(0)

@@ -76,24 +76,24 @@ func (c *content) join(ctx context.Context) error {
 		fresh, used = "0", "0"
 	case l.options.FreshStart:
 		used = "0"
-	case l.store.followed.Load():
-		used = "1" // others of this store follow a log that is lost
+	case l.store.followed.Load() || followed.isOver(l.store.lineage):
+		used = "1" // others follow or have followed a log that is lost
 	}
 	r, err := l.run(ctx, joinScript, append(args, strconv.FormatUint(rand.Uint64(), 36), l.options.Span, used, fresh))
 	if err != nil {
 		return err
 	}
-	facts := r.words()
-	if len(facts) != 3 {
+	words := r.words()
+	if len(words) != 2 {
 		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
 	}
-	span, spanErr := parseInt(facts[1])
-	used64, usedErr := parseInt(facts[2])
+	span, spanErr := parseInt(words[0])
+	used64, usedErr := parseInt(words[1])
 	if spanErr != nil || usedErr != nil || span < 0 {
 		return fmt.Errorf("redis: join: %w: %q", errReply, r.text)
 	}
 	l.span.Store(max(span, l.options.Span))
-	c.identity, c.begun, c.folded, c.used = facts[0], r.place, r.folded, nanos(used64)
+	c.identity, c.begun, c.folded, c.used = r.log, r.place, r.folded, nanos(used64)
 	return nil
 }
 

@@ -3,32 +3,30 @@ package redisstore
 import (
 	"encoding/binary"
 	"slices"
+	"strconv"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// encoder makes the entry of a write, in pieces between which the script puts the days.
+// encoder makes the entry of a write. The days in it are as they were planned: where others have
+// written meanwhile, the script replaces them. An encoder may be used again after begin.
 type encoder struct {
 	process int64
 	batch   int64 // Batch.Wall
 	models  []string
-	told    []bool // whether a day of each model is told
+	told    []bool   // whether a day of each model is told
+	days    []string // of each model after the events; "" where they tell none
 	flags   byte
-	number  int64 // of the last event
-	pieces  [][]byte
-	days    []writtenDay // one behind each piece but the last
+	number  int64  // of the last event
+	body    []byte // the events
+	added   []byte // what the days add, for the script: see addDay
+	whole   []byte // the entry
 }
 
-// writtenDay is the day that an event tells.
-type writtenDay struct {
-	model string
-	text  string
-	added sharedlog.DayAdded
-}
-
-func newEncoder(process, batch int64) *encoder {
-	return &encoder{process: process, batch: batch, pieces: [][]byte{nil}}
+func (c *encoder) begin(process, batch int64) {
+	*c = encoder{process: process, batch: batch, models: c.models[:0], told: c.told[:0], days: c.days[:0],
+		body: c.body[:0], added: c.added[:0], whole: c.whole[:0]}
 }
 
 // model returns the index of a model among those of the entry.
@@ -36,7 +34,7 @@ func (c *encoder) model(e *sharedlog.Event) int {
 	i := slices.Index(c.models, e.Model)
 	if i < 0 {
 		i = len(c.models)
-		c.models, c.told = append(c.models, e.Model), append(c.told, false)
+		c.models, c.told, c.days = append(c.models, e.Model), append(c.told, false), append(c.days, "")
 	}
 	c.told[i] = c.told[i] || e.HasDay
 	return i
@@ -77,8 +75,9 @@ func (c *encoder) add(e *sharedlog.Event, added sharedlog.DayAdded) {
 	if e.Process != c.process {
 		kind |= otherProcess
 	}
-	b := append(c.pieces[len(c.pieces)-1], flags, kind)
-	b = binary.AppendUvarint(b, uint64(c.model(e)))
+	model := c.model(e)
+	b := append(c.body, flags, kind)
+	b = binary.AppendUvarint(b, uint64(model))
 	b = binary.AppendVarint(b, e.N-c.number)
 	c.number = e.N
 	if kind&otherProcess != 0 {
@@ -96,16 +95,32 @@ func (c *encoder) add(e *sharedlog.Event, added sharedlog.DayAdded) {
 	if flags&hasText != 0 {
 		b = append(binary.AppendUvarint(b, uint64(len(e.Text))), e.Text...)
 	}
-	c.pieces[len(c.pieces)-1] = b
+	c.body = b
+	switch {
+	case e.Kind == sharedlog.Reset && e.Model == "":
+		clear(c.days)
+	case e.Kind == sharedlog.Reset:
+		c.days[model] = ""
+	}
 	if e.HasDay {
-		c.days = append(c.days, writtenDay{e.Model, dayText(e.Day), added})
-		c.pieces = append(c.pieces, nil)
+		c.addDay(model, dayText(e.Day), added)
 	}
 }
 
-// head returns the bytes before the events, of which there are n.
-func (c *encoder) head(n int) []byte {
-	b := binary.AppendUvarint(nil, uint64(n))
+// addDay adds the day of a model. The script learns where it begins in the body, of which model it
+// is, and the requests and tokens that the event adds to it.
+func (c *encoder) addDay(model int, text string, added sharedlog.DayAdded) {
+	b := strconv.AppendInt(c.added, int64(len(c.body)), 10)
+	for _, n := range []int{model, added.Requests, added.Tokens} {
+		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
+	}
+	c.added, c.days[model] = append(b, ';'), text
+	c.body = append(append(c.body, byte(len(text))), text...)
+}
+
+// value returns the entry of n events.
+func (c *encoder) value(n int) string {
+	b := binary.AppendUvarint(c.whole, uint64(n))
 	b = append(b, c.flags)
 	b = binary.AppendUvarint(b, uint64(c.process))
 	b = binary.AppendUvarint(b, uint64(len(c.models)))
@@ -116,15 +131,6 @@ func (c *encoder) head(n int) []byte {
 		}
 		b = append(binary.AppendUvarint(b, size), model...)
 	}
-	return b
-}
-
-// value returns the entry of n events, with the days as they were planned.
-func (c *encoder) value(n int) string {
-	b := append(c.head(n), c.pieces[0]...)
-	for i, day := range c.days {
-		b = append(append(b, byte(len(day.text))), day.text...)
-		b = append(b, c.pieces[i+1]...)
-	}
-	return string(b)
+	c.whole = append(b, c.body...)
+	return string(c.whole)
 }

@@ -90,8 +90,10 @@ func (n entry) events(all []*sharedlog.Event, seen int64) ([]*sharedlog.Event, e
 	for i := uint64(0); i < models && !d.bad; i++ {
 		d.models = append(d.models, d.take(d.uvarint()>>1))
 	}
+	of := make([]sharedlog.Event, n.n)
 	for seq := n.seq; seq <= n.last(); seq++ {
-		e := d.event(seq)
+		e := &of[seq-n.seq]
+		d.event(e, seq)
 		if d.bad {
 			return nil, fmt.Errorf("%w: event %d is cut off", errEntry, seq)
 		}
@@ -122,9 +124,9 @@ type decoder struct {
 	err     error
 }
 
-func (d *decoder) event(seq int64) *sharedlog.Event {
+func (d *decoder) event(e *sharedlog.Event, seq int64) {
 	flags, kind := d.byte(), d.byte()
-	e := &sharedlog.Event{Seq: seq, Kind: sharedlog.Kind(kind &^ otherProcess), Process: d.process}
+	e.Seq, e.Kind, e.Process = seq, sharedlog.Kind(kind&^otherProcess), d.process
 	if model := d.uvarint(); model < uint64(len(d.models)) {
 		e.Model = d.models[model]
 	} else {
@@ -150,14 +152,13 @@ func (d *decoder) event(seq int64) *sharedlog.Event {
 		e.Text = d.take(d.uvarint())
 	}
 	if e.HasDay = flags&hasDay != 0; e.HasDay {
-		if day := d.take(uint64(d.byte())); !d.bad && d.err == nil {
+		if day := d.slice(uint64(d.byte())); !d.bad && d.err == nil {
 			e.Day, d.err = parseDay(day)
 		}
 	}
 	if e.Wall = before; e.Kind != sharedlog.Cooldown {
 		e.Wall = nanos(d.entry.stamp) - before
 	}
-	return e
 }
 
 // nanos returns a time in microseconds as one in nanoseconds, held at the ends of the range.
@@ -200,15 +201,18 @@ func (r *reader) varint() int64 {
 	return int64(n>>1) ^ -int64(n&1)
 }
 
-// take returns the next n bytes, in memory of their own: an event may outlive the others.
-func (r *reader) take(n uint64) string {
+// slice returns the next n bytes.
+func (r *reader) slice(n uint64) string {
 	if r.bad = r.bad || n > uint64(len(r.rest)); r.bad {
 		return ""
 	}
 	text := r.rest[:n]
 	r.rest = r.rest[n:]
-	return strings.Clone(text)
+	return text
 }
+
+// take returns the next n bytes, in memory of their own: an event may outlive the entry.
+func (r *reader) take(n uint64) string { return strings.Clone(r.slice(n)) }
 
 const signBit = 1 << 63 // so that the bytes of numbers are in their order
 

@@ -13,7 +13,8 @@ import (
 
 // written returns the entry of events as a batch of the given time writes it at a time of the log.
 func written(process, batch, stamp int64, events ...*sharedlog.Event) entry {
-	c := newEncoder(process, batch)
+	var c encoder
+	c.begin(process, batch)
 	for _, e := range events {
 		c.add(e, sharedlog.DayAdded{})
 	}
@@ -52,6 +53,11 @@ func TestEntry(t *testing.T) {
 		}
 		if row.want.Seq = 8; *read[0] != row.want {
 			t.Errorf("%s: read\n%+v, want\n%+v", name, *read[0], row.want)
+		}
+		var w write
+		w.add(&row.event, batch)
+		if stored := w.stored(8, stamp); len(stored) != 1 || *stored[0] != row.want {
+			t.Errorf("%s: stored is\n%+v, want\n%+v", name, *stored[0], row.want)
 		}
 		if read[1].Model != other.Model || read[1].N != 9 || read[1].Seq != 9 {
 			t.Errorf("%s: the next is %+v", name, read[1])

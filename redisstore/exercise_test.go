@@ -87,7 +87,7 @@ func (c current) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) 
 	if err != nil {
 		return c.Begin(ctx, sharedlog.Everything)
 	}
-	step.(*optimistic).base = seen
+	step.(*optimistic).base, step.(*optimistic).news = seen, sharedlog.News{}
 	return currentStep{c.Log, step}, step.(*optimistic).tell(entries)
 }
 

@@ -73,27 +73,33 @@ func (l *Log) followOnce() error {
 	return nil
 }
 
-// breath is how long the reader stays behind while the limiter hears of others by its own writes. A
-// read after each of these would take as much of the server's time again.
-const breath = 2 * time.Millisecond
+// The reader stays behind while the limiter hears of others by its own writes: a read after each of
+// these would take as much of the server's time again. It does so for longestBreath at most, and no
+// longer than breath after the last write.
+const breath, longestBreath = 2 * time.Millisecond, 16 * time.Millisecond
 
 // breathe pauses the reader, unless the limiter has not asked anything lately, or waits in line.
 func (l *Log) breathe() {
-	if l.inLine.Load() || l.since(time.Now())-l.askedAt.Load() > int64(breath) {
-		return
-	}
 	pause := time.NewTimer(breath)
 	defer pause.Stop()
-	select {
-	case <-pause.C:
-	case <-l.urgent:
-	case <-l.closing.Done():
+	for breathed := time.Duration(0); breathed < longestBreath; breathed += breath {
+		if l.inLine.Load() || l.since(time.Now())-l.askedAt.Load() > int64(breath) {
+			return
+		}
+		select {
+		case <-pause.C:
+			pause.Reset(breath)
+		case <-l.urgent:
+			return
+		case <-l.closing.Done():
+			return
+		}
 	}
 }
 
 // await returns the entries behind a place once there are any, and none after a while.
 func (l *Log) await(last int64, block time.Duration) ([]entry, error) {
-	return within(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
+	return try(l.closing, l.store, block+l.store.options.Timeout, func(ctx context.Context) ([]entry, error) {
 		// XRead of the client would make a map of each entry.
 		cmd := redis.NewCmd(ctx, "xread", "count", readPage, "block", block.Milliseconds(), "streams",
 			l.keys[keyLog], itoa(last)+"-18446744073709551615")

@@ -64,7 +64,7 @@ func TestKeys(t *testing.T) {
 		}
 		for _, key := range all {
 			ttl := server.Client().PTTL(t.Context(), key).Val()
-			if !strings.HasPrefix(key, "{"+prefix+"}:ratelimit:1:") || ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
+			if !strings.HasPrefix(key, "{"+prefix+"}:ratelimit:2:") || ttl < 6*24*time.Hour || ttl > 7*24*time.Hour {
 				t.Errorf("%s: key %q has a TTL of %v", when, key, ttl)
 			}
 		}
@@ -98,7 +98,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "more"} {
-		server.Do("SET", "{"+prefix+"}:ratelimit:2:"+name, "of another version")
+		server.Do("SET", "{"+prefix+"}:ratelimit:1:"+name, "of another version")
 	}
 	of := func(prefix string) *ratelimit.RateLimiter {
 		return machine{addr: server.Addr(), store: redisstore.Options{Prefix: prefix}}.start(t)
@@ -114,7 +114,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 	awaitSum(t, &a, one, of(prefix))
 	awaitSum(t, &b, two, of("other"))
 	awaitSum(t, &c, like, of(prefix+"x"))
-	for _, key := range server.Client().Keys(t.Context(), "*:2:*").Val() {
+	for _, key := range server.Client().Keys(t.Context(), "*:1:*").Val() {
 		if got := server.Do("GET", key); got != "of another version" {
 			t.Errorf("%s is %v", key, got)
 		}
@@ -168,7 +168,7 @@ var sentByClient = []string{"ping", "evalsha", "eval", "hscan", "xread", "xrange
 // aclUser makes a user with rights on the keys of the prefix, and returns a client of his.
 func aclUser(t testing.TB, server *redistest.Server, rights string) *redis.Client {
 	t.Helper()
-	args := []any{"ACL", "SETUSER", "guest", "reset", "on", ">secret", "~{" + prefix + "}:ratelimit:1:*"}
+	args := []any{"ACL", "SETUSER", "guest", "reset", "on", ">secret", "~{" + prefix + "}:ratelimit:2:*"}
 	for _, right := range strings.Fields(rights) {
 		args = append(args, right)
 	}
@@ -268,4 +268,32 @@ func infoOf(t testing.TB, server *redistest.Server, section, text string) string
 	_, rest, _ := strings.Cut(server.Client().Info(t.Context(), section).Val(), text)
 	value, _, _ := strings.Cut(rest, ",")
 	return value
+}
+
+// A call that nobody else comes before takes five calls of the server, and none that looks at all
+// keys, but for one in a second.
+func TestCommonCaseIsShort(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rl := limiterOf(t, server.Addr())
+	server.Do("CONFIG", "RESETSTAT")
+	began, calls := time.Now(), 300
+	for range calls {
+		if r, d := rl.Reserve(model, 1, 1); r != nil {
+			r.Commit(1, 1)
+		} else {
+			t.Fatal(d)
+		}
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	count := func(command string) (n int) {
+		fmt.Sscanf(infoOf(t, server, "commandstats", "cmdstat_"+command+":calls="), "%d", &n)
+		return n
+	}
+	if n := count("xadd"); n != 2*calls {
+		t.Errorf("%d entries of %d calls", n, 2*calls)
+	}
+	if n := count("exists"); n > 3*seconds {
+		t.Errorf("%d of %d calls look at all keys, in %d s", n, 2*calls, seconds)
+	}
 }

@@ -24,6 +24,7 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 	l.knownAt.Store(l.since(c.asOf))
 	l.lives.learn(c.leases, c.leasesAt)
 	l.begin.Do(func() {
+		followed.begin(l.store.lineage)
 		l.goroutines.Go(l.follow)
 		l.goroutines.Go(l.keep)
 	})

@@ -24,12 +24,12 @@ func lineOf(r timed) *line {
 	return n
 }
 
-// quiet is how long a line may stand still before the store is asked who is ahead: somebody may
-// have let the turn pass.
+// quiet is how long nobody ahead may write before the store is asked who is ahead: somebody may have
+// let the turn pass, or be gone.
 const quiet = 8 * time.Millisecond
 
-// wait waits until those ahead have written.
-func (n *line) wait(l *Log) {
+// wait waits until those ahead have written. It reports whether they have.
+func (n *line) wait(l *Log) bool {
 	over := time.NewTimer(quiet)
 	defer over.Stop()
 	l.inLine.Store(true)
@@ -41,20 +41,25 @@ func (n *line) wait(l *Log) {
 	for {
 		grown := l.heard.change()
 		entries, ok := l.heard.behind(n.seen)
+		waits := len(n.ahead)
 		for _, e := range entries {
 			delete(n.ahead, e.process())
 			n.seen = e.last()
 		}
-		if !ok || len(n.ahead) == 0 {
-			return
+		switch {
+		case len(n.ahead) == 0:
+			return true
+		case !ok:
+			return false
+		case len(n.ahead) < waits:
+			over.Reset(quiet)
 		}
 		select {
 		case <-grown:
-			over.Reset(quiet)
 		case <-over.C:
-			return
+			return false
 		case <-l.closing.Done():
-			return
+			return false
 		}
 	}
 }

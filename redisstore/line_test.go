@@ -23,10 +23,6 @@ func TestTurns(t *testing.T) {
 			t.Fatalf("conflict %d: %v", n, err)
 		}
 	}
-	other := begin(t, a, 2)
-	if _, err := other.Commit(batchOf(use(1, 3))); !errors.Is(err, sharedlog.ErrConflict) || len(other.News().Events) != 0 {
-		t.Errorf("in another's turn: %v, %+v", err, other.News())
-	}
 	appended := batchOf(use(1, 3))
 	appended.Appends, appended.Added = true, make([]sharedlog.DayAdded, 1)
 	if first, _ := commit(t, a, 2, appended); first != 3 {
@@ -38,12 +34,41 @@ func TestTurns(t *testing.T) {
 	if first, err := beaten.Commit(batchOf(use(2, 1))); first != 4 || err != nil {
 		t.Errorf("in its turn: %d, %v", first, err)
 	}
-	_, err := other.Commit(batchOf(use(1, 4)))
-	for errors.Is(err, sharedlog.ErrConflict) {
-		_, err = other.Commit(batchOf(use(1, 4)))
+}
+
+// In another's turn a process waits until that is over.
+func TestTurnsExclude(t *testing.T) {
+	server, client := testServer(t)
+	server.SetTime(time.Now()) // so that no turn ends by itself
+	s := testStore(t, client, Options{})
+	a, _ := joined(t, s, 1)
+	b, _ := joined(t, s, 2)
+	beaten := begin(t, b, 0)
+	for n := range int64(2) {
+		commit(t, a, n, batchOf(use(1, n+1)))
+		if _, err := beaten.Commit(batchOf(use(2, 1))); !errors.Is(err, sharedlog.ErrConflict) {
+			t.Fatalf("conflict %d: %v", n, err)
+		}
 	}
-	if err != nil {
-		t.Errorf("after the turn: %v", err)
+	other := begin(t, a, 2)
+	over := make(chan error)
+	go func() {
+		_, err := other.Commit(batchOf(use(1, 3)))
+		over <- err
+	}()
+	select {
+	case err := <-over:
+		t.Fatalf("in another's turn: %v", err)
+	case <-time.After(5 * quiet):
+	}
+	if first, err := beaten.Commit(batchOf(use(2, 1))); first != 3 || err != nil {
+		t.Errorf("in its turn: %d, %v", first, err)
+	}
+	if err := <-over; !errors.Is(err, sharedlog.ErrConflict) || len(other.News().Events) != 1 {
+		t.Errorf("after the turn: %v, %+v", err, other.News())
+	}
+	if first, err := other.Commit(batchOf(use(1, 3))); first != 4 || err != nil {
+		t.Errorf("in the next turn: %d, %v", first, err)
 	}
 }
 

@@ -20,7 +20,8 @@ import (
 type Log struct {
 	store   *Store
 	options sharedlog.Options
-	process string // options.Process as text
+	process string // options.Process as text,
+	field   string // and the field of meta that tells of it
 	keys    []string
 	started time.Time
 
@@ -29,17 +30,18 @@ type Log struct {
 	lives  lives
 	chores chores
 
-	follows  atomic.Bool // a step has read everything
-	replaced atomic.Bool // the store has another log now
-	lacks    atomic.Bool // events were deleted before they were read: the next step reads everything
-	offline  atomic.Bool // the reader has no connection
-	folded   atomic.Int64
+	follows  atomic.Bool           // a step has read everything
+	replaced atomic.Bool           // the store has another log now
+	lacks    atomic.Bool           // events were deleted before they were read: the next step reads everything
+	offline  atomic.Bool           // the reader has no connection
+	facts    atomic.Pointer[facts] // of the last reply; nil before the first
 	span     atomic.Int64
 	sharers  atomic.Int64
 
 	// In nanoseconds since started.
 	knownAt  atomic.Int64 // all that was written before is known
-	askedAt  atomic.Int64 // a script was asked last
+	askedAt  atomic.Int64 // a script was asked last,
+	wholeAt  atomic.Int64 // and one that looks at all keys
 	readAt   atomic.Int64 // the limiter read last
 	reportAt atomic.Int64 // replicas may be reported again
 
@@ -48,10 +50,13 @@ type Log struct {
 	inLine  atomic.Bool   // the limiter waits in line
 
 	// Of the goroutine between Begin and the end of its step.
-	number  int64    // of the last batch
+	number  int64 // of the last batch
+	encoder encoder
+	crowded int      // how many steps are still to get in line before they are decided
 	reading *reading // of everything; nil if none goes on
 
 	begin      sync.Once // of the goroutines
+	closed     sync.Once
 	closing    context.Context
 	stop       context.CancelFunc
 	goroutines sync.WaitGroup
@@ -67,6 +72,7 @@ func newLog(s *Store, o sharedlog.Options) *Log {
 		store: s, options: o, process: strconv.FormatInt(o.Process, 10), keys: s.keys, started: time.Now(),
 		changed: make(chan struct{}, 1), urgent: make(chan struct{}),
 	}
+	l.field = "d:" + l.process
 	l.span.Store(o.Span)
 	l.sharers.Store(1)
 	l.closing, l.stop = context.WithCancel(context.Background())
@@ -136,10 +142,13 @@ func (l *Log) Read(ctx context.Context, seen int64) (news sharedlog.News, err er
 }
 
 // news returns the events of entries that are behind a place as News.
-func (l *Log) news(entries []entry, seen int64) (news sharedlog.News, err error) {
-	news.Events, err = eventsOf(entries, seen)
-	news.Span, news.Folded = l.span.Load(), l.folded.Load()
-	return news, err
+func (l *Log) news(entries []entry, seen int64) (sharedlog.News, error) {
+	events, err := eventsOf(entries, seen)
+	return l.newsOf(events), err
+}
+
+func (l *Log) newsOf(events []*sharedlog.Event) sharedlog.News {
+	return sharedlog.News{Events: events, Span: l.span.Load(), Folded: l.folded()}
 }
 
 // look asks the store for the entries behind a place. With lease it renews the lease.
@@ -152,11 +161,11 @@ func (l *Log) look(ctx context.Context, seen int64, lease bool) ([]entry, error)
 	if err != nil {
 		return nil, err
 	}
-	if facts := r.words(); len(facts) == 2 {
-		if span, err := parseInt(facts[0]); err == nil {
+	if told := r.words(); len(told) == 2 {
+		if span, err := parseInt(told[0]); err == nil {
 			l.span.Store(max(span, l.options.Span))
 		}
-		if sharers, err := parseInt(facts[1]); err == nil {
+		if sharers, err := parseInt(told[1]); err == nil {
 			l.sharers.Store(max(sharers, 1))
 		}
 	}
@@ -222,13 +231,18 @@ func (l *Log) Skew() time.Duration { return l.clock.skew() }
 // Sharers implements sharedlog.Remote.
 func (l *Log) Sharers() int { return int(max(l.sharers.Load(), 1)) }
 
+// MostWait implements sharedlog.Remote.
+func (l *Log) MostWait() time.Duration { return l.store.options.Timeout }
+
 // closeWithin is how long Close waits for the goroutines. A read that the server keeps waiting may
 // end later, without a trace.
 const closeWithin = 50 * time.Millisecond
 
 // Close implements sharedlog.Log. It leaves the client open.
 func (l *Log) Close() error {
-	l.stop()
+	if l.stop(); l.follows.Load() {
+		l.closed.Do(func() { followed.end(l.store.lineage) })
+	}
 	ended := make(chan struct{})
 	go func() {
 		l.goroutines.Wait()

@@ -198,7 +198,7 @@ func TestBatchesThatComeTwice(t *testing.T) {
 		seen = first + 1
 	}
 	a.number -= 2
-	step := begin(t, a, seen)
+	step := begin(t, a, 0)
 	if _, err := step.Commit(batchOf(use(1, 99))); !errors.Is(err, errStale) {
 		t.Errorf("an old batch: %v", err)
 	}
@@ -283,6 +283,30 @@ func TestLostWrites(t *testing.T) {
 		}
 		if img := step.News().Image; img.Identity == before.Identity || int64(len(img.Events)) != 1+since {
 			t.Errorf("with %d events since: %+v", since, img)
+		}
+	}
+}
+
+// A write in the common case, which looks at three keys, finds each of them missing.
+func TestLossInTheCommonCase(t *testing.T) {
+	for _, key := range []int{keyLog, keyMeta, keyDays} {
+		server, client := testServer(t)
+		s := testStore(t, client, Options{})
+		a, _ := joined(t, s, 1)
+		day := func(n int64) *sharedlog.Batch {
+			e := use(1, n)
+			e.Day, e.HasDay = state.DayUsage{Start: 1, Count: n}, true
+			return batchOf(e)
+		}
+		for n := range int64(3) {
+			commit(t, a, n, day(n+1))
+		}
+		if a.factsAt(a.heard.position(), false) == nil {
+			t.Fatal("the case is not the common one")
+		}
+		server.Del(s.keys[key])
+		if _, err := begin(t, a, 3).Commit(day(4)); !errors.Is(err, errReplaced) {
+			t.Errorf("without %s: %v", s.keys[key], err)
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,19 +32,31 @@ func seeds(short int) int {
 // says after all of it.
 func TestIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	oracle(t, 2, func(*sharedoracle.Session, *redis.Client) {})
+	oracle(t, 2, oracleSetup, func(*sharedoracle.Session, *redis.Client) {})
+}
+
+// The same with calls that wait, some of them for hours, for several models, with limits that
+// spread calls, and with what the limiters learn of their provider's reports.
+func TestIsOneLimiterWide(t *testing.T) {
+	t.Parallel()
+	wide := func(seed int, client redis.UniversalClient) sharedoracle.Setup {
+		setup := oracleSetup(seed, client)
+		setup.Wide, setup.Near = true, 100*time.Millisecond // in which limiters hear of each other
+		return setup
+	}
+	oracle(t, 1, wide, func(*sharedoracle.Session, *redis.Client) {})
 }
 
 // The same where a third of the writes meet what another limiter has just written.
 func TestIsOneLimiterWhateverConflicts(t *testing.T) {
 	t.Parallel()
-	oracle(t, 2, func(s *sharedoracle.Session, client *redis.Client) {
+	oracle(t, 2, oracleSetup, func(s *sharedoracle.Session, client *redis.Client) {
 		client.AddHook(&between{session: s, random: rand.New(rand.NewPCG(s.Random.Uint64(), 7))})
 	})
 }
 
 // oracle runs sessions in a bubble, over a server in this process.
-func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.Client)) {
+func oracle(t *testing.T, short int, setupOf func(int, redis.UniversalClient) sharedoracle.Setup, disturb func(*sharedoracle.Session, *redis.Client)) {
 	for seed := range seeds(short) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -51,12 +65,15 @@ func oracle(t *testing.T, short int, disturb func(*sharedoracle.Session, *redis.
 				// server now and then, so the pauses are not long.
 				time.Sleep([]time.Duration{7*time.Hour + 50*time.Minute, 22*time.Hour + 50*time.Minute}[seed%2])
 				_, client := testServer(t)
-				setup := oracleSetup(seed, client)
-				setup.Grain = time.Microsecond // as the server's clock
+				setup := setupOf(seed, client)
+				steps := 300
+				if setup.Grain = time.Microsecond; setup.Wide { // as the server's clock
+					setup.Grain, steps = 701*time.Millisecond, 150
+				}
 				setup.Sleep = func(d time.Duration) { time.Sleep(d % (20 * time.Minute)) }
 				s := sharedoracle.New(t, setup)
 				disturb(s, client)
-				s.Run(300)
+				s.Run(steps)
 			})
 		})
 	}
@@ -101,7 +118,7 @@ func oracleSetup(seed int, client redis.UniversalClient) sharedoracle.Setup {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.Store = store
+			cfg.Store, cfg.FreshStart = store, true // crowds begin with an emptied server
 			rl, err := ratelimit.NewWithConfig(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -127,10 +144,19 @@ func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
+// inTurn reports whether the arguments of a write are those of a process in its turn, in which others
+// would have to wait for it.
+func inTurn(args []any) bool {
+	return slices.ContainsFunc(args, func(arg any) bool {
+		text, _ := arg.(string)
+		return strings.HasPrefix(text, modeQueue+" ")
+	})
+}
+
 func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		args := cmd.Args()
-		writes := args[0] == "evalsha" && args[1] == appendScript.Hash()
+		writes := args[0] == "evalsha" && args[1] == appendScript.Hash() && !inTurn(args)
 		if writes && !b.session.Calm() && !b.within && b.random.IntN(3) == 0 {
 			b.within = true
 			b.session.Between()

@@ -20,6 +20,7 @@ const (
 // later step takes what was read. So a limiter comes back to a large log, over a slow network, too,
 // and no call waits for that.
 type reading struct {
+	begun   time.Time
 	done    chan struct{} // closed at the end; content and err are set then
 	content *content
 	err     error
@@ -31,7 +32,7 @@ func (l *Log) begunReading() *reading {
 	if r := l.reading; r != nil && !r.failed() {
 		return r
 	}
-	r := &reading{done: make(chan struct{}), content: &content{log: l}}
+	r := &reading{begun: time.Now(), done: make(chan struct{}), content: &content{log: l}}
 	l.reading = r
 	l.goroutines.Go(func() {
 		defer close(r.done)
@@ -73,6 +74,6 @@ func (l *Log) readAll(ctx context.Context) (*content, error) {
 		l.reading = nil
 		return r.content, r.err
 	case <-ctx.Done():
-		return nil, fmt.Errorf("redis: not everything is read yet: %w", ctx.Err())
+		return nil, fmt.Errorf("redis: not everything is read yet: %w", l.store.health.explain(ctx.Err(), r.begun))
 	}
 }

@@ -14,11 +14,15 @@ const reportEvery = time.Second
 
 // eval runs a script. Where it is one that writes events and Options.WaitReplicas asks for that, it
 // waits for the replicas. Too few of them are reported.
-func (l *Log) eval(ctx context.Context, script *redis.Script, args []any) (any, error) {
-	if l.store.options.WaitReplicas == 0 || script != appendScript {
-		return script.Run(ctx, l.store.client, l.keys, args...).Result()
+func (l *Log) eval(ctx context.Context, q *request, args []any) (any, error) {
+	keys := l.keys
+	if q.facts != nil {
+		keys = keys[:commonKeys]
 	}
-	raw, acks, err := l.store.evalAndWait(ctx, script, l.keys, args)
+	if l.store.options.WaitReplicas == 0 || q.script != appendScript {
+		return q.script.Run(ctx, l.store.client, keys, args...).Result()
+	}
+	raw, acks, err := l.store.evalAndWait(ctx, q.script, keys, args)
 	if want := int64(l.store.options.WaitReplicas); err == nil && acks < want && l.options.Report != nil {
 		now := l.since(time.Now())
 		if at := l.reportAt.Load(); now >= at && l.reportAt.CompareAndSwap(at, now+int64(reportEvery)) {

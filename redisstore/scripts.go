@@ -7,9 +7,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts begin with the same lines, which read the facts of the log and its time. What follows
-// them makes its functions only where it needs them.
+// The scripts read the head of the log and its time in the same way; append tries the common case
+// before that. What follows them makes its functions only where it needs them.
 var (
+	//go:embed lua/fast.lua
+	fastLua string
+	//go:embed lua/args.lua
+	argsLua string
 	//go:embed lua/common.lua
 	commonLua string
 	//go:embed lua/entries.lua
@@ -31,16 +35,16 @@ var (
 	//go:embed lua/sweep.lua
 	sweepLua string
 
-	appendScript = redis.NewScript(commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
-	lookScript   = redis.NewScript(commonLua + entriesLua + lookLua)
-	joinScript   = redis.NewScript(commonLua + joinLua)
-	dropScript   = redis.NewScript(commonLua + entriesLua + dropLua)
-	sweepScript  = redis.NewScript(commonLua + sweepLua)
+	appendScript = redis.NewScript(fastLua + commonLua + entriesLua + turnsLua + daysLua + effectsLua + appendLua)
+	lookScript   = redis.NewScript(argsLua + commonLua + entriesLua + lookLua)
+	joinScript   = redis.NewScript(argsLua + commonLua + joinLua)
+	dropScript   = redis.NewScript(argsLua + commonLua + entriesLua + dropLua)
+	sweepScript  = redis.NewScript(argsLua + commonLua + sweepLua)
 )
 
 // layout is the version of the keys and of what they hold. Stores of different layouts do not see
 // each other.
-const layout = "1"
+const layout = "2"
 
 // The keys, in the order in which the scripts know them.
 const (
@@ -63,18 +67,11 @@ func keysOf(prefix string) []string {
 	return keys
 }
 
-// The places of the arguments that all scripts have.
-const (
-	argIdentity = iota
-	argSeen
-	argStamp
-	argProcess
-	argLease
-	argExpected
-	argMode
-	argNumber
-	argsCommon
-)
+// argExpected is the place of the argument that says what the time should be, of all scripts.
+const argExpected = 4
+
+// commonKeys is how many of the keys the common case of append needs.
+const commonKeys = keyDays + 1
 
 // The modes of the script append.
 const (
@@ -82,19 +79,17 @@ const (
 	modeQueue   = "q" // and gets in line for a turn
 	modeAppend  = "a" // writes behind what others have written
 	modeNext    = "n" // compares, and the days go on from those of the part that was appended before
+	modeJoin    = "j" // writes nothing, and gets in line
 	modeLeave   = "l" // writes nothing, and gives up its place in line
 )
 
-// args returns the arguments that all scripts have, with room for more.
+// args returns the arguments that all scripts but append begin with, with room for more.
 func (l *Log) args(at position, lease bool, more int) []any {
-	args := make([]any, argsCommon, argsCommon+more)
-	args[argIdentity], args[argSeen], args[argStamp] = at.log, at.seq, at.stamp
-	args[argProcess], args[argLease] = l.process, 0
+	var ms int64
 	if lease {
-		args[argLease] = l.options.LeaseTTL.Milliseconds()
+		ms = l.options.LeaseTTL.Milliseconds()
 	}
-	args[argMode], args[argNumber] = "", 0
-	return args
+	return append(make([]any, 0, 6+more), at.log, at.seq, at.stamp, l.process, 0, ms)
 }
 
 func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }

@@ -14,7 +14,7 @@ import (
 )
 
 // keyOf returns a key of the prefix.
-func keyOf(name string) string { return "{" + prefix + "}:ratelimit:1:" + name }
+func keyOf(name string) string { return "{" + prefix + "}:ratelimit:2:" + name }
 
 // memoryOf returns what all keys of the prefix take of a server, in bytes.
 func memoryOf(t testing.TB, server *redistest.Server) (bytes int64) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 )
@@ -15,7 +16,7 @@ type optimistic struct {
 	base      int64 // the place of the last event that the caller knows with the news
 	news      sharedlog.News
 	conflicts int
-	line      *line // the processes whose turn comes first; nil if there are none
+	line      *line // the processes whose turn comes first; nil if none is known
 	ended     bool
 }
 
@@ -46,15 +47,55 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 			return nil, err
 		}
 	}
+	if l.crowded > 0 && sharedlog.IsDeciding(ctx) {
+		if err := s.join(); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
-// tell makes entries the news of the step.
-func (s *optimistic) tell(entries []entry) (err error) {
-	if s.news, err = s.log.news(entries, s.base); err == nil && len(entries) > 0 {
+// crowdedFor is how many deciding steps get in line before they are decided after one that others came before:
+// in a crowd the first try is mostly in vain, and as much work as the one that counts.
+const crowdedFor = 4
+
+// join gets in line, and waits for the turn. All that comes before it is news.
+func (s *optimistic) join() error {
+	if err := s.askTurn(); err != nil {
+		return err
+	}
+	return s.awaitTurn()
+}
+
+// askTurn gets in line, or asks who is ahead there.
+func (s *optimistic) askTurn() error {
+	l := s.log
+	at, ok := l.heard.at(s.base)
+	if !ok {
+		return errReplaced
+	}
+	r, err := l.send(context.Background(), l.request(&write{}, at, nil, modeJoin, 0))
+	if err != nil {
+		return err
+	}
+	if r.place == s.base && r.text == "" {
+		l.crowded-- // nobody else is there
+	}
+	return s.overtaken(at.epoch, r)
+}
+
+// tell adds entries to the news of the step.
+func (s *optimistic) tell(entries []entry) error {
+	news, err := s.log.news(entries, s.base)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
 		s.base = entries[len(entries)-1].last()
 	}
-	return err
+	news.Events = append(s.news.Events, news.Events...)
+	s.news = news
+	return nil
 }
 
 // readEverything makes the whole log the news of the step.
@@ -70,11 +111,8 @@ func (s *optimistic) News() sharedlog.News { return s.news }
 func (s *optimistic) Rollback() {
 	s.ended = true
 	if l := s.log; s.conflicts > 0 && l.closing.Err() == nil {
-		l.goroutines.Go(func() {
-			args := l.args(l.heard.position(), false, 0)
-			args[argMode] = modeLeave
-			l.run(l.closing, appendScript, args) // else its turn ends by itself
-		})
+		q := l.request(&write{}, l.heard.position(), nil, modeLeave, 0)
+		l.goroutines.Go(func() { l.send(l.closing, q) }) // else its turn ends by itself
 	}
 }
 
@@ -94,8 +132,11 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			return 0, err
 		case err != nil:
 			s.ended = true
-			if from > 0 {
-				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
+			if from > 0 && (errors.Is(err, sharedlog.ErrConflict) || errors.Is(err, sharedlog.ErrReplaced)) {
+				err = fmt.Errorf("redis: %w: %d of %d events", sharedlog.ErrPartly, from, len(b.Events))
+			}
+			if isFull(err) {
+				s.log.chores.add(b) // which makes room
 			}
 			return 0, err
 		case from == 0:
@@ -117,11 +158,6 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	if err := l.usable(); err != nil {
 		return 0, err
 	}
-	if conflict, err := s.awaitTurn(); err != nil {
-		return 0, err
-	} else if conflict {
-		return 0, sharedlog.ErrConflict
-	}
 	w, err := l.writeOf(b, from, to)
 	if err != nil {
 		return 0, err
@@ -131,16 +167,36 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 		return 0, errReplaced // the caller follows another log
 	}
 	l.number++
-	args := w.args(l.args(at, b.Renew, w.size()))
-	args[argMode], args[argNumber] = s.mode(b, from), l.number
-	r, err := l.run(context.Background(), appendScript, args)
+	mode, lease := s.mode(b, from), int64(0)
+	if b.Renew {
+		lease = l.options.LeaseTTL.Milliseconds()
+	}
+	q := l.request(w, at, l.factsAt(at, b.Renew || mode == modeNext), mode, lease)
+	r, err := l.send(context.Background(), q)
 	if err != nil {
 		return 0, err
 	}
 	if r.status == statusConflict {
-		return 0, s.conflict(at.epoch, r)
+		l.crowded, s.news = crowdedFor, sharedlog.News{}
+		if err := s.overtaken(at.epoch, r); err != nil {
+			return 0, err
+		}
+		if err := s.awaitTurn(); err != nil {
+			return 0, err
+		}
+		return 0, sharedlog.ErrConflict
 	}
 	return r.place, s.wrote(at.epoch, r, w)
+}
+
+// factsAt returns the facts of the log for a batch behind a position; nil where the script is to look
+// at all keys, because it has more to do or has not done so for a while.
+func (l *Log) factsAt(at position, more bool) *facts {
+	f := l.facts.Load()
+	if more || at.stamp == 0 || f == nil || f.log != at.log || f.inLine || l.since(time.Now())-l.wholeAt.Load() > int64(lookEvery) {
+		return nil
+	}
+	return f
 }
 
 // mode returns how the script is to write the part of a batch from an event on.
@@ -156,8 +212,8 @@ func (s *optimistic) mode(b *sharedlog.Batch, from int) string {
 	return modeCompare
 }
 
-// conflict takes over what others have written, and returns ErrConflict.
-func (s *optimistic) conflict(epoch int64, r timed) error {
+// overtaken adds what others have written to the news, and learns who comes first.
+func (s *optimistic) overtaken(epoch int64, r timed) error {
 	l := s.log
 	s.conflicts++
 	s.line = lineOf(r)
@@ -167,48 +223,58 @@ func (s *optimistic) conflict(epoch int64, r timed) error {
 			l.notify()
 		}
 		l.known(r.sent)
-		err = s.tell(entries)
-	} else if errors.Is(err, sharedlog.ErrIncomplete) {
-		err = s.readEverything(context.Background())
+		return s.tell(entries)
 	}
-	if err != nil {
-		return err
+	if errors.Is(err, sharedlog.ErrIncomplete) {
+		s.line = nil // the turn may be over until everything is applied
+		return s.readEverything(context.Background())
 	}
-	return sharedlog.ErrConflict
+	return err
 }
 
-// awaitTurn waits until it may be the turn of this process, if it is in line. It reports whether
-// others have written meanwhile, and makes that the news.
-func (s *optimistic) awaitTurn() (conflict bool, err error) {
-	if s.line == nil {
-		return false, nil
+// awaitTurn waits until it is the turn of this process, if it is in line. What others have written
+// meanwhile is news.
+func (s *optimistic) awaitTurn() error {
+	l := s.log
+	for s.line != nil && l.closing.Err() == nil {
+		passed := s.line.wait(l)
+		s.line = nil
+		if entries, ok := l.heard.behind(s.base); ok {
+			if err := s.tell(entries); err != nil {
+				return err
+			}
+		}
+		if !passed {
+			if err := s.askTurn(); err != nil {
+				return err
+			}
+		}
 	}
-	s.line.wait(s.log)
-	s.line = nil
-	entries, ok := s.log.heard.behind(s.base)
-	if !ok || len(entries) == 0 {
-		return false, nil
-	}
-	return true, s.tell(entries)
+	return nil
 }
 
 // wrote makes what came first, and the events that were written as the store has them, the news.
-func (s *optimistic) wrote(epoch int64, r timed, w *write) error {
-	l, last := s.log, r.place+int64(w.events)-1
-	stamp, err := parseInt(r.text)
-	if err != nil {
-		return fmt.Errorf("redis: %w: date %q", errReply, r.text)
-	}
-	var all []entry
-	if r.place == s.base+1 && len(r.entries) == 0 {
-		if w.events > 0 {
-			all = []entry{{r.place, stamp, int64(w.events), w.value}}
+func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
+	l, stamp := s.log, r.now
+	if r.text != "" {
+		if stamp, err = parseInt(r.text); err != nil {
+			return fmt.Errorf("redis: %w: date %q", errReply, r.text)
 		}
-	} else if all, err = l.upTo(context.Background(), s.base, last, r); err != nil {
-		return err
 	}
-	if err := s.tell(all); err != nil {
-		return err
+	all := r.entries
+	if r.place == s.base+1 && len(all) == 0 {
+		if s.news = l.newsOf(w.stored(r.place, stamp)); len(w.events) > 0 {
+			all = []entry{{r.place, stamp, int64(len(w.events)), w.value}}
+			s.base = all[0].last()
+		}
+	} else {
+		s.news = sharedlog.News{}
+		if all, err = l.upTo(context.Background(), s.base, r.place+int64(len(w.events))-1, r); err == nil {
+			err = s.tell(all)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	l.heard.add(epoch, all)
 	l.known(r.sent)

@@ -71,7 +71,9 @@ type Store struct {
 	heeds         bool          // the client heeds the deadlines of contexts
 	longestBlock  time.Duration // of a read that waits for entries, within the client's timeout
 	warnings      []error
+	health        health
 	followed      atomic.Bool // a limiter of this store has followed a log
+	lineage       lineage     // without a server where that is not known
 }
 
 var _ ratelimit.Store = (*Store)(nil)
@@ -89,7 +91,7 @@ func New(ctx context.Context, client redis.UniversalClient, options Options) (*S
 	if err := options.check(); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)
 	}
-	s := &Store{client: client, options: options, keys: keysOf(options.Prefix)}
+	s := &Store{client: client, options: options, keys: keysOf(options.Prefix), health: newHealth(), lineage: lineage{prefix: options.Prefix}}
 	s.learnClient()
 	if err := s.examine(ctx); err != nil {
 		return nil, fmt.Errorf("new redis store: %w", err)
@@ -132,6 +134,7 @@ func (s *Store) examine(ctx context.Context) error {
 			"unset ReadOnly, RouteByLatency and RouteRandomly in its options")
 	}
 	info, err := s.client.Info(ctx, "server").Result()
+	s.lineage.server = infoField(info, "run_id")
 	if err != nil {
 		warn("the server's version is not known, and has to be at least 6.2: %w", err)
 	} else if version := infoField(info, "redis_version"); !isAtLeast(version, 6, 2) {

@@ -1,7 +1,6 @@
 package answers
 
 import (
-	"maps"
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -43,10 +42,14 @@ func (n *News) All(b *Book) []Learnt {
 }
 
 func (n *News) of(b *Book, wanted func(model string, due bool) bool) (learnt []Learnt) {
-	for _, model := range slices.Sorted(maps.Keys(n.models)) {
-		if !wanted(model, n.models[model]) {
-			continue
+	var models []string
+	for model, due := range n.models {
+		if wanted(model, due) {
+			models = append(models, model)
 		}
+	}
+	slices.Sort(models)
+	for _, model := range models {
 		if a, known := b.Of(model); known {
 			learnt = append(learnt, Learnt{model, state.AnswersText(a)})
 		} else {

@@ -27,6 +27,9 @@ func (u Unit) kind() tokens.Kind { return tokens.Kind(u - AllTokens) }
 type Quota struct {
 	PerMinute [Units]int    // by Unit; 0 for no limit
 	Burst     time.Duration // the time whose share of PerMinute may start back to back
+	// Sharers is among how many limiters the quota is divided that do not know each other's
+	// charges: the buckets have one share. 0 and 1 are none but this one.
+	Sharers int
 }
 
 // Buckets are the buckets of one window: they hold what the calls have charged, and drain at
@@ -87,13 +90,18 @@ type Charges interface {
 }
 
 // Take makes the buckets hold what those of another quota do, at the price of this one. The
-// charges keep the price that they were charged at, whatever becomes of them.
+// charges keep the price that they were charged at, whatever becomes of them. Where only the number
+// of sharers is another one, what is left drains as it did: each of them has its share of the rest.
+// Where that is less than a request, the first one starts when there is as much.
 func (b *Buckets) Take(was *Buckets, instant int64, charges Charges) {
 	for u := range b.buckets {
 		empty := b.buckets[u].Empty()
 		if old := was.quota.PerMinute[u]; old > 0 && b.quota.PerMinute[u] > 0 {
 			left := min(max(int64(was.buckets[u].Empty())-instant, 0), minute)
 			empty = time.Duration(instant + rescale(left, old, b.quota.PerMinute[u]))
+			if one, _ := b.price(Unit(u), 1, b.roundUp(Unit(u))); b.quota.Sharers > was.quota.Sharers {
+				empty += max(one-b.quota.Burst, 0)
+			}
 		}
 		b.buckets[u].Reset(empty)
 	}

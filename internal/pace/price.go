@@ -10,14 +10,16 @@ const minute = int64(time.Minute)
 // bottomless is a depth that no bucket is filled to.
 const bottomless = time.Duration(1 << 60)
 
-// price is how long n of a unit take to drain, at most a minute, and the carry after that.
+// price is how long n of a unit take to drain, at most a minute, and the carry after that. Where
+// the quota is divided, each of n is as many as there are sharers.
 func (b *Buckets) price(u Unit, n int, carry uint64) (price time.Duration, rest uint64) {
 	most := b.quota.PerMinute[u]
-	if n >= most {
+	over, shared := bits.Mul64(uint64(max(n, 0)), uint64(max(b.quota.Sharers, 1)))
+	if over > 0 || shared >= uint64(most) {
 		return time.Duration(minute), carry
 	}
-	high, low := bits.Mul64(uint64(n), uint64(minute))
-	low, over := bits.Add64(low, carry, 0)
+	high, low := bits.Mul64(shared, uint64(minute))
+	low, over = bits.Add64(low, carry, 0)
 	ns, rest := bits.Div64(high+over, low, uint64(most))
 	return time.Duration(ns), rest
 }

@@ -1,6 +1,7 @@
 package sharedlog
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -45,7 +46,20 @@ type Remote interface {
 	// Sharers returns how many processes shared the log when it was last heard of, this one
 	// included. It is at least 1.
 	Sharers() int
+	// MostWait returns how long a call may wait for the store.
+	MostWait() time.Duration
 }
+
+type decidingKey struct{}
+
+// Deciding returns a context that tells Begin of a Remote that the step will probably decide
+// something, so that it is worth to wait for a turn before that.
+func Deciding(ctx context.Context) context.Context {
+	return context.WithValue(ctx, decidingKey{}, true)
+}
+
+// IsDeciding reports whether a context is of Deciding.
+func IsDeciding(ctx context.Context) bool { return ctx.Value(decidingKey{}) != nil }
 
 // DayAdded is what an event added to the day of its model when it was planned. The zero value is
 // nothing.

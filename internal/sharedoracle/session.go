@@ -29,9 +29,9 @@ type Setup struct {
 	// CatchUp brings a limiter's memory up to date. It is called before reads are compared, and
 	// nil where reads are always up to date.
 	CatchUp func(t *testing.T, rl *ratelimit.RateLimiter)
-	// Wide adds steps: calls for several models at once, calls that wait, Burst and reports of
-	// providers. It needs a bubble of testing/synctest, and a Grain in which limiters hear of each
-	// other.
+	// Wide adds steps: calls for several models at once, calls that wait, Burst, and reports of
+	// providers, from which the limiters learn. It needs a bubble of testing/synctest, and a Grain
+	// in which limiters hear of each other.
 	Wide bool
 	// Shares says that a limiter decides by its share of the quota while it cannot use the store.
 	// It may then deny what one limiter alone admits, but not the reverse.
@@ -75,8 +75,10 @@ type Session struct {
 	waiting []*waiting
 	script  []string
 
-	by   int         // the limiter whose step it is
-	calm atomic.Bool // see Calm
+	by        int         // the limiter whose step it is
+	repaced   bool        // the quota with a Burst was changed
+	usedPaced time.Time   // when its minute was used last
+	calm      atomic.Bool // see Calm
 }
 
 // pair is the same reservation twice.
@@ -104,6 +106,7 @@ func New(t *testing.T, setup Setup) *Session {
 	}
 	if setup.Wide {
 		s.models = append(s.models, paced)
+		s.cfg.LearnQuotas = true
 		s.cfg.Quotas[paced] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
 	}
 	cfg := s.cfg
@@ -202,6 +205,9 @@ func (s *Session) compare() {
 	}
 	for _, model := range s.models {
 		alone := s.alone.Stats(model)
+		if model == paced && alone.RPM+alone.TPM > 0 {
+			s.usedPaced = time.Now()
+		}
 		for i, rl := range s.shared {
 			if got := rl.Stats(model); !s.sameStats(got, alone) {
 				s.t.Errorf("%v: limiter %d says of %s\n%+v, alone\n%+v", time.Now(), i, model, got, alone)

@@ -1,6 +1,7 @@
 package sharedoracle
 
 import (
+	"slices"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -32,8 +33,9 @@ func (s *Session) step() {
 		if s.Random.IntN(4) == 0 {
 			q.DayZone = "Europe/Berlin"
 		}
-		if model == paced { // how far its buckets are after that is not the same in all limiters
-			model = "a"
+		if model == paced {
+			q.Burst = 5 * time.Second * time.Duration(s.Random.IntN(4))
+			s.repaced = true
 		}
 		s.setQuota("", i, model, q)
 	case p < 97:
@@ -167,7 +169,15 @@ func (s *Session) arrive() {
 
 // reopen closes a limiter and opens it again, after its reservations are settled: with it their
 // slots would go.
+//
+// A limiter that is opened knows the charges of the last minute, and not what is left of earlier
+// ones in a bucket. That is no more than the quota's Burst, which counts as filled then; but it may
+// be more once the quota has changed, and then none is opened until the bucket is empty.
 func (s *Session) reopen(i int) {
+	settles := slices.ContainsFunc(s.open, func(p pair) bool { return p.shared.Model() == paced })
+	if s.repaced && (settles || time.Since(s.usedPaced) <= time.Minute) {
+		return
+	}
 	s.calm.Store(true)
 	defer s.calm.Store(false)
 	s.stopWaiting(i)
@@ -181,6 +191,9 @@ func (s *Session) reopen(i int) {
 		}
 	}
 	s.open = kept
+	if s.cfg.LearnQuotas {
+		s.forget() // what a limiter has learned is its own
+	}
 	s.say("%d: reopen", i)
 	if err := s.shared[i].Close(); err != nil {
 		s.t.Error(err)

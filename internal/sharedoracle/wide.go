@@ -63,8 +63,11 @@ func (s *Session) wideStep() {
 	switch p := s.Random.IntN(100); {
 	case p < 35:
 		s.reserveAll(i)
+	case p < 53 && len(s.waiting) > 0: // of which another one passes at each limiter that has learned
 	case p < 50:
 		s.observe()
+	case p < 53:
+		s.forget()
 	case p < 85:
 		s.wait(i)
 	case len(s.waiting) > 0:
@@ -102,6 +105,9 @@ func (s *Session) opened(i int, shared, alone ratelimit.Reservations) {
 // each limiter gets its own reports.
 func (s *Session) observe() {
 	model := s.model()
+	if model == paced { // see reopen, which has the limiters forget
+		model = "a"
+	}
 	report := func(most int) ratelimit.ProviderLimit { return ratelimit.ProviderLimit{Limit: 1 + s.Random.IntN(most)} }
 	limits := ratelimit.ProviderLimits{RPM: report(20)}
 	if s.Random.IntN(2) == 0 {
@@ -113,6 +119,15 @@ func (s *Session) observe() {
 		rl.Observe(model, limits)
 	}
 	s.alone.Observe(model, limits)
+}
+
+// forget has all limiters forget what they have learned of quotas.
+func (s *Session) forget() {
+	s.say("all: ForgetLearned")
+	for _, rl := range s.shared {
+		rl.ForgetLearned("")
+	}
+	s.alone.ForgetLearned("")
 }
 
 // wait has a limiter wait, for a while or until the session ends.

@@ -1,25 +1,25 @@
 -- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes
--- ARGV: identity, seen, stamp of seen, process, lease in ms, what the time should be, mode, number
 local log, meta = KEYS[1], KEYS[2]
 local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local procs, holes = KEYS[7], KEYS[8]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
-local me = ARGV[4]
 
 local function text(n) return string.format('%.0f', n) end
 
-local known = redis.call('HMGET', meta, 'id', 'last', 'at', 'shift', 'folded', 'touched', 'turns', 'd:' .. me)
+-- The head is the identity of the log, the shift of its time against the server's clock, the place
+-- up to which events were deleted, 1 if processes wait in line, the place of the last event, and its
+-- time.
+local head, line, done, touched = unpack(redis.call('HMGET', meta, 'head', 'turns', 'd:' .. me, 'touched'))
 local complete = redis.call('EXISTS', unpack(KEYS)) == #KEYS -- the server may evict some
-local identity = known[1]
-local last, at = tonumber(known[2] or 0), tonumber(known[3] or 0)
-local shift, folded = tonumber(known[4] or 0), tonumber(known[5] or 0)
+local identity, shift, folded, last, at = string.match(head or '', '^(%S+) (%S+) (%S+) %d (%S+) (%S+)$')
+shift, folded, last, at = tonumber(shift or 0), tonumber(folded or 0), tonumber(last or 0), tonumber(at or 0)
+line = line or ''
 
 -- The time of the log never goes back, and a jump of the server's clock does not move it.
 local clock = redis.call('TIME')
 local now = clock[1] * SECOND + clock[2] + shift
-local expected = tonumber(ARGV[6])
 local shifted
 if expected > 0 and expected >= at and math.abs(now - expected) > SECOND then
   shifted = expected - now
@@ -32,10 +32,14 @@ end
 now = math.max(now, at)
 local date = text(now)
 
-local function keep_shift()
-  if shifted then
-    redis.call('HSET', meta, 'shift', text(shift))
-  end
+-- facts is what the head begins with.
+local function facts()
+  return identity .. ' ' .. text(shift) .. ' ' .. text(folded) .. (line == '' and ' 0 ' or ' 1 ')
+end
+
+-- keep writes the head, and what else of meta has changed.
+local function keep(...)
+  redis.call('HSET', meta, 'head', facts() .. text(last) .. ' ' .. text(at), ...)
 end
 
 local function renew(process, ms, only)
@@ -49,7 +53,7 @@ end
 
 -- touch puts off the end of the keys, once an hour.
 local function touch()
-  if now - tonumber(known[6] or 0) > 3600 * SECOND then
+  if #KEYS == 8 and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)
@@ -57,11 +61,17 @@ local function touch()
   end
 end
 
-local function replaced() return {REPLACED, 0, date, 0, '', {}} end
+-- answer is the reply of all scripts, but for the common case of append.
+local function answer(status, place, told, news)
+  return {status, place, date, facts(), told, news}
+end
+
+local function replaced() return {REPLACED, 0, date, '', '', {}} end
 
 -- renounce makes the log another one: events that somebody has seen are not there any more.
 local function renounce()
-  redis.call('HSET', meta, 'id', string.match(identity, '^[^.]*') .. '.' .. date)
+  identity = string.match(identity, '^[^.]*') .. '.' .. date
+  keep()
   return replaced()
 end
 

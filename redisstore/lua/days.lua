@@ -9,9 +9,10 @@ local function before(a, b)
   return false
 end
 
--- days_behind returns the days of models that are not as they were planned, and the function that
--- says them.
-local function days_behind()
+-- days_behind returns an entry with the days of models as they are behind what others have written,
+-- and those days. Its events begin at a byte of it. The days are those of the models that others have
+-- told of, or of all.
+local function days_behind(value, begin, added, models, told)
   -- plus adds to a whole number between zero and the largest of 63 bits, in two parts: a number of
   -- Lua has 53 bits.
   local function plus(was, more)
@@ -77,6 +78,19 @@ local function days_behind()
     return said[key]
   end
 
-  return said, after
+  local parts, from = {}, 1
+  for offset, model, requests, tokens in string.gmatch(added, '(%d+) (%d+) (%S+) (%S+);') do
+    local at, name = begin + offset, models[tonumber(model)]
+    local next = at + 1 + string.byte(value, at)
+    if not told or told[name] then
+      local day = after(name, string.sub(value, at + 1, next - 1), requests, tokens)
+      parts[#parts + 1] = string.sub(value, from, at - 1)
+      parts[#parts + 1] = string.char(#day)
+      parts[#parts + 1] = day
+      from = next
+    end
+  end
+  parts[#parts + 1] = string.sub(value, from)
+  return table.concat(parts), said
 end
 

@@ -25,25 +25,31 @@ local function entries()
     return place(entry[1]) + varint(entry[2][2], 1) - 1
   end
 
+  -- models calls f for each model of an entry, with its number and whether a day of it is told. It
+  -- returns where the events begin.
+  local function models(value, f)
+    local count, size
+    local _, from = varint(value, 1)
+    _, from = varint(value, from + 1)
+    count, from = varint(value, from)
+    for i = 0, count - 1 do
+      size, from = varint(value, from)
+      local length = math.floor(size / 2)
+      f(string.sub(value, from, from + length - 1), i, size % 2 == 1)
+      from = from + length
+    end
+    return from
+  end
+
   -- tell adds the models of which an entry tells the day. It returns false where the entry does
   -- more to days than to add to them.
   local function tell(entry, told)
-    local bytes = entry[2][2]
-    local models, size
-    local _, from = varint(bytes, 1)
-    if string.byte(bytes, from) % 2 == 1 then
+    local value = entry[2][2]
+    local _, flags = varint(value, 1)
+    if string.byte(value, flags) % 2 == 1 then
       return false
     end
-    _, from = varint(bytes, from + 1)
-    models, from = varint(bytes, from)
-    for _ = 1, models do
-      size, from = varint(bytes, from)
-      local length = math.floor(size / 2)
-      if size % 2 == 1 then
-        told[string.sub(bytes, from, from + length - 1)] = true
-      end
-      from = from + length
-    end
+    models(value, function(model, _, tells) told[model] = told[model] or tells end)
     return true
   end
 
@@ -69,5 +75,6 @@ local function entries()
     return entries
   end
 
-  return {place = place, varint = varint, last_of = last_of, tell = tell, behind = behind}
+  return {place = place, last_of = last_of, models = models, tell = tell, behind = behind}
 end
+

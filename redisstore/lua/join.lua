@@ -2,15 +2,13 @@
 -- the server has a part of one and nobody lives who knows the rest), and whether this limiter has not
 -- joined before
 if not identity or not complete then
-  local is_used = ARGV[11] == '1' or ARGV[11] == '2' and redis.call('EXISTS', unpack(KEYS)) > 0 and
+  local is_used = ARGV[9] == '1' or ARGV[9] == '2' and redis.call('EXISTS', unpack(KEYS)) > 0 and
     redis.call('ZCOUNT', procs, text(now / 1000), '+inf') == 0
   for _, key in ipairs(KEYS) do
     redis.call('UNLINK', key)
   end
-  shift, last, at, folded, identity, known[6] = shift, 0, 0, 0, ARGV[9], 0
-  local used = is_used and date or '0'
-  redis.call('HSET', meta, 'id', identity, 'last', '0', 'at', '0', 'folded', '0',
-    'shift', text(shift), 'touched', '0', 'span', '0', 'used', used)
+  last, at, folded, line, identity, touched = 0, 0, 0, '', ARGV[7], 0
+  redis.call('HSET', meta, 'touched', '0', 'span', '0', 'used', is_used and date or '0')
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
   for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
@@ -18,17 +16,17 @@ if not identity or not complete then
   end
   redis.call('ZADD', procs, 0, '')
 end
-keep_shift()
-if ARGV[12] == '1' then
+keep()
+if ARGV[10] == '1' then
   redis.call('HDEL', meta, 'd:' .. me)
 end
-local facts = redis.call('HMGET', meta, 'span', 'used')
-if tonumber(ARGV[10]) > tonumber(facts[1]) then
-  facts[1] = ARGV[10]
-  redis.call('HSET', meta, 'span', ARGV[10])
+local span, used = unpack(redis.call('HMGET', meta, 'span', 'used'))
+if tonumber(ARGV[8]) > tonumber(span) then
+  span = ARGV[8]
+  redis.call('HSET', meta, 'span', ARGV[8])
 end
-if ARGV[5] ~= '0' then
-  renew(me, tonumber(ARGV[5]))
+if lease ~= '0' then
+  renew(me, tonumber(lease))
 end
 touch()
-return {OK, last, date, folded, identity .. ' ' .. facts[1] .. ' ' .. facts[2], {}}
+return answer(OK, last, span .. ' ' .. used, {})

@@ -1,14 +1,16 @@
-if identity ~= ARGV[1] or not complete then
+if identity ~= wanted or not complete then
   return replaced()
 end
-local news = entries().behind(tonumber(ARGV[2]), tonumber(ARGV[3]), 64)
+local news = entries().behind(seen, stamp, 64)
 if not news then
   return renounce()
 end
-keep_shift()
-if ARGV[5] ~= '0' then
-  renew(me, tonumber(ARGV[5]))
+if shifted then
+  keep()
+end
+if lease ~= '0' then
+  renew(me, tonumber(lease))
   touch()
 end
-local facts = redis.call('HGET', meta, 'span') .. ' ' .. redis.call('ZCOUNT', procs, text(now / 1000), '+inf')
-return {OK, last, date, folded, facts, news}
+local told = redis.call('HGET', meta, 'span') .. ' ' .. redis.call('ZCOUNT', procs, text(now / 1000), '+inf')
+return answer(OK, last, told, news)

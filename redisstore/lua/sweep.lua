@@ -1,16 +1,16 @@
 -- ARGV goes on with a command: 'claim'; 'days' or 'cooldowns' with pairs of field and value; or
 -- 'dead' with processes.
-if identity ~= ARGV[1] or not complete then
+if identity ~= wanted or not complete then
   return replaced()
 end
-local what, done = ARGV[9], 0
+local what, done = ARGV[7], 0
 if what == 'claim' then
   if now - tonumber(redis.call('HGET', meta, 'swept') or 0) >= 50 * SECOND then
     redis.call('HSET', meta, 'swept', date)
     done = 1
   end
 elseif what == 'dead' then
-  for i = 10, #ARGV do
+  for i = 8, #ARGV do
     local ends = redis.call('ZSCORE', procs, ARGV[i])
     if ends and tonumber(ends) < now / 1000 - 3600000 then
       redis.call('ZREM', procs, ARGV[i])
@@ -19,10 +19,10 @@ elseif what == 'dead' then
   end
 else
   local key = what == 'days' and days or cooldowns
-  for i = 10, #ARGV, 2 do
+  for i = 8, #ARGV, 2 do
     if redis.call('HGET', key, ARGV[i]) == ARGV[i + 1] then
       redis.call('HDEL', key, ARGV[i])
     end
   end
 end
-return {OK, done, date, folded, '', {}}
+return answer(OK, done, '', {})

@@ -2,7 +2,7 @@ local TURN = SECOND / 50 -- how long the head of the turns may take
 
 -- turns_of returns the processes that had to decide again, and wait in line for that: only the
 -- first of them may decide, for as long as its turn lasts.
-local function turns_of(line)
+local function turns_of()
   local turns, ends = {}, nil
   for word in string.gmatch(line, '%S+') do
     if not ends then
@@ -17,14 +17,13 @@ local function turns_of(line)
   end
   local of = {}
 
-  function of.keep()
-    local is = ''
+  -- stand makes the line what it is now, and returns it.
+  function of.stand()
+    line = ''
     if #turns > 0 then
-      is = text(ends) .. ' ' .. table.concat(turns, ' ')
+      line = text(ends) .. ' ' .. table.concat(turns, ' ')
     end
-    if is ~= line then
-      redis.call('HSET', meta, 'turns', is)
-    end
+    return line
   end
 
   -- bars reports whether it is the turn of another process.

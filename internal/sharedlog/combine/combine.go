@@ -85,15 +85,27 @@ func (q *Queue[P]) Withdraw(j *Job[P]) bool {
 	return true
 }
 
+// Decides reports whether one of the jobs that Take would return decides something.
+func (q *Queue[P]) Decides() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.waiting[:q.firstLocked()], func(j *Job[P]) bool { return j.Manner.Decides() })
+}
+
+// firstLocked returns how many of the first jobs may be planned beside each other.
+func (q *Queue[P]) firstLocked() (n int) {
+	for n < min(len(q.waiting), most) && (n == 0 || q.waiting[0].Manner.joins() && q.waiting[n].Manner.joins()) {
+		n++
+	}
+	return n
+}
+
 // Take returns the first jobs, as many as may be planned beside each other. No others are taken
 // then. They stay in the queue until Finish.
 func (q *Queue[P]) Take() []*Job[P] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n := 0
-	for n < min(len(q.waiting), most) && (n == 0 || q.waiting[0].Manner.joins() && q.waiting[n].Manner.joins()) {
-		n++
-	}
+	n := q.firstLocked()
 	for i, j := range q.waiting {
 		j.taken = i < n
 	}

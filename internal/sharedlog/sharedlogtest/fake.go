@@ -31,6 +31,9 @@ type Fake struct {
 	// Ahead is how far the store's clock is ahead for every RemoteLog. It is set before the fake is
 	// used.
 	Ahead time.Duration
+	// MostWait is how long calls may wait for the store, by every RemoteLog. It is set before the
+	// fake is used.
+	MostWait time.Duration
 
 	mu        sync.Mutex
 	down      error

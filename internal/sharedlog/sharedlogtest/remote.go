@@ -32,6 +32,9 @@ func (l *RemoteLog) Sharers() int {
 	return max(len(l.f.lives), 1)
 }
 
+// MostWait implements sharedlog.Remote.
+func (l *RemoteLog) MostWait() time.Duration { return l.f.MostWait }
+
 // Begin implements sharedlog.Log. It asks the store only for everything.
 func (l *RemoteLog) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	if seen != sharedlog.Everything {

@@ -58,7 +58,13 @@ func newClient(b testing.TB, address string) *redis.Client {
 // newLimiter returns a limiter over a server, with a quota for "m" that never binds.
 func newLimiter(b testing.TB, address, prefix string) *ratelimit.RateLimiter {
 	b.Helper()
-	store, err := redisstore.New(b.Context(), newClient(b, address), redisstore.Options{Prefix: prefix})
+	return newPatientLimiter(b, address, prefix, 0)
+}
+
+// newPatientLimiter is newLimiter with an Options.Timeout.
+func newPatientLimiter(b testing.TB, address, prefix string, timeout time.Duration) *ratelimit.RateLimiter {
+	b.Helper()
+	store, err := redisstore.New(b.Context(), newClient(b, address), redisstore.Options{Prefix: prefix, Timeout: timeout})
 	if err != nil {
 		b.Fatal(err)
 	}
