@@ -132,8 +132,11 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			return 0, err
 		case err != nil:
 			s.ended = true
-			if from > 0 {
-				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
+			if from > 0 && (errors.Is(err, sharedlog.ErrConflict) || errors.Is(err, sharedlog.ErrReplaced)) {
+				err = fmt.Errorf("redis: %w: %d of %d events", sharedlog.ErrPartly, from, len(b.Events))
+			}
+			if isFull(err) {
+				s.log.chores.add(b) // which makes room
 			}
 			return 0, err
 		case from == 0:
@@ -260,13 +263,13 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
 	}
 	all := r.entries
 	if r.place == s.base+1 && len(all) == 0 {
-		if s.news = l.newsOf(w.stored(r.place, stamp)); w.events() > 0 {
-			all = []entry{{r.place, stamp, int64(w.events()), w.value}}
+		if s.news = l.newsOf(w.stored(r.place, stamp)); len(w.events) > 0 {
+			all = []entry{{r.place, stamp, int64(len(w.events)), w.value}}
 			s.base = all[0].last()
 		}
 	} else {
 		s.news = sharedlog.News{}
-		if all, err = l.upTo(context.Background(), s.base, r.place+int64(w.events())-1, r); err == nil {
+		if all, err = l.upTo(context.Background(), s.base, r.place+int64(len(w.events))-1, r); err == nil {
 			err = s.tell(all)
 		}
 		if err != nil {
