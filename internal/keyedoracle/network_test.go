@@ -1,0 +1,251 @@
+// An origin in memory, and the network between it and the nodes.
+
+package keyedoracle_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/keyed"
+)
+
+// region is an origin that remembers all it was ever told, and which node told it.
+type region struct {
+	messages sync.WaitGroup // under way
+
+	mu     sync.Mutex
+	counts map[keyed.Cell]int64
+	seen   map[string]map[int64]bool // numbers of replays, by process
+	sums   []map[keyed.Cell]int64    // what each node has added
+	reads  int
+	adds   int
+	twice  int // replays that came again
+}
+
+// newRegion returns an empty region. The test does not end before the last message has arrived.
+func newRegion(t *testing.T, nodes int) *region {
+	g := &region{counts: map[keyed.Cell]int64{}, seen: map[string]map[int64]bool{}}
+	for range nodes {
+		g.sums = append(g.sums, map[keyed.Cell]int64{})
+	}
+	t.Cleanup(g.messages.Wait)
+	return g
+}
+
+func (g *region) read(cells []keyed.Cell) []int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.reads++
+	return g.countsLocked(cells)
+}
+
+func (g *region) countsLocked(cells []keyed.Cell) []int64 {
+	counts := make([]int64, len(cells))
+	for i, c := range cells {
+		counts[i] = g.counts[c]
+	}
+	return counts
+}
+
+func (g *region) add(node int, r keyed.Replay) []int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.adds++
+	if g.seen[r.Process] == nil {
+		g.seen[r.Process] = map[int64]bool{}
+	}
+	again := g.seen[r.Process][r.Number]
+	g.seen[r.Process][r.Number] = true
+	cells := make([]keyed.Cell, len(r.Deltas))
+	for i, d := range r.Deltas {
+		cells[i] = d.Cell
+		if !again {
+			g.counts[d.Cell] += d.Add
+			g.sums[node][d.Cell] += d.Add
+		}
+	}
+	if again {
+		g.twice++
+	}
+	return g.countsLocked(cells)
+}
+
+// count returns what is counted in a cell.
+func (g *region) count(c keyed.Cell) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.counts[c]
+}
+
+// all returns what is counted in each cell.
+func (g *region) all() map[keyed.Cell]int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return maps.Clone(g.counts)
+}
+
+// bySelf returns what a node has added to a cell.
+func (g *region) bySelf(node int, c keyed.Cell) int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sums[node][c]
+}
+
+// weather is how a network behaves.
+type weather struct {
+	roundTrip time.Duration // of a message and its reply, together
+	jitter    time.Duration // up to this is added to each way, so that messages overtake others
+	loss      float64       // share of the messages, and of the replies, that never arrive
+	refuse    float64       // share of the messages that fail at once
+	twice     float64       // share of the messages that arrive a second time, up to a minute later
+}
+
+// link is the connection of a node to its region: the Origin of its limiter.
+type link struct {
+	region *region
+	node   int
+
+	mu      sync.Mutex
+	weather weather
+	random  *rand.Rand
+	known   map[keyed.Cell]known // what replies have told the node
+}
+
+// known is what a node has to know of a cell: the highest count that a reply told, less what of it the
+// node had added itself.
+type known struct{ others, total int64 }
+
+func newLink(g *region, node int, w weather, seed uint64) *link {
+	return &link{
+		region: g, node: node, weather: w, known: map[keyed.Cell]known{},
+		random: rand.New(rand.NewPCG(seed, uint64(node))),
+	}
+}
+
+var errNetwork = errors.New("connection refused")
+
+// fate is what happens to a message.
+type fate struct {
+	there, back              time.Duration
+	refused, lost, lostReply bool
+	again                    time.Duration // how much later it arrives again, 0 if it does not
+}
+
+func (l *link) fate() fate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, f := l.weather, fate{}
+	way := func() time.Duration {
+		return w.roundTrip/2 + time.Duration(l.random.Int64N(int64(w.jitter)+1))
+	}
+	f.there, f.back = way(), way()
+	f.refused = l.random.Float64() < w.refuse
+	f.lost, f.lostReply = l.random.Float64() < w.loss, l.random.Float64() < w.loss
+	if l.random.Float64() < w.twice {
+		f.again = time.Duration(1 + l.random.Int64N(int64(time.Minute)))
+	}
+	return f
+}
+
+// become changes how the network behaves.
+func (l *link) become(w weather) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.weather = w
+}
+
+// pass lets time pass, or reports that the caller has given up before.
+func pass(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// send carries a message to the region and its reply back. What was sent arrives although its sender
+// has given up, unless it is lost.
+func (l *link) send(ctx context.Context, cells []keyed.Cell, serve func() []int64) ([]int64, error) {
+	f := l.fate()
+	if f.refused {
+		return nil, errNetwork
+	}
+	replies := make(chan reply, 1)
+	if !f.lost {
+		l.region.messages.Go(func() {
+			time.Sleep(f.there)
+			replies <- l.serve(cells, serve)
+			if f.again > 0 {
+				time.Sleep(f.again)
+				l.serve(cells, serve)
+			}
+		})
+	}
+	select {
+	case r := <-replies:
+		if f.lostReply {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if err := pass(ctx, f.back); err != nil {
+			return nil, err
+		}
+		l.learn(cells, r)
+		return r.counts, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+type reply struct{ counts, own []int64 }
+
+func (l *link) serve(cells []keyed.Cell, serve func() []int64) reply {
+	r := reply{counts: serve()}
+	for _, c := range cells {
+		r.own = append(r.own, l.region.bySelf(l.node, c))
+	}
+	return r
+}
+
+func (l *link) learn(cells []keyed.Cell, r reply) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, c := range cells {
+		k := l.known[c]
+		l.known[c] = known{max(k.others, r.counts[i]-r.own[i]), max(k.total, r.counts[i])}
+	}
+}
+
+// told returns what replies have told the node of a cell.
+func (l *link) told(c keyed.Cell) known {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[c]
+}
+
+// Read implements keyed.Origin.
+func (l *link) Read(ctx context.Context, cells []keyed.Cell) ([]int64, error) {
+	cells = append([]keyed.Cell(nil), cells...)
+	return l.send(ctx, cells, func() []int64 { return l.region.read(cells) })
+}
+
+// Add implements keyed.Origin.
+func (l *link) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
+	r.Deltas = append([]keyed.Delta(nil), r.Deltas...)
+	cells := make([]keyed.Cell, len(r.Deltas))
+	for i, d := range r.Deltas {
+		cells[i] = d.Cell
+	}
+	return l.send(ctx, cells, func() []int64 { return l.region.add(l.node, r) })
+}
