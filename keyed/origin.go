@@ -5,35 +5,66 @@ import (
 	"time"
 )
 
-// Cell is one fixed cell of a counter: the units of Key in Namespace that were charged from
-// Sequence × Window after the Unix epoch on, for the length of Window.
+// Cell names one fixed cell of a counter: the time from Sequence × Window on, since the Unix epoch,
+// for one Window. Cells can be compared with ==.
 type Cell struct {
-	Namespace string
-	Key       string
-	Window    time.Duration
-	Sequence  int64 // floor of the Unix time / Window
+	Namespace string        // what is counted
+	Key       string        // whose
+	Window    time.Duration // length of the cell, 1 ms to 400 days
+	Sequence  int64         // ⌊Unix time / Window⌋
 }
 
-// Delta is a number of units to add to a cell.
+// Delta is units to add to a cell.
 type Delta struct {
 	Cell
-	Add int64 // units, positive
+	Add int64 // units, not negative
 }
 
-// Replay is a batch of charges that a process has admitted. Process and Number name it: an Origin
-// counts a replay that arrives twice once.
+// Replay is what one process has charged since its last Replay, summed per cell: no cell comes
+// twice. A Limiter repeats a Replay, with the same Number and the same content, until the Origin
+// acknowledges it, and only then sends the next Number.
 type Replay struct {
-	Process string // unique to the Limiter that sends it
-	Number  int64  // 1 for the first of a process, one more for each later one
+	Process string // names one Limiter; unique
+	Number  int64  // 1 for the first of the process, then 2, 3, …
 	Deltas  []Delta
 }
 
-// Origin keeps the counts that several processes share, such as a Redis. Its methods are safe for
-// concurrent use. Package keyedtest has one in memory, and a suite that every Origin passes.
+// Origin keeps the counts that the processes of a region share. The memory of package keyedtest and
+// the Redis of package redislimit are Origins; package keyedtest has the tests that an Origin must
+// pass.
+//
+// A Limiter calls it from goroutines of its own, with a context that ends after 300 ms, and goes on
+// without it after that. Methods must return soon after their context ends; they must not keep or
+// change the slices that they get. Counts saturate at the largest int64. A panic in a method counts
+// as an error. Methods must be safe for concurrent use.
 type Origin interface {
-	// Read returns the counts of cells, in their order: 0 for a cell that is not known.
+	// Read returns the counts of the cells, in their order, and 0 for a cell of which nothing is
+	// known.
 	Read(ctx context.Context, cells []Cell) ([]int64, error)
-	// Add adds the units of a replay, unless it was added before, and returns the counts
-	// afterwards, in the order of its deltas.
-	Add(ctx context.Context, replay Replay) ([]int64, error)
+	// Add adds the deltas, all or none, and returns the counts after that, in the order of the
+	// deltas. A Replay that comes again, known by Process and Number, adds nothing and returns the
+	// counts as they are then. An error says nothing about whether the deltas were added.
+	Add(ctx context.Context, r Replay) ([]int64, error)
+}
+
+// Row is the count of one region for one cell. It only grows.
+type Row struct {
+	Cell
+	Region string
+	Count  int64 // units, not negative
+}
+
+// Exchange passes the counts of the regions to each other. The memory of package keyedtest and the
+// Redis of package redislimit are Exchanges; package keyedtest has the tests that an Exchange must
+// pass. Methods must return soon after their context ends, must not keep or change the slices that
+// they get, and must be safe for concurrent use. A panic in a method counts as an error.
+type Exchange interface {
+	// Push raises rows. The Exchange keeps the largest Count of each cell and region, so that
+	// pushing a row again, or an older one after a newer, changes nothing.
+	Push(ctx context.Context, rows []Row) error
+	// Pull returns rows that were raised since the Pull that returned cursor, those of the own
+	// region too, and the next cursor. The cursor "" stands for the beginning: Pull returns all
+	// rows that are kept. One Pull may return a part: there is no more when it returns no rows. A
+	// row may come twice.
+	Pull(ctx context.Context, cursor string) (rows []Row, next string, err error)
 }
