@@ -112,7 +112,7 @@ func TestFleetBurst(t *testing.T) {
 // evenly. Warm nodes have read the cell a second before.
 func burst(t *testing.T, nodes, limit int, warm bool) float64 {
 	f := fleet{nodes: nodes, limit: int64(limit), window: time.Minute, load: 2, network: metro, seed: 1}
-	g := newRegion(t, nodes)
+	g := newRegion(t)
 	c := &crowd{fleet: f, t: t, start: time.Now().Truncate(f.window).Add(f.window)}
 	c.out = outcome{limit: f.limit, cells: make([]int64, 2), origin: make([]int64, 2)}
 	for i := range nodes {

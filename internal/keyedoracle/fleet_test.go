@@ -60,7 +60,7 @@ type crowd struct {
 }
 
 func (f fleet) runInBubble(t *testing.T) outcome {
-	g := newRegion(t, f.nodes)
+	g := newRegion(t)
 	c := &crowd{fleet: f, t: t, start: time.Now().Truncate(f.window).Add(f.window)}
 	c.out = outcome{limit: f.limit, cells: make([]int64, f.cells+2), origin: make([]int64, f.cells+2)}
 	for i := range f.nodes {

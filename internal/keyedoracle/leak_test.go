@@ -49,7 +49,7 @@ func TestKeysComeAndGo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			before := runtime.NumGoroutine()
 			synctest.Test(t, func(t *testing.T) {
-				g := newRegion(t, 1)
+				g := newRegion(t)
 				lim := newLimiter(t, c.options(g))
 				comeAndGo(t, lim, 2)
 				early := measureUsage(lim)
@@ -111,12 +111,13 @@ func (o forgetful) forget() {
 	if len(o.region.counts) > 1000 {
 		clear(o.region.counts)
 		clear(o.region.seen)
-		clear(o.region.sums[0])
 	}
 	o.region.mu.Unlock()
 	o.mu.Lock()
-	if len(o.known) > 1000 {
+	if len(o.sent) > 1000 {
 		clear(o.known)
+		clear(o.sent)
+		clear(o.replays)
 	}
 	o.mu.Unlock()
 }

@@ -191,33 +191,44 @@ func (m *model) take(now time.Time, r keyed.Request) limit.Decision {
 	return d
 }
 
-// takeMany reports whether all of the requests pass together, and charges them if so.
-func (m *model) takeMany(now time.Time, requests []keyed.Request) bool {
+// takeMany charges all of the requests if all pass. Each is decided as if those before it in the batch
+// had been charged, also those that do not pass. Of a decision the model has what the specification
+// says: OK, RetryAfter and Never.
+func (m *model) takeMany(now time.Time, requests []keyed.Request) (ds []limit.Decision, passed bool) {
 	sums := map[counterID]*big.Int{}
+	passed = true
 	for _, r := range requests {
-		if sums[idOf(r)] == nil {
-			sums[idOf(r)] = new(big.Int)
+		c, sum := m.counter(r), sums[idOf(r)]
+		if sum == nil {
+			sum = new(big.Int)
+			sums[idOf(r)] = sum
 		}
-		sums[idOf(r)].Add(sums[idOf(r)], big.NewInt(r.Cost))
+		sum.Add(sum, big.NewInt(r.Cost))
+		at := c.from(now)
+		room := new(big.Int).Sub(big.NewInt(r.Limit), sum)
+		unheld := new(big.Int).Sub(room, c.held)
+		d := limit.Decision{OK: c.effective(at).Cmp(room) <= 0}
+		switch {
+		case room.Sign() < 0:
+			d.Never = true
+		case !d.OK && unheld.Sign() >= 0:
+			d.RetryAfter = between(now, c.first(at, unheld))
+		}
+		ds = append(ds, d)
+		passed = passed && d.OK
 	}
 	for _, r := range requests {
-		c := m.counter(r)
-		sum := c.effective(c.from(now))
-		if sum.Add(sum, sums[idOf(r)]).Cmp(big.NewInt(r.Limit)) > 0 {
-			return false
+		if c := m.counter(r); passed {
+			c.charge(c.from(now), r.Cost)
 		}
 	}
-	for _, r := range requests {
-		c := m.counter(r)
-		c.charge(c.from(now), r.Cost)
-	}
-	return true
+	return ds, passed
 }
 
-// hold is Hold. A hold of nothing is none.
+// hold is Hold. A hold of nothing is one, too: its Commit may charge.
 func (m *model) hold(now time.Time, r keyed.Request) limit.Decision {
 	d := m.decide(now, r)
-	if d.OK && r.Cost > 0 {
+	if d.OK {
 		c := m.counter(r)
 		c.reach(c.from(now))
 		c.held.Add(c.held, big.NewInt(r.Cost))

@@ -14,25 +14,21 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-// region is an origin that remembers all it was ever told, and which node told it.
+// region is an origin that remembers all it was ever told.
 type region struct {
 	messages sync.WaitGroup // under way
 
 	mu     sync.Mutex
 	counts map[keyed.Cell]int64
 	seen   map[string]map[int64]bool // numbers of replays, by process
-	sums   []map[keyed.Cell]int64    // what each node has added
 	reads  int
 	adds   int
 	twice  int // replays that came again
 }
 
 // newRegion returns an empty region. The test does not end before the last message has arrived.
-func newRegion(t *testing.T, nodes int) *region {
+func newRegion(t *testing.T) *region {
 	g := &region{counts: map[keyed.Cell]int64{}, seen: map[string]map[int64]bool{}}
-	for range nodes {
-		g.sums = append(g.sums, map[keyed.Cell]int64{})
-	}
 	t.Cleanup(g.messages.Wait)
 	return g
 }
@@ -52,7 +48,7 @@ func (g *region) countsLocked(cells []keyed.Cell) []int64 {
 	return counts
 }
 
-func (g *region) add(node int, r keyed.Replay) []int64 {
+func (g *region) add(r keyed.Replay) []int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.adds++
@@ -66,7 +62,6 @@ func (g *region) add(node int, r keyed.Replay) []int64 {
 		cells[i] = d.Cell
 		if !again {
 			g.counts[d.Cell] += d.Add
-			g.sums[node][d.Cell] += d.Add
 		}
 	}
 	if again {
@@ -89,13 +84,6 @@ func (g *region) all() map[keyed.Cell]int64 {
 	return maps.Clone(g.counts)
 }
 
-// bySelf returns what a node has added to a cell.
-func (g *region) bySelf(node int, c keyed.Cell) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.sums[node][c]
-}
-
 // weather is how a network behaves.
 type weather struct {
 	roundTrip time.Duration // of a message and its reply, together
@@ -108,21 +96,24 @@ type weather struct {
 // link is the connection of a node to its region: the Origin of its limiter.
 type link struct {
 	region *region
-	node   int
 
 	mu      sync.Mutex
 	weather weather
 	random  *rand.Rand
+	replays map[int64]bool       // numbers of those that were sent
+	sent    map[keyed.Cell]int64 // their units
 	known   map[keyed.Cell]known // what replies have told the node
 }
 
-// known is what a node has to know of a cell: the highest count that a reply told, less what of it the
-// node had added itself.
+// known is what a node has to know of a cell: the highest count that a reply told, and how much of that
+// is of others at least. As long as a replay is not acknowledged, the node cannot tell whether a count
+// has it.
 type known struct{ others, total int64 }
 
 func newLink(g *region, node int, w weather, seed uint64) *link {
 	return &link{
-		region: g, node: node, weather: w, known: map[keyed.Cell]known{},
+		region: g, weather: w,
+		replays: map[int64]bool{}, sent: map[keyed.Cell]int64{}, known: map[keyed.Cell]known{},
 		random: rand.New(rand.NewPCG(seed, uint64(node))),
 	}
 }
@@ -181,19 +172,19 @@ func (l *link) send(ctx context.Context, cells []keyed.Cell, serve func() []int6
 	if f.refused {
 		return nil, errNetwork
 	}
-	replies := make(chan reply, 1)
+	replies := make(chan []int64, 1)
 	if !f.lost {
 		l.region.messages.Go(func() {
 			time.Sleep(f.there)
-			replies <- l.serve(cells, serve)
+			replies <- serve()
 			if f.again > 0 {
 				time.Sleep(f.again)
-				l.serve(cells, serve)
+				serve()
 			}
 		})
 	}
 	select {
-	case r := <-replies:
+	case counts := <-replies:
 		if f.lostReply {
 			<-ctx.Done()
 			return nil, ctx.Err()
@@ -201,29 +192,19 @@ func (l *link) send(ctx context.Context, cells []keyed.Cell, serve func() []int6
 		if err := pass(ctx, f.back); err != nil {
 			return nil, err
 		}
-		l.learn(cells, r)
-		return r.counts, nil
+		l.learn(cells, counts)
+		return counts, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-type reply struct{ counts, own []int64 }
-
-func (l *link) serve(cells []keyed.Cell, serve func() []int64) reply {
-	r := reply{counts: serve()}
-	for _, c := range cells {
-		r.own = append(r.own, l.region.bySelf(l.node, c))
-	}
-	return r
-}
-
-func (l *link) learn(cells []keyed.Cell, r reply) {
+func (l *link) learn(cells []keyed.Cell, counts []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, c := range cells {
 		k := l.known[c]
-		l.known[c] = known{max(k.others, r.counts[i]-r.own[i]), max(k.total, r.counts[i])}
+		l.known[c] = known{max(k.others, counts[i]-l.sent[c]), max(k.total, counts[i])}
 	}
 }
 
@@ -244,8 +225,14 @@ func (l *link) Read(ctx context.Context, cells []keyed.Cell) ([]int64, error) {
 func (l *link) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 	r.Deltas = append([]keyed.Delta(nil), r.Deltas...)
 	cells := make([]keyed.Cell, len(r.Deltas))
+	l.mu.Lock()
 	for i, d := range r.Deltas {
 		cells[i] = d.Cell
+		if !l.replays[r.Number] {
+			l.sent[d.Cell] += d.Add
+		}
 	}
-	return l.send(ctx, cells, func() []int64 { return l.region.add(l.node, r) })
+	l.replays[r.Number] = true
+	l.mu.Unlock()
+	return l.send(ctx, cells, func() []int64 { return l.region.add(r) })
 }

@@ -196,22 +196,19 @@ func (s *session) batch() {
 		}
 	}
 	before := append([]keyed.Request(nil), requests...)
-	want := s.model.takeMany(now, requests)
+	want, passed := s.model.takeMany(now, requests)
 	got, err := s.lim.TakeManyAt(context.Background(), now, requests...)
 	s.say("take many %v: %v %v", requests, got, err)
-	passed := true
-	for _, d := range got {
-		passed = passed && d.OK
-	}
 	switch {
 	case err != nil || len(got) != len(requests):
-		s.t.Errorf("%d decisions, error %v", len(got), err)
-	case passed != want:
-		s.t.Errorf("batch passed: %v, want %v", passed, want)
+		s.t.Fatalf("%d decisions, error %v", len(got), err)
 	case fmt.Sprint(before) != fmt.Sprint(requests):
 		s.t.Error("the slice of the caller has changed")
 	}
-	for _, r := range requests {
+	for i, r := range requests {
+		if d := (limit.Decision{OK: got[i].OK, RetryAfter: got[i].RetryAfter, Never: got[i].Never}); d != want[i] {
+			s.t.Errorf("batch of %d, passed %v: %s:\ngot  %+v\nwant %+v", len(got), passed, describeRequest(r), d, want[i])
+		}
 		r.Cost = 0
 		peek, err := s.lim.TakeAt(context.Background(), now, r)
 		s.compare("peek after a batch", now, r, peek, s.model.decide(now, r), err)

@@ -129,7 +129,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		var g *region
 		nodes := 1
 		if seed%4 == 3 {
-			nodes, g = 2, newRegion(t, 2)
+			nodes, g = 2, newRegion(t)
 		}
 		for n := range nodes {
 			o := keyed.Options{Exchange: door{w.bus, name}, Region: name, ExchangeEvery: interval}

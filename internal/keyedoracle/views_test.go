@@ -108,7 +108,7 @@ func newObserver(t *testing.T, seed uint64, w weather) *observer {
 
 func newObserverOf(t *testing.T, seed uint64, w weather, options keyed.Options) *observer {
 	nodes := 2 + int(seed%3)
-	o := &observer{t: t, random: rand.New(rand.NewPCG(seed, 3)), region: newRegion(t, nodes), truth: newModel()}
+	o := &observer{t: t, random: rand.New(rand.NewPCG(seed, 3)), region: newRegion(t), truth: newModel()}
 	for i := range nodes {
 		o.links = append(o.links, newLink(o.region, i, w, seed))
 		options.Origin = o.links[i]
