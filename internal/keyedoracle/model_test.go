@@ -164,7 +164,10 @@ func (m *model) describe(d *limit.Decision, now time.Time, r keyed.Request, char
 	at := c.from(now)
 	remaining := new(big.Int).Sub(big.NewInt(r.Limit), c.effective(at))
 	remaining.Sub(remaining, big.NewInt(charged))
-	d.Remaining = int(max(0, min(remaining.Int64(), math.MaxInt)))
+	d.Remaining = 0
+	if remaining.Sign() > 0 { // and so at most the limit
+		d.Remaining = int(min(remaining.Int64(), math.MaxInt))
+	}
 	d.ResetAfter = 0
 	if c.charged(at).Sign() > 0 {
 		d.ResetAfter = between(now, c.first(at, new(big.Int)))

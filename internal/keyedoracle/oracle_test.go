@@ -133,10 +133,14 @@ func (s *session) advance() {
 	time.Sleep(pause)
 }
 
-// now returns an instant for a request: mostly the present, and sometimes another, as if clocks were
-// set.
+// now returns an instant for a request: mostly the present, and sometimes an earlier one, as if clocks
+// were set. It is the present for a counter without effect: that may be forgotten, and an instant before
+// that counts as when it was.
 func (s *session) now(r keyed.Request) time.Time {
 	now := time.Now()
+	if c := s.model.counter(r); c.effective(c.from(now)).Sign() == 0 {
+		return now
+	}
 	switch s.random.IntN(12) {
 	case 0:
 		return now.Add(-1)
@@ -144,8 +148,6 @@ func (s *session) now(r keyed.Request) time.Time {
 		return now.Add(-time.Duration(s.random.Int64N(int64(r.Window))))
 	case 2:
 		return now.Add(-r.Window * time.Duration(s.random.IntN(4)))
-	case 3:
-		return now.Add(time.Duration(s.random.Int64N(int64(r.Window))))
 	}
 	return now
 }
