@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // counts is what a counter holds in a cell: units charged in it and in the cell before, and units
@@ -12,13 +14,49 @@ type counts struct {
 	current, previous, held int64
 }
 
-// until returns how long after elapsed the charged units first weigh at most room. It is not
-// positive if they do at once.
-func (c counts) until(elapsed, window time.Duration, room int64) time.Duration {
-	if c.current <= room {
-		return fades(c.previous, room-c.current, window) - elapsed
+// weighing is where in its cell counts are weighed.
+type weighing struct {
+	elapsed, window time.Duration
+	behind          time.Duration // how far the request is before that
+}
+
+// decide returns the decision on cost units: it is OK if and only if
+//
+//	current + ⌊previous × (window−elapsed) / window⌋ + held + cost ≤ most
+func (c counts) decide(most, cost int64, at weighing) limit.Decision {
+	var d limit.Decision
+	unheld := most - c.held // negative if another request has a higher limit
+	remaining := unheld
+	if remaining >= 0 {
+		remaining -= c.current
 	}
-	return window - elapsed + fades(c.current, room, window)
+	if remaining >= 0 {
+		remaining -= weighted(c.previous, at.window-at.elapsed, at.window)
+	}
+	switch {
+	case cost <= remaining:
+		d.OK = true
+		c.current += cost
+		remaining -= cost
+	case cost > most:
+		d.Never = true
+	case cost <= unheld:
+		d.RetryAfter = addTime(c.until(at, unheld-cost), at.behind)
+	}
+	d.Remaining = int(min(max(remaining, 0), math.MaxInt))
+	if reset := c.until(at, 0); reset > 0 {
+		d.ResetAfter = addTime(reset, at.behind)
+	}
+	return d
+}
+
+// until returns how long it takes until the charged units weigh at most room. It is not positive
+// if they do at once.
+func (c counts) until(at weighing, room int64) time.Duration {
+	if c.current <= room {
+		return fades(c.previous, room-c.current, at.window) - at.elapsed
+	}
+	return at.window - at.elapsed + fades(c.current, room, at.window)
 }
 
 // weighted returns ⌊count × left / window⌋, where left is at most the window.
@@ -59,4 +97,13 @@ func addUnits(a, b int64) int64 {
 // addTime returns a+b, which are not negative, or the longest Duration if the sum overflows.
 func addTime(a, b time.Duration) time.Duration {
 	return time.Duration(addUnits(int64(a), int64(b)))
+}
+
+// later returns the counts of a cell that comes after the one of c: held units stay.
+func (c counts) later(sequence, from int64) counts {
+	next := counts{held: c.held}
+	if sequence-1 == from {
+		next.previous = c.current
+	}
+	return next
 }

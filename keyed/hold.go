@@ -2,52 +2,59 @@ package keyed
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // Hold is a number of units set aside. The first call of Commit, CommitAt or Release ends it; later
-// calls do nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is never
-// ended keeps its units, and its counter, for ever. Copies of a Hold are the same Hold. Its
-// methods are safe for concurrent use, ask no Origin, and do no harm after Close.
+// calls do nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is never ended
+// keeps its units, and the place of its counter, for ever. Copies of a Hold are the same Hold. Its
+// methods are safe for concurrent use, wait for no Origin, and work after Close, when they tell the
+// Origin nothing any more.
 type Hold struct{ state *hold }
 
+// hold is what the copies of a Hold share.
 type hold struct {
 	limiter *Limiter
-	request Request
-	ended   bool
+	entry   *entry
+	units   int64
+	limit   int64 // of the request
+	ended   atomic.Bool
 }
 
 // Commit is CommitAt at time.Now.
 func (h Hold) Commit(cost int64) { h.CommitAt(time.Now(), cost) }
 
-// CommitAt gives the units back and charges cost at now, which may be less or more than what was
-// held, and more than the limit. A negative cost counts as 0.
-func (h Hold) CommitAt(now time.Time, cost int64) {
-	h.finish(now, max(cost, 0))
-}
+// CommitAt gives the units back and charges cost in the cell of now, in one step. cost may differ
+// from what was held. It is charged also if it exceeds the limit, since it was used already; the
+// counter then admits nothing until its weight is below the limit. A negative cost counts as 0. An
+// instant in an earlier cell than that of the last charge counts as in that cell.
+func (h Hold) CommitAt(now time.Time, cost int64) { h.end(now, max(cost, 0)) }
 
-// Release gives the units back.
-func (h Hold) Release() { h.finish(time.Time{}, 0) }
+// Release gives the units back and charges nothing.
+func (h Hold) Release() { h.end(time.Time{}, 0) }
 
-func (h Hold) finish(now time.Time, cost int64) {
+func (h Hold) end(now time.Time, cost int64) {
 	s := h.state
-	if s == nil {
+	if s == nil || s.ended.Swap(true) {
 		return
 	}
-	l := s.limiter
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if s.ended {
-		return
-	}
-	s.ended = true
-	e := l.entryLocked(s.request)
-	e.held -= s.request.Cost
+	e := s.entry
+	e.lock()
 	if cost > 0 {
-		l.rollLocked(e, now, s.request)
-		e.current = addUnits(e.current, cost)
+		i := instantOf(now, e.kind.window)
+		e.rollLocked(i.sequence)
+	}
+	c := e.countsLocked()
+	c.held -= s.units
+	c.current = addUnits(c.current, cost)
+	e.setLocked(c)
+	e.pins--
+	e.unlock()
+	if cost > 0 && s.limiter.remote != nil {
+		s.limiter.remote.charged(e, s.limit)
 	}
 }
 
@@ -56,17 +63,23 @@ func (l *Limiter) Hold(ctx context.Context, r Request) (Hold, limit.Decision, er
 	return l.HoldAt(ctx, time.Now(), r)
 }
 
-// HoldAt sets the cost of r aside if it fits at now.
+// HoldAt decides like TakeAt, but what fits is set aside until the Hold ends, when it is known how
+// much to charge. Units on hold are not charged: they belong to no cell, weigh the same in all of
+// them, and no other process or region hears of them. A Cost of 0 makes a Hold too. The errors are
+// those of TakeAt.
 func (l *Limiter) HoldAt(ctx context.Context, now time.Time, r Request) (Hold, limit.Decision, error) {
-	hs, ds, err := l.HoldManyAt(ctx, now, r)
-	if err != nil || hs == nil {
-		var d limit.Decision
-		if err == nil {
-			d = ds[0]
-		}
-		return Hold{}, d, err
+	if err := l.check("hold", &r); err != nil {
+		return Hold{}, limit.Decision{}, err
 	}
-	return hs[0], ds[0], nil
+	d, e := l.admit(ctx, now, &r, holding)
+	if !d.OK {
+		return Hold{}, d, nil
+	}
+	return l.held(e, &r), d, nil
+}
+
+func (l *Limiter) held(e *entry, r *Request) Hold {
+	return Hold{&hold{limiter: l, entry: e, units: r.Cost, limit: r.Limit}}
 }
 
 // HoldMany is HoldManyAt at time.Now.
@@ -74,20 +87,23 @@ func (l *Limiter) HoldMany(ctx context.Context, requests ...Request) ([]Hold, []
 	return l.HoldManyAt(ctx, time.Now(), requests...)
 }
 
-// HoldManyAt sets the costs of all requests aside if all fit at now, and none otherwise.
-func (l *Limiter) HoldManyAt(_ context.Context, now time.Time, requests ...Request) ([]Hold, []limit.Decision, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ds, ok, err := l.decideLocked("hold", now, requests)
-	if err != nil || !ok {
-		return nil, ds, err
+// HoldManyAt decides like TakeManyAt, but what fits is set aside, with a Hold for each request, in
+// their order. It returns no Holds if the batch is refused. The errors are those of TakeAt.
+func (l *Limiter) HoldManyAt(ctx context.Context, now time.Time, requests ...Request) ([]Hold, []limit.Decision, error) {
+	for k := range requests {
+		if err := l.check("hold", &requests[k]); err != nil {
+			return nil, nil, err
+		}
 	}
-	var hs []Hold
-	for _, r := range requests {
-		e := l.entryLocked(r)
-		l.rollLocked(e, now, r)
-		e.held += r.Cost
-		hs = append(hs, Hold{&hold{limiter: l, request: r}})
+	var few [fewMembers]member
+	b := batch{limiter: l, now: now, requests: requests, members: few[:0], purpose: holding}
+	b.decide(ctx)
+	if !b.passes() {
+		return nil, b.decisions, nil
 	}
-	return hs, ds, nil
+	holds := make([]Hold, len(requests))
+	for k := range holds {
+		holds[k] = l.held(b.members[k].entry, &requests[k])
+	}
+	return holds, b.decisions, nil
 }

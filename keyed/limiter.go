@@ -1,22 +1,25 @@
-// Package keyed limits millions of keys in memory.
 package keyed
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// DefaultMaxKeys is the number of counters that a Limiter keeps if Options do not say.
+// DefaultMaxKeys is the number of counters that a Limiter keeps if Options.MaxKeys is 0.
 const DefaultMaxKeys = 1_000_000
 
 var (
-	// ErrInvalid is limit.ErrInvalid: the error for a field out of range, whose message names
-	// the field and its value.
+	// ErrInvalid is limit.ErrInvalid. It is returned for a field out of range, with an error
+	// that names the field and its value.
 	ErrInvalid = limit.ErrInvalid
 
 	// ErrClosed is returned for requests after Close.
@@ -27,10 +30,11 @@ var (
 type Options struct {
 	// Origin keeps the counts that several processes share. Nil: this process counts alone.
 	Origin Origin
-	// MaxKeys bounds the counters that are kept. 0 is DefaultMaxKeys.
+	// MaxKeys bounds the counters that are kept, in number. 0 is DefaultMaxKeys. It should be
+	// above the number of counters that are in use within two windows: see Limiter.
 	MaxKeys int
-	// RefuseEvicted refuses, also with an Origin, a key that is not resident while a counter
-	// that was evicted would still count. Without an Origin that is always so.
+	// RefuseEvicted refuses, also with an Origin, keys that are not resident for as long as a
+	// counter evicted from their shard would count. Without an Origin that is always so.
 	RefuseEvicted bool
 	// Exchange carries the counts of other regions. Nil: there are none.
 	Exchange Exchange
@@ -43,132 +47,161 @@ type Options struct {
 	OnError func(error)
 }
 
-type name struct {
-	namespace, key string
-	window         time.Duration
-}
-
-type entry struct {
-	sequence int64
-	counts
-}
-
-// Limiter decides requests on counters.
-type Limiter struct {
-	mu      sync.Mutex
-	closed  bool
-	entries map[name]*entry
-}
-
-// New returns a Limiter.
-func New(options Options) (*Limiter, error) {
-	if options.MaxKeys < 0 {
-		return nil, fmt.Errorf("new keyed limiter: %w: MaxKeys is %d, want 0 or more", ErrInvalid, options.MaxKeys)
+// validate returns an error that names the field out of range.
+func (o *Options) validate() error {
+	const operation = "new keyed limiter"
+	switch {
+	case o.MaxKeys < 0:
+		return fmt.Errorf("%s: %w: MaxKeys is %d, want 0 or more", operation, ErrInvalid, o.MaxKeys)
+	case o.ExchangeEvery < 0:
+		return fmt.Errorf("%s: %w: ExchangeEvery is %v, want 0 or more", operation, ErrInvalid, o.ExchangeEvery)
+	case o.Exchange != nil && o.Region == "":
+		return fmt.Errorf("%s: %w: Region is empty, want a name with Exchange", operation, ErrInvalid)
 	}
-	return &Limiter{entries: map[name]*entry{}}, nil
-}
-
-// Take is TakeAt at time.Now.
-func (l *Limiter) Take(ctx context.Context, r Request) (limit.Decision, error) {
-	return l.TakeAt(ctx, time.Now(), r)
-}
-
-// TakeAt charges the cost of r at now if it fits.
-func (l *Limiter) TakeAt(ctx context.Context, now time.Time, r Request) (limit.Decision, error) {
-	ds, err := l.TakeManyAt(ctx, now, r)
-	if err != nil {
-		return limit.Decision{}, err
-	}
-	return ds[0], nil
-}
-
-// TakeMany is TakeManyAt at time.Now.
-func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.Decision, error) {
-	return l.TakeManyAt(ctx, time.Now(), requests...)
-}
-
-// TakeManyAt charges all requests at now if all fit, and none otherwise.
-func (l *Limiter) TakeManyAt(_ context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ds, ok, err := l.decideLocked("take", now, requests)
-	if ok && err == nil {
-		for _, r := range requests {
-			e := l.entryLocked(r)
-			l.rollLocked(e, now, r)
-			e.current += r.Cost
-		}
-	}
-	return ds, err
-}
-
-func (l *Limiter) entryLocked(r Request) *entry {
-	n := name{r.Namespace, r.Key, r.Window}
-	e := l.entries[n]
-	if e == nil {
-		e = &entry{}
-		l.entries[n] = e
-	}
-	return e
-}
-
-func (l *Limiter) rollLocked(e *entry, now time.Time, r Request) {
-	p := placeOf(now, r.Window)
-	e.counts = e.at(p.sequence)
-	e.sequence = max(p.sequence, e.sequence)
-}
-
-func (e *entry) at(sequence int64) counts {
-	switch c := e.counts; {
-	case sequence <= e.sequence:
-		return c
-	case sequence == e.sequence+1:
-		return counts{previous: c.current, held: c.held}
-	default:
-		return counts{held: c.held}
-	}
-}
-
-func (l *Limiter) decideLocked(operation string, now time.Time, requests []Request) (ds []limit.Decision, ok bool, err error) {
-	if l.closed {
-		return nil, false, fmt.Errorf("%s: %w", operation, ErrClosed)
-	}
-	for i := range requests {
-		if err := requests[i].validate(operation); err != nil {
-			return nil, false, err
-		}
-	}
-	ok = true
-	before := map[name]int64{}
-	for _, r := range requests {
-		n := name{r.Namespace, r.Key, r.Window}
-		p := placeOf(now, r.Window)
-		c, behind := counts{}, time.Duration(0)
-		if e := l.entries[n]; e != nil {
-			c, behind = e.at(p.sequence), p.behind(e.sequence, r.Window)
-			if behind > 0 {
-				p.elapsed = 0
-			}
-		}
-		d := c.decide(r.Limit, addUnits(before[n], r.Cost), p.elapsed, r.Window, behind)
-		before[n] = addUnits(before[n], r.Cost)
-		ok = ok && d.OK
-		ds = append(ds, d)
-	}
-	return ds, ok, nil
-}
-
-// Len returns the number of counters that are kept.
-func (l *Limiter) Len() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.entries)
-}
-
-// Close ends the Limiter: later requests return ErrClosed.
-func (l *Limiter) Close(context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
 	return nil
+}
+
+// Limiter decides requests on counters, of which each has a name of its own: see Request. Make it
+// with New: the zero Limiter must not be used. It is safe for concurrent use.
+//
+// A counter is kept from its first charge until it has no weight any more: up to two windows, and
+// until later requests come, each of which removes a few. A Limiter never keeps more than
+// Options.MaxKeys counters. To make room it evicts one that has no weight, or else one that was
+// used long ago, but never one with an open Hold. The counters lie in up to 1,024 shards. After
+// one that has weight was evicted without an Origin, keys of its shard that are not resident are
+// refused until its weight is gone, and RetryAfter is exact to that instant. So no key gets its
+// limit anew by flooding a Limiter with others, and a caller that can flood it keeps new keys out
+// for up to two windows. While all counters are on hold, a new key is refused with a RetryAfter of
+// 0.
+//
+// An instant that lies in an earlier cell than that of the last charge of the counter counts as the
+// beginning of that cell. For a key without a counter, one before the last removal in its shard
+// counts as that. So a clock that goes back admits nothing twice.
+type Limiter struct {
+	shards  []shard
+	mask    uint32 // number of shards − 1; they are a power of two
+	seed    maphash.Seed
+	maxKeys int64
+	remote  *remote // nil without Origin and Exchange
+	refuse  bool    // keys that may have been evicted
+	closed  atomic.Bool
+
+	_      [64]byte     // what follows is written at times, what is above is not
+	seen   atomic.Int64 // Unix nanoseconds of the last look at other shards
+	count  atomic.Int64 // counters kept, and places taken for ones that are made
+	ids    atomic.Uint64
+	cursor atomic.Uint32 // the shard that the last look was at
+	kinds  kinds
+}
+
+// New returns a Limiter without counters. It returns an error that matches ErrInvalid for a
+// negative MaxKeys or ExchangeEvery, and for an Exchange without a Region. Without Origin and
+// Exchange the Limiter has no goroutine and need not be closed.
+func New(options Options) (*Limiter, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	if options.MaxKeys == 0 {
+		options.MaxKeys = DefaultMaxKeys
+	}
+	shards := 1 << (bits.Len(uint(min(max(options.MaxKeys/keysPerShard, 1), maxShards))) - 1)
+	l := &Limiter{
+		shards:  make([]shard, shards),
+		mask:    uint32(shards - 1),
+		seed:    maphash.MakeSeed(),
+		maxKeys: int64(options.MaxKeys),
+		refuse:  options.Origin == nil || options.RefuseEvicted,
+	}
+	for i := range l.shards {
+		l.shards[i].init()
+	}
+	if options.Origin != nil || options.Exchange != nil {
+		l.remote = newRemote(l, options)
+	}
+	return l, nil
+}
+
+// The number of shards: one for 16 keys of MaxKeys, so that the eviction of one counter concerns
+// few others.
+const (
+	keysPerShard = 16
+	maxShards    = 1024
+)
+
+// hash returns the hash of a counter's name. Each part is hashed on its own, so no two parts can
+// be mistaken for one.
+func (l *Limiter) hash(namespace, key string, window time.Duration) uint64 {
+	h := maphash.String(l.seed, key)
+	h ^= bits.RotateLeft64(maphash.String(l.seed, namespace), 31)
+	h ^= uint64(window)
+	high, low := bits.Mul64(h, 0x9e3779b97f4a7c15)
+	return high ^ low
+}
+
+func (l *Limiter) hashOf(e *entry) uint64 { return l.hash(e.kind.namespace, e.key, e.kind.window) }
+
+// shard returns the shard of a hash.
+func (l *Limiter) shard(hash uint64) *shard { return &l.shards[uint32(hash)&l.mask] }
+
+// find returns the entry of a counter, or nil. It adds nothing, and the entry does not count as
+// used.
+func (l *Limiter) find(namespace, key string, window time.Duration) *entry {
+	r := Request{Namespace: namespace, Key: key, Window: window}
+	hash := l.hash(namespace, key, window)
+	s := l.shard(hash)
+	if e := s.table.Load().find(hash, &r); e != nil {
+		return e
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.table.Load().find(hash, &r)
+}
+
+// Len returns the number of counters that are kept. It first removes all that have expired by the
+// time of the last requests, and takes time in proportion to what it removes.
+func (l *Limiter) Len() int {
+	nanos := l.seen.Load()
+	n := 0
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		l.sweepLocked(s, time.Unix(0, nanos), nanos, len(s.queue))
+		n += len(s.queue)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until all
+// charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
+// called again, it waits again. Holds may be ended after Close. Without Origin and Exchange it
+// returns nil at once.
+func (l *Limiter) Close(ctx context.Context) error {
+	l.closed.Store(true)
+	if l.remote == nil {
+		return nil
+	}
+	return l.remote.close(ctx)
+}
+
+// kinds keeps the kinds that were used last, so that the counters of one kind share one.
+type kinds struct {
+	mu   sync.Mutex
+	last [16]*kind
+	next int
+}
+
+// get returns the kind of a request. It keeps a copy of the namespace.
+func (k *kinds) get(r *Request) *kind {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, known := range k.last {
+		if known != nil && known.window == r.Window && known.namespace == r.Namespace {
+			return known
+		}
+	}
+	made := &kind{strings.Clone(r.Namespace), r.Window}
+	k.last[k.next] = made
+	k.next = (k.next + 1) % len(k.last)
+	return made
 }

@@ -2,10 +2,7 @@ package keyed
 
 import (
 	"fmt"
-	"math"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // The bounds of Request.Window.
@@ -25,6 +22,12 @@ type Request struct {
 	Cost      int64         // units of this request, 0 or more; 0 charges nothing and reports the state
 }
 
+// valid reports whether all fields are in their range.
+func (r *Request) valid() bool {
+	return r.Namespace != "" && r.Key != "" && r.Limit >= 1 && r.Cost >= 0 &&
+		minWindow <= r.Window && r.Window <= maxWindow
+}
+
 // validate returns an error that names the field out of range.
 func (r *Request) validate(operation string) error {
 	switch {
@@ -41,40 +44,3 @@ func (r *Request) validate(operation string) error {
 	}
 	return nil
 }
-
-// decide returns the decision on cost units beside the ones that are counted, at an instant that
-// is elapsed into the cell of c. The instant at which c holds is later than now by behind.
-func (c counts) decide(most, cost int64, elapsed, window, behind time.Duration) limit.Decision {
-	var d limit.Decision
-	left := window - elapsed
-	unheld := most - min(c.held, most)
-	used := addUnits(c.current, weighted(c.previous, left, window))
-	remaining := int64(0)
-	if used <= unheld {
-		remaining = unheld - used
-	}
-	fits := c.held <= most && used <= unheld && cost <= remaining
-	switch {
-	case fits:
-		d.OK = true
-		d.Remaining = clampInt(remaining - cost)
-	default:
-		d.Remaining = clampInt(remaining)
-		switch {
-		case cost > most:
-			d.Never = true
-		case c.held > most || cost > unheld: // only the end of a hold helps
-		default:
-			d.RetryAfter = addTime(c.until(elapsed, window, unheld-cost), behind)
-		}
-	}
-	if d.OK {
-		c.current += cost
-	}
-	if reset := c.until(elapsed, window, 0); reset > 0 {
-		d.ResetAfter = addTime(reset, behind)
-	}
-	return d
-}
-
-func clampInt(n int64) int { return int(min(n, math.MaxInt)) }

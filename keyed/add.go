@@ -1,0 +1,128 @@
+package keyed
+
+import (
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// purpose is what a request does with its units if they fit.
+type purpose uint8
+
+const (
+	charging purpose = iota
+	holding
+	joining // nothing: it pins the counter, for a batch
+)
+
+// evictions bounds how often a request makes room that others take.
+const evictions = 100
+
+// add decides on a request for a key without an entry, and makes the entry that it needs. If there
+// is an entry by now, add returns that, undecided. With an Origin the entry is not decided on yet.
+func (l *Limiter) add(s *shard, hash uint64, now time.Time, r *Request, p purpose) (e *entry, d limit.Decision, o outcome) {
+	for range evictions {
+		e, d, o = l.tryAdd(s, hash, now, r, p)
+		if o != full {
+			return e, d, o
+		}
+		if !l.evictElsewhere(s, now) {
+			break
+		}
+	}
+	// Only the end of a hold helps.
+	return nil, limit.Decision{Never: r.Cost > r.Limit}, decided
+}
+
+func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p purpose) (*entry, limit.Decision, outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.table.Load().find(hash, r); e != nil {
+		return e, limit.Decision{}, locked
+	}
+	d, unknown := s.unknownLocked(now, r)
+	if unknown && l.refuse {
+		return nil, d, decided
+	}
+	i := s.instantLocked(now, r.Window)
+	d = i.decideFirst(now, r)
+	if l.remote == nil && (!d.OK || r.Cost == 0 && p == charging) {
+		return nil, d, decided
+	}
+	if l.count.Add(1) > l.maxKeys && !l.evictLocked(s, now, i.nanos) {
+		l.count.Add(-1)
+		return nil, d, full
+	}
+	e := l.entryLocked(r, &i)
+	e.unread.Store(unknown)
+	e.beginLocked(r.Cost, p)
+	s.addLocked(hash, e, l.hashOf)
+	if l.remote != nil {
+		l.remote.attach(e)
+	}
+	return e, d, decided
+}
+
+// entryLocked returns a dead entry for the key of a request, which has none in the table.
+func (l *Limiter) entryLocked(r *Request, i *instant) *entry {
+	if l.remote != nil {
+		if e := l.remote.orphan(r.Namespace, r.Key, r.Window); e != nil {
+			return e
+		}
+	}
+	e := &entry{kind: l.kinds.get(r), key: strings.Clone(r.Key), id: l.ids.Add(1), dead: true}
+	e.word.Store(busy)
+	e.sequence.Store(i.sequence)
+	if l.remote != nil {
+		e.ledger = l.remote.open(e)
+	}
+	return e
+}
+
+// beginLocked brings a dead entry to life, with the units of its first request. With a ledger that
+// is decided afterwards. The lock is that of the shard.
+func (e *entry) beginLocked(cost int64, p purpose) {
+	e.lock()
+	defer e.unlock()
+	e.dead = false
+	c := e.countsLocked()
+	switch {
+	case p == joining:
+		e.pins++
+	case e.ledger != nil:
+	case p == holding:
+		c.held += cost
+		e.pins++
+	default:
+		c.current += cost
+	}
+	e.setLocked(c)
+}
+
+// instantLocked returns the instant at which a key counts that is not resident.
+func (s *shard) instantLocked(now time.Time, window time.Duration) instant {
+	if now.Before(s.floor) {
+		now = s.floor
+	}
+	return instantOf(now, window)
+}
+
+// evictElsewhere makes room in any shard but home, or returns false.
+func (l *Limiter) evictElsewhere(home *shard, now time.Time) bool {
+	nanos := instantOf(now, minWindow).nanos
+	start := l.cursor.Add(1)
+	for n := range uint32(len(l.shards)) {
+		s := &l.shards[(start+n)&l.mask]
+		if s == home {
+			continue
+		}
+		s.mu.Lock()
+		ok := l.evictLocked(s, now, nanos)
+		s.mu.Unlock()
+		if ok {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,319 @@
+package keyed
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// TakeMany is TakeManyAt at time.Now.
+func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.Decision, error) {
+	return l.TakeManyAt(ctx, time.Now(), requests...)
+}
+
+// TakeManyAt charges all requests at now if all of them fit, and none otherwise. They passed if and
+// only if every Decision is OK; the Decisions are in the order of the requests, which stay as they
+// are. Each request is decided as if those before it on the same counter had been charged, so a
+// counter may occur several times.
+//
+// If the batch is refused, the Decisions that are not OK are of the requests that stand in its way.
+// The batch passes after the largest RetryAfter of these, unless one of them is Never or waits for
+// the end of a Hold. The other Decisions are those of a peek. Nobody else is refused because of a
+// batch that is. The errors are those of TakeAt, and charge nothing.
+func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
+	for k := range requests {
+		if err := l.check("take", &requests[k]); err != nil {
+			return nil, err
+		}
+	}
+	var few [fewMembers]member
+	b := batch{limiter: l, now: now, requests: requests, members: few[:0], purpose: charging}
+	b.decide(ctx)
+	return b.decisions, nil
+}
+
+// fewMembers is the size of a batch that needs no memory beside its decisions.
+const fewMembers = 4
+
+// batch is several requests of which all are admitted or none.
+type batch struct {
+	limiter   *Limiter
+	now       time.Time
+	requests  []Request
+	purpose   purpose // charging or holding
+	members   []member
+	decisions []limit.Decision
+}
+
+// member is a request of a batch, and the entry of its counter.
+type member struct {
+	request *Request
+	instant instant
+	shard   *shard
+	hash    uint64
+	entry   *entry // nil until joined, and for counters that are only looked at
+	first   int    // the index of the first member with the same counter
+	want    int64  // the cost of this and of all members before it with the same counter
+	total   int64  // of the first member: the cost of all with the same counter
+	order   int    // the index of the member that is locked in this place, or -1 for none
+}
+
+// decide decides on the batch: first without a lock or a trace, and if all fits, under the locks of
+// all entries.
+func (b *batch) decide(ctx context.Context) {
+	b.decisions = make([]limit.Decision, len(b.requests))
+	if len(b.requests) == 0 {
+		return
+	}
+	b.enlist()
+	for k := range b.members {
+		m := &b.members[k]
+		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
+		b.decisions[k] = b.limiter.glance(m, b.now)
+	}
+	if !b.passes() || !b.join() {
+		b.refuse()
+		return
+	}
+	if !b.ask(ctx) {
+		b.leave(len(b.members))
+		b.refuse()
+		return
+	}
+	if !b.commit() {
+		b.refuse()
+	}
+}
+
+// enlist makes the members.
+func (b *batch) enlist() {
+	for k := range b.requests {
+		r := &b.requests[k]
+		hash := b.limiter.hash(r.Namespace, r.Key, r.Window)
+		m := member{
+			request: r, instant: instantOf(b.now, r.Window), shard: b.limiter.shard(hash), hash: hash,
+			first: k, want: r.Cost, order: k,
+		}
+		for before := k - 1; before >= 0; before-- {
+			o := &b.members[before]
+			if o.hash == hash && o.request.sameCounter(r) {
+				m.first, m.want = o.first, addUnits(o.want, r.Cost)
+				break
+			}
+		}
+		b.members = append(b.members, m)
+		b.members[m.first].total = m.want
+	}
+}
+
+func (r *Request) sameCounter(o *Request) bool {
+	return r.Key == o.Key && r.Window == o.Window && r.Namespace == o.Namespace
+}
+
+func (b *batch) passes() bool {
+	for _, d := range b.decisions {
+		if !d.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// glance decides on a member as things are, and changes nothing.
+func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
+	if e := m.shard.table.Load().find(m.hash, m.request); e != nil {
+		m.shard.touch(e)
+		return e.peek(&m.instant, m.request.Limit, m.want)
+	}
+	r := *m.request
+	r.Cost = m.want
+	s := m.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.table.Load().find(m.hash, m.request); e != nil {
+		return e.peek(&m.instant, r.Limit, r.Cost)
+	}
+	if d, unknown := s.unknownLocked(now, &r); unknown && l.refuse {
+		return d
+	}
+	i := s.instantLocked(now, r.Window)
+	return i.decideFirst(now, &r)
+}
+
+// join pins the entries of all members, and makes those that there are not. It returns false, with
+// the decision in its place, if one is refused or there is no room for it.
+func (b *batch) join() bool {
+	for k := range b.members {
+		m := &b.members[k]
+		if m.first != k {
+			m.entry = b.members[m.first].entry
+			continue
+		}
+		if m.total == 0 && b.purpose == charging {
+			continue // of a counter that is only looked at, the first look stands
+		}
+		var d limit.Decision
+		if m.entry, d = b.limiter.pin(m, b.now); m.entry == nil {
+			b.decisions[k] = d
+			b.leave(k)
+			return false
+		}
+	}
+	return true
+}
+
+// pin returns the entry of a member, which stays in the table until it is unpinned, or a refusal.
+func (l *Limiter) pin(m *member, now time.Time) (*entry, limit.Decision) {
+	for {
+		e := m.shard.table.Load().find(m.hash, m.request)
+		if e == nil {
+			made, d, o := l.add(m.shard, m.hash, now, m.request, joining)
+			if made == nil || o == decided {
+				return made, d
+			}
+			e = made
+		}
+		e.lock()
+		alive := !e.dead
+		if alive {
+			e.pins++
+		}
+		e.unlock()
+		if alive {
+			return e, limit.Decision{}
+		}
+		m.shard.settle()
+	}
+}
+
+// leave unpins the entries of the members before one.
+func (b *batch) leave(end int) {
+	for k := range b.members[:end] {
+		if m := &b.members[k]; m.first == k && m.entry != nil {
+			m.entry.lock()
+			m.entry.pins--
+			m.entry.unlock()
+		}
+	}
+}
+
+// ask asks the Origin for all counts that are due, at once. It returns false, with the decision in
+// its place, if a key may have been evicted and the Origin did not answer.
+func (b *batch) ask(ctx context.Context) bool {
+	if b.limiter.remote == nil {
+		return true
+	}
+	var due []*entry
+	nanos := b.members[0].instant.nanos
+	for k := range b.members {
+		if m := &b.members[k]; m.first == k && m.entry != nil && m.entry.ledger.asks(nanos) {
+			due = append(due, m.entry)
+		}
+	}
+	if len(due) > 0 {
+		b.limiter.remote.ask(ctx, nanos, due...)
+	}
+	for k := range b.members {
+		m := &b.members[k]
+		if m.entry == nil {
+			continue
+		}
+		if d, unknown := m.shard.unread(m.entry, b.now, m.request); unknown {
+			b.decisions[k] = d
+		}
+	}
+	return b.passes()
+}
+
+// commit decides under the locks of all entries, in the order of their numbers, charges them or
+// holds if all fit, and unpins them.
+func (b *batch) commit() bool {
+	b.sort()
+	for k := range b.members {
+		if o := b.members[k].order; o >= 0 {
+			b.members[o].entry.lock()
+		}
+	}
+	for k := range b.members {
+		m := &b.members[k]
+		if m.entry == nil {
+			continue
+		}
+		if m.entry.ledger != nil {
+			m.entry.rollLocked(m.instant.sequence)
+		}
+		b.decisions[k] = m.entry.decideLocked(&m.instant, m.request.Limit, m.want)
+	}
+	passes := b.passes()
+	for k := range b.members {
+		m := &b.members[k]
+		switch {
+		case passes && b.purpose == holding:
+			m.entry.holdLocked(&m.instant, m.request.Cost)
+		case passes && m.request.Cost > 0:
+			m.entry.rollLocked(m.instant.sequence)
+			m.entry.chargeLocked(m.request.Cost)
+		}
+	}
+	for k := range b.members {
+		if m := &b.members[k]; m.first == k && m.entry != nil {
+			m.entry.pins--
+			m.entry.unlock()
+		}
+	}
+	if passes && b.purpose == charging {
+		b.charged()
+	}
+	return passes
+}
+
+// sort brings the first members of each counter into the order in which they are locked.
+func (b *batch) sort() {
+	var few [fewMembers]int
+	order := few[:0]
+	for k := range b.members {
+		if m := &b.members[k]; m.first == k && m.entry != nil {
+			order = append(order, k)
+		}
+		b.members[k].order = -1
+	}
+	slices.SortFunc(order, func(x, y int) int {
+		return cmp.Compare(b.members[x].entry.id, b.members[y].entry.id)
+	})
+	for place, k := range order {
+		b.members[place].order = k
+	}
+}
+
+// charged tells the Origin's side of what was charged.
+func (b *batch) charged() {
+	if b.limiter.remote == nil {
+		return
+	}
+	for k := range b.members {
+		if m := &b.members[k]; m.request.Cost > 0 {
+			b.limiter.remote.charged(m.entry, m.request.Limit)
+		}
+	}
+}
+
+// refuse makes the decisions of a batch that charged nothing.
+func (b *batch) refuse() {
+	for k := range b.members {
+		m := &b.members[k]
+		switch d := b.decisions[k]; {
+		case d.OK:
+			peeks := *m
+			peeks.want = 0
+			peek := b.limiter.glance(&peeks, b.now)
+			b.decisions[k].Remaining, b.decisions[k].ResetAfter = peek.Remaining, peek.ResetAfter
+		case b.limiter.remote != nil && !d.Never:
+			if e := b.limiter.find(m.request.Namespace, m.request.Key, m.request.Window); e != nil {
+				b.limiter.remote.denied(e, m.instant.nanos)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package keyed
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// outcome is how an attempt to decide on an entry ended.
+type outcome uint8
+
+const (
+	decided outcome = iota
+	locked          // the entry must be locked for it
+	gone            // the entry has left the table
+	full            // there is no room for another entry in the shard
+)
+
+// at returns the counts of an entry as they are at an instant, if those of the cell with the given
+// sequence are c, and the place to weigh them at. An instant before that cell counts as its
+// beginning; it is the most that a count weighs.
+func (c counts) at(sequence int64, i *instant) (counts, weighing) {
+	w := weighing{elapsed: i.elapsed, window: i.window}
+	switch {
+	case i.sequence > sequence:
+		c = c.later(i.sequence, sequence)
+	case i.sequence < sequence:
+		w.elapsed, w.behind = 0, i.behind(sequence)
+	}
+	return c, w
+}
+
+// take decides on a request, and charges it, without a lock.
+func (e *entry) take(i *instant, r *Request) (limit.Decision, outcome) {
+	for {
+		word := e.word.Load()
+		if word&busy != 0 {
+			return limit.Decision{}, locked
+		}
+		sequence := e.sequence.Load()
+		later := i.sequence > sequence
+		if later && e.ledger != nil {
+			return limit.Decision{}, locked
+		}
+		c, at := e.countsAt(word).at(sequence, i)
+		d := c.decide(r.Limit, r.Cost, at)
+		switch {
+		case !d.OK || r.Cost == 0:
+			if e.word.Load() == word {
+				return d, decided
+			}
+		case later:
+			return d, locked
+		case e.word.CompareAndSwap(word, word+uint64(r.Cost)<<1):
+			return d, decided
+		}
+	}
+}
+
+// takeSlowly is take under the lock, with a new cell if the request needs one.
+func (e *entry) takeSlowly(i *instant, r *Request) (limit.Decision, outcome) {
+	e.lock()
+	defer e.unlock()
+	if e.dead {
+		return limit.Decision{}, gone
+	}
+	if e.ledger != nil {
+		e.rollLocked(i.sequence)
+	}
+	d := e.decideLocked(i, r.Limit, r.Cost)
+	if d.OK && r.Cost > 0 {
+		e.rollLocked(i.sequence)
+		e.chargeLocked(r.Cost)
+	}
+	return d, decided
+}
+
+// holdSlowly sets the cost of a request aside.
+func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
+	e.lock()
+	defer e.unlock()
+	if e.dead {
+		return limit.Decision{}, gone
+	}
+	if e.ledger != nil {
+		e.rollLocked(i.sequence)
+	}
+	d := e.decideLocked(i, r.Limit, r.Cost)
+	if d.OK {
+		e.holdLocked(i, r.Cost)
+	}
+	return d, decided
+}
+
+// holdLocked sets units aside. The entry stays in the table until they are given back.
+func (e *entry) holdLocked(i *instant, cost int64) {
+	e.rollLocked(i.sequence)
+	c := e.countsLocked()
+	c.held += cost
+	e.setLocked(c)
+	e.pins++
+}
+
+// decideFirst decides on a request for a counter that has no units. now is i, or earlier.
+func (i *instant) decideFirst(now time.Time, r *Request) limit.Decision {
+	at := weighing{elapsed: i.elapsed, window: i.window}
+	if early := instantOf(now, i.window); early.sequence < i.sequence {
+		at.behind = addTime(early.behind(i.sequence), i.elapsed)
+	}
+	return counts{}.decide(r.Limit, r.Cost, at)
+}
+
+// peek decides on a request with another cost, and changes nothing.
+func (e *entry) peek(i *instant, most, cost int64) limit.Decision {
+	for {
+		word := e.word.Load()
+		if word&busy != 0 {
+			break
+		}
+		sequence := e.sequence.Load()
+		c, at := e.countsAt(word).at(sequence, i)
+		d := c.decide(most, cost, at)
+		if e.word.Load() == word {
+			return d
+		}
+	}
+	e.lock()
+	defer e.unlock()
+	return e.decideLocked(i, most, cost)
+}
+
+// decideLocked decides on cost units, and changes nothing.
+func (e *entry) decideLocked(i *instant, most, cost int64) limit.Decision {
+	c, at := e.countsLocked().at(e.sequence.Load(), i)
+	return c.decide(most, cost, at)
+}
