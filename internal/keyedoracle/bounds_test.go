@@ -14,8 +14,8 @@ import (
 // epoch begins a cell of all windows that divide a day.
 var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
-// Of 100 requests in the first second, 100 in a tenth of one after 2 s, and 200 in that after 3 s, 300
-// pass at 100 a second. The cell before 2 s is empty, so that all of the second hundred pass.
+// Of 100 requests in the first second, 100 in a tenth of one after 2 s, and 200 in that after 3 s,
+// 300 pass at 100 a second. The cell before 2 s is empty, so that all of the second hundred pass.
 func TestWorkloadOfTheSource(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
 	r := keyed.Request{Namespace: "n", Key: "k", Limit: 100, Window: time.Second, Cost: 1}
@@ -35,8 +35,9 @@ func TestWorkloadOfTheSource(t *testing.T) {
 	}
 }
 
-// A cell of the calendar never holds more than the limit. Any other window holds up to twice that, and
-// the worst comes if a cell is used up in its last moment: twice, and not one and a half times.
+// A cell of the calendar never holds more than the limit. Any other window holds up to twice that,
+// and the worst comes if a cell is used up in its last moment: twice, and not one and a half
+// times.
 func TestWorstWindow(t *testing.T) {
 	const limit, window = 100, time.Second
 	lim := newLimiter(t, keyed.Options{})
@@ -75,8 +76,8 @@ func TestWorstWindow(t *testing.T) {
 	}
 }
 
-// Of requests that come at random, 90 a window with a limit of 100, the estimate is off by 3 % of the
-// limit on average and by six times that at worst.
+// Of requests that come at random, 90 a window with a limit of 100, the estimate is off by 3 % of
+// the limit on average and by six times that at worst.
 func TestErrorOfTheEstimate(t *testing.T) {
 	const limit, window = 100, time.Second
 	lim := newLimiter(t, keyed.Options{})

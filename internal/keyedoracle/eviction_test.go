@@ -12,9 +12,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-// Of many more keys than are kept, none ever passes that the model denies: an evicted key does not come
-// back fresh. What is refused although the model admits it, is refused for a time: at its end it
-// passes, and a nanosecond earlier it does not.
+// Of many more keys than are kept, none ever passes that the model denies: an evicted key does not
+// come back fresh. What is refused although the model admits it, is refused for a time: at its end
+// it passes, and a nanosecond earlier it does not.
 func TestEvictedKeysDoNotComeBackFresh(t *testing.T) {
 	admitted, refused := 0, 0
 	for seed := range uint64(times(60, 3000)) {

@@ -91,8 +91,8 @@ func TestFleetUnderOtherLoads(t *testing.T) {
 	}
 }
 
-// A burst that ends before a round trip does is the worst there is: no node can know of another. Two
-// limits come in 50 ms, and all of it passes, unless there are fewer nodes than that.
+// A burst that ends before a round trip does is the worst there is: no node can know of another.
+// Two limits come in 50 ms, and all of it passes, unless there are fewer nodes than that.
 func TestFleetBurst(t *testing.T) {
 	for _, nodes := range []int{1, 2, 3, 5, 9} {
 		for _, warm := range []bool{false, true} {
@@ -108,8 +108,8 @@ func TestFleetBurst(t *testing.T) {
 	}
 }
 
-// burst returns which share of a limit passes when twice the limit comes to some nodes within 50 ms,
-// evenly. Warm nodes have read the cell a second before.
+// burst returns which share of a limit passes when twice the limit comes to some nodes within 50
+// ms, evenly. Warm nodes have read the cell a second before.
 func burst(t *testing.T, nodes, limit int, warm bool) float64 {
 	f := fleet{nodes: nodes, limit: int64(limit), window: time.Minute, load: 2, network: metro, seed: 1}
 	g := newRegion(t)

@@ -29,7 +29,8 @@ type fleet struct {
 	seed     uint64
 }
 
-// outcome is what came of it. A request is admitted in the cell of the instant at which Take returned.
+// outcome is what came of it. A request is admitted in the cell of the instant at which Take
+// returned.
 type outcome struct {
 	limit           int64
 	cells           []int64 // admitted in each aligned cell
@@ -170,8 +171,8 @@ func (c *crowd) ask(node int) {
 	})
 }
 
-// measured is what a row of the table says: the first window, in which nobody knows of anybody, and
-// of all windows together the mean, the most and the least, each of them by the limit.
+// measured is what a row of the table says: the first window, in which nobody knows of anybody,
+// and of all windows together the mean, the most and the least, each of them by the limit.
 type measured struct{ first, mean, most, least float64 }
 
 func (o outcome) measure() measured {

@@ -18,8 +18,8 @@ func isValid(r keyed.Request) bool {
 		r.Window >= time.Millisecond && r.Window <= 400*day
 }
 
-// FuzzTake makes two requests at two instants, and asks for both counters again. A year that has no
-// nanoseconds since the epoch is beyond the model: there nothing may pass twice that fits once.
+// FuzzTake makes two requests at two instants, and asks for both counters again. A year that has
+// no nanoseconds since the epoch is beyond the model: there nothing may pass twice that fits once.
 func FuzzTake(f *testing.F) {
 	f.Add("n", "k", "n", "k", int64(10), int64(3), int64(8), int64(time.Minute), int64(1_800_000_000), int64(5), int64(time.Second))
 	f.Add("a-b", "c", "a", "b-c", int64(1<<62), int64(1<<62), int64(1<<62), int64(time.Millisecond), int64(0), int64(0), int64(1))

@@ -26,9 +26,9 @@ func hammer(seed uint64, work func(g int, random *rand.Rand)) {
 	all.Wait()
 }
 
-// Of 8 goroutines that ask for more than there is, exactly the limit passes: with units taken one by
-// one, in pairs, in batches of two counters in any order, and held and committed. Requests of one unit
-// come last: whatever the larger ones leave, they use.
+// Of 8 goroutines that ask for more than there is, exactly the limit passes: with units taken one
+// by one, in pairs, in batches of two counters in any order, and held and committed. Requests of
+// one unit come last: whatever the larger ones leave, they use.
 func TestHammerExactlyTheLimitPasses(t *testing.T) {
 	for seed := range uint64(times(100, 2000)) {
 		synctest.Test(t, func(t *testing.T) { // Commit charges at time.Now, which stands still
@@ -155,8 +155,8 @@ func (l *ledger) check(t *testing.T, name string, limit int64) (total int64) {
 	return total
 }
 
-// Cells of a millisecond roll while goroutines ask, hold and batch; a few counters fit at a time where
-// keys are evicted. No cell of any key ever holds more than its limit.
+// Cells of a millisecond roll while goroutines ask, hold and batch; a few counters fit at a time
+// where keys are evicted. No cell of any key ever holds more than its limit.
 func TestHammerRollingCells(t *testing.T) {
 	const window, limit, keys = time.Millisecond, 20, 64
 	for _, most := range []int{0, 16} {

@@ -43,8 +43,8 @@ func take(t testing.TB, lim *keyed.Limiter, now time.Time, r keyed.Request) limi
 	return d
 }
 
-// count returns what counts of a counter at an instant, whatever its limit is: a peek at a limit that
-// is above all that the tests charge.
+// count returns what counts of a counter at an instant, whatever its limit is: a peek at a limit
+// that is above all that the tests charge.
 func count(t testing.TB, lim *keyed.Limiter, now time.Time, r keyed.Request) int {
 	t.Helper()
 	const plenty = 1 << 30

@@ -102,8 +102,8 @@ func comeAndGo(t *testing.T, lim *keyed.Limiter, days int) {
 	}
 }
 
-// forgetful is an origin that forgets old cells and replays, as one with a time to live does, so that
-// what grows is not the test.
+// forgetful is an origin that forgets old cells and replays, as one with a time to live does, so
+// that what grows is not the test.
 type forgetful struct{ *link }
 
 func (o forgetful) forget() {

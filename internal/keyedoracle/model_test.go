@@ -84,8 +84,8 @@ func (c *modelCounter) cell(sequence int64) *big.Int {
 	return new(big.Int)
 }
 
-// charged returns what counts of the charges at an instant: all of its cell, and of the cell before
-// the share that the window still covers, rounded down.
+// charged returns what counts of the charges at an instant: all of its cell, and of the cell
+// before the share that the window still covers, rounded down.
 func (c *modelCounter) charged(at *big.Int) *big.Int {
 	sequence, left := c.split(at)
 	share := new(big.Int).Mul(c.cell(sequence-1), left)
@@ -157,8 +157,8 @@ func (m *model) decide(now time.Time, r keyed.Request) limit.Decision {
 	return d
 }
 
-// describe fills in what a decision says of the counter, with units charged to it that the model does
-// not know yet.
+// describe fills in what a decision says of the counter, with units charged to it that the model
+// does not know yet.
 func (m *model) describe(d *limit.Decision, now time.Time, r keyed.Request, charged int64) {
 	c := m.counter(r)
 	at := c.from(now)
@@ -194,9 +194,9 @@ func (m *model) take(now time.Time, r keyed.Request) limit.Decision {
 	return d
 }
 
-// takeMany charges all of the requests if all pass. Each is decided as if those before it in the batch
-// had been charged, also those that do not pass. Of a decision the model has what the specification
-// says: OK, RetryAfter and Never.
+// takeMany charges all of the requests if all pass. Each is decided as if those before it in the
+// batch had been charged, also those that do not pass. Of a decision the model has what the
+// specification says: OK, RetryAfter and Never.
 func (m *model) takeMany(now time.Time, requests []keyed.Request) (ds []limit.Decision, passed bool) {
 	sums := map[counterID]*big.Int{}
 	passed = true

@@ -105,9 +105,9 @@ type link struct {
 	known   map[keyed.Cell]known // what replies have told the node
 }
 
-// known is what a node has to know of a cell: the highest count that a reply told, and how much of that
-// is of others at least. As long as a replay is not acknowledged, the node cannot tell whether a count
-// has it.
+// known is what a node has to know of a cell: the highest count that a reply told, and how much of
+// that is of others at least. As long as a replay is not acknowledged, the node cannot tell
+// whether a count has it.
 type known struct{ others, total int64 }
 
 func newLink(g *region, node int, w weather, seed uint64) *link {
@@ -165,8 +165,8 @@ func pass(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// send carries a message to the region and its reply back. What was sent arrives although its sender
-// has given up, unless it is lost.
+// send carries a message to the region and its reply back. What was sent arrives although its
+// sender has given up, unless it is lost.
 func (l *link) send(ctx context.Context, cells []keyed.Cell, serve func() []int64) ([]int64, error) {
 	f := l.fate()
 	if f.refused {

@@ -133,9 +133,9 @@ func (s *session) advance() {
 	time.Sleep(pause)
 }
 
-// now returns an instant for a request: mostly the present, and sometimes an earlier one, as if clocks
-// were set. It is the present for a counter without effect: that may be forgotten, and an instant before
-// that counts as when it was.
+// now returns an instant for a request: mostly the present, and sometimes an earlier one, as if
+// clocks were set. It is the present for a counter without effect: that may be forgotten, and an
+// instant before that counts as when it was.
 func (s *session) now(r keyed.Request) time.Time {
 	now := time.Now()
 	if c := s.model.counter(r); c.effective(c.from(now)).Sign() == 0 {
@@ -186,8 +186,8 @@ func (s *session) cost(limit int64) int64 {
 	return min(1+s.random.Int64N(1+limit/4), limit)
 }
 
-// batch asks for several requests at once. Whether all of them pass is what the model says; then each
-// counter is compared, for a refusal must leave all as it was.
+// batch asks for several requests at once. Whether all of them pass is what the model says; then
+// each counter is compared, for a refusal must leave all as it was.
 func (s *session) batch() {
 	requests := make([]keyed.Request, 1+s.random.IntN(4))
 	now := time.Now()

@@ -16,9 +16,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-// bus carries rows between regions, and is as bad as it may be: it fails, it hangs, it brings a row
-// again, or one that a later one has replaced, and it brings rows in any order. What a region has
-// pushed it brings at last, unless its loss is 1.
+// bus carries rows between regions, and is as bad as it may be: it fails, it hangs, it brings a
+// row again, or one that a later one has replaced, and it brings rows in any order. What a region
+// has pushed it brings at last, unless its loss is 1.
 type bus struct {
 	mu      sync.Mutex
 	random  *rand.Rand
@@ -100,9 +100,9 @@ type world struct {
 	calls    []string
 }
 
-// Each view is between what its own region admitted and all that was admitted, never shrinks within a
-// cell, and is all of it two intervals after the last change. What a region publishes is what it
-// admitted, and nothing of others.
+// Each view is between what its own region admitted and all that was admitted, never shrinks
+// within a cell, and is all of it two intervals after the last change. What a region publishes is
+// what it admitted, and nothing of others.
 func TestRegionsKeepTheLaws(t *testing.T) {
 	for seed := range uint64(times(60, 2000)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,8 @@ func (w *world) step() {
 	}
 }
 
-// admit counts what a region admits before it is asked, lest it publishes sooner than this returns.
+// admit counts what a region admits before it is asked, lest it publishes sooner than this
+// returns.
 func (w *world) admit(i int, cost int64, ask func() bool) {
 	w.count(w.names[i], int(cost))
 	if !ask() {
@@ -254,8 +255,8 @@ func (w *world) look(i int) {
 	w.views[i] = n
 }
 
-// settle waits for two intervals after a last change of each limiter. A region tells others of itself
-// if it has a reason: it knows of a foreign count, or has used a fifth of the limit.
+// settle waits for two intervals after a last change of each limiter. A region tells others of
+// itself if it has a reason: it knows of a foreign count, or has used a fifth of the limit.
 func (w *world) settle() {
 	time.Sleep(5 * time.Second) // calls that hang
 	for i := range w.limiters {
@@ -279,8 +280,8 @@ func (w *world) settle() {
 	}
 }
 
-// A process that begins anew learns from the rows of its own region what that had admitted, and goes
-// on from there. Nobody counts it twice.
+// A process that begins anew learns from the rows of its own region what that had admitted, and
+// goes on from there. Nobody counts it twice.
 func TestRegionBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &bus{random: rand.New(rand.NewPCG(1, 1)), check: func(string, []keyed.Row) {}}

@@ -16,10 +16,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// observer asks several nodes, one call after the other, over networks that lose, delay and repeat,
-// and holds each answer against two bounds. A node that denies must have a reason: all that all nodes
-// have admitted leaves no room. A node that admits must not know better: what it admitted itself and
-// what replies have told it of the others leave room.
+// observer asks several nodes, one call after the other, over networks that lose, delay and
+// repeat, and holds each answer against two bounds. A node that denies must have a reason: all
+// that all nodes have admitted leaves no room. A node that admits must not know better: what it
+// admitted itself and what replies have told it of the others leave room.
 type observer struct {
 	t                *testing.T
 	random           *rand.Rand
@@ -72,8 +72,8 @@ func TestNodesKnowWhatTheyWereTold(t *testing.T) {
 	}
 }
 
-// A limiter that keeps few counters reads those again that it has evicted: it knows of them what it
-// knew, whether or not its replays have arrived by then.
+// A limiter that keeps few counters reads those again that it has evicted: it knows of them what
+// it knew, whether or not its replays have arrived by then.
 func TestEvictedCountersAreReadAgain(t *testing.T) {
 	for seed := range uint64(times(30, 1500)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -193,8 +193,8 @@ func (o *observer) judge(call string, node int, from time.Time, r keyed.Request,
 	}
 }
 
-// charge remembers what a node admitted. A request that waited for the origin may count in the cell
-// in which it came, or in that in which it returned: each bound takes what is safe for it.
+// charge remembers what a node admitted. A request that waited for the origin may count in the
+// cell in which it came, or in that in which it returned: each bound takes what is safe for it.
 func (o *observer) charge(node int, from time.Time, r keyed.Request, cost int64) {
 	c := o.truth.counter(r)
 	sequence, _ := c.split(nanos(from))
@@ -262,8 +262,8 @@ func (o *observer) end() {
 	o.charge(h.node, time.Now(), h.request, cost)
 }
 
-// finish closes all nodes, over a network that works by then. Every unit that a node admitted counts
-// once in the origin.
+// finish closes all nodes, over a network that works by then. Every unit that a node admitted
+// counts once in the origin.
 func (o *observer) finish() {
 	for i, lim := range o.limiters {
 		w := o.links[i].weather
