@@ -117,6 +117,7 @@ func (o forgetful) forget() {
 	if len(o.sent) > 1000 {
 		clear(o.known)
 		clear(o.sent)
+		clear(o.acked)
 		clear(o.replays)
 	}
 	o.mu.Unlock()

@@ -100,8 +100,9 @@ type link struct {
 	mu      sync.Mutex
 	weather weather
 	random  *rand.Rand
-	replays map[int64]bool       // numbers of those that were sent
+	replays map[int64]bool       // numbers of those that were sent; true: and acknowledged
 	sent    map[keyed.Cell]int64 // their units
+	acked   map[keyed.Cell]int64 // those of them that were acknowledged
 	known   map[keyed.Cell]known // what replies have told the node
 }
 
@@ -113,7 +114,7 @@ type known struct{ others, total int64 }
 func newLink(g *region, node int, w weather, seed uint64) *link {
 	return &link{
 		region: g, weather: w,
-		replays: map[int64]bool{}, sent: map[keyed.Cell]int64{}, known: map[keyed.Cell]known{},
+		replays: map[int64]bool{}, sent: map[keyed.Cell]int64{}, acked: map[keyed.Cell]int64{}, known: map[keyed.Cell]known{},
 		random: rand.New(rand.NewPCG(seed, uint64(node))),
 	}
 }
@@ -221,18 +222,35 @@ func (l *link) Read(ctx context.Context, cells []keyed.Cell) ([]int64, error) {
 	return l.send(ctx, cells, func() []int64 { return l.region.read(cells) })
 }
 
+// inDoubt returns how much of a cell was sent, and how much of that was acknowledged.
+func (l *link) inDoubt(c keyed.Cell) (sent, acked int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sent[c], l.acked[c]
+}
+
 // Add implements keyed.Origin.
 func (l *link) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 	r.Deltas = append([]keyed.Delta(nil), r.Deltas...)
 	cells := make([]keyed.Cell, len(r.Deltas))
 	l.mu.Lock()
+	_, again := l.replays[r.Number]
 	for i, d := range r.Deltas {
 		cells[i] = d.Cell
-		if !l.replays[r.Number] {
+		if !again {
 			l.sent[d.Cell] += d.Add
 		}
 	}
-	l.replays[r.Number] = true
+	l.replays[r.Number] = l.replays[r.Number]
 	l.mu.Unlock()
-	return l.send(ctx, cells, func() []int64 { return l.region.add(r) })
+	counts, err := l.send(ctx, cells, func() []int64 { return l.region.add(r) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil && !l.replays[r.Number] {
+		l.replays[r.Number] = true
+		for _, d := range r.Deltas {
+			l.acked[d.Cell] += d.Add
+		}
+	}
+	return counts, err
 }

@@ -148,43 +148,61 @@ func (o *observer) request() keyed.Request {
 	return r
 }
 
-// bounds are between what a node has to know and what there is.
-type bounds struct{ least, most *modelCounter }
+// view is what was known before a call: what the node had to know of the counter, and how much of its
+// cells was acknowledged.
+type view struct {
+	from  time.Time
+	least *modelCounter
+	acked map[int64]int64
+}
 
-// least returns what a node has to know of a counter now.
-func (o *observer) least(node int, r keyed.Request) *modelCounter {
-	c := newModelCounter(r.Window)
-	sequence, _ := c.split(nanos(time.Now()))
-	for _, s := range []int64{sequence - 1, sequence} {
-		cell := keyed.Cell{Namespace: r.Namespace, Key: r.Key, Window: r.Window, Sequence: s}
-		k := o.links[node].told(cell)
-		c.cells[s] = big.NewInt(max(k.total, k.others+o.own[node][cell]))
+// before returns what is known of a counter now.
+func (o *observer) before(node int, r keyed.Request) view {
+	v := view{time.Now(), newModelCounter(r.Window), map[int64]int64{}}
+	for _, c := range o.cellsOf(r) {
+		k := o.links[node].told(c)
+		v.least.cells[c.Sequence] = big.NewInt(max(k.total, k.others+o.own[node][c]))
+		_, v.acked[c.Sequence] = o.links[node].inDoubt(c)
 	}
 	for _, h := range o.holds {
 		if h.node == node && idOf(h.request) == idOf(r) {
-			c.held.Add(c.held, big.NewInt(h.request.Cost))
+			v.least.held.Add(v.least.held, big.NewInt(h.request.Cost))
 		}
 	}
-	return c
+	return v
 }
 
-// most returns what there is of a counter, for a node: its own holds are added.
-func (o *observer) most(r keyed.Request, least *modelCounter) *modelCounter {
-	c := newModelCounter(r.Window)
-	c.cells, c.held = o.truth.counter(r).cells, least.held
-	return c
-}
-
-// judge compares a decision that was asked for at an instant with what was known before, and what
-// there is now. A request may be decided when it came or when it returned: over time, what counts
-// becomes less.
-func (o *observer) judge(call string, node int, from time.Time, r keyed.Request, d limit.Decision, b bounds) {
-	o.say("%d: %s %s in %v: %+v", node, call, describeRequest(r), time.Since(from), d)
-	if d.OK && !b.least.fits(nanos(time.Now()), r.Cost, r.Limit) {
-		o.t.Errorf("node %d admits %s, and knows of %v", node, describeRequest(r), b.least.effective(nanos(time.Now())))
+// cellsOf returns the current cell of a counter and the two before: a call may have begun one earlier.
+func (o *observer) cellsOf(r keyed.Request) (cells [3]keyed.Cell) {
+	sequence, _ := newModelCounter(r.Window).split(nanos(time.Now()))
+	for i := range cells {
+		cells[i] = keyed.Cell{Namespace: r.Namespace, Key: r.Key, Window: r.Window, Sequence: sequence - int64(i)}
 	}
-	if !d.OK && b.most.fits(nanos(from), r.Cost, r.Limit) {
-		o.t.Errorf("node %d denies %s, and there is %v", node, describeRequest(r), b.most.effective(nanos(from)))
+	return cells
+}
+
+// most returns what a node may take a counter for after a call: all there is, its own holds, and a
+// second time what was in doubt during the call, since a count that was read may have it already.
+func (o *observer) most(node int, r keyed.Request, v view) *modelCounter {
+	c := newModelCounter(r.Window)
+	c.held = v.least.held
+	for _, cell := range o.cellsOf(r) {
+		sent, _ := o.links[node].inDoubt(cell)
+		n := new(big.Int).Set(o.truth.counter(r).cell(cell.Sequence))
+		c.cells[cell.Sequence] = n.Add(n, big.NewInt(sent-v.acked[cell.Sequence]))
+	}
+	return c
+}
+
+// judge compares a decision with what was known before and what there is now. A request may be
+// decided when it came or when it returned: over time, what counts becomes less.
+func (o *observer) judge(call string, node int, r keyed.Request, d limit.Decision, v view) {
+	o.say("%d: %s %s in %v: %+v", node, call, describeRequest(r), time.Since(v.from), d)
+	if at := nanos(time.Now()); d.OK && !v.least.fits(at, r.Cost, r.Limit) {
+		o.t.Errorf("node %d admits %s, and knows of %v", node, describeRequest(r), v.least.effective(at))
+	}
+	if most, at := o.most(node, r, v), nanos(v.from); !d.OK && most.fits(at, r.Cost, r.Limit) {
+		o.t.Errorf("node %d denies %s, and there is %v", node, describeRequest(r), most.effective(at))
 	}
 	if d.OK {
 		o.admitted++
@@ -203,48 +221,45 @@ func (o *observer) charge(node int, from time.Time, r keyed.Request, cost int64)
 }
 
 func (o *observer) take(node int, r keyed.Request) {
-	from := time.Now()
-	least := o.least(node, r)
+	v := o.before(node, r)
 	d, err := o.limiters[node].Take(context.Background(), r)
 	if err != nil {
 		o.t.Error(err)
 	}
-	o.judge("take", node, from, r, d, bounds{least, o.most(r, least)})
+	o.judge("take", node, r, d, v)
 	if d.OK {
-		o.charge(node, from, r, r.Cost)
+		o.charge(node, v.from, r, r.Cost)
 	}
 }
 
 // takeMany takes of two counters, or of none.
 func (o *observer) takeMany(node int) {
-	from := time.Now()
 	requests := []keyed.Request{o.request(), o.request()}
 	for idOf(requests[0]) == idOf(requests[1]) {
 		requests[1] = o.request()
 	}
-	least := []*modelCounter{o.least(node, requests[0]), o.least(node, requests[1])}
+	views := []view{o.before(node, requests[0]), o.before(node, requests[1])}
 	ds, err := o.limiters[node].TakeMany(context.Background(), requests...)
 	if err != nil || len(ds) != 2 {
 		o.t.Errorf("%d decisions, %v", len(ds), err)
 		return
 	}
 	for i, r := range requests {
-		o.judge("take many", node, from, r, ds[i], bounds{least[i], o.most(r, least[i])})
+		o.judge("take many", node, r, ds[i], views[i])
 	}
 	if ds[0].OK && ds[1].OK {
-		o.charge(node, from, requests[0], requests[0].Cost)
-		o.charge(node, from, requests[1], requests[1].Cost)
+		o.charge(node, views[0].from, requests[0], requests[0].Cost)
+		o.charge(node, views[1].from, requests[1], requests[1].Cost)
 	}
 }
 
 func (o *observer) hold(node int, r keyed.Request) {
-	from := time.Now()
-	least := o.least(node, r)
+	v := o.before(node, r)
 	h, d, err := o.limiters[node].Hold(context.Background(), r)
 	if err != nil {
 		o.t.Error(err)
 	}
-	o.judge("hold", node, from, r, d, bounds{least, o.most(r, least)})
+	o.judge("hold", node, r, d, v)
 	if d.OK {
 		o.holds = append(o.holds, nodeHold{node, openHold{h, r}})
 	}
