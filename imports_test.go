@@ -35,8 +35,10 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"debounce": {},
-	"limit":    {},
+	"debounce":        {},
+	"limit":           {},
+	"keyed":           {modulePath + "/limit"},
+	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
 	"llmhttp": {
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",

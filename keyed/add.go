@@ -1,7 +1,6 @@
 package keyed
 
 import (
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -46,7 +45,7 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		return nil, d, decided
 	}
 	i := s.instantLocked(now, r.Window)
-	d = i.decideFirst(now, r)
+	d = i.decideFirst(now, r, p)
 	if l.remote == nil && (!d.OK || r.Cost == 0 && p == charging) {
 		return nil, d, decided
 	}
@@ -55,7 +54,9 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		return nil, d, full
 	}
 	e := l.entryLocked(r, &i)
-	e.unread.Store(unknown)
+	if l.remote != nil {
+		e.ledger.unread.Store(unknown)
+	}
 	e.beginLocked(r.Cost, p)
 	s.addLocked(hash, e, l.hashOf)
 	if l.remote != nil {
@@ -71,9 +72,7 @@ func (l *Limiter) entryLocked(r *Request, i *instant) *entry {
 			return e
 		}
 	}
-	e := &entry{kind: l.kinds.get(r), key: strings.Clone(r.Key), id: l.ids.Add(1), dead: true}
-	e.word.Store(busy)
-	e.sequence.Store(i.sequence)
+	e := l.newEntry(r, i)
 	if l.remote != nil {
 		e.ledger = l.remote.open(e)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Take is TakeAt at time.Now.
 func (l *Limiter) Take(ctx context.Context, r Request) (limit.Decision, error) {
-	return l.TakeAt(ctx, time.Now(), r)
+	return l.take(ctx, time.Now(), &r)
 }
 
 // TakeAt charges the cost of r at now if it fits: if and only if
@@ -19,17 +19,34 @@ func (l *Limiter) Take(ctx context.Context, r Request) (limit.Decision, error) {
 //
 // where current and previous are the units charged in the cell of now and in the one before,
 // elapsed is the part of the cell that has passed, and held are the units of open holds. A refusal
-// is a Decision, and charges nothing. A Cost of 0 peeks. Cost above Limit is refused with Never. If
-// only the end of a Hold helps, RetryAfter is 0.
+// is a Decision, and charges nothing. A Cost of 0 peeks. Cost above Limit is refused with Never.
+// If only the end of a Hold helps, RetryAfter is 0.
 //
-// TakeAt returns an error that matches ErrInvalid for a field of r out of range, and ErrClosed after
-// Close. A failing Origin is no error: the decision is then that of this process. Without an Origin
-// TakeAt does not use ctx; with one, the end of ctx ends the wait for it, and is no error either.
+// TakeAt returns an error that matches ErrInvalid for a field of r out of range, and ErrClosed
+// after Close. A failing Origin is no error: the decision is then that of this process. Without an
+// Origin TakeAt does not use ctx; with one, the end of ctx ends the wait for it, and is no error
+// either.
 func (l *Limiter) TakeAt(ctx context.Context, now time.Time, r Request) (limit.Decision, error) {
-	if err := l.check("take", &r); err != nil {
-		return limit.Decision{}, err
+	return l.take(ctx, now, &r)
+}
+
+// take does the usual case by itself: the key has an entry, nothing is due, and no lock is needed.
+func (l *Limiter) take(ctx context.Context, now time.Time, r *Request) (d limit.Decision, err error) {
+	if l.closed.Load() || !r.valid() {
+		return d, l.check("take", r)
 	}
-	d, _ := l.admit(ctx, now, &r, charging)
+	hash := l.hash(r.Namespace, r.Key, r.Window)
+	s := l.shard(hash)
+	e := s.table.Load().find(hash, r)
+	i := instantOf(now, r.Window)
+	if e == nil || l.remote != nil || l.isDue(s, i.nanos) {
+		d, _ = l.admit(ctx, now, r, charging)
+		return d, nil
+	}
+	s.touch(e)
+	if !e.take(&i, r, &d) {
+		d, _ = l.admit(ctx, now, r, charging)
+	}
 	return d, nil
 }
 
@@ -77,17 +94,17 @@ func (l *Limiter) decide(ctx context.Context, s *shard, e *entry, i *instant, no
 }
 
 func (e *entry) admit(i *instant, r *Request, p purpose) (d limit.Decision, o outcome) {
-	if p == holding {
+	switch {
+	case p == holding:
 		return e.holdSlowly(i, r)
+	case e.take(i, r, &d):
+		return d, decided
 	}
-	if d, o = e.take(i, r); o == locked {
-		d, o = e.takeSlowly(i, r)
-	}
-	return d, o
+	return e.takeSlowly(i, r)
 }
 
-// decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if its
-// counts are due. A refusal asks nothing.
+// decideShared is decide with an Origin or an Exchange. It asks the Origin before it admits, if
+// its counts are due. A refusal asks nothing.
 func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *instant, now time.Time, r *Request, p purpose) (d limit.Decision, o outcome) {
 	if e.ledger.asks(i.nanos) && e.peek(i, r.Limit, r.Cost).OK {
 		l.remote.ask(ctx, i.nanos, e)
@@ -109,13 +126,13 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 // unread returns the decision on a request for a key that may have been evicted, while the Origin
 // has not told what it was charged.
 func (s *shard) unread(e *entry, now time.Time, r *Request) (d limit.Decision, unknown bool) {
-	if !e.unread.Load() {
+	if !e.ledger.unread.Load() {
 		return d, false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d, unknown = s.unknownLocked(now, r); !unknown {
-		e.unread.Store(false)
+		e.ledger.unread.Store(false)
 	}
 	return d, unknown
 }

@@ -3,6 +3,7 @@ package keyed
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -14,15 +15,15 @@ func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.De
 	return l.TakeManyAt(ctx, time.Now(), requests...)
 }
 
-// TakeManyAt charges all requests at now if all of them fit, and none otherwise. They passed if and
-// only if every Decision is OK; the Decisions are in the order of the requests, which stay as they
-// are. Each request is decided as if those before it on the same counter had been charged, so a
-// counter may occur several times.
+// TakeManyAt charges all requests at now if all of them fit, and none otherwise. They passed if
+// and only if every Decision is OK; the Decisions are in the order of the requests, which stay as
+// they are. Each request is decided as if those before it on the same counter had been charged, so
+// a counter may occur several times.
 //
-// If the batch is refused, the Decisions that are not OK are of the requests that stand in its way.
-// The batch passes after the largest RetryAfter of these, unless one of them is Never or waits for
-// the end of a Hold. The other Decisions are those of a peek. Nobody else is refused because of a
-// batch that is. The errors are those of TakeAt, and charge nothing.
+// If the batch is refused, the Decisions that are not OK are of the requests that stand in its
+// way. The batch passes after the largest RetryAfter of these, unless one of them is Never or
+// waits for the end of a Hold. The other Decisions are those of a peek. Nobody else is refused
+// because of a batch that is. The errors are those of TakeAt, and charge nothing.
 func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
 	for k := range requests {
 		if err := l.check("take", &requests[k]); err != nil {
@@ -57,12 +58,13 @@ type member struct {
 	entry   *entry // nil until joined, and for counters that are only looked at
 	first   int    // the index of the first member with the same counter
 	want    int64  // the cost of this and of all members before it with the same counter
+	never   bool   // want is above what an int64 holds
 	total   int64  // of the first member: the cost of all with the same counter
 	order   int    // the index of the member that is locked in this place, or -1 for none
 }
 
-// decide decides on the batch: first without a lock or a trace, and if all fits, under the locks of
-// all entries.
+// decide decides on the batch: first without a lock or a trace, and if all fits, under the locks
+// of all entries.
 func (b *batch) decide(ctx context.Context) {
 	b.decisions = make([]limit.Decision, len(b.requests))
 	if len(b.requests) == 0 {
@@ -73,6 +75,9 @@ func (b *batch) decide(ctx context.Context) {
 		m := &b.members[k]
 		b.limiter.tidy(m.shard, b.now, m.instant.nanos)
 		b.decisions[k] = b.limiter.glance(m, b.now)
+		if m.never {
+			b.decisions[k].OK, b.decisions[k].RetryAfter, b.decisions[k].Never = false, 0, true
+		}
 	}
 	if !b.passes() || !b.join() {
 		b.refuse()
@@ -101,6 +106,7 @@ func (b *batch) enlist() {
 			o := &b.members[before]
 			if o.hash == hash && o.request.sameCounter(r) {
 				m.first, m.want = o.first, addUnits(o.want, r.Cost)
+				m.never = o.never || o.want > math.MaxInt64-r.Cost
 				break
 			}
 		}
@@ -140,7 +146,7 @@ func (l *Limiter) glance(m *member, now time.Time) limit.Decision {
 		return d
 	}
 	i := s.instantLocked(now, r.Window)
-	return i.decideFirst(now, &r)
+	return i.decideFirst(now, &r, joining)
 }
 
 // join pins the entries of all members, and makes those that there are not. It returns false, with
@@ -152,7 +158,7 @@ func (b *batch) join() bool {
 			m.entry = b.members[m.first].entry
 			continue
 		}
-		if m.total == 0 && b.purpose == charging {
+		if m.total == 0 && b.purpose == charging && b.limiter.remote == nil {
 			continue // of a counter that is only looked at, the first look stands
 		}
 		var d limit.Decision
@@ -252,6 +258,7 @@ func (b *batch) commit() bool {
 		m := &b.members[k]
 		switch {
 		case passes && b.purpose == holding:
+			b.decisions[k].ResetAfter = m.entry.decideLocked(&m.instant, m.request.Limit, 0).ResetAfter
 			m.entry.holdLocked(&m.instant, m.request.Cost)
 		case passes && m.request.Cost > 0:
 			m.entry.rollLocked(m.instant.sequence)

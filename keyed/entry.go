@@ -3,6 +3,7 @@ package keyed
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,8 @@ import (
 // compare-and-swap, however long, charges nothing on a state that it has not seen, but with a
 // probability of 2^-63.
 //
-// The first 64 bytes on a 64-bit machine are all that the fast path touches, but for used. The
-// size is 128 bytes at most, so that no entry begins in the middle of a cache line.
+// On a 64-bit machine an entry is 128 bytes, two cache lines: what the fast path reads and writes,
+// and the key, which it compares. All other memory that a request touches is that of its bucket.
 type entry struct {
 	word     atomic.Uint64 // total<<1 | busy
 	base     atomic.Uint64 // the total at which the current cell is empty, modulo 2^63
@@ -30,17 +31,32 @@ type entry struct {
 	previous atomic.Int64  // units of the cell before
 	held     atomic.Int64  // units on hold
 	kind     *kind         // fixed
-	key      string        // fixed
+	ledger   *ledger       // fixed; nil without Origin and Exchange
+	used     atomic.Uint32 // shard.tick at the last use
+	pins     int32         // open holds and batches: above 0 it stays in the table. Guarded by mu.
 
-	used   atomic.Uint32 // shard.tick at the last use
-	dead   bool          // not in the table, or not any more; busy stays set. Guarded by mu.
 	mu     sync.Mutex
-	pins   int    // open holds and batches; above 0 the entry stays in the table. Guarded by mu.
 	id     uint64 // fixed: the order in which batches lock
-	others int64  // units of the current cell that are not of this process. Guarded by mu.
-	before int64  // units of the previous cell that are of this process. Guarded by mu.
+	dead   bool   // not in the table, or not any more; busy stays set. Guarded by mu.
+	length uint8  // of key, or longKey; fixed
+	key    [46]byte
+}
 
-	ledger *ledger     // fixed; nil without Origin and Exchange
+// longKey is the length of a key that does not fit the entry. Its kind has it.
+const longKey = math.MaxUint8
+
+// kind is what the counters of a namespace and a window share. An entry with a long key has a kind
+// of its own.
+type kind struct {
+	namespace string
+	window    time.Duration
+	key       string // empty if shared
+}
+
+// imports is the part of a ledger that belongs to the entry.
+type imports struct {
+	others int64       // units of the current cell that are not of this process; under entry.mu
+	before int64       // units of the previous cell that are of this process; under entry.mu
 	unread atomic.Bool // made in a shard that lost a live cell, and the origin was not read since
 }
 
@@ -49,19 +65,44 @@ const (
 	units = math.MaxInt64 // the bits of a total
 )
 
-// kind is what the counters of a namespace and a window share.
-type kind struct {
-	namespace string
-	window    time.Duration
+// newEntry returns a dead entry without units for the key of a request. Its cell is that of i.
+func (l *Limiter) newEntry(r *Request, i *instant) *entry {
+	e := &entry{id: l.ids.Add(1), dead: true}
+	if e.length = uint8(len(r.Key)); len(r.Key) <= len(e.key) {
+		e.kind = l.kinds.get(r)
+		copy(e.key[:], r.Key)
+	} else {
+		shared := l.kinds.get(r)
+		e.length = longKey
+		e.kind = &kind{shared.namespace, shared.window, strings.Clone(r.Key)}
+	}
+	e.word.Store(busy)
+	e.sequence.Store(i.sequence)
+	return e
 }
 
 // is reports whether the entry is the counter of r.
 func (e *entry) is(r *Request) bool {
-	return e.key == r.Key && e.kind.window == r.Window && e.kind.namespace == r.Namespace
+	k := e.kind
+	if k.window != r.Window || k.namespace != r.Namespace {
+		return false
+	}
+	if e.length == longKey {
+		return k.key == r.Key
+	}
+	return string(e.key[:e.length]) == r.Key
 }
 
-// lock takes the lock of the slow path. It waits for no I/O: nothing holds the lock for longer than
-// a few instructions. The entry may be dead.
+// name returns the key. It may allocate.
+func (e *entry) name() string {
+	if e.length == longKey {
+		return e.kind.key
+	}
+	return string(e.key[:e.length])
+}
+
+// lock takes the lock of the slow path. It waits for no I/O: nothing holds the lock for longer
+// than a few instructions. The entry may be dead.
 func (e *entry) lock() {
 	e.mu.Lock()
 	for {
@@ -107,18 +148,17 @@ func (e *entry) rollLocked(sequence int64) {
 	if sequence <= from {
 		return
 	}
-	var others, othersBefore int64
-	if e.ledger != nil {
-		others, othersBefore = e.ledger.rollLocked(from, e.ownLocked(), sequence)
-	}
 	c := e.countsLocked().later(sequence, from)
-	e.before = 0
-	if sequence-1 == from {
-		e.before = e.ownLocked()
+	if g := e.ledger; g != nil {
+		own := e.ownLocked()
+		others, before := g.rollLocked(from, own, sequence)
+		if g.before = 0; sequence-1 == from {
+			g.before = own
+		}
+		g.others = others
+		c.current = others
+		c.previous = max(c.previous, addUnits(g.before, before))
 	}
-	c.current = others
-	c.previous = max(c.previous, addUnits(e.before, othersBefore))
-	e.others = others
 	e.setLocked(c)
 	e.sequence.Store(sequence)
 }
@@ -142,16 +182,15 @@ func (e *entry) advanceLocked(at int64) {
 func (e *entry) sequenceLocked() int64 { return e.sequence.Load() }
 
 // ownLocked returns the units that this process charged in the current cell, without holds.
-func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.others }
+func (e *entry) ownLocked() int64 { return e.countsLocked().current - e.ledger.others }
 
-// importLocked merges the units that others charged in the current and the previous cell. It never
-// lowers a count.
+// importLocked sets the units that others charged in the current and the previous cell. The ledger
+// lowers them only by what it had counted twice.
 func (e *entry) importLocked(current, previous int64) {
-	c := e.countsLocked()
-	own := c.current - e.others
-	c.current = max(c.current, addUnits(own, current))
-	c.previous = max(c.previous, addUnits(e.before, previous))
-	e.others = c.current - own
+	g, c := e.ledger, e.countsLocked()
+	own := c.current - g.others
+	c.current = addUnits(own, current)
+	c.previous = addUnits(g.before, previous)
+	g.others = c.current - own
 	e.setLocked(c)
-	e.unread.Store(false)
 }

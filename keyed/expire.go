@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// sweepOwn and sweepOther are how many counters that are due a request looks at, in its own
-	// shard and, once in a janitorEvery, in another one.
+	// sweepOwn and sweepOther are how many counters that are due a request looks at, in its
+	// own shard and, once in a janitorEvery, in another one.
 	sweepOwn   = 4
 	sweepOther = 16
 	// janitorEvery is the least time between two looks at other shards.
@@ -22,14 +22,20 @@ const (
 	sampled = 16
 )
 
-// due returns the Unix nanoseconds from which on an entry that is not used has no weight: the end of
-// the cell after its current one.
+// due returns the Unix nanoseconds from which on an entry that is not used has no weight: the end
+// of the cell after its current one.
 func (e *entry) due() int64 {
 	high, low := bits.Mul64(uint64(max(e.sequence.Load()+2, 0)), uint64(e.kind.window))
 	if high > 0 || low > math.MaxInt64 {
 		return math.MaxInt64
 	}
 	return int64(low)
+}
+
+// isDue reports whether tidy has something to do.
+func (l *Limiter) isDue(s *shard, nanos int64) bool {
+	passed := nanos - l.seen.Load()
+	return s.due.Load() <= nanos || passed >= janitorEvery || passed <= -backwards
 }
 
 // tidy forgets a few counters that expired, as far as there are any at an instant in Unix
@@ -39,7 +45,8 @@ func (l *Limiter) tidy(s *shard, now time.Time, nanos int64) {
 		l.sweep(s, now, nanos, sweepOwn)
 	}
 	last := l.seen.Load()
-	if passed := nanos - last; passed < janitorEvery && passed > -backwards || !l.seen.CompareAndSwap(last, nanos) {
+	passed := nanos - last
+	if passed < janitorEvery && passed > -backwards || !l.seen.CompareAndSwap(last, nanos) {
 		return
 	}
 	for range janitorShards {
@@ -127,8 +134,8 @@ func (e *entry) pinned() bool {
 	return e.pins > 0
 }
 
-// evictAtLocked forgets the entry at an index of a shard's queue unless it is pinned, and blocks the
-// keys of the shard that are not resident for as long as the counter would have weight.
+// evictAtLocked forgets the entry at an index of a shard's queue unless it is pinned, and blocks
+// the keys of the shard that are not resident for as long as the counter would have weight.
 func (l *Limiter) evictAtLocked(s *shard, i int, now time.Time) bool {
 	e := s.queue[i].entry
 	e.lock()

@@ -74,9 +74,9 @@ func (o *Options) validate() error {
 // for up to two windows. While all counters are on hold, a new key is refused with a RetryAfter of
 // 0.
 //
-// An instant that lies in an earlier cell than that of the last charge of the counter counts as the
-// beginning of that cell. For a key without a counter, one before the last removal in its shard
-// counts as that. So a clock that goes back admits nothing twice.
+// An instant that lies in an earlier cell than that of the last charge of the counter counts as
+// the beginning of that cell. For a key without a counter, one before the last removal in its
+// shard counts as that. So a clock that goes back admits nothing twice.
 type Limiter struct {
 	shards  []shard
 	mask    uint32 // number of shards − 1; they are a power of two
@@ -131,14 +131,21 @@ const (
 // hash returns the hash of a counter's name. Each part is hashed on its own, so no two parts can
 // be mistaken for one.
 func (l *Limiter) hash(namespace, key string, window time.Duration) uint64 {
-	h := maphash.String(l.seed, key)
-	h ^= bits.RotateLeft64(maphash.String(l.seed, namespace), 31)
-	h ^= uint64(window)
-	high, low := bits.Mul64(h, 0x9e3779b97f4a7c15)
-	return high ^ low
+	return mix(maphash.String(l.seed, key), maphash.String(l.seed, namespace), window)
 }
 
-func (l *Limiter) hashOf(e *entry) uint64 { return l.hash(e.kind.namespace, e.key, e.kind.window) }
+func (l *Limiter) hashOf(e *entry) uint64 {
+	if e.length == longKey {
+		return l.hash(e.kind.namespace, e.kind.key, e.kind.window)
+	}
+	key := maphash.Bytes(l.seed, e.key[:e.length])
+	return mix(key, maphash.String(l.seed, e.kind.namespace), e.kind.window)
+}
+
+func mix(key, namespace uint64, window time.Duration) uint64 {
+	high, low := bits.Mul64(key^bits.RotateLeft64(namespace, 31)^uint64(window), 0x9e3779b97f4a7c15)
+	return high ^ low
+}
 
 // shard returns the shard of a hash.
 func (l *Limiter) shard(hash uint64) *shard { return &l.shards[uint32(hash)&l.mask] }
@@ -172,8 +179,8 @@ func (l *Limiter) Len() int {
 	return n
 }
 
-// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until all
-// charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
+// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until
+// all charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
 // called again, it waits again. Holds may be ended after Close. Without Origin and Exchange it
 // returns nil at once.
 func (l *Limiter) Close(ctx context.Context) error {
@@ -200,7 +207,7 @@ func (k *kinds) get(r *Request) *kind {
 			return known
 		}
 	}
-	made := &kind{strings.Clone(r.Namespace), r.Window}
+	made := &kind{namespace: strings.Clone(r.Namespace), window: r.Window}
 	k.last[k.next] = made
 	k.next = (k.next + 1) % len(k.last)
 	return made

@@ -33,8 +33,8 @@ func newModel() *model {
 
 func name(r keyed.Request) counter { return counter{r.Namespace, r.Key, r.Window} }
 
-// effective returns current + ⌊previous × (window−elapsed) / window⌋ + held + cost, at an instant in
-// Unix nanoseconds.
+// effective returns current + ⌊previous × (window−elapsed) / window⌋ + held + cost, at an instant
+// in Unix nanoseconds.
 func (m *model) effective(c counter, nanos, cost int64) *big.Int {
 	window := int64(c.window)
 	sequence, elapsed := nanos/window, nanos%window

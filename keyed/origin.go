@@ -64,7 +64,8 @@ type Exchange interface {
 	Push(ctx context.Context, rows []Row) error
 	// Pull returns rows that were raised since the Pull that returned cursor, those of the own
 	// region too, and the next cursor. The cursor "" stands for the beginning: Pull returns all
-	// rows that are kept. One Pull may return a part: there is no more when it returns no rows. A
-	// row may come twice.
+	// rows that are kept. So does a cursor that the Exchange does not know, as after it lost its
+	// rows. One Pull may return a part: there is no more when it returns no rows. A row may come
+	// twice.
 	Pull(ctx context.Context, cursor string) (rows []Row, next string, err error)
 }

@@ -4,8 +4,8 @@ package keyed
 // without its interface.
 type queue []dueEntry
 
-// dueEntry is an entry, and the Unix nanoseconds at which it may have expired. An entry that is used
-// keeps its place until it comes to the top, so a charge costs nothing here.
+// dueEntry is an entry, and the Unix nanoseconds at which it may have expired. An entry that is
+// used keeps its place until it comes to the top, so a charge costs nothing here.
 type dueEntry struct {
 	due   int64
 	entry *entry

@@ -9,8 +9,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// shard is a part of the counters, by hash. Lookups take no lock; mu guards all that is not atomic.
-// The lock of a shard is taken before that of an entry, and no two shards are locked at once.
+// shard is a part of the counters, by hash. Lookups take no lock; mu guards all that is not
+// atomic. The lock of a shard is taken before that of an entry, and no two shards are locked at
+// once.
 type shard struct {
 	table atomic.Pointer[table]
 	due   atomic.Int64  // Unix nanoseconds at which a counter may have expired
@@ -24,8 +25,8 @@ type shard struct {
 	// resident an earlier one counts as floor: a clock that goes back finds no counter as new
 	// that it has charged before.
 	floor time.Time
-	// blocked is when the last of the counters that were evicted while they counted will have no
-	// weight. Before that, a key that is not resident may be one of them.
+	// blocked is when the last of the counters that were evicted while they counted will have
+	// no weight. Before that, a key that is not resident may be one of them.
 	blocked time.Time
 	_       [40]byte // to whole cache lines
 }
@@ -37,8 +38,8 @@ func (s *shard) init() {
 	s.blocked = s.floor
 }
 
-// unknownLocked returns the decision on a request for a key that may have been evicted: it counts as used
-// up until then. ok is false if the key cannot have been evicted.
+// unknownLocked returns the decision on a request for a key that may have been evicted: it counts
+// as used up until then. ok is false if the key cannot have been evicted.
 func (s *shard) unknownLocked(now time.Time, r *Request) (d limit.Decision, ok bool) {
 	wait := s.blocked.Sub(now)
 	if wait <= 0 {

@@ -45,8 +45,8 @@ func (t *table) find(hash uint64, r *Request) *entry {
 	for n, i := 0, t.home(hash); n <= last; n, i = n+1, (i+1)&last {
 		b := &t.buckets[i]
 		marks := b.marks.Load()
-		// A byte of equal is 0 where the mark matches. candidates has the top bit of each such
-		// byte, and at times that of a byte above one: entries are compared anyway.
+		// A byte of equal is 0 where the mark matches. candidates has the top bit of each
+		// such byte, and at times that of a byte above one: entries are compared anyway.
 		equal := marks ^ pattern
 		candidates := (equal - everyByte) &^ equal & (everyByte << 7)
 		for ; candidates != 0; candidates &= candidates - 1 {

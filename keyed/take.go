@@ -30,29 +30,30 @@ func (c counts) at(sequence int64, i *instant) (counts, weighing) {
 	return c, w
 }
 
-// take decides on a request, and charges it, without a lock.
-func (e *entry) take(i *instant, r *Request) (limit.Decision, outcome) {
+// take decides on a request, and charges it, without a lock. It returns false, with nothing
+// changed, if it needs the lock: for a new cell, and while another goroutine has it.
+func (e *entry) take(i *instant, r *Request, d *limit.Decision) bool {
 	for {
 		word := e.word.Load()
 		if word&busy != 0 {
-			return limit.Decision{}, locked
+			return false
 		}
 		sequence := e.sequence.Load()
 		later := i.sequence > sequence
 		if later && e.ledger != nil {
-			return limit.Decision{}, locked
+			return false
 		}
 		c, at := e.countsAt(word).at(sequence, i)
-		d := c.decide(r.Limit, r.Cost, at)
+		*d = c.decide(r.Limit, r.Cost, at)
 		switch {
 		case !d.OK || r.Cost == 0:
 			if e.word.Load() == word {
-				return d, decided
+				return true
 			}
 		case later:
-			return d, locked
+			return false
 		case e.word.CompareAndSwap(word, word+uint64(r.Cost)<<1):
-			return d, decided
+			return true
 		}
 	}
 }
@@ -87,12 +88,14 @@ func (e *entry) holdSlowly(i *instant, r *Request) (limit.Decision, outcome) {
 	}
 	d := e.decideLocked(i, r.Limit, r.Cost)
 	if d.OK {
+		d.ResetAfter = e.decideLocked(i, r.Limit, 0).ResetAfter
 		e.holdLocked(i, r.Cost)
 	}
 	return d, decided
 }
 
-// holdLocked sets units aside. The entry stays in the table until they are given back.
+// holdLocked sets units aside. The entry stays in the table until they are given back. They do not
+// count in ResetAfter.
 func (e *entry) holdLocked(i *instant, cost int64) {
 	e.rollLocked(i.sequence)
 	c := e.countsLocked()
@@ -102,12 +105,16 @@ func (e *entry) holdLocked(i *instant, cost int64) {
 }
 
 // decideFirst decides on a request for a counter that has no units. now is i, or earlier.
-func (i *instant) decideFirst(now time.Time, r *Request) limit.Decision {
+func (i *instant) decideFirst(now time.Time, r *Request, p purpose) limit.Decision {
 	at := weighing{elapsed: i.elapsed, window: i.window}
 	if early := instantOf(now, i.window); early.sequence < i.sequence {
 		at.behind = addTime(early.behind(i.sequence), i.elapsed)
 	}
-	return counts{}.decide(r.Limit, r.Cost, at)
+	d := counts{}.decide(r.Limit, r.Cost, at)
+	if p == holding {
+		d.ResetAfter = 0
+	}
+	return d
 }
 
 // peek decides on a request with another cost, and changes nothing.

@@ -1,0 +1,39 @@
+// Package keyed limits what each of many keys may use: the calls of a service's users, by tenant,
+// user or address, with any number of limits for each. A decision is made in memory, on thousands
+// to millions of counters, without a lock in the usual case. Several processes share their counts
+// through an Origin, and several regions through an Exchange.
+//
+// # Which limiter
+//
+// Take limit.Keyed if one process has one limit for each key, and if the algorithm matters: it
+// works with any of package limit. Take a keyed.Limiter for more keys, for several limits a key
+// that admit all or none (TakeMany), for costs that are known only afterwards (Hold), and for
+// several processes. The root package, ratelimit, is for the other side: it keeps our own calls
+// within the quotas of a provider.
+//
+// # The decision
+//
+// Time is divided into cells as long as the window, aligned to the Unix epoch by the wall clock. A
+// request is admitted if and only if
+//
+//	current + ⌊previous × (Window−elapsed) / Window⌋ + held + Cost ≤ Limit
+//
+// where current and previous are the units charged in this cell and in the one before, elapsed is
+// the part of the cell that has passed, and held are the units of open holds. All of that is in
+// integers, which saturate and never overflow. RetryAfter rounds as the decision does: a refused
+// request passes at now+RetryAfter, and not a nanosecond earlier, if nothing else is charged.
+//
+// # What it gives up
+//
+// Two counts stand for all charges of a window, so the estimate of the previous cell is exact only
+// if that was charged evenly. It is off by up to previous × max(elapsed, Window−elapsed) / Window:
+// too low if the cell was charged at its end, too high if at its beginning. That is half of
+// previous in the middle of a cell, and nearly all of it at the edges. In one process:
+//
+//   - An aligned cell never holds more than Limit, but for commits of more than was held.
+//   - A window that begins anywhere holds up to Limit + ⌈previous × elapsed / Window⌉, and so up to
+//     2 × Limit, if the cell before was charged at its very end.
+//   - N goroutines at a limit of L pass exactly L units.
+//
+// Use limit.SlidingLog where a window must hold exactly the limit.
+package keyed

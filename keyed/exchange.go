@@ -1,0 +1,240 @@
+package keyed
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// pushRows bounds the rows of one Push.
+	pushRows = 500
+	// pullParts bounds the Pulls of one exchange.
+	pullParts = 1000
+	// exchangeTimeout is how long a Push or a Pull may take.
+	exchangeTimeout = time.Second
+)
+
+// exchangeLoop is the goroutine that exchanges counts with other regions.
+type exchangeLoop struct {
+	every time.Duration // interval between exchanges; fixed
+
+	mu      sync.Mutex
+	started bool
+	stopped bool
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when the goroutine has ended
+
+	cursor string // of the next Pull; the goroutine's
+}
+
+// startExchange starts the goroutine with the first key.
+func (r *remote) startExchange() {
+	x := &r.loop
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.started || x.stopped {
+		return
+	}
+	x.started = true
+	ctx, cancel := context.WithCancel(context.Background())
+	x.cancel, x.done = cancel, make(chan struct{})
+	go r.exchangeAll(ctx, x.done)
+}
+
+// stopExchange ends the goroutine, as soon as its call returns.
+func (r *remote) stopExchange() {
+	x := &r.loop
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stopped = true
+	if x.started {
+		x.cancel()
+	}
+}
+
+func (r *remote) exchangeAll(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	ticker := time.NewTicker(r.loop.every)
+	defer ticker.Stop()
+	for {
+		r.exchangeOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// exchangeOnce pushes before it pulls, so that others that exchange now see these counts. What it
+// pulls may be a reason to push more, which it does at once.
+func (r *remote) exchangeOnce(ctx context.Context) {
+	if err := r.push(ctx); err != nil && ctx.Err() == nil {
+		r.errors.send("push to exchange", err)
+	}
+	if err := r.pull(ctx); err != nil && ctx.Err() == nil {
+		r.errors.send("pull from exchange", err)
+	}
+	if err := r.push(ctx); err != nil && ctx.Err() == nil {
+		r.errors.send("push to exchange", err)
+	}
+	r.regions.prune(time.Now())
+}
+
+// lastPush pushes what has grown since the last exchange, after the goroutine has ended.
+func (r *remote) lastPush(ctx context.Context) error {
+	r.loop.mu.Lock()
+	done := r.loop.done
+	r.loop.mu.Unlock()
+	if done == nil {
+		return nil
+	}
+	select {
+	case <-done:
+		return r.push(ctx)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// growth is a row to push, and its entry.
+type growth struct {
+	Row
+	entry *entry
+}
+
+// push pushes the counts that grew, in the order of their cells and in chunks. What fails is pushed
+// with the next exchange.
+func (r *remote) push(ctx context.Context) error {
+	var rows []growth
+	for _, e := range r.regions.takeGrown() {
+		e.ledger.grown.Store(false) // before its counts are read: later growth marks it again
+		e.lock()
+		rows = r.growthLocked(e, rows)
+		e.unlock()
+	}
+	slices.SortFunc(rows, func(x, y growth) int { return compareCells(x.Cell, y.Cell) })
+	var failed error
+	for chunk := range slices.Chunk(rows, pushRows) {
+		err := r.pushChunk(ctx, chunk)
+		failed = errors.Join(failed, err)
+		for _, g := range chunk {
+			if err != nil {
+				r.markGrown(g.entry)
+			} else {
+				g.entry.pushed(g.Row)
+			}
+		}
+	}
+	return failed
+}
+
+func (r *remote) pushChunk(ctx context.Context, chunk []growth) error {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	rows := make([]Row, len(chunk))
+	for i, g := range chunk {
+		rows[i] = g.Row
+	}
+	_, err := guarded(func() (struct{}, error) { return struct{}{}, r.exchange.Push(ctx, rows) })
+	return err
+}
+
+// growthLocked adds the counts of the region that grew and have a reason to be pushed: other regions
+// use the counter as well, or a fifth of the limit is used. Held units and those of other regions
+// are not in them, nor is what may have been counted twice.
+func (r *remote) growthLocked(e *entry, rows []growth) []growth {
+	g, sequence, limit := e.ledger, e.sequenceLocked(), e.ledger.limit.Load()
+	current, _ := r.regions.counts(g.counter, sequence)
+	previous, _ := r.regions.counts(g.counter, sequence-1)
+	for i := range g.cells {
+		a := &g.cells[i]
+		if a.sequence < sequence-1 {
+			continue
+		}
+		count := addUnits(g.ownLocked(e, a), a.sure)
+		_, known := r.regions.counts(g.counter, a.sequence)
+		reason := current > 0 || previous > 0 || limit > 0 && count >= fifth(limit)
+		if count > max(a.pushed, known) && reason {
+			rows = append(rows, growth{Row{g.counter.cell(a.sequence), r.region, count}, e})
+		}
+	}
+	return rows
+}
+
+// fifth returns a fifth of a limit, rounded up.
+func fifth(limit int64) int64 {
+	if limit%5 == 0 {
+		return limit / 5
+	}
+	return limit/5 + 1
+}
+
+// pushed records that the Exchange has a row.
+func (e *entry) pushed(row Row) {
+	e.lock()
+	defer e.unlock()
+	if a := e.ledger.findLocked(row.Sequence); a != nil {
+		a.pushed = max(a.pushed, row.Count)
+	}
+}
+
+// pull merges the rows that were pushed since the last exchange.
+func (r *remote) pull(ctx context.Context) error {
+	full := false
+	for range pullParts {
+		rows, next, err := r.pullPart(ctx)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		for _, row := range rows {
+			raised, ok := r.regions.merge(row, r.region, now)
+			full = full || !ok
+			if raised {
+				r.raised(row)
+			}
+		}
+		r.loop.cursor = next
+		if len(rows) == 0 {
+			break
+		}
+	}
+	if full {
+		return errors.New("more counters than MaxKeys: rows are not kept")
+	}
+	return nil
+}
+
+// part is what a Pull returns.
+type part struct {
+	rows []Row
+	next string
+}
+
+func (r *remote) pullPart(ctx context.Context) (rows []Row, next string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	p, err := guarded(func() (p part, err error) {
+		p.rows, p.next, err = r.exchange.Pull(ctx, r.loop.cursor)
+		return p, err
+	})
+	return p.rows, p.next, err
+}
+
+// raised has the entry of a row count it.
+func (r *remote) raised(row Row) {
+	e := r.limiter.find(row.Namespace, row.Key, row.Window)
+	if e == nil {
+		return
+	}
+	e.lock()
+	if sequence := e.sequenceLocked(); row.Sequence == sequence || row.Sequence == sequence-1 {
+		r.importLocked(e)
+	}
+	e.unlock()
+	r.markGrown(e)
+}

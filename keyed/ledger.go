@@ -1,0 +1,195 @@
+package keyed
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// maxAccounts is the number of cells of a counter that are told apart. Beyond that, units that wait
+// for their replay add up in the next cell: both have ended long ago.
+const maxAccounts = 16
+
+// ledger is what a counter shares with others. The entry's lock guards what is not atomic.
+type ledger struct {
+	imports
+
+	freshUntil  atomic.Int64 // Unix nanoseconds; before it the last read answers for its cells
+	strictUntil atomic.Int64 // Unix nanoseconds; before it an allow asks the Origin
+	limit       atomic.Int64 // units; of the last charge, if there is an Exchange
+	queued      atomic.Bool  // in remote.queue
+	grown       atomic.Bool  // in regions.grown
+
+	remote  *remote
+	counter counter // fixed
+	window  int64   // nanoseconds; fixed
+
+	cells    []account // the last is the current cell; in the order of sequence, some may be missing
+	flight   *flight   // the read that goes on, or nil
+	begun    uint64    // reads so far
+	answered uint64    // number of the latest read that succeeded
+	failed   bool      // the latest read failed
+	retryAt  int64     // Unix nanoseconds; if failed, when to read again
+}
+
+// account is what is known of one cell. Units of this process are own; of these acked are in the
+// Origin, inFlight are in the replay that goes on, and the rest waits for the next.
+//
+// The others are the units of other processes of the region: an Origin's count less acked. A count
+// that is read while a replay is in flight may contain that replay already. It is then counted
+// twice, on the safe side, in others, but not in sure. When the replay is acknowledged, sure is
+// exact, and others becomes that. Nothing else lowers others, and nothing lowers sure.
+//
+// An Origin that loses counts cannot know what it lost. But the counts after two replays of this
+// process differ by the second at least. What is less than that was lost, and is added to every
+// count of the Origin from then on.
+type account struct {
+	sequence     int64
+	own          int64 // of a cell that has ended; the entry has that of the current one
+	acked        int64
+	inFlight     int64
+	sure, others int64
+	after        int64 // the Origin's count after the latest replay that had the cell
+	lost         int64
+	pushed       int64 // the latest count that the Exchange has
+}
+
+// asks reports whether a request that this process would admit asks the Origin first. at is in Unix
+// nanoseconds. A time limit that is twice as far away as it can be was set by a clock that was far
+// ahead, and does not count.
+func (g *ledger) asks(at int64) bool {
+	return g.remote.origin != nil && (g.stale(at) || g.strict(at))
+}
+
+func (g *ledger) stale(at int64) bool {
+	return uint64(g.freshUntil.Load()-at-1) >= 2*uint64(freshFor)
+}
+
+func (g *ledger) strict(at int64) bool {
+	return uint64(g.strictUntil.Load()-at-1) < 2*uint64(g.window)
+}
+
+// waits reports whether it is too early to read again after a failure.
+func (g *ledger) waitsLocked(at int64) bool {
+	return g.failed && uint64(g.retryAt-at-1) < 2*uint64(readTimeout+retryAfter)
+}
+
+// accountLocked returns the account of a cell, and adds it if it is missing. The result is valid
+// until the next call.
+func (g *ledger) accountLocked(sequence int64) *account {
+	i, ok := slices.BinarySearchFunc(g.cells, sequence, compareSequence)
+	if !ok {
+		g.cells = slices.Insert(g.cells, i, account{sequence: sequence})
+	}
+	return &g.cells[i]
+}
+
+func (g *ledger) findLocked(sequence int64) *account {
+	if i, ok := slices.BinarySearchFunc(g.cells, sequence, compareSequence); ok {
+		return &g.cells[i]
+	}
+	return nil
+}
+
+func compareSequence(a account, sequence int64) int {
+	switch {
+	case a.sequence < sequence:
+		return -1
+	case a.sequence > sequence:
+		return 1
+	}
+	return 0
+}
+
+// ownLocked returns the units of this process in a cell.
+func (g *ledger) ownLocked(e *entry, a *account) int64 {
+	if a.sequence == e.sequenceLocked() {
+		return e.ownLocked()
+	}
+	return a.own
+}
+
+// othersLocked returns the units of others in a cell, those of other regions as well.
+func (g *ledger) othersLocked(sequence int64) int64 {
+	var others int64
+	if a := g.findLocked(sequence); a != nil {
+		others = a.others
+	}
+	if g.remote.exchange != nil {
+		foreign, _ := g.remote.regions.counts(g.counter, sequence)
+		others = addUnits(others, foreign)
+	}
+	return others
+}
+
+// unacknowledgedLocked returns the units that the Origin has not acknowledged.
+func (g *ledger) unacknowledgedLocked(e *entry) int64 {
+	var units int64
+	for i := range g.cells {
+		units = addUnits(units, g.ownLocked(e, &g.cells[i])-g.cells[i].acked)
+	}
+	return units
+}
+
+// rollLocked is called when the current cell of the entry, from, gives way to another. own are its
+// units of this process. It returns what others charged in the new cell, and in the one before that.
+func (g *ledger) rollLocked(from, own, to int64) (current, previous int64) {
+	g.accountLocked(from).own = own
+	g.accountLocked(to)
+	g.cells = slices.DeleteFunc(g.cells, func(a account) bool {
+		return a.sequence < to-1 && (g.remote.origin == nil || a.own == a.acked)
+	})
+	for len(g.cells) > maxAccounts && g.mergeLocked() {
+	}
+	g.raiseLocked(to, 0)
+	if a := g.findLocked(to - 1); a != nil {
+		g.raiseLocked(to-1, a.own)
+	} else {
+		g.raiseLocked(to-1, 0)
+	}
+	return g.othersLocked(to), g.othersLocked(to - 1)
+}
+
+// raiseLocked raises the count of the region for a cell to that of the region's row: another process
+// pushed it, or this one before it was started again. own are the units of this process.
+func (g *ledger) raiseLocked(sequence, own int64) {
+	if g.remote.exchange == nil {
+		return
+	}
+	if _, count := g.remote.regions.counts(g.counter, sequence); count > own {
+		a := g.accountLocked(sequence)
+		a.sure = max(a.sure, count-own)
+		a.others = max(a.others, a.sure)
+	}
+}
+
+// mergeLocked has the units of an old cell wait in the next one. It returns false if all are in
+// flight.
+func (g *ledger) mergeLocked() bool {
+	for i := range len(g.cells) - 3 { // not into the current cell or the one before
+		if a := &g.cells[i]; a.inFlight == 0 {
+			g.cells[i+1].own = addUnits(g.cells[i+1].own, a.own-a.acked)
+			g.cells = slices.Delete(g.cells, i, i+1)
+			return true
+		}
+	}
+	return false
+}
+
+// readLocked merges a count that was read.
+func (a *account) readLocked(count int64) {
+	count = addUnits(count, a.lost)
+	a.others = max(a.others, count-a.acked)
+	a.sure = max(a.sure, count-a.acked-a.inFlight)
+}
+
+// ackLocked merges the count after the replay in flight.
+func (a *account) ackLocked(count int64) {
+	if least := addUnits(a.after, a.inFlight); count < least {
+		a.lost = addUnits(a.lost, least-count)
+	}
+	a.after = count
+	a.acked += a.inFlight
+	a.inFlight = 0
+	a.sure = max(a.sure, addUnits(count, a.lost)-a.acked)
+	a.others = a.sure
+}

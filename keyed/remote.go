@@ -1,0 +1,247 @@
+package keyed
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// freshFor is how long a read of the Origin answers for its cells, in request time: the
+	// instants that requests name.
+	freshFor = 5 * time.Second
+	// readTimeout is how long a read may take, and retryAfter how long after a failed one the
+	// next is tried, in request time.
+	readTimeout = 300 * time.Millisecond
+	retryAfter  = 300 * time.Millisecond
+	// addTimeout is how long one attempt of a replay may take.
+	addTimeout = time.Second
+	// maxAbandoned bounds the reads that went on after their timeout.
+	maxAbandoned = 100
+	// leastOrphans is the least of the bound of remote.orphans.
+	leastOrphans = 1024
+)
+
+// remote is what a Limiter shares with others: with other processes by an Origin, with other
+// regions by an Exchange. Locks are taken in the order shard, entry, and one of remote's; none is
+// held over a call of Origin, Exchange or OnError.
+type remote struct {
+	limiter  *Limiter
+	origin   Origin   // or nil
+	exchange Exchange // or nil
+	region   string
+	process  string // of replays; unique
+	errors   throttle
+	breaker  breaker // of reads
+
+	abandoned atomic.Int64 // reads that go on after their timeout
+
+	mu         sync.Mutex
+	queue      []*entry           // that have units to replay, in the order of their marks
+	orphans    map[counter]*entry // that left the table with units to replay
+	maxOrphans int                // bound of orphans
+	replaying  bool               // a goroutine empties queue
+	replays    int64              // number of the latest replay
+	unsent     *replay            // that was given up before it was acknowledged
+	idle       chan struct{}      // closed when replaying ends
+	cancel     context.CancelFunc // ends the goroutine
+	urgent     chan struct{}      // closed by Close: a pause before the next attempt ends
+	closed     bool
+
+	regions regions
+	loop    exchangeLoop
+}
+
+// counter is the name of a counter.
+type counter struct {
+	namespace, key string
+	window         time.Duration
+}
+
+func (e *entry) counter() counter { return counter{e.kind.namespace, e.name(), e.kind.window} }
+
+func (c counter) cell(sequence int64) Cell { return Cell{c.namespace, c.key, c.window, sequence} }
+
+func newRemote(l *Limiter, o Options) *remote {
+	r := &remote{
+		limiter:    l,
+		origin:     o.Origin,
+		exchange:   o.Exchange,
+		region:     o.Region,
+		process:    rand.Text(),
+		orphans:    map[counter]*entry{},
+		maxOrphans: max(o.MaxKeys, leastOrphans),
+		urgent:     make(chan struct{}),
+	}
+	r.errors.report = o.OnError
+	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
+	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
+	return r
+}
+
+// open returns the ledger of a new entry.
+func (r *remote) open(e *entry) *ledger {
+	g := &ledger{remote: r, window: int64(e.kind.window), counter: e.counter()}
+	g.freshUntil.Store(math.MinInt64)
+	g.strictUntil.Store(math.MinInt64)
+	g.cells = append(g.cells, account{sequence: e.sequenceLocked()})
+	return g
+}
+
+// attach is called after an entry has come into the table.
+func (r *remote) attach(e *entry) {
+	if r.exchange == nil {
+		return
+	}
+	r.startExchange()
+	if !r.regions.knows(e.ledger.counter) {
+		return
+	}
+	e.lock()
+	r.importLocked(e)
+	e.unlock()
+	r.markGrown(e)
+}
+
+// orphan returns the entry of a counter that left the table with units to replay, or nil. It is
+// an orphan no more.
+func (r *remote) orphan(namespace, key string, window time.Duration) *entry {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := counter{namespace, key, window}
+	e := r.orphans[c]
+	delete(r.orphans, c)
+	return e
+}
+
+// detach reports whether an entry, which the caller has locked, may leave the table. If it has units
+// to replay, it is kept as an orphan until they are acknowledged.
+func (r *remote) detach(e *entry) bool {
+	if r.origin == nil || e.ledger.unacknowledgedLocked(e) == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.orphans) >= r.maxOrphans {
+		return false
+	}
+	r.orphans[e.ledger.counter] = e
+	return true
+}
+
+// settledLocked forgets an orphan that has nothing to replay any more. The caller has locked it.
+func (r *remote) settledLocked(e *entry) {
+	if !e.dead || e.ledger.unacknowledgedLocked(e) > 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.orphans[e.ledger.counter] == e {
+		delete(r.orphans, e.ledger.counter)
+	}
+}
+
+// charged is called after units of an entry were charged.
+func (r *remote) charged(e *entry, limit int64) {
+	g := e.ledger
+	if r.origin != nil && !g.queued.Load() {
+		r.enqueue(e)
+	}
+	if r.exchange == nil {
+		return
+	}
+	if g.limit.Load() != limit {
+		g.limit.Store(limit)
+	}
+	r.markGrown(e)
+}
+
+// denied is called after a refusal that more units of others can explain. For one window, requests
+// that this process would admit ask the Origin first.
+func (r *remote) denied(e *entry, at int64) {
+	if r.origin == nil {
+		return
+	}
+	g := e.ledger
+	until := at + g.window
+	for {
+		was := g.strictUntil.Load()
+		if g.strict(at) && was >= until || g.strictUntil.CompareAndSwap(was, until) {
+			return
+		}
+	}
+}
+
+// importLocked has an entry count what is known of others.
+func (r *remote) importLocked(e *entry) {
+	g, sequence := e.ledger, e.sequenceLocked()
+	g.raiseLocked(sequence, e.ownLocked())
+	g.raiseLocked(sequence-1, g.before)
+	e.importLocked(g.othersLocked(sequence), g.othersLocked(sequence-1))
+}
+
+// close waits until all units are acknowledged, or for the end of ctx, and ends all goroutines.
+func (r *remote) close(ctx context.Context) error {
+	r.stopExchange()
+	err := r.drain(ctx)
+	if r.exchange != nil {
+		err = errors.Join(err, r.lastPush(ctx))
+	}
+	return err
+}
+
+// guarded calls a method of an Origin or an Exchange. A panic in it is an error.
+func guarded[T any](method func() (T, error)) (result T, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			err = fmt.Errorf("panic: %v", recover())
+		}
+	}()
+	result, err = method()
+	returned = true
+	return result, err
+}
+
+// throttle reports errors: at most one a second of a kind, one at a time.
+type throttle struct {
+	report func(error) // or nil
+	mu     sync.Mutex
+	busy   bool
+	last   map[string]time.Time // of each kind
+}
+
+func (t *throttle) send(kind string, err error) {
+	if t.report == nil || !t.begin(kind) {
+		return
+	}
+	defer t.end()
+	t.report(fmt.Errorf("%s: %w", kind, err))
+}
+
+func (t *throttle) begin(kind string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if last, ok := t.last[kind]; t.busy || ok && now.Sub(last) < time.Second {
+		return false
+	}
+	if t.last == nil {
+		t.last = map[string]time.Time{}
+	}
+	t.last[kind] = now
+	t.busy = true
+	return true
+}
+
+func (t *throttle) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.busy = false
+}
