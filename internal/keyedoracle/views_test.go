@@ -148,8 +148,8 @@ func (o *observer) request() keyed.Request {
 	return r
 }
 
-// view is what was known before a call: what the node had to know of the counter, and how much of its
-// cells was acknowledged.
+// view is what was known before a call: what the node had to know of the counter, and how much of
+// its cells was acknowledged.
 type view struct {
 	from  time.Time
 	least *modelCounter
@@ -172,7 +172,8 @@ func (o *observer) before(node int, r keyed.Request) view {
 	return v
 }
 
-// cellsOf returns the current cell of a counter and the two before: a call may have begun one earlier.
+// cellsOf returns the current cell of a counter and the two before: a call may have begun one
+// earlier.
 func (o *observer) cellsOf(r keyed.Request) (cells [3]keyed.Cell) {
 	sequence, _ := newModelCounter(r.Window).split(nanos(time.Now()))
 	for i := range cells {
