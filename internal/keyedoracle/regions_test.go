@@ -99,6 +99,7 @@ type world struct {
 	own      map[string]int // what each region has admitted in this cell
 	views    []int          // the last view of each limiter
 	doubts   []int64        // how much of that may count twice
+	mu       sync.Mutex
 	calls    []string
 }
 
@@ -165,6 +166,8 @@ func (w *world) published(pusher string, rows []keyed.Row) {
 }
 
 func (w *world) say(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.calls = append(w.calls, time.Now().Format("04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
