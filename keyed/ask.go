@@ -15,7 +15,6 @@ type flight struct {
 	entries []*entry
 	cells   []Cell // two of each entry: the current and the previous one
 	once    sync.Once
-	timer   *time.Timer
 	done    chan struct{} // closed when it has ended
 	err     error         // valid once done is closed
 }
@@ -38,17 +37,13 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 		questions[i].entry = e
 	}
 	ok = true
-	var timeout <-chan time.Time
+	begin := time.Now()
+	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
 		flights, open, answerable := r.flights(at, questions)
 		questions, ok = open, ok && answerable
 		if len(flights) == 0 {
 			return ok
-		}
-		if timeout == nil {
-			timer := time.NewTimer(readTimeout + time.Millisecond) // a flight ends first
-			defer timer.Stop()
-			timeout = timer.C
 		}
 		for _, f := range flights {
 			select {
@@ -61,6 +56,11 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 			case <-ctx.Done():
 				return false
 			}
+		}
+		if timeout == nil {
+			timer := time.NewTimer(readTimeout - time.Since(begin))
+			defer timer.Stop()
+			timeout = timer.C
 		}
 	}
 }
@@ -124,7 +124,7 @@ var errReadTimeout = errors.New("no answer after " + readTimeout.String())
 // begin has the Origin read, in a goroutine that outlives the callers. A read that ignores the end
 // of its context is abandoned.
 func (r *remote) begin(f *flight) {
-	f.timer = time.AfterFunc(readTimeout, func() {
+	timer := time.AfterFunc(readTimeout, func() {
 		r.abandoned.Add(1)
 		if !r.end(f, nil, errReadTimeout, readTimeout) {
 			r.abandoned.Add(-1)
@@ -133,23 +133,20 @@ func (r *remote) begin(f *flight) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 		defer cancel()
-		ended := false
+		defer timer.Stop()
+		counts, err := []int64(nil), errors.New("the read ended its goroutine")
+		took := time.Duration(0)
 		defer func() {
-			if !ended && !r.end(f, nil, errors.New("the goroutine was ended"), 0) {
+			if !r.end(f, counts, err, took) {
 				r.abandoned.Add(-1)
 			}
 		}()
-		counts, err := guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
+		counts, err = guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
 		if err == nil && len(counts) != len(f.cells) {
 			err = fmt.Errorf("%d counts for %d cells", len(counts), len(f.cells))
 		}
-		ended = true
-		took := time.Duration(0)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 			took = readTimeout
-		}
-		if !r.end(f, counts, err, took) {
-			r.abandoned.Add(-1)
 		}
 	}()
 }
@@ -159,7 +156,6 @@ func (r *remote) begin(f *flight) {
 func (r *remote) end(f *flight, counts []int64, err error, took time.Duration) (first bool) {
 	f.once.Do(func() {
 		first = true
-		f.timer.Stop()
 		f.err = err
 		r.breaker.record(f.at+int64(took), time.Now(), err != nil)
 		for i, e := range f.entries {
