@@ -3,7 +3,6 @@
 package keyedoracle_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -130,11 +129,7 @@ func burst(t *testing.T, nodes, limit int, warm bool) float64 {
 		time.Sleep(50 * time.Millisecond / time.Duration(2*limit))
 	}
 	c.calls.Wait()
-	for _, lim := range c.limiters {
-		if err := lim.Close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
+	g.closeAll(t, c.limiters)
 	c.collect(g)
 	return float64(c.out.admitted) / float64(limit)
 }

@@ -74,13 +74,7 @@ func (f fleet) runInBubble(t *testing.T) outcome {
 		c.atRandom(rand.New(rand.NewPCG(f.seed, 7)))
 	}
 	c.calls.Wait()
-	for _, lim := range c.limiters {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
-		if err := lim.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		cancel()
-	}
+	g.closeAll(t, c.limiters)
 	c.collect(g)
 	return c.out
 }

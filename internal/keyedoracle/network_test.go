@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 // region is an origin that remembers all it was ever told.
 type region struct {
 	messages sync.WaitGroup // under way
+	calls    atomic.Int64   // of limiters that wait for a reply
 
 	mu     sync.Mutex
 	counts map[keyed.Cell]int64
@@ -70,11 +72,19 @@ func (g *region) add(r keyed.Replay) []int64 {
 	return g.countsLocked(cells)
 }
 
-// count returns what is counted in a cell.
-func (g *region) count(c keyed.Cell) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.counts[c]
+// closeAll closes limiters of a region. Afterwards none of them waits for a reply any more.
+func (g *region) closeAll(t *testing.T, limiters []*keyed.Limiter) {
+	t.Helper()
+	for _, lim := range limiters {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		if err := lim.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		cancel()
+	}
+	if n := g.calls.Load(); n > 0 {
+		t.Errorf("%d calls of the origin go on after Close", n)
+	}
 }
 
 // all returns what is counted in each cell.
@@ -169,6 +179,10 @@ func pass(ctx context.Context, d time.Duration) error {
 // send carries a message to the region and its reply back. What was sent arrives although its
 // sender has given up, unless it is lost.
 func (l *link) send(ctx context.Context, cells []keyed.Cell, serve func() []int64) ([]int64, error) {
+	l.region.messages.Add(1)
+	l.region.calls.Add(1)
+	defer l.region.messages.Done()
+	defer l.region.calls.Add(-1)
 	f := l.fate()
 	if f.refused {
 		return nil, errNetwork

@@ -78,7 +78,7 @@ func (d door) Pull(ctx context.Context, cursor string) ([]keyed.Row, string, err
 	rows := slices.Clone(d.log[from:])
 	if d.repeats && len(rows) > 0 { // not for ever: a Pull without rows is the last
 		for range d.random.IntN(10) {
-			rows = append(rows, d.log[d.random.IntN(len(d.log))])
+			rows = append(rows, d.log[len(d.log)-1-d.random.IntN(min(len(d.log), 12))])
 		}
 		d.random.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	}
