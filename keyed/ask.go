@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -40,7 +42,7 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 	begin := time.Now()
 	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
-		flights, open, answerable := r.flights(at, questions)
+		flights, open, answerable := r.pending(at, questions)
 		questions, ok = open, ok && answerable
 		if len(flights) == 0 {
 			return ok
@@ -65,10 +67,10 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 	}
 }
 
-// flights returns the reads that questions have to wait for. It begins one for all that are due and
+// pending returns the reads that questions have to wait for. It begins one for all that are due and
 // have none. Of the questions it returns those that are open; ok is false if one is not to be asked
 // now.
-func (r *remote) flights(at int64, questions []question) (flights []*flight, open []question, ok bool) {
+func (r *remote) pending(at int64, questions []question) (flights []*flight, open []question, ok bool) {
 	ok = true
 	var begun *flight
 	for _, q := range questions {
@@ -124,20 +126,23 @@ var errReadTimeout = errors.New("no answer after " + readTimeout.String())
 // begin has the Origin read, in a goroutine that outlives the callers. A read that ignores the end
 // of its context is abandoned.
 func (r *remote) begin(f *flight) {
+	r.mu.Lock()
+	r.flights[f] = struct{}{}
+	r.mu.Unlock()
 	timer := time.AfterFunc(readTimeout, func() {
 		r.abandoned.Add(1)
-		if !r.end(f, nil, errReadTimeout, readTimeout) {
+		if !r.finish(f, nil, errReadTimeout, readTimeout) {
 			r.abandoned.Add(-1)
 		}
 	})
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+		ctx, cancel := context.WithTimeout(r.life, readTimeout)
 		defer cancel()
 		defer timer.Stop()
 		counts, err := []int64(nil), errors.New("the read ended its goroutine")
 		took := time.Duration(0)
 		defer func() {
-			if !r.end(f, counts, err, took) {
+			if !r.finish(f, counts, err, took) {
 				r.abandoned.Add(-1)
 			}
 		}()
@@ -151,13 +156,15 @@ func (r *remote) begin(f *flight) {
 	}()
 }
 
-// end ends a flight, and reports whether it had not ended before. took is how long the read took in
-// request time.
-func (r *remote) end(f *flight, counts []int64, err error, took time.Duration) (first bool) {
+// finish ends a flight, and reports whether it had not ended before. took is how long the read took
+// in request time. That Close ended a read is no failure.
+func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration) (first bool) {
 	f.once.Do(func() {
 		first = true
 		f.err = err
-		r.breaker.record(f.at+int64(took), time.Now(), err != nil)
+		if err == nil || r.life.Err() == nil {
+			r.breaker.record(f.at+int64(took), time.Now(), err != nil)
+		}
 		for i, e := range f.entries {
 			e.lock()
 			if err != nil {
@@ -167,12 +174,30 @@ func (r *remote) end(f *flight, counts []int64, err error, took time.Duration) (
 			}
 			e.unlock()
 		}
+		r.mu.Lock()
+		delete(r.flights, f)
+		r.mu.Unlock()
 		close(f.done)
-		if err != nil {
+		if err != nil && r.life.Err() == nil {
 			r.errors.send("read origin", err)
 		}
 	})
 	return first
+}
+
+// endFlights ends all reads, or waits for the end of ctx.
+func (r *remote) endFlights(ctx context.Context) {
+	r.end()
+	r.mu.Lock()
+	flights := slices.Collect(maps.Keys(r.flights))
+	r.mu.Unlock()
+	for _, f := range flights {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (g *ledger) failLocked(retryAt int64) {

@@ -341,3 +341,35 @@ func TestErrorsAreThrottled(t *testing.T) {
 		origin.Set(keyedtest.Faults{})
 	})
 }
+
+// Close ends reads that go on, at once if they heed their context, and after 300 ms if not.
+func TestCloseEndsReads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := keyedtest.NewOrigin()
+		slow.Set(keyedtest.Faults{Delay: 250 * time.Millisecond})
+		stuck := stubborn{keyedtest.NewOrigin(), make(chan struct{})}
+		for _, test := range []struct {
+			origin keyed.Origin
+			want   time.Duration
+		}{{slow, 0}, {stuck, 200 * time.Millisecond}} {
+			l, err := keyed.New(keyed.Options{Origin: test.origin, OnError: func(err error) {
+				if test.want == 0 {
+					t.Errorf("reported %v", err)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if d, err := l.Take(ctx, costing(perMinute("a", 5), 0)); err != nil || !d.OK {
+				t.Errorf("%+v, %v", d, err)
+			}
+			begin := time.Now()
+			if err := l.Close(t.Context()); err != nil || time.Since(begin) != test.want {
+				t.Errorf("close: %v after %v, want %v", err, time.Since(begin), test.want)
+			}
+		}
+		close(stuck.free)
+	})
+}

@@ -3,6 +3,7 @@ package keyed_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -241,5 +242,117 @@ func TestFarInstants(t *testing.T) {
 		if d, _ := lim.TakeAt(background, time.Unix(seconds, 0), r); d.OK {
 			t.Errorf("%d s: passes twice", seconds)
 		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	lim := newLimiter(t, keyed.Options{})
+	r := request("k")
+	hold, _, err := lim.Hold(background, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := lim.Close(background); err != nil {
+			t.Fatal(err)
+		}
+	}
+	errs := map[string]error{}
+	_, errs["take"] = lim.Take(background, r)
+	_, errs["take many"] = lim.TakeMany(background, r, r)
+	_, errs["take many of nothing"] = lim.TakeMany(background)
+	_, _, errs["hold"] = lim.Hold(background, r)
+	_, _, errs["hold many"] = lim.HoldMany(background, r)
+	for call, err := range errs {
+		if !errors.Is(err, keyed.ErrClosed) {
+			t.Errorf("%s: error %v, want ErrClosed", call, err)
+		}
+	}
+	hold.Commit(1)
+}
+
+// The same counter several times in a batch counts each time, in their order.
+func TestBatchWithOneCounterTwice(t *testing.T) {
+	lim := newLimiter(t, keyed.Options{})
+	r := request("k") // 10 a minute
+	three, four := r, r
+	three.Cost, four.Cost = 3, 4
+	ds, err := lim.TakeManyAt(background, epoch, three, four, four)
+	if err != nil || !ds[0].OK || !ds[1].OK || ds[2].OK || !ds[2].Never || ds[0].Remaining != 10 {
+		t.Fatalf("11 units at a limit of 10: %+v, %v", ds, err)
+	}
+	requests := []keyed.Request{three, four, three}
+	kept := slices.Clone(requests)
+	ds, err = lim.TakeManyAt(background, epoch, requests...)
+	if err != nil || !ds[0].OK || !ds[1].OK || !ds[2].OK || ds[0].Remaining != 7 || ds[2].Remaining != 0 {
+		t.Fatalf("10 units at a limit of 10: %+v, %v", ds, err)
+	}
+	if !slices.Equal(requests, kept) {
+		t.Errorf("the requests became %+v", requests)
+	}
+	ds, err = lim.TakeManyAt(background, epoch.Add(30*time.Second), three, four)
+	wait := max(ds[0].RetryAfter, ds[1].RetryAfter)
+	if err != nil || ds[0].OK || ds[1].OK || wait <= ds[0].RetryAfter {
+		t.Fatalf("%+v, %v", ds, err)
+	}
+	for _, test := range []struct {
+		after time.Duration
+		want  bool
+	}{{wait - 1, false}, {wait, true}} {
+		ds, _ = lim.TakeManyAt(background, epoch.Add(30*time.Second+test.after), three, four)
+		if got := ds[0].OK && ds[1].OK; got != test.want {
+			t.Errorf("after %v of %v: passes is %v", test.after, wait, got)
+		}
+	}
+	huge := keyed.Request{Namespace: "huge", Key: "k", Limit: math.MaxInt64, Window: time.Minute, Cost: math.MaxInt64}
+	one := huge
+	one.Cost = 1
+	if ds, _ = lim.TakeManyAt(background, epoch, huge, one); ds[1].OK || !ds[1].Never {
+		t.Errorf("a sum above int64: %+v", ds)
+	}
+}
+
+func TestHold(t *testing.T) {
+	lim := newLimiter(t, keyed.Options{})
+	r := request("k") // 10 a minute
+	r.Cost = 6
+	hold, d, err := lim.HoldAt(background, epoch, r)
+	if err != nil || !d.OK || d.Remaining != 4 || d.ResetAfter != 0 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if d := takeAfter(t, lim, 3*time.Minute, r); d.OK || d.RetryAfter != 0 || d.Never {
+		t.Errorf("three cells later, in the way of a Hold: %+v", d)
+	}
+	refused, d, _ := lim.HoldAt(background, epoch, r)
+	if d.OK || refused != (keyed.Hold{}) {
+		t.Errorf("%+v, %+v", refused, d)
+	}
+	refused.Commit(5) // has ended
+	hold.CommitAt(epoch.Add(3*time.Minute), 12)
+	hold.CommitAt(epoch.Add(3*time.Minute), 12)
+	hold.Release()
+	r.Cost = 0
+	d = takeAfter(t, lim, 3*time.Minute, r)
+	if d.OK || d.Remaining != 0 || d.RetryAfter != time.Minute+time.Minute*2/12-time.Minute/12+1 {
+		t.Errorf("a peek at 12 of 10: %+v", d)
+	}
+	hold, d, _ = lim.HoldAt(background, epoch.Add(10*time.Minute), r)
+	if !d.OK || hold == (keyed.Hold{}) {
+		t.Fatalf("a hold of nothing: %+v", d)
+	}
+	hold.CommitAt(epoch.Add(10*time.Minute), -5)
+	hold, _, _ = lim.HoldAt(background, epoch.Add(10*time.Minute), r)
+	hold.CommitAt(epoch.Add(10*time.Minute), 7)
+	if d := takeAfter(t, lim, 10*time.Minute, r); d.Remaining != 3 {
+		t.Errorf("after a commit of 7: %+v", d)
+	}
+	holds, ds, err := lim.HoldManyAt(background, epoch.Add(10*time.Minute), request("k"), request("other"), request("k"))
+	if err != nil || len(holds) != 3 || ds[2].Remaining != 1 || ds[1].Remaining != 9 {
+		t.Fatalf("%+v, %v", ds, err)
+	}
+	holds[0].Release()
+	holds[2].CommitAt(epoch.Add(10*time.Minute), 1)
+	if d := takeAfter(t, lim, 10*time.Minute, r); d.Remaining != 2 {
+		t.Errorf("after a release and a commit of 1: %+v", d)
 	}
 }

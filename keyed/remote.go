@@ -40,18 +40,21 @@ type remote struct {
 	errors   throttle
 	breaker  breaker // of reads
 
-	abandoned atomic.Int64 // reads that go on after their timeout
+	abandoned atomic.Int64    // reads that go on after their timeout
+	life      context.Context // of all reads; ended by Close
+	end       context.CancelFunc
 
 	mu         sync.Mutex
-	queue      []*entry           // that have units to replay, in the order of their marks
-	orphans    map[counter]*entry // that left the table with units to replay
-	maxOrphans int                // bound of orphans
-	replaying  bool               // a goroutine empties queue
-	replays    int64              // number of the latest replay
-	unsent     *replay            // that was given up before it was acknowledged
-	idle       chan struct{}      // closed when replaying ends
-	cancel     context.CancelFunc // ends the goroutine
-	urgent     chan struct{}      // closed by Close: a pause before the next attempt ends
+	flights    map[*flight]struct{} // that have not ended
+	queue      []*entry             // that have units to replay, in the order of their marks
+	orphans    map[counter]*entry   // that left the table with units to replay
+	maxOrphans int                  // bound of orphans
+	replaying  bool                 // a goroutine empties queue
+	replays    int64                // number of the latest replay
+	unsent     *replay              // that was given up before it was acknowledged
+	idle       chan struct{}        // closed when replaying ends
+	cancel     context.CancelFunc   // ends the goroutine
+	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
 	closed     bool
 
 	regions regions
@@ -78,7 +81,9 @@ func newRemote(l *Limiter, o Options) *remote {
 		orphans:    map[counter]*entry{},
 		maxOrphans: max(o.MaxKeys, leastOrphans),
 		urgent:     make(chan struct{}),
+		flights:    map[*flight]struct{}{},
 	}
+	r.life, r.end = context.WithCancel(context.Background())
 	r.errors.report = o.OnError
 	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
 	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
@@ -189,6 +194,7 @@ func (r *remote) importLocked(e *entry) {
 // close waits until all units are acknowledged, or for the end of ctx, and ends all goroutines.
 func (r *remote) close(ctx context.Context) error {
 	r.stopExchange()
+	r.endFlights(ctx)
 	err := r.drain(ctx)
 	if r.exchange != nil {
 		err = errors.Join(err, r.lastPush(ctx))

@@ -218,8 +218,9 @@ func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	content := p.content
 	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
 	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
-	if err == nil && len(counts) != len(content.Deltas) {
-		err = fmt.Errorf("%d counts for %d deltas", len(counts), len(content.Deltas))
+	if err == nil && len(counts) != len(content.Deltas) { // acknowledged, but it tells nothing
+		r.errors.send("replay to origin", fmt.Errorf("%d counts for %d deltas", len(counts), len(content.Deltas)))
+		counts = nil
 	}
 	return counts, err
 }
@@ -239,13 +240,17 @@ func pause(ctx context.Context, d time.Duration, urgent <-chan struct{}) error {
 	return ctx.Err()
 }
 
-// acknowledge merges the counts after a replay.
+// acknowledge merges the counts after a replay. Without counts they are taken to have grown by it.
 func (r *remote) acknowledge(p *replay, counts []int64) {
 	for i, d := range p.content.Deltas {
 		e := p.entries[i]
 		e.lock()
 		if a := e.ledger.findLocked(d.Sequence); a != nil {
-			a.ackLocked(counts[i])
+			count := addUnits(a.after, a.inFlight)
+			if counts != nil {
+				count = counts[i]
+			}
+			a.ackLocked(count)
 			r.importLocked(e)
 		}
 		r.settledLocked(e)

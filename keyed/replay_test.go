@@ -301,3 +301,33 @@ func TestReplayHammer(t *testing.T) {
 		}
 	})
 }
+
+// silent is an Origin that acknowledges replays, and does not tell the counts.
+type silent struct{ *keyedtest.Origin }
+
+func (o silent) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
+	_, err := o.Origin.Add(ctx, r)
+	return nil, err
+}
+
+// A replay without counts is acknowledged all the same: its units are not sent again.
+func TestReplayWithoutCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		origin := silent{keyedtest.NewOrigin()}
+		l := shared(t, keyed.Options{Origin: origin})
+		r := perMinute("a", 100)
+		for range 3 {
+			takeNow(t, l, costing(r, 5))
+			synctest.Wait()
+		}
+		origin.Charge(cellOf(r), 10)
+		time.Sleep(5 * time.Second)
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 75 {
+			t.Errorf("%d remain, want 75", d.Remaining)
+		}
+		wantCalls(t, origin, "Add", 3)
+		if got := origin.Count(cellOf(r)); got != 25 {
+			t.Errorf("the origin counts %d, want 25", got)
+		}
+	})
+}
