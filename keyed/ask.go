@@ -16,9 +16,11 @@ type flight struct {
 	at      int64 // Unix nanoseconds of the request that began it
 	entries []*entry
 	cells   []Cell // two of each entry: the current and the previous one
-	once    sync.Once
-	done    chan struct{} // closed when it has ended
-	err     error         // valid once done is closed
+	// included is how much of each count may be of this process, once the read has returned.
+	included []int64
+	once     sync.Once
+	done     chan struct{} // closed when it has ended
+	err      error         // valid once done is closed
 }
 
 // question is one caller's wish to know the counts of an entry.
@@ -135,6 +137,7 @@ func (r *remote) begin(f *flight) {
 			r.abandoned.Add(-1)
 		}
 	})
+	begin := time.Now()
 	go func() {
 		ctx, cancel := context.WithTimeout(r.life, readTimeout)
 		defer cancel()
@@ -153,6 +156,9 @@ func (r *remote) begin(f *flight) {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 			took = readTimeout
 		}
+		if err == nil {
+			r.settle(ctx, f, time.Since(begin))
+		}
 	}()
 }
 
@@ -170,7 +176,7 @@ func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration
 			if err != nil {
 				e.ledger.failLocked(f.at + int64(took+retryAfter))
 			} else {
-				r.answerLocked(e, f.at, f.cells[2*i], counts[2*i:2*i+2])
+				r.answerLocked(f, i, counts[2*i:2*i+2])
 			}
 			e.unlock()
 		}
@@ -204,19 +210,51 @@ func (g *ledger) failLocked(retryAt int64) {
 	g.flight, g.failed, g.retryAt = nil, true, retryAt
 }
 
-// answerLocked merges what a flight that began at an instant has read of an entry: the counts of a
-// cell, the current one of that instant, and of the one before that.
-func (r *remote) answerLocked(e *entry, at int64, cell Cell, counts []int64) {
+// settle waits a little for a replay that the counts may contain or not. took is how long the read
+// took.
+func (r *remote) settle(ctx context.Context, f *flight, took time.Duration) {
+	f.included = make([]int64, len(f.cells))
+	doubt := false
+	for i, e := range f.entries {
+		e.lock()
+		for k := 2 * i; k < 2*i+2; k++ {
+			if a := e.ledger.findLocked(f.cells[k].Sequence); a != nil {
+				f.included[k] = a.acked + a.inFlight
+				doubt = doubt || a.inFlight > 0
+			}
+		}
+		e.unlock()
+	}
+	r.mu.Lock()
+	attempted := r.attempted
+	r.mu.Unlock()
+	patience := min(max(2*took, leastPatience), readTimeout-took-leastPatience)
+	if !doubt || attempted == nil || patience <= 0 {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-attempted:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// answerLocked merges what a flight has read of the entry at an index: the counts of the current
+// cell of when it began, and of the one before that.
+func (r *remote) answerLocked(f *flight, index int, counts []int64) {
+	e, cell := f.entries[index], f.cells[2*index]
 	g := e.ledger
 	g.flight, g.failed, g.answered = nil, false, g.begun // one flight at a time: the latest
 	for i, count := range counts {
-		if a := cell.Sequence - int64(i); a >= e.sequenceLocked()-1 {
-			g.accountLocked(a).readLocked(count)
+		if sequence := cell.Sequence - int64(i); sequence >= e.sequenceLocked()-1 {
+			g.accountLocked(sequence).readLocked(count, f.included[2*index+i])
 		}
 	}
 	r.importLocked(e)
 	if e.sequenceLocked() == cell.Sequence {
-		g.freshUntil.Store(freshUntil(at, cell))
+		g.freshUntil.Store(freshUntil(f.at, cell))
 	}
 	g.unread.Store(false)
 	r.markGrown(e)

@@ -200,7 +200,9 @@ func TestReadWithoutAllCounts(t *testing.T) {
 	})
 }
 
-// The end of one caller's context ends its own wait, and the read goes on for the others.
+// The end of one caller's context ends its own wait, and the read goes on for the others. It takes
+// 10 ms longer than the origin's 100 ms: it waits for the replay of what the first caller charged
+// meanwhile, which it may contain or not.
 func TestCancelledCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		origin := keyedtest.NewOrigin()
@@ -220,7 +222,7 @@ func TestCancelledCaller(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			d, err := l.Take(t.Context(), r)
-			if took := time.Since(begin); err != nil || !d.OK || d.Remaining != 0 || took != 100*time.Millisecond {
+			if took := time.Since(begin); err != nil || !d.OK || d.Remaining != 0 || took != 110*time.Millisecond {
 				t.Errorf("the second caller: %+v, %v after %v", d, err, took)
 			}
 		})

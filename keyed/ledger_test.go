@@ -29,7 +29,7 @@ func TestAccountMerges(t *testing.T) {
 					applied = a.acked + a.inFlight
 				}
 			case 3:
-				a.readLocked(origin)
+				a.readLocked(origin, a.acked+a.inFlight)
 				known = max(known, foreign-a.inFlight)
 				if a.others < known || a.others > foreign+a.inFlight {
 					t.Fatalf("seed %d: others are %d after a read, of %d with %d in flight", seed, a.others, foreign, a.inFlight)
@@ -61,7 +61,7 @@ func TestAccountSaturates(t *testing.T) {
 	}
 	a.inFlight = 7
 	a.ackLocked(math.MaxInt64)
-	a.readLocked(math.MaxInt64)
+	a.readLocked(math.MaxInt64, a.acked)
 	if a.lost != 0 || a.others < math.MaxInt64-12 || a.acked != 12 {
 		t.Errorf("%+v", a)
 	}

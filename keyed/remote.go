@@ -20,6 +20,8 @@ const (
 	// next is tried, in request time.
 	readTimeout = 300 * time.Millisecond
 	retryAfter  = 300 * time.Millisecond
+	// leastPatience is how long a read waits at least for a replay that it may contain.
+	leastPatience = 10 * time.Millisecond
 	// addTimeout is how long one attempt of a replay may take.
 	addTimeout = time.Second
 	// maxAbandoned bounds the reads that went on after their timeout.
@@ -54,6 +56,7 @@ type remote struct {
 	unsent     *replay              // that was given up before it was acknowledged
 	idle       chan struct{}        // closed when replaying ends
 	cancel     context.CancelFunc   // ends the goroutine
+	attempted  chan struct{}        // closed when the attempt under way ends; nil if there is none
 	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
 	closed     bool
 

@@ -101,7 +101,23 @@ func (r *remote) replayAll(ctx context.Context, idle chan struct{}) {
 			return
 		}
 		r.acknowledge(p, counts)
+		r.endAttempt()
 	}
+}
+
+// beginAttempt and endAttempt frame the time in which an attempt is under way, until its replay is
+// acknowledged or it has failed.
+func (r *remote) beginAttempt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempted = make(chan struct{})
+}
+
+func (r *remote) endAttempt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.attempted)
+	r.attempted = nil
 }
 
 // next returns the next replay. If there is nothing to replay, it returns nil, and replaying has
@@ -196,10 +212,12 @@ func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 		if err := pause(ctx, r.breaker.rest(time.Now()), r.urgent); err != nil {
 			return nil, err
 		}
+		r.beginAttempt()
 		counts, err := r.attempt(ctx, p)
 		if err == nil {
 			return counts, nil
 		}
+		r.endAttempt()
 		r.errors.send("replay to origin", err)
 		if err := pause(ctx, wait, urgent); err != nil {
 			return nil, err
