@@ -48,7 +48,8 @@ func (f fleet) row(t *testing.T) measured {
 	return m
 }
 
-// In windows of a second, a round trip of 50 ms weighs sixty times as much.
+// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the origin
+// after a denial keeps the mean at the limit: without that it is up to 1.14.
 func TestFleetAdmitsInASecond(t *testing.T) {
 	for _, nodes := range []int{3, 5, 9} {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
@@ -57,7 +58,7 @@ func TestFleetAdmitsInASecond(t *testing.T) {
 				cells: times(5, 60), network: metro, seed: 1,
 			}
 			m := f.row(t)
-			if m.mean > 1.2 || load > 1 && m.least < 0.9 {
+			if m.mean > 1.07 || m.most > 1.3 || load > 1 && m.least < 0.85 {
 				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
 			}
 		}

@@ -85,7 +85,7 @@ func TestEvictedCountersAreReadAgain(t *testing.T) {
 			o := newObserverOf(t, seed, w, keyed.Options{MaxKeys: 4})
 			o.careful = w.loss > 0
 			o.requests = nil
-			for i := range 40 {
+			for i := range 12 {
 				o.requests = append(o.requests, keyed.Request{
 					Namespace: "n", Key: fmt.Sprint("k", i), Limit: 10, Window: 10 * time.Second,
 				})
