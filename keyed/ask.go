@@ -15,7 +15,6 @@ type flight struct {
 	entries []*entry
 	cells   []Cell // two of each entry: the current and the previous one
 	once    sync.Once
-	timer   *time.Timer
 	done    chan struct{} // closed when it has ended
 	err     error         // valid once done is closed
 }
@@ -124,13 +123,14 @@ var errReadTimeout = errors.New("no answer after " + readTimeout.String())
 // begin has the Origin read, in a goroutine that outlives the callers. A read that ignores the end
 // of its context is abandoned.
 func (r *remote) begin(f *flight) {
-	f.timer = time.AfterFunc(readTimeout, func() {
+	timer := time.AfterFunc(readTimeout, func() {
 		r.abandoned.Add(1)
 		if !r.end(f, nil, errReadTimeout, readTimeout) {
 			r.abandoned.Add(-1)
 		}
 	})
 	go func() {
+		defer timer.Stop()
 		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 		defer cancel()
 		ended := false
@@ -140,8 +140,8 @@ func (r *remote) begin(f *flight) {
 			}
 		}()
 		counts, err := guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
-		if err == nil && len(counts) != len(f.cells) {
-			err = fmt.Errorf("%d counts for %d cells", len(counts), len(f.cells))
+		if err == nil {
+			err = checkCounts(counts, len(f.cells))
 		}
 		ended = true
 		took := time.Duration(0)
@@ -154,12 +154,24 @@ func (r *remote) begin(f *flight) {
 	}()
 }
 
+// checkCounts returns an error if an Origin cannot have meant its answer for n cells.
+func checkCounts(counts []int64, n int) error {
+	if len(counts) != n {
+		return fmt.Errorf("%d counts for %d cells", len(counts), n)
+	}
+	for _, count := range counts {
+		if count < 0 {
+			return fmt.Errorf("a count is %d, want 0 or more", count)
+		}
+	}
+	return nil
+}
+
 // end ends a flight, and reports whether it had not ended before. took is how long the read took in
 // request time.
 func (r *remote) end(f *flight, counts []int64, err error, took time.Duration) (first bool) {
 	f.once.Do(func() {
 		first = true
-		f.timer.Stop()
 		f.err = err
 		r.breaker.record(f.at+int64(took), time.Now(), err != nil)
 		for i, e := range f.entries {

@@ -3,6 +3,7 @@ package keyed
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -25,15 +26,26 @@ func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.De
 // waits for the end of a Hold. The other Decisions are those of a peek. Nobody else is refused
 // because of a batch that is. The errors are those of TakeAt, and charge nothing.
 func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
-	for k := range requests {
-		if err := l.check("take", &requests[k]); err != nil {
-			return nil, err
-		}
+	if err := l.checkAll("take", requests); err != nil {
+		return nil, err
 	}
 	var few [fewMembers]member
 	b := batch{limiter: l, now: now, requests: requests, members: few[:0], purpose: charging}
 	b.decide(ctx)
 	return b.decisions, nil
+}
+
+// checkAll returns the error of a batch that cannot be decided.
+func (l *Limiter) checkAll(operation string, requests []Request) error {
+	if l.closed.Load() {
+		return fmt.Errorf("%s: %w", operation, ErrClosed)
+	}
+	for k := range requests {
+		if err := l.check(operation, &requests[k]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fewMembers is the size of a batch that needs no memory beside its decisions.

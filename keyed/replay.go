@@ -218,8 +218,8 @@ func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	content := p.content
 	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
 	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
-	if err == nil && len(counts) != len(content.Deltas) {
-		err = fmt.Errorf("%d counts for %d deltas", len(counts), len(content.Deltas))
+	if err == nil {
+		err = checkCounts(counts, len(content.Deltas))
 	}
 	return counts, err
 }
