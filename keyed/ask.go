@@ -150,8 +150,8 @@ func (r *remote) begin(f *flight) {
 			}
 		}()
 		counts, err = guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
-		if err == nil && len(counts) != len(f.cells) {
-			err = fmt.Errorf("%d counts for %d cells", len(counts), len(f.cells))
+		if err == nil {
+			err = checkCounts(counts, len(f.cells))
 		}
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 			took = readTimeout
@@ -160,6 +160,19 @@ func (r *remote) begin(f *flight) {
 			r.settle(ctx, f, time.Since(begin))
 		}
 	}()
+}
+
+// checkCounts returns an error if an Origin cannot have meant its answer for n cells.
+func checkCounts(counts []int64, n int) error {
+	if len(counts) != n {
+		return fmt.Errorf("%d counts for %d cells", len(counts), n)
+	}
+	for _, count := range counts {
+		if count < 0 {
+			return fmt.Errorf("a count is %d, want 0 or more", count)
+		}
+	}
+	return nil
 }
 
 // finish ends a flight, and reports whether it had not ended before. took is how long the read took

@@ -236,11 +236,14 @@ func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	content := p.content
 	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
 	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
-	if err == nil && len(counts) != len(content.Deltas) { // acknowledged, but it tells nothing
-		r.errors.send("replay to origin", fmt.Errorf("%d counts for %d deltas", len(counts), len(content.Deltas)))
-		counts = nil
+	if err != nil {
+		return nil, err
 	}
-	return counts, err
+	if wrong := checkCounts(counts, len(content.Deltas)); wrong != nil { // acknowledged, but it tells nothing
+		r.errors.send("replay to origin", wrong)
+		return nil, nil
+	}
+	return counts, nil
 }
 
 // pause waits for d, or until urgent is closed; nil is never.

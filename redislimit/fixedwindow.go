@@ -38,7 +38,12 @@ func (f *FixedWindow) TakeN(ctx context.Context, key string, n int) (limit.Decis
 	return f.limiter.takeN(ctx, key, n)
 }
 
-func (f *FixedWindow) core() *limiter { return f.limiter }
+func (f *FixedWindow) core() *limiter {
+	if f == nil {
+		return nil
+	}
+	return f.limiter
+}
 
 type fixedWindow struct{ window }
 

@@ -125,6 +125,9 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 		return limit.Decision{}, l.server.odd(errReply)
 	}
 	d, err := l.decision(reports[0], n, true)
+	if ok && named && asked == n && !d.OK { // the first call of the operation asked for fewer units
+		d, err = l.decision(reports[0], 0, false)
+	}
 	if err == nil && d.OK != ok && asked == n {
 		err = errReply
 	}

@@ -42,7 +42,12 @@ func (s *SlidingCounter) TakeN(ctx context.Context, key string, n int) (limit.De
 	return s.limiter.takeN(ctx, key, n)
 }
 
-func (s *SlidingCounter) core() *limiter { return s.limiter }
+func (s *SlidingCounter) core() *limiter {
+	if s == nil {
+		return nil
+	}
+	return s.limiter
+}
 
 type slidingCounter struct{ window }
 

@@ -46,7 +46,12 @@ func (s *SlidingLog) TakeN(ctx context.Context, key string, n int) (limit.Decisi
 	return s.limiter.takeN(ctx, key, n)
 }
 
-func (s *SlidingLog) core() *limiter { return s.limiter }
+func (s *SlidingLog) core() *limiter {
+	if s == nil {
+		return nil
+	}
+	return s.limiter
+}
 
 type slidingLog struct {
 	window

@@ -39,7 +39,12 @@ func (t *TokenBucket) TakeN(ctx context.Context, key string, n int) (limit.Decis
 	return t.limiter.takeN(ctx, key, n)
 }
 
-func (t *TokenBucket) core() *limiter { return t.limiter }
+func (t *TokenBucket) core() *limiter {
+	if t == nil {
+		return nil
+	}
+	return t.limiter
+}
 
 // span is a time: us + parts/den microseconds, with the den of a bucket.
 type span struct{ us, parts int64 }
