@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
@@ -96,19 +95,9 @@ func (b *rebuild) missing() []*sharedlog.Event {
 	known := b.s.outbox.Events()
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
 		b.s.lost = b.remember()
-		known = slices.Concat(slices.DeleteFunc(slices.Clone(b.s.tail.Live()), b.isOver), known)
+		known = slices.Concat(b.s.tail.Counting(b.s.peers, sharedlog.Horizon(b.instant, b.s.keep), b.folded), known)
 	}
 	return b.img.Missing(known)
-}
-
-// isOver reports whether an event of the replaced log counts for its day alone. The other log has
-// that, or raiseDays brings it there: a log that has lost only its end may have folded the event.
-func (b *rebuild) isOver(e *sharedlog.Event) bool {
-	horizon := sharedlog.Horizon(b.instant, b.s.keep)
-	if e.Seq <= b.folded {
-		horizon += int64(time.Second) // by the clock of another process it may have come earlier
-	}
-	return e.At < horizon && !b.s.peers.InForce(e)
 }
 
 // load makes memory the content of the log.

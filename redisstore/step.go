@@ -55,8 +55,8 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	return s, nil
 }
 
-// crowdedFor is how many deciding steps get in line before they are decided after one that others came before:
-// in a crowd the first try is mostly in vain, and as much work as the one that counts.
+// crowdedFor is how many deciding steps get in line before they are decided after one that others
+// came before: in a crowd the first try is mostly in vain, and as much work as the one that counts.
 const crowdedFor = 4
 
 // join gets in line, and waits for the turn. All that comes before it is news.
@@ -189,8 +189,8 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	return r.place, s.wrote(at.epoch, r, w)
 }
 
-// factsAt returns the facts of the log for a batch behind a position; nil where the script is to look
-// at all keys, because it has more to do or has not done so for a while.
+// factsAt returns the facts of the log for a batch behind a position; nil where the script is to
+// look at all keys, because it has more to do or has not done so for a while.
 func (l *Log) factsAt(at position, more bool) *facts {
 	f := l.facts.Load()
 	if more || at.stamp == 0 || f == nil || f.log != at.log || f.inLine || l.since(time.Now())-l.wholeAt.Load() > int64(lookEvery) {
