@@ -48,8 +48,8 @@ func (f fleet) row(t *testing.T) measured {
 	return m
 }
 
-// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the origin
-// after a denial keeps the mean at the limit: without that it is up to 1.14.
+// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the
+// origin after a denial keeps the mean at the limit: without that it is up to 1.14.
 func TestFleetAdmitsInASecond(t *testing.T) {
 	for _, nodes := range []int{3, 5, 9} {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
