@@ -78,8 +78,8 @@ func BenchmarkKeyed(b *testing.B) {
 	}
 }
 
-// BenchmarkKeyedInTurn takes from 1,000,000 counters in the order in which they were made, where the
-// processor's prefetching helps.
+// BenchmarkKeyedInTurn takes from 1,000,000 counters in the order in which they were made, where
+// the processor's prefetching helps.
 func BenchmarkKeyedInTurn(b *testing.B) {
 	ctx := context.Background()
 	for name, limit := range map[string]int64{"allow": 1 << 40, "deny": 1} {
