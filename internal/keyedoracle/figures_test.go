@@ -20,7 +20,7 @@ func TestFleetAdmitsTheLimitInAMinute(t *testing.T) {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 6000, window: time.Minute, load: load,
-				cells: times(2, 8), network: metro, seed: 1,
+				cells: max(2, times(2, 8)), network: metro, seed: 1,
 			}
 			if !isLong() {
 				f.limit = 1200
@@ -48,14 +48,14 @@ func (f fleet) row(t *testing.T) measured {
 	return m
 }
 
-// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the origin
-// after a denial keeps the mean at the limit: without that it is up to 1.14.
+// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the
+// origin after a denial keeps the mean at the limit: without that it is up to 1.14.
 func TestFleetAdmitsInASecond(t *testing.T) {
 	for _, nodes := range []int{3, 5, 9} {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 1000, window: time.Second, load: load,
-				cells: times(5, 60), network: metro, seed: 1,
+				cells: max(5, times(5, 60)), network: metro, seed: 1,
 			}
 			m := f.row(t)
 			if m.mean > 1.07 || m.most > 1.3 || load > 1 && m.least < 0.85 {
@@ -67,7 +67,7 @@ func TestFleetAdmitsInASecond(t *testing.T) {
 
 // Other loads, for the figures, and networks that lose.
 func TestFleetUnderOtherLoads(t *testing.T) {
-	even := fleet{nodes: 3, limit: 1200, window: time.Minute, load: 2, cells: times(2, 8), network: metro, seed: 1}
+	even := fleet{nodes: 3, limit: 1200, window: time.Minute, load: 2, cells: max(2, times(2, 8)), network: metro, seed: 1}
 	for _, c := range []struct {
 		name   string
 		change func(*fleet)

@@ -250,14 +250,14 @@ func (l *link) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
 	r.Deltas = append([]keyed.Delta(nil), r.Deltas...)
 	cells := make([]keyed.Cell, len(r.Deltas))
 	l.mu.Lock()
-	_, again := l.replays[r.Number]
+	acked, again := l.replays[r.Number]
 	for i, d := range r.Deltas {
 		cells[i] = d.Cell
 		if !again {
 			l.sent[d.Cell] += d.Add
 		}
 	}
-	l.replays[r.Number] = l.replays[r.Number]
+	l.replays[r.Number] = acked
 	l.mu.Unlock()
 	counts, err := l.send(ctx, cells, func() []int64 { return l.region.add(r) })
 	l.mu.Lock()
