@@ -215,7 +215,11 @@ func TestClaimProtocols(t *testing.T) {
 		mux := http.NewServeMux()
 		mux.HandleFunc("/304", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("ETag", `"x"`); w.WriteHeader(304) })
 		mux.HandleFunc("/204", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) })
-		mux.HandleFunc("/twice", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201); w.WriteHeader(500); w.Write([]byte("x")) })
+		mux.HandleFunc("/twice", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(201)
+			w.WriteHeader(500)
+			w.Write([]byte("x"))
+		})
 		mux.HandleFunc("/trailer", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-T")
 			w.Write([]byte("x"))
