@@ -168,7 +168,7 @@ func TestZZRegionsConverge(t *testing.T) {
 				}
 			}
 			time.Sleep(time.Second)
-			const L = 1000
+			const L = 600
 			sum := int64(0)
 			for range 200 {
 				l := all[rng.IntN(len(all))]
@@ -194,8 +194,8 @@ func TestZZRegionsConverge(t *testing.T) {
 				}
 			}
 			for _, l := range all { // each region has a reason to push
-				if d, _ := l.Take(ctx, zzReq("k", L, time.Hour, 40)); d.OK {
-					sum += 40
+				if d, _ := l.Take(ctx, zzReq("k", L, time.Hour, 60)); d.OK {
+					sum += 60
 				}
 			}
 			time.Sleep(6 * time.Second)
