@@ -56,8 +56,8 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		l.count.Add(-1)
 		return nil, d, full
 	}
-	e := l.entryLocked(r, &i)
-	if l.remote != nil {
+	e, known := l.entryLocked(r, &i)
+	if l.remote != nil && !known {
 		e.ledger.unread.Store(unknown)
 	}
 	e.beginLocked(r.Cost, p)
@@ -78,17 +78,17 @@ func withoutEntry(d limit.Decision) limit.Decision {
 }
 
 // entryLocked returns a dead entry for the key of a request, which has none in the table.
-func (l *Limiter) entryLocked(r *Request, i *instant) *entry {
+func (l *Limiter) entryLocked(r *Request, i *instant) (e *entry, known bool) {
 	if l.remote != nil {
 		if e := l.remote.orphan(r.Namespace, r.Key, r.Window); e != nil {
-			return e
+			return e, true
 		}
 	}
-	e := l.newEntry(r, i)
+	e = l.newEntry(r, i)
 	if l.remote != nil {
 		e.ledger = l.remote.open(e)
 	}
-	return e
+	return e, false
 }
 
 // beginLocked brings a dead entry to life, with the units of its first request. With a ledger that

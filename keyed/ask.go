@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -14,9 +16,11 @@ type flight struct {
 	at      int64 // Unix nanoseconds of the request that began it
 	entries []*entry
 	cells   []Cell // two of each entry: the current and the previous one
-	once    sync.Once
-	done    chan struct{} // closed when it has ended
-	err     error         // valid once done is closed
+	// included is how much of each count may be of this process, once the read has returned.
+	included []int64
+	once     sync.Once
+	done     chan struct{} // closed when it has ended
+	err      error         // valid once done is closed
 }
 
 // question is one caller's wish to know the counts of an entry.
@@ -37,17 +41,13 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 		questions[i].entry = e
 	}
 	ok = true
-	var timeout <-chan time.Time
+	begin := time.Now()
+	var timeout <-chan time.Time // of the second read that a caller waits for: the first ends in time
 	for {
-		flights, open, answerable := r.flights(at, questions)
+		flights, open, answerable := r.pending(at, questions)
 		questions, ok = open, ok && answerable
 		if len(flights) == 0 {
 			return ok
-		}
-		if timeout == nil {
-			timer := time.NewTimer(readTimeout + time.Millisecond) // a flight ends first
-			defer timer.Stop()
-			timeout = timer.C
 		}
 		for _, f := range flights {
 			select {
@@ -61,13 +61,18 @@ func (r *remote) ask(ctx context.Context, at int64, entries ...*entry) (ok bool)
 				return false
 			}
 		}
+		if timeout == nil {
+			timer := time.NewTimer(readTimeout - time.Since(begin))
+			defer timer.Stop()
+			timeout = timer.C
+		}
 	}
 }
 
-// flights returns the reads that questions have to wait for. It begins one for all that are due and
+// pending returns the reads that questions have to wait for. It begins one for all that are due and
 // have none. Of the questions it returns those that are open; ok is false if one is not to be asked
 // now.
-func (r *remote) flights(at int64, questions []question) (flights []*flight, open []question, ok bool) {
+func (r *remote) pending(at int64, questions []question) (flights []*flight, open []question, ok bool) {
 	ok = true
 	var begun *flight
 	for _, q := range questions {
@@ -123,33 +128,36 @@ var errReadTimeout = errors.New("no answer after " + readTimeout.String())
 // begin has the Origin read, in a goroutine that outlives the callers. A read that ignores the end
 // of its context is abandoned.
 func (r *remote) begin(f *flight) {
+	r.mu.Lock()
+	r.flights[f] = struct{}{}
+	r.mu.Unlock()
 	timer := time.AfterFunc(readTimeout, func() {
 		r.abandoned.Add(1)
-		if !r.end(f, nil, errReadTimeout, readTimeout) {
+		if !r.finish(f, nil, errReadTimeout, readTimeout) {
 			r.abandoned.Add(-1)
 		}
 	})
+	begin := time.Now()
 	go func() {
-		defer timer.Stop()
-		ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+		ctx, cancel := context.WithTimeout(r.life, readTimeout)
 		defer cancel()
-		ended := false
+		defer timer.Stop()
+		counts, err := []int64(nil), errors.New("the read ended its goroutine")
+		took := time.Duration(0)
 		defer func() {
-			if !ended && !r.end(f, nil, errors.New("the goroutine was ended"), 0) {
+			if !r.finish(f, counts, err, took) {
 				r.abandoned.Add(-1)
 			}
 		}()
-		counts, err := guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
+		counts, err = guarded(func() ([]int64, error) { return r.origin.Read(ctx, f.cells) })
 		if err == nil {
 			err = checkCounts(counts, len(f.cells))
 		}
-		ended = true
-		took := time.Duration(0)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 			took = readTimeout
 		}
-		if !r.end(f, counts, err, took) {
-			r.abandoned.Add(-1)
+		if err == nil {
+			r.settle(ctx, f, time.Since(begin))
 		}
 	}()
 }
@@ -167,47 +175,99 @@ func checkCounts(counts []int64, n int) error {
 	return nil
 }
 
-// end ends a flight, and reports whether it had not ended before. took is how long the read took in
-// request time.
-func (r *remote) end(f *flight, counts []int64, err error, took time.Duration) (first bool) {
+// finish ends a flight, and reports whether it had not ended before. took is how long the read took
+// in request time. That Close ended a read is no failure.
+func (r *remote) finish(f *flight, counts []int64, err error, took time.Duration) (first bool) {
 	f.once.Do(func() {
 		first = true
 		f.err = err
-		r.breaker.record(f.at+int64(took), time.Now(), err != nil)
+		if err == nil || r.life.Err() == nil {
+			r.breaker.record(f.at+int64(took), time.Now(), err != nil)
+		}
 		for i, e := range f.entries {
 			e.lock()
 			if err != nil {
 				e.ledger.failLocked(f.at + int64(took+retryAfter))
 			} else {
-				r.answerLocked(e, f.at, f.cells[2*i], counts[2*i:2*i+2])
+				r.answerLocked(f, i, counts[2*i:2*i+2])
 			}
 			e.unlock()
 		}
+		r.mu.Lock()
+		delete(r.flights, f)
+		r.mu.Unlock()
 		close(f.done)
-		if err != nil {
+		if err != nil && r.life.Err() == nil {
 			r.errors.send("read origin", err)
 		}
 	})
 	return first
 }
 
+// endFlights ends all reads, or waits for the end of ctx.
+func (r *remote) endFlights(ctx context.Context) {
+	r.end()
+	r.mu.Lock()
+	flights := slices.Collect(maps.Keys(r.flights))
+	r.mu.Unlock()
+	for _, f := range flights {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (g *ledger) failLocked(retryAt int64) {
 	g.flight, g.failed, g.retryAt = nil, true, retryAt
 }
 
-// answerLocked merges what a flight that began at an instant has read of an entry: the counts of a
-// cell, the current one of that instant, and of the one before that.
-func (r *remote) answerLocked(e *entry, at int64, cell Cell, counts []int64) {
+// settle waits a little for a replay that the counts may contain or not. took is how long the read
+// took.
+func (r *remote) settle(ctx context.Context, f *flight, took time.Duration) {
+	f.included = make([]int64, len(f.cells))
+	doubt := false
+	for i, e := range f.entries {
+		e.lock()
+		for k := 2 * i; k < 2*i+2; k++ {
+			if a := e.ledger.findLocked(f.cells[k].Sequence); a != nil {
+				f.included[k] = a.acked + a.inFlight
+				doubt = doubt || a.inFlight > 0
+			}
+		}
+		e.unlock()
+	}
+	r.mu.Lock()
+	attempted := r.attempted
+	r.mu.Unlock()
+	patience := min(max(2*took, leastPatience), readTimeout-took-leastPatience)
+	if !doubt || attempted == nil || patience <= 0 {
+		return
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-attempted:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// answerLocked merges what a flight has read of the entry at an index: the counts of the current
+// cell of when it began, and of the one before that.
+func (r *remote) answerLocked(f *flight, index int, counts []int64) {
+	e, cell := f.entries[index], f.cells[2*index]
 	g := e.ledger
 	g.flight, g.failed, g.answered = nil, false, g.begun // one flight at a time: the latest
 	for i, count := range counts {
-		if a := cell.Sequence - int64(i); a >= e.sequenceLocked()-1 {
-			g.accountLocked(a).readLocked(count)
+		if sequence := cell.Sequence - int64(i); sequence >= e.sequenceLocked()-1 {
+			g.accountLocked(sequence).readLocked(count, f.included[2*index+i])
 		}
 	}
 	r.importLocked(e)
 	if e.sequenceLocked() == cell.Sequence {
-		g.freshUntil.Store(freshUntil(at, cell))
+		g.freshUntil.Store(freshUntil(f.at, cell))
 	}
 	g.unread.Store(false)
 	r.markGrown(e)

@@ -88,13 +88,13 @@ func TestReadMerges(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 10)
-		if d := take(t, l, r); d.Remaining != 9 {
+		if d := takeNow(t, l, r); d.Remaining != 9 {
 			t.Errorf("%d remain, want 9", d.Remaining)
 		}
 		synctest.Wait()
 		origin.Charge(cellOf(r), 5)
 		time.Sleep(5 * time.Second)
-		if d := take(t, l, r); d.Remaining != 3 {
+		if d := takeNow(t, l, r); d.Remaining != 3 {
 			t.Errorf("%d remain, want 3", d.Remaining)
 		}
 		time.Sleep(55 * time.Second) // half a second into the next minute
@@ -102,7 +102,7 @@ func TestReadMerges(t *testing.T) {
 		before := cellOf(r)
 		before.Sequence--
 		origin.Charge(before, 2) // 9 of the cell before, which weigh ⌊9 × 59.5/60⌋
-		if d := take(t, l, r); d.Remaining != 1 {
+		if d := takeNow(t, l, r); d.Remaining != 1 {
 			t.Errorf("%d remain, want 1", d.Remaining)
 		}
 	})
@@ -124,26 +124,26 @@ func TestFailedRead(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				origin := keyedtest.NewOrigin()
-				var reported []error
-				l := shared(t, keyed.Options{Origin: origin, OnError: func(err error) { reported = append(reported, err) }})
+				var reported atomic.Int64
+				l := shared(t, keyed.Options{Origin: origin, OnError: func(error) { reported.Add(1) }})
 				t.Cleanup(func() { origin.Set(keyedtest.Faults{}) })
 				origin.Set(test.faults)
 				r := perMinute("a", 3)
 				begin := time.Now()
-				if d := take(t, l, r); !d.OK || d.Remaining != 2 {
+				if d := takeNow(t, l, r); !d.OK || d.Remaining != 2 {
 					t.Errorf("%+v, want a local allow", d)
 				}
 				if took := time.Since(begin); took != test.took {
 					t.Errorf("took %v, want %v", took, test.took)
 				}
 				time.Sleep(299 * time.Millisecond)
-				take(t, l, r)
+				takeNow(t, l, r)
 				wantCalls(t, origin, "Read", 1)
 				origin.Set(keyedtest.Faults{})
 				time.Sleep(time.Millisecond)
-				take(t, l, r)
+				takeNow(t, l, r)
 				wantCalls(t, origin, "Read", 2)
-				if len(reported) == 0 {
+				if reported.Load() == 0 {
 					t.Error("no error was reported")
 				}
 			})
@@ -170,7 +170,7 @@ func TestStubbornRead(t *testing.T) {
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for i := range 20 {
-			wg.Go(func() { take(t, l, perMinute(fmt.Sprint(i), 3)) })
+			wg.Go(func() { takeNow(t, l, perMinute(fmt.Sprint(i), 3)) })
 		}
 		wg.Wait()
 		takes(t, l, perMinute("20", 3), 10)
@@ -179,7 +179,7 @@ func TestStubbornRead(t *testing.T) {
 		}
 		close(origin.free)
 		synctest.Wait()
-		if d := take(t, l, perMinute("0", 3)); !d.OK || d.Remaining != 1 {
+		if d := takeNow(t, l, perMinute("0", 3)); !d.OK || d.Remaining != 1 {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -193,13 +193,16 @@ func TestReadWithoutAllCounts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var reported error
 		l := shared(t, keyed.Options{Origin: short{keyedtest.NewOrigin()}, OnError: func(err error) { reported = err }})
-		if d := take(t, l, perMinute("a", 10)); d.Remaining != 9 || reported == nil {
+		d := takeNow(t, l, perMinute("a", 10))
+		if synctest.Wait(); d.Remaining != 9 || reported == nil {
 			t.Errorf("%+v, reported %v", d, reported)
 		}
 	})
 }
 
-// The end of one caller's context ends its own wait, and the read goes on for the others.
+// The end of one caller's context ends its own wait, and the read goes on for the others. It takes
+// 10 ms longer than the origin's 100 ms: it waits for the replay of what the first caller charged
+// meanwhile, which it may contain or not.
 func TestCancelledCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		origin := keyedtest.NewOrigin()
@@ -219,7 +222,7 @@ func TestCancelledCaller(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() {
 			d, err := l.Take(t.Context(), r)
-			if took := time.Since(begin); err != nil || !d.OK || d.Remaining != 0 || took != 100*time.Millisecond {
+			if took := time.Since(begin); err != nil || !d.OK || d.Remaining != 0 || took != 110*time.Millisecond {
 				t.Errorf("the second caller: %+v, %v after %v", d, err, took)
 			}
 		})
@@ -245,7 +248,7 @@ func TestBatchAndHoldRead(t *testing.T) {
 		}
 		wantCalls(t, origin, "Read", 1)
 		h, d, err := l.Hold(t.Context(), costing(c, 2))
-		if err != nil || !d.OK || take(t, l, c).OK {
+		if err != nil || !d.OK || takeNow(t, l, c).OK {
 			t.Errorf("%+v, %v", d, err)
 		}
 		h.Release()
@@ -266,12 +269,12 @@ func TestLocalDenialAsksNothing(t *testing.T) {
 			t.Errorf("%d passed", got)
 		}
 		for range 10 {
-			if take(t, l, r).OK {
+			if takeNow(t, l, r).OK {
 				t.Error("more passed than the limit")
 			}
 			time.Sleep(time.Second) // the counts are stale meanwhile
 		}
-		take(t, l, costing(r, 3))
+		takeNow(t, l, costing(r, 3))
 		wantCalls(t, origin, "Read", 1)
 	})
 }
@@ -286,7 +289,7 @@ func TestBreaker(t *testing.T) {
 			before := origin.Calls("Read")
 			for range n {
 				key++
-				take(t, l, costing(perMinute(fmt.Sprint(key), 9), 0))
+				takeNow(t, l, costing(perMinute(fmt.Sprint(key), 9), 0))
 			}
 			return origin.Calls("Read") - before
 		}
@@ -331,12 +334,44 @@ func TestErrorsAreThrottled(t *testing.T) {
 		}})
 		origin.Set(keyedtest.Faults{Err: cause})
 		for range 10 {
-			take(t, l, costing(perMinute("a", 9), 0))
+			takeNow(t, l, costing(perMinute("a", 9), 0))
 			time.Sleep(300 * time.Millisecond)
 		}
-		if reported != 3 {
+		if synctest.Wait(); reported != 3 {
 			t.Errorf("%d errors in 3 s, want 3", reported)
 		}
 		origin.Set(keyedtest.Faults{})
+	})
+}
+
+// Close ends reads that go on, at once if they heed their context, and after 300 ms if not.
+func TestCloseEndsReads(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		slow := keyedtest.NewOrigin()
+		slow.Set(keyedtest.Faults{Delay: 250 * time.Millisecond})
+		stuck := stubborn{keyedtest.NewOrigin(), make(chan struct{})}
+		for _, test := range []struct {
+			origin keyed.Origin
+			want   time.Duration
+		}{{slow, 0}, {stuck, 200 * time.Millisecond}} {
+			l, err := keyed.New(keyed.Options{Origin: test.origin, OnError: func(err error) {
+				if test.want == 0 {
+					t.Errorf("reported %v", err)
+				}
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if d, err := l.Take(ctx, costing(perMinute("a", 5), 0)); err != nil || !d.OK {
+				t.Errorf("%+v, %v", d, err)
+			}
+			begin := time.Now()
+			if err := l.Close(t.Context()); err != nil || time.Since(begin) != test.want {
+				t.Errorf("close: %v after %v, want %v", err, time.Since(begin), test.want)
+			}
+		}
+		close(stuck.free)
 	})
 }

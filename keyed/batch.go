@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/limit"
@@ -26,30 +27,45 @@ func (l *Limiter) TakeMany(ctx context.Context, requests ...Request) ([]limit.De
 // waits for the end of a Hold. The other Decisions are those of a peek. Nobody else is refused
 // because of a batch that is. The errors are those of TakeAt, and charge nothing.
 func (l *Limiter) TakeManyAt(ctx context.Context, now time.Time, requests ...Request) ([]limit.Decision, error) {
-	if err := l.checkAll("take", requests); err != nil {
+	b, err := l.decideMany(ctx, "take", now, requests, charging)
+	if err != nil {
 		return nil, err
 	}
-	var few [fewMembers]member
-	b := batch{limiter: l, now: now, requests: requests, members: few[:0], purpose: charging}
-	b.decide(ctx)
+	defer b.recycle()
 	return b.decisions, nil
 }
 
-// checkAll returns the error of a batch that cannot be decided.
-func (l *Limiter) checkAll(operation string, requests []Request) error {
+// decideMany returns a batch that is decided, or the error of its first request that has one.
+func (l *Limiter) decideMany(ctx context.Context, operation string, now time.Time, requests []Request, p purpose) (*batch, error) {
 	if l.closed.Load() {
-		return fmt.Errorf("%s: %w", operation, ErrClosed)
+		return nil, fmt.Errorf("%s: %w", operation, ErrClosed)
 	}
 	for k := range requests {
 		if err := l.check(operation, &requests[k]); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	b := batches.Get().(*batch)
+	b.limiter, b.now, b.requests, b.purpose = l, now, requests, p
+	b.decide(ctx)
+	return b, nil
 }
 
-// fewMembers is the size of a batch that needs no memory beside its decisions.
-const fewMembers = 4
+// batches are batches that are not in use. A batch that is larger than mostMembers does not become
+// one.
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+const mostMembers = 64
+
+// recycle gives up a batch, but for its decisions.
+func (b *batch) recycle() {
+	if cap(b.members) > mostMembers {
+		return
+	}
+	clear(b.members)
+	*b = batch{members: b.members[:0]}
+	batches.Put(b)
+}
 
 // batch is several requests of which all are admitted or none.
 type batch struct {
@@ -295,7 +311,7 @@ func (b *batch) commit() bool {
 
 // sort brings the first members of each counter into the order in which they are locked.
 func (b *batch) sort() {
-	var few [fewMembers]int
+	var few [8]int
 	order := few[:0]
 	for k := range b.members {
 		if m := &b.members[k]; m.first == k && m.entry != nil {

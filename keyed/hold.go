@@ -90,12 +90,11 @@ func (l *Limiter) HoldMany(ctx context.Context, requests ...Request) ([]Hold, []
 // HoldManyAt decides like TakeManyAt, but what fits is set aside, with a Hold for each request, in
 // their order. It returns no Holds if the batch is refused. The errors are those of TakeAt.
 func (l *Limiter) HoldManyAt(ctx context.Context, now time.Time, requests ...Request) ([]Hold, []limit.Decision, error) {
-	if err := l.checkAll("hold", requests); err != nil {
+	b, err := l.decideMany(ctx, "hold", now, requests, holding)
+	if err != nil {
 		return nil, nil, err
 	}
-	var few [fewMembers]member
-	b := batch{limiter: l, now: now, requests: requests, members: few[:0], purpose: holding}
-	b.decide(ctx)
+	defer b.recycle()
 	if !b.passes() {
 		return nil, b.decisions, nil
 	}

@@ -175,11 +175,16 @@ func (g *ledger) mergeLocked() bool {
 	return false
 }
 
-// readLocked merges a count that was read.
-func (a *account) readLocked(count int64) {
+// readLocked merges a count that was read. included is what it may contain of this process: what was
+// acknowledged or in flight when the read returned. If all of that is acknowledged by now, the count
+// is exact, or older than the acknowledgement and of no use.
+func (a *account) readLocked(count, included int64) {
 	count = addUnits(count, a.lost)
-	a.others = max(a.others, count-a.acked)
-	a.sure = max(a.sure, count-a.acked-a.inFlight)
+	a.sure = max(a.sure, count-included)
+	a.others = max(a.others, a.sure)
+	if a.acked < included {
+		a.others = max(a.others, count-a.acked)
+	}
 }
 
 // ackLocked merges the count after the replay in flight.

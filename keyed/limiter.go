@@ -94,9 +94,10 @@ type Limiter struct {
 	kinds  kinds
 }
 
-// New returns a Limiter without counters. It returns an error that matches ErrInvalid for a
-// negative MaxKeys or ExchangeEvery, and for an Exchange without a Region. Without Origin and
-// Exchange the Limiter has no goroutine and need not be closed.
+// New returns a Limiter without counters. Where one process has one limit a key, limit.Keyed will
+// do: see the package comment. New returns an error that matches ErrInvalid for a negative MaxKeys
+// or ExchangeEvery, and for an Exchange without a Region. Without Origin and Exchange the Limiter
+// has no goroutine and need not be closed.
 func New(options Options) (*Limiter, error) {
 	if err := options.validate(); err != nil {
 		return nil, err

@@ -33,10 +33,22 @@ type Replay struct {
 // the Redis of package redislimit are Origins; package keyedtest has the tests that an Origin must
 // pass.
 //
-// A Limiter calls it from goroutines of its own, with a context that ends after 300 ms, and goes on
-// without it after that. Methods must return soon after their context ends; they must not keep or
-// change the slices that they get. Counts saturate at the largest int64. A panic in a method counts
-// as an error. Methods must be safe for concurrent use.
+// A request that its process would admit waits for a Read if the counter is new, if its cell is, if
+// the last Read was 5 s ago, or if the counter refused a request within the last window. All callers
+// of a counter share one Read of both cells, and all counters of a batch. A refusal reads nothing. A
+// Read that fails or takes 300 ms is given up: the process decides by what it knows, and the next
+// request 300 ms later tries again. If half of at least 20 Reads within 5 s failed, there are none
+// for 5 s, and no Adds.
+//
+// What is charged is added in the background, one Replay at a time: what is charged meanwhile adds
+// up in the next. A count is that of the Origin, and what it has not acknowledged. It never lowers,
+// but for a Replay that was counted twice because it was read before its acknowledgement came. If
+// the Origin loses counts, each process still counts what it knew.
+//
+// A Limiter calls the methods from goroutines of its own, Read with a context that ends after 300 ms
+// and Add with one that ends after a second. Methods must return soon after their context ends, and
+// must not keep or change the slices that they get. Counts saturate at the largest int64. A panic in
+// a method counts as an error. Methods must be safe for concurrent use.
 type Origin interface {
 	// Read returns the counts of the cells, in their order, and 0 for a cell of which nothing is
 	// known.
@@ -56,8 +68,16 @@ type Row struct {
 
 // Exchange passes the counts of the regions to each other. The memory of package keyedtest and the
 // Redis of package redislimit are Exchanges; package keyedtest has the tests that an Exchange must
-// pass. Methods must return soon after their context ends, must not keep or change the slices that
-// they get, and must be safe for concurrent use. A panic in a method counts as an error.
+// pass.
+//
+// Every Options.ExchangeEvery, from the first request on, a Limiter pushes and then pulls, so that
+// regions know each other's counts within two intervals. It pushes counts that grew, if other
+// regions use the counter or if a fifth of the limit is used, in the order of their cells and 500 at
+// most at once. Units on hold and those of other regions are never pushed. Without an Origin a
+// region is one process: the rows of two would count as one.
+//
+// Contexts end after a second. Methods must return soon after that, must not keep or change the
+// slices that they get, and must be safe for concurrent use. A panic in a method counts as an error.
 type Exchange interface {
 	// Push raises rows. The Exchange keeps the largest Count of each cell and region, so that
 	// pushing a row again, or an older one after a newer, changes nothing.

@@ -20,6 +20,8 @@ const (
 	// next is tried, in request time.
 	readTimeout = 300 * time.Millisecond
 	retryAfter  = 300 * time.Millisecond
+	// leastPatience is how long a read waits at least for a replay that it may contain.
+	leastPatience = 10 * time.Millisecond
 	// addTimeout is how long one attempt of a replay may take.
 	addTimeout = time.Second
 	// maxAbandoned bounds the reads that went on after their timeout.
@@ -40,18 +42,22 @@ type remote struct {
 	errors   throttle
 	breaker  breaker // of reads
 
-	abandoned atomic.Int64 // reads that go on after their timeout
+	abandoned atomic.Int64    // reads that go on after their timeout
+	life      context.Context // of all reads; ended by Close
+	end       context.CancelFunc
 
 	mu         sync.Mutex
-	queue      []*entry           // that have units to replay, in the order of their marks
-	orphans    map[counter]*entry // that left the table with units to replay
-	maxOrphans int                // bound of orphans
-	replaying  bool               // a goroutine empties queue
-	replays    int64              // number of the latest replay
-	unsent     *replay            // that was given up before it was acknowledged
-	idle       chan struct{}      // closed when replaying ends
-	cancel     context.CancelFunc // ends the goroutine
-	urgent     chan struct{}      // closed by Close: a pause before the next attempt ends
+	flights    map[*flight]struct{} // that have not ended
+	queue      []*entry             // that have units to replay, in the order of their marks
+	orphans    map[counter]*entry   // that left the table with units to replay
+	maxOrphans int                  // bound of orphans
+	replaying  bool                 // a goroutine empties queue
+	replays    int64                // number of the latest replay
+	unsent     *replay              // that was given up before it was acknowledged
+	idle       chan struct{}        // closed when replaying ends
+	cancel     context.CancelFunc   // ends the goroutine
+	attempted  chan struct{}        // closed when the attempt under way ends; nil if there is none
+	urgent     chan struct{}        // closed by Close: a pause before the next attempt ends
 	closed     bool
 
 	regions regions
@@ -78,7 +84,9 @@ func newRemote(l *Limiter, o Options) *remote {
 		orphans:    map[counter]*entry{},
 		maxOrphans: max(o.MaxKeys, leastOrphans),
 		urgent:     make(chan struct{}),
+		flights:    map[*flight]struct{}{},
 	}
+	r.life, r.end = context.WithCancel(context.Background())
 	r.errors.report = o.OnError
 	r.regions.rows, r.regions.most = map[counter][]regionCell{}, o.MaxKeys
 	r.loop.every = cmp.Or(o.ExchangeEvery, time.Second)
@@ -189,6 +197,7 @@ func (r *remote) importLocked(e *entry) {
 // close waits until all units are acknowledged, or for the end of ctx, and ends all goroutines.
 func (r *remote) close(ctx context.Context) error {
 	r.stopExchange()
+	r.endFlights(ctx)
 	err := r.drain(ctx)
 	if r.exchange != nil {
 		err = errors.Join(err, r.lastPush(ctx))

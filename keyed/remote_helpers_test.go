@@ -53,7 +53,7 @@ func costing(r keyed.Request, cost int64) keyed.Request {
 	return r
 }
 
-func take(t *testing.T, l *keyed.Limiter, r keyed.Request) limit.Decision {
+func takeNow(t *testing.T, l *keyed.Limiter, r keyed.Request) limit.Decision {
 	t.Helper()
 	d, err := l.Take(t.Context(), r)
 	if err != nil {
@@ -66,7 +66,7 @@ func take(t *testing.T, l *keyed.Limiter, r keyed.Request) limit.Decision {
 func takes(t *testing.T, l *keyed.Limiter, r keyed.Request, n int) (passed int) {
 	t.Helper()
 	for range n {
-		if take(t, l, r).OK {
+		if takeNow(t, l, r).OK {
 			passed++
 		}
 	}

@@ -101,7 +101,23 @@ func (r *remote) replayAll(ctx context.Context, idle chan struct{}) {
 			return
 		}
 		r.acknowledge(p, counts)
+		r.endAttempt()
 	}
+}
+
+// beginAttempt and endAttempt frame the time in which an attempt is under way, until its replay is
+// acknowledged or it has failed.
+func (r *remote) beginAttempt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.attempted = make(chan struct{})
+}
+
+func (r *remote) endAttempt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.attempted)
+	r.attempted = nil
 }
 
 // next returns the next replay. If there is nothing to replay, it returns nil, and replaying has
@@ -196,10 +212,12 @@ func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 		if err := pause(ctx, r.breaker.rest(time.Now()), r.urgent); err != nil {
 			return nil, err
 		}
+		r.beginAttempt()
 		counts, err := r.attempt(ctx, p)
 		if err == nil {
 			return counts, nil
 		}
+		r.endAttempt()
 		r.errors.send("replay to origin", err)
 		if err := pause(ctx, wait, urgent); err != nil {
 			return nil, err
@@ -218,10 +236,14 @@ func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	content := p.content
 	content.Deltas = slices.Clone(content.Deltas) // whatever an Origin does with it
 	counts, err := guarded(func() ([]int64, error) { return r.origin.Add(ctx, content) })
-	if err == nil {
-		err = checkCounts(counts, len(content.Deltas))
+	if err != nil {
+		return nil, err
 	}
-	return counts, err
+	if err := checkCounts(counts, len(content.Deltas)); err != nil { // acknowledged, but it tells nothing
+		r.errors.send("replay to origin", err)
+		counts = nil
+	}
+	return counts, nil
 }
 
 // pause waits for d, or until urgent is closed; nil is never.
@@ -239,13 +261,17 @@ func pause(ctx context.Context, d time.Duration, urgent <-chan struct{}) error {
 	return ctx.Err()
 }
 
-// acknowledge merges the counts after a replay.
+// acknowledge merges the counts after a replay. Without counts they are taken to have grown by it.
 func (r *remote) acknowledge(p *replay, counts []int64) {
 	for i, d := range p.content.Deltas {
 		e := p.entries[i]
 		e.lock()
 		if a := e.ledger.findLocked(d.Sequence); a != nil {
-			a.ackLocked(counts[i])
+			count := addUnits(a.after, a.inFlight)
+			if counts != nil {
+				count = counts[i]
+			}
+			a.ackLocked(count)
 			r.importLocked(e)
 		}
 		r.settledLocked(e)

@@ -23,6 +23,13 @@ type recorder struct {
 	replays []keyed.Replay
 }
 
+// seen returns the replays that came so far.
+func (o *recorder) seen() []keyed.Replay {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.replays)
+}
+
 func newRecorder() *recorder { return &recorder{Origin: keyedtest.NewOrigin()} }
 
 func (o *recorder) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
@@ -43,21 +50,22 @@ func TestReplaysAddUp(t *testing.T) {
 		if _, err := l.TakeMany(t.Context(), costing(b, 0), costing(a, 0)); err != nil { // read them
 			t.Fatal(err)
 		}
-		take(t, l, b)
+		takeNow(t, l, b)
 		synctest.Wait()
 		takes(t, l, b, 99)
 		takes(t, l, costing(a, 2), 10)
 		time.Sleep(time.Second)
 		synctest.Wait()
+		got := origin.seen()
 		want := []keyed.Replay{
 			{Number: 1, Deltas: []keyed.Delta{{Cell: cellOf(b), Add: 1}}},
 			{Number: 2, Deltas: []keyed.Delta{{Cell: cellOf(a), Add: 20}, {Cell: cellOf(b), Add: 99}}},
 		}
 		for i := range want {
-			want[i].Process = origin.replays[0].Process
+			want[i].Process = got[0].Process
 		}
-		if !reflect.DeepEqual(origin.replays, want) {
-			t.Errorf("replays are %+v, want %+v", origin.replays, want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("replays are %+v, want %+v", got, want)
 		}
 	})
 }
@@ -69,13 +77,13 @@ func TestLostReplies(t *testing.T) {
 		origin := newRecorder()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 1000)
-		take(t, l, costing(r, 0))
+		takeNow(t, l, costing(r, 0))
 		origin.Set(keyedtest.Faults{Lose: true})
-		take(t, l, costing(r, 3))
+		takeNow(t, l, costing(r, 3))
 		synctest.Wait()
-		take(t, l, costing(r, 4))
+		takeNow(t, l, costing(r, 4))
 		time.Sleep(3 * time.Second)
-		first := origin.replays
+		first := origin.seen()
 		if len(first) < 3 {
 			t.Fatalf("%d attempts in 3 s", len(first))
 		}
@@ -89,7 +97,7 @@ func TestLostReplies(t *testing.T) {
 		if got := origin.Count(cellOf(r)); got != 7 {
 			t.Errorf("the origin counts %d, want 7", got)
 		}
-		if d := take(t, l, r); d.Remaining != 1000-8 {
+		if d := takeNow(t, l, r); d.Remaining != 1000-8 {
 			t.Errorf("%d remain, want 992", d.Remaining)
 		}
 	})
@@ -106,7 +114,7 @@ func TestOutage(t *testing.T) {
 		for range 3600 {
 			key := fmt.Sprint(random.IntN(5))
 			r := costing(perMinute(key, 100), random.Int64N(4))
-			if take(t, l, r).OK {
+			if takeNow(t, l, r).OK {
 				want[key] += r.Cost
 			}
 			time.Sleep(time.Second)
@@ -134,7 +142,7 @@ func TestOutageWithEviction(t *testing.T) {
 		random := rand.New(rand.NewPCG(3, 4))
 		for range 4000 {
 			key := fmt.Sprint(random.IntN(200))
-			if take(t, l, perMinute(key, 5)).OK {
+			if takeNow(t, l, perMinute(key, 5)).OK {
 				want[key]++
 			}
 		}
@@ -167,12 +175,12 @@ func TestManyCells(t *testing.T) {
 		l := shared(t, keyed.Options{Origin: origin})
 		origin.Set(keyedtest.Faults{Delay: time.Millisecond})
 		for i := range 2500 {
-			take(t, l, perMinute(fmt.Sprint(i), 5))
+			takeNow(t, l, perMinute(fmt.Sprint(i), 5))
 		}
 		if err := l.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range origin.replays {
+		for _, r := range origin.seen() {
 			if len(r.Deltas) > 1000 {
 				t.Errorf("%d deltas in a replay", len(r.Deltas))
 			}
@@ -191,7 +199,7 @@ func TestCloseDrains(t *testing.T) {
 		origin := keyedtest.NewOrigin()
 		l := shared(t, keyed.Options{Origin: origin})
 		r := perMinute("a", 100)
-		take(t, l, r)
+		takeNow(t, l, r)
 		synctest.Wait()
 		origin.Set(keyedtest.Faults{Hang: true})
 		takes(t, l, r, 5)
@@ -290,6 +298,36 @@ func TestReplayHammer(t *testing.T) {
 			if got := origin.Total("requests", key); got != units {
 				t.Errorf("key %s: the origin counts %d, want %d", key, got, units)
 			}
+		}
+	})
+}
+
+// silent is an Origin that acknowledges replays, and does not tell the counts.
+type silent struct{ *keyedtest.Origin }
+
+func (o silent) Add(ctx context.Context, r keyed.Replay) ([]int64, error) {
+	_, err := o.Origin.Add(ctx, r)
+	return nil, err
+}
+
+// A replay without counts is acknowledged all the same: its units are not sent again.
+func TestReplayWithoutCounts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		origin := silent{keyedtest.NewOrigin()}
+		l := shared(t, keyed.Options{Origin: origin})
+		r := perMinute("a", 100)
+		for range 3 {
+			takeNow(t, l, costing(r, 5))
+			synctest.Wait()
+		}
+		origin.Charge(cellOf(r), 10)
+		time.Sleep(5 * time.Second)
+		if d := takeNow(t, l, costing(r, 0)); d.Remaining != 75 {
+			t.Errorf("%d remain, want 75", d.Remaining)
+		}
+		wantCalls(t, origin, "Add", 3)
+		if got := origin.Count(cellOf(r)); got != 25 {
+			t.Errorf("the origin counts %d, want 25", got)
 		}
 	})
 }

@@ -28,7 +28,7 @@ type shard struct {
 	// blocked is when the last of the counters that were evicted while they counted will have
 	// no weight. Before that, a key that is not resident may be one of them.
 	blocked time.Time
-	_       [40]byte // to whole cache lines
+	_       [16]byte // to whole cache lines
 }
 
 func (s *shard) init() {
