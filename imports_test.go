@@ -132,6 +132,9 @@ var importRules = map[string][]string{
 	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
+	"internal/keyedoracle": {
+		modulePath + "/keyed", modulePath + "/limit",
+	},
 	"internal/profile": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state",
 	},

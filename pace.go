@@ -12,17 +12,11 @@ func (q *ModelQuota) paces() bool {
 	return q.Burst > 0 && int64(q.Burst) < minute && q.limitsMinute()
 }
 
-// pacing returns the part of the quota that spreads the calls inside the minute.
-func (q *ModelQuota) pacing() (p pace.Quota) {
-	p.Burst = q.Burst
-	p.PerMinute[pace.Requests], p.PerMinute[pace.AllTokens] = q.MaxRPM, q.MaxTPM
-	p.PerMinute[pace.InputTokens], p.PerMinute[pace.OutputTokens] = q.MaxITPM, q.MaxOTPM
-	return p
-}
-
 // pacing returns the part of a quota that spreads the calls of a window.
 func (w *window) pacing(q *ModelQuota) pace.Quota {
-	p := q.pacing()
+	p := pace.Quota{Burst: q.Burst}
+	p.PerMinute[pace.Requests], p.PerMinute[pace.AllTokens] = q.MaxRPM, q.MaxTPM
+	p.PerMinute[pace.InputTokens], p.PerMinute[pace.OutputTokens] = q.MaxITPM, q.MaxOTPM
 	if w.home != nil {
 		p.Sharers = w.home.ledger.sharersLocked()
 	}

@@ -232,22 +232,15 @@ func (rl *RateLimiter) sayAtLocked(name string, instant int64, say func(*provena
 // repaceLocked has the buckets follow a quota that changed at an instant. What they hold then is
 // the same whenever anybody looks next, and in all limiters of a store.
 func (rl *RateLimiter) repaceLocked(name string, instant int64) {
-	follow := func(model string, stats *UsageStats) {
-		if w := stats.window; w != nil && w.mirrors(stats, rl) {
+	states := map[string]*UsageStats{name: rl.State[name]}
+	if strings.Contains(name, everyModel) {
+		states = rl.State
+	}
+	for model, stats := range states {
+		if stats != nil && stats.window.mirrors(stats, rl) {
 			var q ModelQuota
 			rl.coverRLocked(model, &q)
-			w.followPacing(&q, instant)
-		}
-	}
-	if !strings.Contains(name, everyModel) {
-		if stats := rl.State[name]; stats != nil {
-			follow(name, stats)
-		}
-		return
-	}
-	for model, stats := range rl.State {
-		if stats != nil {
-			follow(model, stats)
+			stats.window.followPacing(&q, instant)
 		}
 	}
 }

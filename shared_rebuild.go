@@ -95,7 +95,7 @@ func (b *rebuild) missing() []*sharedlog.Event {
 	known := b.s.outbox.Events()
 	if b.s.identity != "" && b.s.identity != b.img.Identity {
 		b.s.lost = b.remember()
-		known = slices.Concat(b.s.tail.Live(), known)
+		known = slices.Concat(b.s.tail.Counting(b.s.peers, sharedlog.Horizon(b.instant, b.s.keep), b.folded), known)
 	}
 	return b.img.Missing(known)
 }

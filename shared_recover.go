@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
@@ -74,13 +75,17 @@ func (s *ledger) recover(wait time.Duration) error {
 	}
 	ctx, cancel := context.WithTimeout(background, wait)
 	defer cancel()
-	step, err := s.beginAnew(ctx)
-	if err == nil {
-		_, err = s.carryOut(ctx, step, nothing)
-	}
-	if err != nil {
-		s.drop()
-		return s.fail(err)
+	for {
+		step, err := s.beginAnew(ctx)
+		if err == nil {
+			_, err = s.carryOut(ctx, step, nothing)
+		}
+		if err == nil {
+			break
+		}
+		if s.drop(); !errors.Is(err, sharedlog.ErrPartly) || ctx.Err() != nil {
+			return s.fail(err)
+		}
 	}
 	s.recovery.Succeeded()
 	s.step(background, nothing) // serves the waiters

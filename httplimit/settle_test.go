@@ -105,11 +105,11 @@ func TestSettlement(t *testing.T) {
 		{"reported twice", reports(7, 8), 15},
 		{"reported nothing", reports(0), 0},
 		{"reported less than nothing", reports(-7, 3), 3},
-		{"reported too much", reports(math.MaxInt64, 5, 100), math.MaxInt64},
+		{"reported too much", reports(math.MaxInt64, 5, 100), math.MaxInt32},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lim := newLimiter(t)
-			requests, tokens := perMinute("requests", 10), perMinute("tokens", math.MaxInt64)
+			requests, tokens := perMinute("requests", 10), perMinute("tokens", math.MaxInt32)
 			tokens.Cost = estimate
 			var during int64
 			h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -269,7 +269,7 @@ func TestReportOfTwoHandlers(t *testing.T) {
 // Reports, writes and late writers may come from several goroutines.
 func TestReportAtOnce(t *testing.T) {
 	lim := newLimiter(t)
-	tokens := perMinute("tokens", math.MaxInt64)
+	tokens := perMinute("tokens", math.MaxInt32)
 	tokens.Cost = estimate
 	var late sync.WaitGroup
 	h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -168,7 +168,7 @@ func formOf(p []byte) bodyForm {
 // usageEvents is a usageReader as the handler of its events.
 type usageEvents usageReader
 
-// Event scans an event that may state usage: all but the last event of a stream say that it is null.
+// Event scans an event, unless it has no usage or a usage of null.
 func (r *usageEvents) Event(data []byte) {
 	for rest := data; ; {
 		i := bytes.Index(rest, usageMark)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -200,28 +199,4 @@ func FuzzUsage(f *testing.F) {
 			}
 		}
 	})
-}
-
-// BenchmarkUsage reads the usage of a stream of a megabyte.
-func BenchmarkUsage(b *testing.B) {
-	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"` +
-		strings.Repeat("word ", 16) + `"},"finish_reason":null}],"usage":null}` + "\n\n")
-	discard := httptest.NewRecorder()
-	discard.Body = nil
-	h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for range (1 << 20) / len(event) {
-			w.Write(event)
-		}
-		w.Write([]byte(chunks))
-	}), httplimit.Options{
-		Key: tenant, Limits: all(perMinute("tokens", 1<<40)), Settle: map[string]httplimit.Settle{"tokens": httplimit.Tokens},
-	})
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.Header.Set("Tenant", "a")
-	b.SetBytes(1 << 20)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.ServeHTTP(discard, r)
-	}
 }

@@ -507,7 +507,7 @@ func TestHammer(t *testing.T) {
 		inside, most, served := 0, 0, 0
 		lim := newLimiter(t)
 		requests := keyed.Request{Namespace: "requests", Limit: limit, Window: 400 * 24 * time.Hour}
-		tokens := keyed.Request{Namespace: "tokens", Limit: 1 << 40, Window: 400 * 24 * time.Hour, Cost: 1000}
+		tokens := keyed.Request{Namespace: "tokens", Limit: 1 << 30, Window: 400 * 24 * time.Hour, Cost: 1000}
 		s := httptest.NewUnstartedServer(httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			mu.Lock()
 			inside++

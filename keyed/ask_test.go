@@ -108,8 +108,8 @@ func TestReadMerges(t *testing.T) {
 	})
 }
 
-// A read that fails, hangs, panics or answers with something else costs 300 ms at most. The decision
-// is then that of the process, and the next read is tried after 300 ms.
+// A read that fails, hangs, panics or answers with something else costs 300 ms at most. The
+// decision is then that of the process, and the next read is tried after 300 ms.
 func TestFailedRead(t *testing.T) {
 	for _, test := range []struct {
 		name   string

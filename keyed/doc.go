@@ -36,4 +36,18 @@
 //   - N goroutines at a limit of L pass exactly L units.
 //
 // Use limit.SlidingLog where a window must hold exactly the limit.
+//
+// Several processes with an Origin know of each other what its last reply told, so a cell may hold
+// more by what the others charge in about two round trips. Simulated in virtual time, for 3, 5 and 9
+// processes, a round trip of 50 ms and a load of 0.9 to 2 × Limit that comes evenly to all:
+//
+//   - Cells of 60 s at a Limit of 6,000 hold at most 1.001 × Limit on average and 1.003 at worst,
+//     and under overload at least 0.998.
+//   - Cells of 1 s at a Limit of 1,000 hold 0.93 to 0.98 × Limit on average at loads from 1 on, and
+//     at worst 1.12, 1.14 and 1.17.
+//   - 2 × Limit that come to three processes within 50 ms pass, all of them: no process can know of
+//     the others by then. The most is the load, or Limit times the processes. The next cell pays it
+//     back.
+//
+// docs/serving.md has the tables, and internal/keyedoracle the simulation.
 package keyed

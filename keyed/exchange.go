@@ -143,9 +143,9 @@ func (r *remote) pushChunk(ctx context.Context, chunk []growth) error {
 	return err
 }
 
-// growthLocked adds the counts of the region that grew and have a reason to be pushed: other regions
-// use the counter as well, or a fifth of the limit is used. Held units and those of other regions
-// are not in them, nor is what may have been counted twice.
+// growthLocked adds the counts of the region that grew and have a reason to be pushed: other
+// regions use the counter as well, or a fifth of the limit is used. Held units and those of other
+// regions are not in them, nor is what may have been counted twice.
 func (r *remote) growthLocked(e *entry, rows []growth) []growth {
 	g, sequence, limit := e.ledger, e.sequenceLocked(), e.ledger.limit.Load()
 	current, _ := r.regions.counts(g.counter, sequence)

@@ -83,7 +83,8 @@ func TestRegionsConverge(t *testing.T) {
 	}
 }
 
-// A count is pushed if it grew and a fifth of the limit is used, or another region uses the counter.
+// A count is pushed if it grew and a fifth of the limit is used, or another region uses the
+// counter.
 func TestReasonsToPush(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		exchange := newPushes()

@@ -11,8 +11,8 @@ import (
 // Hold is a number of units set aside. The first call of Commit, CommitAt or Release ends it;
 // later calls do nothing. The zero Hold, which comes with a refusal, has ended. A Hold that is
 // never ended keeps its units, and the place of its counter, for ever. Copies of a Hold are the
-// same Hold. Its methods are safe for concurrent use, wait for no Origin, and work after Close,
-// when they tell the Origin nothing any more.
+// same Hold. Its methods are safe for concurrent use, wait for no Origin, and work after Close: the
+// next Close tells the Origin what they charge then.
 type Hold struct{ state *hold }
 
 // hold is what the copies of a Hold share.

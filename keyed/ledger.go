@@ -131,7 +131,8 @@ func (g *ledger) unacknowledgedLocked(e *entry) int64 {
 }
 
 // rollLocked is called when the current cell of the entry, from, gives way to another. own are its
-// units of this process. It returns what others charged in the new cell, and in the one before that.
+// units of this process. It returns what others charged in the new cell, and in the one before
+// that.
 func (g *ledger) rollLocked(from, own, to int64) (current, previous int64) {
 	g.accountLocked(from).own = own
 	g.accountLocked(to)
@@ -149,8 +150,8 @@ func (g *ledger) rollLocked(from, own, to int64) (current, previous int64) {
 	return g.othersLocked(to), g.othersLocked(to - 1)
 }
 
-// raiseLocked raises the count of the region for a cell to that of the region's row: another process
-// pushed it, or this one before it was started again. own are the units of this process.
+// raiseLocked raises the count of the region for a cell to that of the region's row: another
+// process pushed it, or this one before it was started again. own are the units of this process.
 func (g *ledger) raiseLocked(sequence, own int64) {
 	if g.remote.exchange == nil {
 		return
@@ -175,9 +176,9 @@ func (g *ledger) mergeLocked() bool {
 	return false
 }
 
-// readLocked merges a count that was read. included is what it may contain of this process: what was
-// acknowledged or in flight when the read returned. If all of that is acknowledged by now, the count
-// is exact, or older than the acknowledgement and of no use.
+// readLocked merges a count that was read. included is what it may contain of this process: what
+// was acknowledged or in flight when the read returned. If all of that is acknowledged by now, the
+// count is exact, or older than the acknowledgement and of no use.
 func (a *account) readLocked(count, included int64) {
 	count = addUnits(count, a.lost)
 	a.sure = max(a.sure, count-included)

@@ -180,10 +180,11 @@ func (l *Limiter) Len() int {
 	return n
 }
 
-// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until
-// all charges are acknowledged, or for the end of ctx, and returns the error of ctx in that case;
-// called again, it waits again. Holds may be ended after Close. Without Origin and Exchange it
-// returns nil at once.
+// Close ends the Limiter: requests return ErrClosed from then on. With an Origin it waits until all
+// charges are acknowledged, or for the end of ctx; with an Exchange it then pushes once what has
+// grown. It returns an error that wraps that of ctx or of the Push. Called again, it does all that
+// again, so that charges of Holds that ended after Close are delivered too. Without Origin and
+// Exchange it returns nil at once.
 func (l *Limiter) Close(ctx context.Context) error {
 	l.closed.Store(true)
 	if l.remote == nil {

@@ -13,8 +13,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed/keyedtest"
 )
 
-// What is held is no part of what is merged: 5 are charged and 3 held when a read tells of 10. After
-// the release there are 10, and a request of 3 at a limit of 10 is refused.
+// What is held is no part of what is merged: 5 are charged and 3 held when a read tells of 10.
+// After the release there are 10, and a request of 3 at a limit of 10 is refused.
 func TestHoldMergeRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		origin := keyedtest.NewOrigin()

@@ -128,8 +128,8 @@ func (r *remote) orphan(namespace, key string, window time.Duration) *entry {
 	return e
 }
 
-// detach reports whether an entry, which the caller has locked, may leave the table. If it has units
-// to replay, it is kept as an orphan until they are acknowledged.
+// detach reports whether an entry, which the caller has locked, may leave the table. If it has
+// units to replay, it is kept as an orphan until they are acknowledged.
 func (r *remote) detach(e *entry) bool {
 	if r.origin == nil || e.ledger.unacknowledgedLocked(e) == 0 {
 		return true

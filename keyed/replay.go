@@ -204,8 +204,8 @@ func compareCells(x, y Cell) int {
 	)
 }
 
-// deliver repeats a replay until it is acknowledged, or ctx has ended. It makes no attempt while the
-// breaker is open, except after Close.
+// deliver repeats a replay until it is acknowledged, or ctx has ended. It makes no attempt while
+// the breaker is open, except after Close.
 func (r *remote) deliver(ctx context.Context, p *replay) ([]int64, error) {
 	urgent := r.urgent
 	for wait := firstPause; ; wait = min(2*wait, lastPause) {
@@ -239,9 +239,9 @@ func (r *remote) attempt(ctx context.Context, p *replay) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkCounts(counts, len(content.Deltas)); err != nil { // acknowledged, but it tells nothing
-		r.errors.send("replay to origin", err)
-		counts = nil
+	if wrong := checkCounts(counts, len(content.Deltas)); wrong != nil { // acknowledged, but it tells nothing
+		r.errors.send("replay to origin", wrong)
+		return nil, nil
 	}
 	return counts, nil
 }

@@ -368,3 +368,16 @@ func TestZZPeekInBatch(t *testing.T) {
 		l.Close(ctx)
 	})
 }
+
+func zzNew(t *testing.T, o keyed.Options) *keyed.Limiter {
+	t.Helper()
+	l, err := keyed.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func zzReq(key string, lim int64, w time.Duration, cost int64) keyed.Request {
+	return keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w, Cost: cost}
+}

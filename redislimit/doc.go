@@ -26,8 +26,8 @@
 //
 // A limiter keeps one key in Redis for each key that it is asked for, and for ten seconds one for
 // each charge. All of them begin with the key in braces, which is their hash tag in a Cluster, and
-// end by themselves when they mean nothing any more. The state of a limiter is at most 50 bytes, and
-// that of a SlidingLog a list of at most 4,096 entries. The server needs version 6.2 or later.
+// end by themselves when they mean nothing any more. The state of a limiter is at most 50 bytes,
+// and that of a SlidingLog a list of at most 4,096 entries. The server needs version 6.2 or later.
 // Limiters share a key if they agree in Options.Prefix, in their kind, and in their window or rate;
 // the limit and the burst may differ, so they can be changed while programs run.
 //

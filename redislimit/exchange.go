@@ -39,8 +39,8 @@ type Exchange struct {
 
 var _ keyed.Exchange = (*Exchange)(nil)
 
-// NewExchange returns an Exchange whose keys begin with the prefix in braces. The prefix must not be
-// empty, nor contain braces. The client stays the caller's. Errors match limit.ErrInvalid.
+// NewExchange returns an Exchange whose keys begin with the prefix in braces. The prefix must not
+// be empty, nor contain braces. The client stays the caller's. Errors match limit.ErrInvalid.
 func NewExchange(client redis.UniversalClient, prefix string) (*Exchange, error) {
 	if err := checkShared("new exchange", client, prefix); err != nil {
 		return nil, err

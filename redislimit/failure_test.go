@@ -97,8 +97,8 @@ func TestServerIsKilled(t *testing.T) {
 	}
 }
 
-// A server that hangs costs a call no longer than the timeout, and once the breaker is open nothing;
-// when it is back, one call finds out.
+// A server that hangs costs a call no longer than the timeout, and once the breaker is open
+// nothing; when it is back, one call finds out.
 func TestServerHangs(t *testing.T) {
 	t.Parallel()
 	for _, heeds := range []bool{true, false} {

@@ -19,8 +19,8 @@ import (
 type FixedWindow struct{ limiter *limiter }
 
 // NewFixedWindow returns a FixedWindow of units, 1 to 2^50, in a window of length, which is whole
-// microseconds and up to 35 years. The client stays the caller's. It returns an error that matches limit.ErrInvalid
-// and names what is out of range. It does not ask the server.
+// microseconds and up to 35 years. The client stays the caller's. It returns an error that matches
+// limit.ErrInvalid and names what is out of range. It does not ask the server.
 func NewFixedWindow(client redis.UniversalClient, units int, length time.Duration, o Options) (*FixedWindow, error) {
 	const operation = "new fixed window"
 	if err := o.check(operation, client); err != nil {

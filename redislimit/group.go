@@ -19,14 +19,14 @@ type Charge struct {
 	N       int     // units, not negative
 }
 
-// Group takes from several limiters, or from several keys of them, at once: all or none. What it has
-// taken can be settled by its id, by any process: Commit says what was used in the end, Release
+// Group takes from several limiters, or from several keys of them, at once: all or none. What it
+// has taken can be settled by its id, by any process: Commit says what was used in the end, Release
 // that nothing was. Without that it stays charged.
 //
 // In a Cluster, all keys of one TakeAll must lie in one slot. The hash tag of a key is what stands
 // before its first closing brace, so keys that begin with the same tag in braces go together:
-// "{acme}requests" and "{acme}tokens". Make it with NewGroup: the zero Group must not be used. It is
-// safe for concurrent use.
+// "{acme}requests" and "{acme}tokens". Make it with NewGroup: the zero Group must not be used. It
+// is safe for concurrent use.
 type Group struct {
 	server  *server
 	prefix  string

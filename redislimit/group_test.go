@@ -179,7 +179,8 @@ func TestReleaseIsOfTheTimeOfTheCharge(t *testing.T) {
 		if err := g.Release(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
-		// A bucket knows no time of a charge: it gives back what it has, but never more than is in it.
+		// A bucket knows no time of a charge: it gives back what it has, but never more than is in
+		// it.
 		if left, want := remaining(t, all), []int{70, 70, 70, 100}; !slices.Equal(left, want) {
 			t.Errorf("afterwards: %v remain, want %v", left, want)
 		}

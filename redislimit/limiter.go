@@ -11,7 +11,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// Limiter is what the types of this package have in common. Its methods are safe for concurrent use.
+// Limiter is what the types of this package have in common. Its methods are safe for concurrent
+// use.
 type Limiter interface {
 	// TakeN charges n units to a key if all of them may pass. With n = 0 it charges nothing and
 	// reports the state. A number above what can ever pass at once is refused with Never.
@@ -114,7 +115,7 @@ func (l *limiter) ask(ctx context.Context, key string, n int) (limit.Decision, e
 	} else if named {
 		keep = remembered.Milliseconds()
 	}
-	args := append(make([]any, 0, 7), keep, l.kind())
+	args := append(make([]any, 0, 6), keep)
 	answer, err := l.server.eval(ctx, l.script(), []string{state, state + ":op:" + id}, append(args, l.args(asked)...))
 	if err != nil {
 		return limit.Decision{}, err

@@ -60,8 +60,8 @@ func pairs(s standing) (all []pair) {
 	return all
 }
 
-// Each limiter decides, to the microsecond and in all fields, as the exact one of package limit that
-// sees the same instants.
+// Each limiter decides, to the microsecond and in all fields, as the exact one of package limit
+// that sees the same instants.
 func TestDecidesAsPackageLimit(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		steps := 150

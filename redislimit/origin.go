@@ -20,14 +20,14 @@ var addLua string
 var addScript = redis.NewScript(addLua)
 
 // Origin is a keyed.Origin in Redis: the counts that the limiters of a region share. All keys of a
-// prefix lie in one slot of a Cluster, so that a Replay is added by one script; take several Origins
-// with prefixes of their own, for instance one for each namespace, to use more of a Cluster. It is
-// safe for concurrent use, and holds nothing that has to be closed.
+// prefix lie in one slot of a Cluster, so that a Replay is added by one script; take several
+// Origins with prefixes of their own, for instance one for each namespace, to use more of a
+// Cluster. It is safe for concurrent use, and holds nothing that has to be closed.
 //
 // A cell ends by itself three windows and ten seconds after the last units were added. A Replay of
 // more than 1,000 cells is added in pieces of so many: others may see some of them before the rest.
-// The server remembers for a week how far a process has come; a Replay that is repeated later counts
-// twice.
+// The server remembers for a week how far a process has come; a Replay that is repeated later
+// counts twice.
 type Origin struct {
 	server *server
 	prefix string

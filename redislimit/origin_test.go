@@ -68,8 +68,8 @@ func TestLongReplayCountsOnce(t *testing.T) {
 	}
 }
 
-// All that Origin and Exchange keep ends by itself, and a server that lost its memory makes the next
-// Pull begin anew.
+// All that Origin and Exchange keep ends by itself, and a server that lost its memory makes the
+// next Pull begin anew.
 func TestSharedCountsEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Ahead(0))

@@ -115,8 +115,8 @@ func TestTableOfRedisRate(t *testing.T) {
 			})
 		})
 	})
-	// What fails there is the clock: seconds of today as floats have no more than 200 ns, and a reply
-	// of 14 digits 100 µs. Here it is a real clock of today.
+	// What fails there is the clock: seconds of today as floats have no more than 200 ns, and a
+	// reply of 14 digits 100 µs. Here it is a real clock of today.
 	t.Run("a clock that goes", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t)

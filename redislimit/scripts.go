@@ -27,14 +27,19 @@ var (
 	//go:embed lua/settle.lua
 	settleLua string
 
-	fixedWindowScript    = redis.NewScript(commonLua + fixedWindowLua + takeLua)
-	slidingCounterScript = redis.NewScript(commonLua + slidingCounterLua + takeLua)
-	slidingLogScript     = redis.NewScript(commonLua + slidingLogLua + takeLua)
-	tokenBucketScript    = redis.NewScript(commonLua + tokenBucketLua + takeLua)
+	fixedWindowScript    = single(fixedWindowLua, kindFixedWindow)
+	slidingCounterScript = single(slidingCounterLua, kindSlidingCounter)
+	slidingLogScript     = single(slidingLogLua, kindSlidingLog)
+	tokenBucketScript    = single(tokenBucketLua, kindTokenBucket)
 	takeAllScript        = redis.NewScript(commonLua + fixedWindowLua + slidingCounterLua + slidingLogLua +
 		tokenBucketLua + takeAllLua)
 	settleScript = redis.NewScript(commonLua + slidingLogLua + settleLua)
 )
+
+// single returns the script of one kind of limiter.
+func single(lua, kind string) *redis.Script {
+	return redis.NewScript(commonLua + lua + "\nlocal decide = decide_" + kind + "\n" + takeLua)
+}
 
 // layout is the version of the keys and of what they hold. Limiters of different layouts do not see
 // each other.

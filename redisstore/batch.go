@@ -12,9 +12,7 @@ const mostEvents = 256
 
 // write is a part of a batch as the script append gets it.
 type write struct {
-	batch   *sharedlog.Batch
-	from    int    // the first of its events
-	to      int    // behind the last one
+	events  []sharedlog.Event
 	value   string // the entry with the days as they were planned; "" without events
 	added   string // what the events add to them; "" where nobody may have written meanwhile
 	effects []any  // triples of a letter, a model or process, and an argument
@@ -23,7 +21,7 @@ type write struct {
 
 // writeOf returns the write of the events of a batch from one up to another.
 func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
-	w = &write{batch: b, from: from, to: to}
+	w = &write{events: make([]sharedlog.Event, 0, to-from)}
 	c := &l.encoder
 	c.begin(l.options.Process, b.Wall)
 	for i := from; i < to; i++ {
@@ -32,6 +30,7 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 			added = b.Added[i]
 		}
 		c.add(e, added)
+		w.add(e, b.Wall)
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
 		}
@@ -41,10 +40,10 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 			w.effect("v", itoa(process), l.options.LeaseTTL.Milliseconds())
 		}
 	}
-	if w.events() == 0 {
+	if len(w.events) == 0 {
 		return w, nil
 	}
-	w.value = c.value(w.events())
+	w.value = c.value(len(w.events))
 	for i, day := range c.days {
 		if day != "" {
 			w.days = append(w.days, field(c.models[i]), day)
@@ -56,23 +55,29 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 	return w, nil
 }
 
-// events returns how many events are written.
-func (w *write) events() int { return w.to - w.from }
+// add adds an event as the store will have it, but for its place. It is made before the write: once
+// that is heard of, another goroutine may date the event of the batch. A time is relative to the
+// writing until then.
+func (w *write) add(e *sharedlog.Event, batch int64) {
+	w.events = append(w.events, *e)
+	is := &w.events[len(w.events)-1]
+	is.Count = is.Count.Clamp()
+	if e.HasDay {
+		is.Day = state.DayUsage{Start: e.Day.Start, Count: max(e.Day.Count, 0), Tokens: max(e.Day.Tokens, 0)}
+	}
+	if is.At = 0; e.Kind != sharedlog.Cooldown {
+		is.Wall = -beforeWriting(e, batch)
+	}
+}
 
 // stored returns the events as the store has them where they were written as they were planned. It
 // is what entry.events would read.
 func (w *write) stored(place, stamp int64) []*sharedlog.Event {
-	all, events := make([]*sharedlog.Event, w.events()), make([]sharedlog.Event, w.events())
-	for i := range events {
-		e := &events[i]
-		*e = *w.batch.Events[w.from+i]
-		e.Seq, e.At = place+int64(i), 0
-		e.Count = e.Count.Clamp()
-		if was := e.Day; e.HasDay {
-			e.Day = state.DayUsage{Start: was.Start, Count: max(was.Count, 0), Tokens: max(was.Tokens, 0)}
-		}
-		if e.Kind != sharedlog.Cooldown {
-			e.Wall = nanos(stamp) - beforeWriting(e, w.batch.Wall)
+	all := make([]*sharedlog.Event, len(w.events))
+	for i := range w.events {
+		e := &w.events[i]
+		if e.Seq = place + int64(i); e.Kind != sharedlog.Cooldown {
+			e.Wall += nanos(stamp)
 		}
 		all[i] = e
 	}
@@ -92,7 +97,7 @@ func (l *Log) request(w *write, at position, f *facts, mode string, lease int64)
 		head, next, shift = f.head, f.head, f.shift
 	}
 	head += itoa(at.seq) + " " + itoa(at.stamp)
-	next += itoa(at.seq+int64(w.events())) + " "
+	next += itoa(at.seq+int64(len(w.events))) + " "
 	more := mode + " " + itoa(lease) + " " + itoa(int64(len(w.effects))) + " " + w.added
 	q.args = make([]any, 0, 10+len(w.effects)+len(w.days))
 	q.args = append(q.args, head, next, shift, at.stamp, 0,

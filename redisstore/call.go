@@ -34,6 +34,12 @@ func passes(err error) bool {
 	return false
 }
 
+// isFull reports whether a server has no memory for what it was to write.
+func isFull(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer) && redis.HasErrorPrefix(answer, "OOM")
+}
+
 // within calls f with a context that ends after a time, and returns no later, whatever f does. The
 // calls of clients that do not heed deadlines of contexts go on behind it, until their own
 // timeouts.

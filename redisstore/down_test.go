@@ -5,6 +5,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -247,5 +248,42 @@ func TestOutageWithALargeLog(t *testing.T) {
 		t.Errorf("a call took %v", longest)
 	}
 	proxy.Set(redistest.Faults{})
+	a.check(t, server.Addr(), one, two)
+}
+
+// What a limiter has charged while it was cut off is written in parts, between which others write.
+// It comes back at once all the same.
+func TestOutageWithALongOutbox(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	one, two := limiterOf(t, proxy.Addr()), limiterOf(t, server.Addr())
+	var a admitted
+	a.work(one, 1, 10)
+	awaitSum(t, &a, one, two)
+	proxy.Set(redistest.Faults{Down: true})
+	for range times(2_000, 9_000) {
+		one.RecordUsage(model, 1, 0)
+		a.requests.Add(1)
+		a.tokens.Add(1)
+	}
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				a.call(two, i)
+			}
+		}
+	})
+	proxy.Set(redistest.Faults{})
+	began := time.Now()
+	redistest.Eventually(t, "the limiter uses the store", func() bool { return one.Err() == nil })
+	t.Logf("the limiter uses the store again after %v", time.Since(began))
+	close(stop)
+	all.Wait()
 	a.check(t, server.Addr(), one, two)
 }

@@ -54,7 +54,8 @@ func TestEntry(t *testing.T) {
 		if row.want.Seq = 8; *read[0] != row.want {
 			t.Errorf("%s: read\n%+v, want\n%+v", name, *read[0], row.want)
 		}
-		w := write{batch: &sharedlog.Batch{Events: []*sharedlog.Event{&row.event}, Wall: batch}, to: 1}
+		var w write
+		w.add(&row.event, batch)
 		if stored := w.stored(8, stamp); len(stored) != 1 || *stored[0] != row.want {
 			t.Errorf("%s: stored is\n%+v, want\n%+v", name, *stored[0], row.want)
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// facts are what the head of a log begins with: what seldom changes. A process that knows them knows
-// the whole head, by the last event.
+// facts are what the head of a log begins with: what seldom changes. A process that knows them
+// knows the whole head, by the last event.
 type facts struct {
 	head   string // the bytes
 	log    string // the identity

@@ -269,3 +269,31 @@ func infoOf(t testing.TB, server *redistest.Server, section, text string) string
 	value, _, _ := strings.Cut(rest, ",")
 	return value
 }
+
+// A call that nobody else comes before takes five calls of the server, and none that looks at all
+// keys, but for one in a second.
+func TestCommonCaseIsShort(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rl := limiterOf(t, server.Addr())
+	server.Do("CONFIG", "RESETSTAT")
+	began, calls := time.Now(), 300
+	for range calls {
+		if r, d := rl.Reserve(model, 1, 1); r != nil {
+			r.Commit(1, 1)
+		} else {
+			t.Fatal(d)
+		}
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	count := func(command string) (n int) {
+		fmt.Sscanf(infoOf(t, server, "commandstats", "cmdstat_"+command+":calls="), "%d", &n)
+		return n
+	}
+	if n := count("xadd"); n != 2*calls {
+		t.Errorf("%d entries of %d calls", n, 2*calls)
+	}
+	if n := count("exists"); n > 3*seconds {
+		t.Errorf("%d of %d calls look at all keys, in %d s", n, 2*calls, seconds)
+	}
+}

@@ -143,3 +143,27 @@ func TestServerClockJumpsWhileSlotsAreHeld(t *testing.T) {
 		})
 	}
 }
+
+// The estimate of the time is late by the way of a reply, and so before the last event of another
+// process. A jump is noticed nonetheless.
+func TestServerClockJumpsForWhoHearsLate(t *testing.T) {
+	t.Parallel()
+	for _, by := range jumps[:2] {
+		t.Run(fmt.Sprint("by ", by), func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Ahead(0))
+			proxy := redistest.NewProxy(t, server.Addr())
+			proxy.Set(redistest.Faults{Delay: 100 * time.Millisecond})
+			slot := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: {MaxInFlight: 1}}}
+			near := machine{addr: server.Addr(), limiter: slot}.start(t)
+			far := machine{addr: proxy.Addr(), limiter: slot}.start(t)
+			if r, d := near.Reserve(model, 1, 0); r == nil {
+				t.Fatal(d.Reason)
+			}
+			server.SetAhead(by)
+			if r, _ := far.Reserve(model, 1, 0); r != nil {
+				t.Error("a slot was given twice")
+			}
+		})
+	}
+}

@@ -24,8 +24,8 @@ func lineOf(r timed) *line {
 	return n
 }
 
-// quiet is how long nobody ahead may write before the store is asked who is ahead: somebody may have
-// let the turn pass, or be gone.
+// quiet is how long nobody ahead may write before the store is asked who is ahead: somebody may
+// have let the turn pass, or be gone.
 const quiet = 8 * time.Millisecond
 
 // wait waits until those ahead have written. It reports whether they have.

@@ -287,6 +287,30 @@ func TestLostWrites(t *testing.T) {
 	}
 }
 
+// A write in the common case, which looks at three keys, finds each of them missing.
+func TestLossInTheCommonCase(t *testing.T) {
+	for _, key := range []int{keyLog, keyMeta, keyDays} {
+		server, client := testServer(t)
+		s := testStore(t, client, Options{})
+		a, _ := joined(t, s, 1)
+		day := func(n int64) *sharedlog.Batch {
+			e := use(1, n)
+			e.Day, e.HasDay = state.DayUsage{Start: 1, Count: n}, true
+			return batchOf(e)
+		}
+		for n := range int64(3) {
+			commit(t, a, n, day(n+1))
+		}
+		if a.factsAt(a.heard.position(), false) == nil {
+			t.Fatal("the case is not the common one")
+		}
+		server.Del(s.keys[key])
+		if _, err := begin(t, a, 3).Commit(day(4)); !errors.Is(err, errReplaced) {
+			t.Errorf("without %s: %v", s.keys[key], err)
+		}
+	}
+}
+
 // The keys are few, in one slot, and all of them end.
 func TestKeys(t *testing.T) {
 	server, client := testServer(t)

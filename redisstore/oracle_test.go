@@ -144,8 +144,8 @@ func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	return next
 }
 
-// inTurn reports whether the arguments of a write are those of a process in its turn, in which others
-// would have to wait for it.
+// inTurn reports whether the arguments of a write are those of a process in its turn, in which
+// others would have to wait for it.
 func inTurn(args []any) bool {
 	return slices.ContainsFunc(args, func(arg any) bool {
 		text, _ := arg.(string)

@@ -55,8 +55,8 @@ func (l *Log) Begin(ctx context.Context, seen int64) (sharedlog.Step, error) {
 	return s, nil
 }
 
-// crowdedFor is how many deciding steps get in line before they are decided after one that others came before:
-// in a crowd the first try is mostly in vain, and as much work as the one that counts.
+// crowdedFor is how many deciding steps get in line before they are decided after one that others
+// came before: in a crowd the first try is mostly in vain, and as much work as the one that counts.
 const crowdedFor = 4
 
 // join gets in line, and waits for the turn. All that comes before it is news.
@@ -132,8 +132,11 @@ func (s *optimistic) Commit(b *sharedlog.Batch) (first int64, err error) {
 			return 0, err
 		case err != nil:
 			s.ended = true
-			if from > 0 {
-				err = fmt.Errorf("redis: %d of %d events were written: %v", from, len(b.Events), err)
+			if from > 0 && (errors.Is(err, sharedlog.ErrConflict) || errors.Is(err, sharedlog.ErrReplaced)) {
+				err = fmt.Errorf("redis: %w: %d of %d events", sharedlog.ErrPartly, from, len(b.Events))
+			}
+			if isFull(err) {
+				s.log.chores.add(b) // which makes room
 			}
 			return 0, err
 		case from == 0:
@@ -186,8 +189,8 @@ func (s *optimistic) write(b *sharedlog.Batch, from, to int) (first int64, err e
 	return r.place, s.wrote(at.epoch, r, w)
 }
 
-// factsAt returns the facts of the log for a batch behind a position; nil where the script is to look
-// at all keys, because it has more to do or has not done so for a while.
+// factsAt returns the facts of the log for a batch behind a position; nil where the script is to
+// look at all keys, because it has more to do or has not done so for a while.
 func (l *Log) factsAt(at position, more bool) *facts {
 	f := l.facts.Load()
 	if more || at.stamp == 0 || f == nil || f.log != at.log || f.inLine || l.since(time.Now())-l.wholeAt.Load() > int64(lookEvery) {
@@ -260,13 +263,13 @@ func (s *optimistic) wrote(epoch int64, r timed, w *write) (err error) {
 	}
 	all := r.entries
 	if r.place == s.base+1 && len(all) == 0 {
-		if s.news = l.newsOf(w.stored(r.place, stamp)); w.events() > 0 {
-			all = []entry{{r.place, stamp, int64(w.events()), w.value}}
+		if s.news = l.newsOf(w.stored(r.place, stamp)); len(w.events) > 0 {
+			all = []entry{{r.place, stamp, int64(len(w.events)), w.value}}
 			s.base = all[0].last()
 		}
 	} else {
 		s.news = sharedlog.News{}
-		if all, err = l.upTo(context.Background(), s.base, r.place+int64(w.events())-1, r); err == nil {
+		if all, err = l.upTo(context.Background(), s.base, r.place+int64(len(w.events))-1, r); err == nil {
 			err = s.tell(all)
 		}
 		if err != nil {

@@ -1,7 +1,8 @@
 // Package jsonscan reads JSON that arrives in pieces, in constant memory: a [Scanner] reports
 // each value with its path of keys as soon as the value is complete, and never holds the text.
 //
-// Package llmhttp reads with it the bodies of requests and answers as they pass by.
+// Package llmhttp reads with it the bodies of requests and answers as they pass by, and package
+// httplimit those of responses.
 package jsonscan
 
 // Kind is the type of a [Value]. Its codes are the bytes that values of the type begin with.

@@ -62,6 +62,9 @@ const Everything int64 = -1
 var (
 	// ErrNoTime says that the caller's time was over before its turn came.
 	ErrNoTime = errors.New("no time left to wait for other processes")
+	// ErrPartly says that others came in the middle of a batch that takes a store several writes:
+	// a part of it is in the log, and everything has to be read to know which.
+	ErrPartly = errors.New("only a part of the changes was written")
 	// ErrIncomplete says that events were deleted before they were read.
 	ErrIncomplete = errors.New("events are missing")
 	// ErrReplaced says that the store has another log than the one that was followed, and that

@@ -3,6 +3,7 @@ package sharedlog
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Tail is the latest events of the log, as far as a limiter knows them, in the order of the log. It
@@ -42,6 +43,22 @@ func (t *Tail) Push(e *Event) {
 
 // Live returns the events on the tail, the oldest first. The slice is good until the next change.
 func (t *Tail) Live() []*Event { return t.events[t.head:] }
+
+// Counting returns the events on the tail that count for more than their day. Of the others, a
+// log that has lost only its end may have folded what is up to folded, and a log that has lost more
+// gets the days themselves.
+func (t *Tail) Counting(open Open, horizon, folded int64) (counting []*Event) {
+	for _, e := range t.Live() {
+		before := horizon
+		if e.Seq <= folded {
+			before += int64(time.Second) // by the clock of another process it may have come earlier
+		}
+		if e.At >= before || open.InForce(e) {
+			counting = append(counting, e)
+		}
+	}
+	return counting
+}
 
 // Meet adds an event that was read from the log, after it was applied. If others have folded it, it
 // was in force then, and is there for that alone: it is off the tail, and deleted once that ends,

@@ -2,9 +2,9 @@
 // [Reader] takes the data out of the events, and a [Filter] passes a stream on without some of
 // them. How a stream is cut into pieces does not change the result.
 //
-// Package llmhttp watches with it the answers of models that stream by. The format is that of
-// https://html.spec.whatwg.org/multipage/server-sent-events.html, but for an event that the end of
-// the stream cuts off, which counts.
+// Packages llmhttp and httplimit watch with it the answers of models that stream by. The format is
+// that of https://html.spec.whatwg.org/multipage/server-sent-events.html, but for an event that the
+// end of the stream cuts off, which counts.
 package sse
 
 // MaxEvent is the length in bytes up to which an event is buffered: of its data in a Reader, of

@@ -1,6 +1,10 @@
 -- KEYS: the record of an operation, and its states. ARGV: milliseconds for which the record is kept;
 -- then of each state its kind, '+' to charge now, '-' to give back, or '0', and four arguments. The
 -- charge of any number of units fits.
+local function text(n) return string.format('%.0f', n) end
+
+local function keep(us) return math.ceil(us / 1000) + 1 end
+
 local MOST = 4503599627370496 -- 2^52
 local ENTRIES = 8192 -- of a log; what is charged beyond them joins the newest
 
@@ -71,7 +75,7 @@ end
 
 -- give_back takes units out of the entry of a mark, and moves the entries behind it.
 local function give_back(key, units, mark, grain)
-  local index = find(key, 0, function(time) return time >= mark end)
+  local index = find(key, 0, 1, mark)
   local entry = redis.call('LINDEX', key, index)
   if not entry then return end
   local time, before, after = parse_entry(entry)

@@ -25,30 +25,27 @@ end
 
 -- The state is the start of a cell, its count, and that of the cell before. ARGV from i: n, limit,
 -- window.
-decide.c = function(key, i)
-  local n, limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-  local start, current, previous = now - now % window, 0, 0
+local function decide_c(key, i, charge)
+  local n, window = tonumber(ARGV[i]), tonumber(ARGV[i + 2])
+  local start, current, previous, back = now - now % window, 0, 0, false
   local left = start + window - now
-  local function write()
-    redis.call('PSETEX', key, keep(left + window), string.format('%.0f %.0f %.0f', start, current, previous))
-  end
   local state = redis.call('GET', key)
   if state then
     local at, units, before = string.match(state, '^(%d+) (%d+) (%d+)$')
     at = tonumber(at)
-    if at >= start then
-      current, previous = tonumber(units), tonumber(before)
-      if at > start then write() end -- the clock went back: the counts are of these cells, now
+    if at >= start then -- if the clock went back, the counts are of these cells
+      current, previous, back = tonumber(units), tonumber(before), at > start
     elseif at == start - window then
       previous = tonumber(units)
     end
   end
-  local report = string.format('%.0f %.0f %.0f', current, previous, left)
-  local room = limit - current - n
+  local room = tonumber(ARGV[i + 1]) - current - n
   local fits = n == 0 or room >= 0 and (previous <= room or below(previous, left, room + 1, window))
-  local function charge()
-    current = current + n
-    write()
+  charge = charge and fits and n > 0
+  if charge or back then
+    local after = charge and current + n or current
+    redis.call('PSETEX', key, math.ceil((left + window) / 1000) + 1,
+      string.format('%.0f %.0f %.0f', start, after, previous))
   end
-  return fits, report, n > 0 and charge, start
+  return fits, string.format('%.0f %.0f %.0f', current, previous, left), start
 end

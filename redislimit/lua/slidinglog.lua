@@ -13,13 +13,15 @@ local function parse_entry(entry)
   return tonumber(time), tonumber(before), tonumber(after)
 end
 
--- find returns the first index from first on for whose entry is holds, and the length if there is
--- none. is holds for all entries behind one for which it holds.
-local function find(key, first, is)
+-- find returns the first index from first on at whose entry the field, less base, reaches a value,
+-- and the length if there is none. The field grows from entry to entry.
+local function find(key, first, field, value, base)
   local last = redis.call('LLEN', key)
   while first < last do
     local middle = math.floor((first + last) / 2)
-    if is(parse_entry(redis.call('LINDEX', key, middle))) then
+    local entry = select(field, parse_entry(redis.call('LINDEX', key, middle)))
+    if base then entry = (entry - base) % WRAP end
+    if entry >= value then
       last = middle
     else
       first = middle + 1
@@ -28,45 +30,47 @@ local function find(key, first, is)
   return first
 end
 
-decide.l = function(key, i)
-  local n, limit = tonumber(ARGV[i]), tonumber(ARGV[i + 1])
-  local window, grain = tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3])
-  local used, newest, before, after = 0, nil, 0, 0
-  local base = 0 -- the units before the oldest entry
-  local oldest = redis.call('LINDEX', key, 0)
-  if oldest then
-    newest, before, after = parse_entry(redis.call('LINDEX', key, -1))
-    local time
-    time, base = parse_entry(oldest)
+local function decide_l(key, i, charge)
+  local n, limit, window = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+  local newest, before, after = nil, 0, 0
+  local oldest, base, first = nil, 0, 0 -- when, and the units before and after the oldest entry
+  local ends = redis.call('LINDEX', key, -1)
+  if ends then
+    newest, before, after = parse_entry(ends)
+    oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
     if newest > now then -- the clock went back: all is charged now
-      before, after, newest = 0, (after - base) % WRAP, now
-      base = 0
+      newest, before, after = now, 0, (after - base) % WRAP
+      oldest, base, first = now, 0, after
       redis.call('DEL', key)
       redis.call('RPUSH', key, entry_of(now, 0, after))
-      redis.call('PEXPIRE', key, keep(window))
+      redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
     elseif newest <= now - window then
       redis.call('DEL', key)
       newest, before, after, base = nil, 0, 0, 0
-    elseif time <= now - window then
-      redis.call('LTRIM', key, find(key, 1, function(time) return time > now - window end), -1)
-      time, base = parse_entry(redis.call('LINDEX', key, 0))
+    elseif oldest <= now - window then
+      redis.call('LTRIM', key, find(key, 1, 1, now - window + 1), -1)
+      oldest, base, first = parse_entry(redis.call('LINDEX', key, 0))
     end
-    used = (after - base) % WRAP
   end
+  local used = (after - base) % WRAP
   local fits, retry, reset = n == 0 or used + n <= limit, 0, 0
   if newest then reset = newest + window - now end
   if not fits and n <= limit then
     local leave = used + n - limit
-    local last = find(key, 0, function(_, _, after) return (after - base) % WRAP >= leave end)
-    retry = parse_entry(redis.call('LINDEX', key, last)) + window - now
-  end
-  local function charge()
-    if newest and math.floor(newest / grain) == math.floor(now / grain) then
-      redis.call('LSET', key, -1, entry_of(now, before, (after + n) % WRAP))
-    else
-      redis.call('RPUSH', key, entry_of(now, after, (after + n) % WRAP))
+    if (first - base) % WRAP < leave then
+      oldest = parse_entry(redis.call('LINDEX', key, find(key, 1, 3, leave, base)))
     end
-    redis.call('PEXPIRE', key, keep(window))
+    retry = oldest + window - now
   end
-  return fits, string.format('%.0f %.0f %.0f', used, retry, reset), n > 0 and charge, now
+  if charge and fits and n > 0 then
+    local sum = (after + n) % WRAP
+    local grain = tonumber(ARGV[i + 3])
+    if newest and math.floor(newest / grain) == math.floor(now / grain) then
+      redis.call('LSET', key, -1, entry_of(now, before, sum))
+    else
+      redis.call('RPUSH', key, entry_of(now, after, sum))
+    end
+    redis.call('PEXPIRE', key, math.ceil(window / 1000) + 1)
+  end
+  return fits, string.format('%.0f %.0f %.0f', used, retry, reset), now
 end

@@ -1,19 +1,13 @@
 -- KEYS: the state, the record of the operation. ARGV: milliseconds for which the record is kept, 0 to
--- keep none, or -1 to charge nothing; the kind; the arguments of the kind. Only a charge has a
--- record. It is looked for last: a repeat is rare.
-local fits, report, charge = decide[ARGV[2]](KEYS[1], 3)
+-- keep none, or -1 to charge nothing; then the arguments of the limiter. Only a charge has a record.
 local ttl = ARGV[1]
-if ttl == '-1' then
-  return (fits and '1 ' or '0 ') .. report
+local kept = ttl ~= '0' and ttl ~= '-1'
+if kept then
+  local done = redis.call('GET', KEYS[2])
+  if done then return done end
 end
-if not fits then
-  return ttl ~= '0' and redis.call('GET', KEYS[2]) or '0 ' .. report
-end
+local fits, report = decide(KEYS[1], 2, ttl ~= '-1')
+if not fits then return '0 ' .. report end
 local answer = '1 ' .. report
-if charge then
-  if ttl ~= '0' and not redis.call('SET', KEYS[2], answer, 'PX', ttl, 'NX') then
-    return redis.call('GET', KEYS[2])
-  end
-  charge()
-end
+if kept then redis.call('PSETEX', KEYS[2], ttl, answer) end
 return answer

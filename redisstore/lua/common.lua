@@ -17,12 +17,13 @@ local identity, shift, folded, last, at = string.match(head or '', '^(%S+) (%S+)
 shift, folded, last, at = tonumber(shift or 0), tonumber(folded or 0), tonumber(last or 0), tonumber(at or 0)
 line = line or ''
 
--- The time of the log never goes back, and a jump of the server's clock does not move it.
+-- The time of the log never goes back, and a jump of the server's clock does not move it. What a
+-- process expects is late by the way of a reply, so it may be a little before the last event.
 local clock = redis.call('TIME')
 local now = clock[1] * SECOND + clock[2] + shift
 local shifted
-if expected > 0 and expected >= at and math.abs(now - expected) > SECOND then
-  shifted = expected - now
+if expected > 0 and at - expected <= SECOND and math.abs(now - math.max(expected, at)) > SECOND then
+  shifted = math.max(expected, at) - now
 elseif at - now > SECOND / 20 then
   shifted = at - now
 end

@@ -5,6 +5,10 @@ if identity ~= wanted or not complete then
   return replaced()
 end
 
+-- Without memory for more, a script may not begin with a write that takes some. What this one writes
+-- is less than what it frees.
+redis.call('HDEL', holes, '')
+
 local read = entries()
 local place, last_of = read.place, read.last_of
 

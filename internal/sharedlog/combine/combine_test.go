@@ -68,3 +68,25 @@ func TestFinish(t *testing.T) {
 		t.Error("what is done can be withdrawn")
 	}
 }
+
+func TestDecides(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		waiting []string
+		want    bool
+	}{
+		{"none", nil, false},
+		{"what only appends", []string{"appended", "appended"}, false},
+		{"one that decides beside them", []string{"appended", "beside"}, true},
+		{"one that decides, but later", []string{"appended", "apart"}, false},
+		{"one apart", []string{"apart", "appended"}, true},
+	} {
+		var q Queue[int]
+		for _, name := range tt.waiting {
+			q.Add(names[name], func(int) {})
+		}
+		if got := q.Decides(); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}

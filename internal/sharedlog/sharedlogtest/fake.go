@@ -107,6 +107,13 @@ func (f *Fake) Replace(used bool) {
 	}
 }
 
+// Fork makes the log another one with the same content, as one is that has lost its end.
+func (f *Fake) Fork() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.identity++
+}
+
 // Kill has a process die without a word.
 func (f *Fake) Kill(process int64) {
 	f.mu.Lock()

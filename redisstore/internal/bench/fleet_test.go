@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strconv"
 	"strings"
@@ -51,8 +52,16 @@ func heap() float64 {
 
 // BenchmarkHundredLimiters is 100 limiters of one prefix: the bytes that the server receives and
 // sends for an admission, a Reserve and its Commit, each of which all limiters hear of; what it
-// costs to be idle; and the memory of a limiter, of which its client and its connections are a part.
+// costs to be idle; and the memory of a limiter, of which its client and its connections are a
+// part.
 func BenchmarkHundredLimiters(b *testing.B) {
+	for _, active := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("%d admit", active), func(b *testing.B) { benchHundred(b, active) })
+	}
+}
+
+// benchHundred has some of the limiters admit at the same time.
+func benchHundred(b *testing.B, active int) {
 	const limiters, admissions = 100, 1000
 	address := startServer(b)
 	client := newClient(b, address)
@@ -72,9 +81,9 @@ func BenchmarkHundredLimiters(b *testing.B) {
 	for b.Loop() {
 		from, began := trafficOf(b, client), time.Now()
 		var group sync.WaitGroup
-		for _, rl := range all {
+		for _, rl := range all[:active] {
 			group.Go(func() {
-				for range admissions / limiters {
+				for range admissions / active {
 					r, d := rl.Reserve("m", 100, 10)
 					if r == nil {
 						b.Error(d)

@@ -1,3 +1,5 @@
+// Claims: what the documents promise, each tried from outside.
+
 package httplimit_test
 
 import (
@@ -18,7 +20,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-func zzTokens(lim *keyed.Limiter, limit int64, estimate int64) httplimit.Options {
+func claimTokens(lim *keyed.Limiter, limit int64, estimate int64) httplimit.Options {
 	return httplimit.Options{
 		Limiter: lim,
 		Key:     func(*http.Request) string { return "t" },
@@ -28,7 +30,7 @@ func zzTokens(lim *keyed.Limiter, limit int64, estimate int64) httplimit.Options
 	}
 }
 
-func TestZZUsageBombs(t *testing.T) {
+func TestClaimUsageBombs(t *testing.T) {
 	const estimate = 100
 	for _, tt := range []struct {
 		body string
@@ -63,7 +65,7 @@ func TestZZUsageBombs(t *testing.T) {
 					w.Header().Set("Content-Type", contentType)
 				}
 				io.WriteString(w, tt.body)
-			}), zzTokens(lim, 1000, estimate))
+			}), claimTokens(lim, 1000, estimate))
 			w := get(h, "t")
 			if w.Body.String() != tt.body {
 				t.Error("body changed")
@@ -76,7 +78,7 @@ func TestZZUsageBombs(t *testing.T) {
 	}
 }
 
-func TestZZSSESplit(t *testing.T) {
+func TestClaimSSESplit(t *testing.T) {
 	stream := "\ufeff: comment\r\n\r\ndata: {\"id\":\"1\",\"choices\":[{\"delta\":{\"content\":\"\\\"usage\\\":{\"}}],\"usage\":null}\r\n\r\nevent: x\rdata: {\"choices\":[],\rdata: \"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4,\"prompt_tokens_details\":{\"cached_tokens\":1}}}\r\rdata: [DONE]\n\n"
 	for size := 1; size <= len(stream); size++ {
 		lim := newLimiter(t)
@@ -88,7 +90,7 @@ func TestZZSSESplit(t *testing.T) {
 					http.NewResponseController(w).Flush()
 				}
 			}
-		}), zzTokens(lim, 1000, 100))
+		}), claimTokens(lim, 1000, 100))
 		w := get(h, "t")
 		if w.Body.String() != stream {
 			t.Fatal("changed")
@@ -99,13 +101,13 @@ func TestZZSSESplit(t *testing.T) {
 	}
 }
 
-type zzDiscard struct{ h http.Header }
+type claimDiscard struct{ h http.Header }
 
-func (d zzDiscard) Header() http.Header         { return d.h }
-func (d zzDiscard) Write(p []byte) (int, error) { return len(p), nil }
-func (d zzDiscard) WriteHeader(int)             {}
+func (d claimDiscard) Header() http.Header         { return d.h }
+func (d claimDiscard) Write(p []byte) (int, error) { return len(p), nil }
+func (d claimDiscard) WriteHeader(int)             {}
 
-func TestZZBigBodies(t *testing.T) {
+func TestClaimBigBodies(t *testing.T) {
 	for _, contentType := range []string{"application/json", "text/event-stream", ""} {
 		for _, fill := range []string{"a", "\n", "{", "[", "\"", "data: x\n", "data:", "1", `{"usage":`, "data: {\"usage\":\n"} {
 			lim := newLimiter(t)
@@ -115,12 +117,12 @@ func TestZZBigBodies(t *testing.T) {
 				for range 32 {
 					w.Write(chunk)
 				}
-			}), zzTokens(lim, 1000, 100))
+			}), claimTokens(lim, 1000, 100))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			start := time.Now()
 			r := httptest.NewRequest("GET", "/", nil)
-			h.ServeHTTP(zzDiscard{http.Header{}}, r)
+			h.ServeHTTP(claimDiscard{http.Header{}}, r)
 			took := time.Since(start)
 			runtime.ReadMemStats(&after)
 			if n := after.TotalAlloc - before.TotalAlloc; n > 2<<20 || took > 8*time.Second {
@@ -130,9 +132,9 @@ func TestZZBigBodies(t *testing.T) {
 	}
 }
 
-func TestZZPanic(t *testing.T) {
+func TestClaimPanic(t *testing.T) {
 	lim := newLimiter(t)
-	o := zzTokens(lim, 1000, 100)
+	o := claimTokens(lim, 1000, 100)
 	o.InFlight = func(string) int { return 1 }
 	for i, next := range []http.HandlerFunc{
 		func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) },
@@ -151,7 +153,7 @@ func TestZZPanic(t *testing.T) {
 	}
 }
 
-func TestZZInjection(t *testing.T) {
+func TestClaimInjection(t *testing.T) {
 	for _, ns := range []string{"a\r\nSet-Cookie: x=1", "a\"b", "a\\b", "é", "a;b=c", "a, b", "\x00", strings.Repeat("x", 100000)} {
 		lim := newLimiter(t)
 		var settle map[string]httplimit.Settle
@@ -183,7 +185,7 @@ func TestZZInjection(t *testing.T) {
 	}
 }
 
-func TestZZLimitsOdd(t *testing.T) {
+func TestClaimLimitsOdd(t *testing.T) {
 	one := keyed.Request{Namespace: "requests", Limit: 2, Window: time.Minute}
 	for name, limits := range map[string][]keyed.Request{
 		"nil": nil, "empty": {}, "duplicates": {one, one}, "huge": {{Namespace: "x", Limit: math.MaxInt64, Window: time.Hour, Cost: math.MaxInt64}},
@@ -207,13 +209,17 @@ func TestZZLimitsOdd(t *testing.T) {
 	}
 }
 
-func TestZZProtocols(t *testing.T) {
+func TestClaimProtocols(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		lim := newLimiter(t)
 		mux := http.NewServeMux()
 		mux.HandleFunc("/304", func(w http.ResponseWriter, r *http.Request) { w.Header().Set("ETag", `"x"`); w.WriteHeader(304) })
 		mux.HandleFunc("/204", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(204) })
-		mux.HandleFunc("/twice", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(201); w.WriteHeader(500); w.Write([]byte("x")) })
+		mux.HandleFunc("/twice", func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(201)
+			w.WriteHeader(500)
+			w.Write([]byte("x"))
+		})
 		mux.HandleFunc("/trailer", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-T")
 			w.Write([]byte("x"))
@@ -244,7 +250,7 @@ func TestZZProtocols(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		srv := httptest.NewUnstartedServer(httplimit.Handler(mux, zzTokens(lim, 100000, 10)))
+		srv := httptest.NewUnstartedServer(httplimit.Handler(mux, claimTokens(lim, 100000, 10)))
 		srv.EnableHTTP2 = h2
 		srv.StartTLS()
 		c := srv.Client()
@@ -271,9 +277,9 @@ func TestZZProtocols(t *testing.T) {
 }
 
 // A handler's own goroutine reports while the response is settled, and InFlight is exact.
-func TestZZConcurrentReport(t *testing.T) {
+func TestClaimConcurrentReport(t *testing.T) {
 	lim := newLimiter(t)
-	o := zzTokens(lim, 1<<40, 10)
+	o := claimTokens(lim, 1<<40, 10)
 	o.InFlight = func(string) int { return 4 }
 	h := httplimit.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()

@@ -1,3 +1,5 @@
+// Claims: what the documents promise, each tried from outside.
+
 package redislimit_test
 
 import (
@@ -18,7 +20,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/redislimit"
 )
 
-func TestZZKeysAndNumbers(t *testing.T) {
+func TestClaimKeysAndNumbers(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience, CacheDenials: 100}) {
@@ -72,7 +74,7 @@ func kindsOf(name string, s standing) []redislimit.Limiter {
 	return []redislimit.Limiter{kinds(s, redislimit.Options{Timeout: patience})[name]}
 }
 
-func TestZZOperationWithAnotherNumber(t *testing.T) {
+func TestClaimOperationWithAnotherNumber(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience}) {
@@ -93,7 +95,7 @@ func TestZZOperationWithAnotherNumber(t *testing.T) {
 	})
 }
 
-func TestZZGroupSettle(t *testing.T) {
+func TestClaimGroupSettle(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		ctx := t.Context()
@@ -155,7 +157,7 @@ func TestZZGroupSettle(t *testing.T) {
 	})
 }
 
-func TestZZGroupBad(t *testing.T) {
+func TestClaimGroupBad(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		ctx := t.Context()
@@ -182,7 +184,7 @@ func TestZZGroupBad(t *testing.T) {
 	})
 }
 
-func TestZZTypedNil(t *testing.T) {
+func TestClaimTypedNil(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -196,7 +198,7 @@ func TestZZTypedNil(t *testing.T) {
 	})
 }
 
-func TestZZExactMany(t *testing.T) {
+func TestClaimExactMany(t *testing.T) {
 	server := redistest.Start(t)
 	client := newClient(t, server.Addr())
 	for name, l := range kinds(standing{client: client}, redislimit.Options{Timeout: patience}) {
@@ -226,7 +228,7 @@ func TestZZExactMany(t *testing.T) {
 	}
 }
 
-func TestZZCrossSlot(t *testing.T) {
+func TestClaimCrossSlot(t *testing.T) {
 	nodes := redistest.Cluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs(), ContextTimeoutEnabled: true})
 	defer client.Close()
@@ -275,7 +277,7 @@ func TestZZCrossSlot(t *testing.T) {
 	}
 }
 
-func TestZZACL(t *testing.T) {
+func TestClaimACL(t *testing.T) {
 	server := redistest.Start(t)
 	admin := newClient(t, server.Addr())
 	if err := admin.Do(t.Context(), "ACL", "SETUSER", "poor", "on", ">x", "~{k}*", "+@read", "+@write", "+@connection", "+evalsha", "+eval", "+time").Err(); err != nil {

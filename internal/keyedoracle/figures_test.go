@@ -1,0 +1,136 @@
+// The figures of docs/serving.md: what a fleet admits of its limit.
+
+package keyedoracle_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/keyed"
+)
+
+// metro is a network in which a node is 25 ms from the origin.
+var metro = weather{roundTrip: 50 * time.Millisecond}
+
+// When load is even, fleets admit their limit and hardly more in each aligned minute.
+func TestFleetAdmitsTheLimitInAMinute(t *testing.T) {
+	for _, nodes := range []int{3, 5, 9} {
+		for _, load := range []float64{0.9, 1, 1.5, 2} {
+			f := fleet{
+				nodes: nodes, limit: 6000, window: time.Minute, load: load,
+				cells: max(2, times(2, 8)), network: metro, seed: 1,
+			}
+			if !isLong() {
+				f.limit = 1200
+			}
+			m := f.row(t)
+			switch {
+			case m.mean > 1.01 || m.most > 1.03:
+				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
+			case load > 1 && m.least < 0.97:
+				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
+			case load < 1 && m.mean < load-0.05:
+				t.Errorf("%d nodes at %v of the limit: refused what fits: %v", nodes, load, m)
+			}
+		}
+	}
+}
+
+func (f fleet) row(t *testing.T) measured {
+	o := f.run(t)
+	m := o.measure()
+	t.Logf("| %d | %v | %d | %.4g | %.4f | %.4f | %.4f | %.4f | %.4f | %.4f | %.1f ms |",
+		f.nodes, f.window, f.limit, f.load, m.mean, m.most, m.least, m.first,
+		float64(o.reads)/float64(o.asked), float64(o.adds)/float64(o.asked),
+		float64(o.waited.Microseconds())/1000/float64(o.asked))
+	return m
+}
+
+// In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the
+// origin after a denial keeps the mean at the limit: without that it is up to 1.14.
+func TestFleetAdmitsInASecond(t *testing.T) {
+	for _, nodes := range []int{3, 5, 9} {
+		for _, load := range []float64{0.9, 1, 1.5, 2} {
+			f := fleet{
+				nodes: nodes, limit: 1000, window: time.Second, load: load,
+				cells: max(5, times(5, 60)), network: metro, seed: 1,
+			}
+			m := f.row(t)
+			if m.mean > 1.07 || m.most > 1.3 || load > 1 && m.least < 0.85 {
+				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
+			}
+		}
+	}
+}
+
+// Other loads, for the figures, and networks that lose.
+func TestFleetUnderOtherLoads(t *testing.T) {
+	even := fleet{nodes: 3, limit: 1200, window: time.Minute, load: 2, cells: max(2, times(2, 8)), network: metro, seed: 1}
+	for _, c := range []struct {
+		name   string
+		change func(*fleet)
+		most   float64
+	}{
+		{"even", func(*fleet) {}, 1.03},
+		{"at even distances", func(f *fleet) { f.regular = true }, 1.03},
+		{"nine tenths on one node", func(f *fleet) { f.shares = []float64{0.9, 0.05, 0.05} }, 1.1},
+		{"in bursts of 60", func(f *fleet) { f.together = 60 }, 1.2},
+		{"a small limit", func(f *fleet) { f.limit = 60 }, 1.3},
+		{"loss of one in ten", func(f *fleet) { f.network.loss = 0.1; f.network.jitter = 50 * time.Millisecond }, 1.1},
+		{"a far origin", func(f *fleet) { f.network.roundTrip = 250 * time.Millisecond }, 1.1},
+	} {
+		f := even
+		c.change(&f)
+		t.Run(c.name, func(t *testing.T) {
+			if m := f.row(t); m.most > c.most {
+				t.Errorf("%v", m)
+			}
+		})
+	}
+}
+
+// A burst that ends before a round trip does is the worst there is: no node can know of another.
+// Two limits come in 50 ms, and all of it passes, unless there are fewer nodes than that.
+func TestFleetBurst(t *testing.T) {
+	for _, nodes := range []int{1, 2, 3, 5, 9} {
+		for _, warm := range []bool{false, true} {
+			name := fmt.Sprintf("%d nodes, warm %v", nodes, warm)
+			synctest.Test(t, func(t *testing.T) {
+				share := burst(t, nodes, 3000, warm)
+				t.Logf("%s: %.3f of the limit", name, share)
+				if share < 0.97 || share > min(2.01, float64(nodes)) {
+					t.Errorf("%s: %.3f of the limit", name, share)
+				}
+			})
+		}
+	}
+}
+
+// burst returns which share of a limit passes when twice the limit comes to some nodes within 50
+// ms, evenly. Warm nodes have read the cell a second before.
+func burst(t *testing.T, nodes, limit int, warm bool) float64 {
+	f := fleet{nodes: nodes, limit: int64(limit), window: time.Minute, load: 2, network: metro, seed: 1}
+	g := newRegion(t)
+	c := &crowd{fleet: f, t: t, start: time.Now().Truncate(f.window).Add(f.window)}
+	c.out = outcome{limit: f.limit, cells: make([]int64, 2), origin: make([]int64, 2)}
+	for i := range nodes {
+		c.limiters = append(c.limiters, newLimiter(t, keyed.Options{Origin: newLink(g, i, f.network, f.seed)}))
+	}
+	time.Sleep(time.Until(c.start))
+	if warm {
+		for i := range nodes {
+			c.ask(i)
+		}
+	}
+	time.Sleep(time.Second)
+	for i := range 2 * limit {
+		c.ask(i % nodes)
+		time.Sleep(50 * time.Millisecond / time.Duration(2*limit))
+	}
+	c.calls.Wait()
+	g.closeAll(t, c.limiters)
+	c.collect(g)
+	return float64(c.out.admitted) / float64(limit)
+}
