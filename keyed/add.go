@@ -42,6 +42,9 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 	}
 	d, unknown := s.unknownLocked(now, r)
 	if unknown && l.refuse {
+		if p == holding {
+			d = withoutEntry(d)
+		}
 		return nil, d, decided
 	}
 	i := s.instantLocked(now, r.Window)
@@ -63,6 +66,15 @@ func (l *Limiter) tryAdd(s *shard, hash uint64, now time.Time, r *Request, p pur
 		l.remote.attach(e)
 	}
 	return e, d, decided
+}
+
+// withoutEntry makes a peek at a key that may have been evicted a refusal: there is no counter that
+// could be charged later.
+func withoutEntry(d limit.Decision) limit.Decision {
+	if d.OK {
+		d.OK, d.RetryAfter = false, d.ResetAfter
+	}
+	return d
 }
 
 // entryLocked returns a dead entry for the key of a request, which has none in the table.

@@ -109,7 +109,7 @@ func (l *Limiter) decideShared(ctx context.Context, s *shard, e *entry, i *insta
 	if e.ledger.asks(i.nanos) && e.peek(i, r.Limit, r.Cost).OK {
 		l.remote.ask(ctx, i.nanos, e)
 	}
-	if d, unknown := s.unread(e, now, r); unknown {
+	if d, unknown := s.unread(e, now, r); unknown && (!d.OK || p == charging) {
 		return d, decided
 	}
 	d, o = e.admit(i, r, p)

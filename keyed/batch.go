@@ -191,7 +191,11 @@ func (b *batch) join() bool {
 		}
 		var d limit.Decision
 		if m.entry, d = b.limiter.pin(m, b.now); m.entry == nil {
-			b.decisions[k] = d
+			if m.total == 0 && b.purpose == charging && d.OK {
+				b.decisions[k] = d
+				continue
+			}
+			b.decisions[k] = withoutEntry(d)
 			b.leave(k)
 			return false
 		}

@@ -192,6 +192,9 @@ func (r *remote) pull(ctx context.Context) error {
 		}
 		now := time.Now()
 		for _, row := range rows {
+			if row.Count <= 0 || row.Window < minWindow || row.Window > maxWindow {
+				continue // no region counts that
+			}
 			raised, ok := r.regions.merge(row, r.region, now)
 			full = full || !ok
 			if raised {

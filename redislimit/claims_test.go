@@ -303,3 +303,43 @@ func TestClaimACL(t *testing.T) {
 		}
 	}
 }
+
+// A repeat of an operation that was admitted gets that answer, also if the limiter remembers a denial.
+func TestZZOperationAndCachedDenial(t *testing.T) {
+	onServers(t, func(t *testing.T, s standing) {
+		s.setTime(epoch)
+		for name, l := range kinds(s, redislimit.Options{Timeout: patience, CacheDenials: 10}) {
+			ctx := redislimit.WithOperation(t.Context(), "op")
+			if d, err := l.TakeN(ctx, "k", 60); err != nil || !d.OK {
+				t.Fatal(d, err)
+			}
+			if d := take(t, l, "k", 60); d.OK {
+				t.Fatal(d)
+			}
+			if d, err := l.TakeN(ctx, "k", 60); err != nil || !d.OK {
+				t.Errorf("%s: %+v %v", name, d, err)
+			}
+		}
+	})
+}
+
+// The same operation of a group with fewer charges is a repeat, too.
+func TestZZGroupOperation(t *testing.T) {
+	onServers(t, func(t *testing.T, s standing) {
+		s.setTime(epoch)
+		g, of := newGroup(s), kinds(s, redislimit.Options{})
+		ctx := redislimit.WithOperation(t.Context(), "op")
+		all := charges(of, "k", 60, 60, 60, 60)
+		id, ds, err := g.TakeAll(ctx, all...)
+		id2, ds2, err2 := g.TakeAll(ctx, all...)
+		if err != nil || err2 != nil || id != id2 || fmt.Sprint(ds) != fmt.Sprint(ds2) {
+			t.Error(id == id2, ds, ds2, err, err2)
+		}
+		more := charges(of, "k", 90, 90, 90, 90)
+		_, ds2, err2 = g.TakeAll(ctx, more...)
+		t.Log("more units:", ds2, err2)
+		if _, ds2, err2 = g.TakeAll(ctx, all[:2]...); !errors.Is(err2, limit.ErrInvalid) {
+			t.Error("fewer charges:", ds2, err2)
+		}
+	})
+}

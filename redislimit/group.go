@@ -141,7 +141,7 @@ func tag(key string) string {
 
 // ask has the server decide.
 func (g *Group) ask(ctx context.Context, parts []part) (id string, ds []limit.Decision, err error) {
-	op, _, err := operation(ctx)
+	op, named, err := operation(ctx)
 	if err != nil {
 		return "", nil, err
 	}
@@ -165,6 +165,9 @@ func (g *Group) ask(ctx context.Context, parts []part) (id string, ds []limit.De
 		return "", nil, err
 	}
 	ok, reports, err := verdict(answer)
+	if err == nil && named && len(reports) != len(parts) {
+		return "", nil, fmt.Errorf("%w: the operation has taken %d states, not %d", limit.ErrInvalid, len(reports), len(parts))
+	}
 	if err != nil || len(reports) != len(parts) {
 		return "", nil, g.server.odd(errReply)
 	}

@@ -81,7 +81,7 @@ func (l *limiter) takeN(ctx context.Context, key string, n int) (limit.Decision,
 		return limit.Decision{}, fmt.Errorf("take: %w", err)
 	}
 	sent := time.Now()
-	if l.denials != nil {
+	if l.denials != nil && ctx.Value(operationKey{}) == nil { // an operation may have been admitted before
 		if d, ok := l.denials.find(key, n, sent); ok {
 			return d, nil
 		}
