@@ -146,6 +146,6 @@ func (s *shard) touch(e *entry) {
 
 // settle waits until an entry that was found dead has left the table.
 func (s *shard) settle() {
-	s.mu.Lock()
-	s.mu.Unlock() //nolint:staticcheck // it waits for the goroutine that removes the entry
+	s.mu.Lock() // which the goroutine that removes the entry has
+	defer s.mu.Unlock()
 }

@@ -305,7 +305,7 @@ func TestClaimACL(t *testing.T) {
 }
 
 // A repeat of an operation that was admitted gets that answer, also if the limiter remembers a denial.
-func TestZZOperationAndCachedDenial(t *testing.T) {
+func TestClaimOperationAndCachedDenial(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		for name, l := range kinds(s, redislimit.Options{Timeout: patience, CacheDenials: 10}) {
@@ -324,7 +324,7 @@ func TestZZOperationAndCachedDenial(t *testing.T) {
 }
 
 // The same operation of a group with fewer charges is a repeat, too.
-func TestZZGroupOperation(t *testing.T) {
+func TestClaimGroupOperation(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
 		g, of := newGroup(s), kinds(s, redislimit.Options{})

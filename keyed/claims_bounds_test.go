@@ -1,3 +1,5 @@
+// Claims about allocations, memory and what an Exchange may say, each tried from outside.
+
 package keyed_test
 
 import (
@@ -11,11 +13,11 @@ import (
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
-type zzExchange struct{ rows []keyed.Row }
+type claimExchange struct{ rows []keyed.Row }
 
-func (x *zzExchange) Push(context.Context, []keyed.Row) error { return nil }
+func (x *claimExchange) Push(context.Context, []keyed.Row) error { return nil }
 
-func (x *zzExchange) Pull(_ context.Context, cursor string) ([]keyed.Row, string, error) {
+func (x *claimExchange) Pull(_ context.Context, cursor string) ([]keyed.Row, string, error) {
 	if cursor != "" {
 		return nil, cursor, nil
 	}
@@ -23,20 +25,20 @@ func (x *zzExchange) Pull(_ context.Context, cursor string) ([]keyed.Row, string
 }
 
 // Rows that no region can have counted change nothing.
-func TestZZLyingExchange(t *testing.T) {
+func TestClaimLyingExchange(t *testing.T) {
 	for _, count := range []int64{-5, math.MinInt64} {
 		for _, region := range []string{"us", "eu", ""} {
 			synctest.Test(t, func(t *testing.T) {
 				cell := keyed.Cell{Namespace: "chat", Key: "k", Window: time.Hour, Sequence: time.Now().UnixNano() / int64(time.Hour)}
-				x := &zzExchange{rows: []keyed.Row{{Cell: cell, Region: region, Count: count}, {Region: "us", Count: 3}, {Cell: keyed.Cell{Window: -1}, Region: "us", Count: 3}}}
-				l := zzNew(t, keyed.Options{Exchange: x, Region: "eu"})
-				l.Take(t.Context(), zzReq("k", 10, time.Hour, 1))
+				x := &claimExchange{rows: []keyed.Row{{Cell: cell, Region: region, Count: count}, {Region: "us", Count: 3}, {Cell: keyed.Cell{Window: -1}, Region: "us", Count: 3}}}
+				l := claimNew(t, keyed.Options{Exchange: x, Region: "eu"})
+				l.Take(t.Context(), claimReq("k", 10, time.Hour, 1))
 				time.Sleep(3 * time.Second)
-				if d, _ := l.Take(t.Context(), zzReq("k", 10, time.Hour, 5)); !d.OK || d.Remaining != 4 {
+				if d, _ := l.Take(t.Context(), claimReq("k", 10, time.Hour, 5)); !d.OK || d.Remaining != 4 {
 					t.Errorf("%d of %q: %+v", count, region, d)
 				}
 				time.Sleep(time.Hour)
-				if d, _ := l.Take(t.Context(), zzReq("k", 10, time.Hour, 4)); !d.OK {
+				if d, _ := l.Take(t.Context(), claimReq("k", 10, time.Hour, 4)); !d.OK {
 					t.Errorf("%d of %q: %+v", count, region, d)
 				}
 				l.Close(t.Context())
@@ -45,12 +47,12 @@ func TestZZLyingExchange(t *testing.T) {
 	}
 }
 
-func TestZZAllocations(t *testing.T) {
-	l := zzNew(t, keyed.Options{})
+func TestClaimAllocations(t *testing.T) {
+	l := claimNew(t, keyed.Options{})
 	ctx := context.Background()
 	long := make([]byte, 200)
 	for _, key := range []string{"k", string(long)} {
-		r := zzReq(key, 1<<40, time.Hour, 1)
+		r := claimReq(key, 1<<40, time.Hour, 1)
 		l.Take(ctx, r)
 		if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, r) }); n > 0 {
 			t.Errorf("allow: %v", n)
@@ -63,9 +65,9 @@ func TestZZAllocations(t *testing.T) {
 }
 
 // Keys come and go: what stays is three windows of them, without a call of Len.
-func TestZZResidency(t *testing.T) {
+func TestClaimResidency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := zzNew(t, keyed.Options{})
+		l := claimNew(t, keyed.Options{})
 		ctx := t.Context()
 		heap := func() uint64 {
 			runtime.GC()
@@ -79,7 +81,7 @@ func TestZZResidency(t *testing.T) {
 			for b := range key {
 				key[b] = byte(i>>(4*b))&15 + 'a'
 			}
-			l.Take(ctx, zzReq(string(key), 10, time.Second, 1))
+			l.Take(ctx, claimReq(string(key), 10, time.Second, 1))
 			time.Sleep(time.Millisecond)
 		}
 		if grown := int64(heap()) - int64(before); grown > 3000*1000 {

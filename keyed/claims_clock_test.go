@@ -1,3 +1,5 @@
+// Claims about instants of any year and clocks that go back and forth, each tried from outside.
+
 package keyed_test
 
 import (
@@ -15,7 +17,7 @@ import (
 
 // The clock goes back and forth while keys are evicted: no more passes than the limit for each cell
 // that was ever reached.
-func TestZZClockBackAndForth(t *testing.T) {
+func TestClaimClockBackAndForth(t *testing.T) {
 	for seed := range uint64(300) {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -24,7 +26,7 @@ func TestZZClockBackAndForth(t *testing.T) {
 				if shared {
 					o.Origin = keyedtest.NewOrigin()
 				}
-				l := zzNew(t, o)
+				l := claimNew(t, o)
 				start := time.Unix(1_700_000_040, 0)
 				passed := map[int]int64{}
 				const L = 7
@@ -41,7 +43,7 @@ func TestZZClockBackAndForth(t *testing.T) {
 						now = start
 					}
 					k := rng.IntN(8)
-					r := zzReq(fmt.Sprint(k), L, time.Minute, 1+rng.Int64N(3))
+					r := claimReq(fmt.Sprint(k), L, time.Minute, 1+rng.Int64N(3))
 					latest = max(latest, now.Unix()/60)
 					switch rng.IntN(3) {
 					case 0:
@@ -75,7 +77,7 @@ func TestZZClockBackAndForth(t *testing.T) {
 	}
 }
 
-func TestZZExtremesShared(t *testing.T) {
+func TestClaimExtremesShared(t *testing.T) {
 	instants := []time.Time{{}, time.Unix(0, 0), time.Unix(-1, 1), time.Unix(math.MinInt64/4, 0), time.Unix(math.MaxInt64/4, 0), time.Date(2262, 4, 11, 23, 47, 17, 0, time.UTC),
 		time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	costs := []int64{0, 1, 1 << 62, math.MaxInt64, math.MaxInt64 - 1}
@@ -85,13 +87,13 @@ func TestZZExtremesShared(t *testing.T) {
 			origin, x := keyedtest.NewOrigin(), keyedtest.NewExchange()
 			var ls []*keyed.Limiter
 			for i := range 2 {
-				ls = append(ls, zzNew(t, keyed.Options{Origin: origin, Exchange: x, Region: fmt.Sprint(i), MaxKeys: 5}))
+				ls = append(ls, claimNew(t, keyed.Options{Origin: origin, Exchange: x, Region: fmt.Sprint(i), MaxKeys: 5}))
 			}
 			for range 100 {
 				l := ls[rng.IntN(2)]
 				now := instants[rng.IntN(len(instants))]
 				w := []time.Duration{time.Millisecond, time.Second, 400 * 24 * time.Hour}[rng.IntN(3)]
-				r := zzReq(fmt.Sprint(rng.IntN(8)), max(1, costs[rng.IntN(len(costs))]), w, costs[rng.IntN(len(costs))])
+				r := claimReq(fmt.Sprint(rng.IntN(8)), max(1, costs[rng.IntN(len(costs))]), w, costs[rng.IntN(len(costs))])
 				switch rng.IntN(4) {
 				case 0:
 					l.TakeAt(t.Context(), now, r)
@@ -119,13 +121,13 @@ func TestZZExtremesShared(t *testing.T) {
 }
 
 // A cold counter in the far future and in the far past asks the origin as any other.
-func TestZZColdInAnyYear(t *testing.T) {
+func TestClaimColdInAnyYear(t *testing.T) {
 	for _, now := range []time.Time{{}, time.Unix(0, 0), time.Unix(-5, 0), time.Date(1600, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2262, 4, 11, 23, 47, 17, 0, time.UTC)} {
 		synctest.Test(t, func(t *testing.T) {
 			o := keyedtest.NewOrigin()
-			a, b := zzNew(t, keyed.Options{Origin: o}), zzNew(t, keyed.Options{Origin: o})
+			a, b := claimNew(t, keyed.Options{Origin: o}), claimNew(t, keyed.Options{Origin: o})
 			for i, l := range []*keyed.Limiter{a, b} {
-				d, _ := l.TakeAt(t.Context(), now, zzReq("k", 10, time.Hour, 6))
+				d, _ := l.TakeAt(t.Context(), now, claimReq("k", 10, time.Hour, 6))
 				if d.OK != (i == 0) {
 					t.Errorf("%v: limiter %d: %+v", now, i, d)
 				}

@@ -1,3 +1,5 @@
+// Claims about batches, evictions and regions, each tried from outside.
+
 package keyed_test
 
 import (
@@ -15,7 +17,7 @@ import (
 )
 
 // Few places, many keys, all operations: no key gets more than its limit in a cell.
-func TestZZNeverFresh(t *testing.T) {
+func TestClaimNeverFresh(t *testing.T) {
 	for seed := range uint64(60) {
 		for _, faults := range []string{"none", "ok", "fails", "sometimes", "hangs"} {
 			synctest.Test(t, func(t *testing.T) {
@@ -32,13 +34,13 @@ func TestZZNeverFresh(t *testing.T) {
 				case "hangs":
 					origin.Set(keyedtest.Faults{Hang: true})
 				}
-				l := zzNew(t, o)
+				l := claimNew(t, o)
 				time.Sleep(time.Duration(rng.Int64N(int64(time.Minute))))
 				passed := map[string]int64{} // per key and cell
 				const L = 10
 				keys := 1 + rng.IntN(60)
 				name := func(k int, at time.Time) string { return fmt.Sprint(k, " ", at.Unix()/60) }
-				req := func(k int, cost int64) keyed.Request { return zzReq(fmt.Sprint(k), L, time.Minute, cost) }
+				req := func(k int, cost int64) keyed.Request { return claimReq(fmt.Sprint(k), L, time.Minute, cost) }
 				ctx := t.Context()
 				for range 400 {
 					if faults == "sometimes" && rng.IntN(10) == 0 {
@@ -119,27 +121,27 @@ func TestZZNeverFresh(t *testing.T) {
 	}
 }
 
-func TestZZSameRegionName(t *testing.T) {
+func TestClaimSameRegionName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := keyedtest.NewExchange()
-		a := zzNew(t, keyed.Options{Exchange: x, Region: "eu"})
-		b := zzNew(t, keyed.Options{Exchange: x, Region: "eu"})
-		c := zzNew(t, keyed.Options{Exchange: x, Region: "us"})
+		a := claimNew(t, keyed.Options{Exchange: x, Region: "eu"})
+		b := claimNew(t, keyed.Options{Exchange: x, Region: "eu"})
+		c := claimNew(t, keyed.Options{Exchange: x, Region: "us"})
 		ctx := t.Context()
-		r := zzReq("k", 100, time.Hour, 30)
+		r := claimReq("k", 100, time.Hour, 30)
 		a.Take(ctx, r)
 		time.Sleep(3 * time.Second)
-		b.Take(ctx, zzReq("k", 100, time.Hour, 40))
+		b.Take(ctx, claimReq("k", 100, time.Hour, 40))
 		time.Sleep(3 * time.Second)
-		c.Take(ctx, zzReq("k", 100, time.Hour, 1))
+		c.Take(ctx, claimReq("k", 100, time.Hour, 1))
 		for range 30 {
 			time.Sleep(time.Second)
 			for _, l := range []*keyed.Limiter{a, b, c} {
-				l.Take(ctx, zzReq("k", 100, time.Hour, 0))
+				l.Take(ctx, claimReq("k", 100, time.Hour, 0))
 			}
 		}
 		for i, l := range []*keyed.Limiter{a, b, c} {
-			d, _ := l.Take(ctx, zzReq("k", 100, time.Hour, 0))
+			d, _ := l.Take(ctx, claimReq("k", 100, time.Hour, 0))
 			t.Logf("%d: %d left", i, d.Remaining)
 			if d.Remaining < 100-71 {
 				t.Errorf("limiter %d: %d left of 100 with 71 used: counts feed back", i, d.Remaining)
@@ -154,7 +156,7 @@ func TestZZSameRegionName(t *testing.T) {
 }
 
 // Two processes in each of two regions, each region with an Origin: everybody converges to the sum.
-func TestZZRegionsConverge(t *testing.T) {
+func TestClaimRegionsConverge(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 7))
@@ -164,7 +166,7 @@ func TestZZRegionsConverge(t *testing.T) {
 			for _, region := range []string{"eu", "us", "ap"} {
 				o := keyedtest.NewOrigin()
 				for range 2 {
-					all = append(all, zzNew(t, keyed.Options{Origin: o, Exchange: x, Region: region}))
+					all = append(all, claimNew(t, keyed.Options{Origin: o, Exchange: x, Region: region}))
 				}
 			}
 			time.Sleep(time.Second)
@@ -175,11 +177,11 @@ func TestZZRegionsConverge(t *testing.T) {
 				cost := rng.Int64N(4)
 				switch rng.IntN(3) {
 				case 0:
-					if d, _ := l.Take(ctx, zzReq("k", L, time.Hour, cost)); d.OK {
+					if d, _ := l.Take(ctx, claimReq("k", L, time.Hour, cost)); d.OK {
 						sum += cost
 					}
 				case 1:
-					h, d, _ := l.Hold(ctx, zzReq("k", L, time.Hour, 20))
+					h, d, _ := l.Hold(ctx, claimReq("k", L, time.Hour, 20))
 					if d.OK {
 						time.Sleep(time.Duration(rng.IntN(2000)) * time.Millisecond)
 						if rng.IntN(2) == 0 {
@@ -194,19 +196,19 @@ func TestZZRegionsConverge(t *testing.T) {
 				}
 			}
 			for _, l := range all { // each region has a reason to push
-				if d, _ := l.Take(ctx, zzReq("k", L, time.Hour, 60)); d.OK {
+				if d, _ := l.Take(ctx, claimReq("k", L, time.Hour, 60)); d.OK {
 					sum += 60
 				}
 			}
 			time.Sleep(6 * time.Second)
 			for range 3 {
 				for _, l := range all {
-					l.Take(ctx, zzReq("k", L, time.Hour, 0))
+					l.Take(ctx, claimReq("k", L, time.Hour, 0))
 				}
 				time.Sleep(6 * time.Second)
 			}
 			for i, l := range all {
-				d, _ := l.Take(ctx, zzReq("k", L, time.Hour, 0))
+				d, _ := l.Take(ctx, claimReq("k", L, time.Hour, 0))
 				if got := L - int64(d.Remaining); got != sum {
 					t.Errorf("seed %d limiter %d counts %d, want %d", seed, i, got, sum)
 				}
@@ -221,21 +223,21 @@ func TestZZRegionsConverge(t *testing.T) {
 }
 
 // Held units are never published; two regions converge within two intervals.
-func TestZZTwoIntervals(t *testing.T) {
+func TestClaimTwoIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := keyedtest.NewExchange()
 		ctx := t.Context()
-		a := zzNew(t, keyed.Options{Exchange: x, Region: "a"})
-		b := zzNew(t, keyed.Options{Exchange: x, Region: "b"})
-		a.Take(ctx, zzReq("k", 100, time.Hour, 0))
-		b.Take(ctx, zzReq("k", 100, time.Hour, 0))
+		a := claimNew(t, keyed.Options{Exchange: x, Region: "a"})
+		b := claimNew(t, keyed.Options{Exchange: x, Region: "b"})
+		a.Take(ctx, claimReq("k", 100, time.Hour, 0))
+		b.Take(ctx, claimReq("k", 100, time.Hour, 0))
 		time.Sleep(1500 * time.Millisecond)
-		h, _, _ := a.Hold(ctx, zzReq("k", 100, time.Hour, 50))
-		a.Take(ctx, zzReq("k", 100, time.Hour, 20))
-		b.Take(ctx, zzReq("k", 100, time.Hour, 25))
+		h, _, _ := a.Hold(ctx, claimReq("k", 100, time.Hour, 50))
+		a.Take(ctx, claimReq("k", 100, time.Hour, 20))
+		b.Take(ctx, claimReq("k", 100, time.Hour, 25))
 		time.Sleep(2 * time.Second)
-		da, _ := a.Take(ctx, zzReq("k", 100, time.Hour, 0))
-		db, _ := b.Take(ctx, zzReq("k", 100, time.Hour, 0))
+		da, _ := a.Take(ctx, claimReq("k", 100, time.Hour, 0))
+		db, _ := b.Take(ctx, claimReq("k", 100, time.Hour, 0))
 		if da.Remaining != 5 || db.Remaining != 55 {
 			t.Error(da, db)
 		}
@@ -246,8 +248,8 @@ func TestZZTwoIntervals(t *testing.T) {
 }
 
 // Opposite orders, rolling cells, real time, race detector.
-func TestZZOppositeBatches(t *testing.T) {
-	l := zzNew(t, keyed.Options{MaxKeys: 50})
+func TestClaimOppositeBatches(t *testing.T) {
+	l := claimNew(t, keyed.Options{MaxKeys: 50})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -256,7 +258,7 @@ func TestZZOppositeBatches(t *testing.T) {
 				now := time.Now()
 				rs := make([]keyed.Request, 10)
 				for i := range rs {
-					rs[i] = zzReq(fmt.Sprint(i), 20, time.Millisecond, 1)
+					rs[i] = claimReq(fmt.Sprint(i), 20, time.Millisecond, 1)
 				}
 				rng.Shuffle(len(rs), func(i, j int) { rs[i], rs[j] = rs[j], rs[i] })
 				rs = rs[:1+rng.IntN(10)]
@@ -273,16 +275,16 @@ func TestZZOppositeBatches(t *testing.T) {
 	wg.Wait()
 }
 
-func TestZZCloseWhileBusy(t *testing.T) {
+func TestClaimCloseWhileBusy(t *testing.T) {
 	for range 30 {
 		o := keyedtest.NewOrigin()
-		l := zzNew(t, keyed.Options{Origin: o, Exchange: keyedtest.NewExchange(), Region: "r", ExchangeEvery: time.Millisecond})
+		l := claimNew(t, keyed.Options{Origin: o, Exchange: keyedtest.NewExchange(), Region: "r", ExchangeEvery: time.Millisecond})
 		var n atomic.Int64
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
 				for range 200 {
-					d, err := l.Take(context.Background(), zzReq("k", 1e9, 24*time.Hour, 1))
+					d, err := l.Take(context.Background(), claimReq("k", 1e9, 24*time.Hour, 1))
 					if err == nil && d.OK {
 						n.Add(1)
 					}
@@ -304,7 +306,7 @@ func TestZZCloseWhileBusy(t *testing.T) {
 
 // A Hold of Cost 0 of a key whose counter may have been evicted: whatever the decision, the Hold can
 // be ended.
-func TestZZHoldNothingOfEvicted(t *testing.T) {
+func TestClaimHoldNothingOfEvicted(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		for _, hung := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -315,13 +317,13 @@ func TestZZHoldNothingOfEvicted(t *testing.T) {
 					origin.Set(keyedtest.Faults{Hang: true})
 					o.Origin = origin
 				}
-				l := zzNew(t, o)
+				l := claimNew(t, o)
 				for _, k := range []string{"a", "b"} {
-					l.Take(ctx, zzReq(k, 10, time.Minute, 10))
+					l.Take(ctx, claimReq(k, 10, time.Minute, 10))
 				}
 				for range 3 {
 					if many {
-						hs, _, err := l.HoldMany(ctx, zzReq("c", 10, time.Minute, 0), zzReq("b", 10, time.Minute, 0))
+						hs, _, err := l.HoldMany(ctx, claimReq("c", 10, time.Minute, 0), claimReq("b", 10, time.Minute, 0))
 						for _, h := range hs {
 							h.Commit(1)
 						}
@@ -330,7 +332,7 @@ func TestZZHoldNothingOfEvicted(t *testing.T) {
 						}
 						continue
 					}
-					h, _, err := l.Hold(ctx, zzReq("c", 10, time.Minute, 0))
+					h, _, err := l.Hold(ctx, claimReq("c", 10, time.Minute, 0))
 					if h.Commit(1); err != nil {
 						t.Error(err)
 					}
@@ -344,17 +346,17 @@ func TestZZHoldNothingOfEvicted(t *testing.T) {
 }
 
 // A batch that passes has charged everything, also with a peek at a key that may have been evicted.
-func TestZZPeekInBatch(t *testing.T) {
+func TestClaimPeekInBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		l := zzNew(t, keyed.Options{MaxKeys: 2, Origin: keyedtest.NewOrigin(), RefuseEvicted: true})
+		l := claimNew(t, keyed.Options{MaxKeys: 2, Origin: keyedtest.NewOrigin(), RefuseEvicted: true})
 		for _, k := range []string{"a", "b", "c"} {
-			l.Take(ctx, zzReq(k, 10, time.Minute, 5))
+			l.Take(ctx, claimReq(k, 10, time.Minute, 5))
 		}
 		synctest.Wait()
 		passed := 0
 		for range 20 {
-			ds, err := l.TakeMany(ctx, zzReq("x", 10, time.Minute, 0), zzReq("c", 10, time.Minute, 1))
+			ds, err := l.TakeMany(ctx, claimReq("x", 10, time.Minute, 0), claimReq("c", 10, time.Minute, 1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -367,17 +369,4 @@ func TestZZPeekInBatch(t *testing.T) {
 		}
 		l.Close(ctx)
 	})
-}
-
-func zzNew(t *testing.T, o keyed.Options) *keyed.Limiter {
-	t.Helper()
-	l, err := keyed.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func zzReq(key string, lim int64, w time.Duration, cost int64) keyed.Request {
-	return keyed.Request{Namespace: "chat", Key: key, Limit: lim, Window: w, Cost: cost}
 }
