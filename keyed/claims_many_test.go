@@ -304,8 +304,8 @@ func TestClaimCloseWhileBusy(t *testing.T) {
 	}
 }
 
-// A Hold of Cost 0 of a key whose counter may have been evicted: whatever the decision, the Hold can
-// be ended.
+// A Hold of Cost 0 of a key whose counter may have been evicted: whatever the decision, the Hold
+// can be ended.
 func TestClaimHoldNothingOfEvicted(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		for _, hung := range []bool{false, true} {

@@ -304,7 +304,8 @@ func TestClaimACL(t *testing.T) {
 	}
 }
 
-// A repeat of an operation that was admitted gets that answer, also if the limiter remembers a denial.
+// A repeat of an operation that was admitted gets that answer, also if the limiter remembers a
+// denial.
 func TestClaimOperationAndCachedDenial(t *testing.T) {
 	onServers(t, func(t *testing.T, s standing) {
 		s.setTime(epoch)
