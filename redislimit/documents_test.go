@@ -28,6 +28,10 @@ var (
 )
 
 func tooManyRequests(time.Duration) error { return nil }
+
+func serve(context.Context) error { return nil }
+
+func logError(error) {}
 `
 
 // The code in the documents that imports this module compiles. The root's tests compile the rest.

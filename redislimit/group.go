@@ -14,7 +14,7 @@ import (
 
 // Charge is a number of units of a key of a limiter.
 type Charge struct {
-	Limiter Limiter // one of this package, on the server of the Group
+	Limiter Limiter // one of this package, made with the client of the Group
 	Key     string  // not empty
 	N       int     // units, not negative
 }
