@@ -60,7 +60,7 @@ func TestFields(t *testing.T) {
 			options: httplimit.Options{
 				Limits: all(perMinute("a", 10)), Cost: func(*http.Request, keyed.Request) int64 { return 11 },
 			},
-			policy: `"a";q=10;w=60`, current: `"a";r=10`, legacy: "10 10 0",
+			policy: `"a";q=10;w=60`, current: `"a";r=10`, legacy: "10 10",
 		},
 		{
 			name: "a unit of its own",
@@ -83,7 +83,7 @@ func TestFields(t *testing.T) {
 			name:    "in flight",
 			options: httplimit.Options{Limits: all(perMinute("a", 9)), InFlight: func(string) int { return 3 }},
 			policy:  `"a";q=9;w=60, "in-flight";q=3;qu="concurrent-requests"`,
-			current: `"in-flight";r=2, "a";r=8;t=61`, legacy: "3 2 0",
+			current: `"in-flight";r=2, "a";r=8;t=61`, legacy: "3 2",
 		},
 		{
 			name:    "too many in flight",
