@@ -190,6 +190,16 @@ func TestFieldsOfTwoHandlers(t *testing.T) {
 	}
 }
 
+// The legacy fields are those of one limit, also with two Handlers.
+func TestLegacyOfTwoHandlers(t *testing.T) {
+	inner := httplimit.Handler(ok, httplimit.Options{Key: tenant, InFlight: func(string) int { return 3 }, Legacy: true})
+	outer := httplimit.Handler(inner, httplimit.Options{Key: tenant, Limits: all(perMinute("server", 9)), Legacy: true})
+	h := get(outer, "a").Header()
+	if limit, reset := h.Get("X-RateLimit-Limit"), h.Values("X-RateLimit-Reset"); limit != "3" || len(reset) > 0 {
+		t.Errorf("limit %s, reset %q", limit, reset)
+	}
+}
+
 // item is a member of a list of a structured field: a string with parameters.
 type item struct {
 	name   string
