@@ -70,7 +70,8 @@ func (s *show) check(t *tenant) error {
 const floodCall = 1200
 
 // bound returns how many tokens the flood may use: its quota for each minute of the clock that the
-// run touches, and more with two processes, which do not know of each other's calls until these end.
+// run touches, and more with two processes, which do not know of each other's calls until these
+// end.
 func (s *show) bound() (quota, more int) {
 	minutes := int(s.began.Add(s.cfg.length).Unix()/60-s.began.Unix()/60) + 1
 	if len(s.gateways) > 1 {
