@@ -20,8 +20,8 @@
 //
 //   - the sum of what the next handler has told by [Report], if it told anything;
 //   - else what the function in Options.Settle returns. [Tokens] returns the usage that a
-//     response in OpenAI's shape states, as JSON or as server-sent events. It is read as the
-//     body passes by, which is neither delayed nor changed;
+//     response in OpenAI's or Anthropic's shape states, as JSON or as server-sent events. It is
+//     read as the body passes by, which is neither delayed nor changed;
 //   - else nothing if the call failed before it used anything: with a status of 400 or more
 //     while the client was still there, or with a panic before the response began;
 //   - else the estimate: of a response that states no usage, of a client that left early (the

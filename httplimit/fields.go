@@ -77,7 +77,10 @@ func addField(header http.Header, name string, value []string) {
 func (p *policy) setLegacy(header http.Header) {
 	header["X-Ratelimit-Limit"] = []string{strconv.FormatInt(p.quota, 10)}
 	header["X-Ratelimit-Remaining"] = []string{strconv.FormatInt(p.remaining, 10)}
-	header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(seconds(p.reset), 10)}
+	delete(header, "X-Ratelimit-Reset") // another Handler's; 0 would say "now"
+	if p.reset > 0 {
+		header["X-Ratelimit-Reset"] = []string{strconv.FormatInt(seconds(p.reset), 10)}
+	}
 }
 
 // policies appends the policies of a decision to list. Names are made unique.

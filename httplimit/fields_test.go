@@ -60,7 +60,7 @@ func TestFields(t *testing.T) {
 			options: httplimit.Options{
 				Limits: all(perMinute("a", 10)), Cost: func(*http.Request, keyed.Request) int64 { return 11 },
 			},
-			policy: `"a";q=10;w=60`, current: `"a";r=10`, legacy: "10 10 0",
+			policy: `"a";q=10;w=60`, current: `"a";r=10`, legacy: "10 10",
 		},
 		{
 			name: "a unit of its own",
@@ -83,7 +83,7 @@ func TestFields(t *testing.T) {
 			name:    "in flight",
 			options: httplimit.Options{Limits: all(perMinute("a", 9)), InFlight: func(string) int { return 3 }},
 			policy:  `"a";q=9;w=60, "in-flight";q=3;qu="concurrent-requests"`,
-			current: `"in-flight";r=2, "a";r=8;t=61`, legacy: "3 2 0",
+			current: `"in-flight";r=2, "a";r=8;t=61`, legacy: "3 2",
 		},
 		{
 			name:    "too many in flight",
@@ -187,6 +187,16 @@ func TestFieldsOfTwoHandlers(t *testing.T) {
 	w := get(outer, "a")
 	if got := w.Header()["Ratelimit-Policy"]; !slices.Equal(got, []string{`"server";q=9;w=60`, `"tenant";q=5;w=60`}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The legacy fields are those of one limit, also with two Handlers.
+func TestLegacyOfTwoHandlers(t *testing.T) {
+	inner := httplimit.Handler(ok, httplimit.Options{Key: tenant, InFlight: func(string) int { return 3 }, Legacy: true})
+	outer := httplimit.Handler(inner, httplimit.Options{Key: tenant, Limits: all(perMinute("server", 9)), Legacy: true})
+	h := get(outer, "a").Header()
+	if limit, reset := h.Get("X-RateLimit-Limit"), h.Values("X-RateLimit-Reset"); limit != "3" || len(reset) > 0 {
+		t.Errorf("limit %s, reset %q", limit, reset)
 	}
 }
 

@@ -47,7 +47,8 @@ type Options struct {
 	InFlight func(key string) int
 
 	// Legacy also sets X-RateLimit-Limit, X-RateLimit-Remaining and X-RateLimit-Reset (seconds from
-	// now) of the limit that RateLimit lists first.
+	// now) of the limit that RateLimit lists first. The last one is left out where RateLimit has
+	// no t: of InFlight, and of a request that never fits.
 	Legacy bool
 
 	// Shadow serves each request, whatever the decision: to see what limits would do before they

@@ -76,6 +76,9 @@ func message(d *Decision) string {
 	if l.Cost != 1 {
 		text += fmt.Sprintf(", and the request needs %d", l.Cost)
 	}
+	if decision.RetryAfter == 0 { // only what other requests hold is in the way
+		return text + ". Try again when one of your requests has ended."
+	}
 	return fmt.Sprintf("%s. Try again in %d s.", text, seconds(d.RetryAfter))
 }
 

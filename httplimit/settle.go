@@ -14,7 +14,8 @@ import (
 // called once for each held limit, after the next handler has returned. Negative units count as 0.
 type Settle func(Response) (units int64, known bool)
 
-// Tokens returns the input and output tokens that a response in OpenAI's shape states.
+// Tokens returns the input and output tokens that a response in OpenAI's or Anthropic's shape
+// states.
 func Tokens(r Response) (units int64, known bool) {
 	return r.Usage.Prompt + r.Usage.Output, r.Usage.Known
 }
@@ -29,7 +30,7 @@ type Response struct {
 	Status int
 	// Header is the header and the trailers that the next handler has set. It must not be changed.
 	Header http.Header
-	// Usage is what the body states in OpenAI's shape.
+	// Usage is what the body states in OpenAI's or Anthropic's shape.
 	Usage Usage
 	// Hijacked reports that the next handler took the connection over.
 	Hijacked bool

@@ -316,3 +316,18 @@ func TestBodiesPass(t *testing.T) {
 		t.Errorf("%q", w.Body)
 	}
 }
+
+// A request that only waits for the end of others is told so, and no time.
+func TestRefusalByHeldUnits(t *testing.T) {
+	var inner *httptest.ResponseRecorder
+	var h http.Handler
+	h = httplimit.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inner = get(h, "a") }), httplimit.Options{
+		Key: tenant, Limits: all(perMinute("tokens", 1)), Settle: map[string]httplimit.Settle{"tokens": nil},
+	})
+	get(h, "a")
+	message, _, _ := errorOf(t, inner)
+	want := "Rate limit of tokens reached: the limit is 1 per minute, 0 left. Try again when one of your requests has ended."
+	if inner.Code != 429 || inner.Header().Get("Retry-After") != "1" || message != want {
+		t.Errorf("%d %v %q", inner.Code, inner.Header(), message)
+	}
+}

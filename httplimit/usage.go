@@ -12,18 +12,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sse"
 )
 
-// Usage is the number of tokens that a response in OpenAI's shape reports. The zero value
-// reports nothing.
+// Usage is the number of tokens that a response in OpenAI's or Anthropic's shape reports. The zero
+// value reports nothing.
 type Usage struct {
-	// Prompt is the input tokens, including the cached ones.
+	// Prompt is the input tokens, including those read from a cache or written to it.
 	Prompt int64
 	// Cached is the input tokens that the provider read from its cache, a part of Prompt.
 	Cached int64
 	// Output is the output tokens, including those of reasoning.
 	Output int64
-	// Known reports that the response stated its usage, and that each count in it was valid. If
-	// the response states it several times, as some servers do in each event of a stream, the
-	// last one counts.
+	// Known reports that the response stated its usage, the input tokens at least, and that each
+	// count in it was valid. If the response states it several times, as some servers do in each
+	// event of a stream, the largest of each count is taken. What Anthropic's stream states at
+	// its begin alone is not known.
 	Known bool
 }
 
@@ -36,8 +37,13 @@ const maxTokens = 1 << 40
 var usageMark, noUsage = []byte(`"usage"`), []byte(":null")
 
 // usagePaths lead to the usage in an answer or a chunk of a chat completion, in the last event of
-// a response, and at the end of Groq's streams.
-var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
+// a response, at the end of Groq's streams, and at the begin of Anthropic's. The last one is not
+// final.
+var usagePaths = [...][]byte{
+	[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage."), []byte("message.usage."),
+}
+
+const beginPath = len(usagePaths) - 1
 
 // count returns the number of tokens that a value states, if it is a valid one.
 func count(v jsonscan.Value) (int64, bool) {
@@ -57,11 +63,19 @@ func count(v jsonscan.Value) (int64, bool) {
 // because a handler may leave a goroutine behind that still writes.
 type usageReader struct {
 	mu      sync.Mutex
-	usage   Usage
+	usage   Usage             // Known says that one of its counts is final
+	stated  inputs            // what Prompt is made of
 	invalid bool              // one of the counts was
 	scanner *jsonscan.Scanner // nil after close
 	events  sse.Reader
 	form    bodyForm
+}
+
+// inputs are the counts of input tokens that a body states, and whether it states any.
+type inputs struct {
+	prompt                       int64 // with the cached ones
+	uncached, cacheRead, written int64 // Anthropic's, whose sum is the prompt
+	any                          bool
 }
 
 type bodyForm byte
@@ -109,28 +123,46 @@ func (r *usageReader) close() Usage {
 	}
 	r.scanner.Release()
 	r.scanner = nil
-	if r.invalid {
-		r.usage = Usage{}
-	}
+	r.conclude()
 	return r.usage
+}
+
+// conclude sets what follows from the counts that the body has stated.
+func (r *usageReader) conclude() {
+	u, in := &r.usage, &r.stated
+	u.Prompt = in.prompt
+	if in.prompt == 0 { // LiteLLM states both, and counts the cached ones as prompt_tokens, too
+		u.Prompt = in.uncached + in.cacheRead + in.written
+		u.Cached = max(u.Cached, in.cacheRead)
+	}
+	if !u.Known || !in.any || r.invalid || u.Prompt > maxTokens {
+		*u = Usage{}
+	}
 }
 
 // value reads one value of the JSON in a response.
 func (r *usageReader) value(v jsonscan.Value) {
-	for _, path := range usagePaths {
+	for i, path := range usagePaths {
 		if name, ok := bytes.CutPrefix(v.Path, path); ok {
-			r.field(string(name), v)
+			r.field(string(name), v, i != beginPath)
 			return
 		}
 	}
 }
 
-// field stores the field of usage that name stands for.
-func (r *usageReader) field(name string, v jsonscan.Value) {
+// field stores the field of usage that name stands for. final says that it is not a count so far.
+func (r *usageReader) field(name string, v jsonscan.Value, final bool) {
 	var to *int64
+	input := false
 	switch name {
-	case "prompt_tokens", "input_tokens":
-		to = &r.usage.Prompt
+	case "prompt_tokens":
+		to, input = &r.stated.prompt, true
+	case "input_tokens":
+		to, input = &r.stated.uncached, true
+	case "cache_read_input_tokens":
+		to = &r.stated.cacheRead
+	case "cache_creation_input_tokens":
+		to = &r.stated.written
 	case "completion_tokens", "output_tokens":
 		to = &r.usage.Output
 	case "prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens":
@@ -146,7 +178,9 @@ func (r *usageReader) field(name string, v jsonscan.Value) {
 		r.invalid = true
 		return
 	}
-	*to, r.usage.Known = n, true
+	*to = max(*to, n)
+	r.usage.Known = r.usage.Known || final
+	r.stated.any = r.stated.any || input
 }
 
 // formOf returns the form of a body that begins with p; unknownForm if p is white space.

@@ -46,6 +46,9 @@ func TestUsage(t *testing.T) {
 		return httplimit.Usage{Prompt: prompt, Cached: cached, Output: output, Known: true}
 	}
 	var unknown httplimit.Usage
+	begin := `data: {"type":"message_start","message":{"usage":{"input_tokens":25,"cache_read_input_tokens":30,` +
+		`"cache_creation_input_tokens":5,"output_tokens":1}}}` + "\n\n"
+	delta := "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\n\n"
 	large := `data: {"usage":{"prompt_tokens":1,"completion_tokens":2},"x":"` + strings.Repeat("x", sse.MaxEvent) + "\"}\n\n"
 	for _, test := range []struct {
 		name, body string
@@ -74,7 +77,17 @@ func TestUsage(t *testing.T) {
 		{"cut off before the usage", completion[:30], unknown},
 		{"text", `The "usage" of {"usage":{"prompt_tokens":20}}`, unknown},
 		{"a chat stream", chunks, known(20, 0, 5)},
-		{"the last one counts", "data: {\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\n" + chunks, known(20, 0, 5)},
+		{"the largest counts", "data: {\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":1}}\n\n" + chunks, known(20, 0, 5)},
+		{"the largest of each", chunks + "data: {\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":7}}\n\n", known(20, 0, 7)},
+		{"no input", `{"usage":{"completion_tokens":5}}`, unknown},
+		{"no input, but cached", `{"usage":{"cache_read_input_tokens":5,"output_tokens":5}}`, unknown},
+		{"Anthropic", `{"usage":{"input_tokens":25,"cache_read_input_tokens":30,"cache_creation_input_tokens":5,"output_tokens":15}}`, known(60, 30, 15)},
+		{"an Anthropic stream", begin + delta, known(60, 30, 15)},
+		{"an Anthropic stream that repeats the input", begin + `data: {"usage":{"input_tokens":25,"output_tokens":15}}`, known(60, 30, 15)},
+		{"the begin of an Anthropic stream", begin, unknown},
+		{"the end of an Anthropic stream", delta, unknown},
+		{"LiteLLM", `{"usage":{"prompt_tokens":60,"cache_read_input_tokens":30,"completion_tokens":15,"prompt_tokens_details":{"cached_tokens":30}}}`, known(60, 30, 15)},
+		{"a sum of more than is believed", `{"usage":{"input_tokens":1099511627776,"cache_read_input_tokens":1,"output_tokens":5}}`, unknown},
 		{"a response stream", "event: response.completed\ndata: {\"response\":{\"usage\":{\"input_tokens\":7,\"output_tokens\":8}}}\n\n", known(7, 0, 8)},
 		{"Groq", "data: {\"x_groq\":{\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":8}}}\n\n", known(7, 0, 8)},
 		{"no [DONE], no blank line", "data: {\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":8}}", known(7, 0, 8)},

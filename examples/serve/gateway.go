@@ -32,6 +32,9 @@ const (
 	maxAnswer = 300             // tokens that we expect of an answer at most
 )
 
+// endpoints are what tenants may call: the provider's others act on our account, with our key.
+var endpoints = []string{"/v1/chat/completions", "/v1/responses", "/v1/embeddings"}
+
 // gateway is an OpenAI-compatible API that gives each tenant a part of our quota.
 type gateway struct {
 	http.Handler
@@ -58,9 +61,12 @@ func newGateway(ctx context.Context, s settings) (*gateway, error) {
 		},
 		Transport: &llmhttp.Transport{
 			Limiter: g.quota, MaxWait: patience, AddStreamUsage: true, OnEvent: settle,
+			RefuseWithError: true, // its own answers tell our quota
 		},
+		ModifyResponse: conceal,
+		ErrorHandler:   unavailable,
 	}
-	g.Handler = httplimit.Handler(proxy, httplimit.Options{
+	limited := httplimit.Handler(proxy, httplimit.Options{
 		Limiter: g.tenants,
 		Key: func(r *http.Request) string {
 			return s.Tenants[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
@@ -79,12 +85,10 @@ func newGateway(ctx context.Context, s settings) (*gateway, error) {
 		},
 		Settle: map[string]httplimit.Settle{"tokens": httplimit.Tokens},
 	})
-	return g, nil
-}
-
-// settle charges the tenant what its call has used, also of a stream that does not tell the tenant.
-func settle(e llmhttp.Event) {
-	if e.Kind == llmhttp.EventSettled {
-		httplimit.Report(e.Context, "tokens", int64(e.Settled.PromptTokens+e.Settled.OutputTokens))
+	mux := http.NewServeMux()
+	for _, path := range endpoints {
+		mux.Handle("POST "+path, limited)
 	}
+	g.Handler = mux
+	return g, nil
 }

@@ -12,7 +12,7 @@
 // With -redis two processes are the gateway. The tenants take turns between them, and both count
 // each tenant together through Redis, in which they leave nothing behind.
 //
-// What you would copy is gateway.go and limiters.go.
+// What you would copy is gateway.go, answers.go and limiters.go.
 package main
 
 import (

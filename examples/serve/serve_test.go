@@ -221,3 +221,34 @@ func TestRedisThatCannotBeUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictOfTwoProcesses has a flood that used more than its quota.
+func TestVerdictOfTwoProcesses(t *testing.T) {
+	for _, test := range []struct {
+		flood int // tokens
+		want  string
+	}{
+		{40_000, "the flood stayed in its quota"},
+		{40_001, "the flood exceeded its quota within the bound"},
+		{47_201, "FAIL"},
+	} {
+		var out bytes.Buffer
+		tokens := test.flood
+		s := &show{out: &out, tenants: newTenants(), gateways: make([]string, 2), provider: fakeprovider.New(fakeprovider.Options{
+			Answer: func(*fakeprovider.Call) fakeprovider.Answer {
+				return fakeprovider.Answer{Usage: fakeprovider.Usage{Prompt: tokens - 1, Output: 1}}
+			},
+		}, map[string]fakeprovider.Config{model: {Limits: fakeprovider.Limits{fakeprovider.RPM: 9, fakeprovider.TPM: 1 << 20}}})}
+		for _, tenant := range s.tenants { // each calls once, the flood first
+			s.provider.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/v1/chat/completions",
+				strings.NewReader(`{"model":"`+model+`","messages":[{"role":"user","content":"hi"}]}`)))
+			tenant.c = counts{sent: 1, answered: 1}
+			tokens = 100
+		}
+		s.tenants[0].c.refused = 1
+		s.report()
+		if got := out.String(); !strings.Contains(got, "at most 7,200 more") || !strings.Contains(got, test.want) {
+			t.Errorf("%d tokens:\n%s", test.flood, got)
+		}
+	}
+}
