@@ -363,7 +363,7 @@ func exchangeAtRandom(t *testing.T, random *rand.Rand) {
 	exchange := keyedtest.NewExchange()
 	names := []string{"eu", "us", "asia"}
 	requests := []keyed.Request{
-		{Namespace: "requests", Key: "a", Limit: 1 << 40, Window: time.Hour},
+		{Namespace: "requests", Key: "a", Limit: 1 << 30, Window: time.Hour},
 		{Namespace: "requests", Key: "b", Limit: 40, Window: time.Hour},
 		{Namespace: "tokens", Key: "a", Limit: 200, Window: time.Hour},
 	}

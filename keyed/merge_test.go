@@ -139,7 +139,7 @@ func TestProcessesAgree(t *testing.T) {
 
 func agree(t *testing.T, random *rand.Rand) {
 	origin := keyedtest.NewOrigin()
-	r := keyed.Request{Namespace: "requests", Key: "a", Limit: 1 << 40, Window: time.Hour}
+	r := keyed.Request{Namespace: "requests", Key: "a", Limit: 1 << 30, Window: time.Hour}
 	var limiters []*keyed.Limiter
 	for range 3 {
 		limiters = append(limiters, shared(t, keyed.Options{Origin: origin}))
