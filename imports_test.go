@@ -132,6 +132,7 @@ var importRules = map[string][]string{
 	"internal/unknown":   {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
+	"internal/deadline":  {},
 	"internal/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/breaker"
+	"dappco.re/go/core/go-ratelimit/internal/deadline"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
@@ -92,30 +93,9 @@ func passes(err error) bool {
 	return false
 }
 
-// within calls f with a context that ends after the timeout, and returns no later. The calls of
-// clients that do not heed deadlines of contexts go on behind it, until their own timeouts.
+// within calls f with a context that ends after the timeout, and returns no later.
 func within[T any](ctx context.Context, s *server, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	if s.heeds {
-		return f(ctx)
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
+	return deadline.Call(ctx, s.timeout, s.heeds, f)
 }
 
 // eval runs a script and returns its answer, which is a text.

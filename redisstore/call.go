@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/breaker"
+	"dappco.re/go/core/go-ratelimit/internal/deadline"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"github.com/redis/go-redis/v9"
 )
@@ -40,33 +41,6 @@ func isFull(err error) bool {
 	return errors.As(err, &answer) && redis.HasErrorPrefix(answer, "OOM")
 }
 
-// within calls f with a context that ends after a time, and returns no later, whatever f does. The
-// calls of clients that do not heed deadlines of contexts go on behind it, until their own
-// timeouts.
-func within[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	if s.heeds {
-		return f(ctx)
-	}
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f(ctx)
-		done <- result{value, err}
-	}()
-	select {
-	case r := <-done:
-		return r.value, r.err
-	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
-	}
-}
-
 // ask calls f until it succeeds, for Options.Timeout at most. f must be idempotent. The first try
 // has half of the time. It calls nothing while too much of what was asked has failed.
 func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error)) (T, error) {
@@ -91,13 +65,13 @@ func ask[T any](ctx context.Context, s *Store, f func(context.Context) (T, error
 	}
 }
 
-// try is within for what the breaker lets pass and counts.
+// try is deadline.Call for what the breaker lets pass and counts.
 func try[T any](ctx context.Context, s *Store, most time.Duration, f func(context.Context) (T, error)) (value T, err error) {
 	pass, ok := s.health.breaker.Enter(time.Now())
 	if !ok {
 		return value, s.health.refusal()
 	}
-	value, err = within(ctx, s, most, f)
+	value, err = deadline.Call(ctx, most, s.heeds, f)
 	now, outcome := time.Now(), breaker.Success
 	switch {
 	case err == nil || !passes(err): // the server has answered
