@@ -4,6 +4,7 @@ package ratelimit_test
 
 import (
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,8 +74,10 @@ func TestStoreSharesWhileDown(t *testing.T) {
 				for range 3 {
 					all = append(all, overStore(t, fake, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}}))
 				}
+				var open []*ratelimit.Reservation // those that the program drops are released
 				for range tt.spent {
-					all[0].Reserve("m", 10, 0)
+					r, _ := all[0].Reserve("m", 10, 0)
+					open = append(open, r)
 				}
 				for _, rl := range all {
 					rl.Stats("m")
@@ -86,6 +89,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 					n := 0
 					for range 50 {
 						if r, _ := rl.Reserve("m", 10, 0); r != nil {
+							open = append(open, r)
 							n++
 						}
 					}
@@ -105,6 +109,7 @@ func TestStoreSharesWhileDown(t *testing.T) {
 						t.Errorf("limiter %d counts %+v, want %d requests", i, s, passed)
 					}
 				}
+				runtime.KeepAlive(open)
 			})
 		})
 	}
