@@ -1,0 +1,126 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+)
+
+// EventHandler is told what a limiter does: see Config.Events. Packages otelratelimit and
+// promratelimit, and LogEvents, have handlers for OpenTelemetry, Prometheus and log/slog.
+type EventHandler interface {
+	// HandleEvent is called for each event, without locks held, often from several goroutines at a
+	// time. It must return quickly, because the call that the event tells of waits for it. It may
+	// call the limiter. A panic is reported to Config.OnError, and stops no call.
+	//
+	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
+	// of Decision and Quota what they point to. ctx is that of Acquire, Do or ReserveContext, or of
+	// the request of an llmhttp.Transport, also when the call is settled, and may have ended then.
+	// Events without such a context have context.Background.
+	HandleEvent(ctx context.Context, e *Event)
+}
+
+// EventKind is the type of an [Event]. The values are stable: programs may store and compare them.
+type EventKind string
+
+// The events of a call. At any moment at which no call of a method is under way, the number of
+// EventAdmitted less those of EventSettled, EventReleased and EventExpired is the number of
+// reservations that this limiter has open.
+const (
+	// EventQueued reports that a call stands in line, in Acquire, AcquireAll, Do or
+	// WaitForCapacity. Decision says what it waits for, and Estimated is set. EventAdmitted,
+	// EventPassed or EventRefused follows.
+	EventQueued EventKind = "queued"
+	// EventAdmitted reports that a reservation was made; of several that were made together there
+	// is one for each, with the same ID. Estimated and Wait are set, and after a wait Decision,
+	// as EventQueued had it.
+	EventAdmitted EventKind = "admitted"
+	// EventPassed reports that WaitForCapacity returned after a wait in line, without a
+	// reservation. Estimated, Wait and Decision are set.
+	EventPassed EventKind = "passed"
+	// EventRefused reports that a call got no reservation. Estimated, Wait and Decision are set;
+	// Err is the error of the method, nil for Reserve, ReserveAll and ReserveContext.
+	EventRefused EventKind = "refused"
+	// EventSettled reports Commit. Estimated, Settled and Held are set.
+	EventSettled EventKind = "settled"
+	// EventReleased reports that a reservation ended without a Commit: by Cancel, which gives all
+	// of it back, or because the limiter is closed, which leaves it charged. Estimated, Settled
+	// and Held are set.
+	EventReleased EventKind = "released"
+	// EventExpired reports that a reservation was never settled by the program: it is older than
+	// Config.HoldTTL, or was garbage-collected. It stays charged at its estimate. Estimated,
+	// Settled and Held are set.
+	EventExpired EventKind = "expired"
+	// EventRecorded reports RecordUsage. Settled is set. It has nothing to do with reservations.
+	EventRecorded EventKind = "recorded"
+)
+
+// The events of models and of the limiter. They have no ID.
+const (
+	// EventCooldownBegan reports that this limiter began or prolonged a cooldown. Cause and Until
+	// are set.
+	EventCooldownBegan EventKind = "cooldown_began"
+	// EventCooldownEnded reports the end of a cooldown that was reported, by time or by Reset.
+	// Cause is set.
+	EventCooldownEnded EventKind = "cooldown_ended"
+	// EventQuotaChanged reports another quota in force, or that there is none any more. Quota and By
+	// are set. What the constructor sets is not reported.
+	EventQuotaChanged EventKind = "quota_changed"
+	// EventProviderRefused reports ObserveRefusal: the provider refused a call that was sent.
+	// Status, Problem and RetryAfter are set.
+	EventProviderRefused EventKind = "provider_refused"
+	// EventUnknownModel reports a call of a model without a quota, once a day for each, as
+	// *UnknownModelError does. Nearest is set.
+	EventUnknownModel EventKind = "unknown_model"
+	// EventEvicted reports that the usage of a model was forgotten to make room for another: see
+	// Config.MaxModels.
+	EventEvicted EventKind = "evicted"
+	// EventStoreDown reports that the shared database or the store cannot be used. System and Err
+	// are set. EventStoreUp reports that it can be used again.
+	EventStoreDown EventKind = "store_down"
+	EventStoreUp   EventKind = "store_up"
+	// EventSaved reports a write to the state file or the store, or that it failed. System,
+	// Operation, Took and Err are set. While a handler cannot keep up with them, some are left out.
+	EventSaved EventKind = "saved"
+)
+
+// Event is one thing that a limiter did. It never contains a key, a prompt or a reply. Fields that
+// the kind does not name are zero. Events may not be kept: see EventHandler.
+type Event struct {
+	Kind EventKind
+	// ID is the same in all events of a call, in llmhttp.Event, too, and differs from that of every
+	// other call of the process. Zero for events that are of no call.
+	ID uint64
+	// Model is the name under which the model is counted, and Requested the one that the caller
+	// used. Both are empty in events of the limiter as a whole.
+	Model, Requested string
+	// Provider is the provider of the model, as far as the built-in profiles know the model or the
+	// program loaded its profile; else empty.
+	Provider Provider
+
+	Estimated Usage         // the estimate, which EventAdmitted has charged
+	Settled   Usage         // what stays charged
+	Wait      time.Duration // in line
+	Held      time.Duration // from the admission to the settlement
+	// Decision is why a call was refused or had to wait; nil in other events.
+	Decision *Decision
+	Err      error // nil where nothing failed
+
+	Cause Cause     // of the cooldown
+	Until time.Time // the end of the cooldown
+
+	// Quota is the quota that holds now; nil in other events, and where there is none any more.
+	Quota *ModelQuota
+	// By says who changed the quota: "program", "profile", "account", "header" or "refusal" (a
+	// report of the provider, with Config.LearnQuotas), "process" (another one, with
+	// Config.Shared or Config.Store), or "file" (Load).
+	By string
+
+	Status     int           // the HTTP status of a refusal; zero where it is not known
+	Problem    string        // see ProviderRefusal.Problem
+	RetryAfter time.Duration // what the provider said; zero for nothing
+	Nearest    string        // the known name that is most like an unknown one; empty for none
+
+	System    string        // "yaml" or "sqlite", or what the store is, such as "redis"
+	Operation string        // "save", or "step" with Config.Shared and Config.Store
+	Took      time.Duration // the write
+}
