@@ -43,6 +43,7 @@ var importRules = map[string][]string{
 		modulePath, modulePath + "/debounce", modulePath + "/limit",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
+		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
 	},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},

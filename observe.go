@@ -42,6 +42,10 @@ type ProviderLimits struct {
 	// more than was charged is the charge.
 	UncountedRequests int
 	Uncounted         Usage
+	// Refused reports that the provider refused the call, and the limits come from the headers or
+	// the body of that refusal. The EventQuotaChanged of a quota that they correct then says
+	// "refusal" instead of "header".
+	Refused bool
 }
 
 // reports returns the reports by dimension.
