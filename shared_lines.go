@@ -210,6 +210,7 @@ func (p *plan) enter(w *waiter) {
 	}
 	p.wait(w, b)
 	p.then(func() {
+		w.stoodLocked(p.rl.teller, b)
 		if len(w.places) == 0 {
 			return // it was taken out already
 		}
