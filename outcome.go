@@ -15,7 +15,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	case d.Allowed || by.tentative:
 		return nil
 	}
-	rl.lines.allSlots[rl.nameRLocked(d.Model)].refusedLocked(rl.clock.Sync(), d)
+	rl.refusalSlotsLocked(rl.nameRLocked(d.Model)).refusedLocked(rl.clock.Sync(), d)
 	if rl.teller == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (rl *RateLimiter) refused(by *caller, err error, reqs ...Request) {
 	var e *telling
 	rl.mu.Lock()
 	if limit != nil {
-		rl.lines.allSlots[rl.nameRLocked(model)].refusedLocked(rl.clock.Sync(), d)
+		rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
 	}
 	if rl.teller != nil {
 		e = rl.teller.refusedRLocked(by, d, model, estimateOf(reqs, model), err)

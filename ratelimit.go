@@ -119,6 +119,7 @@ type RateLimiter struct {
 	external   external.Usages          // the usage of others, as providers report it
 	provenance provenance.Quotas        // where the quotas come from
 	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
+	loaded     []Provider               // whose profiles those are
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
 	expiry     expiry                   // the reservations that nobody settles

@@ -15,6 +15,7 @@ import (
 type waiter struct {
 	op       string          // for errors
 	seq      int             // the order of arrival
+	since    int64           // the instant of it
 	ended    <-chan struct{} // closed when its context ends
 	requests []Request
 	charges  bool      // makes reservations
@@ -95,7 +96,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 		return
 	}
 	l.arrivals++
-	w.seq = l.arrivals
+	w.seq, w.since = l.arrivals, l.rl.clock.Sync()
 	w.stoodLocked(l.rl.teller, b)
 	l.queueLocked(w, b)
 	l.boundLocked(w, b)
