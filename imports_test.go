@@ -95,6 +95,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedoracle":    {modulePath},
+	"internal/instruments":     {modulePath},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -232,9 +233,12 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
 	if rl.profiled == nil {
 		rl.profiled = make(map[string]profiledQuota)
 	}
+	if !slices.Contains(rl.loaded, p.Provider) {
+		rl.loaded = append(rl.loaded, p.Provider)
+	}
 	for name, quota := range p.Models {
 		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
-		rl.sayLocked(name, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
+		rl.sayLocked(name, byProfile, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
 	}
 }
 

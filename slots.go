@@ -20,8 +20,15 @@ type slots struct {
 	timer    *time.Timer // wakes the line; nil until a waiter had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
+	leftAt   int64       // the instant at which it last lost its state with calls in flight; 0 for never
+
+	refusals  *refusals   // nil before the first
+	estimates settlements // how good the estimates are
 
 	saves history.Saves // what of the model is in the file of Persist
+
+	provider Provider // Event.Provider
+	provided bool     // that is known
 
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late
@@ -91,7 +98,10 @@ func (l *waitLines) joinLocked(name string, w *window) {
 
 // leftLocked notes that the model has lost its state.
 func (g *slots) leftLocked() {
-	g.bare = true
+	g.bare, g.refusals = true, nil
+	if g.inFlight > 0 {
+		g.leftAt = max(g.home.clock.Now(), 1)
+	}
 	g.closeLocked()
 }
 

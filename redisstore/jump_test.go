@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,13 +158,15 @@ func TestServerClockJumpsForWhoHearsLate(t *testing.T) {
 			slot := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{model: {MaxInFlight: 1}}}
 			near := machine{addr: server.Addr(), limiter: slot}.start(t)
 			far := machine{addr: proxy.Addr(), limiter: slot}.start(t)
-			if r, d := near.Reserve(model, 1, 0); r == nil {
+			held, d := near.Reserve(model, 1, 0)
+			if held == nil {
 				t.Fatal(d.Reason)
 			}
 			server.SetAhead(by)
 			if r, _ := far.Reserve(model, 1, 0); r != nil {
 				t.Error("a slot was given twice")
 			}
+			runtime.KeepAlive(held) // dropped, it is released
 		})
 	}
 }

@@ -1,0 +1,135 @@
+package instruments_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/instruments"
+)
+
+func own(k instruments.Key) instruments.Key { return k }
+
+func newLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	cfg.FilePath = t.TempDir() + "/state.yaml"
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := rl.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return rl
+}
+
+func samples(rl *ratelimit.RateLimiter, holds func(instruments.Key) instruments.Key) []string {
+	var got []string
+	instruments.Gauges(rl, holds, func(s *instruments.Sample) bool {
+		got = append(got, fmt.Sprintf("%s %s%s%s%s %g", instruments.List[s.ID].Name, s.Model, in(s.Dimension), in(s.Source), in(s.Cause), s.Value))
+		return true
+	})
+	return got
+}
+
+func in(s string) string {
+	if s == "" {
+		return ""
+	}
+	return "/" + s
+}
+
+func equal(t *testing.T, got, want []string) {
+	t.Helper()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+func TestGauges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+			"a": {MaxRPM: 4, MaxTPM: 1000, MaxInFlight: 2}, "b": {MaxRPD: 5}, "pattern-*": {MaxRPM: 7},
+		}})
+		rl.Acquire(t.Context(), "a", 100, 50)
+		rl.RecordUsage("b", 1, 1)
+		rl.CooldownFor("b", 90*time.Second, ratelimit.CauseDailyQuota)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := rl.Acquire(ctx, "b", 1, 1)
+			done <- err
+		}()
+		synctest.Wait()
+		equal(t, samples(rl, own), []string{
+			"ratelimit.queued_requests a 0", "ratelimit.active_leases a 1",
+			"ratelimit.quota.limit a/in_flight/program 2", "ratelimit.quota.used a/in_flight/program 1",
+			"ratelimit.quota.external a/in_flight/program 0", "ratelimit.quota.utilization a/in_flight/program 0.5",
+			"ratelimit.quota.limit a/rpm/program 4", "ratelimit.quota.used a/rpm/program 1",
+			"ratelimit.quota.external a/rpm/program 0", "ratelimit.quota.utilization a/rpm/program 0.25",
+			"ratelimit.quota.limit a/tpm/program 1000", "ratelimit.quota.used a/tpm/program 150",
+			"ratelimit.quota.external a/tpm/program 0", "ratelimit.quota.utilization a/tpm/program 0.15",
+			"ratelimit.queued_requests b 1", "ratelimit.active_leases b 0", "ratelimit.provider.pause b/daily_quota 90",
+			"ratelimit.quota.limit b/rpd/program 5", "ratelimit.quota.used b/rpd/program 1",
+			"ratelimit.quota.external b/rpd/program 0", "ratelimit.quota.utilization b/rpd/program 0.2",
+			"ratelimit.store.degraded  0",
+		})
+		cancel()
+		if <-done == nil {
+			t.Error("the call in line was admitted")
+		}
+	})
+}
+
+// Models without a series of their own are one, which has no quota.
+func TestGaugesOfOthers(t *testing.T) {
+	rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 4}, "b": {MaxRPM: 4}, "c": {MaxRPM: 4}}})
+	rl.Acquire(t.Context(), "b", 0, 0)
+	rl.Acquire(t.Context(), "c", 0, 0)
+	rl.Acquire(t.Context(), "c", 0, 0)
+	table := instruments.NewTable(1, instruments.Other, func(instruments.Key) *int { return nil })
+	equal(t, samples(rl, table.Holds), []string{
+		"ratelimit.queued_requests a 0", "ratelimit.active_leases a 0",
+		"ratelimit.quota.limit a/rpm/program 4", "ratelimit.quota.used a/rpm/program 0",
+		"ratelimit.quota.external a/rpm/program 0", "ratelimit.quota.utilization a/rpm/program 0",
+		"ratelimit.queued_requests _other 0", "ratelimit.active_leases _other 3",
+		"ratelimit.store.degraded  0",
+	})
+}
+
+func TestGaugesEnd(t *testing.T) {
+	rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 4}, "b": {MaxRPM: 4}}})
+	for want := 1; want <= 13; want++ {
+		calls := 0
+		instruments.Gauges(rl, own, func(*instruments.Sample) bool {
+			calls++
+			return calls < want
+		})
+		if calls != want {
+			t.Errorf("%d samples, want %d", calls, want)
+		}
+	}
+}
+
+func BenchmarkGauges(b *testing.B) {
+	quotas := make(map[string]ratelimit.ModelQuota)
+	for i := range 1000 {
+		quotas[fmt.Sprint("model-", i)] = ratelimit.ModelQuota{MaxRPM: 10, MaxTPM: 1000, MaxRPD: 100}
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: quotas, FilePath: b.TempDir() + "/state.yaml"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		instruments.Gauges(rl, own, func(*instruments.Sample) bool { return true })
+	}
+}
