@@ -22,12 +22,31 @@ type Explanation struct {
 	// a quota. Limits tell of each by itself.
 	Origin string    `json:"origin,omitempty"`
 	At     time.Time `json:"at"` // the moment
+	// Provider is the provider of the model, as far as a profile tells: that of the quota, another
+	// of Config.Providers, or one of the built-in profiles that knows the name. Empty if none does.
+	Provider Provider `json:"provider,omitempty"`
+	// ProfileReadOn is midnight UTC of the day the quota was read, if it is that of a profile; zero
+	// for every other quota.
+	ProfileReadOn time.Time `json:"profile_read_on,omitzero"`
 
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
 	Limits   []LimitState `json:"limits,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
+
+	// Line is the first 16 of the waiters, in their order.
+	Line []Waiter `json:"line,omitempty"`
+	// OldestOpen is the age of the oldest open reservation, counted from Arrived if that was called.
+	// It is known to some five seconds, and is too small rather than too large. Above a minute it
+	// may only say that. JSON shows it as a text, such as "42s".
+	OldestOpen time.Duration `json:"oldest_open,omitempty"`
+	// OpenOverMinute is how many open reservations are older than a minute, by some five seconds.
+	// Such a call may be slow, or its reservation may have been leaked.
+	OpenOverMinute int `json:"open_over_minute,omitempty"`
+	// LastRefusal is the last call of this limiter that was refused for the model; nil for none, and
+	// after the model has lost its usage.
+	LastRefusal *Refused `json:"last_refusal,omitempty"`
 
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
 	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
@@ -44,6 +63,7 @@ type LimitState struct {
 	Limit    string `json:"limit"` // its key in files, such as "max_tpm"
 	Max      int    `json:"max"`
 	Used     int    `json:"used"`               // by this limiter; of max_in_flight the open reservations
+	Open     int    `json:"open,omitempty"`     // what open reservations have of Used, by some five seconds
 	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
 	Left     int    `json:"left"`               // what a request may have now
 	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
@@ -51,6 +71,25 @@ type LimitState struct {
 	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// Waiter is a call that waits in line.
+type Waiter struct {
+	// Waited is how long it has waited. JSON shows it as a text, such as "1.5s". Of a waiter of
+	// another process it is known as well as the clocks of the two agree.
+	Waited time.Duration `json:"waited,omitempty"`
+	// PromptTokens and OutputTokens are what it asks for of the model.
+	PromptTokens int `json:"prompt_tokens"`
+	OutputTokens int `json:"output_tokens"`
+}
+
+// Refused is a call that got no reservation. Its fields are those of the [Decision].
+type Refused struct {
+	At     time.Time    `json:"at"` // the moment
+	Code   DecisionCode `json:"code"`
+	Reason string       `json:"reason"`
+	// RetryAfter is zero where no time tells, or waiting does not help. JSON shows it as a text.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 }
 
 // Explain returns why model waits now, or that it does not: its quota and where that comes from,
@@ -64,6 +103,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if err := rl.Err(); err != nil {
 		e.StoreError = err.Error()
 	}
+	knownProviders() // which reads the profiles, before the lock is taken
 	var q ModelQuota
 	var r view
 	rl.mu.Lock()
@@ -77,8 +117,18 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.Quota, origins = rl.originsRLocked(name)
 		e.Origin = origins.whole(rl.ledger != nil)
 		e.limits(&q, &r, &origins)
+		if row, ok := rl.profileRowRLocked(name); ok {
+			e.ProfileReadOn = row.source.ReadOn
+		}
 	}
+	e.Provider = rl.providerOfRLocked(name)
 	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
+	e.OldestOpen, e.OpenOverMinute = r.agesLocked()
+	if since, ok := rl.teller.oldestRLocked(r.slots); ok {
+		e.OldestOpen = max(time.Duration(r.instant-since), e.OldestOpen)
+	}
+	e.Line = rl.lineLocked(r.slots, r.instant)
+	e.LastRefusal = r.slots.lastRefusalLocked()
 	if r.cool > r.wall {
 		e.CooldownUntil, e.Cause = time.Unix(0, r.cool), Cause(r.cause)
 	}
@@ -132,8 +182,10 @@ func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
 			continue
 		case of == state.InFlight:
 			l.Used = r.slots.calls()
+			l.Open = l.Used
 		default:
 			l.Used = r.usedOf(of)
+			l.Open = min(max(r.usedBy(of, r.instant)-r.remainsBy(of, r.instant), 0), l.Used)
 			if r.external != nil {
 				l.External = r.external[of].Amount
 			}
@@ -144,6 +196,38 @@ func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
 		e.Limits = append(e.Limits, l)
 	}
+}
+
+// agesLocked returns the age of the oldest open call, and how many are older than a minute. A call
+// from before the model lost its state, by Reset or Load, is at least as old as that loss.
+func (r *view) agesLocked() (oldest time.Duration, over int) {
+	age, over := r.open.Ages(r.instant, minute)
+	if rest := r.slots.calls() - r.open.Calls(); rest > 0 && r.slots.leftAt != 0 {
+		since := r.instant - r.slots.leftAt
+		if age = max(age, since); since >= minute {
+			over += rest
+		}
+	}
+	return time.Duration(age), min(over, r.slots.calls())
+}
+
+// lineLocked returns the first waiters in the line of a model.
+func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
+	const most = 16
+	if g.waiting() == 0 {
+		return nil
+	}
+	for e := g.line.Front(); e != nil && len(line) < most; e = e.Next() {
+		w := e.Value.(*waiter)
+		var c tokens.Count
+		for i := range w.requests {
+			if req := &w.requests[i]; rl.nameRLocked(req.Model) == g.name {
+				c = c.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+			}
+		}
+		line = append(line, Waiter{Waited: time.Duration(max(instant-w.since, 0)), PromptTokens: c.Input, OutputTokens: c.Output})
+	}
+	return line
 }
 
 // roomIn returns how long it takes until one more of a dimension fits; 0 if it does now, or never.
@@ -175,6 +259,14 @@ func (e Explanation) String() string {
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
 		},
 		StoreError: e.StoreError,
+		Provider:   string(e.Provider), ReadOn: e.ProfileReadOn,
+		OldestOpen: e.OldestOpen, OpenOverMinute: e.OpenOverMinute,
+	}
+	for _, w := range e.Line {
+		f.Line = append(f.Line, explain.Waiter(w))
+	}
+	if r := e.LastRefusal; r != nil {
+		f.Refused = &explain.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
 	}
 	for i := range e.Limits {
 		l := &e.Limits[i]

@@ -61,7 +61,7 @@ func TestExplainText(t *testing.T) {
   calls in flight: 2 of 2 used
   requests per minute: 2 of 5 used
   tokens per minute: 200 of 1000 used
-  in line: 1 caller
+  in line: 1 caller, for 0s; the first asks for 1 input token
   next room: for a request of one token behind the line`},
 		{"the day is used up", "other", func(rl *ratelimit.RateLimiter) {
 			rl.RecordUsage("other", 1, 1)
@@ -109,8 +109,8 @@ func TestExplainAgrees(t *testing.T) {
 		want := ratelimit.Explanation{
 			Model: "fast", Counted: "m", Quota: "m", Origin: "program", At: time.Now().UTC(),
 			Limits: []ratelimit.LimitState{
-				{Limit: "max_rpd", Max: 9, Used: 1, Left: 8, Origin: "program"}, {Limit: "max_tpd", Max: 900, Used: 50, Left: 850, Origin: "program"},
-				{Limit: "max_rpm", Max: 2, Used: 1, External: 1, RoomAt: minute, Origin: "program"}, {Limit: "max_tpm", Max: 100, Used: 50, Left: 50, Origin: "program"},
+				{Limit: "max_rpd", Max: 9, Used: 1, Open: 1, Left: 8, Origin: "program"}, {Limit: "max_tpd", Max: 900, Used: 50, Open: 50, Left: 850, Origin: "program"},
+				{Limit: "max_rpm", Max: 2, Used: 1, Open: 1, External: 1, RoomAt: minute, Origin: "program"}, {Limit: "max_tpm", Max: 100, Used: 50, Open: 50, Left: 50, Origin: "program"},
 			},
 			InFlight: 1, CooldownUntil: time.Now().Add(time.Hour), Cause: "overloaded", Next: rl.Decide("fast", 1),
 		}

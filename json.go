@@ -11,9 +11,12 @@ import (
 type (
 	quotaFields    ModelQuota
 	decisionFields Decision
+	explainFields  Explanation
+	waiterFields   Waiter
+	refusedFields  Refused
 )
 
-// quotaJSON and decisionJSON are what JSON shows: a duration as text.
+// What JSON shows: a duration as text.
 type (
 	quotaJSON struct {
 		*quotaFields
@@ -21,6 +24,18 @@ type (
 	}
 	decisionJSON struct {
 		*decisionFields
+		RetryAfter string `json:"retry_after,omitempty"`
+	}
+	explainJSON struct {
+		*explainFields
+		OldestOpen string `json:"oldest_open,omitempty"`
+	}
+	waiterJSON struct {
+		*waiterFields
+		Waited string `json:"waited,omitempty"`
+	}
+	refusedJSON struct {
+		*refusedFields
 		RetryAfter string `json:"retry_after,omitempty"`
 	}
 )
@@ -65,5 +80,65 @@ func (d *Decision) UnmarshalJSON(data []byte) (err error) {
 		return fmt.Errorf("decode decision: %w", err)
 	}
 	*d = is
+	return nil
+}
+
+// MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as "1.5s",
+// and is left out where it is zero.
+func (e Explanation) MarshalJSON() ([]byte, error) {
+	return json.Marshal(explainJSON{(*explainFields)(&e), durationtext.Format(e.OldestOpen)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
+	is := *e
+	from := explainJSON{(*explainFields)(&is), durationtext.Format(e.OldestOpen)}
+	if err = json.Unmarshal(data, &from); err == nil {
+		is.OldestOpen, err = durationtext.Parse("oldest_open", from.OldestOpen)
+	}
+	if err != nil {
+		return fmt.Errorf("decode explanation: %w", err)
+	}
+	*e = is
+	return nil
+}
+
+// MarshalJSON returns an object with the fields of the waiter. Waited is a text, such as "1.5s",
+// and is left out where it is zero.
+func (w Waiter) MarshalJSON() ([]byte, error) {
+	return json.Marshal(waiterJSON{(*waiterFields)(&w), durationtext.Format(w.Waited)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (w *Waiter) UnmarshalJSON(data []byte) (err error) {
+	is := *w
+	from := waiterJSON{(*waiterFields)(&is), durationtext.Format(w.Waited)}
+	if err = json.Unmarshal(data, &from); err == nil {
+		is.Waited, err = durationtext.Parse("waited", from.Waited)
+	}
+	if err != nil {
+		return fmt.Errorf("decode waiter: %w", err)
+	}
+	*w = is
+	return nil
+}
+
+// MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as "1.5s",
+// and is left out where it is zero.
+func (r Refused) MarshalJSON() ([]byte, error) {
+	return json.Marshal(refusedJSON{(*refusedFields)(&r), durationtext.Format(r.RetryAfter)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
+func (r *Refused) UnmarshalJSON(data []byte) (err error) {
+	is := *r
+	from := refusedJSON{(*refusedFields)(&is), durationtext.Format(r.RetryAfter)}
+	if err = json.Unmarshal(data, &from); err == nil {
+		is.RetryAfter, err = durationtext.Parse("retry_after", from.RetryAfter)
+	}
+	if err != nil {
+		return fmt.Errorf("decode refusal: %w", err)
+	}
+	*r = is
 	return nil
 }

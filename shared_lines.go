@@ -208,8 +208,10 @@ func (p *plan) enter(w *waiter) {
 		p.end(w, nil, w.limited(b, ErrQueueFull))
 		return
 	}
+	w.since = p.instant
 	p.wait(w, b)
 	p.then(func() {
+		w.stoodLocked(p.rl.teller, b)
 		if len(w.places) == 0 {
 			return // it was taken out already
 		}
@@ -238,7 +240,7 @@ func (f effect) standIn(e *sharedlog.Event) {
 	if e.Process == 0 || f.s.peers.HasWaiter(e.Process, e.N) {
 		return
 	}
-	w := &waiter{process: e.Process}
+	w := &waiter{process: e.Process, since: e.At}
 	if own := f.s.own.waits[e.N]; own != nil && e.Process == f.s.id {
 		w = own
 		w.ticket = e.N

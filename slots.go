@@ -7,6 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
 // slots is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -20,8 +21,15 @@ type slots struct {
 	timer    *time.Timer // wakes the line; nil until a waiter had to sleep
 	dayEnded int64       // when the last day that is over ended, in UnixNano
 	bare     bool        // the model has no state
+	leftAt   int64       // the instant at which it last lost its state with calls in flight; 0 for never
+
+	refusals  *refusals       // nil before the first
+	estimates tally.Estimates // against what the calls used
 
 	saves history.Saves // what of the model is in the file of Persist
+
+	provider Provider // Event.Provider
+	provided bool     // that is known
 
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late
@@ -91,7 +99,10 @@ func (l *waitLines) joinLocked(name string, w *window) {
 
 // leftLocked notes that the model has lost its state.
 func (g *slots) leftLocked() {
-	g.bare = true
+	g.bare, g.refusals = true, nil
+	if g.inFlight > 0 {
+		g.leftAt = max(g.home.clock.Now(), 1)
+	}
 	g.closeLocked()
 }
 

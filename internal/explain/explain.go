@@ -23,12 +23,18 @@ const (
 
 // Facts is what is known of a model at one moment.
 type Facts struct {
-	Model, Counted string    // as it was asked for, and the name under which it is counted
-	Quota, Origin  string    // the name of its quota, empty for none, and one of the origins
+	Model, Counted string // as it was asked for, and the name under which it is counted
+	Quota, Origin  string // the name of its quota, empty for none, and one of the origins
+	Provider       string // of the quota, and the day it was read, if a profile has it
+	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
-	InFlight       int // calls
-	Waiting        int // callers
+	InFlight       int           // calls
+	OldestOpen     time.Duration // of them, at least
+	OpenOverMinute int
+	Waiting        int      // callers
+	Line           []Waiter // the first of them
+	Refused        *Refused // the last that was; nil for none
 	CooldownUntil  time.Time
 	Cause          string // of the cooldown
 	Next           Next
@@ -40,6 +46,18 @@ type Limit struct {
 	Key                 string // in files
 	Max, Used, External int
 	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
+}
+
+// Waiter is a caller that waits, and the tokens that it asks for.
+type Waiter struct {
+	Waited                     time.Duration
+	PromptTokens, OutputTokens int
+}
+
+// Refused is a call that got no reservation.
+type Refused struct {
+	At           time.Time
+	Code, Reason string
 }
 
 // Next is the decision on the smallest request.
@@ -60,13 +78,15 @@ func (f *Facts) Text() string {
 	if !f.limitsCalls() && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
 	}
-	if f.Waiting > 0 {
-		w.add("in line: %s", counted(f.Waiting, "caller"))
-	}
+	w.open()
+	w.line()
 	if f.CooldownUntil.After(f.At) {
 		w.add("cooldown: until %s, in %s: %s", w.time(f.CooldownUntil), duration(f.CooldownUntil.Sub(f.At)), cooldown.Said(f.Cause))
 	}
 	w.next()
+	if r := f.Refused; r != nil {
+		w.add("last refusal: %s ago, %s: %s", short(f.At.Sub(r.At)), r.Code, r.Reason)
+	}
 	if f.StoreError != "" {
 		w.add("shared database: cannot be used: %s", f.StoreError)
 	}
@@ -113,6 +133,12 @@ func (w *lines) quota() {
 		Program: ", set by the program", Shared: ", set in the shared database",
 		Account: ", the account's own", Given: ", of a profile or a file", Learned: ", corrected by the provider's reports",
 	}[f.Origin]
+	if f.Origin == Given && !f.ReadOn.IsZero() {
+		from = fmt.Sprintf(", of the profile of %s, read on %s", f.Provider, f.ReadOn.Format(time.DateOnly))
+		if days := int(f.At.Sub(f.ReadOn) / (24 * time.Hour)); days > 0 {
+			from += ", " + counted(days, "day") + " ago"
+		}
+	}
 	switch f.Quota {
 	case "":
 		w.add("quota: none")
@@ -137,6 +163,62 @@ func (w *lines) limit(l *Limit) {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
 	}
 	w.add("%s", text)
+}
+
+// open is the line on calls that are open for long.
+func (w *lines) open() {
+	f := w.facts
+	if f.OldestOpen < time.Second {
+		return
+	}
+	text := fmt.Sprintf("oldest open call: at least %s old", short(f.OldestOpen))
+	switch n := f.OpenOverMinute; {
+	case n == 1:
+		text += "; 1 call is open for more than a minute"
+	case n > 1:
+		text += fmt.Sprintf("; %d calls are open for more than a minute", n)
+	}
+	w.add("%s", text)
+}
+
+// line is the line on those that wait: for how long, and what the first asks for.
+func (w *lines) line() {
+	const most = 5 // ages
+	f := w.facts
+	if f.Waiting == 0 {
+		return
+	}
+	text := "in line: " + counted(f.Waiting, "caller")
+	for i, waiter := range f.Line[:min(len(f.Line), most)] {
+		switch {
+		case i == 0:
+			text += ", for "
+		case i == f.Waiting-1:
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += short(waiter.Waited)
+	}
+	if len(f.Line) > 0 {
+		if f.Waiting > most {
+			text += ", …"
+		}
+		head := f.Line[0]
+		text += fmt.Sprintf("; the first asks for %s", counted(head.PromptTokens, "input token"))
+		if head.OutputTokens > 0 {
+			text += " and " + counted(head.OutputTokens, "output token")
+		}
+	}
+	w.add("%s", text)
+}
+
+// short shows an age that is no longer, in seconds; below a second in milliseconds.
+func short(age time.Duration) string {
+	if age < time.Second {
+		return max(age, 0).Truncate(time.Millisecond).String()
+	}
+	return age.Truncate(time.Second).String()
 }
 
 // next is the line that says when the smallest request passes.

@@ -24,7 +24,7 @@ const (
 type Sum struct {
 	pieces   [pieces]piece
 	old      piece // of the day, and left their pieces
-	lost     piece // of no account
+	lost     piece // of a day that is over
 	newest   int64 // piece
 	dayBegan int64 // instant
 }
@@ -106,9 +106,7 @@ func (s *Sum) begin(instant int64) *piece {
 	if of < p.of {
 		return s.past(instant)
 	}
-	if p.of >= s.dayBegan>>shift {
-		s.old.add(&p.Charges)
-	}
+	s.past(p.of << shift).add(&p.Charges)
 	*p = piece{of: of}
 	s.newest = max(s.newest, of)
 	return p
@@ -126,6 +124,7 @@ func (s *Sum) past(instant int64) *piece {
 // nil Sum has none.
 func (s *Sum) BeginDay(instant int64) {
 	if s != nil && instant > s.dayBegan {
+		s.lost.add(&s.old.Charges)
 		s.dayBegan, s.old = instant, piece{}
 	}
 }
@@ -169,4 +168,40 @@ func (s *Sum) Since(from int64) (c, border Charges, end int64) {
 		}
 	}
 	return c, border, (last + 1) << shift
+}
+
+// Ages returns how old the oldest open call is at the instant now, and how many are older than
+// limit, which is at most a minute. Both are too small rather than too large: the age by up to a
+// piece, and by more if it is over a minute; the number by calls whose piece reaches the limit. A
+// nil Sum has none.
+func (s *Sum) Ages(now, limit int64) (oldest int64, over int) {
+	if s == nil {
+		return 0, 0
+	}
+	if over = s.old.Requests + s.lost.Requests; over > 0 {
+		oldest = now - (s.newest-(pieces-1))<<shift
+	}
+	for i := range s.pieces {
+		p := &s.pieces[i]
+		if p.Requests <= 0 {
+			continue
+		}
+		age := now - (p.of+1)<<shift
+		if oldest = max(oldest, age); age >= limit {
+			over += p.Requests
+		}
+	}
+	return max(oldest, 0), max(over, 0)
+}
+
+// Calls returns how many calls are open. A nil Sum has none.
+func (s *Sum) Calls() int {
+	if s == nil {
+		return 0
+	}
+	n := s.old.Requests + s.lost.Requests
+	for i := range s.pieces {
+		n += s.pieces[i].Requests
+	}
+	return n
 }
