@@ -93,7 +93,7 @@ func (s *eventStage) refused(err error, want error) {
 // full uses up m for a minute, without a reservation.
 func (s *eventStage) full() {
 	s.rl.RecordUsage("m", 100, 0)
-	s.w.want("recorded m used 100+0")
+	s.w.want("#1 recorded m used 100+0")
 }
 
 type eventRow struct {
@@ -198,7 +198,7 @@ func TestEventsOfReserve(t *testing.T) {
 		{"RecordUsage", func(s *eventStage) {
 			s.rl.RecordUsage("m", 3, 4)
 			s.rl.RecordUsage("m", -3, 4)
-		}, []string{"recorded m used 3+4", "recorded m used 0+4"}},
+		}, []string{"#1 recorded m used 3+4", "#2 recorded m used 0+4"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			onEventStages(t, nil, func(s *eventStage) {
@@ -280,9 +280,9 @@ func TestEventsTellBothNames(t *testing.T) {
 			"#1 admitted m as alias 1+2", "#1 settled m as alias 1+2 used 3+4",
 			"#2 admitted gpt-4o as gpt-4o-2024-08-06 of openai 1+2", "#2 released gpt-4o as gpt-4o-2024-08-06 of openai 1+2 used 0+0",
 			"#3 admitted gpt-4o as big of openai 1+2", "#3 settled gpt-4o as big of openai 1+2 used 1+1",
-			"recorded m as alias used 1+1",
-			"#4 refused m as alias 101+0 [tpm_exceeded]",
-			"#5 refused m as alias 102+0 [tpm_exceeded] error: "+
+			"#4 recorded m as alias used 1+1",
+			"#5 refused m as alias 101+0 [tpm_exceeded]",
+			"#6 refused m as alias 102+0 [tpm_exceeded] error: "+
 				`wait for capacity: model "alias": the request alone exceeds the tokens per minute: request never fits its quota`,
 			"cooldown_began m as alias cause caller for 1s",
 		)

@@ -26,7 +26,7 @@ var fieldsOf = map[ratelimit.EventKind]eventFields{
 	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
-	ratelimit.EventRecorded: {"Model!", "Requested!", "Provider", "Settled"},
+	ratelimit.EventRecorded: {"ID!", "Model!", "Requested!", "Provider", "Settled"},
 
 	ratelimit.EventCooldownBegan:   {"Model!", "Requested!", "Provider", "Cause!", "Until!"},
 	ratelimit.EventCooldownEnded:   {"Model!", "Requested!", "Provider", "Cause!"},

@@ -199,6 +199,11 @@ func (c *toldCall) follow(is *told) string {
 		if c.closed++; c.closed > c.admitted {
 			return "more reservations end than were made"
 		}
+	case ratelimit.EventRecorded:
+		if c.queued || c.ended || c.admitted > 0 {
+			return "it is a call of its own"
+		}
+		c.ended = true
 	}
 	return ""
 }
