@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -55,8 +57,15 @@ func estimateOf(reqs []Request, model string) (sum tokens.Count) {
 	return sum
 }
 
-// refused notes that a method which waits returns an error, and tells of it.
-func (rl *RateLimiter) refused(by *caller, err error, reqs ...Request) {
+// refused notes that a method which waits with ctx returns an error, and tells of it.
+func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
+	if c := callctx.From(ctx); c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
+		rl.teller.left(by)
+		return
+	}
+	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
+		err = ErrMaxWait // the bound of a caller above, and no deadline
+	}
 	d, model := by.why, ""
 	if len(reqs) > 0 {
 		model = reqs[0].Model
