@@ -225,10 +225,11 @@ func TestEventsOfAReserveAllThatIsRefused(t *testing.T) {
 		s.w.spoils = false
 		_, d := s.rl.ReserveAll(req{"free", 1, 2}, req{"m", 60, 41})
 		synctest.Wait()
-		if len(s.w.all) != 1 {
-			s.Fatalf("told %v", s.w.lines())
+		all := s.w.ofCalls()
+		if len(all) != 1 {
+			s.Fatalf("told %+v", all)
 		}
-		is := s.w.all[0]
+		is := all[0]
 		if is.Kind != ratelimit.EventRefused || is.Model != "m" || is.Requested != "m" || is.decision != d || is.Err != nil {
 			s.Errorf("told %+v of %+v", is.Event, d)
 		}

@@ -22,7 +22,7 @@ var fieldsOf = map[ratelimit.EventKind]eventFields{
 	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Decision!"},
 	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision"},
 	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision!"},
-	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision!", "Err"},
+	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision", "Err"},
 	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},

@@ -194,7 +194,7 @@ func TestEventHandlerThatCloses(t *testing.T) {
 				rl.Reserve("m", 1<<41, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				hold := reserveAny(rl, "slots", 5)
+				hold := reserveAny(rl, "slots", 2)
 				rl.Acquire(ctx, "slots", 1, 1)
 				for _, r := range hold {
 					r.Cancel()

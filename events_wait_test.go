@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,12 +44,16 @@ func TestEventsOfWaits(t *testing.T) {
 			slot.Cancel()
 			first.Wait()
 			second.Wait()
-			s.w.want(
-				"#1 admitted slots 1+0", "#2 queued slots 1+1 [in_flight_exceeded]", "#3 queued slots 2+2 [queued]",
-				"#1 released slots 1+0 used 0+0 held 1s",
-				"#2 admitted slots 1+1 after 1s [in_flight_exceeded]", "#2 released slots 1+1 used 0+0",
-				"#3 admitted slots 2+2 after 1s [queued]", "#3 released slots 2+2 used 0+0",
-			)
+			want := []string{ // in an order of each call, because they go on at once
+				"#1 admitted slots 1+0", "#1 released slots 1+0 used 0+0 held 1s",
+				"#2 admitted slots 1+1 after 1s [in_flight_exceeded]", "#2 queued slots 1+1 [in_flight_exceeded]",
+				"#2 released slots 1+1 used 0+0",
+				"#3 admitted slots 2+2 after 1s [queued]", "#3 queued slots 2+2 [queued]", "#3 released slots 2+2 used 0+0",
+			}
+			synctest.Wait()
+			got := s.w.lines()
+			slices.Sort(got)
+			s.w.wantLines(got, want)
 		}, nil},
 		{"cancelled in line", func(s *eventStage) {
 			s.full()
@@ -96,7 +101,7 @@ func TestEventsOfWaits(t *testing.T) {
 			first.Wait()
 			s.w.want(
 				"#1 queued m 10+5 [tpm_exceeded]",
-				`#2 refused m 1+1 [queued] error: acquire: model "m": others wait for the model: the queue is full`,
+				`#2 refused m 1+1 [queued] error: acquire: model "m": others wait for the model and come first, free in 1m0.000000001s: the queue is full`,
 				"#1 admitted m 10+5 after 1m0.000000001s [tpm_exceeded]", "#1 settled m 10+5 used 1+1",
 			)
 		}, nil},
@@ -110,7 +115,7 @@ func TestEventsOfWaits(t *testing.T) {
 			_, err := s.rl.Acquire(s.ctx, "m", 10, 5)
 			s.refused(err, ratelimit.ErrClosed)
 			<-closed
-		}, []string{"#1 queued m 10+5 [tpm_exceeded]", "#1 refused m 10+5 after 5s [tpm_exceeded] error: acquire: limiter is closed"}},
+		}, []string{"#1 queued m 10+5 [tpm_exceeded]", "#1 refused m 10+5 after 5s [closed] error: acquire: limiter is closed"}},
 		{"AcquireAll", func(s *eventStage) {
 			rs, err := s.rl.AcquireAll(s.ctx, req{"m", 1, 2}, req{"slots", 3, 4})
 			if err != nil {
@@ -165,8 +170,7 @@ func TestEventsOfAcquireAllAfterAWait(t *testing.T) {
 			s.Fatal(err)
 		}
 		synctest.Wait()
-		all := s.w.all
-		s.w.lines()
+		all := s.w.ofCalls()
 		if len(all) != 4 || all[0].Kind != ratelimit.EventQueued || all[0].Model != "m" || all[0].decision.Code != ratelimit.DecisionTPMLimit {
 			s.Fatalf("told %+v", all)
 		}
@@ -247,9 +251,17 @@ func TestEventsOfCallsThatAreNoCalls(t *testing.T) {
 		s.rl.Reserve("m", -1, 1)
 		s.rl.ReserveAll(ratelimit.Request{Model: "m", OutputTokens: -1})
 		synctest.Wait()
-		s.Logf("%q", s.w.lines())
-		if n := s.w.count(ratelimit.EventRefused); n != 6 {
-			s.Errorf("%d refusals were told, want 6", n)
+		all := s.w.ofCalls()
+		if len(all) != 6 {
+			s.Errorf("%d refusals were told, want 6", len(all))
+		}
+		for i, is := range all {
+			if is.Kind != ratelimit.EventRefused || is.Decision == nil || i > 0 && is.decision.Code != ratelimit.DecisionInvalidTokens {
+				s.Errorf("refusal %d was told as %+v, %+v", i, is.Event, is.decision)
+			}
+			if u := is.Estimated; u.PromptTokens < -1 || u.OutputTokens < -1 || u.PromptTokens > 1 || u.OutputTokens > 1 {
+				s.Errorf("refusal %d is of %+v", i, u)
+			}
 		}
 		s.w.wantOpen(0)
 	})

@@ -191,6 +191,9 @@ func (c *toldCall) follow(is *told) string {
 		if is.Kind == ratelimit.EventPassed && !c.queued {
 			return "it did not wait"
 		}
+		if is.Decision == nil && (c.queued || is.Err != context.Canceled && is.Err != context.DeadlineExceeded) {
+			return fmt.Sprintf("it has no decision, and the error %v", is.Err)
+		}
 		if !c.queued && is.Wait != 0 {
 			return fmt.Sprintf("it waited for %v, and was not queued", is.Wait)
 		}
@@ -274,6 +277,15 @@ func (w *witness) lines(kinds ...ratelimit.EventKind) (lines []string) {
 	}
 	w.all = nil
 	return lines
+}
+
+// ofCalls returns what was told of calls since the last time.
+func (w *witness) ofCalls() []told {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := slices.DeleteFunc(w.all, func(is told) bool { return is.ID == 0 })
+	w.all = nil
+	return all
 }
 
 // want compares what was told since the last time, once nothing goes on in the bubble.
