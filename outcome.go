@@ -57,19 +57,17 @@ func estimateOf(reqs []Request, model string) (sum tokens.Count) {
 	return sum
 }
 
-// refused notes that a method which waits with ctx returns an error, and tells of it.
+// refused notes that a method which waits with ctx returns an error, and tells of it, unless the
+// caller is about to ask for less.
 func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
-	if c := callctx.From(ctx); c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
-		rl.teller.left(by)
+	defer rl.teller.left(by)
+	if c := callctx.From(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
 		return
 	}
 	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
 		err = ErrMaxWait // the bound of a caller above, and no deadline
 	}
-	d, model := by.why, ""
-	if len(reqs) > 0 {
-		model = reqs[0].Model
-	}
+	d, model := by.why, reqs[0].Model
 	var limit *LimitError
 	switch {
 	case errors.As(err, &limit):
@@ -89,7 +87,6 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
-	rl.teller.left(by)
 }
 
 // stoodLocked notes that a waiter stands in line, because of a decision.
