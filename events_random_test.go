@@ -354,7 +354,7 @@ func TestEventsOfGarbage(t *testing.T) {
 						}
 					})
 					books.hammer(round, 4, times(60, 20, 500))
-					for began := time.Now(); w.open() > len(books.kept) && time.Since(began) < time.Minute; {
+					for began := time.Now(); w.open() > len(books.kept) && time.Since(began) < 10*time.Second; {
 						time.Sleep(time.Millisecond) // until all is collected
 					}
 					stop.Store(true)
