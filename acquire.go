@@ -30,7 +30,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 	by := rl.caller(ctx)
 	r, err := rl.acquire(ctx, &by, model, promptTokens, outputTokens)
 	if err != nil {
-		rl.refused(&by, err, Request{model, promptTokens, outputTokens})
+		rl.refused(ctx, &by, err, Request{model, promptTokens, outputTokens})
 	}
 	return r, err
 }
@@ -67,7 +67,7 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 	by := rl.caller(ctx)
 	rs, err := rl.acquireAll(ctx, &by, reqs)
 	if err != nil {
-		rl.refused(&by, err, reqs...)
+		rl.refused(ctx, &by, err, reqs...)
 	}
 	return rs, err
 }
@@ -95,7 +95,7 @@ func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens
 	by := rl.caller(ctx)
 	err := rl.waitForCapacity(ctx, &by, model, tokens)
 	if err != nil {
-		rl.refused(&by, err, Request{Model: model, PromptTokens: tokens})
+		rl.refused(ctx, &by, err, Request{Model: model, PromptTokens: tokens})
 	}
 	return err
 }

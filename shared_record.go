@@ -278,7 +278,11 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
-		p.then(func() { rl.teller.cooledLocked(name, model, c) })
+		p.then(func() {
+			if rl.cooldowns[name].Until.Equal(c.Until) {
+				rl.teller.cooledLocked(name, model, c)
+			}
+		})
 	}
 }
 
