@@ -28,11 +28,11 @@ type expiring struct {
 // garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
 // of Reserve, so it is done only where slots are limited.
 func (r *Reservation) watch() {
-	if r == nil || r.slots == nil || !r.watched {
+	if r == nil || r.home == nil || !r.watched {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)
-	rl := r.slots.home
+	rl := r.home
 	e := &rl.expiry
 	if e.ttl == 0 {
 		return
@@ -65,6 +65,15 @@ func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
 	}
 }
 
+// restLocked sleeps until the next reservation expires. One that should have been settled, because
+// it came while others were, is not waited for longer than a moment.
+func (e *expiry) restLocked(rl *RateLimiter) {
+	if next := e.open.Front(); next != nil {
+		left := next.Value.(expiring).since + int64(e.ttl) - rl.clock.Sync()
+		e.sleepLocked(rl, max(left, int64(time.Millisecond)))
+	}
+}
+
 // settle settles the reservations that have expired, and sleeps until the next one does.
 func (e *expiry) settle(rl *RateLimiter) {
 	if rl.ledger.update(combine.AppendedApart, func(p *plan) { p.settleExpired() }) {
@@ -94,7 +103,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 // There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
 // limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
 func (r *Reservation) abandon() {
-	rl := r.slots.home
+	rl := r.home
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	switch {

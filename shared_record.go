@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"container/list"
 	"maps"
 	"strings"
 	"time"
@@ -82,6 +83,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	p.setDay(day)
 	day.beside.charge(made.estimate)
 	day.beside.slots++
+	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
 	return made
@@ -109,7 +111,7 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 // settles notes that the plan settles a reservation, and how, and reports whether it does: not
 // where the reservation is settled already, by this plan or before.
 func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
-	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
+	if r == nil || r.home == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
@@ -155,7 +157,7 @@ func (p *plan) shut(r *Reservation) {
 // cancelAll is cancel for the reservations of rs that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
-		if r != nil && r.slots != nil && r.slots.home == p.rl {
+		if r != nil && r.home != nil && r.home == p.rl {
 			p.cancel(r)
 		}
 	}
@@ -165,16 +167,18 @@ func (p *plan) cancelAll(rs Reservations) {
 // one does.
 func (p *plan) settleExpired() {
 	rl, expiry := p.rl, &p.rl.expiry
-	for e := expiry.open.Front(); e != nil; e = e.Next() {
+	p.then(func() { expiry.restLocked(rl) })
+	var next *list.Element
+	for e := expiry.open.Front(); e != nil; e = next {
+		next = e.Next()
 		x := e.Value.(expiring)
-		if left := x.since + int64(expiry.ttl) - p.instant; left > 0 {
-			p.then(func() { expiry.sleepLocked(rl, left) })
+		if x.since+int64(expiry.ttl) > p.instant {
 			return
 		}
 		if r := x.reservation.Value(); r != nil {
 			p.commit(r, EventExpired, r.estimate)
 		} else {
-			p.then(func() { expiry.open.Remove(e) }) // abandon is about to settle it
+			expiry.open.Remove(e) // abandon is about to settle it
 		}
 	}
 }
@@ -278,8 +282,9 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
+		was := rl.cooldowns[name].Until
 		p.then(func() {
-			if rl.cooldowns[name].Until.Equal(c.Until) {
+			if is := rl.cooldowns[name].Until; is.Equal(c.Until) && !is.Equal(was) {
 				rl.teller.cooledLocked(name, model, c)
 			}
 		})
