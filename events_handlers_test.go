@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -98,7 +99,7 @@ func TestEventHandlerThatPanics(t *testing.T) {
 				rl := open(t, cfg)
 				books := eventBooks{rl: rl, disturbs: true}
 				books.hammer(1, 4, 20)
-				reserve(t, rl, "m", 1, 1) // which expires
+				expires := reserve(t, rl, "m", 1, 1)
 				rl.CooldownFor("m", time.Second, ratelimit.CauseOverloaded)
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
@@ -110,6 +111,7 @@ func TestEventHandlerThatPanics(t *testing.T) {
 					t.Errorf("told %v", w.counts())
 				}
 				w.closes(rl)
+				runtime.KeepAlive([]any{expires, books.kept}) // what is garbage in a bubble is settled by later calls
 			})
 		})
 	}
@@ -150,7 +152,7 @@ func TestEventHandlerCallsTheLimiter(t *testing.T) {
 				rl.Store(opened)
 				books := eventBooks{rl: opened, disturbs: true}
 				books.hammer(3, 4, 15)
-				reserve(t, opened, "m", 1, 1)
+				expires := reserve(t, opened, "m", 1, 1)
 				opened.CooldownFor("free", time.Second, ratelimit.CauseOverloaded)
 				opened.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 7})
 				opened.Reserve("unknown", 1, 1)
@@ -164,6 +166,7 @@ func TestEventHandlerCallsTheLimiter(t *testing.T) {
 				}
 				w.closes(opened)
 				w.wantOpen(0)
+				runtime.KeepAlive([]any{expires, books.kept}) // as above
 			})
 		})
 	}
@@ -338,13 +341,13 @@ func TestEventsThatNobodyTakesAreLeftOut(t *testing.T) {
 		})})
 		reserve(t, rl, "m", 1, 1).Commit(2, 2)
 		<-entered
-		const calls = 3000
+		const calls = 1000
 		for range calls {
 			reserve(t, rl, "m", 1, 1).Commit(2, 2)
 		}
 		close(blocked)
 		synctest.Wait()
-		if n := saved.Load(); n > calls {
+		if n := saved.Load(); n > 3*calls/2 {
 			t.Errorf("%d events were kept", n)
 		}
 		if err := rl.Close(); err != nil {

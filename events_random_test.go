@@ -258,8 +258,8 @@ func TestEventsAreCountedExactly(t *testing.T) {
 					rl := open(t, cfg)
 					defer rl.Close()
 					books := eventBooks{rl: rl, disturbs: disturbs}
-					for round := range uint64(3) {
-						books.hammer(round, 8, times(120, 15, 2000))
+					for round := range uint64(2) {
+						books.hammer(round, 8, times(60, 15, 2000))
 						synctest.Wait()
 						books.want(t, w)
 						if !disturbs {

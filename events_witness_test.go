@@ -55,17 +55,17 @@ type toldCall struct {
 	queued, ended    bool // ended by a refusal, or because it passed
 	decision         ratelimit.Decision
 	admitted, closed int
-	name             any // in its context
+	name             any    // in its context
+	trail            string // the kinds
 }
 
 // witness is an EventHandler that checks what is told of each call, and by which fields.
 type witness struct {
 	t testing.TB
 	// Set before the limiter is made.
-	keeps   bool                                          // all that it is told
-	spoils  bool                                          // the event, when it has read it
-	within  func(ctx context.Context, e *ratelimit.Event) // is called in each event, and before it is looked at again
-	dropsID bool                                          // forgets calls that are over, because there are too many
+	keeps  bool                                          // all that it is told
+	spoils bool                                          // the event, when it has read it
+	within func(ctx context.Context, e *ratelimit.Event) // is called in each event, and before it is looked at again
 
 	complaints atomic.Int64
 
@@ -147,11 +147,9 @@ func (w *witness) note(is *told) {
 		w.calls[is.ID] = call
 	}
 	if why := call.follow(is); why != "" {
-		w.complain("%s of call %d (%v): %s; before it came %+v", is.Kind, is.ID, call.name, why, *call)
+		w.complain("%s of call %d (%v): %s; before it came%s", is.Kind, is.ID, call.name, why, call.trail)
 	}
-	if w.dropsID && (call.ended || call.admitted > 0 && call.closed == call.admitted) {
-		delete(w.calls, is.ID)
-	}
+	call.trail += " " + string(is.Kind)
 }
 
 // follow brings a call up to an event, and says what is wrong with it.
@@ -174,10 +172,9 @@ func (c *toldCall) follow(is *told) string {
 		}
 		c.queued, c.decision = true, is.decision
 	case ratelimit.EventAdmitted:
-		if c.ended || c.closed > 0 && c.admitted == c.closed {
+		if c.admitted++; c.ended {
 			return "the call is over"
 		}
-		c.admitted++
 		if c.queued != (is.Decision != nil) || !c.queued && is.Wait != 0 {
 			return fmt.Sprintf("the decision is %v after %v, and the call was queued: %t", is.Decision, is.Wait, c.queued)
 		}
