@@ -86,8 +86,7 @@ func sameExplanation(a, b *ratelimit.Explanation) bool {
 		a.Next.Reason == b.Next.Reason && sameUse(&a.Next.Stats, &b.Next.Stats) &&
 		(a.Next.RetryAfter > 0) == (b.Next.RetryAfter > 0) &&
 		near(a.At.Add(a.Next.RetryAfter), b.At.Add(b.Next.RetryAfter), jitter, a.Next.RetryAfter > 0) &&
-		(a.OldestOpen > 0) == (b.OldestOpen > 0) &&
-		near(a.At.Add(-a.OldestOpen), b.At.Add(-b.OldestOpen), jitterAge, a.OldestOpen > 0) &&
+		sameOldest(a, b) &&
 		sameRefusal(a.LastRefusal, b.LastRefusal) &&
 		slices.EqualFunc(a.Limits, b.Limits, sameLimit) &&
 		slices.EqualFunc(a.Line, b.Line, func(v, w ratelimit.Waiter) bool {
@@ -103,6 +102,19 @@ func near(a, b time.Time, tolerance time.Duration, matters bool) bool {
 
 // sameUse compares what is shown of a model without limits.
 func sameUse(a, b *ratelimit.ModelStats) bool { return a.RPM == b.RPM && a.TPM == b.TPM }
+
+// sameOldest compares when the oldest open calls began, as far as that is known.
+func sameOldest(a, b *ratelimit.Explanation) bool {
+	if agesVague(a) || agesVague(b) || a.OldestOpen == 0 || b.OldestOpen == 0 {
+		return agesVague(a) == agesVague(b) && (a.OldestOpen == 0) == (b.OldestOpen == 0)
+	}
+	return near(a.At.Add(-a.OldestOpen), b.At.Add(-b.OldestOpen), jitterAge, true)
+}
+
+// agesVague reports whether the age of the oldest open call may only say that it is over a minute.
+func agesVague(e *ratelimit.Explanation) bool {
+	return e.OpenOverMinute > 0 && e.OldestOpen < 90*time.Second
+}
 
 func sameRefusal(a, b *ratelimit.Refused) bool {
 	if a == nil || b == nil {

@@ -88,7 +88,7 @@ func viewOf(r *row, now time.Time) modelView {
 		s := &e.Next.Stats
 		v.Free = counted(s.RPM, "request") + ", " + counted(s.TPM, "token") + " in the last minute"
 	}
-	if e.OldestOpen > 0 {
+	if e.OldestOpen > 0 && !agesVague(e) {
 		v.OldestOpen = moment{e.At.Add(-e.OldestOpen), now}
 	}
 	for _, w := range e.Line[:min(len(e.Line), maxLine)] {
