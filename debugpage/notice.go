@@ -10,8 +10,12 @@ type notice struct {
 
 func noticeOf(rl *ratelimit.RateLimiter) notice {
 	var n notice
-	if err := rl.Err(); err != nil {
-		n.storeError = err.Error()
+	health := rl.Health()
+	if health.Err != nil {
+		n.storeError = health.Err.Error()
+	}
+	for _, warning := range health.Warnings {
+		n.warnings = append(n.warnings, warning.Error())
 	}
 	return n
 }

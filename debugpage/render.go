@@ -32,8 +32,9 @@ func render(name string, data any) string {
 	return text.String()
 }
 
-// maxFirst is how many blocked models are named above the rows.
-const maxFirst = 8
+// maxFirst is how many blocked models are named above the rows, and maxWarnings how many warnings
+// stand there.
+const maxFirst, maxWarnings = 8, 6
 
 // renderAbove returns what stands above the rows.
 func renderAbove(c *content, n notice) string {
@@ -51,7 +52,10 @@ func renderAbove(c *content, n notice) string {
 			first = append(first, modelName{rowID(r), nameText(r.explained.Model)})
 		}
 	}
-	var more, hidden string
+	var more, hidden, moreWarnings string
+	if rest := len(n.warnings) - maxWarnings; rest > 0 {
+		n.warnings, moreWarnings = n.warnings[:maxWarnings], counted(rest, "warning")
+	}
 	if rest := blocked - len(first); rest > 0 {
 		more = number(rest)
 	}
@@ -59,7 +63,8 @@ func renderAbove(c *content, n notice) string {
 		hidden = counted(rest, "model")
 	}
 	return render("above", map[string]any{
-		"StoreError": n.storeError, "Warnings": n.warnings, "Blocked": number(blocked), "Models": counted(len(c.rows), "model"),
+		"StoreError": n.storeError, "Warnings": n.warnings, "MoreWarnings": moreWarnings,
+		"Blocked": number(blocked), "Models": counted(len(c.rows), "model"),
 		"First": first, "More": more, "Open": counted(open, "open call"), "Waiting": number(waiting), "Hidden": hidden,
 	})
 }

@@ -120,7 +120,7 @@ func sameRefusal(a, b *ratelimit.Refused) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.At.Equal(b.At) && a.Code == b.Code && a.Reason == b.Reason && a.RetryAfter == b.RetryAfter
+	return near(a.At, b.At, jitter, true) && a.Code == b.Code && a.Reason == b.Reason && a.RetryAfter == b.RetryAfter
 }
 
 func sameLimit(a, b ratelimit.LimitState) bool {

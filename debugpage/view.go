@@ -112,13 +112,17 @@ func detailsOf(e *ratelimit.Explanation) (details []string) {
 	if e.Counted != e.Model {
 		details = append(details, "counted as "+nameText(e.Counted))
 	}
+	origin := originWords[e.Origin]
+	if !e.ProfileReadOn.IsZero() {
+		origin = originWords["profile"]
+	}
 	switch e.Quota {
 	case "":
 		return details
 	case e.Counted:
-		return append(details, "quota "+originWords[e.Origin])
+		return append(details, "quota "+origin)
 	}
-	return append(details, "quota of "+nameText(e.Quota)+", "+originWords[e.Origin])
+	return append(details, "quota of "+nameText(e.Quota)+", "+origin)
 }
 
 // state says what blocks the model, if anything does, and when there is room again.
@@ -163,9 +167,14 @@ func (v *modelView) head(e *ratelimit.Explanation) {
 			continue
 		}
 		v.State = limitStates[l.Limit]
-		v.Why = fmt.Sprintf("the first in line needs %s of the %s, and %s are left", number(need), limitText(l.Limit), number(l.Left))
-		if l.Left > 0 {
+		switch {
+		case l.Limit == "max_in_flight":
+			v.Why = "calls in flight are at the limit"
+		case l.Left <= 0:
+			v.Why = "nothing is left of the " + limitText(l.Limit)
+		default:
 			v.State = "large request"
+			v.Why = fmt.Sprintf("the first in line needs %s of the %s, and %s are left", number(need), limitText(l.Limit), number(l.Left))
 		}
 		if strings.HasSuffix(l.Limit, "pd") {
 			v.Kind = kindStop

@@ -39,7 +39,7 @@ func TestPicture(t *testing.T) {
 		shown = record(t, debugpage.Handler(rl))
 	})
 	server := httptest.NewServer(shown)
-	defer server.Close()
+	t.Cleanup(server.Close) // behind that of the browser, which ends the streams
 	b := browse(t)
 	b.do(colours(*scheme), chromedp.EmulateViewport(1280, 900), atOneMoment())
 	b.visit(server.URL)
