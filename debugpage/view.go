@@ -54,7 +54,7 @@ func (m moment) Until() string {
 	if d <= 0 {
 		return "now"
 	}
-	return "in " + length(d+time.Second-1)
+	return "in " + length(d+time.Second-time.Millisecond)
 }
 func (m moment) Age() string { return length(m.from.Sub(m.time)) }
 func (m moment) Ago() string { return m.Age() + " ago" }
