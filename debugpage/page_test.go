@@ -26,7 +26,7 @@ func rowOf(page, model string) string {
 	for row := range strings.SplitSeq(page, "<tr ") {
 		if row, _, _ = strings.Cut(row, "</tr>"); strings.Contains(row, `<span class="name">`+html.EscapeString(model)+"</span>") {
 			_, row, _ = strings.Cut(row, ">")
-			return strings.TrimSpace(space.ReplaceAllString(html.UnescapeString(tag.ReplaceAllString(row, " ")), " "))
+			return strings.TrimSpace(space.ReplaceAllString(html.UnescapeString(tag.ReplaceAllString(strings.ReplaceAll(row, "&nbsp;", " "), " ")), " "))
 		}
 	}
 	return ""
