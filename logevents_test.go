@@ -182,13 +182,13 @@ func TestLogHidesErrorsOfOthers(t *testing.T) {
 	}
 }
 
-type traceKey struct{}
+type loggedKey struct{}
 
 // traceHandler adds what it finds in the context.
 type traceHandler struct{ slog.Handler }
 
 func (h traceHandler) Handle(ctx context.Context, r slog.Record) error {
-	if trace, ok := ctx.Value(traceKey{}).(string); ok {
+	if trace, ok := ctx.Value(loggedKey{}).(string); ok {
 		r.AddAttrs(slog.String("trace_id", trace))
 	}
 	return h.Handler.Handle(ctx, r)
@@ -201,7 +201,7 @@ func TestLogEventsContextAndDefaultLogger(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	slog.SetDefault(slog.New(traceHandler{logger.Handler()}))
-	h.HandleEvent(context.WithValue(context.Background(), traceKey{}, "4bf9"), &ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"})
+	h.HandleEvent(context.WithValue(context.Background(), loggedKey{}, "4bf9"), &ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"})
 	if got := written.String(); !strings.Contains(got, `"trace_id":"4bf9"`) {
 		t.Errorf("written is %q", got)
 	}

@@ -172,7 +172,10 @@ func (t *teller) tellEnded(rs ...*Reservation) {
 	}
 	var e *telling
 	t.rl.mu.Lock()
-	for _, r := range rs {
+	for _, r := range slices.Backward(rs) {
+		if r == nil || r.slots == nil || r.slots.home != t.rl {
+			continue
+		}
 		if c := r.call; c != nil && c.ended {
 			e = t.endedLocked(r, c.end, c.used).then(e)
 		}
