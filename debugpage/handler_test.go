@@ -99,6 +99,14 @@ func TestHeader(t *testing.T) {
 	}
 }
 
+// What lets a request in stays in the address of the JSON.
+func TestLinkToJSON(t *testing.T) {
+	page := get(debugpage.Handler(newLimiter(t, nil)), `/?token=a%22%3E&format=html`).Body.String()
+	if !strings.Contains(page, `<a href="?format=json&amp;token=a%22%3E">`) {
+		t.Error("the page has no such link")
+	}
+}
+
 // The page names no other place, and has nothing that the policy forbids.
 func TestPageIsOfOnePiece(t *testing.T) {
 	rl := newLimiter(t, map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}})

@@ -106,10 +106,12 @@ func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
 		}
 		return all
 	}
+	query := r.URL.Query() // may have what lets the request in
+	query.Set("format", "json")
 	var text bytes.Buffer
 	err = templates.ExecuteTemplate(&text, "page", map[string]any{
 		"Nonce": nonce, "Style": template.CSS(pageCSS), "Script": template.JS(pageJS),
-		"Version": h.version(s), "At": moment{now, now}, "Milliseconds": now.UnixMilli(), "Clock": clock(now),
+		"Version": h.version(s), "At": moment{now, now}, "Milliseconds": now.UnixMilli(), "Clock": clock(now), "JSON": "?" + query.Encode(),
 		"Above": template.HTML(s.above), "Active": views(s.active), "Idle": views(s.idle), "Idles": counted(len(s.idle), "idle model"),
 	})
 	if err != nil {

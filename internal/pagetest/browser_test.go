@@ -2,7 +2,9 @@ package pagetest
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -27,10 +29,23 @@ func browse(t *testing.T) *browser {
 	if path == "" {
 		t.Skip("there is no Chromium here: apt-get install --no-install-recommends chromium")
 	}
-	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir())}
+	// All that the browser writes is in here. Its sockets have short names only, and that of
+	// t.TempDir is long.
+	folder, err := os.MkdirTemp("", "page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(path), chromedp.UserDataDir(filepath.Join(folder, "profile")), chromedp.Env("HOME="+folder, "TMPDIR="+folder),
+	}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
-		"disable-component-update", "disable-sync", "disable-dev-shm-usage", "hide-scrollbars",
+		"disable-component-update", "disable-sync", "disable-breakpad", "disable-dev-shm-usage", "hide-scrollbars",
 	} {
 		options = append(options, chromedp.Flag(flag, true))
 	}
