@@ -272,6 +272,7 @@ func TestManyModels(t *testing.T) {
 		v := watch(t, h, "/?stream")
 		defer v.leave()
 		n := v.event()
+		first := n.id
 		if len(n.Rows) != shown || len(n.Idle) != shown || !strings.Contains(*n.Above, "100 models not shown") {
 			t.Errorf("%d rows, %d idle, above %q", len(n.Rows), len(n.Idle), *n.Above)
 		}
@@ -284,6 +285,11 @@ func TestManyModels(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 		v.events()
+		late := watch(t, h, "/?stream", "Last-Event-ID", first)
+		defer late.leave()
+		if n := late.event(); len(n.Rows) != shown {
+			t.Errorf("after some versions a page gets %d rows, want all", len(n.Rows))
+		}
 		if page := get(h, "/").Body.String(); rowOf(page, "model-11999") == "" || rowOf(page, "model-12099") != "" {
 			t.Error("the page does not show the first 2,000")
 		}
