@@ -30,7 +30,7 @@ func Gauges(rl *ratelimit.RateLimiter, holds func(Key) Key, yield func(*Sample) 
 			continue
 		}
 		e := rl.Explain(model)
-		key := Key{Model: e.Counted}
+		key := Key{Model: e.Counted, Provider: e.Provider}
 		if g.s = (Sample{Key: holds(key)}); g.s.Key == Other {
 			other, queued, active = true, queued+e.Waiting, active+e.InFlight
 			continue
@@ -83,5 +83,8 @@ func (g *gauges) model(e *ratelimit.Explanation) {
 		g.s.Cause = string(e.Cause)
 		g.tell(ProviderPause, rest.Seconds())
 		g.s.Cause = ""
+	}
+	if !e.ProfileReadOn.IsZero() {
+		g.tell(ProfileAge, max(e.At.Sub(e.ProfileReadOn), 0).Seconds())
 	}
 }

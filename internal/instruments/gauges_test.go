@@ -89,6 +89,35 @@ func TestGauges(t *testing.T) {
 	})
 }
 
+// A quota of a profile has the provider and an age.
+func TestGaugesOfProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderGemini}})
+		var model string
+		for model = range rl.Models() {
+			break
+		}
+		readOn := rl.Explain(model).ProfileReadOn
+		time.Sleep(time.Until(readOn.Add(48 * time.Hour)))
+		ages := 0
+		instruments.Gauges(rl, own, func(s *instruments.Sample) bool {
+			if s.ID != instruments.StoreDegraded && s.Provider != ratelimit.ProviderGemini {
+				t.Errorf("%s has the provider %q", s.Model, s.Provider)
+			}
+			if s.Model == model && s.ID == instruments.ProfileAge {
+				ages++
+				if s.Value != 48*3600 {
+					t.Errorf("%s is %v seconds old, want two days", s.Model, s.Value)
+				}
+			}
+			return true
+		})
+		if ages != 1 {
+			t.Errorf("%d ages of %s, want one", ages, model)
+		}
+	})
+}
+
 // Models without a series of their own are one, which has no quota.
 func TestGaugesOfOthers(t *testing.T) {
 	rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 4}, "b": {MaxRPM: 4}, "c": {MaxRPM: 4}}})
