@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -52,8 +51,9 @@ const (
 // what the caller has put into Context.
 type Event struct {
 	Kind EventKind
-	// ID is the same in all events of a call, those of its retries by Transport.Retry included,
-	// and differs from that of every other call of the process. The tries of an SDK and the
+	// ID is the same in all events of a call, those of its retries by Transport.Retry and those
+	// that the limiter's Config.Events gets of it included, and differs from that of every other
+	// call of the process. The tries of an SDK and the
 	// requests after a redirect are calls of their own, which Context can join.
 	ID uint64
 	// Context is the context of the request, with the values of the caller. It may have ended.
@@ -116,7 +116,7 @@ func (t *Transport) report(f *flight, e Event) {
 	if t.OnEvent == nil {
 		return
 	}
-	e.ID, e.Context = f.id, f.call.Request.Context()
+	e.ID, e.Context = f.ctx.ID, f.ctx.Context
 	e.Adapter, e.Operation = f.call.Adapter, f.call.Operation
 	e.Requested, e.Model, e.Stream = f.call.Model, f.countedAs, f.call.Stream
 	e.Attempt, e.Estimated, e.Charged = f.attempt, f.estimated, f.charged
@@ -125,6 +125,3 @@ func (t *Transport) report(f *flight, e Event) {
 	}
 	t.OnEvent(e)
 }
-
-// lastCall is the ID of the last call of any Transport.
-var lastCall atomic.Uint64
