@@ -11,8 +11,8 @@
 //
 // # Metrics
 //
-// All but those of the store have the attributes gen_ai.request.model, the name under which the model
-// is counted, and gen_ai.provider.name, if a profile tells the provider.
+// All but those of the store have the attributes gen_ai.request.model, the name under which the
+// model is counted, and gen_ai.provider.name, if a profile tells the provider.
 //
 //	ratelimit.requests               counter       ratelimit.code, ratelimit.result
 //	ratelimit.request.time_in_queue  histogram, s  ratelimit.result
@@ -40,8 +40,13 @@
 // The shape is that of ASP.NET Core's rate-limiting metrics, which are stable. Attributes are those
 // of semantic conventions 1.41.0, the last release that has gen_ai.*; a test compares them.
 //
-// Models beyond WithMaxModels are counted together as "_other", without quotas. Keys, prompts,
-// replies and the texts of errors are in no metric and no span.
+// Models beyond WithMaxModels are counted together as "_other", without quotas. The SDK has a bound
+// of its own: 2,000 attribute sets an instrument, which some 300 models with six limits reach.
+// Raise it by its WithCardinalityLimit. Keys, prompts, replies and the texts of errors are in no
+// metric and no span.
+//
+// Measurements have the context of the call, so they can have exemplars of its trace, all but
+// ratelimit.tokens, which is counted in memory.
 //
 // # Spans
 //

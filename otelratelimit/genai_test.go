@@ -43,7 +43,7 @@ func TestConventions(t *testing.T) {
 		tell(h, ratelimit.Event{Kind: ratelimit.EventAdmitted, Model: "m", Provider: provider})
 		got := collect(t, reader)["ratelimit.requests"].Data.(metricdata.Sum[int64]).DataPoints[0].Attributes
 		if value, _ := got.Value(want.Key); value != want.Value {
-			t.Errorf("%s is %s, want %s", provider, value.Emit(), want.Value.Emit())
+			t.Errorf("%s is %s, want %s", provider, value.String(), want.Value.String())
 		}
 	}
 }

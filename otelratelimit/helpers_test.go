@@ -76,7 +76,7 @@ func lines(all map[string]metricdata.Metrics, prefix string) []string {
 	add := func(name string, set attribute.Set, format string, values ...any) {
 		var words []string
 		for _, a := range set.ToSlice() {
-			words = append(words, string(a.Key)+"="+a.Value.Emit())
+			words = append(words, string(a.Key)+"="+a.Value.String())
 		}
 		if strings.HasPrefix(name, prefix) {
 			got = append(got, fmt.Sprintf("%s{%s} "+format, append([]any{name, strings.Join(words, ",")}, values...)...))
