@@ -42,12 +42,8 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, model string, pr
 	}
 	var d Decision
 	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
-	if rl.ledger != nil {
-		if r, err := rl.reserveShared(ctx, by, &d, model, c); r != nil || err != nil {
-			return r, err
-		}
-	} else if r := rl.reserveOne(by, &d, model, c); r != nil {
-		return r, nil
+	if r, err := rl.reserveOne(ctx, by, &d, model, c); r != nil || err != nil {
+		return r, err
 	}
 	reservations, err := rl.wait(ctx, by, &waiter{
 		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},

@@ -10,14 +10,14 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// traceKey is the key of a trace's name in a context.
-type traceKey struct{}
+// exampleTraceKey is the key of a trace's name in a context.
+type exampleTraceKey struct{}
 
 // traced prints the events of calls, each with the trace that its context belongs to.
 type traced struct{}
 
 func (traced) HandleEvent(ctx context.Context, e *ratelimit.Event) {
-	fmt.Println(ctx.Value(traceKey{}), e.Kind, e.Model, e.Settled.PromptTokens+e.Settled.OutputTokens)
+	fmt.Println(ctx.Value(exampleTraceKey{}), e.Kind, e.Model, e.Settled.PromptTokens+e.Settled.OutputTokens)
 }
 
 // The events of a reservation have the context with which it was made, also when it is settled.
@@ -29,7 +29,7 @@ func ExampleRateLimiter_ReserveContext() {
 	if err != nil {
 		panic(err)
 	}
-	ctx := context.WithValue(context.Background(), traceKey{}, "trace 7:")
+	ctx := context.WithValue(context.Background(), exampleTraceKey{}, "trace 7:")
 	rs, d := rl.ReserveContext(ctx,
 		ratelimit.Request{Model: "gpt-4o", PromptTokens: 900, OutputTokens: 100},
 		ratelimit.Request{Model: "team", PromptTokens: 900, OutputTokens: 100})

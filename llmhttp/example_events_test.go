@@ -23,8 +23,8 @@ func (callLog) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	}
 }
 
-// Config.Events of the limiter learns of all that the Transport does with it, in the contexts of the
-// requests. The IDs are those of OnEvent.
+// Config.Events of the limiter learns of all that the Transport does with it, in the contexts of
+// the requests. The IDs are those of OnEvent.
 func ExampleTransport_limiterEvents() {
 	server := exampleProvider()
 	defer server.Close()
