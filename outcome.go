@@ -51,7 +51,7 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 func estimateOf(reqs []Request, model string) (sum tokens.Count) {
 	for i := range reqs {
 		if req := &reqs[i]; req.Model == model {
-			sum = sum.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
 	return sum
