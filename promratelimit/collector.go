@@ -41,6 +41,7 @@ func NewCollector(limiter *ratelimit.RateLimiter, options CollectorOptions) prom
 	for id := range instruments.List {
 		if i := &instruments.List[id]; !byEvents(i) {
 			c.descs[id] = prometheus.NewDesc(i.Prometheus, i.Description, labelsOf(i), constant)
+			c.labels[id] = newLabelSet(i, constant)
 		}
 	}
 	return c
@@ -50,6 +51,7 @@ type collector struct {
 	limiter *ratelimit.RateLimiter
 	holds   func(instruments.Key) instruments.Key
 	descs   [instruments.Count]*prometheus.Desc // nil for those that are a Handler's
+	labels  [instruments.Count]labelSet
 }
 
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
@@ -61,7 +63,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 }
 
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	s := scrape{descs: &c.descs}
+	s := scrape{of: c}
 	instruments.Gauges(c.limiter, c.holds, s.add)
 	for i := range s.families {
 		f := &s.families[i]
@@ -76,7 +78,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 // labels in the order of the names, dimension before model; that is half of its work, and nearly
 // none if they come in that order. The limiter is read model by model, so they are sorted out here.
 type scrape struct {
-	descs    *[instruments.Count]*prometheus.Desc
+	of       *collector
 	families [instruments.Count]family
 
 	last   instruments.Sample // the labels are those of this one
@@ -92,12 +94,11 @@ type part struct {
 }
 
 func (s *scrape) add(sample *instruments.Sample) bool {
-	desc := s.descs[sample.ID]
 	if s.labels == nil || !sameLabels(sample, &s.last) {
-		s.last, s.labels = *sample, labelPairs(desc, sample)
+		s.last, s.labels = *sample, s.of.labels[sample.ID].pairs(sample)
 	}
 	p := s.families[sample.ID].part(sample.Dimension)
-	p.gauges = append(p.gauges, gauge{desc: desc, labels: s.labels, value: sample.Value})
+	p.gauges = append(p.gauges, gauge{desc: s.of.descs[sample.ID], labels: s.labels, value: sample.Value})
 	return true
 }
 
@@ -106,28 +107,6 @@ func (s *scrape) add(sample *instruments.Sample) bool {
 func sameLabels(a, b *instruments.Sample) bool {
 	return a.Key == b.Key && a.Dimension == b.Dimension && a.Source == b.Source && a.Cause == b.Cause &&
 		(a.ID == instruments.StoreDegraded) == (b.ID == instruments.StoreDegraded)
-}
-
-func labelPairs(desc *prometheus.Desc, sample *instruments.Sample) []*dto.LabelPair {
-	i := &instruments.List[sample.ID]
-	var values [4]string
-	n := 0
-	put := func(value string) { values[n], n = value, n+1 }
-	if i.PerModel {
-		put(labelValue(sample.Model))
-		put(labelValue(string(sample.Provider)))
-	}
-	for _, a := range i.Attributes {
-		switch a {
-		case instruments.Dimension:
-			put(sample.Dimension)
-		case instruments.Source:
-			put(sample.Source)
-		case instruments.Cause:
-			put(sample.Cause)
-		}
-	}
-	return slices.Clip(prometheus.MakeLabelPairs(desc, values[:n]))
 }
 
 func (f *family) part(dimension string) *part {

@@ -19,12 +19,17 @@ const (
 	nativeReset   = time.Hour
 )
 
-// labelsOf returns the variable labels of an instrument, in the order in which values are given.
-func labelsOf(i *instruments.Instrument) (labels []string) {
-	if i.PerModel {
-		labels = append(labels, instruments.Model.Label, instruments.Provider.Label)
+// attributesOf returns the attributes of an instrument, and labelsOf their labels in Prometheus, in
+// the order in which values are given.
+func attributesOf(i *instruments.Instrument) []instruments.Attribute {
+	if !i.PerModel {
+		return i.Attributes
 	}
-	for _, a := range i.Attributes {
+	return append([]instruments.Attribute{instruments.Model, instruments.Provider}, i.Attributes...)
+}
+
+func labelsOf(i *instruments.Instrument) (labels []string) {
+	for _, a := range attributesOf(i) {
 		labels = append(labels, a.Label)
 	}
 	return labels

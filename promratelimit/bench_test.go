@@ -1,0 +1,101 @@
+package promratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/promratelimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// BenchmarkCall has the events of a call: admitted and settled.
+func BenchmarkCall(b *testing.B) {
+	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})
+	begin := admitted("gpt-4o-mini", usage(1200, 300))
+	end := settled("gpt-4o-mini", usage(1200, 300), usage(1100, 120), 1800*time.Millisecond)
+	call := func(ctx context.Context) {
+		h.HandleEvent(ctx, &begin)
+		h.HandleEvent(ctx, &end)
+	}
+	b.Run("alone", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			call(b.Context())
+		}
+	})
+	b.Run("parallel", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				call(b.Context())
+			}
+		})
+	})
+}
+
+func BenchmarkRefused(b *testing.B) {
+	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})
+	d := ratelimit.Decision{Code: ratelimit.DecisionRPMLimit}
+	e := ratelimit.Event{Kind: ratelimit.EventRefused, Model: "gpt-4o-mini", Provider: "openai", Decision: &d}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.HandleEvent(b.Context(), &e)
+	}
+}
+
+// BenchmarkExemplars has the events of a call in a span that is sampled.
+func BenchmarkExemplars(b *testing.B) {
+	labels := prometheus.Labels{"trace_id": "0af7651916cd43dd8448eb211c80319c"}
+	h := promratelimit.NewHandler(promratelimit.HandlerOptions{
+		Exemplar: func(context.Context) prometheus.Labels { return labels },
+	})
+	begin := admitted("gpt-4o-mini", usage(1200, 300))
+	end := settled("gpt-4o-mini", usage(1200, 300), usage(1100, 120), 1800*time.Millisecond)
+	b.ReportAllocs()
+	for b.Loop() {
+		h.HandleEvent(b.Context(), &begin)
+		h.HandleEvent(b.Context(), &end)
+	}
+}
+
+// BenchmarkScrape has 1,000 models with three limits each, as the collector alone is asked, and
+// with the text of the answer.
+func BenchmarkScrape(b *testing.B) {
+	quotas := make(map[string]ratelimit.ModelQuota)
+	for i := range 1000 {
+		quotas[fmt.Sprint("model-", i)] = ratelimit.ModelQuota{MaxRPM: 1000, MaxTPM: 100_000, MaxRPD: 10_000}
+	}
+	limiter := newLimiter(b, ratelimit.Config{Quotas: quotas})
+	for model := range limiter.Models() {
+		for range 10 {
+			limiter.RecordUsage(model, 10, 10)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{}))
+	b.Run("gather", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := registry.Gather(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("http", func(b *testing.B) {
+		handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+		request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			w := httptest.NewRecorder()
+			if handler.ServeHTTP(w, request); w.Code != http.StatusOK {
+				b.Fatal(w.Body)
+			}
+		}
+	})
+}
