@@ -27,6 +27,15 @@ import (
 // times of open reservations to a few seconds, so a request may wait until its deadline in vain.
 // Acquire is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
+	by := rl.caller(ctx)
+	r, err := rl.acquire(ctx, &by, model, promptTokens, outputTokens)
+	if err != nil {
+		rl.refused(&by, err, Request{model, promptTokens, outputTokens})
+	}
+	return r, err
+}
+
+func (rl *RateLimiter) acquire(ctx context.Context, by *caller, model string, promptTokens, outputTokens int) (*Reservation, error) {
 	const op = "acquire"
 	if err := checkWait(ctx, op, promptTokens, outputTokens); err != nil {
 		return nil, err
@@ -34,13 +43,13 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 	var d Decision
 	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
 	if rl.ledger != nil {
-		if r, err := rl.ledger.reserve(ctx, &d, model, c); r != nil || err != nil {
+		if r, err := rl.reserveShared(ctx, by, &d, model, c); r != nil || err != nil {
 			return r, err
 		}
-	} else if r := rl.reserve(&d, model, c); r != nil {
+	} else if r := rl.reserveOne(by, &d, model, c); r != nil {
 		return r, nil
 	}
-	reservations, err := rl.wait(ctx, &waiter{
+	reservations, err := rl.wait(ctx, by, &waiter{
 		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},
 	})
 	if err != nil {
@@ -55,6 +64,15 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reservations, error) {
+	by := rl.caller(ctx)
+	rs, err := rl.acquireAll(ctx, &by, reqs)
+	if err != nil {
+		rl.refused(&by, err, reqs...)
+	}
+	return rs, err
+}
+
+func (rl *RateLimiter) acquireAll(ctx context.Context, by *caller, reqs []Request) (Reservations, error) {
 	const op = "acquire all"
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -64,7 +82,7 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 			return nil, err
 		}
 	}
-	return rl.wait(ctx, &waiter{op: op, charges: true, requests: reqs})
+	return rl.wait(ctx, by, &waiter{op: op, charges: true, requests: reqs})
 }
 
 // WaitForCapacity returns nil as soon as a request with the given number of tokens fits the quota
@@ -74,6 +92,15 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 // It is safe for concurrent use. Waiters for one model pass in turn, but room for one lets all of
 // them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
+	by := rl.caller(ctx)
+	err := rl.waitForCapacity(ctx, &by, model, tokens)
+	if err != nil {
+		rl.refused(&by, err, Request{Model: model, PromptTokens: tokens})
+	}
+	return err
+}
+
+func (rl *RateLimiter) waitForCapacity(ctx context.Context, by *caller, model string, tokens int) error {
 	const op = "wait for capacity"
 	if err := checkWait(ctx, op, tokens, 0); err != nil {
 		return err
@@ -81,7 +108,7 @@ func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens
 	if rl.CanSend(model, tokens) {
 		return nil
 	}
-	_, err := rl.wait(ctx, &waiter{op: op, requests: []Request{{Model: model, PromptTokens: tokens}}})
+	_, err := rl.wait(ctx, by, &waiter{op: op, requests: []Request{{Model: model, PromptTokens: tokens}}})
 	return err
 }
 

@@ -14,18 +14,25 @@ import (
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
+	return rl.reserveAll(&caller{ctx: background}, reqs)
+}
+
+func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
 		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs) })
-	} else {
-		rl.mu.Lock()
+	}
+	rl.mu.Lock()
+	if b == nil {
 		if b = rl.decideAllLocked(reqs); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
 			rl.linesLocked().settleLocked()
 		}
-		rl.mu.Unlock()
 	}
+	e := rl.reservedLocked(by, reservations, &b.Decision, reqs)
+	rl.mu.Unlock()
+	rl.teller.tell(e)
 	reservations.watch()
 	return reservations, b.Decision
 }
@@ -50,11 +57,15 @@ func (rs Reservations) Cancel() {
 		}
 	}
 	for _, rl := range limiters {
-		if !rl.ledger.update(combine.Appended, func(p *plan) { p.cancelAll(rs) }) {
-			rl.mu.Lock()
-			rs.cancelLocked(rl)
-			rl.mu.Unlock()
+		if rl.ledger.update(combine.Appended, func(p *plan) { p.cancelAll(rs) }) {
+			rl.teller.tellEnded(rs...)
+			continue
 		}
+		rl.mu.Lock()
+		rs.cancelLocked(rl)
+		e := rl.teller.releasedLocked(rs)
+		rl.mu.Unlock()
+		rl.teller.tell(e)
 	}
 }
 

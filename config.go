@@ -22,7 +22,8 @@ import (
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
 // default file, with the quotas of Gemini.
 //
-// In YAML each field has its name in snake case: see [ReadConfig]. OnError is not in YAML.
+// In YAML each field has its name in snake case: see [ReadConfig]. OnError, Events and Store are not
+// in YAML.
 type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
 	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,
@@ -65,6 +66,12 @@ type Config struct {
 	// may end after Close. Close returns the error of its own last write and does not report it
 	// here. Nil discards errors.
 	OnError func(error) `yaml:"-"`
+
+	// Events is told what the limiter does: each call that waits, is admitted, refused or settled,
+	// cooldowns, changes of quotas, the store. See EventHandler and EventHandlers. Only what the
+	// calls of this limiter do is told, not what other processes do. Close is followed by nothing.
+	// Nil tells nobody, and costs nothing.
+	Events EventHandler `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
 	// processes of the machine, that open it with Shared. Every admission, settlement, cooldown,
@@ -180,6 +187,7 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
+	rl.teller.begin()
 	return rl, nil
 }
 
@@ -215,6 +223,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		if err := openLedger(rl, dbPath, cfg); err != nil {
 			return nil, fmt.Errorf("new limiter: %w", err)
 		}
+		rl.teller.begin()
 		return rl, nil
 	}
 	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
@@ -224,6 +233,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		rl.storage.sqlite.close()
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}
+	rl.teller.begin()
 	return rl, nil
 }
 
@@ -249,11 +259,12 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
+	rl.teller = newTeller(rl, cfg.Events)
 	for _, profile := range profiles {
 		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
 	}
 	for model, quota := range cfg.Quotas {
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
+		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
 	}
 	rl.clock.Sync()
 	return rl, nil

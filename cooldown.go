@@ -49,6 +49,7 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 }
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
+	defer rl.teller.flush()
 	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.cool(model, c) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
@@ -63,6 +64,7 @@ func (rl *RateLimiter) coolLocked(model string, c state.Cooldown) {
 		return
 	}
 	rl.cooldowns.Set(strings.Clone(name), c) // see stateLocked
+	rl.teller.cooledLocked(name, model, c)
 	rl.changedNowLocked()
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[name])

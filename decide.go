@@ -83,6 +83,12 @@ type Decision struct {
 	Cause Cause `json:"cause,omitempty"`
 }
 
+// The reasons that are also given without a decision.
+const (
+	invalidTokens = "invalid tokens: the estimate is negative"
+	limiterClosed = "the limiter is closed"
+)
+
 // cost is the charge of a request, or of several.
 type cost = state.Cost
 
@@ -131,7 +137,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	switch {
 	case c.Input < 0 || c.Output < 0:
 		d.Never = true
-		d.Code, d.Reason = DecisionInvalidTokens, "invalid tokens: the estimate is negative"
+		d.Code, d.Reason = DecisionInvalidTokens, invalidTokens
 	case r.cool > r.wall:
 		wait = deny(d, q, r, c)
 	case !known:

@@ -81,6 +81,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 		}
 		if r := x.reservation.Value(); r != nil {
 			r.commitLocked(r.estimate)
+			rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 		} else {
 			e.open.Remove(oldest) // abandon is about to settle it
 		}
@@ -101,7 +102,9 @@ func (r *Reservation) abandon() {
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		r.releaseLocked()
+		rl.teller.postLaterRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 	default:
 		r.commitLocked(r.estimate)
+		rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 	}
 }

@@ -30,7 +30,7 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 
 // learnLocked takes over a quota that lessonRLocked returned for a model that has the quota q, or
 // none.
-func (rl *RateLimiter) learnLocked(name string, next, q ModelQuota, known bool) {
+func (rl *RateLimiter) learnLocked(name, by string, next, q ModelQuota, known bool) {
 	var cover string
 	var bounds state.Quota
 	if _, own := rl.Quotas[name]; !own {
@@ -40,7 +40,7 @@ func (rl *RateLimiter) learnLocked(name string, next, q ModelQuota, known bool) 
 			bounds = rl.provenance.Bounds(cover, state.Quota(q))
 		}
 	}
-	rl.sayLocked(name, func(p *provenance.Quotas) {
+	rl.sayLocked(name, by, func(p *provenance.Quotas) {
 		p.Learn(name, state.Quota(next), cover, state.Quota(q), bounds)
 	})
 	rl.saidLocked()
@@ -52,13 +52,14 @@ func (rl *RateLimiter) learnLocked(name string, next, q ModelQuota, known bool) 
 //
 // Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
 func (rl *RateLimiter) ForgetLearned(model string) {
+	defer rl.teller.flush()
 	forget := func() {
 		names := rl.provenance.Learned()
 		if model != "" {
 			names = []string{rl.nameRLocked(model)}
 		}
 		for _, name := range names {
-			rl.sayLocked(name, func(p *provenance.Quotas) { p.Forget(name) })
+			rl.sayLocked(name, byProgram, func(p *provenance.Quotas) { p.Forget(name) })
 		}
 		rl.saidLocked()
 	}

@@ -106,7 +106,7 @@ func (l loading) mergeQuotas() {
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
 	for model, q := range l.Quotas {
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
+		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
 		work.Next()
 	}
 	covered := slices.DeleteFunc(rl.provenance.Alone(), func(model string) bool {
@@ -114,7 +114,7 @@ func (l loading) mergeQuotas() {
 		return !is
 	})
 	for _, model := range covered {
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.Forget(model) })
+		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Forget(model) })
 		work.Next()
 	}
 }

@@ -95,6 +95,9 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 // ignored. MatchVersions and Aliases apply. Observe is safe for concurrent use, and cheap where
 // it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
+	if rl.teller != nil && rl.learns {
+		defer rl.teller.flush()
+	}
 	if rl.ledger != nil {
 		rl.observeShared(model, limits)
 		return
@@ -143,7 +146,11 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
 		if next, is := rl.lessonRLocked(name, q, limits); is {
-			rl.learnLocked(name, next, q, known)
+			by := byHeader
+			if limits.Refused {
+				by = byRefusal
+			}
+			rl.learnLocked(name, by, next, q, known)
 			q, known = next, true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
@@ -55,11 +56,14 @@ func (s *storage) save(rl *RateLimiter) (err error) {
 		return nil
 	}
 	s.begin(rl)
+	began, system := rl.teller.now(), settings.YAML
 	if s.sqlite != nil {
+		system = settings.SQLite
 		err = s.sqlite.persist(rl)
 	} else {
 		err = s.persistYAML(rl)
 	}
+	rl.teller.saved(string(system), saveOperation, began, err)
 	rl.saver.End(err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
@@ -100,6 +104,7 @@ func (s *storage) end(rl *RateLimiter) {
 //
 // Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
+	defer rl.teller.flush()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
 	if err := rl.storage.load(rl); err != nil {

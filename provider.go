@@ -238,7 +238,7 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
 	}
 	for name, quota := range p.Models {
 		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
-		rl.sayLocked(name, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
+		rl.sayLocked(name, byProfile, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
 	}
 }
 

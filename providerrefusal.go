@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -26,4 +27,15 @@ type ProviderRefusal struct {
 //
 // MatchVersions and Aliases apply. It is safe for concurrent use.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
+	if !slices.Contains(problems, r.Problem) {
+		r.Problem = otherProblem
+	}
+	r.RetryAfter = max(r.RetryAfter, 0)
+	by := callerOf(ctx)
+	rl.teller.refusedByProvider(&by, &r)
 }
+
+// problems are the values of ProviderRefusal.Problem.
+var problems = []string{string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted"}
+
+const otherProblem = "other"

@@ -85,6 +85,7 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = rl.naming.Aliased(model)
+	defer rl.teller.flush()
 	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setQuota(model, quota) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
@@ -93,7 +94,7 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 }
 
 func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
-	rl.sayLocked(model, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
+	rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
 	rl.saidLocked()
 }
 
@@ -108,9 +109,10 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 // model the quota that it goes back to in this process. Waiters are served or refused at once.
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
+	defer rl.teller.flush()
 	model = rl.naming.Aliased(model)
 	remove := func() {
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.Remove(model) })
+		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.Remove(model) })
 		rl.saidLocked()
 	}
 	if !rl.ledger.update(combine.Apart, func(p *plan) { p.removeQuota(model, remove) }) {
@@ -140,6 +142,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
+	defer rl.teller.flush()
 	account = modelname.Aliased(&rl.naming, account)
 	if rl.ledger.update(combine.Apart, func(p *plan) { p.setAccount(account) }) {
 		return
@@ -149,7 +152,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 	rl.provenance.Resaid()
 	for _, model := range rl.provenance.Changes(account) {
 		q, named := account[model]
-		rl.sayLocked(model, func(p *provenance.Quotas) { p.SetAccount(model, q, named) })
+		rl.sayLocked(model, byAccount, func(p *provenance.Quotas) { p.SetAccount(model, q, named) })
 	}
 	rl.saidLocked()
 }
@@ -187,6 +190,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
+	defer rl.teller.flush()
 	supply := func(how supplying) func() {
 		return func() {
 			rl.addProfileLocked(&profile, how)
@@ -201,23 +205,27 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 }
 
 // sayLocked changes what is said of the quota of one name, and gives it the quota that holds then.
-// saidLocked follows the last of such changes.
-func (rl *RateLimiter) sayLocked(name string, say func(*provenance.Quotas)) {
-	rl.sayAtLocked(name, rl.clock.Sync(), say)
+// saidLocked follows the last of such changes. by is what Config.Events is told of who says it.
+func (rl *RateLimiter) sayLocked(name, by string, say func(*provenance.Quotas)) {
+	rl.sayAtLocked(name, by, rl.clock.Sync(), say)
 }
 
 // sayAtLocked is sayLocked for what was said at an instant.
-func (rl *RateLimiter) sayAtLocked(name string, instant int64, say func(*provenance.Quotas)) {
+func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*provenance.Quotas)) {
 	if rl.Quotas == nil {
 		rl.Quotas = make(map[string]ModelQuota)
 	}
 	was, had := rl.Quotas[name]
 	rl.provenance.Notice(name, state.Quota(was), had)
 	say(&rl.provenance)
-	if q, has := rl.provenance.Settle(name); has {
+	q, has := rl.provenance.Settle(name)
+	if has {
 		rl.Quotas[name] = ModelQuota(q)
 	} else {
 		delete(rl.Quotas, name)
+	}
+	if has != had || ModelQuota(q) != was && has {
+		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
 	}
 	rl.unlistedLocked().relistLocked(name)
 	if stats := rl.State[name]; stats != nil {
@@ -225,7 +233,7 @@ func (rl *RateLimiter) sayAtLocked(name string, instant int64, say func(*provena
 	}
 	rl.repaceLocked(name, instant)
 	for _, model := range rl.provenance.Outdated(name) {
-		rl.sayAtLocked(model, instant, func(p *provenance.Quotas) { p.Forget(model) })
+		rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Forget(model) })
 	}
 }
 

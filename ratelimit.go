@@ -148,6 +148,7 @@ type RateLimiter struct {
 
 	unknownMet unknown.Models
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
+	teller     *teller            // of Config.Events; nil without it
 	margin     time.Duration      // Config.Margin
 	maxModels  int                // Config.MaxModels; 0 stands for the default
 	learns     bool               // Config.LearnQuotas
@@ -212,11 +213,13 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil {
 		rl.ledger.update(combine.Appended, func(p *plan) { p.record(model, used) })
+		rl.teller.recorded(model, used)
 		return
 	}
 	rl.mu.Lock()
 	rl.recordLocked(model, used)
 	rl.mu.Unlock()
+	rl.teller.recorded(model, used)
 }
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
@@ -224,7 +227,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
 	}
-	if rl.unknown != UnknownAllow || rl.reporter != nil {
+	if rl.unknown != UnknownAllow || rl.reporter != nil || rl.teller != nil {
 		rl.meetIfUnknownRLocked(model, name)
 	}
 	instant := rl.clock.Sync()
@@ -254,6 +257,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
+	defer rl.teller.flush()
 	if rl.ledger.update(combine.Apart, func(p *plan) { p.reset(model) }) {
 		return
 	}
@@ -263,6 +267,7 @@ func (rl *RateLimiter) Reset(model string) {
 		model = rl.nameRLocked(model)
 	}
 	rl.forgetUsageLocked(model)
+	rl.teller.pendLocked(rl.teller.thawedLocked())
 	rl.changedNowLocked()
 	l := rl.linesLocked()
 	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
@@ -279,6 +284,9 @@ func (rl *RateLimiter) Reset(model string) {
 // more to write what could not be written, and returns an error if it cannot. Afterwards
 // decisions are denied with DecisionClosed, and records are ignored.
 //
+// Config.Events is told that open reservations are released, and nothing after Close has returned.
+// Close waits for a handler that is under way, for at most a second.
+//
 // Close waits for a write that is under way. SQLite waits up to five seconds for each lock of
 // another program, and a shared database up to three. Close may be called more than once. With
 // YAML the next call writes later changes, and those that the last call could not. It is safe for
@@ -292,6 +300,7 @@ func (rl *RateLimiter) Close() error {
 	}
 	rl.mu.Unlock()
 
+	defer rl.teller.close()
 	rl.saver.Stop()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()

@@ -22,8 +22,9 @@ type Reservation struct {
 	tokenAt   uint32
 	instant   int64 // when the charge counts
 	estimate  tokens.Count
-	extra     *extra // the rare fields
-	days      int32  // the window's days when it was charged
+	extra     *extra    // the rare fields
+	call      *openCall // what Config.Events is told of it; nil where nothing is, and once it has ended
+	days      int32     // the window's days when it was charged
 	settled   bool
 	watched   bool   // it is settled at its estimate if the program never settles it
 	round     uint16 // the window's round when it was charged
@@ -83,25 +84,33 @@ func (r *Reservation) more() *extra {
 // While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
 // for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
-	r = rl.reserve(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}})
-	return r, d
+	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
+	return rl.reserveOne(&caller{ctx: background}, &d, model, c), d
 }
 
-func (rl *RateLimiter) reserve(d *Decision, model string, c *cost) (made *Reservation) {
+// reserveOne is Reserve for a caller.
+func (rl *RateLimiter) reserveOne(by *caller, d *Decision, model string, c *cost) (made *Reservation) {
 	if rl.ledger != nil {
-		made, _ = rl.ledger.reserve(background, d, model, c)
+		made, _ = rl.reserveShared(background, by, d, model, c)
 		return made
 	}
+	var e *telling
 	rl.mu.Lock()
-	made = rl.reserveLocked(d, model, c)
+	made = rl.reserveLocked(by, d, model, c)
+	if rl.teller != nil {
+		e = rl.teller.reservedLocked(by, made, d, c)
+	}
 	rl.mu.Unlock()
+	if e != nil {
+		rl.teller.tell(e)
+	}
 	if made != nil && made.watched {
 		made.watch()
 	}
 	return made
 }
 
-func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reservation {
+func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *cost) *Reservation {
 	var r view
 	name := model
 	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
@@ -123,6 +132,12 @@ func (rl *RateLimiter) reserveLocked(d *Decision, model string, c *cost) *Reserv
 		d.queue()
 	}
 	if !d.Allowed {
+		if !by.tentative {
+			if r.slots == nil {
+				r.slots = rl.refusalSlotsLocked(name)
+			}
+			r.slots.refusedLocked(r.instant, d)
+		}
 		return nil
 	}
 	made := rl.chargeLocked(model, name, &q, &r, c.Count)

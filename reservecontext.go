@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"context"
 	"slices"
-
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // ReserveContext is ReserveAll with the context that the events of the reservations get, those of
@@ -22,11 +20,12 @@ func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs 
 
 // reserveContext is ReserveContext. It returns the reservation of a single request, and sets rs for
 // more.
-func (rl *RateLimiter) reserveContext(_ context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
+func (rl *RateLimiter) reserveContext(ctx context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
+	by := callerOf(ctx)
 	if len(reqs) == 1 {
-		req := &reqs[0]
-		return rl.reserve(d, req.Model, &cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}})
+		c := reqs[0].cost()
+		return rl.reserveOne(&by, d, reqs[0].Model, &c)
 	}
-	*rs, *d = rl.ReserveAll(slices.Clone(reqs)...) // which keeps them on the heap
+	*rs, *d = rl.reserveAll(&by, slices.Clone(reqs)) // which keeps them on the heap
 	return nil
 }

@@ -19,12 +19,20 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 	}
 	rl, used := r.slots.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil { // before the function is made, which takes an allocation
-		rl.ledger.update(combine.Appended, func(p *plan) { p.commit(r, used) })
+		rl.ledger.update(combine.Appended, func(p *plan) { p.commit(r, EventSettled, used) })
+		rl.teller.tellEnded(r)
 		return
 	}
 	rl.mu.Lock()
+	if !r.settled {
+		r.slots.settledLocked(r.estimate, used)
+	}
 	r.commitLocked(used)
+	e := rl.teller.endedLocked(r, EventSettled, used)
 	rl.mu.Unlock()
+	if e != nil {
+		rl.teller.tell(e)
+	}
 }
 
 // Cancel settles the reservation of a call that was never sent, and gives the whole charge back.
@@ -36,10 +44,16 @@ func (r *Reservation) Cancel() {
 		return
 	}
 	rl := r.slots.home
-	if !rl.ledger.update(combine.Appended, func(p *plan) { p.cancel(r) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		r.cancelLocked()
+	if rl.ledger.update(combine.Appended, func(p *plan) { p.cancel(r) }) {
+		rl.teller.tellEnded(r)
+		return
+	}
+	rl.mu.Lock()
+	r.cancelLocked()
+	e := rl.teller.endedLocked(r, EventReleased, tokens.Count{})
+	rl.mu.Unlock()
+	if e != nil {
+		rl.teller.tell(e)
 	}
 }
 

@@ -36,6 +36,7 @@ type ledger struct {
 	rl         *RateLimiter
 	log        sharedlog.Log
 	remote     sharedlog.Remote // the log, if it is on another machine; else nil
+	system     string           // what the log is kept in: Event.System
 	id         int64            // this limiter among those that share the log
 	failClosed bool             // Config.FailClosed
 	reporter   *reporter.Reporter
@@ -112,6 +113,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	})
 	if err == nil {
 		s.remote, _ = s.log.(sharedlog.Remote)
+		s.system = sharedlog.SystemOf(s.log)
 		if err = s.join(cfg.Quotas); err != nil {
 			s.log.Close()
 		}
@@ -253,7 +255,7 @@ func (s *ledger) overrules() bool { return s.closed.Load() || s.failClosed && s.
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
 		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
-		d.Code, d.Reason = DecisionClosed, "the limiter is closed"
+		d.Code, d.Reason = DecisionClosed, limiterClosed
 	} else if s.failClosed && s.down.Load() {
 		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
@@ -364,6 +366,23 @@ func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost
 			break
 		}
 	}
+	return made, err
+}
+
+// reserveShared is reserveOne with Config.Shared. It fails only where ctx ends before anything was
+// decided.
+func (rl *RateLimiter) reserveShared(ctx context.Context, by *caller, d *Decision, model string, c *cost) (*Reservation, error) {
+	made, err := rl.ledger.reserve(ctx, d, model, c)
+	var e *telling
+	if err == nil && (rl.teller != nil || made == nil && !by.tentative) {
+		rl.mu.Lock()
+		if made == nil && !by.tentative {
+			rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
+		}
+		e = rl.teller.reservedLocked(by, made, d, c)
+		rl.mu.Unlock()
+	}
+	rl.teller.tell(e)
 	made.watch()
 	return made, err
 }

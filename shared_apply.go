@@ -158,11 +158,16 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		}
 	case sharedlog.Reset:
 		f.rl.forgetUsageLocked(e.Model)
+		if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
+			f.rl.teller.pendLocked(ended)
+		} else {
+			f.rl.teller.postRLocked(ended)
+		}
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
 		if saying, err := sharedlog.ParseSaying(e.Text); err == nil {
-			f.setQuota(e.Model, e.At, &saying)
+			f.setQuota(e.Model, f.sayerOf(e, &saying), e.At, &saying)
 		}
 	case sharedlog.Wait:
 		f.standIn(e)
@@ -195,9 +200,20 @@ func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	}
 }
 
-func (f effect) setQuota(model string, instant int64, saying *sharedlog.Saying) {
+// sayerOf returns the value of Event.By for an event that changes a quota.
+func (f effect) sayerOf(e *sharedlog.Event, saying *sharedlog.Saying) string {
+	switch {
+	case e.Process != f.s.id:
+		return byProcess
+	case saying.Origin == state.Account:
+		return byAccount
+	}
+	return byProgram
+}
+
+func (f effect) setQuota(model, by string, instant int64, saying *sharedlog.Saying) {
 	said := saying.After(f.s.quotas[model])
-	f.rl.sayAtLocked(model, instant, func(p *provenance.Quotas) { p.Tell(model, said, saying.Origin) })
+	f.rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Tell(model, said, saying.Origin) })
 	f.s.noteQuota(model, said)
 	f.rl.followQuotasLocked()
 	f.s.lines.reviews++

@@ -211,6 +211,7 @@ func (p *plan) enter(w *waiter) {
 	w.since = p.instant
 	p.wait(w, b)
 	p.then(func() {
+		w.stoodLocked(p.rl.teller, b)
 		if len(w.places) == 0 {
 			return // it was taken out already
 		}

@@ -129,7 +129,7 @@ func (p *plan) settleGarbage() {
 	found := len(g.reservations)
 	var numbers []int64
 	for _, r := range g.reservations {
-		if p.settles(r) {
+		if p.settles(r, EventExpired, r.estimate) {
 			numbers = append(numbers, r.entry())
 		}
 	}

@@ -144,13 +144,13 @@ func (b *rebuild) loadQuotas() {
 			b.s.noteQuota(model, said) // to say it again would forget what was learned since
 			continue
 		}
-		b.rl.sayLocked(model, func(p *provenance.Quotas) {
+		b.rl.sayLocked(model, byProcess, func(p *provenance.Quotas) {
 			b.s.noteQuota(model, p.Share(model, q, b.img.Said[model]))
 		})
 	}
 	for model := range before {
 		if _, still := b.img.Quotas[model]; !still && b.s.lost == nil {
-			b.rl.sayLocked(model, func(p *provenance.Quotas) { p.Tell(model, state.Said{}, state.Program) })
+			b.rl.sayLocked(model, byProcess, func(p *provenance.Quotas) { p.Tell(model, state.Said{}, state.Program) })
 		}
 	}
 }
@@ -260,7 +260,7 @@ func (b *rebuild) restore() {
 			for _, o := range [...]state.Origin{state.Program, state.Account} {
 				if q, ok := said.Get(o); ok {
 					saying := sharedlog.Saying{Holds: provenance.Of(said), Origin: o, Is: q}
-					b.setQuota(model, b.instant, &saying)
+					b.setQuota(model, byProcess, b.instant, &saying)
 					b.emit(&sharedlog.Event{Kind: sharedlog.Quota, Model: model, At: b.instant, Text: saying.Text()})
 				}
 			}

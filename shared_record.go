@@ -106,20 +106,26 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 	return p.chargeAll(reqs, b), b
 }
 
-// settles notes that the plan settles a reservation, and reports whether it does: not where the
-// reservation is settled already, by this plan or before.
-func (p *plan) settles(r *Reservation) bool {
+// settles notes that the plan settles a reservation, and how, and reports whether it does: not where
+// the reservation is settled already, by this plan or before.
+func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
+	if end == EventSettled {
+		r.slots.settledLocked(r.estimate, used)
+	}
+	if r.call != nil {
+		r.call.end, r.call.used, r.call.unattended = end, used, end == EventExpired
+	}
 	return true
 }
 
 // cancel plans to take the charge of a reservation back.
 func (p *plan) cancel(r *Reservation) {
-	if !p.settles(r) {
+	if !p.settles(r, EventReleased, tokens.Count{}) {
 		return
 	}
 	name, instant := r.slots.name, p.instant
@@ -166,16 +172,17 @@ func (p *plan) settleExpired() {
 			return
 		}
 		if r := x.reservation.Value(); r != nil {
-			p.commit(r, r.estimate)
+			p.commit(r, EventExpired, r.estimate)
 		} else {
 			p.then(func() { expiry.open.Remove(e) }) // abandon is about to settle it
 		}
 	}
 }
 
-// commit plans to replace the estimate of a reservation by the real usage.
-func (p *plan) commit(r *Reservation, used tokens.Count) {
-	if !p.settles(r) {
+// commit plans to replace the estimate of a reservation by the real usage. end is what
+// Config.Events is told of it.
+func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
+	if !p.settles(r, end, used) {
 		return
 	}
 	if used == r.estimate {
@@ -271,6 +278,7 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
+		p.then(func() { rl.teller.cooledLocked(name, model, c) })
 	}
 }
 

@@ -41,6 +41,9 @@ func (s *ledger) fail(err error) error {
 		}
 		s.lines.stirs++
 	}
+	if began {
+		s.rl.teller.storeRLocked(s.system, err)
+	}
 	s.rl.mu.Unlock()
 	s.reporter.Report(err)
 	if began && s.remote != nil {

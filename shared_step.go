@@ -47,9 +47,13 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 	if s.torn.Swap(false) {
 		seen = sharedlog.Everything
 	}
+	began := s.rl.teller.now()
 	p, err := s.attempt(ctx, seen, decide)
 	switch {
 	case err == nil:
+		if !p.isNothing() {
+			s.rl.teller.saved(s.system, stepOperation, began, nil)
+		}
 	case errors.Is(err, sharedlog.ErrIncomplete) && p != nil && len(p.made) == 0:
 		// The log is all right, and memory lacks events that were deleted.
 		wake(s.keepPlan(p))
@@ -61,6 +65,7 @@ func (s *ledger) once(ctx context.Context, decide func(*plan)) (*plan, error) {
 		// The caller's time is over, and the log may be all right.
 		return nil, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	default:
+		s.rl.teller.saved(s.system, stepOperation, began, err)
 		s.fail(err)
 		switch {
 		case p == nil:
@@ -236,6 +241,7 @@ func (s *ledger) confirm(p *plan, first int64, step sharedlog.Step) {
 		if s.down.Load() {
 			s.err, s.division = nil, nil
 			s.down.Store(false)
+			s.rl.teller.storeRLocked(s.system, nil)
 		}
 	}
 	served := s.finishLocked(p)
@@ -272,6 +278,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	for _, f := range p.after {
 		f()
 	}
+	s.rl.teller.endPlannedLocked(p.settled)
 	s.endPlanLocked()
 	served, s.lines.served = s.lines.served, nil
 	s.jobs.Finish(p.jobs)

@@ -27,6 +27,9 @@ type slots struct {
 
 	saves history.Saves // what of the model is in the file of Persist
 
+	provider Provider // Event.Provider
+	provided bool     // that is known
+
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late
 	stale    bool          // all must be reviewed

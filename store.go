@@ -45,6 +45,7 @@ func newWithStore(cfg Config) (*RateLimiter, error) {
 	if err := openStore(rl, cfg); err != nil {
 		return nil, fmt.Errorf("new limiter: open store: %w", err)
 	}
+	rl.teller.begin()
 	return rl, nil
 }
 

@@ -76,7 +76,7 @@ func nearestHint(name string) string {
 // meetUnknownRLocked notes a call of a model without a quota. It returns the name nearest to it,
 // where somebody is told of that.
 func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
-	if rl.reporter == nil && rl.unknown == UnknownAllow {
+	if rl.reporter == nil && rl.teller == nil && rl.unknown == UnknownAllow {
 		return ""
 	}
 	now := rl.clock.At(rl.clock.Now())
@@ -85,6 +85,7 @@ func (rl *RateLimiter) meetUnknownRLocked(model string) (nearest string) {
 	if report {
 		err := &UnknownModelError{Model: strings.Clone(model), Nearest: nearest}
 		rl.reporter.ReportAs(*err, err)
+		rl.teller.metUnknownRLocked(model, nearest)
 	}
 	if !ok && rl.unknown == UnknownDeny {
 		nearest = find()

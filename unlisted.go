@@ -279,6 +279,7 @@ func (u *unlistedModels) makePlaceLocked(name string, instant int64) (ok bool) {
 		return false
 	}
 	rl.forgetLocked(m.Name)
+	rl.teller.evictedLocked(m.Name)
 	// Calls in flight that nobody limits do not keep the slots, for some are never
 	// settled.
 	delete(rl.lines.allSlots, m.Name)

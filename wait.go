@@ -30,6 +30,8 @@ type waiter struct {
 	placeAt int64 // the instant at which there were to be as many, when that was last looked at,
 	rank    int   // and where in forPlace it is, counted from 1; 0 if it is not
 
+	why *Decision // why it stands in line, for Config.Events
+
 	places       []place
 	reservations Reservations  // when it was served
 	err          error         // when it was refused
@@ -45,20 +47,26 @@ type place struct {
 }
 
 // wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
-func (rl *RateLimiter) wait(ctx context.Context, w *waiter) (Reservations, error) {
+func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reservations, error) {
+	began := rl.teller.now()
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
 	if err := rl.enter(ctx, w); err != nil {
 		return nil, err
 	}
+	rl.teller.queued(by, w)
 	select {
 	case <-w.done:
 	case <-ctx.Done():
 	}
+	by.waited = rl.teller.since(began)
 	if err := ctx.Err(); err != nil {
 		rl.leave(w)
 		return nil, err
+	}
+	if w.err == nil {
+		rl.teller.served(by, w)
 	}
 	w.reservations.watch()
 	return w.reservations, w.err
@@ -89,6 +97,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 	}
 	l.arrivals++
 	w.seq, w.since = l.arrivals, l.rl.clock.Sync()
+	w.stoodLocked(l.rl.teller, b)
 	l.queueLocked(w, b)
 	l.boundLocked(w, b)
 	if !queued {

@@ -12,9 +12,9 @@ import (
 
 // admit waits for room and charges the estimate. Its errors are those of RoundTrip.
 func (t *Transport) admit(f *flight) error {
-	ctx := f.call.Request.Context()
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("llmhttp: wait for quota: %w", err)
+	if f.ctx.Err() != nil {
+		_, _, err := t.wait(f, 0, 0) // which refuses it, so that Config.Events learns of it
+		return err
 	}
 	prompt, output := t.estimate(f)
 	f.estimated = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
@@ -41,7 +41,7 @@ func (t *Transport) admit(f *flight) error {
 				began = time.Now()
 			}
 			var err error
-			if prompt, output, err = t.wait(ctx, f, prompt, output); err != nil {
+			if prompt, output, err = t.wait(f, prompt, output); err != nil {
 				return err
 			}
 		}
@@ -57,23 +57,24 @@ func (t *Transport) admit(f *flight) error {
 }
 
 // wait is Acquire within MaxWait. It returns the estimate that was charged.
-func (t *Transport) wait(ctx context.Context, f *flight, prompt, output int) (int, int, error) {
-	bounded, cancel, byMaxWait := t.patience(ctx)
+func (t *Transport) wait(f *flight, prompt, output int) (int, int, error) {
+	bounded, cancel, byMaxWait := t.patience(&f.ctx)
 	defer cancel()
 	all := f.requests(prompt, output)
+	f.ctx.Tentative = t.Estimate == nil
 	for {
 		err := f.acquire(bounded, all)
 		if err == nil {
 			return prompt, output, nil
 		}
-		if t.Estimate == nil && errors.Is(err, ratelimit.ErrNeverFits) {
+		if f.ctx.Tentative && errors.Is(err, ratelimit.ErrNeverFits) {
 			// A quota may have shrunk since the estimate was cut to it.
 			stats := t.Limiter.Stats(f.name)
 			prompt, output = cutToQuota(&stats, prompt, output)
 			before := all
-			if all = f.requests(prompt, output); !slices.Equal(all, before) {
-				continue
-			}
+			all = f.requests(prompt, output)
+			f.ctx.Tentative = !slices.Equal(all, before) // else the same refusal again, for good
+			continue
 		}
 		var limit *ratelimit.LimitError
 		late := errors.Is(err, context.DeadlineExceeded)
@@ -83,7 +84,7 @@ func (t *Transport) wait(ctx context.Context, f *flight, prompt, output int) (in
 				limit.Err = ratelimit.ErrMaxWait
 			}
 			return 0, 0, limit
-		case late && byMaxWait && ctx.Err() == nil:
+		case late && byMaxWait && f.ctx.Err() == nil:
 			// MaxWait passed while the call was queued. Room may have come in the same moment.
 			d := f.reserve(prompt, output)
 			if d.Allowed {

@@ -57,15 +57,19 @@ func (f *flight) requests(prompt, output int) []ratelimit.Request {
 	return all
 }
 
-// reserve charges an estimate if there is room.
+// reserve charges an estimate if there is room. A denial is not reported to Config.Events: the
+// caller asks for less, or waits.
 func (f *flight) reserve(prompt, output int) ratelimit.Decision {
 	rl := f.transport.Limiter
+	f.ctx.Tentative = true
 	if len(f.charges) == 0 {
-		r, d := rl.Reserve(f.name, prompt, output)
-		f.reservation = r
+		one, d := rl.ReserveContext(&f.ctx, ratelimit.Request{Model: f.name, PromptTokens: prompt, OutputTokens: output})
+		if len(one) > 0 {
+			f.reservation = one[0]
+		}
 		return d
 	}
-	all, d := rl.ReserveAll(f.requests(prompt, output)...)
+	all, d := rl.ReserveContext(&f.ctx, f.requests(prompt, output)...)
 	f.take(all)
 	return d
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -116,7 +115,7 @@ func (t *Transport) report(f *flight, e Event) {
 	if t.OnEvent == nil {
 		return
 	}
-	e.ID, e.Context = f.id, f.call.Request.Context()
+	e.ID, e.Context = f.ctx.ID, f.ctx.Context
 	e.Adapter, e.Operation = f.call.Adapter, f.call.Operation
 	e.Requested, e.Model, e.Stream = f.call.Model, f.countedAs, f.call.Stream
 	e.Attempt, e.Estimated, e.Charged = f.attempt, f.estimated, f.charged
@@ -125,6 +124,3 @@ func (t *Transport) report(f *flight, e Event) {
 	}
 	t.OnEvent(e)
 }
-
-// lastCall is the ID of the last call of any Transport.
-var lastCall atomic.Uint64

@@ -101,7 +101,8 @@ func TestCanaries(t *testing.T) {
 	for _, test := range []string{"ok", "garbage", "bad header", "error", "overload", "refused", "bad key"} {
 		t.Run(test, func(t *testing.T) {
 			var told strings.Builder
-			rl := newLimiter(t, ratelimit.ModelQuota{})
+			var l listener
+			rl := newLimiterWith(t, ratelimit.Config{Events: &l, Quotas: map[string]ratelimit.ModelQuota{"m": {}}})
 			tr := &llmhttp.Transport{Limiter: rl, OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&told, "%+v %#v %v\n", e, e, e.Err) }}
 			defer tr.CloseIdleConnections()
 			if test == "refused" {
@@ -122,6 +123,9 @@ func TestCanaries(t *testing.T) {
 				}
 				readAll(t, resp)
 			}
+			if l.tell(&told) == 0 {
+				t.Error("the limiter told nothing")
+			}
 			if strings.Contains(told.String(), canary) {
 				t.Errorf("told: %s", told.String())
 			}
@@ -135,9 +139,13 @@ func TestEventsTellNoAddress(t *testing.T) {
 		const key = "canary4711"
 		broke := &url.Error{Op: "Post", URL: "https://llm.test/v1beta/models/m:generateContent?key=" + key, Err: errors.New("broken")}
 		var told strings.Builder
-		tr := &llmhttp.Transport{Limiter: newLimiter(t, ratelimit.ModelQuota{}), Retry: llmhttp.Retry{Max: 1}, Base: base(func(*http.Request) (*http.Response, error) { return nil, broke }), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&told, "%+v\n", e) }}
+		var l listener
+		tr := &llmhttp.Transport{Limiter: newLimiterWith(t, ratelimit.Config{Events: &l}), Retry: llmhttp.Retry{Max: 1}, Base: base(func(*http.Request) (*http.Response, error) { return nil, broke }), OnEvent: func(e llmhttp.Event) { fmt.Fprintf(&told, "%+v\n", e) }}
 		if _, err := post(t, tr, "https://llm.test/v1beta/models/m:generateContent?key="+key, `{}`); !errors.Is(err, broke) {
 			t.Error(err)
+		}
+		if l.tell(&told) == 0 {
+			t.Error("the limiter told nothing")
 		}
 		if strings.Contains(told.String(), key) {
 			t.Errorf("told: %s", told.String())

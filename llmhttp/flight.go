@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 )
 
 // flight is one try of a call, from its admission until it is settled.
@@ -19,9 +20,9 @@ type flight struct {
 	transport   *Transport
 	adapter     Adapter
 	call        *Call
-	id          uint64 // of the call; zero without OnEvent
-	name        string // that the limiter is asked for
-	countedAs   string // the name under which it counts that; empty without OnEvent
+	ctx         callctx.Call // that the limiter's events get, with the ID of the call
+	name        string       // that the limiter is asked for
+	countedAs   string       // the name under which it counts that; empty without OnEvent
 	attempt     int
 	hidesUsage  bool // the caller did not ask for the chunk with the usage
 	reservation *ratelimit.Reservation

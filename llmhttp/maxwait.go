@@ -3,6 +3,8 @@ package llmhttp
 import (
 	"context"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit"
 )
 
 // maxWaitKey is the key of the bound in a context made by WithMaxWait.
@@ -19,7 +21,8 @@ func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
 }
 
 // patience returns a context for the wait of a call, and reports whether MaxWait bounds it. The
-// context's own deadline does where it comes first.
+// context's own deadline does where it comes first. The cause of the bound's end is
+// ratelimit.ErrMaxWait.
 func (t *Transport) patience(ctx context.Context) (
 	bounded context.Context, cancel context.CancelFunc, byMaxWait bool,
 ) {
@@ -34,6 +37,6 @@ func (t *Transport) patience(ctx context.Context) (
 	if deadline, ok := ctx.Deadline(); ok && !until.Before(deadline) {
 		return ctx, func() {}, false
 	}
-	bounded, cancel = context.WithDeadline(ctx, until)
+	bounded, cancel = context.WithDeadlineCause(ctx, until, ratelimit.ErrMaxWait)
 	return bounded, cancel, true
 }

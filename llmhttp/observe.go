@@ -56,6 +56,11 @@ func (f *flight) resolveProblem() {
 			f.pausedUntil = until
 		}
 	}
+	if name := f.problem.Kind.refusal(); name != "" {
+		t.Limiter.ObserveRefusal(&f.ctx, ratelimit.ProviderRefusal{
+			Model: f.name, Status: f.status, Problem: name, RetryAfter: f.problem.RetryAfter,
+		})
+	}
 	t.report(f, Event{Kind: EventProblem, Status: f.status, Problem: f.problem, Until: f.pausedUntil})
 }
 
@@ -65,7 +70,7 @@ func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
 		return
 	}
 	models := &f.transport.models
-	l.SentAt, l.Counted = f.sent, f.counted
+	l.SentAt, l.Counted, l.Refused = f.sent, f.counted, f.status >= 400
 	l.UncountedRequests, l.Uncounted = models.uncounted(f.model, now.Add(-f.transport.margin()))
 	f.transport.Limiter.Observe(f.name, l)
 }

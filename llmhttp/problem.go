@@ -76,6 +76,22 @@ func (k ProblemKind) err() error {
 	return nil
 }
 
+// refusal returns the name of the kind in a ratelimit.ProviderRefusal; empty for a kind that is no
+// refusal of the provider.
+func (k ProblemKind) refusal() string {
+	switch k {
+	case RateLimited:
+		return "rate_limited"
+	case DailyQuota:
+		return "daily_quota"
+	case Exhausted:
+		return "exhausted"
+	case Overloaded:
+		return "overloaded"
+	}
+	return ""
+}
+
 // Problem is the reason why a provider did not answer a call. It is an error that matches
 // ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It contains
 // nothing of the call but the name of its model, no key and no prompt. [Classify] and [FromError]

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 )
 
 // Retry configures the retries of failed calls. A call is sent again if it exceeded a limit (429),
@@ -48,7 +50,8 @@ func (t *Transport) retry(
 	}
 	next := &flight{
 		transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
-		id: f.id, countedAs: f.countedAs, charges: f.charges,
+		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
+		countedAs: f.countedAs, charges: f.charges,
 		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
 	}
 	t.report(next, e)

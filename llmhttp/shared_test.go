@@ -77,3 +77,11 @@ func TestSharedLimiter(t *testing.T) {
 		}
 	})
 }
+
+// The events of calls are the same where limiters share a database.
+func TestSharedLimiterEvents(t *testing.T) {
+	for _, f := range flows() {
+		f.config.Backend, f.config.Shared = "sqlite", true
+		t.Run(f.name, func(t *testing.T) { synctest.Test(t, f.test) })
+	}
+}

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 )
 
 // Transport is an [http.RoundTripper] that sends calls to models when a limiter has room for
@@ -275,9 +276,10 @@ func closeBody(req *http.Request) {
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
 	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name)}
-	f.charges = chargesOf(call.Request.Context())
+	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
+	f.charges = chargesOf(f.ctx.Context)
 	if t.OnEvent != nil {
-		f.id, f.countedAs = lastCall.Add(1), t.Limiter.CountedAs(name)
+		f.countedAs = t.Limiter.CountedAs(name)
 	}
 	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {

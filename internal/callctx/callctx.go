@@ -16,8 +16,8 @@ type Call struct {
 	context.Context
 	// ID is that of the call in all its events.
 	ID uint64
-	// Tentative reports that a denial of ReserveContext is no refusal yet: the caller is about to
-	// ask for less, or to wait.
+	// Tentative reports that a denial of ReserveContext is no refusal yet, nor is the error of
+	// Acquire for a request that never fits: the caller is about to ask again, for less, or to wait.
 	Tentative bool
 }
 

@@ -50,6 +50,18 @@ type Remote interface {
 	MostWait() time.Duration
 }
 
+// SystemOf returns the name of what a log is kept in: what its method System returns, and else
+// "sqlite" for one on this machine, and "store" for a Remote.
+func SystemOf(log Log) string {
+	if named, ok := log.(interface{ System() string }); ok {
+		return named.System()
+	}
+	if _, ok := log.(Remote); ok {
+		return "store"
+	}
+	return "sqlite"
+}
+
 type decidingKey struct{}
 
 // Deciding returns a context that tells Begin of a Remote that the step will probably decide

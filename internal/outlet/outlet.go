@@ -1,0 +1,159 @@
+// Package outlet hands events to a function, so that its owner can tell when the last one is
+// through: at once on the goroutine of whoever has one, or from a queue on a goroutine of its own.
+// The limiter tells Config.Events by it.
+package outlet
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// mostLax bounds the events in the queue at which those that may be lost are.
+const mostLax = 1024
+
+// Outlet hands events to a function. It begins closed. The owner has a lock, under which it calls
+// Begin, Post, PostLax and PostLater (a lock for reading will do), Open and Close.
+//
+// All methods are safe for concurrent use.
+type Outlet[E any] struct {
+	hand   func(E)
+	active atomic.Int64  // events that were begun and have not ended
+	open   atomic.Bool   // new ones may begin
+	ended  atomic.Bool   // nothing is handed out any more
+	quiet  chan struct{} // has a token when active fell to zero after the outlet was closed
+
+	mu      sync.Mutex // taken after the owner's lock
+	queue   []E
+	running bool // the goroutine that hands the queue out
+}
+
+// New returns a closed outlet to a function, which may panic.
+func New[E any](hand func(E)) *Outlet[E] {
+	return &Outlet[E]{hand: hand, quiet: make(chan struct{}, 1)}
+}
+
+// Open lets events begin.
+func (o *Outlet[E]) Open() { o.open.Store(true) }
+
+// IsOpen reports whether events may begin.
+func (o *Outlet[E]) IsOpen() bool { return o.open.Load() }
+
+// Close lets no further event begin. It reports whether the outlet was open.
+func (o *Outlet[E]) Close() (was bool) { return o.open.Swap(false) }
+
+// Begin announces one event that End follows, and reports whether it may be handed out. Drain
+// waits for it.
+func (o *Outlet[E]) Begin() bool {
+	if !o.open.Load() {
+		return false
+	}
+	o.active.Add(1)
+	return true
+}
+
+// Keep is Begin for an event that follows one which has not ended yet.
+func (o *Outlet[E]) Keep() { o.active.Add(1) }
+
+// End ends what Begin or Keep announced.
+func (o *Outlet[E]) End() {
+	if o.active.Add(-1) == 0 && !o.open.Load() {
+		select {
+		case o.quiet <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// IsOver reports whether an event that was begun is to be handed out no more, because Drain has
+// waited for it long enough.
+func (o *Outlet[E]) IsOver() bool { return o.ended.Load() }
+
+// Post has an event handed out by the goroutine of the outlet.
+func (o *Outlet[E]) Post(e E) { o.post(e, false, true) }
+
+// PostLax is Post for an event that is left out while many others wait. It reports whether it is
+// not.
+func (o *Outlet[E]) PostLax(e E) bool { return o.post(e, true, true) }
+
+// PostLater is Post for callers that may start no goroutine. The next Post or Drain hands the event
+// out.
+func (o *Outlet[E]) PostLater(e E) { o.post(e, false, false) }
+
+func (o *Outlet[E]) post(e E, lax, now bool) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if lax && len(o.queue) >= mostLax || !o.Begin() {
+		return false
+	}
+	o.queue = append(o.queue, e)
+	if now {
+		o.startLocked()
+	}
+	return true
+}
+
+func (o *Outlet[E]) startLocked() {
+	if !o.running && len(o.queue) > 0 {
+		o.running = true
+		go o.run()
+	}
+}
+
+// run hands out the queue until it is empty.
+func (o *Outlet[E]) run() {
+	defer func() { // also where hand ends the goroutine
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.running = false
+		o.startLocked()
+	}()
+	for {
+		e, ok := o.next()
+		if !ok {
+			return
+		}
+		o.handQueued(e)
+	}
+}
+
+// next takes the oldest event out of the queue.
+func (o *Outlet[E]) next() (e E, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.queue) == 0 {
+		o.queue = nil
+		return e, false
+	}
+	e, o.queue[0] = o.queue[0], e
+	o.queue = o.queue[1:]
+	return e, true
+}
+
+func (o *Outlet[E]) handQueued(e E) {
+	defer o.End()
+	if !o.IsOver() {
+		o.hand(e)
+	}
+}
+
+// Drain waits until all events that were begun have ended, for at most the given time. After that
+// nothing more is handed out. The outlet must be closed, and no lock may be held.
+func (o *Outlet[E]) Drain(most time.Duration) {
+	defer o.ended.Store(true)
+	o.mu.Lock()
+	o.startLocked()
+	o.mu.Unlock()
+	if o.active.Load() == 0 {
+		return
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	for o.active.Load() > 0 {
+		select {
+		case <-o.quiet:
+		case <-timer.C:
+			return
+		}
+	}
+}

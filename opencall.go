@@ -1,0 +1,218 @@
+package ratelimit
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// openCall is what the events of a reservation need, from its admission to its end. It does not
+// keep the reservation from being garbage-collected. Only limiters with Config.Events have any.
+type openCall struct {
+	ctx       context.Context
+	id        uint64
+	slots     *slots
+	requested string
+	estimate  tokens.Count
+	since     int64 // the instant of the admission
+
+	// How it ends, once a plan of a ledger says so:
+	end        EventKind
+	used       tokens.Count
+	unattended bool // no method of the program ended it
+	ended      bool // the plan was carried out
+
+	previous, next *openCall // in openCalls
+}
+
+// openCalls is the open calls in the order of their admission.
+type openCalls struct {
+	first, last *openCall
+	unused      *openCall // ended ones, for reuse
+}
+
+func (o *openCalls) add() *openCall {
+	c := o.unused
+	if c == nil {
+		c = new(openCall)
+	} else {
+		o.unused, c.next = c.next, nil
+	}
+	if c.previous = o.last; o.last == nil {
+		o.first = c
+	} else {
+		o.last.next = c
+	}
+	o.last = c
+	return c
+}
+
+func (o *openCalls) remove(c *openCall) {
+	if c.previous == nil {
+		o.first = c.next
+	} else {
+		c.previous.next = c.next
+	}
+	if c.next == nil {
+		o.last = c.previous
+	} else {
+		c.next.previous = c.previous
+	}
+	*c = openCall{next: o.unused}
+	o.unused = c
+}
+
+// admittedLocked opens the call of a reservation, and returns the event that tells of it. It
+// returns nil for a reservation that was not counted, and for one that has ended already.
+func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
+	if r == nil || r.slots == nil || r.settled {
+		return nil
+	}
+	e := by.makeRLocked(t, EventAdmitted)
+	if e == nil {
+		return nil
+	}
+	c := t.open.add()
+	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots, r.estimate, r.instant
+	c.requested = r.slots.name
+	if r.extra != nil {
+		c.since -= r.extra.delay
+		if r.extra.model != "" {
+			c.requested = r.extra.model
+		}
+	}
+	t.fill(e, c)
+	e.Wait = by.waited
+	if by.why != nil {
+		e.decided(by.why)
+	}
+	if !t.outlet.IsOpen() { // since the call stood in line
+		return e.then(t.endLocked(by, c, EventReleased, c.estimate))
+	}
+	r.call = c
+	return e
+}
+
+// fill fills in what all events of an open call say.
+func (t *teller) fill(e *telling, c *openCall) {
+	e.ID, e.Model, e.Requested, e.Provider = c.id, c.slots.name, c.requested, t.providerLocked(c.slots)
+	e.Estimated = usageOf(c.estimate)
+}
+
+// providerLocked returns the provider of a model, which its slots remember.
+func (t *teller) providerLocked(g *slots) Provider {
+	if !g.provided {
+		g.provider, g.provided = t.rl.providerOfRLocked(g.name), true
+	}
+	return g.provider
+}
+
+// endedLocked closes the call of a reservation that was settled, and returns the event.
+func (t *teller) endedLocked(r *Reservation, kind EventKind, used tokens.Count) *telling {
+	if t == nil || r.call == nil {
+		return nil
+	}
+	c := r.call
+	r.call = nil
+	if c.slots == nil {
+		return nil // Close has told of it
+	}
+	return t.endLocked(&caller{ctx: c.ctx}, c, kind, used)
+}
+
+func (t *teller) endLocked(by *caller, c *openCall, kind EventKind, used tokens.Count) *telling {
+	e := by.makeRLocked(t, kind)
+	if e != nil {
+		t.fill(e, c)
+		e.Settled, e.Held = usageOf(used), time.Duration(max(t.rl.clock.Now()-c.since, 0))
+	}
+	t.open.remove(c)
+	return e
+}
+
+// endPlannedLocked notes that a plan which ends reservations was carried out. Those that no method
+// of the program ended are told of here.
+func (t *teller) endPlannedLocked(settled []*Reservation) {
+	if t == nil {
+		return
+	}
+	for _, r := range settled {
+		if c := r.call; c != nil && c.end != "" {
+			if c.ended = true; c.unattended {
+				t.postRLocked(t.endedLocked(r, c.end, c.used))
+			}
+		}
+	}
+}
+
+// tellEnded tells of reservations that a plan has ended.
+func (t *teller) tellEnded(rs ...*Reservation) {
+	if t == nil {
+		return
+	}
+	var e *telling
+	t.rl.mu.Lock()
+	for _, r := range rs {
+		if c := r.call; c != nil && c.ended {
+			e = t.endedLocked(r, c.end, c.used).then(e)
+		}
+	}
+	t.rl.mu.Unlock()
+	t.tell(e)
+}
+
+// reservedLocked returns the event of a request that was decided on: nil for a denial that is no
+// refusal yet.
+func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, c *cost) *telling {
+	switch {
+	case t == nil:
+		return nil
+	case made != nil:
+		return t.admittedLocked(by, made)
+	case by.tentative || d.Allowed:
+		return nil
+	}
+	return t.refusedRLocked(by, d, d.Model, c.Count, nil)
+}
+
+// refusedRLocked returns the event of a refusal. d may be nil.
+func (t *teller) refusedRLocked(by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
+	e := by.makeRLocked(t, EventRefused)
+	if e == nil {
+		return nil
+	}
+	e.ID, e.Wait, e.Err, e.Estimated = by.number(), by.waited, err, usageOf(estimate)
+	if d != nil {
+		e.decided(d)
+	}
+	t.nameRLocked(e, model)
+	return e
+}
+
+// nameRLocked fills in the names of a model.
+func (t *teller) nameRLocked(e *telling, model string) {
+	if model == "" {
+		return
+	}
+	e.Requested, e.Model = model, t.rl.nameRLocked(model)
+	if g := t.rl.lines.allSlots[e.Model]; g != nil && g.provided {
+		e.Provider = g.provider
+	} else {
+		e.Provider = t.rl.providerOfRLocked(e.Model)
+	}
+}
+
+// releasedLocked returns the events of reservations that were cancelled together.
+func (t *teller) releasedLocked(rs Reservations) (e *telling) {
+	if t == nil {
+		return nil
+	}
+	for _, r := range slices.Backward(rs) {
+		if r != nil && r.slots != nil && r.slots.home == t.rl && r.settled {
+			e = t.endedLocked(r, EventReleased, tokens.Count{}).then(e)
+		}
+	}
+	return e
+}

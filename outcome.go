@@ -1,0 +1,139 @@
+package ratelimit
+
+import (
+	"errors"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// reservedLocked notes the outcome of requests that were decided on together, and returns the
+// events that tell of it.
+func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision, reqs []Request) (e *telling) {
+	switch {
+	case made != nil:
+		return rl.teller.admittedAllLocked(by, made)
+	case d.Allowed || by.tentative:
+		return nil
+	}
+	rl.refusalSlotsLocked(rl.nameRLocked(d.Model)).refusedLocked(rl.clock.Sync(), d)
+	if rl.teller == nil {
+		return nil
+	}
+	return rl.teller.refusedRLocked(by, d, d.Model, estimateOf(reqs, d.Model), nil)
+}
+
+// admittedAllLocked returns the events of reservations that were made together.
+func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
+	if t == nil {
+		return nil
+	}
+	var last *telling
+	for _, r := range made {
+		next := t.admittedLocked(by, r)
+		switch {
+		case next == nil:
+			continue
+		case e == nil:
+			e = next
+		default:
+			last.next = next
+		}
+		for last = next; last.next != nil; {
+			last = last.next
+		}
+	}
+	return e
+}
+
+// estimateOf adds up what requests ask of a model, by the name that they call it.
+func estimateOf(reqs []Request, model string) (sum tokens.Count) {
+	for i := range reqs {
+		if req := &reqs[i]; req.Model == model {
+			sum = sum.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+		}
+	}
+	return sum
+}
+
+// refused notes that a method which waits returns an error, and tells of it.
+func (rl *RateLimiter) refused(by *caller, err error, reqs ...Request) {
+	d, model := by.why, ""
+	if len(reqs) > 0 {
+		model = reqs[0].Model
+	}
+	var limit *LimitError
+	switch {
+	case errors.As(err, &limit):
+		d, model = &limit.Decision, limit.Model
+	case errors.Is(err, ErrInvalidTokens):
+		d = &Decision{Code: DecisionInvalidTokens, Reason: invalidTokens, Never: true, Model: model}
+	case errors.Is(err, ErrClosed):
+		d = &Decision{Code: DecisionClosed, Reason: limiterClosed, Never: true, Model: model}
+	}
+	var e *telling
+	rl.mu.Lock()
+	if limit != nil {
+		rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
+	}
+	if rl.teller != nil {
+		e = rl.teller.refusedRLocked(by, d, model, estimateOf(reqs, model), err)
+	}
+	rl.mu.Unlock()
+	rl.teller.tell(e)
+	rl.teller.left(by)
+}
+
+// stoodLocked notes that a waiter stands in line, because of a decision.
+func (w *waiter) stoodLocked(t *teller, b *batch) {
+	if t != nil {
+		why := b.Decision
+		w.why = &why
+	}
+}
+
+// queued tells that a waiter stands in line, if it does.
+func (t *teller) queued(by *caller, w *waiter) {
+	if t == nil {
+		return
+	}
+	var e *telling
+	t.rl.mu.Lock()
+	if w.why != nil && t.outlet.Begin() { // which ends with the wait
+		by.queued, by.why = true, w.why
+		e = by.makeRLocked(t, EventQueued)
+		e.ID, e.Estimated = by.number(), usageOf(estimateOf(w.requests, w.why.Model))
+		e.decided(w.why)
+		t.nameRLocked(e, w.why.Model)
+	}
+	t.rl.mu.Unlock()
+	t.tell(e)
+}
+
+// served tells that the wait of a waiter ended well.
+func (t *teller) served(by *caller, w *waiter) {
+	if t == nil {
+		return
+	}
+	var e *telling
+	t.rl.mu.Lock()
+	switch {
+	case w.charges:
+		e = t.admittedAllLocked(by, w.reservations)
+	case by.queued:
+		e = by.makeRLocked(t, EventPassed)
+		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usageOf(estimateOf(w.requests, w.why.Model))
+		e.decided(w.why)
+		t.nameRLocked(e, w.requests[0].Model)
+	}
+	t.rl.mu.Unlock()
+	t.tell(e)
+	t.left(by)
+}
+
+// left ends what queued has begun.
+func (t *teller) left(by *caller) {
+	if by.queued {
+		by.queued = false
+		t.outlet.End()
+	}
+}

@@ -1,0 +1,292 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/outlet"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// drainFor is how long Close waits for handlers that are under way. One that calls Close itself
+// waits as long.
+const drainFor = time.Second
+
+// EventHandlers returns a handler that hands each event to all handlers, in their order. Nil ones
+// are left out. A panic in one does not keep the event from the others; with Config.Events it is
+// reported to Config.OnError.
+func EventHandlers(handlers ...EventHandler) EventHandler {
+	all := make(eventHandlers, 0, len(handlers))
+	for _, h := range handlers {
+		switch h := h.(type) {
+		case nil:
+		case eventHandlers:
+			all = append(all, h...)
+		default:
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+type eventHandlers []EventHandler
+
+// HandleEvent hands an event to all of them.
+func (hs eventHandlers) HandleEvent(ctx context.Context, e *Event) {
+	for _, h := range hs {
+		handEvent(ctx, e, h, nil)
+	}
+}
+
+// handEvent hands an event to a handler, and reports its panic.
+func handEvent(ctx context.Context, e *Event, h EventHandler, report func(error)) {
+	defer func() {
+		if p := recover(); p != nil && report != nil {
+			report(fmt.Errorf("handle event %q: panic: %v", e.Kind, p))
+		}
+	}()
+	h.HandleEvent(ctx, e)
+}
+
+// telling is an event on its way to the handlers, with the memory for what it points to.
+type telling struct {
+	Event
+	ctx      context.Context
+	decision Decision
+	quota    ModelQuota
+	next     *telling // is told after it
+}
+
+var tellings = sync.Pool{New: func() any { return new(telling) }}
+
+// decided adds a decision to the event.
+func (e *telling) decided(d *Decision) {
+	e.decision = *d
+	e.Decision = &e.decision
+}
+
+// then appends an event that is told after e. Either may be nil.
+func (e *telling) then(next *telling) *telling {
+	if e == nil {
+		return next
+	}
+	last := e
+	for last.next != nil {
+		last = last.next
+	}
+	last.next = next
+	return e
+}
+
+// teller tells Config.Events what the limiter does. What is told is noted under RateLimiter.mu, and
+// handed to the handlers without it. A limiter without a handler has a nil teller.
+type teller struct {
+	rl       *RateLimiter
+	handlers eventHandlers
+	outlet   *outlet.Outlet[*telling]
+
+	// Guarded by RateLimiter.mu:
+	open    openCalls
+	pending []*telling // are told by the method that is under way, when it has unlocked
+	cooled  cooled
+}
+
+// newTeller returns a teller that is silent until Open; nil without a handler.
+func newTeller(rl *RateLimiter, h EventHandler) *teller {
+	if h == nil {
+		return nil
+	}
+	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
+	t.outlet = outlet.New(t.hand)
+	return t
+}
+
+// begin lets events be told, when the constructor is through.
+func (t *teller) begin() {
+	if t != nil {
+		t.outlet.Open()
+	}
+}
+
+// makeRLocked makes an event that is to be told; nil if the limiter is closed.
+func (t *teller) makeRLocked(ctx context.Context, kind EventKind) *telling {
+	if !t.outlet.Begin() {
+		return nil
+	}
+	return newTelling(ctx, kind)
+}
+
+func newTelling(ctx context.Context, kind EventKind) *telling {
+	e := tellings.Get().(*telling)
+	e.Kind, e.ctx = kind, ctx
+	return e
+}
+
+// tell hands events to the handlers, on this goroutine and without locks.
+func (t *teller) tell(e *telling) {
+	for e != nil {
+		next := e.next
+		t.handNow(e)
+		e = next
+	}
+}
+
+func (t *teller) handNow(e *telling) {
+	defer t.outlet.End()
+	if !t.outlet.IsOver() {
+		t.hand(e)
+	}
+}
+
+// hand is what the outlet calls.
+func (t *teller) hand(e *telling) {
+	for _, h := range t.handlers {
+		handEvent(e.ctx, &e.Event, h, t.rl.reporter.Report)
+	}
+	t.drop(e)
+}
+
+// drop takes an event back that was handed out, or is not to be.
+func (t *teller) drop(e *telling) {
+	e.Event, e.ctx, e.next = Event{}, nil, nil
+	tellings.Put(e)
+}
+
+// postRLocked has an event told by a goroutine of the limiter, because no caller is there to.
+func (t *teller) postRLocked(e *telling) {
+	for e != nil {
+		next := e.next
+		e.next = nil
+		t.outlet.Post(e)
+		t.outlet.End() // Post has begun it, too
+		e = next
+	}
+}
+
+// postLaxRLocked is postRLocked for an event that is left out while too many wait.
+func (t *teller) postLaxRLocked(e *telling) {
+	if !t.outlet.PostLax(e) {
+		t.drop(e)
+	}
+	t.outlet.End()
+}
+
+// postLaterRLocked is postRLocked for a finalizer, which may start no goroutine in a bubble of
+// testing/synctest.
+func (t *teller) postLaterRLocked(e *telling) {
+	if e != nil {
+		t.outlet.PostLater(e)
+		t.outlet.End()
+	}
+}
+
+// pendLocked has events told by the method that is under way.
+func (t *teller) pendLocked(e *telling) {
+	if e != nil {
+		t.pending = append(t.pending, e)
+	}
+}
+
+// flush tells the pending events. No lock may be held.
+func (t *teller) flush() {
+	if t == nil {
+		return
+	}
+	t.rl.mu.Lock()
+	pending := t.pending
+	t.pending = nil
+	t.rl.mu.Unlock()
+	for _, e := range pending {
+		t.tell(e)
+	}
+}
+
+// close tells of what is open, and then nothing more.
+func (t *teller) close() {
+	if t == nil {
+		return
+	}
+	t.rl.mu.Lock()
+	last := t.pending
+	t.pending = nil
+	for c := t.open.first; c != nil; c = t.open.first {
+		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate); e != nil {
+			last = append(last, e)
+		}
+	}
+	t.cooled.stop()
+	was := t.outlet.Close()
+	t.rl.mu.Unlock()
+	for _, e := range last {
+		t.tell(e)
+	}
+	if was {
+		t.outlet.Drain(drainFor)
+	}
+}
+
+// caller is what is known of the call of a method, for its events.
+type caller struct {
+	ctx       context.Context // that events get; never nil
+	id        uint64          // 0 until it is needed
+	tentative bool            // a denial is no refusal yet
+	waited    time.Duration   // in line
+	why       *Decision       // why it stood there
+	queued    bool            // that was told, and what follows has to be told, too
+}
+
+// callerOf returns the caller with a context.
+func callerOf(ctx context.Context) caller {
+	if c := callctx.From(ctx); c != nil {
+		return caller{ctx: c.Context, id: c.ID, tentative: c.Tentative}
+	}
+	return caller{ctx: ctx}
+}
+
+// caller returns the caller of a method that waits. A first denial is no refusal.
+func (rl *RateLimiter) caller(ctx context.Context) caller {
+	by := caller{ctx: ctx}
+	if rl.teller != nil {
+		by = callerOf(ctx)
+	}
+	by.tentative = true
+	return by
+}
+
+// now and since tell how long something takes, where that is told.
+func (t *teller) now() (began time.Time) {
+	if t != nil {
+		began = time.Now()
+	}
+	return began
+}
+
+func (t *teller) since(began time.Time) (took time.Duration) {
+	if t != nil {
+		took = time.Since(began)
+	}
+	return took
+}
+
+// number returns the ID of the call.
+func (c *caller) number() uint64 {
+	if c.id == 0 {
+		c.id = callctx.NextID()
+	}
+	return c.id
+}
+
+// makeRLocked makes an event of the call that is to be told; nil if the limiter is closed, unless
+// the call was told to be in line.
+func (c *caller) makeRLocked(t *teller, kind EventKind) *telling {
+	if c.queued {
+		t.outlet.Keep()
+		return newTelling(c.ctx, kind)
+	}
+	return t.makeRLocked(c.ctx, kind)
+}
+
+func usageOf(c tokens.Count) Usage { return Usage{c.Input, c.Output} }
