@@ -30,7 +30,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 	by := rl.caller(ctx)
 	r, err := rl.acquire(ctx, &by, model, promptTokens, outputTokens)
 	if err != nil {
-		rl.refused(&by, err, Request{model, promptTokens, outputTokens})
+		rl.refused(ctx, &by, err, Request{model, promptTokens, outputTokens})
 	}
 	return r, err
 }
@@ -42,12 +42,8 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, model string, pr
 	}
 	var d Decision
 	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
-	if rl.ledger != nil {
-		if r, err := rl.reserveShared(ctx, by, &d, model, c); r != nil || err != nil {
-			return r, err
-		}
-	} else if r := rl.reserveOne(by, &d, model, c); r != nil {
-		return r, nil
+	if r, err := rl.reserveOne(ctx, by, &d, model, c); r != nil || err != nil {
+		return r, err
 	}
 	reservations, err := rl.wait(ctx, by, &waiter{
 		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},
@@ -67,7 +63,7 @@ func (rl *RateLimiter) AcquireAll(ctx context.Context, reqs ...Request) (Reserva
 	by := rl.caller(ctx)
 	rs, err := rl.acquireAll(ctx, &by, reqs)
 	if err != nil {
-		rl.refused(&by, err, reqs...)
+		rl.refused(ctx, &by, err, reqs...)
 	}
 	return rs, err
 }
@@ -95,7 +91,7 @@ func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens
 	by := rl.caller(ctx)
 	err := rl.waitForCapacity(ctx, &by, model, tokens)
 	if err != nil {
-		rl.refused(&by, err, Request{Model: model, PromptTokens: tokens})
+		rl.refused(ctx, &by, err, Request{Model: model, PromptTokens: tokens})
 	}
 	return err
 }

@@ -37,8 +37,9 @@ const (
 	// EventPassed reports that WaitForCapacity returned after a wait in line, without a
 	// reservation. Estimated, Wait and Decision are set.
 	EventPassed EventKind = "passed"
-	// EventRefused reports that a call got no reservation. Estimated, Wait and Decision are set;
-	// Err is the error of the method, nil for Reserve, ReserveAll and ReserveContext.
+	// EventRefused reports that a call got no reservation. Estimated, Wait and Decision are set,
+	// Decision not where the context had ended before there was one. Err is the error of the
+	// method, nil for Reserve, ReserveAll and ReserveContext.
 	EventRefused EventKind = "refused"
 	// EventSettled reports Commit. Estimated, Settled and Held are set.
 	EventSettled EventKind = "settled"
@@ -54,7 +55,8 @@ const (
 	EventRecorded EventKind = "recorded"
 )
 
-// The events of models and of the limiter. They have no ID.
+// The events of models and of the limiter. They have no ID, but for EventProviderRefused of a call
+// that an llmhttp.Transport made.
 const (
 	// EventCooldownBegan reports that this limiter began or prolonged a cooldown. Cause and Until
 	// are set.

@@ -124,6 +124,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	e.Provider = rl.providerOfRLocked(name)
 	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
 	e.OldestOpen, e.OpenOverMinute = r.agesLocked()
+	if since, ok := rl.teller.oldestRLocked(r.slots); ok {
+		e.OldestOpen = max(time.Duration(r.instant-since), e.OldestOpen)
+	}
 	e.Line = rl.lineLocked(r.slots, r.instant)
 	e.LastRefusal = r.slots.lastRefusalLocked()
 	if r.cool > r.wall {

@@ -111,6 +111,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
 	},
 	"internal/breaker": {},
+	"internal/sample":  {},
+	"internal/tally":   {},
 	"internal/tokens":  {},
 	"internal/unsaved": {
 		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",

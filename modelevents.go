@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -137,7 +138,7 @@ func (t *teller) recorded(model string, used tokens.Count) {
 	e := t.makeRLocked(background, EventRecorded)
 	if e != nil {
 		t.nameRLocked(e, model)
-		e.Settled = usageOf(used)
+		e.ID, e.Settled = callctx.NextID(), usageOf(used)
 	}
 	t.rl.mu.RUnlock()
 	t.tell(e)

@@ -64,6 +64,24 @@ func (o *openCalls) remove(c *openCall) {
 	o.unused = c
 }
 
+// mostLooks bounds how many open calls are looked at for the oldest one of a model.
+const mostLooks = 10_000
+
+// oldestRLocked returns when the oldest open call of a model was admitted, if that is known.
+func (t *teller) oldestRLocked(g *slots) (since int64, ok bool) {
+	if t == nil || g.calls() == 0 {
+		return 0, false
+	}
+	c := t.open.first
+	for looks := 0; c != nil && looks < mostLooks; looks++ {
+		if c.slots == g {
+			return c.since, true
+		}
+		c = c.next
+	}
+	return 0, false
+}
+
 // admittedLocked opens the call of a reservation, and returns the event that tells of it. It
 // returns nil for a reservation that was not counted, and for one that has ended already.
 func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
@@ -154,7 +172,10 @@ func (t *teller) tellEnded(rs ...*Reservation) {
 	}
 	var e *telling
 	t.rl.mu.Lock()
-	for _, r := range rs {
+	for _, r := range slices.Backward(rs) {
+		if r == nil || r.slots == nil || r.slots.home != t.rl {
+			continue
+		}
 		if c := r.call; c != nil && c.ended {
 			e = t.endedLocked(r, c.end, c.used).then(e)
 		}

@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -55,12 +57,17 @@ func estimateOf(reqs []Request, model string) (sum tokens.Count) {
 	return sum
 }
 
-// refused notes that a method which waits returns an error, and tells of it.
-func (rl *RateLimiter) refused(by *caller, err error, reqs ...Request) {
-	d, model := by.why, ""
-	if len(reqs) > 0 {
-		model = reqs[0].Model
+// refused notes that a method which waits with ctx returns an error, and tells of it, unless the
+// caller is about to ask for less.
+func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs ...Request) {
+	defer rl.teller.left(by)
+	if c := callctx.From(ctx); len(reqs) == 0 || c != nil && c.Tentative && errors.Is(err, ErrNeverFits) {
+		return
 	}
+	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
+		err = ErrMaxWait // the bound of a caller above, and no deadline
+	}
+	d, model := by.why, reqs[0].Model
 	var limit *LimitError
 	switch {
 	case errors.As(err, &limit):
@@ -80,7 +87,6 @@ func (rl *RateLimiter) refused(by *caller, err error, reqs ...Request) {
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
-	rl.teller.left(by)
 }
 
 // stoodLocked notes that a waiter stands in line, because of a decision.

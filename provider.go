@@ -204,7 +204,8 @@ func ruleWords(rules []profile.Rule) []string {
 
 // StaleProfileError tells Config.OnError that a model was decided on by a quota of a profile that
 // is older than 90 days: the provider may have another one by now. It comes once a process for each
-// provider. Set your account's own limits to be rid of it; see package accountlimits.
+// provider; [RateLimiter.Health] has it for each model. Set your account's own limits to be rid of
+// it, by Config.Quotas or SetAccountQuotas; see package accountlimits.
 type StaleProfileError struct {
 	Provider Provider
 	Model    string    // the model, as it is counted
@@ -214,7 +215,7 @@ type StaleProfileError struct {
 
 // Error names the model and the day its quota was read.
 func (e *StaleProfileError) Error() string {
-	return fmt.Sprintf("the quota of %q is that of the profile %q, which was read on %s: look up your account's limits",
+	return fmt.Sprintf("the quota of %q is that of the profile %q, which was read on %s: look up your account's limits, and set them",
 		e.Model, e.Provider, e.ReadOn.Format(time.DateOnly))
 }
 

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"container/list"
+	"context"
 	"strings"
 	"time"
 
@@ -85,14 +86,15 @@ func (r *Reservation) more() *extra {
 // for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
 	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
-	return rl.reserveOne(&caller{ctx: background}, &d, model, c), d
+	r, _ = rl.reserveOne(background, &caller{ctx: background}, &d, model, c)
+	return r, d
 }
 
-// reserveOne is Reserve for a caller.
-func (rl *RateLimiter) reserveOne(by *caller, d *Decision, model string, c *cost) (made *Reservation) {
+// reserveOne is Reserve for a caller. It fails only with Config.Shared, where ctx ends before
+// anything was decided.
+func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, model string, c *cost) (made *Reservation, err error) {
 	if rl.ledger != nil {
-		made, _ = rl.reserveShared(background, by, d, model, c)
-		return made
+		return rl.reserveShared(ctx, by, d, model, c)
 	}
 	var e *telling
 	rl.mu.Lock()
@@ -107,7 +109,7 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, model string, c *cost
 	if made != nil && made.watched {
 		made.watch()
 	}
-	return made
+	return made, nil
 }
 
 func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *cost) *Reservation {

@@ -369,8 +369,7 @@ func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost
 	return made, err
 }
 
-// reserveShared is reserveOne with Config.Shared. It fails only where ctx ends before anything was
-// decided.
+// reserveShared is reserveOne with Config.Shared.
 func (rl *RateLimiter) reserveShared(ctx context.Context, by *caller, d *Decision, model string, c *cost) (*Reservation, error) {
 	made, err := rl.ledger.reserve(ctx, d, model, c)
 	var e *telling

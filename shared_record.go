@@ -106,8 +106,8 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 	return p.chargeAll(reqs, b), b
 }
 
-// settles notes that the plan settles a reservation, and how, and reports whether it does: not where
-// the reservation is settled already, by this plan or before.
+// settles notes that the plan settles a reservation, and how, and reports whether it does: not
+// where the reservation is settled already, by this plan or before.
 func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
 		return false
@@ -278,7 +278,11 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
-		p.then(func() { rl.teller.cooledLocked(name, model, c) })
+		p.then(func() {
+			if rl.cooldowns[name].Until.Equal(c.Until) {
+				rl.teller.cooledLocked(name, model, c)
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
 // slots is the present traffic of a model: its calls in flight and its waiters. It exists only
@@ -22,8 +23,8 @@ type slots struct {
 	bare     bool        // the model has no state
 	leftAt   int64       // the instant at which it last lost its state with calls in flight; 0 for never
 
-	refusals  *refusals   // nil before the first
-	estimates settlements // how good the estimates are
+	refusals  *refusals       // nil before the first
+	estimates tally.Estimates // against what the calls used
 
 	saves history.Saves // what of the model is in the file of Persist
 

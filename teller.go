@@ -256,19 +256,12 @@ func (rl *RateLimiter) caller(ctx context.Context) caller {
 	return by
 }
 
-// now and since tell how long something takes, where that is told.
+// now returns the time at which something begins whose duration is told.
 func (t *teller) now() (began time.Time) {
 	if t != nil {
 		began = time.Now()
 	}
 	return began
-}
-
-func (t *teller) since(began time.Time) (took time.Duration) {
-	if t != nil {
-		took = time.Since(began)
-	}
-	return took
 }
 
 // number returns the ID of the call.

@@ -60,7 +60,9 @@ func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reserva
 	case <-w.done:
 	case <-ctx.Done():
 	}
-	by.waited = rl.teller.since(began)
+	if by.queued {
+		by.waited = time.Since(began)
+	}
 	if err := ctx.Err(); err != nil {
 		rl.leave(w)
 		return nil, err

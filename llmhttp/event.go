@@ -51,8 +51,9 @@ const (
 // what the caller has put into Context.
 type Event struct {
 	Kind EventKind
-	// ID is the same in all events of a call, those of its retries by Transport.Retry included,
-	// and differs from that of every other call of the process. The tries of an SDK and the
+	// ID is the same in all events of a call, those of its retries by Transport.Retry and those
+	// that the limiter's Config.Events gets of it included, and differs from that of every other
+	// call of the process. The tries of an SDK and the
 	// requests after a redirect are calls of their own, which Context can join.
 	ID uint64
 	// Context is the context of the request, with the values of the caller. It may have ended.

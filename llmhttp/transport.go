@@ -92,7 +92,9 @@ type Transport struct {
 	Retry Retry
 
 	// OnEvent is called for each event of a call, on the goroutine that causes it and without
-	// locks held. It must return quickly. Nil discards events.
+	// locks held. It must return quickly. Nil discards events. The handler in Config.Events of
+	// Limiter is told of the same calls: what they take of the quota, how long they wait for it,
+	// and what the provider refuses.
 	OnEvent func(Event)
 
 	// RefuseWithError returns a *ratelimit.LimitError for a refused call, which errors.As finds in

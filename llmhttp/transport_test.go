@@ -2,6 +2,7 @@ package llmhttp_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,7 +230,13 @@ func TestSwitchingProtocols(t *testing.T) {
 	}
 }
 
-// BenchmarkTransport measures a call without a network, bare and through a Transport.
+// counter is a handler of the limiter's events that counts them.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) HandleEvent(context.Context, *ratelimit.Event) { c.Add(1) }
+
+// BenchmarkTransport measures a call without a network, bare, through a Transport, and with a
+// handler of the limiter's events.
 // internal/bench measures the same over loopback.
 func BenchmarkTransport(b *testing.B) {
 	header := http.Header{
@@ -247,12 +255,14 @@ func BenchmarkTransport(b *testing.B) {
 		return &http.Response{StatusCode: 200, Header: header, Body: io.NopCloser(strings.NewReader(answer))}, nil
 	})
 	body := `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"` + strings.Repeat("x", 100) + `"}]}`
+	wide := ratelimit.ModelQuota{MaxRPM: 100_000_000, MaxTPM: 2_000_000_000}
 	for _, test := range []struct {
 		name string
 		rt   http.RoundTripper
 	}{
 		{"bare", bare},
-		{"ours", &llmhttp.Transport{Limiter: newLimiter(b, ratelimit.ModelQuota{MaxRPM: 100_000_000, MaxTPM: 2_000_000_000}), Base: bare}},
+		{"ours", &llmhttp.Transport{Limiter: newLimiter(b, wide), Base: bare}},
+		{"observed", &llmhttp.Transport{Limiter: newLimiterWith(b, ratelimit.Config{Events: new(counter), Quotas: map[string]ratelimit.ModelQuota{"m": wide}}), Base: bare}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()

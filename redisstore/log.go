@@ -234,6 +234,10 @@ func (l *Log) Sharers() int { return int(max(l.sharers.Load(), 1)) }
 // MostWait implements sharedlog.Remote.
 func (l *Log) MostWait() time.Duration { return l.store.options.Timeout }
 
+// System returns what events and metrics call the store: the db.system.name of OpenTelemetry, also
+// for Valkey, which speaks the same protocol.
+func (l *Log) System() string { return "redis" }
+
 // closeWithin is how long Close waits for the goroutines. A read that the server keeps waiting may
 // end later, without a trace.
 const closeWithin = 50 * time.Millisecond

@@ -17,7 +17,7 @@ type Call struct {
 	// ID is that of the call in all its events.
 	ID uint64
 	// Tentative reports that a denial of ReserveContext is no refusal yet, nor is the error of
-	// Acquire for a request that never fits: the caller is about to ask again, for less, or to wait.
+	// Acquire for a request that never fits: the caller is about to ask again or to wait.
 	Tentative bool
 }
 

@@ -1,0 +1,212 @@
+package ratelimit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/profile"
+	"dappco.re/go/core/go-ratelimit/internal/yield"
+)
+
+// Health is how a limiter is: see [RateLimiter.Health].
+type Health struct {
+	// Err is why the shared database or the store cannot be used, as [RateLimiter.Err] returns it;
+	// nil while it can, and for a limiter without one. A readiness probe may fail by it. With
+	// Config.FailClosed it should, because everything is denied then; without it the process goes
+	// on with what it knows.
+	Err error
+	// Warnings are what a person should look at: a *DenialsError, an *EstimateError or a
+	// *StaleProfileError for each model that has one, in this order and then in that of the names.
+	// Each says what to do. There are at most 100; the last of more says how many are left out.
+	//
+	// Show them and alert on them, but never take a process out of service for one. They are about
+	// quotas and callers, which are the same in the process that takes its place.
+	Warnings []error
+}
+
+// DenialsError is a warning of [RateLimiter.Health]: of at least 100 calls of a model in the last
+// minute, 95 % or more were refused. With Config.Shared and Config.Store the calls are those of this
+// limiter.
+type DenialsError struct {
+	Model   string       // as it is counted
+	Refused int          // calls
+	Calls   int          // refused and admitted
+	Code    DecisionCode // of the last refusal
+	Reason  string       // the same in words
+}
+
+// Error names the model, the share and the last reason, and says what to do.
+func (e *DenialsError) Error() string {
+	return fmt.Sprintf("%d of %d calls of %q in the last minute were refused, the last because %s: %s",
+		e.Refused, e.Calls, e.Model, e.Reason, e.advice())
+}
+
+func (e *DenialsError) advice() string {
+	switch e.Code {
+	case DecisionCooldown:
+		return "the provider asked for a pause; wait until it ends, and see Explain for its cause"
+	case DecisionInFlightLimit:
+		return "settle each reservation; Explain tells how old the oldest is"
+	case DecisionQueued:
+		return "wait in line, too, with Acquire; Explain tells what the first of the line asks for"
+	case DecisionRPDLimit, DecisionTPDLimit:
+		return "send to another model, or ask the provider for a larger quota"
+	case DecisionTooManyModels:
+		return "raise Config.MaxModels, or give the models quotas of their own"
+	case DecisionInvalidTokens, DecisionInvalidQuota, DecisionUnknownModel:
+		return "correct the program or its configuration"
+	case DecisionStoreError:
+		return "see Health.Err"
+	}
+	return "wait for Decision.RetryAfter or with Acquire, send less, or set a larger quota if the account has one"
+}
+
+// EstimateError is a warning of [RateLimiter.Health]: the last calls of a model, 32 at least, used
+// less than a quarter or more than twice of the tokens that they estimated. Estimates that are too
+// large keep others waiting, and with ones that are too small the provider refuses calls.
+type EstimateError struct {
+	Model     string // as it is counted
+	Calls     int    // that were settled; calls of long ago count less, so this is not all of them
+	Estimated int    // tokens of these calls
+	Used      int
+}
+
+// Error names the model and the factor, and says what to do.
+func (e *EstimateError) Error() string {
+	if e.Estimated <= 0 {
+		return fmt.Sprintf("calls of %q estimate no tokens, and use %d: estimate them, for example by RateLimiter.Estimate", e.Model, e.Used)
+	}
+	factor := strconv.FormatFloat(float64(e.Used)/float64(e.Estimated), 'g', 2, 64)
+	if e.Used < e.Estimated {
+		return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, and the rest keeps others waiting: "+
+			"estimate less, for example by RateLimiter.Estimate", e.Model, factor)
+	}
+	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, so the provider may refuse some: "+
+		"estimate more, for example by RateLimiter.Estimate", e.Model, factor)
+}
+
+// Health returns whether the limiter can use its store, and what a person should look at. It looks
+// at all models, for about a millisecond at a time with the lock: call it from a probe or a page,
+// not for each request. It is safe for concurrent use.
+func (rl *RateLimiter) Health() Health {
+	h := Health{Err: rl.Err()}
+	var w warnings
+	rl.warnTallies(&w)
+	rl.warnStale(&w)
+	h.Warnings = w.errors()
+	return h
+}
+
+// warnTallies warns of refusals and estimates.
+func (rl *RateLimiter) warnTallies(w *warnings) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	work := yield.New(&rl.mu, &rl.clock)
+	for name, g := range rl.lines.allSlots {
+		if rl.lines.allSlots[name] == g { // it may be gone after others were let in
+			if g.refusals != nil {
+				rl.warnDenialsLocked(w, g, work.Instant)
+			}
+			if e := &g.estimates; e.Off() {
+				w.add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
+			}
+		}
+		work.Next()
+	}
+}
+
+// warnDenialsLocked warns if most calls of the last minute were refused.
+func (rl *RateLimiter) warnDenialsLocked(w *warnings, g *slots, instant int64) {
+	const least, share = 100, 95
+	calls := g.refusals.Last(instant)
+	if rl.ledger == nil {
+		calls.Admitted = rl.requestsLocked(g.name, instant)
+	}
+	all := calls.Refused + calls.Admitted
+	if all < least || calls.Refused*100 < all*share {
+		return
+	}
+	last := &g.refusals.last
+	w.add(warnDenials, g.name, &DenialsError{g.name, calls.Refused, all, last.Code, last.Reason})
+}
+
+// requestsLocked returns how many requests of a model were charged in the last minute.
+func (rl *RateLimiter) requestsLocked(name string, instant int64) int {
+	w := rl.existingWindowLocked(name, instant)
+	if w == nil {
+		return 0
+	}
+	return w.requests.Len()
+}
+
+// warnStale warns of old quotas of profiles, by which models are limited that have usage.
+func (rl *RateLimiter) warnStale(w *warnings) {
+	rl.mu.RLock()
+	none := len(rl.profiled) == 0
+	rl.mu.RUnlock()
+	if none {
+		return
+	}
+	rl.walk(func(name string, stats *UsageStats, _ int64, now time.Time) {
+		if stats == nil || len(stats.Requests) == 0 && stats.DayCount <= 0 {
+			return
+		}
+		if row, ok := rl.profileRowRLocked(name); ok && now.Sub(row.source.ReadOn) > profile.FreshFor {
+			w.add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+		}
+	})
+}
+
+// mostWarnings bounds Health.Warnings.
+const mostWarnings = 100
+
+// warnings is the first of the warnings in their order, and the number of all.
+type warnings struct {
+	first []warning
+	all   int
+}
+
+type warning struct {
+	kind  warningKind
+	model string
+	err   error
+}
+
+type warningKind int
+
+// The kinds, the most urgent first.
+const (
+	warnDenials warningKind = iota
+	warnEstimate
+	warnStale
+)
+
+// add adds a warning.
+func (w *warnings) add(kind warningKind, model string, err error) {
+	w.all++
+	is := warning{kind, model, err}
+	i, _ := slices.BinarySearchFunc(w.first, is, func(a, b warning) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.model, b.model))
+	})
+	if i >= mostWarnings {
+		return
+	}
+	if len(w.first) == mostWarnings {
+		w.first = w.first[:mostWarnings-1]
+	}
+	w.first = slices.Insert(w.first, i, is)
+}
+
+// errors returns the warnings; nil for none.
+func (w *warnings) errors() (errs []error) {
+	for _, is := range w.first {
+		errs = append(errs, is.err)
+	}
+	if w.all > mostWarnings {
+		errs[mostWarnings-1] = fmt.Errorf("%d more warnings are left out: correct these first", w.all-(mostWarnings-1))
+	}
+	return errs
+}

@@ -1,0 +1,303 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/sample"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// LogOptions says what [LogEvents] writes. The zero value is a good choice for production.
+type LogOptions struct {
+	// Levels are the levels of kinds of events, in place of those that LogEvents lists. The map is
+	// copied.
+	Levels map[EventKind]slog.Level
+	// DenialsEvery thins out the refusals: of each model and code it writes the first, and then one
+	// of so many, in which left_out says how many were not written in between. Zero means 100, 1
+	// writes all of them, and less than zero writes none. When 1,024 models and codes have been
+	// refused, further models count together.
+	DenialsEvery int
+}
+
+const denialsEvery = 100
+
+// LogEvents returns a handler for Config.Events that writes each event to a logger, with its
+// context, so that a handler of package slog may add the trace of the call. A nil logger is
+// slog.Default(), as it is at each event.
+//
+// The levels are: error for EventStoreDown; warning for EventRefused, EventExpired,
+// EventCooldownBegan, EventProviderRefused and EventUnknownModel; info for EventCooldownEnded,
+// EventQuotaChanged and EventStoreUp; debug for all others. An EventSaved with an error has the
+// level of EventStoreDown. An event whose level the logger does not write costs no allocation.
+//
+// The attributes are, where they are not zero: event (the kind), call (Event.ID), model, requested
+// (if it is another name than model), provider, estimated and settled (groups of prompt_tokens and
+// output_tokens), wait, held, until, quota (a group with the keys of files), by, status, problem,
+// nearest, system, operation, took and error; of a decision code, reason, never and cause; cause
+// also of a cooldown; retry_after of a decision or a provider's refusal; left_out of a sampled
+// refusal. Durations are slog.Durations. These names are stable.
+//
+// No record contains a key, a prompt or a reply. A call that was refused may have an error of a
+// context that the program made, of which only the type is written, unless it is one of this
+// package or of package context.
+//
+// The handler is safe for concurrent use.
+func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
+	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds)}
+	for kind, level := range options.Levels {
+		h.kinds[kind] = logKind{level, logKinds[kind].message}
+	}
+	if options.DenialsEvery >= 0 {
+		h.denials = sample.New(cmp.Or(options.DenialsEvery, denialsEvery))
+	}
+	return h
+}
+
+// logKind is how events of a kind are written.
+type logKind struct {
+	level   slog.Level
+	message string // for people
+}
+
+var logKinds = map[EventKind]logKind{
+	EventQueued:          {slog.LevelDebug, "ratelimit: a call stands in line"},
+	EventAdmitted:        {slog.LevelDebug, "ratelimit: a call was admitted"},
+	EventPassed:          {slog.LevelDebug, "ratelimit: a wait is over"},
+	EventRefused:         {slog.LevelWarn, "ratelimit: a call was refused"},
+	EventSettled:         {slog.LevelDebug, "ratelimit: a call was settled"},
+	EventReleased:        {slog.LevelDebug, "ratelimit: a reservation was released"},
+	EventExpired:         {slog.LevelWarn, "ratelimit: a reservation was never settled"},
+	EventRecorded:        {slog.LevelDebug, "ratelimit: usage was recorded"},
+	EventCooldownBegan:   {slog.LevelWarn, "ratelimit: a cooldown began"},
+	EventCooldownEnded:   {slog.LevelInfo, "ratelimit: a cooldown ended"},
+	EventQuotaChanged:    {slog.LevelInfo, "ratelimit: a quota changed"},
+	EventProviderRefused: {slog.LevelWarn, "ratelimit: the provider refused a call"},
+	EventUnknownModel:    {slog.LevelWarn, "ratelimit: a model has no quota"},
+	EventEvicted:         {slog.LevelDebug, "ratelimit: a model was forgotten"},
+	EventStoreDown:       {slog.LevelError, "ratelimit: the store cannot be used"},
+	EventStoreUp:         {slog.LevelInfo, "ratelimit: the store can be used again"},
+	EventSaved:           {slog.LevelDebug, "ratelimit: the state was saved"},
+}
+
+// logHandler writes events to a logger. It never changes.
+type logHandler struct {
+	logger  *slog.Logger // nil for slog.Default
+	kinds   map[EventKind]logKind
+	denials *sample.Sampler // nil writes none
+}
+
+// HandleEvent implements [EventHandler].
+func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
+	logger := h.logger
+	if logger == nil {
+		logger = slog.Default()
+	}
+	kind, known := h.kinds[e.Kind]
+	switch {
+	case !known: // of a later version
+		kind = logKind{slog.LevelDebug, "ratelimit: an event"}
+	case e.Kind == EventSaved && e.Err != nil:
+		kind = logKind{h.kinds[EventStoreDown].level, "ratelimit: the state could not be saved"}
+	}
+	if !logger.Enabled(ctx, kind.level) {
+		return
+	}
+	leftOut := 0
+	if e.Kind == EventRefused {
+		var take bool
+		if take, leftOut = h.takes(e); !take {
+			return
+		}
+	}
+	a := make(attrs, 0, 16)
+	e.attributes(&a)
+	a.number("left_out", leftOut)
+	logger.LogAttrs(ctx, kind.level, kind.message, a...)
+}
+
+// takes reports whether a refusal is written, and how many of its kind were not since the last.
+func (h *logHandler) takes(e *Event) (take bool, leftOut int) {
+	if h.denials == nil {
+		return false, 0
+	}
+	var code string
+	if e.Decision != nil {
+		code = string(e.Decision.Code)
+	}
+	return h.denials.Take(e.Model, code)
+}
+
+// knownErrors are the errors whose texts are this package's, or package context's.
+var knownErrors = []error{
+	ErrNeverFits, ErrQueueFull, ErrMaxWait, ErrClosed, ErrInvalidTokens, context.Canceled, context.DeadlineExceeded,
+}
+
+// errorText returns the error as it may be written. Errors of a store and a file are the limiter's.
+// The error of a call may be that of the caller's context, which may say anything.
+func (e *Event) errorText() string {
+	if e.ID == 0 && e.Kind != EventRefused {
+		return e.Err.Error()
+	}
+	for _, known := range knownErrors {
+		if errors.Is(e.Err, known) {
+			return known.Error()
+		}
+	}
+	return fmt.Sprintf("%T", e.Err)
+}
+
+// attrs collects attributes of package slog, without those that are zero.
+type attrs []slog.Attr
+
+func (a *attrs) add(attr slog.Attr) { *a = append(*a, attr) }
+
+func (a *attrs) text(key, value string) {
+	if value != "" {
+		a.add(slog.String(key, value))
+	}
+}
+
+func (a *attrs) number(key string, value int) {
+	if value != 0 {
+		a.add(slog.Int(key, value))
+	}
+}
+
+func (a *attrs) yes(key string, value bool) {
+	if value {
+		a.add(slog.Bool(key, value))
+	}
+}
+
+func (a *attrs) duration(key string, value time.Duration) {
+	if value != 0 {
+		a.add(slog.Duration(key, value))
+	}
+}
+
+func (a *attrs) time(key string, value time.Time) {
+	if !value.IsZero() {
+		a.add(slog.Time(key, value))
+	}
+}
+
+func (a *attrs) usage(key string, u Usage) {
+	if u != (Usage{}) {
+		a.add(slog.Group(key, slog.Int("prompt_tokens", u.PromptTokens), slog.Int("output_tokens", u.OutputTokens)))
+	}
+}
+
+// LogValue returns the decision as a group of package slog, with the keys of JSON. Fields that are
+// zero are left out, except for allowed.
+func (d Decision) LogValue() slog.Value {
+	a := attrs{slog.Bool("allowed", d.Allowed)}
+	a.text("code", string(d.Code))
+	a.text("reason", d.Reason)
+	a.duration("retry_after", d.RetryAfter)
+	a.yes("never", d.Never)
+	a.text("model", d.Model)
+	a.text("cause", string(d.Cause))
+	if d.Stats != (ModelStats{}) {
+		a.add(slog.Any("stats", d.Stats))
+	}
+	return slog.GroupValue(a...)
+}
+
+// LogValue returns the stats as a group of package slog, with the keys of JSON. Fields that are
+// zero are left out.
+func (s ModelStats) LogValue() slog.Value {
+	var a attrs
+	a.number("rpm", s.RPM)
+	a.number("max_rpm", s.MaxRPM)
+	a.number("tpm", s.TPM)
+	a.number("max_tpm", s.MaxTPM)
+	a.number("rpd", s.RPD)
+	a.number("max_rpd", s.MaxRPD)
+	a.time("day_start", s.DayStart)
+	a.number("itpm", s.ITPM)
+	a.number("max_itpm", s.MaxITPM)
+	a.number("otpm", s.OTPM)
+	a.number("max_otpm", s.MaxOTPM)
+	a.number("tpd", s.TPD)
+	a.number("max_tpd", s.MaxTPD)
+	a.number("in_flight", s.InFlight)
+	a.number("max_in_flight", s.MaxInFlight)
+	a.number("waiting", s.Waiting)
+	a.time("cooldown_until", s.CooldownUntil)
+	a.number("external_rpm", s.ExternalRPM)
+	a.number("external_tpm", s.ExternalTPM)
+	a.number("external_itpm", s.ExternalITPM)
+	a.number("external_otpm", s.ExternalOTPM)
+	a.number("external_rpd", s.ExternalRPD)
+	a.number("external_tpd", s.ExternalTPD)
+	return slog.GroupValue(a...)
+}
+
+// LogValue returns the event as a group of package slog, with the attributes of [LogEvents]. It
+// copies what it shows, so the group may be kept; a handler that resolves it later needs a copy of
+// the event, and of its Decision and Quota.
+func (e Event) LogValue() slog.Value {
+	var a attrs
+	e.attributes(&a)
+	return slog.GroupValue(a...)
+}
+
+// attributes adds what the event says.
+func (e *Event) attributes(a *attrs) {
+	a.text("event", string(e.Kind))
+	if e.ID != 0 {
+		a.add(slog.Uint64("call", e.ID))
+	}
+	a.text("model", e.Model)
+	if e.Requested != e.Model {
+		a.text("requested", e.Requested)
+	}
+	a.text("provider", string(e.Provider))
+	if d := e.Decision; d != nil {
+		a.text("code", string(d.Code))
+		a.text("reason", d.Reason)
+		a.duration("retry_after", d.RetryAfter)
+		a.yes("never", d.Never)
+		a.text("cause", string(d.Cause))
+	}
+	a.usage("estimated", e.Estimated)
+	a.usage("settled", e.Settled)
+	a.duration("wait", e.Wait)
+	a.duration("held", e.Held)
+	a.text("cause", string(e.Cause))
+	a.time("until", e.Until)
+	if e.Quota != nil {
+		a.quota(e.Quota)
+	}
+	a.text("by", e.By)
+	a.number("status", e.Status)
+	a.text("problem", e.Problem)
+	a.duration("retry_after", e.RetryAfter)
+	a.text("nearest", e.Nearest)
+	a.text("system", e.System)
+	a.text("operation", e.Operation)
+	a.duration("took", e.Took)
+	if e.Err != nil {
+		a.text("error", e.errorText())
+	}
+}
+
+// quota adds a quota, with the keys of files.
+func (a *attrs) quota(q *ModelQuota) {
+	var limits attrs
+	for of := range state.Dimensions {
+		limits.number(state.Limits[of].Key, *q.limit(state.Dimension(of)))
+	}
+	limits.text("day_zone", q.DayZone)
+	limits.duration("burst", q.Burst)
+	if len(limits) == 0 {
+		limits.add(slog.Bool("unlimited", true))
+	}
+	a.add(slog.Attr{Key: "quota", Value: slog.GroupValue(limits...)})
+}
