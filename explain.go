@@ -37,15 +37,15 @@ type Explanation struct {
 
 	// Line is the first 16 of the waiters, in their order.
 	Line []Waiter `json:"line,omitempty"`
-	// OldestOpen is the age of the oldest open reservation, counted from Arrived if that was called.
-	// It is known to some five seconds, and is too small rather than too large. Above a minute it
-	// may only say that. JSON shows it as a text, such as "42s".
+	// OldestOpen is the age of the oldest open reservation, counted from Arrived if that was
+	// called. It is known to some five seconds, and is too small rather than too large. Above a
+	// minute it may only say that. JSON shows it as a text, such as "42s".
 	OldestOpen time.Duration `json:"oldest_open,omitempty"`
 	// OpenOverMinute is how many open reservations are older than a minute, by some five seconds.
 	// Such a call may be slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
-	// LastRefusal is the last call of this limiter that was refused for the model; nil for none, and
-	// after the model has lost its usage.
+	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
+	// and after the model has lost its usage. A caller whose context ended was not refused.
 	LastRefusal *Refused `json:"last_refusal,omitempty"`
 
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown

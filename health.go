@@ -28,8 +28,8 @@ type Health struct {
 }
 
 // DenialsError is a warning of [RateLimiter.Health]: of at least 100 calls of a model in the last
-// minute, 95 % or more were refused. With Config.Shared and Config.Store the calls are those of this
-// limiter.
+// minute, 95 % or more were refused. With Config.Shared and Config.Store the calls are those of
+// this limiter.
 type DenialsError struct {
 	Model   string       // as it is counted
 	Refused int          // calls
@@ -79,13 +79,24 @@ func (e *EstimateError) Error() string {
 	if e.Estimated <= 0 {
 		return fmt.Sprintf("calls of %q estimate no tokens, and use %d: estimate them, for example by RateLimiter.Estimate", e.Model, e.Used)
 	}
-	factor := strconv.FormatFloat(float64(e.Used)/float64(e.Estimated), 'g', 2, 64)
+	factor := timesText(float64(e.Used) / float64(e.Estimated))
 	if e.Used < e.Estimated {
 		return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, and the rest keeps others waiting: "+
 			"estimate less, for example by RateLimiter.Estimate", e.Model, factor)
 	}
 	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, so the provider may refuse some: "+
 		"estimate more, for example by RateLimiter.Estimate", e.Model, factor)
+}
+
+// timesText shows a factor with two digits or as a whole number.
+func timesText(factor float64) string {
+	switch {
+	case factor < 0.01:
+		return "less than 0.01"
+	case factor < 10:
+		return strconv.FormatFloat(factor, 'g', 2, 64)
+	}
+	return strconv.FormatFloat(factor, 'f', 0, 64)
 }
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks

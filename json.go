@@ -83,8 +83,8 @@ func (d *Decision) UnmarshalJSON(data []byte) (err error) {
 	return nil
 }
 
-// MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as "1.5s",
-// and is left out where it is zero.
+// MarshalJSON returns an object with the fields of the explanation. OldestOpen is a text, such as
+// "42s", and is left out where it is zero.
 func (e Explanation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(explainJSON{(*explainFields)(&e), durationtext.Format(e.OldestOpen)})
 }
@@ -123,8 +123,8 @@ func (w *Waiter) UnmarshalJSON(data []byte) (err error) {
 	return nil
 }
 
-// MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as "1.5s",
-// and is left out where it is zero.
+// MarshalJSON returns an object with the fields of the refusal. RetryAfter is a text, such as
+// "1.5s", and is left out where it is zero.
 func (r Refused) MarshalJSON() ([]byte, error) {
 	return json.Marshal(refusedJSON{(*refusedFields)(&r), durationtext.Format(r.RetryAfter)})
 }

@@ -13,7 +13,7 @@ import (
 var knownProviders = sync.OnceValue(func() *profile.Owners { return profiles().Owners() })
 
 // profileRowRLocked returns the row of a profile that the quota of a counted name is. A quota that
-// the program or the account said, or a provider corrected, is none, also if it has the same limits.
+// the program or the account said, or a provider corrected, is none, even with the same limits.
 func (rl *RateLimiter) profileRowRLocked(name string) (row profiledQuota, ok bool) {
 	quota := rl.quotaNameRLocked(name)
 	if row, ok = rl.profiled[quota]; !ok || rl.Quotas[quota] != row.quota {

@@ -286,6 +286,7 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	w.slots.inFlight++
 	if e.Process == f.s.id {
 		f.s.lease.Keep()
+		w.slots.admittedLocked(f.instant)
 	}
 }
 

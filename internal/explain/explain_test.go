@@ -83,6 +83,41 @@ func TestText(t *testing.T) {
   in line: 1 caller
   cooldown: until 03:14:16 UTC, in 1s: the program asked for it: own
   next room: for a request of one token behind the line`},
+		{"a line, old calls, a refusal, an old profile", Facts{
+			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
+			Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
+			Waiting: 3, Line: []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800}, {12 * time.Second, 5, 5}, {900*time.Millisecond + 1, 1, 0}},
+			Next:    Next{Queued: true, Reason: "others wait"},
+			Refused: &Refused{At: now.Add(-3 * time.Second), Code: "in_flight_exceeded", Reason: "calls in flight are at the limit"},
+		}, `"gpt-4o" waits: others wait
+  quota: its own, of the profile of openai, read on 2025-11-12, 100 days ago
+  calls in flight: 5 of 5 used
+  oldest open call: at least 1m4s old; 2 calls are open for more than a minute
+  in line: 3 callers, for 41s, 12s and 900ms; the first asks for 90000 input tokens and 800 output tokens
+  next room: for a request of one token behind the line
+  last refusal: 3s ago, in_flight_exceeded: calls in flight are at the limit`},
+		{"a long line, a leaked call, a profile of today", Facts{
+			Model: "m", Counted: "m", Quota: "*-pro", Origin: Given, Provider: "gemini", ReadOn: now.Add(-time.Hour),
+			InFlight: 1, OldestOpen: time.Hour, OpenOverMinute: 1,
+			Waiting: 6, Line: []Waiter{{6, 1, 0}, {5, 1, 1}, {4, 1, 1}, {3, 1, 1}, {2, 1, 1}, {1, 1, 1}},
+			Next: Next{Allowed: true, Reason: "within the quota"}, Refused: &Refused{At: now.Add(time.Second), Code: "queued", Reason: "others wait"},
+		}, `"m" does not wait: within the quota
+  quota: that of "*-pro", of the profile of gemini, read on 2026-02-20
+  limits: none
+  calls in flight: 1, unlimited
+  oldest open call: at least 1h0m0s old; 1 call is open for more than a minute
+  in line: 6 callers, for 0s, 0s, 0s, 0s, 0s, …; the first asks for 1 input token
+  next room: for a request of one token now
+  last refusal: 0s ago, queued: others wait`},
+		{"two in line, young calls", Facts{
+			Model: "m", Counted: "m", Quota: "m", Origin: Learned, ReadOn: now, InFlight: 1, OldestOpen: 999 * time.Millisecond,
+			Waiting: 2, Line: []Waiter{{time.Minute, 0, 1}, {time.Second, 1, 1}}, Next: Next{Reason: "full"},
+		}, `"m" waits: full
+  quota: its own, corrected by the provider's reports
+  limits: none
+  calls in flight: 1, unlimited
+  in line: 2 callers, for 1m0s and 1s; the first asks for 0 input tokens and 1 output token
+  next room: for a request of one token at a time that is not known`},
 	} {
 		tt.facts.At = now
 		if got := tt.facts.Text(); got != tt.want {

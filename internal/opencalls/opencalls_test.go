@@ -16,6 +16,9 @@ func chargesOf(c tokens.Count) *Charges { return &Charges{1, c.Input, c.Output} 
 func TestNilSumIsEmpty(t *testing.T) {
 	var s *Sum
 	s.BeginDay(1)
+	if oldest, over := s.Ages(9, 1); oldest != 0 || over != 0 || s.Calls() != 0 {
+		t.Errorf("the oldest is %d old, and %d are old", oldest, over)
+	}
 	if c, border, end := s.Since(7); c != (Charges{}) || border != (Charges{}) || end != 7 || s.Today() != (Charges{}) {
 		t.Errorf("%+v %+v %d", c, border, end)
 	}
@@ -88,7 +91,15 @@ func TestSumAgreesWithOracle(t *testing.T) {
 			from := now - random.Int64N(span+1)
 			got, border, end := s.Since(from)
 			var exact, ofBorder, all Charges
+			oldest, sure, maybe := int64(0), 0, 0
 			for _, c := range open {
+				age := now - c.at
+				if oldest = max(oldest, age); age >= int64(time.Minute) {
+					maybe++
+				}
+				if age >= int64(time.Minute)+1<<shift {
+					sure++
+				}
 				switch {
 				case c.at >= end:
 					exact.add(chargesOf(c.count))
@@ -96,6 +107,11 @@ func TestSumAgreesWithOracle(t *testing.T) {
 					ofBorder.add(chargesOf(c.count))
 				}
 				all.add(chargesOf(c.count))
+			}
+			const known = (pieces - 2) << shift // of calls that are older, only that
+			age, over := s.Ages(now, int64(time.Minute))
+			if age > oldest || age < min(oldest-1<<shift, known) || over < sure || over > maybe || s.Calls() != len(open) {
+				t.Fatalf("at %d the oldest is %d old, want %d; %d of %d are old, want %d to %d", now, age, oldest, over, s.Calls(), sure, maybe)
 			}
 			// Calls that are charged into the past may be in a piece that is over.
 			late := span > 1<<shift*pieces && got != exact
@@ -109,5 +125,31 @@ func TestSumAgreesWithOracle(t *testing.T) {
 				t.Fatalf("today is %+v, want %+v", today, all)
 			}
 		}
+	}
+}
+
+// Calls of a day that is over are still open, and old.
+func TestAgesOverDays(t *testing.T) {
+	const length = int64(1) << shift
+	s, c := New(), tokens.Count{Input: 1}
+	s.Open(0, c)
+	s.Open(length, c)
+	s.BeginDay(30 * length)
+	for i := range int64(40) {
+		s.Open((30+i)*length, c)
+	}
+	s.BeginDay(65 * length)
+	s.Close(0, c)
+	now := 70 * length
+	age, over := s.Ages(now, span)
+	if age < span || age > now-length || over < 41-16 || over > 41 || s.Calls() != 41 {
+		t.Errorf("the oldest is %v old, and %d of %d are old", time.Duration(age), over, s.Calls())
+	}
+	s.Close(length, c)
+	for i := range int64(40) {
+		s.Close((30+i)*length, c)
+	}
+	if age, over := s.Ages(now, span); age != 0 || over != 0 || s.Calls() != 0 {
+		t.Errorf("after the last the oldest is %d old, and %d of %d are old", age, over, s.Calls())
 	}
 }
