@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,9 +65,9 @@ func BenchmarkExemplars(b *testing.B) {
 	}
 }
 
-// BenchmarkScrape has 1,000 models with three limits each, as the collector alone is asked, and
-// with the text of the answer.
-func BenchmarkScrape(b *testing.B) {
+// thousandModels returns a registry with the collector of a limiter of 1,000 models that have three
+// limits each.
+func thousandModels(b *testing.B) (*ratelimit.RateLimiter, *prometheus.Registry) {
 	quotas := make(map[string]ratelimit.ModelQuota)
 	for i := range 1000 {
 		quotas[fmt.Sprint("model-", i)] = ratelimit.ModelQuota{MaxRPM: 1000, MaxTPM: 100_000, MaxRPD: 10_000}
@@ -79,6 +80,12 @@ func BenchmarkScrape(b *testing.B) {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{}))
+	return limiter, registry
+}
+
+// BenchmarkScrape is a scrape as the registry gathers it, and with the text of the answer.
+func BenchmarkScrape(b *testing.B) {
+	_, registry := thousandModels(b)
 	b.Run("gather", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -98,4 +105,33 @@ func BenchmarkScrape(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkReserveDuringScrapes has calls beside a scraper that never rests. max-µs is the longest
+// of them, which has the time for which a scrape holds the limiter, and that of the scheduler.
+func BenchmarkReserveDuringScrapes(b *testing.B) {
+	limiter, registry := thousandModels(b)
+	stop := make(chan struct{})
+	var scraper sync.WaitGroup
+	scraper.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				registry.Gather()
+			}
+		}
+	})
+	var longest time.Duration
+	for b.Loop() {
+		began := time.Now()
+		if r, d := limiter.Reserve("model-500", 1, 1); d.Allowed {
+			r.Cancel()
+		}
+		longest = max(longest, time.Since(began))
+	}
+	close(stop)
+	scraper.Wait()
+	b.ReportMetric(float64(longest.Microseconds()), "max-µs")
 }

@@ -24,11 +24,12 @@ func everything(t *testing.T) []prometheus.Collector {
 		ratelimit.Event{Kind: ratelimit.EventProviderRefused, Model: "m", Status: 429, Problem: "rate_limited"},
 		ratelimit.Event{Kind: ratelimit.EventSaved, System: "yaml", Operation: "save", Took: time.Second},
 	)
-	limiter := newLimiter(t, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderGemini}})
-	for model := range limiter.Models() {
-		limiter.CooldownFor(model, time.Hour, ratelimit.CauseRateLimited)
-		break
-	}
+	limiter := newLimiter(t, ratelimit.Config{
+		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
+		Quotas:    map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+	})
+	limiter.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
+	limiter.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 10, Remaining: 3, HasRemaining: true}})
 	return []prometheus.Collector{h, promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{Handler: h})}
 }
 
