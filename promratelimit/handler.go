@@ -14,9 +14,10 @@ const allowed = string(ratelimit.DecisionAllowed)
 
 // HandlerOptions are the options of [NewHandler]. The zero value is ready to use.
 type HandlerOptions struct {
-	// ConstLabels are added to every metric. Limiters that share a registry, each with a handler of
-	// its own, need labels that tell them apart, such as limiter="chat". The names must not be those
-	// of the metrics' labels: Register then returns an error.
+	// ConstLabels are added to every metric. Limiters that share a registry, each with a handler
+	// of its own, need labels that tell them apart, such as limiter="chat". The dashboard and the
+	// alerts know the name limiter. With a name that a metric has itself, Register returns an
+	// error.
 	ConstLabels prometheus.Labels
 	// MaxModels bounds the models that have metrics of their own, because names of models may come
 	// from callers. All further models are counted as "_other". Zero means 10,000. Negative counts

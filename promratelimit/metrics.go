@@ -35,7 +35,7 @@ func labelsOf(i *instruments.Instrument) (labels []string) {
 	return labels
 }
 
-// byEvents reports whether an instrument belongs to the Handler. The others belong to the collector.
+// byEvents reports whether an instrument belongs to the Handler, and not to the collector.
 func byEvents(i *instruments.Instrument) bool {
 	return i.Kind == instruments.Counter || i.Kind == instruments.Histogram
 }

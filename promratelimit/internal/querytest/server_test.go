@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a server, or an answer that needs some seconds of data, may take.
-const patience = 90 * time.Second
+const patience = 60 * time.Second
 
 // server is a Prometheus.
 type server struct{ url string }
@@ -205,7 +205,9 @@ func TestPrometheus(t *testing.T) {
 		})
 	}
 	within(t, func() error {
-		var data []struct{ Exemplars []struct{ Labels map[string]string } }
+		var data []struct {
+			Exemplars []struct{ Labels map[string]string }
+		}
 		err := classic.get("query_exemplars", url.Values{
 			"query": {"ratelimit_lease_duration_seconds_bucket"}, "start": {"0"}, "end": {fmt.Sprint(time.Now().Unix() + 60)},
 		}, &data)
