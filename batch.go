@@ -53,8 +53,8 @@ type Reservations []*Reservation
 func (rs Reservations) Cancel() {
 	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
 	for _, r := range rs {
-		if r != nil && r.slots != nil && !slices.Contains(limiters, r.slots.home) {
-			limiters = append(limiters, r.slots.home)
+		if r != nil && r.home != nil && !slices.Contains(limiters, r.home) {
+			limiters = append(limiters, r.home)
 		}
 	}
 	for _, rl := range limiters {
@@ -73,7 +73,7 @@ func (rs Reservations) Cancel() {
 // cancelLocked cancels the reservations that are of a limiter.
 func (rs Reservations) cancelLocked(rl *RateLimiter) {
 	for _, r := range rs {
-		if r != nil && r.slots != nil && r.slots.home == rl {
+		if r != nil && r.home != nil && r.home == rl {
 			r.cancelLocked()
 		}
 	}

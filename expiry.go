@@ -28,11 +28,11 @@ type expiring struct {
 // garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
 // of Reserve, so it is done only where slots are limited.
 func (r *Reservation) watch() {
-	if r == nil || r.slots == nil || !r.watched {
+	if r == nil || r.home == nil || !r.watched {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)
-	rl := r.slots.home
+	rl := r.home
 	e := &rl.expiry
 	if e.ttl == 0 {
 		return
@@ -94,7 +94,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 // There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
 // limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
 func (r *Reservation) abandon() {
-	rl := r.slots.home
+	rl := r.home
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	switch {

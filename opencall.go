@@ -85,7 +85,7 @@ func (t *teller) oldestRLocked(g *slots) (since int64, ok bool) {
 // admittedLocked opens the call of a reservation, and returns the event that tells of it. It
 // returns nil for a reservation that was not counted, and for one that has ended already.
 func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
-	if r == nil || r.slots == nil || r.settled {
+	if r == nil || r.home == nil || r.settled {
 		return nil
 	}
 	e := by.makeRLocked(t, EventAdmitted)
@@ -173,7 +173,7 @@ func (t *teller) tellEnded(rs ...*Reservation) {
 	var e *telling
 	t.rl.mu.Lock()
 	for _, r := range slices.Backward(rs) {
-		if r == nil || r.slots == nil || r.slots.home != t.rl {
+		if r == nil || r.home == nil || r.home != t.rl {
 			continue
 		}
 		if c := r.call; c != nil && c.ended {
@@ -231,7 +231,7 @@ func (t *teller) releasedLocked(rs Reservations) (e *telling) {
 		return nil
 	}
 	for _, r := range slices.Backward(rs) {
-		if r != nil && r.slots != nil && r.slots.home == t.rl && r.settled {
+		if r != nil && r.home != nil && r.home == t.rl && r.settled {
 			e = t.endedLocked(r, EventReleased, tokens.Count{}).then(e)
 		}
 	}

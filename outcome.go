@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -17,11 +18,12 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	case d.Allowed || by.tentative:
 		return nil
 	}
-	rl.refusalSlotsLocked(rl.nameRLocked(d.Model)).refusedLocked(rl.clock.Sync(), d)
+	model := cmp.Or(d.Model, reqs[0].Model) // that of a limiter as a whole names none
+	rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.refusedRLocked(by, d, d.Model, estimateOf(reqs, d.Model), nil)
+	return rl.teller.refusedRLocked(by, d, model, estimateOf(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -51,7 +53,7 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 func estimateOf(reqs []Request, model string) (sum tokens.Count) {
 	for i := range reqs {
 		if req := &reqs[i]; req.Model == model {
-			sum = sum.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
 	return sum
@@ -71,7 +73,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	var limit *LimitError
 	switch {
 	case errors.As(err, &limit):
-		d, model = &limit.Decision, limit.Model
+		d, model = &limit.Decision, cmp.Or(limit.Model, model)
 	case errors.Is(err, ErrInvalidTokens):
 		d = &Decision{Code: DecisionInvalidTokens, Reason: invalidTokens, Never: true, Model: model}
 	case errors.Is(err, ErrClosed):
@@ -107,9 +109,10 @@ func (t *teller) queued(by *caller, w *waiter) {
 	if w.why != nil && t.outlet.Begin() { // which ends with the wait
 		by.queued, by.why = true, w.why
 		e = by.makeRLocked(t, EventQueued)
-		e.ID, e.Estimated = by.number(), usageOf(estimateOf(w.requests, w.why.Model))
+		model := cmp.Or(w.why.Model, w.requests[0].Model)
+		e.ID, e.Estimated = by.number(), usageOf(estimateOf(w.requests, model))
 		e.decided(w.why)
-		t.nameRLocked(e, w.why.Model)
+		t.nameRLocked(e, model)
 	}
 	t.rl.mu.Unlock()
 	t.tell(e)

@@ -17,9 +17,10 @@ import (
 // A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
 // concurrent use.
 type Reservation struct {
-	slots     *slots  // the model's; nil when nothing was counted, because there was no place
-	window    *window // that was charged
-	requestAt uint32  // the entries of the charge in it: see ring.Queue.Place
+	home      *RateLimiter // nil when nothing was counted, because there was no place; never changes
+	slots     *slots       // the model's
+	window    *window      // that was charged
+	requestAt uint32       // the entries of the charge in it: see ring.Queue.Place
 	tokenAt   uint32
 	instant   int64 // when the charge counts
 	estimate  tokens.Count
@@ -200,7 +201,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
-	made.slots, made.days = w.slots, w.days
+	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
 	return made
@@ -218,10 +219,10 @@ func (r *Reservation) Model() string {
 	switch {
 	case r == nil:
 		return ""
-	case r.slots == nil:
+	case r.home == nil:
 		return r.extra.model
 	}
-	rl := r.slots.home
+	rl := r.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	if r.extra != nil && r.extra.model != "" {
@@ -233,10 +234,10 @@ func (r *Reservation) Model() string {
 // ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one
 // that was not counted, see Config.MaxModels.
 func (r *Reservation) ReservedAt() time.Time {
-	if r == nil || r.slots == nil {
+	if r == nil || r.home == nil {
 		return time.Time{}
 	}
-	rl := r.slots.home
+	rl := r.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	admitted := r.instant

@@ -14,10 +14,10 @@ import (
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	if r == nil || r.slots == nil {
+	if r == nil || r.home == nil {
 		return
 	}
-	rl, used := r.slots.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	rl, used := r.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
 	if rl.ledger != nil { // before the function is made, which takes an allocation
 		rl.ledger.update(combine.Appended, func(p *plan) { p.commit(r, EventSettled, used) })
 		rl.teller.tellEnded(r)
@@ -40,10 +40,10 @@ func (r *Reservation) Commit(promptTokens, outputTokens int) {
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Cancel() {
-	if r == nil || r.slots == nil {
+	if r == nil || r.home == nil {
 		return
 	}
-	rl := r.slots.home
+	rl := r.home
 	if rl.ledger.update(combine.Appended, func(p *plan) { p.cancel(r) }) {
 		rl.teller.tellEnded(r)
 		return
@@ -64,7 +64,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 	}
 	if used != r.estimate {
 		r.correctLocked(used)
-		r.slots.home.changedNowLocked()
+		r.home.changedNowLocked()
 	}
 	r.keptLocked(used)
 	r.endLocked()
@@ -76,7 +76,7 @@ func (r *Reservation) cancelLocked() {
 		return
 	}
 	r.refundLocked()
-	r.slots.home.changedNowLocked()
+	r.home.changedNowLocked()
 	r.keptLocked(tokens.Count{})
 	r.endLocked()
 }
@@ -84,14 +84,14 @@ func (r *Reservation) cancelLocked() {
 // endLocked gives the slot back, and serves the waiters.
 func (r *Reservation) endLocked() {
 	r.releaseLocked()
-	if rl := r.slots.home; rl.lines.waiting > 0 {
+	if rl := r.home; rl.lines.waiting > 0 {
 		rl.linesLocked().serveLocked(r.slots)
 	}
 }
 
 // releaseLocked gives the slot of the reservation back.
 func (r *Reservation) releaseLocked() {
-	rl := r.slots.home
+	rl := r.home
 	r.settled = true
 	rl.expiry.forget(r)
 	g := r.slots
@@ -112,7 +112,7 @@ func (r *Reservation) releaseLocked() {
 // none. After Reset, after Load, and when a program has put another entry into State, it is not
 // the window that was charged.
 func (r *Reservation) currentWindowLocked() *window {
-	rl := r.slots.home
+	rl := r.home
 	if w := r.window; !w.gone && w.stateVersion == rl.stateVersion && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
@@ -209,7 +209,7 @@ func (r *Reservation) refundLocked() {
 // correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
 // if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
-	rl := r.slots.home
+	rl := r.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false
 	var instant int64
@@ -251,7 +251,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 // keptLocked notes that a charge became final, with the real usage. The waiters may have hoped for
 // all of the estimate, so what was given back counts as well: that only has them looked at sooner.
 func (r *Reservation) keptLocked(used tokens.Count) {
-	if rl := r.slots.home; rl.lines.waiting > 0 {
+	if rl := r.home; rl.lines.waiting > 0 {
 		most := tokens.Count{Input: max(used.Input, r.estimate.Input), Output: max(used.Output, r.estimate.Output)}
 		rl.linesLocked().loadedLocked(r.slots, r.window, cost{Requests: 1, Count: most})
 	}
@@ -263,10 +263,10 @@ func (r *Reservation) keptLocked(used tokens.Count) {
 // future. A charge that has left the window is charged anew. After Commit or Cancel it does
 // nothing.
 func (r *Reservation) Arrived(at time.Time) {
-	if r == nil || r.slots == nil {
+	if r == nil || r.home == nil {
 		return
 	}
-	rl := r.slots.home
+	rl := r.home
 	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.arrive(r, at) }) {
 		rl.mu.Lock()
 		r.arriveLocked(at)
@@ -278,7 +278,7 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	if r.settled {
 		return
 	}
-	rl := r.slots.home
+	rl := r.home
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)

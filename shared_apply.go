@@ -266,7 +266,7 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 		r.more().entry = n
 		f.s.peers.OpenOwn(e, n, r)
 	} else {
-		r = &Reservation{estimate: e.Count}
+		r = &Reservation{home: f.rl, estimate: e.Count}
 		f.s.peers.Open(e, n, r)
 	}
 	if r.isSlotless() {

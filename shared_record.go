@@ -82,6 +82,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	p.setDay(day)
 	day.beside.charge(made.estimate)
 	day.beside.slots++
+	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
 	return made
@@ -109,7 +110,7 @@ func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
 // settles notes that the plan settles a reservation, and how, and reports whether it does: not
 // where the reservation is settled already, by this plan or before.
 func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
-	if r == nil || r.slots == nil || r.settled || r.more().plan == p.serial {
+	if r == nil || r.home == nil || r.settled || r.more().plan == p.serial {
 		return false
 	}
 	r.extra.plan = p.serial
@@ -155,7 +156,7 @@ func (p *plan) shut(r *Reservation) {
 // cancelAll is cancel for the reservations of rs that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
-		if r != nil && r.slots != nil && r.slots.home == p.rl {
+		if r != nil && r.home != nil && r.home == p.rl {
 			p.cancel(r)
 		}
 	}

@@ -210,21 +210,19 @@ func (t *teller) close() {
 		return
 	}
 	t.rl.mu.Lock()
-	last := t.pending
-	t.pending = nil
+	var last []*telling
 	for c := t.open.first; c != nil; c = t.open.first {
 		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate); e != nil {
 			last = append(last, e)
+			t.outlet.End() // Drain begins it, when the admission was told
 		}
 	}
 	t.cooled.stop()
 	was := t.outlet.Close()
 	t.rl.mu.Unlock()
-	for _, e := range last {
-		t.tell(e)
-	}
+	t.flush()
 	if was {
-		t.outlet.Drain(drainFor)
+		t.outlet.Drain(drainFor, last...)
 	}
 }
 
@@ -282,4 +280,4 @@ func (c *caller) makeRLocked(t *teller, kind EventKind) *telling {
 	return t.makeRLocked(c.ctx, kind)
 }
 
-func usageOf(c tokens.Count) Usage { return Usage{c.Input, c.Output} }
+func usageOf(c tokens.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }

@@ -137,22 +137,31 @@ func (o *Outlet[E]) handQueued(e E) {
 	}
 }
 
-// Drain waits until all events that were begun have ended, for at most the given time. After that
-// nothing more is handed out. The outlet must be closed, and no lock may be held.
-func (o *Outlet[E]) Drain(most time.Duration) {
+// Drain waits until all events that were begun have ended, has the goroutine of the outlet hand out
+// the last ones, and waits for those, for at most the given time in all. After that nothing more is
+// handed out. The outlet must be closed, and no lock may be held.
+func (o *Outlet[E]) Drain(most time.Duration, last ...E) {
 	defer o.ended.Store(true)
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	o.await(timer)
+	o.active.Add(int64(len(last)))
+	o.mu.Lock()
+	o.queue = append(o.queue, last...)
+	o.mu.Unlock()
+	o.await(timer)
+}
+
+// await waits until all events that were begun have ended, or the timer fires.
+func (o *Outlet[E]) await(timer *time.Timer) {
 	o.mu.Lock()
 	o.startLocked()
 	o.mu.Unlock()
-	if o.active.Load() == 0 {
-		return
-	}
-	timer := time.NewTimer(most)
-	defer timer.Stop()
 	for o.active.Load() > 0 {
 		select {
 		case <-o.quiet:
 		case <-timer.C:
+			timer.Reset(0) // for the next one who awaits
 			return
 		}
 	}
