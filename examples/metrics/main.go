@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/debugpage"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,6 +78,7 @@ func newService(folder string) (*service, error) {
 	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, // for the exemplars
 	}))
+	pages.Handle("GET /debug/ratelimit", debugpage.Handler(limiter))
 	client := &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, MaxWait: patience}}
 	return &service{limiter, client, pages}, nil
 }

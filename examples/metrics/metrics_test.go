@@ -77,6 +77,13 @@ func TestVerdict(t *testing.T) {
 	if err := past.ask(t.Context(), provider.URL, queued); err != nil {
 		t.Fatal(err)
 	}
+	page, err := http.Get(pages.URL + "/debug/ratelimit?format=json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page.Body.Close(); page.StatusCode != http.StatusOK || page.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("the page: %s, %s", page.Status, page.Header)
+	}
 	out.Reset()
 	if err := show.report(); err == nil || !strings.Contains(out.String(), "FAIL") {
 		t.Errorf("%v:\n%s", err, &out)

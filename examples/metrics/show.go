@@ -34,10 +34,11 @@ func (s *show) introduce(work time.Duration) {
 	}
 	fmt.Fprintf(s.out, `%d agents call %d models %s. A local provider enforces its limits and keeps a log.
 metrics: %s/metrics
+page:    %s/debug/ratelimit
 What to look for: calls of %s stand in line, those of %s are refused here, and those
 of %s by the provider, because the account has less than its profile says.
 
-`, perModel*len(models), len(models), length, s.url, queued, refused, overlooked)
+`, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked)
 }
 
 // work has the agents call for a time, or until ctx ends, and shows how it goes.
