@@ -22,8 +22,8 @@ import (
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
 // default file, with the quotas of Gemini.
 //
-// In YAML each field has its name in snake case: see [ReadConfig]. OnError, Events and Store are not
-// in YAML.
+// In YAML each field has its name in snake case: see [ReadConfig]. OnError, Events and Store are
+// not in YAML.
 type Config struct {
 	// FilePath is the state file. Empty means ratelimits.yaml (ratelimits.db with SQLite) in the
 	// folder .core of the home folder, which is the first of the environment variables CORE_HOME,

@@ -64,8 +64,8 @@ const (
 	// EventCooldownEnded reports the end of a cooldown that was reported, by time or by Reset.
 	// Cause is set.
 	EventCooldownEnded EventKind = "cooldown_ended"
-	// EventQuotaChanged reports another quota in force, or that there is none any more. Quota and By
-	// are set. What the constructor sets is not reported.
+	// EventQuotaChanged reports another quota in force, or that there is none any more. Quota and
+	// By are set. What the constructor sets is not reported.
 	EventQuotaChanged EventKind = "quota_changed"
 	// EventProviderRefused reports ObserveRefusal: the provider refused a call that was sent.
 	// Status, Problem and RetryAfter are set.

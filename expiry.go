@@ -65,6 +65,15 @@ func (e *expiry) sleepLocked(rl *RateLimiter, left int64) {
 	}
 }
 
+// restLocked sleeps until the next reservation expires. One that should have been settled, because
+// it came while others were, is not waited for longer than a moment.
+func (e *expiry) restLocked(rl *RateLimiter) {
+	if next := e.open.Front(); next != nil {
+		left := next.Value.(expiring).since + int64(e.ttl) - rl.clock.Sync()
+		e.sleepLocked(rl, max(left, int64(time.Millisecond)))
+	}
+}
+
 // settle settles the reservations that have expired, and sleeps until the next one does.
 func (e *expiry) settle(rl *RateLimiter) {
 	if rl.ledger.update(combine.AppendedApart, func(p *plan) { p.settleExpired() }) {

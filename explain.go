@@ -37,9 +37,10 @@ type Explanation struct {
 
 	// Line is the first 16 of the waiters, in their order.
 	Line []Waiter `json:"line,omitempty"`
-	// OldestOpen is the age of the oldest open reservation, counted from Arrived if that was
-	// called. It is known to some five seconds, and is too small rather than too large. Above a
-	// minute it may only say that. JSON shows it as a text, such as "42s".
+	// OldestOpen is the age of the oldest open reservation. With Config.Events it is exact for
+	// those of this limiter. Else it is counted from Arrived if that was called, is known to some
+	// five seconds and too small rather than too large, and above a minute it may only say that.
+	// JSON shows it as a text, such as "42s".
 	OldestOpen time.Duration `json:"oldest_open,omitempty"`
 	// OpenOverMinute is how many open reservations are older than a minute, by some five seconds.
 	// Such a call may be slow, or its reservation may have been leaked.

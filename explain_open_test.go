@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -142,7 +143,11 @@ func TestExplainOldestOpenAfterReset(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			lose(rl)
 			rl.Stats("m")
-			time.Sleep(2 * time.Minute)
+			time.Sleep(50 * time.Second)
+			if e := rl.Explain("m"); e.OpenOverMinute != 0 && name != "a day" || e.OldestOpen < 50*time.Second {
+				t.Errorf("soon after %s: %d are old, the oldest %v", name, e.OpenOverMinute, e.OldestOpen)
+			}
+			time.Sleep(70 * time.Second)
 			young, _ := rl.Reserve("m", 1, 1)
 			if e := rl.Explain("m"); e.InFlight != 2 || e.OpenOverMinute != 1 || e.OldestOpen < 2*time.Minute-5*time.Second {
 				t.Errorf("after %s: %d open, %d of them old, the oldest %v", name, e.InFlight, e.OpenOverMinute, e.OldestOpen)
@@ -252,6 +257,47 @@ func TestExplainLastRefusal(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What was refused before a Reset is forgotten, also where a call goes on.
+func TestExplainLastRefusalAfterReset(t *testing.T) {
+	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
+	defer rl.Close()
+	r, _ := rl.Reserve("m", 1, 1)
+	rl.Reserve("m", 1, 1)
+	before := rl.Explain("m").LastRefusal
+	rl.Reset("m")
+	if after := rl.Explain("m").LastRefusal; before == nil || after != nil {
+		t.Errorf("before Reset %+v, after it %+v", before, after)
+	}
+	r.Commit(1, 1)
+}
+
+// A limiter knows since when the callers of another process wait.
+func TestExplainLineOfOthers(t *testing.T) {
+	needSQLite(t)
+	synctest.Test(t, func(t *testing.T) {
+		cfg := ratelimit.Config{
+			Backend: "sqlite", Shared: true, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
+		}
+		one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
+		one.Reserve("m", 1, 1)
+		time.Sleep(5 * time.Second)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go other.Acquire(ctx, "m", 7, 8)
+		synctest.Wait()
+		time.Sleep(9 * time.Second)
+		for _, rl := range []*ratelimit.RateLimiter{one, other} {
+			if line := rl.Explain("m").Line; !reflect.DeepEqual(line, []ratelimit.Waiter{{Waited: 9 * time.Second, PromptTokens: 7, OutputTokens: 8}}) {
+				t.Errorf("in line are %+v", line)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		one.Close()
+		other.Close()
+	})
 }
 
 // A model that is only asked for takes no memory, so nothing is remembered of it.

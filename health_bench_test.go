@@ -1,7 +1,10 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit"
@@ -49,5 +52,28 @@ func BenchmarkRefused(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		rl.Reserve("m", 1, 1)
+	}
+}
+
+// What an event costs whose level is off, a refusal that is left out, and one that is written.
+func BenchmarkLogEvents(b *testing.B) {
+	for _, bb := range []struct {
+		name  string
+		level slog.Level
+		every int
+		event ratelimit.Event
+	}{
+		{"off", slog.LevelInfo, 0, ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"}},
+		{"left out", slog.LevelInfo, 1 << 30, ratelimit.Event{Kind: ratelimit.EventRefused, ID: 1, Model: "m", Decision: &ratelimit.Decision{Code: "rpm_exceeded"}}},
+		{"written", slog.LevelDebug, 0, ratelimit.Event{Kind: ratelimit.EventAdmitted, ID: 1, Model: "m"}},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			logger := slog.New(slog.NewJSONHandler(io.Discard, &slog.HandlerOptions{Level: bb.level}))
+			h := ratelimit.LogEvents(logger, ratelimit.LogOptions{DenialsEvery: bb.every})
+			b.ReportAllocs()
+			for b.Loop() {
+				h.HandleEvent(context.Background(), &bb.event)
+			}
+		})
 	}
 }

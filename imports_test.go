@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
 	},
+	"debugpage":     {modulePath},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 	"httplimit": {
 		modulePath + "/keyed", modulePath + "/limit",

@@ -20,6 +20,9 @@ func NewOverFake(fake *sharedlogtest.Fake, cfg Config) (rl *RateLimiter, process
 		process = o.Process
 		return fake.Open(o.Process, o.Span, o.LeaseTTL), nil
 	})
+	if err == nil {
+		rl.teller.begin()
+	}
 	return rl, process, err
 }
 

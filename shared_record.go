@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"container/list"
 	"maps"
 	"strings"
 	"time"
@@ -166,16 +167,18 @@ func (p *plan) cancelAll(rs Reservations) {
 // one does.
 func (p *plan) settleExpired() {
 	rl, expiry := p.rl, &p.rl.expiry
-	for e := expiry.open.Front(); e != nil; e = e.Next() {
+	p.then(func() { expiry.restLocked(rl) })
+	var next *list.Element
+	for e := expiry.open.Front(); e != nil; e = next {
+		next = e.Next()
 		x := e.Value.(expiring)
-		if left := x.since + int64(expiry.ttl) - p.instant; left > 0 {
-			p.then(func() { expiry.sleepLocked(rl, left) })
+		if x.since+int64(expiry.ttl) > p.instant {
 			return
 		}
 		if r := x.reservation.Value(); r != nil {
 			p.commit(r, EventExpired, r.estimate)
 		} else {
-			p.then(func() { expiry.open.Remove(e) }) // abandon is about to settle it
+			expiry.open.Remove(e) // abandon is about to settle it
 		}
 	}
 }
@@ -279,8 +282,9 @@ func (p *plan) cool(model string, c state.Cooldown) {
 	longer := p.s.remote != nil && !rl.cooldowns.Rises(name, c.Until, now) && c.Until.After(now)
 	if longer || rl.takesCooldownLocked(name, c.Until, now) {
 		p.addNow(sharedlog.CooldownOf(name, c, p.instant))
+		was := rl.cooldowns[name].Until
 		p.then(func() {
-			if rl.cooldowns[name].Until.Equal(c.Until) {
+			if is := rl.cooldowns[name].Until; is.Equal(c.Until) && !is.Equal(was) {
 				rl.teller.cooledLocked(name, model, c)
 			}
 		})

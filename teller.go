@@ -99,6 +99,7 @@ func newTeller(rl *RateLimiter, h EventHandler) *teller {
 	if h == nil {
 		return nil
 	}
+	knownProviders() // which reads the profiles, before events ask for them under the lock
 	t := &teller{rl: rl, handlers: EventHandlers(h).(eventHandlers)}
 	t.outlet = outlet.New(t.hand)
 	return t

@@ -7,9 +7,9 @@
 // For each model the page shows whether the next request passes, and what blocks it if not: a bar
 // for each limit, the line with ages and sizes, open calls, a cooldown with its cause and a
 // countdown, the next room, and the last refusal. It shows what [ratelimit.RateLimiter.Explain] and
-// [ratelimit.RateLimiter.Health] tell, and nothing else: no key, prompt or reply. It changes nothing,
-// and listens nowhere by itself. Model names and loads are business of the service, so the page
-// belongs behind the same door as net/http/pprof.
+// [ratelimit.RateLimiter.Health] tell, and nothing else: no key, prompt or reply. It changes
+// nothing, and listens nowhere by itself. Model names and loads are the service's own business, so
+// the page belongs behind the same door as net/http/pprof.
 //
 // # The page
 //
@@ -21,9 +21,9 @@
 //
 // All viewers share one snapshot a second. It asks for one model at a time, so the limiter is never
 // held for longer than one Explain. Without viewers nothing runs. Where a snapshot takes long, the
-// next one comes later, so that snapshots take one percent of a core at most. A viewer that does not
-// read misses updates, and holds up nobody; after ten seconds its connection is closed. So are all
-// streams when [http.Server.Shutdown] is called.
+// next one comes later, so that snapshots take one percent of a core at most. A viewer that reads
+// slowly misses updates, and holds up nobody. One that does not read for ten seconds is cut off.
+// All streams end when [http.Server.Shutdown] is called. There are at most 64 at a time.
 //
 // # JSON
 //

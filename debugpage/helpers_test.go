@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,15 +151,4 @@ func (n *news) names(models ...string) (found []string) {
 		}
 	}
 	return found
-}
-
-// breakFile puts a folder in the place of a file, so that it cannot be made anew.
-func breakFile(path string) error {
-	if err := os.Mkdir(path+".away", 0o700); err != nil {
-		return err
-	}
-	if err := os.Rename(path, filepath.Join(path+".away", "state")); err != nil {
-		return err
-	}
-	return os.Mkdir(path, 0o700)
 }

@@ -2,6 +2,7 @@ package debugpage_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"html"
 	"regexp"
@@ -92,6 +93,14 @@ func TestWhatBlocks(t *testing.T) {
 			rl.RecordUsage("m", 1, 1)
 			return acquirer(t, rl, "m", 1, 1)
 		}, quota + "requests used up nothing is left of the requests / min next room"},
+		{"large answer at the head", ratelimit.ModelQuota{MaxITPM: 10_000, MaxOTPM: 100}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
+			rl.RecordUsage("m", 100, 90)
+			return acquirer(t, rl, "m", 10, 20)
+		}, quota + "large request the first in line needs 20 of the output / min, and 10 are left next room behind the line"},
+		{"large request in the day", ratelimit.ModelQuota{MaxTPD: 1000}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
+			rl.RecordUsage("m", 900, 0)
+			return acquirer(t, rl, "m", 50, 100)
+		}, quota + "large request the first in line needs 150 of the tokens / day, and 100 are left next room behind the line"},
 		{"never", ratelimit.ModelQuota{MaxRPM: -1}, nil, quota + "invalid quota invalid quota: MaxRPM (max_rpm) is negative next room waiting does not help"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -176,6 +185,38 @@ func TestOrder(t *testing.T) {
 	}
 	if !strings.Contains(page, "<b>2</b> of 6 models blocked:") || !strings.Contains(page, ">f-blocked</a>") {
 		t.Error("the text above does not name what is blocked")
+	}
+}
+
+// TestWarnings: those of Health stand above the models, the first of many.
+func TestWarnings(t *testing.T) {
+	quotas := make(map[string]ratelimit.ModelQuota)
+	for i := range 8 {
+		quotas[fmt.Sprintf("<m%d>", i)] = ratelimit.ModelQuota{MaxRPM: 1}
+	}
+	rl := newLimiter(t, quotas)
+	for name := range quotas {
+		for range 200 {
+			rl.Reserve(name, 1, 1)
+		}
+	}
+	warnings := rl.Health().Warnings
+	if len(warnings) != 8 {
+		t.Fatalf("%d warnings", len(warnings))
+	}
+	h := debugpage.Handler(rl)
+	page := get(h, "/").Body.String()
+	for i, warning := range warnings {
+		if shown := strings.Contains(page, `<p class="warning">`+html.EscapeString(warning.Error())+`</p>`); shown != (i < 6) {
+			t.Errorf("warning %d is shown: %v", i, shown)
+		}
+	}
+	if !strings.Contains(page, `<p class="warning">2 warnings more: see the JSON</p>`) {
+		t.Error("the page does not say that there are more warnings")
+	}
+	var object struct{ Warnings []string }
+	if err := json.Unmarshal(get(h, "/?format=json").Body.Bytes(), &object); err != nil || len(object.Warnings) != 8 || object.Warnings[7] != warnings[7].Error() {
+		t.Errorf("the JSON has %q, %v", object.Warnings, err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // maxServers is the most servers whose shutdown is noticed. A handler has one, or two.
 const maxServers = 16
 
-// shutdowns notices when a server shuts down. Server.Shutdown waits for the requests that it serves,
+// shutdowns notices when a server shuts down. Server.Shutdown waits for requests that are served,
 // and a stream has no end of its own. The zero value is ready for use.
 type shutdowns struct {
 	mu      sync.Mutex

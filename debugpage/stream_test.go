@@ -224,7 +224,7 @@ func TestWriterThatCannotFlush(t *testing.T) {
 	}
 }
 
-// TestServer has a real server with deadlines, which a stream outlives, and that shuts down under it.
+// TestServer has a real server with deadlines, which a stream outlives, and that shuts down.
 func TestServer(t *testing.T) {
 	rl := threeModels(t)
 	server := httptest.NewUnstartedServer(debugpage.Handler(rl))
@@ -272,10 +272,11 @@ func TestManyModels(t *testing.T) {
 		v := watch(t, h, "/?stream")
 		defer v.leave()
 		n := v.event()
+		first := n.id
 		if len(n.Rows) != shown || len(n.Idle) != shown || !strings.Contains(*n.Above, "100 models not shown") {
 			t.Errorf("%d rows, %d idle, above %q", len(n.Rows), len(n.Idle), *n.Above)
 		}
-		// The last comes into view as it is used, and the last idle one leaves; later all is as before.
+		// The last comes into view as it is used, and the last idle one leaves, for a while.
 		rl.RecordUsage("model-12099", 1, 1)
 		time.Sleep(time.Second)
 		n = v.event()
@@ -284,41 +285,13 @@ func TestManyModels(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 		v.events()
+		late := watch(t, h, "/?stream", "Last-Event-ID", first)
+		defer late.leave()
+		if n := late.event(); len(n.Rows) != shown {
+			t.Errorf("after some versions a page gets %d rows, want all", len(n.Rows))
+		}
 		if page := get(h, "/").Body.String(); rowOf(page, "model-11999") == "" || rowOf(page, "model-12099") != "" {
 			t.Error("the page does not show the first 2,000")
 		}
 	})
-}
-
-// TestStoreDown: a limiter that is closed, and one whose database is gone.
-func TestStoreDown(t *testing.T) {
-	cfg := ratelimit.Config{
-		FilePath: t.TempDir() + "/state", Backend: "sqlite", Shared: true, FailClosed: true,
-		Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 2}},
-	}
-	rl, err := ratelimit.NewWithConfig(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rl.RecordUsage("m", 1, 1)
-	h := debugpage.Handler(rl)
-	if page := get(h, "/").Body.String(); strings.Contains(page, `class="alarm"`) || rowOf(page, "m") == "" {
-		t.Error("an alarm, or no model, while all is well")
-	}
-	if err := breakFile(cfg.FilePath); err != nil {
-		t.Fatal(err)
-	}
-	rl.RecordUsage("m", 1, 1)
-	h = debugpage.Handler(rl)
-	page := get(h, "/").Body.String()
-	if row := rowOf(page, "m"); !strings.Contains(page, "<b>The store cannot be used.</b>") || !strings.Contains(row, "store down") {
-		t.Errorf("without its database: %q", row)
-	}
-	if text := get(h, "/?format=json").Body.String(); !strings.Contains(text, `,"store_error":"`) {
-		t.Errorf("without its database: %s", text)
-	}
-	rl.Close()
-	if row := rowOf(get(debugpage.Handler(rl), "/").Body.String(), "m"); !strings.Contains(row, "closed the limiter is closed") {
-		t.Errorf("closed: %q", row)
-	}
 }

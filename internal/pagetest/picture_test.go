@@ -29,8 +29,8 @@ var (
 	scheme = flag.String("scheme", "light", "colours of the picture: light or dark")
 )
 
-// TestPicture takes the picture of a busy service. It does so at one moment of a bubble, so that all
-// times on it are the same each time. Without -update it looks only whether it can be taken.
+// TestPicture takes the picture of a busy service at one moment of a bubble, so that all times on
+// it are the same each time. Without -update it looks only whether it can be taken.
 func TestPicture(t *testing.T) {
 	var shown recording
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 // pictured is the moment of the picture.
 var pictured = time.Date(2026, time.November, 24, 10, 42, 7, 0, time.UTC)
 
-// busyService returns a limiter with models in different states, at the moment pictured. It must run
-// in a bubble; end lets go of those that wait.
+// busyService returns a limiter with models in different states, at the moment pictured. It must
+// run in a bubble; end lets go of those that wait.
 func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 	t.Helper()
 	time.Sleep(time.Until(pictured.Add(-5 * time.Minute)))

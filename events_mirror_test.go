@@ -1,0 +1,271 @@
+// Events: who follows them knows the quotas and the cooldowns of the limiter.
+
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+// mirror is a handler that follows quotas and cooldowns.
+type mirror struct {
+	t      *testing.T
+	mu     sync.Mutex
+	quotas map[string]ratelimit.ModelQuota
+	cooled map[string]time.Time
+	by     map[string]int
+}
+
+func newMirror(t *testing.T, quotas map[string]ratelimit.ModelQuota) *mirror {
+	return &mirror{t: t, quotas: maps.Clone(quotas), cooled: make(map[string]time.Time), by: make(map[string]int)}
+}
+
+func (m *mirror) HandleEvent(ctx context.Context, e *ratelimit.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch e.Kind {
+	case ratelimit.EventQuotaChanged:
+		m.by[e.By]++
+		was, had := m.quotas[e.Model]
+		if e.Quota == nil {
+			if delete(m.quotas, e.Model); !had {
+				m.t.Errorf("the quota of %s is gone, and there was none", e.Model)
+			}
+			return
+		}
+		if had && was == *e.Quota {
+			m.t.Errorf("the quota of %s is told by %s, and did not change", e.Model, e.By)
+		}
+		m.quotas[e.Model] = *e.Quota
+	case ratelimit.EventCooldownBegan:
+		if !e.Until.After(m.cooled[e.Model]) {
+			m.t.Errorf("%s: a cooldown until %v is told, after one until %v", e.Model, e.Until, m.cooled[e.Model])
+		}
+		m.cooled[e.Model] = e.Until
+	case ratelimit.EventCooldownEnded:
+		if m.cooled[e.Model].IsZero() {
+			m.t.Errorf("%s: the end of no cooldown", e.Model)
+		}
+		delete(m.cooled, e.Model)
+	}
+}
+
+// want compares the mirror with the limiter.
+func (m *mirror) want(step int, rl *ratelimit.RateLimiter) bool {
+	m.t.Helper()
+	rl.Stats("m") // learns what others did
+	synctest.Wait()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !maps.Equal(m.quotas, rl.Quotas) {
+		m.t.Errorf("step %d: the quotas by the events are\n%+v, and are\n%+v", step, m.quotas, rl.Quotas)
+	}
+	return !m.t.Failed()
+}
+
+// wantCooled compares the cooldowns, where only this limiter begins some.
+func (m *mirror) wantCooled(step int, rl *ratelimit.RateLimiter) {
+	m.t.Helper()
+	synctest.Wait()
+	for _, model := range []string{"m", "n", "o"} {
+		until := rl.Stats(model).CooldownUntil
+		synctest.Wait()
+		m.mu.Lock()
+		if !until.After(time.Now()) {
+			until = time.Time{}
+		}
+		if got := m.cooled[model]; !got.Equal(until) {
+			m.t.Errorf("step %d: the cooldown of %s lasts until %v by the events, and until %v", step, model, got, until)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// change changes a quota at random.
+func changeQuotas(random *rand.Rand, rl *ratelimit.RateLimiter, loads bool) {
+	model := []string{"m", "n", "o", "gpt-4o", "*"}[random.IntN(5)]
+	q := ratelimit.ModelQuota{MaxRPM: random.IntN(4), MaxTPM: 10 * random.IntN(3)}
+	switch random.IntN(10) {
+	case 0, 1:
+		rl.SetQuota(model, q)
+	case 2, 3:
+		rl.RemoveQuota(model)
+	case 4:
+		rl.SetAccountQuotas(map[string]ratelimit.ModelQuota{model: q, "n": q})
+	case 5:
+		rl.SetAccountQuotas(nil)
+	case 6, 7:
+		rl.Observe(model, limits{RPM: limit(random.IntN(4)), Refused: random.IntN(2) == 0})
+	case 8:
+		rl.ForgetLearned([]string{model, ""}[random.IntN(2)])
+	case 9:
+		if !loads {
+			return
+		}
+		if random.IntN(2) == 0 {
+			rl.Persist()
+		} else {
+			rl.Load()
+		}
+	}
+	if random.IntN(30) == 0 {
+		rl.AddProvider(ratelimit.ProviderMistral)
+	}
+}
+
+func TestEventsMirrorQuotas(t *testing.T) {
+	for place, open := range eventPlaces {
+		t.Run(place, func(t *testing.T) {
+			if place == "sqlite" {
+				needSQLite(t)
+			}
+			for seed := range manySeeds(t, 4) {
+				path := filepath.Join(t.TempDir(), "state")
+				synctest.Test(t, func(t *testing.T) {
+					random := rand.New(rand.NewPCG(seed, 3))
+					own := quotas{"m": {MaxRPM: 5}, "n": {MaxTPM: 70}}
+					m := newMirror(t, own)
+					cfg := ratelimit.Config{Events: m, Quotas: own, LearnQuotas: true}
+					if place != "store" {
+						cfg.FilePath = path
+					}
+					rl := open(t, cfg)
+					defer rl.Close()
+					for step := range 60 {
+						changeQuotas(random, rl, true)
+						if !m.want(step, rl) {
+							t.Fatalf("seed %d", seed)
+						}
+					}
+					for _, by := range []string{"program", "account", "header", "refusal"} {
+						if m.by[by] == 0 && seed == 0 {
+							t.Errorf("nothing was changed by the %s: %v", by, m.by)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// Of two limiters on a store, each follows what the other sets.
+func TestEventsMirrorQuotasOfOthers(t *testing.T) {
+	for seed := range manySeeds(t, 4) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 4))
+			fake := sharedlogtest.NewFake()
+			own := quotas{"m": {MaxRPM: 5}, "n": {MaxTPM: 70}}
+			var ms [2]*mirror
+			var rls [2]*ratelimit.RateLimiter
+			for i := range ms {
+				ms[i] = newMirror(t, own)
+				rls[i] = overStore(t, fake, ratelimit.Config{Events: ms[i], Quotas: own, LearnQuotas: true})
+			}
+			for step := range 60 {
+				changeQuotas(random, rls[random.IntN(2)], false)
+				if !ms[0].want(step, rls[0]) || !ms[1].want(step, rls[1]) {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+			if ms[0].by["process"] == 0 {
+				t.Error("nothing was set by another process")
+			}
+		})
+	}
+}
+
+func TestEventsMirrorCooldowns(t *testing.T) {
+	for place, open := range eventPlaces {
+		t.Run(place, func(t *testing.T) {
+			if place == "sqlite" {
+				needSQLite(t)
+			}
+			for seed := range manySeeds(t, 4) {
+				path := filepath.Join(t.TempDir(), "state")
+				synctest.Test(t, func(t *testing.T) {
+					random := rand.New(rand.NewPCG(seed, 5))
+					m := newMirror(t, nil)
+					cfg := ratelimit.Config{Events: m, Quotas: quotas{"m": {MaxRPM: 5}, "n": {}}}
+					if place != "store" {
+						cfg.FilePath = path
+					}
+					rl := open(t, cfg)
+					defer rl.Close()
+					for step := range 100 {
+						model := []string{"m", "n", "o"}[random.IntN(3)]
+						switch random.IntN(8) {
+						case 0, 1, 2:
+							rl.CooldownFor(model, time.Duration(random.IntN(20)-2)*time.Second, ratelimit.CauseOverloaded)
+						case 3:
+							rl.Cooldown(model, time.Now().Add(time.Duration(random.IntN(40))*time.Second))
+						case 4:
+							rl.Reset([]string{model, ""}[random.IntN(2)])
+						case 5:
+							rl.Reserve(model, 1, 1)
+						default:
+							time.Sleep(time.Duration(random.IntN(10_000))*time.Millisecond + time.Microsecond)
+						}
+						if m.wantCooled(step, rl); t.Failed() {
+							t.Fatalf("seed %d", seed)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+// An expiry that comes at once is told after the admission, on whichever goroutine.
+func TestEventsOfAHoldTTLOfNothing(t *testing.T) {
+	for _, place := range slices.Sorted(maps.Keys(eventPlaces)) {
+		t.Run(place, func(t *testing.T) {
+			if place == "sqlite" {
+				needSQLite(t)
+			}
+			w := newWitness(t)
+			cfg := ratelimit.Config{Events: w, Quotas: hammerModels, HoldTTL: 1}
+			if place != "store" {
+				cfg.FilePath = filepath.Join(t.TempDir(), "state")
+			}
+			rl := eventPlaces[place](t, cfg)
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			var held []*ratelimit.Reservation
+			for g := range 4 {
+				all.Go(func() {
+					for i := range times(100, 30, 1000) {
+						r, _ := rl.Reserve("m", 1, 1)
+						mu.Lock()
+						held = append(held, r)
+						mu.Unlock()
+						if i%2 == 0 {
+							r.Commit(2, 2)
+						}
+						acquired, err := rl.Acquire(callNamed(t.Context(), fmt.Sprint(g, i)), "free", 1, 1)
+						if err != nil {
+							t.Error(err)
+						}
+						acquired.Cancel()
+					}
+				})
+			}
+			all.Wait()
+			for began := time.Now(); w.open() > 0 && time.Since(began) < 10*time.Second; {
+				time.Sleep(time.Millisecond) // until all have expired
+			}
+			w.wantOpen(0)
+			w.closes(rl)
+		})
+	}
+}

@@ -1,0 +1,296 @@
+// Events: stores that fail, other processes, and a process that is taken for dead.
+
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+var storeEvents = []ratelimit.EventKind{ratelimit.EventStoreDown, ratelimit.EventStoreUp}
+
+// A store that fails is told once, and once that it is back; calls meanwhile are told as ever.
+func TestEventsOfAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		rl := overStore(t, fake, ratelimit.Config{Events: w, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100}}})
+		before := reserve(t, rl, "m", 1, 0)
+		synctest.Wait()
+		w.wantLines(w.lines(storeEvents...), nil)
+		for range 2 {
+			fake.Fail(errors.New("made up"))
+			meanwhile := reserve(t, rl, "m", 2, 0)
+			settled := reserve(t, rl, "m", 3, 0)
+			settled.Commit(4, 0)
+			time.Sleep(10 * time.Second) // attempts that fail
+			before.Commit(5, 0)
+			synctest.Wait()
+			down := w.all
+			w.wantLines(kindsOf(w.lines(), storeEvents, down), []string{"store_down"})
+			fake.Fail(nil)
+			for rl.Err() != nil {
+				rl.Persist()
+			}
+			before = meanwhile
+			synctest.Wait()
+			up := w.all
+			w.wantLines(kindsOf(w.lines(), storeEvents, up), []string{"store_up"})
+			for _, is := range append(down, up...) {
+				if slices.Contains(storeEvents, is.Kind) && is.ctx != context.Background() {
+					t.Errorf("%s has the context %v", is.Kind, is.ctx)
+				}
+				if is.Kind == ratelimit.EventStoreDown && is.Err.Error() == "" {
+					t.Errorf("the error is %v", is.Err)
+				}
+			}
+			w.wantOpen(1)
+		}
+		w.closes(rl)
+		w.wantOpen(0)
+	})
+}
+
+// kindsOf returns the kinds of those events that are of some kinds.
+func kindsOf(_ []string, kinds []ratelimit.EventKind, all []told) (names []string) {
+	for _, is := range all {
+		if slices.Contains(kinds, is.Kind) {
+			names = append(names, string(is.Kind))
+		}
+	}
+	return names
+}
+
+// A step that fails admits nothing with FailClosed, whether the store has it or not, and without it
+// what is decided in memory. The counts follow.
+func TestEventsOfStepsThatFail(t *testing.T) {
+	for _, failClosed := range []bool{true, false} {
+		for _, written := range []bool{true, false} {
+			t.Run(fmt.Sprintf("fail closed %t, written %t", failClosed, written), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					fake, w := sharedlogtest.NewFake(), witnessOf(t)
+					var fails atomic.Bool
+					fail := func(int64) error {
+						if fails.Load() {
+							fake.Fail(errors.New("made up"))
+							return errors.New("made up")
+						}
+						return nil
+					}
+					if written {
+						fake.After = fail
+					} else {
+						fake.Before = fail
+					}
+					rl := overStore(t, fake, ratelimit.Config{
+						Events: w, FailClosed: failClosed, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+					})
+					first := reserve(t, rl, "m", 1, 0)
+					fails.Store(true)
+					open, refused := 1, 0
+					var made []*ratelimit.Reservation
+					for range 2 {
+						if r, d := rl.Reserve("m", 5, 5); r != nil {
+							made = append(made, r)
+							open++
+						} else if refused++; d.Code != ratelimit.DecisionStoreError {
+							t.Errorf("%+v", d)
+						}
+					}
+					if rs, _ := rl.ReserveAll(ratelimit.Request{Model: "m"}, ratelimit.Request{Model: "m"}); rs != nil {
+						made = append(made, rs...)
+						open += 2
+					} else {
+						refused++
+					}
+					synctest.Wait()
+					w.wantOpen(open)
+					if n := w.count(ratelimit.EventRefused); n != refused || failClosed != (n == 3) {
+						t.Errorf("%d refusals were told, want %d", n, refused)
+					}
+					first.Commit(2, 2) // while the store is down
+					first.Commit(3, 3)
+					w.wantOpen(open - 1)
+					fails.Store(false)
+					fake.Fail(nil)
+					for rl.Err() != nil {
+						rl.Persist()
+					}
+					synctest.Wait()
+					w.wantOpen(open - 1)
+					for _, r := range made {
+						r.Cancel()
+					}
+					w.wantOpen(0)
+					if s := rl.Stats("m"); s.InFlight != 0 || s.RPM != 1 {
+						t.Errorf("%+v", s)
+					}
+					w.closes(rl)
+				})
+			})
+		}
+	}
+}
+
+// Any calls on a store that conflicts and fails now and then.
+func TestEventsAreCountedExactlyWhateverTheStoreDoes(t *testing.T) {
+	for _, failClosed := range []bool{true, false} {
+		t.Run(fmt.Sprint(failClosed), func(t *testing.T) {
+			for seed := range manySeeds(t, 6) {
+				synctest.Test(t, func(t *testing.T) {
+					fake := sharedlogtest.NewFake()
+					var calm atomic.Bool
+					var turns atomic.Uint64
+					fail := func(int64) error {
+						random := rand.New(rand.NewPCG(seed, turns.Add(1)))
+						if !calm.Load() && random.IntN(12) == 0 {
+							return errors.New("made up")
+						}
+						return nil
+					}
+					fake.Before, fake.After = fail, fail
+					calm.Store(true)
+					var ws [2]*witness
+					var books [2]eventBooks
+					for i := range ws {
+						ws[i] = newWitness(t)
+						books[i].rl = overStore(t, fake, ratelimit.Config{Events: ws[i], FailClosed: failClosed, Quotas: hammerModels})
+						books[i].disturbs = true
+					}
+					calm.Store(false)
+					done := make(chan bool)
+					for i := range books {
+						go func() {
+							for round := range uint64(3) {
+								books[i].hammer(seed*100+uint64(i)*10+round, 3, 12)
+								time.Sleep(time.Second)
+							}
+							done <- true
+						}()
+					}
+					<-done
+					<-done
+					synctest.Wait()
+					for i := range books {
+						books[i].want(t, ws[i])
+					}
+					calm.Store(true)
+					for i := range books {
+						for books[i].rl.Err() != nil {
+							books[i].rl.Persist()
+						}
+						synctest.Wait()
+						books[i].want(t, ws[i])
+						if down, up := ws[i].count(ratelimit.EventStoreDown), ws[i].count(ratelimit.EventStoreUp); down != up {
+							t.Errorf("the store went down %d times, and came back %d", down, up)
+						}
+						ws[i].closes(books[i].rl)
+						ws[i].wantOpen(0)
+					}
+				})
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
+			}
+		})
+	}
+}
+
+// A process that is taken for dead, and is not, goes on with what it has open.
+func TestEventsOfAProcessTakenForDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake, w := sharedlogtest.NewFake(), witnessOf(t)
+		rl, process, err := ratelimit.NewOverFake(fake, ratelimit.Config{
+			Events: w, LeaseTTL: time.Hour, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 2}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rl.Close()
+		first, second := reserve(t, rl, "m", 1, 0), reserve(t, rl, "m", 2, 0)
+		synctest.Wait()
+		w.lines()
+		const other = 7
+		log := fake.Open(other, int64(time.Minute), time.Hour)
+		step, err := log.Begin(t.Context(), sharedlog.Everything)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := &sharedlog.Event{Process: other, N: 1, Kind: sharedlog.Gone, Ref: process, Wall: time.Now().UnixNano()}
+		if _, err := step.Commit(&sharedlog.Batch{Events: []*sharedlog.Event{gone}}); err != nil {
+			t.Fatal(err)
+		}
+		if n := rl.Stats("m").InFlight; n != 0 {
+			t.Errorf("%d slots are taken", n)
+		}
+		w.want()
+		w.wantOpen(2)
+		first.Commit(3, 3)
+		first.Cancel()
+		w.want("#1 settled m 1+0 used 3+3")
+		w.wantOpen(1)
+		w.closes(rl)
+		w.wantOpen(0)
+		second.Commit(1, 1)
+	})
+}
+
+// Waiters of two limiters in one line: each is told of its own.
+func TestEventsOfALineOfTwoLimiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fake, ws := sharedlogtest.NewFake(), [2]*witness{witnessOf(t), witnessOf(t)}
+		var rls [2]*ratelimit.RateLimiter
+		for i := range rls {
+			rls[i] = overStore(t, fake, ratelimit.Config{Events: ws[i], Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}}})
+		}
+		held := reserve(t, rls[0], "m", 1, 0)
+		through := make(chan *ratelimit.Reservation)
+		for i := range 4 {
+			go func() {
+				r, err := rls[i%2].Acquire(callNamed(t.Context(), i), "m", i, 0)
+				if err != nil {
+					t.Error(err)
+				}
+				through <- r
+			}()
+			time.Sleep(time.Second)
+		}
+		held.Commit(1, 0)
+		for range 4 {
+			(<-through).Commit(1, 0)
+		}
+		synctest.Wait()
+		for i, own := range [][]string{{"0+0", "2+0"}, {"1+0", "3+0"}} {
+			if i == 0 {
+				own = append([]string{"1+0"}, own...) // the one that was held
+			}
+			for _, kind := range []ratelimit.EventKind{ratelimit.EventAdmitted, ratelimit.EventSettled} {
+				var got []string
+				for _, is := range ws[i].all {
+					if is.Kind == kind {
+						got = append(got, fmt.Sprintf("%d+%d", is.Estimated.PromptTokens, is.Estimated.OutputTokens))
+					}
+				}
+				slices.Sort(got)
+				slices.Sort(own)
+				if !slices.Equal(got, own) {
+					t.Errorf("limiter %d was told of %v %s, want %v", i, got, kind, own)
+				}
+			}
+			ws[i].wantOpen(0)
+			if n := ws[i].count(ratelimit.EventQueued); n != 2 {
+				t.Errorf("limiter %d was told that %d wait, want 2", i, n)
+			}
+		}
+	})
+}
