@@ -21,7 +21,7 @@ type HandlerOptions struct {
 	ConstLabels prometheus.Labels
 	// MaxModels bounds the models that have metrics of their own, because names of models may come
 	// from callers. All further models are counted as "_other". Zero means 10,000. Negative counts
-	// all models as "_other".
+	// all models as "_other". A model takes 12 to 30 KB, most of it for native histograms.
 	MaxModels int
 	// Exemplar returns the labels of an exemplar for the histograms, such as the trace_id of the
 	// span in ctx; none for a context that is not sampled. It must be fast, and safe for concurrent

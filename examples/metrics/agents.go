@@ -25,9 +25,10 @@ const (
 	refused    = "gpt-4.1-mini"
 	overlooked = "gpt-oss-120b"
 
-	perModel = 4               // agents
-	patience = 5 * time.Second // for room
-	pause    = 250 * time.Millisecond
+	perModel = 4                      // agents
+	patience = 5 * time.Second        // for room
+	pause    = 250 * time.Millisecond // between the calls of an agent
+	longer   = time.Second            // after a refusal
 )
 
 var models = []string{queued, refused, overlooked}
@@ -86,10 +87,15 @@ func (s *service) work(ctx context.Context, url string, seen *counts) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				call := context.WithValue(context.WithoutCancel(ctx), traceKey{}, fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
-				seen.call(s.ask(call, url, models[i%len(models)]))
+				err := s.ask(call, url, models[i%len(models)])
+				seen.call(err)
+				rest := pause
+				if err != nil {
+					rest = longer
+				}
 				select {
 				case <-ctx.Done():
-				case <-time.After(pause):
+				case <-time.After(rest):
 				}
 			}
 		})

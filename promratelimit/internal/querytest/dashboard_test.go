@@ -39,8 +39,25 @@ type panel struct {
 	Type, Title, Description string
 	Datasource               source
 	GridPos                  struct{ X, Y, W, H int }
-	FieldConfig              struct{ Defaults struct{ Unit string } }
+	FieldConfig              struct{ Defaults fieldDefaults }
 	Targets                  []target
+}
+
+type fieldDefaults struct {
+	Unit   string
+	Custom struct {
+		Stacking          struct{ Mode string }
+		ScaleDistribution struct{ Type string }
+	}
+	Thresholds struct {
+		Steps []struct {
+			Value *float64
+			Color string
+		}
+	}
+	Mappings []struct {
+		Options map[string]struct{ Text string }
+	}
 }
 
 type target struct {
