@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
 	},
+	"debugpage":     {modulePath},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 	"httplimit": {
 		modulePath + "/keyed", modulePath + "/limit",
@@ -294,6 +295,7 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"debounce/a_test.go":      file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
 		"llmhttp/a.go":            file(modulePath, modulePath+"/limit"),
 		"llmhttp/a_test.go":       file("gopkg.in/yaml.v3"),
+		"llmhttp/b.go":            file("go.opentelemetry.io/otel/metric", "github.com/prometheus/client_golang/prometheus"),
 		"examples/a/main.go":      file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
 		"internal/fsx/a.go":       file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
 		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
@@ -329,6 +331,8 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"limit/b.go imports " + modulePath + "/internal/racetest",
 		"limit/inner/a.go imports " + modulePath + "/debounce",
 		"llmhttp/a_test.go imports gopkg.in/yaml.v3",
+		"llmhttp/b.go imports go.opentelemetry.io/otel/metric",
+		"llmhttp/b.go imports github.com/prometheus/client_golang/prometheus",
 	}
 	got, err := brokenImports(module)
 	if err != nil || !slices.Equal(got, want) {

@@ -551,6 +551,7 @@ func TestRunClosesWhatItOpened(t *testing.T) {
 		"no batch":     {in: filepath.Join(dir, "none"), workers: 1},
 		"bad batch":    {in: writeFile(t, "{}"), db: filepath.Join(dir, "a.db"), workers: 1},
 		"bad URL":      {in: writeFile(t, line("a", hello)), baseURL: "localhost:1", db: filepath.Join(dir, "a.db"), workers: 1},
+		"bad page":     {in: writeFile(t, line("a", hello)), page: "localhost:-1", db: filepath.Join(dir, "b.db"), workers: 1},
 		"bad database": {in: writeFile(t, line("a", hello)), db: dir, workers: 1},
 	} {
 		if err := run(t.Context(), cfg, io.Discard); err == nil {

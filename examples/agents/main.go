@@ -22,6 +22,11 @@
 // Agents that check together then pass together, into room for one of them, and the
 // server refuses the others.
 //
+// With -page a page in the browser shows meanwhile what the limiter does: the quota as it fills,
+// the line of agents, and when there is room again. It stays after the run, until Ctrl-C:
+//
+//	go run ./examples/agents -page :8089
+//
 // With -base-url it sends the prompts to any other OpenAI-compatible endpoint, with the
 // key from the environment variable OPENAI_API_KEY:
 //
@@ -56,7 +61,8 @@ type config struct {
 	tpm     int
 	workers int
 	unsafe  bool
-	live    bool // the output is a terminal
+	page    string // address of the page; empty for none
+	live    bool   // the output is a terminal
 }
 
 func main() { os.Exit(status()) }
@@ -102,6 +108,7 @@ func parseFlags(args []string, errOut io.Writer) (config, error) {
 	flags.IntVar(&cfg.tpm, "tpm", 60_000, "tokens per minute, 0 for no limit")
 	flags.IntVar(&cfg.workers, "workers", 20, "agents that work concurrently")
 	flags.BoolVar(&cfg.unsafe, "unsafe", false, "check the quota before a call and record the call after it, instead of\nboth in one step, to see why that fails")
+	flags.StringVar(&cfg.page, "page", "", "`address`, such as :8089, of a page that shows what the limiter does")
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
@@ -133,13 +140,15 @@ func (cfg *config) complete(rest []string) error {
 }
 
 // run sends the remaining prompts, shows the progress, and saves the usage however it
-// ends.
+// ends. With -page it returns only after the end of ctx.
 func run(ctx context.Context, cfg config, out io.Writer) error {
 	s, err := openSession(cfg)
 	if err != nil {
 		return err
 	}
 	s.introduce(out)
+	s.page.introduce(out)
 	err = s.work(ctx, out)
+	s.page.stay(ctx, out)
 	return errors.Join(err, s.close())
 }

@@ -33,6 +33,7 @@ type session struct {
 	client  *client
 	done    *doneFile
 	limiter *ratelimit.RateLimiter
+	page    *page          // nil without -page
 	screen  *demo.Progress // nil until something is done
 }
 
@@ -57,6 +58,9 @@ func (s *session) open() (err error) {
 		return err
 	}
 	if err := s.openLimiter(); err != nil {
+		return err
+	}
+	if s.page, err = openPage(s.cfg.page, s.limiter); err != nil {
 		return err
 	}
 	return s.openDone(ids)
@@ -116,11 +120,12 @@ func (s *session) openDone(ids map[string]bool) (err error) {
 
 // close closes everything that openSession opened.
 func (s *session) close() (err error) {
+	err = s.page.close()
 	if s.client != nil {
 		s.client.close()
 	}
 	if s.server != nil {
-		err = s.server.Close()
+		err = errors.Join(err, s.server.Close())
 	}
 	if s.limiter != nil {
 		err = errors.Join(err, s.limiter.Close())

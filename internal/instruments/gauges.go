@@ -19,18 +19,15 @@ type Sample struct {
 // Gauges calls yield with the samples of a limiter, model by model, until it returns false. Each
 // model is read at one moment, by Explain. holds says under which key the series of a model are, as
 // Table.Holds does. Of models under Other the queued requests and active leases are added up, and
-// no quota is told. Patterns of quotas are no models. The Sample belongs to Gauges again when yield
+// no quota is told. The Sample belongs to Gauges again when yield
 // returns.
 func Gauges(rl *ratelimit.RateLimiter, holds func(Key) Key, yield func(*Sample) bool) {
 	var g gauges
 	g.yield = yield
 	other, queued, active := false, 0, 0
 	for model := range rl.Models() {
-		if strings.Contains(model, "*") {
-			continue
-		}
 		e := rl.Explain(model)
-		key := Key{Model: e.Counted}
+		key := Key{Model: e.Counted, Provider: e.Provider}
 		if g.s = (Sample{Key: holds(key)}); g.s.Key == Other {
 			other, queued, active = true, queued+e.Waiting, active+e.InFlight
 			continue
@@ -73,7 +70,9 @@ func (g *gauges) model(e *ratelimit.Explanation) {
 		g.s.Dimension, g.s.Source = strings.TrimPrefix(l.Limit, "max_"), l.Origin
 		g.tell(QuotaLimit, float64(l.Max))
 		g.tell(QuotaUsed, float64(l.Used))
-		g.tell(QuotaExternal, float64(l.External))
+		if l.External > 0 {
+			g.tell(QuotaExternal, float64(l.External))
+		}
 		if l.Max > 0 {
 			g.tell(QuotaUtilization, (float64(l.Used)+float64(l.External))/float64(l.Max))
 		}
@@ -83,5 +82,8 @@ func (g *gauges) model(e *ratelimit.Explanation) {
 		g.s.Cause = string(e.Cause)
 		g.tell(ProviderPause, rest.Seconds())
 		g.s.Cause = ""
+	}
+	if !e.ProfileReadOn.IsZero() {
+		g.tell(ProfileAge, max(e.At.Sub(e.ProfileReadOn), 0).Seconds())
 	}
 }

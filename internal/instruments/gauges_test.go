@@ -72,19 +72,48 @@ func TestGauges(t *testing.T) {
 		equal(t, samples(rl, own), []string{
 			"ratelimit.queued_requests a 0", "ratelimit.active_leases a 1",
 			"ratelimit.quota.limit a/in_flight/program 2", "ratelimit.quota.used a/in_flight/program 1",
-			"ratelimit.quota.external a/in_flight/program 0", "ratelimit.quota.utilization a/in_flight/program 0.5",
+			"ratelimit.quota.utilization a/in_flight/program 0.5",
 			"ratelimit.quota.limit a/rpm/program 4", "ratelimit.quota.used a/rpm/program 1",
-			"ratelimit.quota.external a/rpm/program 0", "ratelimit.quota.utilization a/rpm/program 0.25",
+			"ratelimit.quota.utilization a/rpm/program 0.25",
 			"ratelimit.quota.limit a/tpm/program 1000", "ratelimit.quota.used a/tpm/program 150",
-			"ratelimit.quota.external a/tpm/program 0", "ratelimit.quota.utilization a/tpm/program 0.15",
+			"ratelimit.quota.utilization a/tpm/program 0.15",
 			"ratelimit.queued_requests b 1", "ratelimit.active_leases b 0", "ratelimit.provider.pause b/daily_quota 90",
 			"ratelimit.quota.limit b/rpd/program 5", "ratelimit.quota.used b/rpd/program 1",
-			"ratelimit.quota.external b/rpd/program 0", "ratelimit.quota.utilization b/rpd/program 0.2",
+			"ratelimit.quota.utilization b/rpd/program 0.2",
 			"ratelimit.store.degraded  0",
 		})
 		cancel()
 		if <-done == nil {
 			t.Error("the call in line was admitted")
+		}
+	})
+}
+
+// A quota of a profile has the provider and an age.
+func TestGaugesOfProfile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderGemini}})
+		var model string
+		for model = range rl.Models() {
+			break
+		}
+		readOn := rl.Explain(model).ProfileReadOn
+		time.Sleep(time.Until(readOn.Add(48 * time.Hour)))
+		ages := 0
+		instruments.Gauges(rl, own, func(s *instruments.Sample) bool {
+			if s.ID != instruments.StoreDegraded && s.Provider != ratelimit.ProviderGemini {
+				t.Errorf("%s has the provider %q", s.Model, s.Provider)
+			}
+			if s.Model == model && s.ID == instruments.ProfileAge {
+				ages++
+				if s.Value != 48*3600 {
+					t.Errorf("%s is %v seconds old, want two days", s.Model, s.Value)
+				}
+			}
+			return true
+		})
+		if ages != 1 {
+			t.Errorf("%d ages of %s, want one", ages, model)
 		}
 	})
 }
@@ -99,7 +128,7 @@ func TestGaugesOfOthers(t *testing.T) {
 	equal(t, samples(rl, table.Holds), []string{
 		"ratelimit.queued_requests a 0", "ratelimit.active_leases a 0",
 		"ratelimit.quota.limit a/rpm/program 4", "ratelimit.quota.used a/rpm/program 0",
-		"ratelimit.quota.external a/rpm/program 0", "ratelimit.quota.utilization a/rpm/program 0",
+		"ratelimit.quota.utilization a/rpm/program 0",
 		"ratelimit.queued_requests _other 0", "ratelimit.active_leases _other 3",
 		"ratelimit.store.degraded  0",
 	})
@@ -107,7 +136,7 @@ func TestGaugesOfOthers(t *testing.T) {
 
 func TestGaugesEnd(t *testing.T) {
 	rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 4}, "b": {MaxRPM: 4}}})
-	for want := 1; want <= 13; want++ {
+	for want := 1; want <= 11; want++ {
 		calls := 0
 		instruments.Gauges(rl, own, func(*instruments.Sample) bool {
 			calls++

@@ -141,7 +141,7 @@ var List = [Count]Instrument{
 	QuotaExternal: {
 		Name: "ratelimit.quota.external", Prometheus: "ratelimit_quota_external",
 		Kind: Gauge, Integer: true, Unit: "{unit}", PerModel: true,
-		Description: "What others of the account use of the limit, as the provider reports it.",
+		Description: "What others of the account use of the limit, as the provider reports it. Only limits with some have it.",
 		Attributes:  quotaAttributes,
 	},
 	QuotaUtilization: {

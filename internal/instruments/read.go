@@ -25,7 +25,8 @@ const OtherError = "_OTHER"
 // Measurements is what one event adds to the counters and histograms. What a kind of event does not
 // touch is zero.
 type Measurements struct {
-	// Request tells of ratelimit.requests: one more with Code and Result.
+	// Request tells of ratelimit.requests: one more with Code and Result. The Code is empty for a
+	// call that was refused before anything was decided.
 	Request bool
 	// Queued tells of ratelimit.request.time_in_queue: InQueue seconds with Result.
 	Queued  bool
@@ -62,6 +63,7 @@ func Read(e *ratelimit.Event, m *Measurements) {
 	*m = Measurements{}
 	switch e.Kind {
 	case ratelimit.EventAdmitted:
+		m.Code = string(ratelimit.DecisionAllowed)
 		m.request(e, Admitted)
 		m.Reserved = positive(e.Estimated)
 	case ratelimit.EventRefused:
@@ -84,7 +86,7 @@ func Read(e *ratelimit.Event, m *Measurements) {
 }
 
 func (m *Measurements) request(e *ratelimit.Event, result string) {
-	m.Request, m.Result, m.Code = true, result, string(ratelimit.DecisionAllowed)
+	m.Request, m.Result = true, result
 	if e.Decision != nil {
 		m.Code = string(e.Decision.Code)
 	}

@@ -30,6 +30,10 @@ func TestRead(t *testing.T) {
 			ratelimit.Event{Kind: ratelimit.EventAdmitted, Wait: 1500 * time.Millisecond, Decision: waited, Estimated: usage(1, 0)},
 			m{Request: true, Code: "tpm_exceeded", Result: "admitted", Queued: true, InQueue: 1.5, Reserved: usage(1, 0)},
 		},
+		"refused before anything was decided": {
+			ratelimit.Event{Kind: ratelimit.EventRefused, Err: context.Canceled},
+			m{Request: true, Result: "canceled"},
+		},
 		"passed": {
 			ratelimit.Event{Kind: ratelimit.EventPassed, Wait: time.Second, Decision: waited, Estimated: usage(9, 9)},
 			m{Result: "passed", Queued: true, InQueue: 1},

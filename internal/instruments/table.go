@@ -1,6 +1,7 @@
 package instruments
 
 import (
+	"iter"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -59,6 +60,23 @@ func (t *Table[K, V]) Holds(k K) K {
 		return k
 	}
 	return t.rest
+}
+
+// All returns an iterator over the values at its start, with that of rest, in no order.
+func (t *Table[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		t.mu.Lock()
+		if len(*t.read.Load()) < len(t.all) {
+			t.publishLocked()
+		}
+		t.mu.Unlock()
+		for k, v := range *t.read.Load() {
+			if !yield(k, v) {
+				return
+			}
+		}
+		yield(t.rest, t.other)
+	}
 }
 
 func (t *Table[K, V]) find(k K) (v V, own bool) {

@@ -2,6 +2,7 @@ package instruments_test
 
 import (
 	"fmt"
+	"maps"
 	"sync"
 	"testing"
 
@@ -32,6 +33,13 @@ func TestTable(t *testing.T) {
 				}
 				first[key] = v
 			}
+		}
+		all := maps.Collect(table.All())
+		if len(all) != limit+1 || *all["_other"] != "_other" {
+			t.Errorf("limit %d: all are %d", limit, len(all))
+		}
+		for range table.All() {
+			break
 		}
 		if rest := table.Of("_other"); *rest != "_other" || table.Of("more") != rest {
 			t.Errorf("limit %d: the rest is %q", limit, *rest)

@@ -1,0 +1,208 @@
+package debugpage
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+)
+
+// modelView is a model as the templates show it.
+type modelView struct {
+	ID      string
+	Name    string
+	Details []string
+	ReadOn  moment // when the profile of the quota was read
+	Kind    kind
+	State   string // in one or two words
+	Why     string
+	Room    moment
+	NoRoom  string // what the next room depends on, if no time tells
+	Limits  []limitView
+	Free    string // the use of a model without limits
+
+	Open       int
+	OldestOpen moment
+	OverMinute int
+	Waiting    int
+	Line       []waiterView
+	Behind     int // waiters that Line leaves out
+	Refused    *refusedView
+}
+
+// kind is the class of a state.
+type kind string
+
+const (
+	kindStop kind = "stop" // the next request waits for something other than the end of a minute
+	kindWait kind = "wait"
+	kindFree kind = "free"
+)
+
+// moment is a time and the same in words, seen from the moment of the page. page.js keeps the words
+// right.
+type moment struct{ time, from time.Time }
+
+func (m moment) IsZero() bool { return m.time.IsZero() }
+func (m moment) Time() string { return m.time.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// Until, Age and Ago are the words for a time to come and for one that has been.
+func (m moment) Until() string {
+	d := m.time.Sub(m.from)
+	if d <= 0 {
+		return "now"
+	}
+	return "in " + length(d+time.Second-time.Millisecond)
+}
+func (m moment) Age() string { return length(m.from.Sub(m.time)) }
+func (m moment) Ago() string { return m.Age() + " ago" }
+
+type waiterView struct {
+	Since moment
+	Size  string
+}
+
+type refusedView struct {
+	At     moment
+	State  string
+	Reason string
+}
+
+// maxLine is how many waiters of a model are shown.
+const maxLine = 3
+
+// viewOf returns the view of a row, seen from a moment.
+func viewOf(r *row, now time.Time) modelView {
+	e := &r.explained
+	v := modelView{
+		ID: rowID(r), Name: nameText(e.Model), Open: e.InFlight, OverMinute: e.OpenOverMinute, Waiting: e.Waiting,
+		Details: detailsOf(e), ReadOn: moment{e.ProfileReadOn, now},
+	}
+	v.state(e, now)
+	for i := range e.Limits {
+		v.Limits = append(v.Limits, limitOf(&e.Limits[i], e, now))
+	}
+	if len(e.Limits) == 0 {
+		s := &e.Next.Stats
+		v.Free = counted(s.RPM, "request") + ", " + counted(s.TPM, "token") + " in the last minute"
+	}
+	if e.OldestOpen > 0 && !agesVague(e) {
+		v.OldestOpen = moment{e.At.Add(-e.OldestOpen), now}
+	}
+	for _, w := range e.Line[:min(len(e.Line), maxLine)] {
+		size := number(w.PromptTokens) + " + " + counted(w.OutputTokens, "token")
+		v.Line = append(v.Line, waiterView{moment{e.At.Add(-w.Waited), now}, size})
+	}
+	v.Behind = max(0, e.Waiting-len(v.Line))
+	if l := e.LastRefusal; l != nil {
+		v.Refused = &refusedView{moment{l.At, now}, stateText(l.Code), l.Reason}
+	}
+	return v
+}
+
+func rowID(r *row) string { return "m" + strconv.FormatUint(r.id, 10) }
+
+// detailsOf says which quota a model has, and where that comes from.
+func detailsOf(e *ratelimit.Explanation) (details []string) {
+	if e.Provider != "" {
+		details = append(details, nameText(string(e.Provider)))
+	}
+	if e.Counted != e.Model {
+		details = append(details, "counted as "+nameText(e.Counted))
+	}
+	origin := originWords[e.Origin]
+	if !e.ProfileReadOn.IsZero() {
+		origin = originWords["profile"]
+	}
+	switch e.Quota {
+	case "":
+		return details
+	case e.Counted:
+		return append(details, "quota "+origin)
+	}
+	return append(details, "quota of "+nameText(e.Quota)+", "+origin)
+}
+
+// state says what blocks the model, if anything does, and when there is room again.
+func (v *modelView) state(e *ratelimit.Explanation, now time.Time) {
+	d := &e.Next
+	v.Kind, v.State, v.Why = kindWait, stateText(d.Code), d.Reason
+	if d.RetryAfter > 0 {
+		v.Room = moment{e.At.Add(d.RetryAfter), now}
+	}
+	switch {
+	case d.Never:
+		v.Kind, v.NoRoom = kindStop, "waiting does not help"
+	case d.Code == ratelimit.DecisionStoreError:
+		v.Kind, v.NoRoom = kindStop, "when it can be used again"
+	case e.CooldownUntil.After(e.At):
+		v.Kind, v.State, v.Why = kindStop, stateText(ratelimit.DecisionCooldown), causeText(e.Cause)
+		if v.Room.IsZero() || v.Room.time.Before(e.CooldownUntil) {
+			v.Room = moment{e.CooldownUntil, now}
+		}
+	case e.Waiting > 0:
+		v.head(e)
+	case d.Allowed:
+		v.Kind, v.Why = kindFree, ""
+	case d.Code == ratelimit.DecisionRPDLimit || d.Code == ratelimit.DecisionTPDLimit:
+		v.Kind = kindStop
+	case d.Code == ratelimit.DecisionInFlightLimit:
+		v.NoRoom = "when a call ends"
+	}
+}
+
+// head says what the first in line waits for: a limit that leaves less than it needs.
+func (v *modelView) head(e *ratelimit.Explanation) {
+	v.NoRoom = "behind the line"
+	if len(e.Line) == 0 {
+		return
+	}
+	head := &e.Line[0]
+	for i := range e.Limits {
+		l := &e.Limits[i]
+		need := needOf(l.Limit, head)
+		if need <= l.Left {
+			continue
+		}
+		v.State = limitStates[l.Limit]
+		switch {
+		case l.Limit == "max_in_flight":
+			v.Why = "calls in flight are at the limit"
+		case l.Left <= 0:
+			v.Why = "nothing is left of the " + limitText(l.Limit)
+		default:
+			v.State = "large request"
+			v.Why = fmt.Sprintf("the first in line needs %s of the %s, and %s are left", number(need), limitText(l.Limit), number(l.Left))
+		}
+		if strings.HasSuffix(l.Limit, "pd") {
+			v.Kind = kindStop
+		}
+		return
+	}
+}
+
+// limitStates are the states of models that have used up a limit.
+var limitStates = map[string]string{
+	"max_in_flight": stateWords[ratelimit.DecisionInFlightLimit],
+	"max_rpm":       stateWords[ratelimit.DecisionRPMLimit],
+	"max_rpd":       stateWords[ratelimit.DecisionRPDLimit],
+	"max_tpm":       stateWords[ratelimit.DecisionTPMLimit],
+	"max_tpd":       stateWords[ratelimit.DecisionTPDLimit],
+	"max_itpm":      stateWords[ratelimit.DecisionITPMLimit],
+	"max_otpm":      stateWords[ratelimit.DecisionOTPMLimit],
+}
+
+// needOf returns how much of a limit a waiter needs.
+func needOf(limit string, w *ratelimit.Waiter) int {
+	switch limit {
+	case "max_itpm":
+		return w.PromptTokens
+	case "max_otpm":
+		return w.OutputTokens
+	case "max_tpm", "max_tpd":
+		return w.PromptTokens + w.OutputTokens
+	}
+	return 1
+}

@@ -1,0 +1,156 @@
+// Metrics is a service whose limiter can be watched: with Prometheus at /metrics, and in a browser
+// at /debug/ratelimit.
+//
+//	go run -C examples/metrics .
+//
+// Twelve agents call three models of a local provider for twenty seconds. One model has a quota
+// with a Burst, and its calls stand in line for some seconds. One has used up its minute at once,
+// and further calls are refused here. The third has the quota of a profile, but the provider
+// allows this account less: it answers 429, and a pause follows. Then the program compares its
+// metrics with the log of the provider.
+//
+// With -serve it goes on until Ctrl-C, to be scraped:
+//
+//	go run -C examples/metrics . -serve -address 127.0.0.1:2112
+//
+// with this in prometheus.yml, and promratelimit/dashboard/ratelimit.json imported into Grafana:
+//
+//	scrape_configs:
+//	  - job_name: agents
+//	    static_configs: [{targets: ["127.0.0.1:2112"]}]
+//
+// What you would copy is the function newService.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/debugpage"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+	"dappco.re/go/core/go-ratelimit/promratelimit"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// service is what the program is about: a limiter, a client that respects it, and the pages that
+// show what it does.
+type service struct {
+	limiter *ratelimit.RateLimiter
+	client  *http.Client
+	pages   http.Handler
+}
+
+// newService returns a service that keeps its usage in folder. The caller must close it.
+func newService(folder string) (*service, error) {
+	metrics := promratelimit.NewHandler(promratelimit.HandlerOptions{
+		// Another limiter of the program needs another name.
+		ConstLabels: prometheus.Labels{"limiter": "agents"},
+		// With OpenTelemetry it is the ID of trace.SpanContextFromContext(ctx), if IsSampled.
+		Exemplar: traceOf,
+	})
+	limiter, err := ratelimit.NewWithSQLiteConfig(filepath.Join(folder, "usage.db"), ratelimit.Config{
+		Quotas:      quotas,
+		Providers:   []ratelimit.Provider{ratelimit.ProviderCerebras},
+		AutoPersist: ratelimit.AutoPersist{Delay: time.Second / 4, MaxWait: time.Second},
+		Events:      metrics,
+		OnError:     func(err error) { log.Print("limiter: ", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics,
+		promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{Handler: metrics}))
+	pages := http.NewServeMux()
+	pages.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, // for the exemplars
+	}))
+	pages.Handle("GET /debug/ratelimit", debugpage.Handler(limiter))
+	client := &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, MaxWait: patience}}
+	return &service{limiter, client, pages}, nil
+}
+
+// close saves the usage.
+func (s *service) close() error {
+	s.client.CloseIdleConnections()
+	return s.limiter.Close()
+}
+
+// config is the command line.
+type config struct {
+	address string
+	work    time.Duration // zero is until Ctrl-C
+}
+
+func main() { os.Exit(status()) }
+
+func status() int {
+	var cfg config
+	flag.StringVar(&cfg.address, "address", "127.0.0.1:0", "`address` of the pages; port 0 is a free one")
+	flag.DurationVar(&cfg.work, "for", 20*time.Second, "how long the agents work")
+	serve := flag.Bool("serve", false, "work and serve until Ctrl-C")
+	flag.Parse()
+	switch {
+	case flag.NArg() > 0 || cfg.work <= 0:
+		fmt.Fprintln(os.Stderr, "metrics: unexpected argument, or -for is not above zero")
+		return 2
+	case *serve:
+		cfg.work = 0
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
+	if err := run(ctx, cfg, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "metrics:", err)
+		return 1
+	}
+	return 0
+}
+
+// run starts the provider, the service and its pages, has the agents work, and compares the metrics
+// with the provider's log. It leaves nothing behind.
+func run(ctx context.Context, cfg config, out io.Writer) (err error) {
+	folder, err := os.MkdirTemp("", "go-ratelimit-metrics-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	provider, err := startProvider(filepath.Join(folder, "provider.jsonl"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, provider.Close()) }()
+	s, err := newService(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	listener, err := net.Listen("tcp", cfg.address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: s.pages, ReadHeaderTimeout: 10 * time.Second}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		server.Close()
+		<-served
+	}()
+	show := &show{service: s, provider: provider, url: "http://" + listener.Addr().String(), out: out}
+	show.introduce(cfg.work)
+	show.work(ctx, cfg.work)
+	return show.report()
+}

@@ -1,0 +1,110 @@
+package otelratelimit
+
+import (
+	"math"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/instruments"
+)
+
+// maxPoints bounds the attribute sets of a model. The words of the limiter make some 60; only the
+// causes that a program gives to CooldownFor could pass it.
+const maxPoints = 256
+
+// options are one attribute set, made ready for the methods of instruments: making it costs more
+// than a measurement.
+type options struct {
+	add     []metric.AddOption
+	record  []metric.RecordOption
+	observe []metric.ObserveOption
+}
+
+func newOptions(attributes ...attribute.KeyValue) *options {
+	o := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	return &options{
+		add: []metric.AddOption{o}, record: []metric.RecordOption{o}, observe: []metric.ObserveOption{o},
+	}
+}
+
+// point is the attributes of an instrument beside the model: a and b are those of its Attributes,
+// or n is the first, and a the second. Attributes that are empty are left out.
+type point struct {
+	instruments.ID
+	n    int
+	a, b string
+}
+
+func (p point) attributes() []attribute.KeyValue {
+	var set []attribute.KeyValue
+	keys := instruments.List[p.ID].Attributes
+	if p.n != 0 {
+		set, keys = append(set, attribute.Int(keys[0].Name, p.n)), keys[1:]
+	} else if p.ID == instruments.ProviderRejections {
+		keys = keys[1:]
+	}
+	for i, value := range [...]string{p.a, p.b} {
+		if value != "" {
+			set = append(set, attribute.String(keys[i].Name, value))
+		}
+	}
+	return set
+}
+
+// series is what the Handler keeps for a model.
+type series struct {
+	model  *options // the model alone
+	points *instruments.Table[point, *options]
+	tokens [len(tokenKinds)][len(tokenTypes)]count
+	genAI  *genAISeries // nil without WithGenAIMetrics
+}
+
+var (
+	tokenKinds = [...]string{instruments.Reserved, instruments.Settled, instruments.Returned}
+	tokenTypes = [...]string{instruments.Input, instruments.Output}
+)
+
+func (c *config) newSeries(k instruments.Key) *series {
+	base := c.attributesWith(attribute.String(instruments.Model.Name, k.Model))
+	if k.Provider != "" {
+		base = append(base, attribute.String(instruments.Provider.Name, providerName(k.Provider)))
+	}
+	base = base[:len(base):len(base)]
+	s := &series{model: newOptions(base...)}
+	s.points = instruments.NewTable(maxPoints, point{}, func(p point) *options {
+		return newOptions(append(base, p.attributes()...)...)
+	})
+	if c.genAI {
+		s.genAI = c.newGenAISeries(base, k.Provider != "")
+	}
+	return s
+}
+
+// addTokens counts tokens of a kind.
+func (s *series) addTokens(kind int, u ratelimit.Usage) {
+	s.tokens[kind][0].add(u.PromptTokens)
+	s.tokens[kind][1].add(u.OutputTokens)
+}
+
+// count is a number of tokens, which stays at the largest when it would pass it.
+type count struct {
+	n    atomic.Int64
+	with atomic.Pointer[options] // nil until it is first collected
+}
+
+func (c *count) add(n int) {
+	if n > 0 && c.n.Add(int64(n)) < 0 {
+		c.n.Store(math.MaxInt64)
+	}
+}
+
+// load returns the number, which may have just passed the largest.
+func (c *count) load() int64 {
+	if n := c.n.Load(); n >= 0 {
+		return n
+	}
+	return math.MaxInt64
+}
