@@ -174,6 +174,7 @@ func (o *quotaOrigins) whole(shared bool) string {
 
 // limits fills in the limits of a quota.
 func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
+	e.Limits = make([]LimitState, 0, state.Dimensions)
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {

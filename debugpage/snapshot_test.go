@@ -163,7 +163,7 @@ func TestBarParts(t *testing.T) {
 		{100, []int{80, 30, 50}, "a 0.0%+80.0% b 80.0%+20.0% "},
 		{0, []int{1, 0, 0}, "a 0.0%+100.0% "},
 		{-1, []int{0, 2, 0}, "b 0.0%+100.0% "},
-		{math.MaxInt, []int{math.MaxInt/2 + 1, math.MaxInt / 2, math.MaxInt}, "a 0.0%+50.0% b 50.0%+50.0% "},
+		{math.MaxInt, []int{math.MaxInt/2 + 1, math.MaxInt/2 + 1, math.MaxInt}, "a 0.0%+50.0% b 50.0%+50.0% "},
 	} {
 		got := ""
 		for _, p := range bar(test.maximum, []string{"a", "b", "c"}, test.amounts) {
