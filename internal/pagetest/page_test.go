@@ -301,4 +301,3 @@ func TestComesBack(t *testing.T) {
 	b.until(`document.querySelector("#live.on") !== null && document.querySelectorAll("#active tbody tr").length === 1`)
 	checkNumbers(t, b, s.rl, "gpt")
 }
-
