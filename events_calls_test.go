@@ -250,15 +250,16 @@ func TestEventsOfReserveContext(t *testing.T) {
 		rs.Cancel()
 		s.rl.ReserveContext(s.ctx, ratelimit.Request{Model: "m", PromptTokens: 101})
 		synctest.Wait()
-		for _, is := range s.w.all {
-			if is.ID != 0 && is.ctx.Value(callKey{}) != "call" {
+		all := s.w.ofCalls()
+		for _, is := range all {
+			if is.ctx.Value(callKey{}) != "call" {
 				s.Errorf("%s has the context %v", is.Kind, is.ctx)
 			}
 		}
-		s.w.want(
+		s.w.wantLines(linesOf(all), []string{
 			"#1 admitted m 1+0", "#1 admitted slots 0+0", "#1 settled m 1+0 used 2+0", "#1 released slots 0+0 used 0+0",
 			"#2 refused m 101+0 [tpm_exceeded]",
-		)
+		})
 	})
 }
 

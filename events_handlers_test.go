@@ -410,13 +410,12 @@ func TestEventsTellTheErrorOfTheMethod(t *testing.T) {
 	onEventStages(t, nil, func(s *eventStage) {
 		_, err := s.rl.Acquire(s.ctx, "m", 101, 0)
 		synctest.Wait()
-		s.w.mu.Lock()
-		defer s.w.mu.Unlock()
+		all := s.w.ofCalls()
 		var limit *ratelimit.LimitError
-		if len(s.w.all) == 0 || !errors.As(err, &limit) {
-			s.Fatalf("%v, told %v", err, s.w.all)
+		if len(all) == 0 || !errors.As(err, &limit) {
+			s.Fatalf("%v, told %v", err, all)
 		}
-		if is := s.w.all[0]; is.Err != err || is.decision != limit.Decision {
+		if is := all[0]; is.Err != err || is.decision != limit.Decision {
 			s.Errorf("told %v and %+v, want %v", is.Err, is.decision, err)
 		}
 	})

@@ -46,10 +46,8 @@ func TestEventsOfAnotherProcessThatIsKilled(t *testing.T) {
 	held.Cancel()
 	w.wantOpen(0)
 	var kinds []ratelimit.EventKind
-	for _, is := range w.all {
-		if is.Kind != ratelimit.EventSaved {
-			kinds = append(kinds, is.Kind)
-		}
+	for _, is := range w.ofCalls() {
+		kinds = append(kinds, is.Kind)
 	}
 	want := []ratelimit.EventKind{
 		ratelimit.EventAdmitted, ratelimit.EventQueued, ratelimit.EventAdmitted, ratelimit.EventSettled, ratelimit.EventReleased,

@@ -73,7 +73,13 @@ func TestEventsOfCooldowns(t *testing.T) {
 			s.rl.CooldownFor("m", time.Minute, ratelimit.CauseOverloaded)
 			s.rl.Reserve("m", 1, 1)
 			s.acquire("m", 1, 1).Commit(1, 1)
-			s.w.want(s.coolLines()...)
+			synctest.Wait()
+			all := s.w.take() // the cooldown and the wait end in the same instant, in any order
+			s.w.wantLines(linesOf(all, ratelimit.EventCooldownEnded), []string{"cooldown_ended m cause overloaded"})
+			s.w.wantLines(linesOf(slices.DeleteFunc(all, func(is told) bool { return is.Kind == ratelimit.EventCooldownEnded })), []string{
+				"cooldown_began m cause overloaded for 1m0s", "#1 refused m 1+1 [cooldown]", "#2 queued m 1+1 [cooldown]",
+				"#2 admitted m 1+1 after 1m0s [cooldown]", "#2 settled m 1+1 used 1+1",
+			})
 		}, nil},
 		{"closed meanwhile", func(s *eventStage) {
 			s.rl.CooldownFor("m", time.Minute, ratelimit.CauseOverloaded)
@@ -88,26 +94,6 @@ func TestEventsOfCooldowns(t *testing.T) {
 			})
 		})
 	}
-}
-
-// coolLines are what a refusal and a wait tell in a cooldown of a minute. What happens in the same
-// instant has no order, so the end of the cooldown stands where it came.
-func (s *eventStage) coolLines() []string {
-	lines := []string{
-		"cooldown_began m cause overloaded for 1m0s", "#1 refused m 1+1 [cooldown]", "#2 queued m 1+1 [cooldown]",
-		"#2 admitted m 1+1 after 1m0s [cooldown]", "#2 settled m 1+1 used 1+1",
-	}
-	synctest.Wait()
-	s.w.mu.Lock()
-	defer s.w.mu.Unlock()
-	at := slices.IndexFunc(s.w.all, func(is told) bool { return is.Kind == ratelimit.EventCooldownEnded })
-	before := 0
-	for _, is := range s.w.all[:max(at, 0)] {
-		if is.Kind != ratelimit.EventSaved {
-			before++
-		}
-	}
-	return slices.Insert(lines, min(before, len(lines)), "cooldown_ended m cause overloaded")
 }
 
 // Cooldowns of other processes are not told. An own one that another ends is told to have ended
@@ -308,10 +294,13 @@ func TestEventsOfRefusals(t *testing.T) {
 			Model: "m", Status: 429, Problem: "rate_limited", RetryAfter: time.Minute,
 		})
 		synctest.Wait()
-		if len(s.w.all) > 0 && s.w.all[0].ctx.Value(callKey{}) != "call" {
-			s.Error("the context is another")
+		all := s.w.take()
+		for _, is := range all {
+			if is.Kind == ratelimit.EventProviderRefused && is.ctx.Value(callKey{}) != "call" {
+				s.Error("the context is another")
+			}
 		}
-		s.w.want("provider_refused m status 429 rate_limited retry 1m0s")
+		s.w.wantLines(linesOf(all), []string{"provider_refused m status 429 rate_limited retry 1m0s"})
 		s.rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{Model: "slots", Problem: "overloaded"})
 		s.w.want("provider_refused slots overloaded")
 	})

@@ -187,6 +187,16 @@ func (b *eventBooks) end(random *rand.Rand, r *ratelimit.Reservation) {
 	}
 }
 
+// drop leaves a reservation to the garbage collector.
+func (b *eventBooks) drop() {
+	if r, _ := b.rl.Reserve("slots", 1, 1); r == nil {
+		b.refused.Add(1)
+		return
+	}
+	b.admitted.Add(1)
+	b.dropped.Add(1)
+}
+
 // want compares the books with what was told, when nothing goes on.
 func (b *eventBooks) want(t *testing.T, w *witness) {
 	t.Helper()
@@ -353,6 +363,7 @@ func TestEventsOfGarbage(t *testing.T) {
 							time.Sleep(time.Millisecond)
 						}
 					})
+					books.drop()
 					books.hammer(round, 4, times(60, 20, 500))
 					for began := time.Now(); w.open() > len(books.kept) && time.Since(began) < 10*time.Second; {
 						time.Sleep(time.Millisecond) // until all is collected
@@ -360,9 +371,6 @@ func TestEventsOfGarbage(t *testing.T) {
 					stop.Store(true)
 					collector.Wait()
 					books.want(t, w)
-					if books.dropped.Load() == 0 {
-						t.Error("nothing was dropped")
-					}
 				}
 				w.closes(rl)
 				w.wantOpen(0)

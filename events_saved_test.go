@@ -60,24 +60,19 @@ func TestEventsOfSavesThatFail(t *testing.T) {
 		remove := obstacle(t, path)
 		err := rl.Persist()
 		synctest.Wait()
-		w.mu.Lock()
-		if err == nil || len(w.all) != 1 || w.all[0].Kind != ratelimit.EventSaved || w.all[0].Err == nil || w.all[0].System != "yaml" {
-			t.Errorf("%v, and told %+v", err, w.all)
+		all := w.take()
+		if err == nil || len(all) != 1 || all[0].Kind != ratelimit.EventSaved || all[0].Err == nil || all[0].System != "yaml" {
+			t.Errorf("%v, and told %+v", err, all)
 		}
-		w.all = nil
-		w.mu.Unlock()
 		rl.RecordUsage("m", 1, 1)
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		failed := 0
-		w.mu.Lock()
-		for _, is := range w.all {
+		for _, is := range w.take() {
 			if is.Kind == ratelimit.EventSaved && is.Err != nil {
 				failed++
 			}
 		}
-		w.all = nil
-		w.mu.Unlock()
 		if failed == 0 {
 			t.Error("a failure in the background was not told")
 		}
@@ -100,17 +95,14 @@ func TestEventsOfSteps(t *testing.T) {
 		w.lines()
 		reserve(t, rl, "m", 1, 1).Cancel()
 		synctest.Wait()
-		w.mu.Lock()
 		steps := 0
-		for _, is := range w.all {
+		for _, is := range w.take() {
 			if is.Kind == ratelimit.EventSaved {
 				if steps++; is.Operation != "step" || is.Took < 30*time.Millisecond || is.Err != nil {
 					t.Errorf("told %+v", is.Event)
 				}
 			}
 		}
-		w.all = nil
-		w.mu.Unlock()
 		if steps == 0 || steps > 4 {
 			t.Errorf("%d steps were told", steps)
 		}

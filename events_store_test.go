@@ -36,16 +36,16 @@ func TestEventsOfAStoreThatFails(t *testing.T) {
 			time.Sleep(10 * time.Second) // attempts that fail
 			before.Commit(5, 0)
 			synctest.Wait()
-			down := w.all
-			w.wantLines(kindsOf(w.lines(), storeEvents, down), []string{"store_down"})
+			down := w.take()
+			w.wantLines(storeKinds(down), []string{"store_down"})
 			fake.Fail(nil)
 			for rl.Err() != nil {
 				rl.Persist()
 			}
 			before = meanwhile
 			synctest.Wait()
-			up := w.all
-			w.wantLines(kindsOf(w.lines(), storeEvents, up), []string{"store_up"})
+			up := w.take()
+			w.wantLines(storeKinds(up), []string{"store_up"})
 			for _, is := range append(down, up...) {
 				if slices.Contains(storeEvents, is.Kind) && is.ctx != context.Background() {
 					t.Errorf("%s has the context %v", is.Kind, is.ctx)
@@ -61,10 +61,10 @@ func TestEventsOfAStoreThatFails(t *testing.T) {
 	})
 }
 
-// kindsOf returns the kinds of those events that are of some kinds.
-func kindsOf(_ []string, kinds []ratelimit.EventKind, all []told) (names []string) {
+// storeKinds returns the kinds of those events that are of the store.
+func storeKinds(all []told) (names []string) {
 	for _, is := range all {
-		if slices.Contains(kinds, is.Kind) {
+		if slices.Contains(storeEvents, is.Kind) {
 			names = append(names, string(is.Kind))
 		}
 	}
@@ -274,9 +274,10 @@ func TestEventsOfALineOfTwoLimiters(t *testing.T) {
 			if i == 0 {
 				own = append([]string{"1+0"}, own...) // the one that was held
 			}
+			all := ws[i].take()
 			for _, kind := range []ratelimit.EventKind{ratelimit.EventAdmitted, ratelimit.EventSettled} {
 				var got []string
-				for _, is := range ws[i].all {
+				for _, is := range all {
 					if is.Kind == kind {
 						got = append(got, fmt.Sprintf("%d+%d", is.Estimated.PromptTokens, is.Estimated.OutputTokens))
 					}

@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -63,11 +64,12 @@ func TestEventsOfWaits(t *testing.T) {
 			s.refused(err, context.Canceled)
 		}, []string{"#1 queued m 10+5 [tpm_exceeded]", "#1 refused m 10+5 after 5s [tpm_exceeded] error: context canceled"}},
 		{"the deadline comes in line", func(s *eventStage) {
-			s.reserve("slots", 1, 0) // until the limiter is closed
+			held := s.reserve("slots", 1, 0) // until the limiter is closed
 			ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
 			defer cancel()
 			_, err := s.rl.Acquire(ctx, "slots", 10, 5)
 			s.refused(err, context.DeadlineExceeded)
+			s.Cleanup(func() { runtime.KeepAlive(held) })
 		}, []string{
 			"#1 admitted slots 1+0", "#2 queued slots 10+5 [in_flight_exceeded]",
 			"#2 refused slots 10+5 after 5s [in_flight_exceeded] error: context deadline exceeded",
@@ -224,12 +226,13 @@ func TestEventsOfDo(t *testing.T) {
 					s.rl.Do(s.ctx, ratelimit.Request{Model: "m", PromptTokens: 10, OutputTokens: 5}, tt.call)
 				}()
 				synctest.Wait()
-				for _, is := range s.w.all {
-					if is.ID != 0 && is.ctx.Value(callKey{}) != "call" {
+				all := s.w.ofCalls()
+				for _, is := range all {
+					if is.ctx.Value(callKey{}) != "call" {
 						s.Errorf("%s has the context %v", is.Kind, is.ctx)
 					}
 				}
-				s.w.want("#1 admitted m 10+5", tt.want)
+				s.w.wantLines(linesOf(all), []string{"#1 admitted m 10+5", tt.want})
 				s.w.wantOpen(0)
 			})
 		})

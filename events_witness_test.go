@@ -260,11 +260,11 @@ func (w *witness) counts() map[ratelimit.EventKind]int {
 }
 
 // lines returns what was told since the last time, of some kinds or of all but EventSaved.
-func (w *witness) lines(kinds ...ratelimit.EventKind) (lines []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (w *witness) lines(kinds ...ratelimit.EventKind) []string { return linesOf(w.take(), kinds...) }
+
+func linesOf(all []told, kinds ...ratelimit.EventKind) (lines []string) {
 	numbers := make(map[uint64]int)
-	for _, e := range w.all {
+	for _, e := range all {
 		if e.ID != 0 && numbers[e.ID] == 0 {
 			numbers[e.ID] = len(numbers) + 1
 		}
@@ -272,17 +272,21 @@ func (w *witness) lines(kinds ...ratelimit.EventKind) (lines []string) {
 			lines = append(lines, e.line(numbers[e.ID]))
 		}
 	}
-	w.all = nil
 	return lines
 }
 
-// ofCalls returns what was told of calls since the last time.
-func (w *witness) ofCalls() []told {
+// take returns what was told since the last time.
+func (w *witness) take() []told {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := slices.DeleteFunc(w.all, func(is told) bool { return is.ID == 0 })
+	all := w.all
 	w.all = nil
 	return all
+}
+
+// ofCalls is take for what was told of calls.
+func (w *witness) ofCalls() []told {
+	return slices.DeleteFunc(w.take(), func(is told) bool { return is.ID == 0 })
 }
 
 // want compares what was told since the last time, once nothing goes on in the bubble.
