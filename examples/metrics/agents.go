@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -37,6 +38,16 @@ var models = []string{queued, refused, overlooked}
 var quotas = map[string]ratelimit.ModelQuota{
 	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8},
 	refused: {MaxRPM: 30, MaxTPM: 20_000, MaxRPD: 1000},
+}
+
+// well is the configuration of a service that does not hang.
+func well() ratelimit.Config {
+	return ratelimit.Config{
+		Quotas:      quotas,
+		Providers:   []ratelimit.Provider{ratelimit.ProviderCerebras},
+		AutoPersist: ratelimit.AutoPersist{Delay: time.Second / 4, MaxWait: time.Second},
+		OnError:     func(err error) { log.Print("limiter: ", err) },
+	}
 }
 
 // startProvider starts the provider, which enforces limits of its own and writes each request to a
@@ -89,13 +100,10 @@ func (s *service) work(ctx context.Context, url string, seen *counts) {
 				call := context.WithValue(context.WithoutCancel(ctx), traceKey{}, fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
 				err := s.ask(call, url, models[i%len(models)])
 				seen.call(err)
-				rest := pause
 				if err != nil {
-					rest = longer
-				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(rest):
+					rest(ctx, longer)
+				} else {
+					rest(ctx, pause)
 				}
 			}
 		})

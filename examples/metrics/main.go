@@ -19,6 +19,11 @@
 //	  - job_name: agents
 //	    static_configs: [{targets: ["127.0.0.1:2112"]}]
 //
+// With -hang it is a service that hangs, for you to find out why from the page and the metrics:
+// docs/observability.md tells how.
+//
+//	go run -C examples/metrics . -hang random -seed 4 -serve
+//
 // What you would copy is the function newService.
 package main
 
@@ -28,12 +33,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -53,21 +60,17 @@ type service struct {
 	pages   http.Handler
 }
 
-// newService returns a service that keeps its usage in folder. The caller must close it.
-func newService(folder string) (*service, error) {
+// newService returns a service that keeps its usage in folder. Its calls wait for room for a time,
+// or without end if that is zero. The caller must close it.
+func newService(folder string, cfg ratelimit.Config, wait time.Duration) (*service, error) {
 	metrics := promratelimit.NewHandler(promratelimit.HandlerOptions{
 		// Another limiter of the program needs another name.
 		ConstLabels: prometheus.Labels{"limiter": "agents"},
 		// With OpenTelemetry it is the ID of trace.SpanContextFromContext(ctx), if IsSampled.
 		Exemplar: traceOf,
 	})
-	limiter, err := ratelimit.NewWithSQLiteConfig(filepath.Join(folder, "usage.db"), ratelimit.Config{
-		Quotas:      quotas,
-		Providers:   []ratelimit.Provider{ratelimit.ProviderCerebras},
-		AutoPersist: ratelimit.AutoPersist{Delay: time.Second / 4, MaxWait: time.Second},
-		Events:      metrics,
-		OnError:     func(err error) { log.Print("limiter: ", err) },
-	})
+	cfg.Events = metrics
+	limiter, err := ratelimit.NewWithSQLiteConfig(filepath.Join(folder, "usage.db"), cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +82,7 @@ func newService(folder string) (*service, error) {
 		EnableOpenMetrics: true, // for the exemplars
 	}))
 	pages.Handle("GET /debug/ratelimit", debugpage.Handler(limiter))
-	client := &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, MaxWait: patience}}
+	client := &http.Client{Transport: &llmhttp.Transport{Limiter: limiter, MaxWait: wait}}
 	return &service{limiter, client, pages}, nil
 }
 
@@ -93,6 +96,7 @@ func (s *service) close() error {
 type config struct {
 	address string
 	work    time.Duration // zero is until Ctrl-C
+	hang    string        // one of the names of hangs; empty for a service that is well
 }
 
 func main() { os.Exit(status()) }
@@ -102,10 +106,15 @@ func status() int {
 	flag.StringVar(&cfg.address, "address", "127.0.0.1:0", "`address` of the pages; port 0 is a free one")
 	flag.DurationVar(&cfg.work, "for", 20*time.Second, "how long the agents work")
 	serve := flag.Bool("serve", false, "work and serve until Ctrl-C")
+	flag.StringVar(&cfg.hang, "hang", "", "hang, for a `cause`: "+strings.Join(slices.Sorted(maps.Keys(hangs)), ", ")+" or random")
+	seed := flag.Uint64("seed", 1, "`number` that chooses with -hang random")
 	flag.Parse()
-	switch {
-	case flag.NArg() > 0 || cfg.work <= 0:
-		fmt.Fprintln(os.Stderr, "metrics: unexpected argument, or -for is not above zero")
+	if cfg.hang == "random" {
+		cfg.hang = randomHang(*seed)
+	}
+	switch _, known := hangs[cfg.hang]; {
+	case flag.NArg() > 0 || cfg.work <= 0 || cfg.hang != "" && !known:
+		fmt.Fprintln(os.Stderr, "metrics: unexpected argument, no such -hang, or -for is not above zero")
 		return 2
 	case *serve:
 		cfg.work = 0
@@ -120,37 +129,58 @@ func status() int {
 	return 0
 }
 
-// run starts the provider, the service and its pages, has the agents work, and compares the metrics
-// with the provider's log. It leaves nothing behind.
+// run has the agents work with a provider in a folder of its own, which it removes again.
 func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 	folder, err := os.MkdirTemp("", "go-ratelimit-metrics-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	if cfg.work > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cfg.work)
+		defer cancel()
+	}
+	if cfg.hang != "" {
+		return runHang(ctx, cfg, folder, out)
+	}
+	return runWell(ctx, cfg, folder, out)
+}
+
+// runWell compares the metrics with the provider's log in the end.
+func runWell(ctx context.Context, cfg config, folder string, out io.Writer) (err error) {
 	provider, err := startProvider(filepath.Join(folder, "provider.jsonl"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, provider.Close()) }()
-	s, err := newService(folder)
+	s, err := newService(folder, well(), patience)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	listener, err := net.Listen("tcp", cfg.address)
+	url, stop, err := s.serve(cfg.address)
 	if err != nil {
 		return err
+	}
+	defer stop()
+	show := &show{service: s, provider: provider, url: url, out: out}
+	show.introduce(cfg.work)
+	show.work(ctx)
+	return show.report()
+}
+
+// serve serves the pages until stop is called.
+func (s *service) serve(address string) (url string, stop func(), err error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", nil, err
 	}
 	server := &http.Server{Handler: s.pages, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	defer func() {
+	return "http://" + listener.Addr().String(), func() {
 		server.Close()
 		<-served
-	}()
-	show := &show{service: s, provider: provider, url: "http://" + listener.Addr().String(), out: out}
-	show.introduce(cfg.work)
-	show.work(ctx, cfg.work)
-	return show.report()
+	}, nil
 }

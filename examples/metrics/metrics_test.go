@@ -58,7 +58,7 @@ func TestVerdict(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer provider.Close()
-	s, err := newService(folder)
+	s, err := newService(folder, well(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,13 +41,8 @@ of %s by the provider, because the account has less than its profile says.
 `, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked)
 }
 
-// work has the agents call for a time, or until ctx ends, and shows how it goes.
-func (s *show) work(ctx context.Context, length time.Duration) {
-	if length > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, length)
-		defer cancel()
-	}
+// work has the agents call until ctx ends, and shows how it goes.
+func (s *show) work(ctx context.Context) {
 	s.began = time.Now()
 	defer demo.NewProgress(s.out, s.out == os.Stdout && demo.IsTerminal(os.Stdout), s.line).Start()()
 	s.service.work(ctx, s.provider.URL, &s.seen)

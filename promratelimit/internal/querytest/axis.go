@@ -14,7 +14,7 @@ type axis struct {
 	ticks     []float64
 }
 
-// newAxis returns an axis from zero, or from one with logarithms, to a round number above all lines.
+// newAxis returns an axis from zero, or from one with logarithms, to a round number above all.
 func newAxis(lines []line, c *chart) axis {
 	top, sum := 0.0, 0.0
 	for _, l := range lines {

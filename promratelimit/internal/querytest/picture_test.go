@@ -114,8 +114,8 @@ func (s *server) lines(q target) (lines []line, err error) {
 	return lines, err
 }
 
-// TestDraw draws the dashboard with data that is made up: the SVG is well-formed, and has each panel
-// and its data.
+// TestDraw draws the dashboard with made-up data: the SVG is well-formed, and has each panel and
+// its lines.
 func TestDraw(t *testing.T) {
 	calls := 0
 	charts := chartsOf(t, readDashboard(t), func(q target) ([]line, error) {
