@@ -98,7 +98,7 @@ func TestEventHandlerThatPanics(t *testing.T) {
 				}
 				rl := open(t, cfg)
 				books := eventBooks{rl: rl, disturbs: true}
-				books.hammer(1, 4, 20)
+				books.hammer(1, 4, times(20, 6, 20))
 				expires := reserve(t, rl, "m", 1, 1)
 				rl.CooldownFor("m", time.Second, ratelimit.CauseOverloaded)
 				time.Sleep(10 * time.Minute)
@@ -151,7 +151,7 @@ func TestEventHandlerCallsTheLimiter(t *testing.T) {
 				opened := open(t, cfg)
 				rl.Store(opened)
 				books := eventBooks{rl: opened, disturbs: true}
-				books.hammer(3, 4, 15)
+				books.hammer(3, 4, times(15, 5, 15))
 				expires := reserve(t, opened, "m", 1, 1)
 				opened.CooldownFor("free", time.Second, ratelimit.CauseOverloaded)
 				opened.SetQuota("m", ratelimit.ModelQuota{MaxTPM: 7})

@@ -111,7 +111,11 @@ func (r *Reservation) abandon() {
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		r.releaseLocked()
-		rl.teller.postLaterRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
+		e := rl.teller.endedLocked(r, EventExpired, r.estimate)
+		if e != nil {
+			e.Held = 0 // the clock here is not that of the admission
+		}
+		rl.teller.postLaterRLocked(e)
 	default:
 		r.commitLocked(r.estimate)
 		rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
