@@ -56,13 +56,13 @@ func TestExplainText(t *testing.T) {
 			}
 			go rl.Acquire(context.Background(), "m", 1, 0) // until Close
 			synctest.Wait()
-		}, `"m-2024-08-06", counted as "m", waits: others wait for the model and come first
+		}, `"m-2024-08-06", counted as "m", waits: calls in flight are at the limit; others wait for the model and come first
   quota: its own, set by the program
   calls in flight: 2 of 2 used
   requests per minute: 2 of 5 used
   tokens per minute: 200 of 1000 used
   in line: 1 caller, for 0s; the first asks for 1 input token
-  next room: for a request of one token behind the line`},
+  next room: for a request of one token when the line has passed`},
 		{"the day is used up", "other", func(rl *ratelimit.RateLimiter) {
 			rl.RecordUsage("other", 1, 1)
 			rl.CooldownFor("other", 30*time.Hour, ratelimit.CauseDailyQuota)

@@ -80,14 +80,14 @@ func TestWhatBlocks(t *testing.T) {
 			two := acquirer(t, rl, "m", 1, 1)
 			return func() { one(); two() }
 		}, quota + "large request the first in line needs 800 of the tokens / min, and 400 are left next room " +
-			"behind the line tokens / min 600 / 1,000 0 open 2 in line 3 s : 700 + 100 tokens 0 s : 1 + 1 token"},
+			"when the line has passed tokens / min 600 / 1,000 0 open 2 in line 3 s : 700 + 100 tokens 0 s : 1 + 1 token"},
 		{"leaked slots", ratelimit.ModelQuota{MaxInFlight: 2}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			one, _ := rl.Reserve("m", 1, 1)
 			two, _ := rl.Reserve("m", 1, 1)
 			time.Sleep(70 * time.Second)
 			leave := acquirer(t, rl, "m", 1, 1)
 			return func() { leave(); one.Cancel(); two.Cancel() }
-		}, quota + "calls at limit calls in flight are at the limit next room behind the line open calls 2 / 2 " +
+		}, quota + "calls at limit calls in flight are at the limit next room when the line has passed open calls 2 / 2 " +
 			"2 open; 2 over a minute: is each ended with Commit or Cancel? 1 in line 0 s : 1 + 1 token"},
 		{"nothing left for the head", ratelimit.ModelQuota{MaxRPM: 1}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			rl.RecordUsage("m", 1, 1)
@@ -96,11 +96,11 @@ func TestWhatBlocks(t *testing.T) {
 		{"large answer at the head", ratelimit.ModelQuota{MaxITPM: 10_000, MaxOTPM: 100}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			rl.RecordUsage("m", 100, 90)
 			return acquirer(t, rl, "m", 10, 20)
-		}, quota + "large request the first in line needs 20 of the output / min, and 10 are left next room behind the line"},
+		}, quota + "large request the first in line needs 20 of the output / min, and 10 are left next room when the line has passed"},
 		{"large request in the day", ratelimit.ModelQuota{MaxTPD: 1000}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			rl.RecordUsage("m", 900, 0)
 			return acquirer(t, rl, "m", 50, 100)
-		}, quota + "large request the first in line needs 150 of the tokens / day, and 100 are left next room behind the line"},
+		}, quota + "large request the first in line needs 150 of the tokens / day, and 100 are left next room when the line has passed"},
 		{"never", ratelimit.ModelQuota{MaxRPM: -1}, nil, quota + "invalid quota invalid quota: MaxRPM (max_rpm) is negative next room waiting does not help"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -155,7 +155,7 @@ func (v *modelView) state(e *ratelimit.Explanation, now time.Time) {
 
 // head says what the first in line waits for: a limit that leaves less than it needs.
 func (v *modelView) head(e *ratelimit.Explanation) {
-	v.NoRoom = "behind the line"
+	v.NoRoom = "when the line has passed"
 	if len(e.Line) == 0 {
 		return
 	}

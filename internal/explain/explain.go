@@ -122,9 +122,42 @@ func (w *lines) verdict() {
 		w.add("%s does not wait: %s", name, n.Reason)
 	case n.Never:
 		w.add("%s never passes: %s", name, n.Reason)
+	case n.Queued:
+		w.add("%s waits: %s", name, f.blocker()+n.Reason)
 	default:
 		w.add("%s waits: %s", name, n.Reason)
 	}
+}
+
+// blocker says why the first in line waits, as far as the facts tell.
+func (f *Facts) blocker() string {
+	if f.CooldownUntil.After(f.At) {
+		return "the model is in a cooldown; "
+	}
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		left, need := max(l.Max-l.Used-l.External, 0), f.firstNeeds(l.Key)
+		switch what := dimension(l.Key); {
+		case left == 0 && l.Key == state.Limits[state.InFlight].Key:
+			return what + " are at the limit; "
+		case left == 0:
+			return what + " are used up; "
+		case need > left:
+			return fmt.Sprintf("the first in line needs %d %s, and %d are left; ", need, what, left)
+		}
+	}
+	return ""
+}
+
+// firstNeeds returns how much of a limit the first in line asks for.
+func (f *Facts) firstNeeds(key string) int {
+	of, ok := state.DimensionOf(key)
+	if !ok || len(f.Line) == 0 {
+		return 0
+	}
+	first := &f.Line[0]
+	c := state.Cost{Requests: 1, Count: tokens.Count{Input: first.PromptTokens, Output: first.OutputTokens}}
+	return c.Of(of)
 }
 
 func (w *lines) quota() {
@@ -231,9 +264,9 @@ func (w *lines) next() {
 	case n.Never:
 		w.add("next room: none, waiting does not help")
 	case n.Queued && n.RetryAfter > 0:
-		w.add(request+"behind the line, which waits for at least %s", duration(n.RetryAfter))
+		w.add(request+"when the line has passed, in %s at the earliest", duration(n.RetryAfter))
 	case n.Queued:
-		w.add(request + "behind the line")
+		w.add(request + "when the line has passed")
 	case n.RetryAfter > 0:
 		w.add(request+"in %s, at %s", duration(n.RetryAfter), w.time(f.At.Add(n.RetryAfter)))
 	default:

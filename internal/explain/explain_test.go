@@ -26,7 +26,7 @@ func TestText(t *testing.T) {
 			},
 			InFlight: 3, Waiting: 2,
 			Next: Next{Queued: true, Reason: "others wait for the model and come first", RetryAfter: 12*time.Second + 310*time.Millisecond + 1},
-		}, `"openai/gpt-4o-2024-08-06", counted as "gpt-4o", waits: others wait for the model and come first
+		}, `"openai/gpt-4o-2024-08-06", counted as "gpt-4o", waits: tokens per minute are used up; others wait for the model and come first
   quota: its own, of a profile or a file
   calls in flight: 3 of 8 used
   requests per day: 412 of 10000 used
@@ -36,7 +36,7 @@ func TestText(t *testing.T) {
   output tokens per minute: 8 of 9000 used
   tokens per minute: 16852 of 20000 used, and 3148 by others of the account, full for 12.4s
   in line: 2 callers
-  next room: for a request of one token behind the line, which waits for at least 12.4s`},
+  next room: for a request of one token when the line has passed, in 12.4s at the earliest`},
 		{"a cooldown over midnight", Facts{
 			Model: "m", Counted: "m", Quota: "*", Origin: Program,
 			Limits: []Limit{{Key: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1,
@@ -77,24 +77,24 @@ func TestText(t *testing.T) {
 		{"behind a large one", Facts{
 			Model: "m", Counted: "m", Quota: "m", Origin: "elsewhere", Limits: []Limit{{Key: "max_tpm", Max: 9}}, Waiting: 1,
 			CooldownUntil: now.Add(time.Second), Cause: "own", Next: Next{Queued: true, Reason: "others wait"},
-		}, `"m" waits: others wait
+		}, `"m" waits: the model is in a cooldown; others wait
   quota: its own
   tokens per minute: 0 of 9 used
   in line: 1 caller
   cooldown: until 03:14:16 UTC, in 1s: the program asked for it: own
-  next room: for a request of one token behind the line`},
+  next room: for a request of one token when the line has passed`},
 		{"a line, old calls, a refusal, an old profile", Facts{
 			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
 			Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
 			Waiting: 3, Line: []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800}, {12 * time.Second, 5, 5}, {900*time.Millisecond + 1, 1, 0}},
 			Next:    Next{Queued: true, Reason: "others wait"},
 			Refused: &Refused{At: now.Add(-3 * time.Second), Code: "in_flight_exceeded", Reason: "calls in flight are at the limit"},
-		}, `"gpt-4o" waits: others wait
+		}, `"gpt-4o" waits: calls in flight are at the limit; others wait
   quota: its own, of the profile of openai, read on 2025-11-12, 100 days ago
   calls in flight: 5 of 5 used
   oldest open call: at least 1m4s old; 2 calls are open for more than a minute
   in line: 3 callers, for 41s, 12s and 900ms; the first asks for 90000 input tokens and 800 output tokens
-  next room: for a request of one token behind the line
+  next room: for a request of one token when the line has passed
   last refusal: 3s ago, in_flight_exceeded: calls in flight are at the limit`},
 		{"a long line, a leaked call, a profile of today", Facts{
 			Model: "m", Counted: "m", Quota: "*-pro", Origin: Given, Provider: "gemini", ReadOn: now.Add(-time.Hour),

@@ -110,7 +110,11 @@ func (m *Measurements) end(e *ratelimit.Event) {
 	})
 }
 
+// compare leaves out calls that used nothing: they failed, and tell nothing of the estimate.
 func (m *Measurements) compare(e *ratelimit.Event) {
+	if m.Settled == (ratelimit.Usage{}) {
+		return
+	}
 	estimated := float64(e.Estimated.PromptTokens) + float64(e.Estimated.OutputTokens)
 	if estimated > 0 {
 		m.Compared = true
