@@ -270,7 +270,7 @@ func TestEventsAreCountedExactly(t *testing.T) {
 					defer rl.Close()
 					books := eventBooks{rl: rl, disturbs: disturbs}
 					for round := range uint64(2) {
-						books.hammer(round, 8, times(40, 15, 2000))
+						books.hammer(round, 8, times(40, 15, 300))
 						synctest.Wait()
 						books.want(t, w)
 						if !disturbs {
