@@ -382,8 +382,8 @@ func TestEventsOfGarbage(t *testing.T) {
 	}
 }
 
-// In a bubble, whose goroutines the collector may not wake, garbage is told of later: by Close at the
-// latest.
+// In a bubble, whose goroutines the collector may not wake, garbage is told of later: by Close at
+// the latest.
 func TestEventsOfGarbageInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := witnessOf(t)

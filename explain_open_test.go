@@ -281,7 +281,7 @@ func TestExplainLineOfOthers(t *testing.T) {
 			Backend: "sqlite", Shared: true, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
 		}
 		one, other := causeLimiter(t, cfg), causeLimiter(t, cfg)
-		one.Reserve("m", 1, 1)
+		held, _ := one.Reserve("m", 1, 1)
 		time.Sleep(5 * time.Second)
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
@@ -295,6 +295,7 @@ func TestExplainLineOfOthers(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+		held.Cancel()
 		one.Close()
 		other.Close()
 	})
