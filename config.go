@@ -71,9 +71,6 @@ type Config struct {
 	// cooldowns, changes of quotas, the store. See EventHandler and EventHandlers. Only what the
 	// calls of this limiter do is told, not what other processes do. Close is followed by nothing.
 	// Nil tells nobody, and costs nothing.
-	//
-	// A reservation is known here until it is settled. A program that may lose some sets HoldTTL;
-	// without it, those of models without MaxInFlight take some 200 bytes each until Close.
 	Events EventHandler `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all

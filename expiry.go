@@ -97,6 +97,15 @@ func (e *expiry) settle(rl *RateLimiter) {
 	}
 }
 
+// abandonAll settles reservations that were allocated together, when the last of them is garbage.
+func abandonAll(together *[16]Reservation) {
+	for i := range together {
+		if r := &together[i]; r.home != nil {
+			r.abandon()
+		}
+	}
+}
+
 // abandon settles a garbage-collected reservation at its estimate.
 //
 // It runs outside of a bubble of testing/synctest, also for a reservation that was made in one.

@@ -138,7 +138,11 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	r.modelStats(&e.Next.Stats, &q)
 	decide(&e.Next, &q, known, &r, &c)
 	if !known {
-		rl.refuseUnknownRLocked(&e.Next, rl.nearestRLocked(model))
+		var nearest string
+		if rl.unknown == UnknownDeny { // it is looked for among all quotas, and else not shown
+			nearest = rl.nearestRLocked(model)
+		}
+		rl.refuseUnknownRLocked(&e.Next, nearest)
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()

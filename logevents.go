@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sample"
@@ -163,6 +164,19 @@ func (a *attrs) text(key, value string) {
 	}
 }
 
+// name adds the name of a model, which may come from a caller and have any length.
+func (a *attrs) name(key, value string) {
+	const most = 256 // bytes
+	a.text(key, cut(value, most))
+}
+
+func cut(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
 func (a *attrs) number(key string, value int) {
 	if value != 0 {
 		a.add(slog.Int(key, value))
@@ -254,9 +268,9 @@ func (e *Event) attributes(a *attrs) {
 	if e.ID != 0 {
 		a.add(slog.Uint64("call", e.ID))
 	}
-	a.text("model", e.Model)
+	a.name("model", e.Model)
 	if e.Requested != e.Model {
-		a.text("requested", e.Requested)
+		a.name("requested", e.Requested)
 	}
 	a.text("provider", string(e.Provider))
 	if d := e.Decision; d != nil {
@@ -279,12 +293,12 @@ func (e *Event) attributes(a *attrs) {
 	a.number("status", e.Status)
 	a.text("problem", e.Problem)
 	a.duration("retry_after", e.RetryAfter)
-	a.text("nearest", e.Nearest)
+	a.name("nearest", e.Nearest)
 	a.text("system", e.System)
 	a.text("operation", e.Operation)
 	a.duration("took", e.Took)
 	if e.Err != nil {
-		a.text("error", e.errorText())
+		a.text("error", cut(e.errorText(), 1000)) // it may name a model
 	}
 }
 

@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"container/heap"
 	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -20,18 +22,51 @@ const (
 	byFile    = "file"
 )
 
-// cooled is the cooldowns that were told to have begun and not to have ended, by the counted names
-// of their models. Their number is bounded as that of all cooldowns is.
+// cooled is the cooldowns that were told to have begun and not to have ended. Their number is bounded
+// as that of all cooldowns is.
 type cooled struct {
-	causes map[string]Cause
-	timer  *time.Timer // looks whether the next has ended; nil until there was one
+	told  map[string]*toldCooldown // by the counted names of their models
+	ends  coolingEnds              // of the same
+	timer *time.Timer              // looks whether the next has ended; nil until there was one
+}
+
+type toldCooldown struct {
+	name  string
+	cause Cause
+	end   int64 // in UnixNano, or later
+	index int   // in coolingEnds
+}
+
+// coolingEnds is a heap of cooldowns, the first to end in front.
+type coolingEnds []*toldCooldown
+
+func (h coolingEnds) Len() int           { return len(h) }
+func (h coolingEnds) Less(i, j int) bool { return h[i].end < h[j].end }
+func (h coolingEnds) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *coolingEnds) Push(x any) {
+	c := x.(*toldCooldown)
+	c.index = len(*h)
+	*h = append(*h, c)
+}
+
+func (h *coolingEnds) Pop() any {
+	last := len(*h) - 1
+	c := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return c
 }
 
 func (c *cooled) stop() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	clear(c.causes)
+	clear(c.told)
+	c.ends = nil
 }
 
 // mostSleep bounds how long the end of a cooldown is waited for at once: it follows the wall clock,
@@ -47,27 +82,35 @@ func (t *teller) cooledLocked(name, requested string, c state.Cooldown) {
 	if e == nil {
 		return
 	}
-	name = strings.Clone(name) // see stateLocked
-	t.nameRLocked(e, strings.Clone(requested))
+	t.nameRLocked(e, strings.Clone(requested)) // see stateLocked
 	e.Cause, e.Until = Cause(c.Cause), c.Until
 	t.pendLocked(e)
-	if t.cooled.causes == nil {
-		t.cooled.causes = make(map[string]Cause)
+	t.coolingLocked(strings.Clone(name), e.Cause)
+}
+
+// coolingLocked has the end of a cooldown told. That of a longer one is looked for when the shorter
+// one would have ended.
+func (t *teller) coolingLocked(name string, cause Cause) {
+	if c := t.cooled.told[name]; c != nil {
+		c.cause = cause
+		return
 	}
-	t.cooled.causes[name] = e.Cause
-	t.sleepLocked()
+	if t.cooled.told == nil {
+		t.cooled.told = make(map[string]*toldCooldown)
+	}
+	c := &toldCooldown{name: name, cause: cause, end: clock.UnixNano(t.rl.cooldowns[name].Until)}
+	t.cooled.told[name] = c
+	if heap.Push(&t.cooled.ends, c); c.index == 0 {
+		t.sleepLocked()
+	}
 }
 
 // sleepLocked looks again when the next of the told cooldowns ends.
 func (t *teller) sleepLocked() {
-	var next int64 = never
-	for name := range t.cooled.causes {
-		next = min(next, t.rl.cooldowns[name].Until.UnixNano())
-	}
-	if next == never {
+	if len(t.cooled.ends) == 0 {
 		return
 	}
-	wait := min(time.Duration(max(next-t.rl.clock.UnixNano(t.rl.clock.Sync()), 0)), mostSleep)
+	wait := min(time.Duration(max(t.cooled.ends[0].end-t.rl.clock.UnixNano(t.rl.clock.Sync()), 0)), mostSleep)
 	if t.cooled.timer == nil {
 		t.cooled.timer = time.AfterFunc(wait, t.look)
 	} else {
@@ -77,33 +120,64 @@ func (t *teller) sleepLocked() {
 
 // look tells which cooldowns have ended.
 func (t *teller) look() {
+	var ended *telling
 	t.rl.mu.Lock()
-	ended := t.thawedLocked()
-	if len(t.cooled.causes) > 0 {
-		t.sleepLocked()
+	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
+	for len(t.cooled.ends) > 0 && t.cooled.ends[0].end <= wall {
+		c := t.cooled.ends[0]
+		if until, _ := t.rl.cooldowns.Of(c.name, wall); until > wall {
+			c.end = until
+			heap.Fix(&t.cooled.ends, 0)
+			continue
+		}
+		ended = t.thawLocked(c).then(ended)
 	}
+	t.sleepLocked()
 	t.rl.mu.Unlock()
 	t.tell(ended)
 }
 
-// thawedLocked returns the events of the told cooldowns that have ended.
+// thawLocked returns the event of a told cooldown that has ended.
+func (t *teller) thawLocked(c *toldCooldown) *telling {
+	t.forgetCoolingLocked(c)
+	e := t.makeRLocked(background, EventCooldownEnded)
+	if e != nil {
+		t.nameRLocked(e, c.name)
+		e.Cause = c.cause
+	}
+	return e
+}
+
+func (t *teller) forgetCoolingLocked(c *toldCooldown) {
+	delete(t.cooled.told, c.name)
+	heap.Remove(&t.cooled.ends, c.index)
+}
+
+// thawedLocked returns the events of all told cooldowns that have ended.
 func (t *teller) thawedLocked() (ended *telling) {
-	if t == nil || len(t.cooled.causes) == 0 {
+	if t == nil || len(t.cooled.told) == 0 {
 		return nil
 	}
 	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
-	for name, cause := range t.cooled.causes {
-		if until, _ := t.rl.cooldowns.Of(name, wall); until > wall {
-			continue
-		}
-		delete(t.cooled.causes, name)
-		if e := t.makeRLocked(background, EventCooldownEnded); e != nil {
-			t.nameRLocked(e, name)
-			e.Cause = cause
-			ended = e.then(ended)
+	for _, c := range t.cooled.told {
+		if until, _ := t.rl.cooldowns.Of(c.name, wall); until <= wall {
+			ended = t.thawLocked(c).then(ended)
 		}
 	}
 	return ended
+}
+
+// renameLocked follows changes of the names under which models are counted.
+func (t *teller) renameLocked() {
+	if t == nil {
+		return
+	}
+	for name, c := range t.cooled.told {
+		if now := t.rl.nameRLocked(name); now != name {
+			t.forgetCoolingLocked(c)
+			t.coolingLocked(now, c.cause)
+		}
+	}
 }
 
 // requotedLocked notes that another quota holds, or none any more. The method that changed it tells

@@ -152,6 +152,7 @@ func (rl *RateLimiter) requoteLocked() {
 // are counted now. Where lines merge, waiters keep the order of their arrival.
 func (rl *RateLimiter) renameLocked() {
 	rl.cooldowns.Rename(rl.nameRLocked)
+	rl.teller.renameLocked()
 	rl.external.Rename(rl.nameRLocked)
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()

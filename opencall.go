@@ -24,13 +24,39 @@ type openCall struct {
 	unattended bool // no method of the program ended it
 	ended      bool // the plan was carried out
 
-	previous, next *openCall // in openCalls
+	previous, next *openCall // of the limiter
+	older, newer   *openCall // of the model
 }
 
-// openCalls is the open calls in the order of their admission.
+// openCalls is the open calls of a limiter in the order of their admission.
 type openCalls struct {
 	first, last *openCall
 	unused      *openCall // ended ones, for reuse
+}
+
+// callsOfModel is the open calls of a model in the order of their admission.
+type callsOfModel struct{ oldest, newest *openCall }
+
+func (o *callsOfModel) add(c *openCall) {
+	if c.older = o.newest; o.newest == nil {
+		o.oldest = c
+	} else {
+		o.newest.newer = c
+	}
+	o.newest = c
+}
+
+func (o *callsOfModel) remove(c *openCall) {
+	if c.older == nil {
+		o.oldest = c.newer
+	} else {
+		c.older.newer = c.newer
+	}
+	if c.newer == nil {
+		o.newest = c.older
+	} else {
+		c.newer.older = c.older
+	}
 }
 
 func (o *openCalls) add() *openCall {
@@ -60,26 +86,17 @@ func (o *openCalls) remove(c *openCall) {
 	} else {
 		c.next.previous = c.previous
 	}
+	c.slots.open.remove(c)
 	*c = openCall{next: o.unused}
 	o.unused = c
 }
 
-// mostLooks bounds how many open calls are looked at for the oldest one of a model.
-const mostLooks = 10_000
-
 // oldestRLocked returns when the oldest open call of a model was admitted, if that is known.
 func (t *teller) oldestRLocked(g *slots) (since int64, ok bool) {
-	if t == nil || g.calls() == 0 {
+	if t == nil || g == nil || g.open.oldest == nil {
 		return 0, false
 	}
-	c := t.open.first
-	for looks := 0; c != nil && looks < mostLooks; looks++ {
-		if c.slots == g {
-			return c.since, true
-		}
-		c = c.next
-	}
-	return 0, false
+	return g.open.oldest.since, true
 }
 
 // admittedLocked opens the call of a reservation, and returns the event that tells of it. It
@@ -94,6 +111,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	}
 	c := t.open.add()
 	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots, r.estimate, r.instant
+	c.slots.open.add(c)
 	c.requested = r.slots.name
 	if r.extra != nil {
 		c.since -= r.extra.delay
@@ -121,8 +139,8 @@ func (t *teller) fill(e *telling, c *openCall) {
 
 // providerLocked returns the provider of a model, which its slots remember.
 func (t *teller) providerLocked(g *slots) Provider {
-	if !g.provided {
-		g.provider, g.provided = t.rl.providerOfRLocked(g.name), true
+	if g.providedAt != t.rl.quotaVersion+1 {
+		g.provider, g.providedAt = t.rl.providerOfRLocked(g.name), t.rl.quotaVersion+1
 	}
 	return g.provider
 }
@@ -218,7 +236,7 @@ func (t *teller) nameRLocked(e *telling, model string) {
 		return
 	}
 	e.Requested, e.Model = model, t.rl.nameRLocked(model)
-	if g := t.rl.lines.allSlots[e.Model]; g != nil && g.provided {
+	if g := t.rl.lines.allSlots[e.Model]; g != nil && g.providedAt == t.rl.quotaVersion+1 {
 		e.Provider = g.provider
 	} else {
 		e.Provider = t.rl.providerOfRLocked(e.Model)

@@ -23,7 +23,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.refusedRLocked(by, d, model, estimateOf(reqs, model), nil)
+	return rl.teller.refusedRLocked(by, d, model, rl.estimateRLocked(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -49,10 +49,11 @@ func (t *teller) admittedAllLocked(by *caller, made Reservations) (e *telling) {
 	return e
 }
 
-// estimateOf adds up what requests ask of a model, by the name that they call it.
-func estimateOf(reqs []Request, model string) (sum tokens.Count) {
+// estimateRLocked adds up what requests ask of a model, by whatever names they call it.
+func (rl *RateLimiter) estimateRLocked(reqs []Request, model string) (sum tokens.Count) {
+	name := rl.nameRLocked(model)
 	for i := range reqs {
-		if req := &reqs[i]; req.Model == model {
+		if req := &reqs[i]; rl.nameRLocked(req.Model) == name {
 			sum = sum.Plus(tokens.Count{Input: max(req.PromptTokens, 0), Output: max(req.OutputTokens, 0)})
 		}
 	}
@@ -85,7 +86,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 		rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.refusedRLocked(by, d, model, estimateOf(reqs, model), err)
+		e = rl.teller.refusedRLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
@@ -110,7 +111,7 @@ func (t *teller) queued(by *caller, w *waiter) {
 		by.queued, by.why = true, w.why
 		e = by.makeRLocked(t, EventQueued)
 		model := cmp.Or(w.why.Model, w.requests[0].Model)
-		e.ID, e.Estimated = by.number(), usageOf(estimateOf(w.requests, model))
+		e.ID, e.Estimated = by.number(), usageOf(t.rl.estimateRLocked(w.requests, model))
 		e.decided(w.why)
 		t.nameRLocked(e, model)
 	}
@@ -130,7 +131,7 @@ func (t *teller) served(by *caller, w *waiter) {
 		e = t.admittedAllLocked(by, w.reservations)
 	case by.queued:
 		e = by.makeRLocked(t, EventPassed)
-		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usageOf(estimateOf(w.requests, w.why.Model))
+		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usageOf(t.rl.estimateRLocked(w.requests, w.requests[0].Model))
 		e.decided(w.why)
 		t.nameRLocked(e, w.requests[0].Model)
 	}

@@ -67,7 +67,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 // charge plans a reservation for requests that pass. m is what they cost their model, and
 // beside are the models that they are charged to.
 func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
-	made := p.rl.unused.newLocked(true)
+	made := p.rl.unused.newLocked(true, false)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
 	if !p.hasPlace(name, beside, instant) {

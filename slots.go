@@ -28,8 +28,9 @@ type slots struct {
 
 	saves history.Saves // what of the model is in the file of Persist
 
-	provider Provider // Event.Provider
-	provided bool     // that is known
+	provider   Provider // Event.Provider, as of
+	providedAt int      // this RateLimiter.quotaVersion, counted from 1
+	open       callsOfModel
 
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late

@@ -11,8 +11,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// drainFor is how long Close waits for handlers that are under way. One that calls Close itself
-// waits as long.
+// drainFor is how long Close waits for a handler that is under way, or for the next event of many.
+// One that calls Close itself waits as long.
 const drainFor = time.Second
 
 // EventHandlers returns a handler that hands each event to all handlers, in their order. Nil ones
@@ -130,15 +130,33 @@ func newTelling(ctx context.Context, kind EventKind) *telling {
 func (t *teller) tell(e *telling) {
 	for e != nil {
 		next := e.next
-		t.handNow(e)
+		t.handNow(e, next)
 		e = next
 	}
 }
 
-func (t *teller) handNow(e *telling) {
-	defer t.outlet.End()
+// handNow hands one event to the handlers. If one of them ends the goroutine, the goroutine of the
+// limiter tells what follows.
+func (t *teller) handNow(e, next *telling) {
+	done := false
+	defer func() {
+		if t.outlet.End(); !done {
+			t.postBegun(next)
+		}
+	}()
 	if !t.outlet.IsOver() {
 		t.hand(e)
+	}
+	done = true
+}
+
+// postBegun has events told by a goroutine of the limiter, whether that is closed or not.
+func (t *teller) postBegun(e *telling) {
+	for e != nil {
+		next := e.next
+		e.next = nil
+		t.outlet.PostBegun(e)
+		e = next
 	}
 }
 
@@ -219,12 +237,10 @@ func (t *teller) close() {
 		}
 	}
 	t.cooled.stop()
-	was := t.outlet.Close()
+	t.outlet.Close()
 	t.rl.mu.Unlock()
 	t.flush()
-	if was {
-		t.outlet.Drain(drainFor, last...)
-	}
+	t.outlet.Drain(drainFor, last...)
 }
 
 // caller is what is known of the call of a method, for its events.

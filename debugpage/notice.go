@@ -12,10 +12,10 @@ func noticeOf(rl *ratelimit.RateLimiter) notice {
 	var n notice
 	health := rl.Health()
 	if health.Err != nil {
-		n.storeError = health.Err.Error()
+		n.storeError = cut(health.Err.Error())
 	}
 	for _, warning := range health.Warnings {
-		n.warnings = append(n.warnings, warning.Error())
+		n.warnings = append(n.warnings, cut(warning.Error()))
 	}
 	return n
 }

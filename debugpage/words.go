@@ -28,6 +28,16 @@ func nameText(name string) string {
 	return string(runes[:maxName-nameEnd]) + "…" + string(runes[len(runes)-nameEnd:])
 }
 
+// maxText bounds what else is shown in one piece, in bytes: it may have the name of a model in it.
+const maxText = 1000
+
+func cut(text string) string {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return text
+}
+
 // number returns a number with its digits in groups of three.
 func number(n int) string {
 	text := strconv.Itoa(n)

@@ -95,7 +95,11 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	if m == (instruments.Measurements{}) {
 		return
 	}
-	s := h.series.Of(instruments.Key{Model: e.Model, Provider: e.Provider})
+	k := instruments.Key{Model: e.Model, Provider: e.Provider}
+	if instruments.IsStray(e) {
+		k = h.series.Seen(k)
+	}
+	s := h.series.Of(k)
 	if m.Request {
 		h.requests.Add(ctx, 1, s.points.Of(point{ID: instruments.Requests, a: m.Code, b: m.Result}).add...)
 		s.addTokens(0, m.Reserved)

@@ -94,7 +94,11 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	case m.Written:
 		h.store.WithLabelValues(labelValue(m.System), m.Operation).Observe(m.Took)
 	case m.Request, m.Queued, m.Ended, m.Rejected, m.Settled != ratelimit.Usage{}:
-		h.count(ctx, h.series(instruments.Key{Model: e.Model, Provider: e.Provider}), &m)
+		k := instruments.Key{Model: e.Model, Provider: e.Provider}
+		if instruments.IsStray(e) {
+			k = h.table.Seen(k)
+		}
+		h.count(ctx, h.series(k), &m)
 	}
 }
 

@@ -62,6 +62,18 @@ func (t *Table[K, V]) Holds(k K) K {
 	return t.rest
 }
 
+// Seen returns k if it has a value of its own already, and else rest.
+func (t *Table[K, V]) Seen(k K) K {
+	_, own := (*t.read.Load())[k]
+	if !own {
+		_, own = t.recent(k)
+	}
+	if own {
+		return k
+	}
+	return t.rest
+}
+
 // All returns an iterator over the values at its start, with that of rest, in no order.
 func (t *Table[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {

@@ -20,8 +20,11 @@ type Outlet[E any] struct {
 	hand   func(E)
 	active atomic.Int64  // events that were begun and have not ended
 	open   atomic.Bool   // new ones may begin
-	ended  atomic.Bool   // nothing is handed out any more
+	over   atomic.Bool   // nothing is handed out any more
 	quiet  chan struct{} // has a token when active fell to zero after the outlet was closed
+
+	draining atomic.Bool
+	drained  chan struct{} // closed at the end of Drain
 
 	mu      sync.Mutex // taken after the owner's lock
 	queue   []E
@@ -30,7 +33,7 @@ type Outlet[E any] struct {
 
 // New returns a closed outlet to a function, which may panic.
 func New[E any](hand func(E)) *Outlet[E] {
-	return &Outlet[E]{hand: hand, quiet: make(chan struct{}, 1)}
+	return &Outlet[E]{hand: hand, quiet: make(chan struct{}, 1), drained: make(chan struct{})}
 }
 
 // Open lets events begin.
@@ -67,7 +70,7 @@ func (o *Outlet[E]) End() {
 
 // IsOver reports whether an event that was begun is to be handed out no more, because Drain has
 // waited for it long enough.
-func (o *Outlet[E]) IsOver() bool { return o.ended.Load() }
+func (o *Outlet[E]) IsOver() bool { return o.over.Load() }
 
 // Post has an event handed out by the goroutine of the outlet.
 func (o *Outlet[E]) Post(e E) { o.post(e, false, true) }
@@ -75,6 +78,14 @@ func (o *Outlet[E]) Post(e E) { o.post(e, false, true) }
 // PostLax is Post for an event that is left out while many others wait. It reports whether it is
 // not.
 func (o *Outlet[E]) PostLax(e E) bool { return o.post(e, true, true) }
+
+// PostBegun is Post for an event that was begun. Its End follows by itself.
+func (o *Outlet[E]) PostBegun(e E) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.queue = append(o.queue, e)
+	o.startLocked()
+}
 
 // PostLater is Post for callers that may start no goroutine. The next Post or Drain hands the event
 // out.
@@ -138,31 +149,46 @@ func (o *Outlet[E]) handQueued(e E) {
 }
 
 // Drain waits until all events that were begun have ended, has the goroutine of the outlet hand out
-// the last ones, and waits for those, for at most the given time in all. After that nothing more is
-// handed out. The outlet must be closed, and no lock may be held.
-func (o *Outlet[E]) Drain(most time.Duration, last ...E) {
-	defer o.ended.Store(true)
-	timer := time.NewTimer(most)
-	defer timer.Stop()
-	o.await(timer)
+// the last ones, and waits for those. It gives up a wait in which no event ends for the given time,
+// and after that nothing more is handed out. The outlet must be closed, and no lock may be held. A
+// second call waits for the first, for as long.
+func (o *Outlet[E]) Drain(patience time.Duration, last ...E) {
+	if o.draining.Swap(true) {
+		select {
+		case <-o.drained:
+		case <-time.After(patience):
+		}
+		return
+	}
+	defer close(o.drained)
+	defer o.over.Store(true)
+	o.await(patience)
+	if len(last) == 0 {
+		return
+	}
 	o.active.Add(int64(len(last)))
 	o.mu.Lock()
 	o.queue = append(o.queue, last...)
 	o.mu.Unlock()
-	o.await(timer)
+	o.await(patience)
 }
 
-// await waits until all events that were begun have ended, or the timer fires.
-func (o *Outlet[E]) await(timer *time.Timer) {
+// await waits until all events that were begun have ended, as long as some end.
+func (o *Outlet[E]) await(patience time.Duration) {
 	o.mu.Lock()
 	o.startLocked()
 	o.mu.Unlock()
-	for o.active.Load() > 0 {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for left := o.active.Load(); left > 0; {
 		select {
 		case <-o.quiet:
 		case <-timer.C:
-			timer.Reset(0) // for the next one who awaits
-			return
+			if o.active.Load() == left {
+				return
+			}
+			timer.Reset(patience)
 		}
+		left = o.active.Load()
 	}
 }

@@ -90,8 +90,8 @@ func TestDrainWaits(t *testing.T) {
 					t.Fatal("closed")
 				}
 				o.Keep() // for another one
+				o.End()
 				go func() {
-					o.End()
 					time.Sleep(tt.takes)
 					o.End()
 				}()
@@ -108,6 +108,29 @@ func TestDrainWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Drain waits for many events, each of which takes less than it would wait for one, and those who
+// call it meanwhile wait, too.
+func TestDrainWaitsForTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(book)
+		o := outlet.New(func(n int) {
+			time.Sleep(600 * time.Millisecond)
+			b.hand(n)
+		})
+		o.Open()
+		o.Post(1)
+		o.PostBegun(2)
+		o.Keep()
+		o.Close()
+		go o.Drain(time.Second, 3, 4)
+		synctest.Wait()
+		o.Drain(10 * time.Second)
+		if got := b.all(); !slices.Equal(got, []int{1, 2, 3, 4}) {
+			t.Errorf("handed out: %v", got)
+		}
+	})
 }
 
 // Behind a hand that takes for ever, events that may be lost are, once too many wait. What is left
