@@ -89,6 +89,7 @@ func (rl *RateLimiter) acquireAll(ctx context.Context, by *caller, reqs []Reques
 // them pass, because none takes it: use Acquire where that matters.
 func (rl *RateLimiter) WaitForCapacity(ctx context.Context, model string, tokens int) error {
 	by := rl.caller(ctx)
+	by.waitsOnly = true
 	err := rl.waitForCapacity(ctx, &by, model, tokens)
 	if err != nil {
 		rl.refused(ctx, &by, err, Request{Model: model, PromptTokens: tokens})

@@ -10,7 +10,8 @@ import (
 type EventHandler interface {
 	// HandleEvent is called for each event, without locks held, often from several goroutines at a
 	// time. It must return quickly, because the call that the event tells of waits for it. It may
-	// call the limiter. A panic is reported to Config.OnError, and stops no call.
+	// call the limiter. A panic is reported to Config.OnError, and stops no call. While a handler
+	// is stuck, at most 65,536 events of no caller wait for it.
 	//
 	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
 	// of Decision and Quota what they point to. ctx is that of Acquire, Do or ReserveContext, or of
@@ -122,7 +123,9 @@ type Event struct {
 	RetryAfter time.Duration // what the provider said; zero for nothing
 	Nearest    string        // the known name that is most like an unknown one; empty for none
 
-	System    string        // "yaml" or "sqlite", or what the store is, such as "redis"
-	Operation string        // "save", or "step" with Config.Shared and Config.Store
+	System string // "yaml" or "sqlite", or what the store is, such as "redis"
+	// Operation is "save", or "step" with Config.Shared and Config.Store. In the events of a call
+	// it is "wait" for WaitForCapacity, which asks for no reservation.
+	Operation string
 	Took      time.Duration // the write
 }

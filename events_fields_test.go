@@ -19,10 +19,10 @@ func (f eventFields) has(name string) bool {
 
 // fieldsOf is what event.go says of each kind.
 var fieldsOf = map[ratelimit.EventKind]eventFields{
-	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Decision!"},
+	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Decision!", "Operation"},
 	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision"},
-	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision!"},
-	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision", "Err"},
+	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision!", "Operation"},
+	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision", "Err", "Operation"},
 	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},

@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -39,8 +40,8 @@ func hostLimiter(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	return rl
 }
 
-// A cooldown until a time that is no int64 of nanoseconds is waited for like any other: if the timer
-// fired at once and again, no time would pass in the bubble.
+// A cooldown until a time that is no int64 of nanoseconds is waited for like any other: if the
+// timer fired at once and again, no time would pass in the bubble.
 func TestEventsOfACooldownForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := hostLimiter(t, ratelimit.Config{Events: handlerFunc(func(context.Context, *ratelimit.Event) {})})
@@ -264,6 +265,37 @@ func TestOldestOpenBehindOthers(t *testing.T) {
 		time.Sleep(time.Hour)
 		if age := rl.Explain("m").OldestOpen; age != time.Hour {
 			t.Errorf("the oldest call is %v old, want 1h", age)
+		}
+	})
+}
+
+// The events of WaitForCapacity say that it asks for no reservation, and those of Acquire do not.
+func TestEventsOfWaitsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		got := make(map[string]int)
+		rl := hostLimiter(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1}},
+			Events: handlerFunc(func(_ context.Context, e *ratelimit.Event) { got[string(e.Kind)+" "+e.Operation]++ }),
+		})
+		for range 2 {
+			if r, err := rl.Acquire(t.Context(), "m", 1, 1); err == nil {
+				r.Commit(1, 1)
+			}
+		}
+		if err := rl.WaitForCapacity(t.Context(), "m", 1); err != nil {
+			t.Error(err)
+		}
+		rl.RecordUsage("m", 1, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		rl.WaitForCapacity(ctx, "m", 1)
+		rl.Acquire(ctx, "m", 1, 1)
+		want := map[string]int{
+			"admitted ": 2, "settled ": 2, "queued ": 1, "queued wait": 1, "passed wait": 1, "recorded ": 1,
+			"refused wait": 1, "refused ": 1,
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("told %v, want %v", got, want)
 		}
 	})
 }

@@ -22,8 +22,8 @@ const (
 	byFile    = "file"
 )
 
-// cooled is the cooldowns that were told to have begun and not to have ended. Their number is bounded
-// as that of all cooldowns is.
+// cooled is the cooldowns that were told to have begun and not to have ended. Their number is
+// bounded as that of all cooldowns is.
 type cooled struct {
 	told  map[string]*toldCooldown // by the counted names of their models
 	ends  coolingEnds              // of the same
@@ -272,10 +272,11 @@ func (t *teller) storeRLocked(system string, err error) {
 	}
 }
 
-// The operations of EventSaved.
+// The values of Event.Operation.
 const (
 	saveOperation = "save"
 	stepOperation = "step"
+	waitOperation = "wait"
 )
 
 // saved tells of a write that began at a time.

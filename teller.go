@@ -251,6 +251,7 @@ type caller struct {
 	waited    time.Duration   // in line
 	why       *Decision       // why it stood there
 	queued    bool            // that was told, and what follows has to be told, too
+	waitsOnly bool            // it asks for no reservation
 }
 
 // callerOf returns the caller with a context.
@@ -289,12 +290,17 @@ func (c *caller) number() uint64 {
 
 // makeRLocked makes an event of the call that is to be told; nil if the limiter is closed, unless
 // the call was told to be in line.
-func (c *caller) makeRLocked(t *teller, kind EventKind) *telling {
+func (c *caller) makeRLocked(t *teller, kind EventKind) (e *telling) {
 	if c.queued {
 		t.outlet.Keep()
-		return newTelling(c.ctx, kind)
+		e = newTelling(c.ctx, kind)
+	} else if e = t.makeRLocked(c.ctx, kind); e == nil {
+		return nil
 	}
-	return t.makeRLocked(c.ctx, kind)
+	if c.waitsOnly {
+		e.Operation = waitOperation
+	}
+	return e
 }
 
 func usageOf(c tokens.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }

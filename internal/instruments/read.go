@@ -67,6 +67,11 @@ func Read(e *ratelimit.Event, m *Measurements) {
 		m.request(e, Admitted)
 		m.Reserved = positive(e.Estimated)
 	case ratelimit.EventRefused:
+		if e.Operation != "" { // a wait that asked for no reservation
+			m.Result = refusal(e)
+			m.queue(e)
+			break
+		}
 		m.request(e, refusal(e))
 	case ratelimit.EventPassed:
 		m.Result = Passed
@@ -85,8 +90,8 @@ func Read(e *ratelimit.Event, m *Measurements) {
 	}
 }
 
-// IsStray reports whether an event is of a model that the limiter did not take up. Callers can invent
-// any number of such names, which must not take the place of models that are used.
+// IsStray reports whether an event is of a model that the limiter did not take up. Callers can
+// invent any number of such names, which must not take the place of models that are used.
 func IsStray(e *ratelimit.Event) bool {
 	return e.Kind == ratelimit.EventRefused && e.Decision != nil &&
 		(e.Decision.Code == ratelimit.DecisionUnknownModel || e.Decision.Code == ratelimit.DecisionTooManyModels)

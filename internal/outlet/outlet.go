@@ -9,8 +9,12 @@ import (
 	"time"
 )
 
-// mostLax bounds the events in the queue at which those that may be lost are.
-const mostLax = 1024
+// mostLax bounds the events in the queue at which those that may be lost are, and mostQueued those
+// at which all are: the function is stuck then.
+const (
+	mostLax    = 1 << 10
+	mostQueued = 1 << 16
+)
 
 // Outlet hands events to a function. It begins closed. The owner has a lock, under which it calls
 // Begin, Post, PostLax and PostLater (a lock for reading will do), Open and Close.
@@ -94,7 +98,7 @@ func (o *Outlet[E]) PostLater(e E) { o.post(e, false, false) }
 func (o *Outlet[E]) post(e E, lax, now bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if lax && len(o.queue) >= mostLax || !o.Begin() {
+	if n := len(o.queue); lax && n >= mostLax || n >= mostQueued || !o.Begin() {
 		return false
 	}
 	o.queue = append(o.queue, e)
