@@ -59,7 +59,7 @@ func TestEventsOfDroppedReservations(t *testing.T) {
 			expired.Add(1)
 		}
 	})})
-	const n = 320
+	const n = 640
 	for range n {
 		body := new([64 << 10]byte)
 		runtime.AddCleanup(body, func(*atomic.Int64) { freed.Add(1) }, nil)
@@ -69,7 +69,7 @@ func TestEventsOfDroppedReservations(t *testing.T) {
 		}
 	}
 	// The last ones lie beside reservations that are not handed out yet.
-	for deadline := time.Now().Add(20 * time.Second); expired.Load() < n-16 || freed.Load() < n-16; runtime.GC() {
+	for deadline := time.Now().Add(20 * time.Second); expired.Load() < n-64 || freed.Load() < n-64; runtime.GC() {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d of %d are told to expire, %d contexts are free", expired.Load(), n, freed.Load())
 		}

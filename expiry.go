@@ -97,10 +97,13 @@ func (e *expiry) settle(rl *RateLimiter) {
 	}
 }
 
-// abandonAll settles reservations that were allocated together, when the last of them is garbage.
-func abandonAll(together *[16]Reservation) {
-	for i := range together {
-		if r := &together[i]; r.home != nil {
+// reservationsTogether are as many as are watched for the price of one.
+type reservationsTogether [64]Reservation
+
+// abandon settles reservations that were allocated together, when the last of them is garbage.
+func (rs *reservationsTogether) abandon() {
+	for i := range rs {
+		if r := &rs[i]; r.home != nil {
 			r.abandon()
 		}
 	}

@@ -161,11 +161,14 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 	if watched {
 		return &Reservation{watched: true}
 	}
-	if len(*u) == 0 {
-		together := new([16]Reservation)
-		if *u = together[:]; observed {
-			runtime.SetFinalizer(together, abandonAll)
-		}
+	switch {
+	case len(*u) > 0:
+	case observed:
+		together := new(reservationsTogether)
+		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
+		*u = together[:]
+	default:
+		*u = make([]Reservation, 16)
 	}
 	r := &(*u)[0]
 	*u = (*u)[1:]
