@@ -105,7 +105,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	if r == nil || r.home == nil || r.settled {
 		return nil
 	}
-	e := by.makeRLocked(t, EventAdmitted)
+	e := by.makeLocked(t, EventAdmitted)
 	if e == nil {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (t *teller) endedLocked(r *Reservation, kind EventKind, used tokens.Count) 
 }
 
 func (t *teller) endLocked(by *caller, c *openCall, kind EventKind, used tokens.Count) *telling {
-	e := by.makeRLocked(t, kind)
+	e := by.makeLocked(t, kind)
 	if e != nil {
 		t.fill(e, c)
 		e.Settled, e.Held = usageOf(used), time.Duration(max(t.rl.clock.Now()-c.since, 0))
@@ -213,12 +213,12 @@ func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, c *c
 	case by.tentative || d.Allowed:
 		return nil
 	}
-	return t.refusedRLocked(by, d, d.Model, c.Count, nil)
+	return t.toldRefusedLocked(by, d, d.Model, c.Count, nil)
 }
 
-// refusedRLocked returns the event of a refusal. d may be nil.
-func (t *teller) refusedRLocked(by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
-	e := by.makeRLocked(t, EventRefused)
+// toldRefusedLocked returns the event of a refusal. d may be nil.
+func (t *teller) toldRefusedLocked(by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
+	e := by.makeLocked(t, EventRefused)
 	if e == nil {
 		return nil
 	}

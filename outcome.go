@@ -23,7 +23,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 	if rl.teller == nil {
 		return nil
 	}
-	return rl.teller.refusedRLocked(by, d, model, rl.estimateRLocked(reqs, model), nil)
+	return rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), nil)
 }
 
 // admittedAllLocked returns the events of reservations that were made together.
@@ -86,7 +86,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 		rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
 	}
 	if rl.teller != nil {
-		e = rl.teller.refusedRLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
+		e = rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
 	}
 	rl.mu.Unlock()
 	rl.teller.tell(e)
@@ -109,7 +109,7 @@ func (t *teller) queued(by *caller, w *waiter) {
 	t.rl.mu.Lock()
 	if w.why != nil && t.outlet.Begin() { // which ends with the wait
 		by.queued, by.why = true, w.why
-		e = by.makeRLocked(t, EventQueued)
+		e = by.makeLocked(t, EventQueued)
 		model := cmp.Or(w.why.Model, w.requests[0].Model)
 		e.ID, e.Estimated = by.number(), usageOf(t.rl.estimateRLocked(w.requests, model))
 		e.decided(w.why)
@@ -130,7 +130,7 @@ func (t *teller) served(by *caller, w *waiter) {
 	case w.charges:
 		e = t.admittedAllLocked(by, w.reservations)
 	case by.queued:
-		e = by.makeRLocked(t, EventPassed)
+		e = by.makeLocked(t, EventPassed)
 		e.ID, e.Wait, e.Estimated = by.number(), by.waited, usageOf(t.rl.estimateRLocked(w.requests, w.requests[0].Model))
 		e.decided(w.why)
 		t.nameRLocked(e, w.requests[0].Model)

@@ -120,6 +120,14 @@ func (t *teller) makeRLocked(ctx context.Context, kind EventKind) *telling {
 	return newTelling(ctx, kind)
 }
 
+// makeLocked is makeRLocked with the lock held for writing.
+func (t *teller) makeLocked(ctx context.Context, kind EventKind) *telling {
+	if !t.outlet.BeginLocked() {
+		return nil
+	}
+	return newTelling(ctx, kind)
+}
+
 func newTelling(ctx context.Context, kind EventKind) *telling {
 	e := tellings.Get().(*telling)
 	e.Kind, e.ctx = kind, ctx
@@ -341,13 +349,13 @@ func (c *caller) number() uint64 {
 	return c.id
 }
 
-// makeRLocked makes an event of the call that is to be told; nil if the limiter is closed, unless
+// makeLocked makes an event of the call that is to be told; nil if the limiter is closed, unless
 // the call was told to be in line.
-func (c *caller) makeRLocked(t *teller, kind EventKind) (e *telling) {
+func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 	if c.queued {
 		t.outlet.Keep()
 		e = newTelling(c.ctx, kind)
-	} else if e = t.makeRLocked(c.ctx, kind); e == nil {
+	} else if e = t.makeLocked(c.ctx, kind); e == nil {
 		return nil
 	}
 	if c.waitsOnly {

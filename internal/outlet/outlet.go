@@ -21,11 +21,14 @@ const (
 //
 // All methods are safe for concurrent use.
 type Outlet[E any] struct {
-	hand   func(E)
-	active atomic.Int64  // events that were begun and have not ended
-	open   atomic.Bool   // new ones may begin
-	over   atomic.Bool   // nothing is handed out any more
-	quiet  chan struct{} // has a token when active fell to zero after the outlet was closed
+	hand func(E)
+	open atomic.Bool   // events may begin
+	over atomic.Bool   // nothing is handed out any more
+	ends chan struct{} // has a token when an event ended after the outlet was closed
+
+	// Events that were begun, and those that have ended.
+	begunLocked  int64 // guarded by the owner's lock, and read by Drain, when it changes no more
+	begun, ended atomic.Int64
 
 	draining atomic.Bool
 	drained  chan struct{} // closed at the end of Drain
@@ -37,7 +40,7 @@ type Outlet[E any] struct {
 
 // New returns a closed outlet to a function, which may panic.
 func New[E any](hand func(E)) *Outlet[E] {
-	return &Outlet[E]{hand: hand, quiet: make(chan struct{}, 1), drained: make(chan struct{})}
+	return &Outlet[E]{hand: hand, ends: make(chan struct{}, 1), drained: make(chan struct{})}
 }
 
 // Open lets events begin.
@@ -55,18 +58,30 @@ func (o *Outlet[E]) Begin() bool {
 	if !o.open.Load() {
 		return false
 	}
-	o.active.Add(1)
+	o.begun.Add(1)
+	return true
+}
+
+// BeginLocked is Begin where the owner's lock is held for writing, which takes no time.
+func (o *Outlet[E]) BeginLocked() bool {
+	if !o.open.Load() {
+		return false
+	}
+	o.begunLocked++
 	return true
 }
 
 // Keep is Begin for an event that follows one which has not ended yet.
-func (o *Outlet[E]) Keep() { o.active.Add(1) }
+func (o *Outlet[E]) Keep() { o.begun.Add(1) }
+
+// active returns how many events were begun and have not ended, of a closed outlet.
+func (o *Outlet[E]) active() int64 { return o.begunLocked + o.begun.Load() - o.ended.Load() }
 
 // End ends what Begin or Keep announced.
 func (o *Outlet[E]) End() {
-	if o.active.Add(-1) == 0 && !o.open.Load() {
+	if o.ended.Add(1); !o.open.Load() {
 		select {
-		case o.quiet <- struct{}{}:
+		case o.ends <- struct{}{}:
 		default:
 		}
 	}
@@ -170,7 +185,7 @@ func (o *Outlet[E]) Drain(patience time.Duration, last ...E) {
 	if len(last) == 0 {
 		return
 	}
-	o.active.Add(int64(len(last)))
+	o.begun.Add(int64(len(last)))
 	o.mu.Lock()
 	o.queue = append(o.queue, last...)
 	o.mu.Unlock()
@@ -184,15 +199,12 @@ func (o *Outlet[E]) await(patience time.Duration) {
 	o.mu.Unlock()
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for left := o.active.Load(); left > 0; {
+	for o.active() > 0 {
 		select {
-		case <-o.quiet:
-		case <-timer.C:
-			if o.active.Load() == left {
-				return
-			}
+		case <-o.ends:
 			timer.Reset(patience)
+		case <-timer.C:
+			return
 		}
-		left = o.active.Load()
 	}
 }
