@@ -49,7 +49,7 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 }
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.cool(model, c) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()

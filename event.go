@@ -13,6 +13,9 @@ type EventHandler interface {
 	// call the limiter. A panic is reported to Config.OnError, and stops no call. While a handler
 	// is stuck, at most 65,536 events of no caller wait for it.
 	//
+	// Events of different goroutines may come in another order than what they tell of: read Explain
+	// for how things are.
+	//
 	// The event belongs to the limiter again when HandleEvent returns: copy what is to be kept, and
 	// of Decision and Quota what they point to. ctx is that of Acquire, Do or ReserveContext, or of
 	// the request of an llmhttp.Transport, also when the call is settled, and may have ended then.

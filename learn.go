@@ -52,7 +52,7 @@ func (rl *RateLimiter) learnLocked(name, by string, next, q ModelQuota, known bo
 //
 // Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
 func (rl *RateLimiter) ForgetLearned(model string) {
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	forget := func() {
 		names := rl.provenance.Learned()
 		if model != "" {

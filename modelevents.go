@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"container/heap"
+	"maps"
 	"strings"
 	"time"
 
@@ -155,7 +156,7 @@ func (t *teller) forgetCoolingLocked(c *toldCooldown) {
 
 // thawedLocked returns the events of all told cooldowns that have ended.
 func (t *teller) thawedLocked() (ended *telling) {
-	if t == nil || len(t.cooled.told) == 0 {
+	if t == nil || t.before != nil || len(t.cooled.told) == 0 {
 		return nil
 	}
 	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
@@ -180,10 +181,40 @@ func (t *teller) renameLocked() {
 	}
 }
 
+// quotasBefore is the quotas before memory is made anew from a log.
+type quotasBefore struct{ quotas map[string]ModelQuota }
+
+// rebuildLocked begins a time in which quotas and cooldowns are taken down and put back, so that
+// only rebuiltLocked can tell what has changed.
+func (t *teller) rebuildLocked() {
+	if t != nil {
+		t.before = &quotasBefore{maps.Clone(t.rl.Quotas)}
+	}
+}
+
+func (t *teller) rebuiltLocked() {
+	if t == nil {
+		return
+	}
+	before := t.before.quotas
+	t.before = nil
+	for name, q := range t.rl.Quotas {
+		if was, had := before[name]; !had || was != q {
+			t.requotedLocked(name, byProcess, q, true)
+		}
+	}
+	for name := range before {
+		if _, has := t.rl.Quotas[name]; !has {
+			t.requotedLocked(name, byProcess, ModelQuota{}, false)
+		}
+	}
+	t.postRLocked(t.thawedLocked())
+}
+
 // requotedLocked notes that another quota holds, or none any more. The method that changed it tells
 // of that; of what other processes say, a goroutine of the limiter.
 func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
-	if t == nil {
+	if t == nil || t.before != nil {
 		return
 	}
 	e := t.makeRLocked(background, EventQuotaChanged)

@@ -98,7 +98,7 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 // it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
-		defer rl.teller.flush()
+		defer rl.teller.begun().flush()
 	}
 	if rl.ledger != nil {
 		rl.observeShared(model, limits)

@@ -174,6 +174,12 @@ func (t *teller) endPlannedLocked(settled []*Reservation) {
 	if t == nil {
 		return
 	}
+	if t.methods.Load() == 0 { // nobody else will tell what came with the step
+		for _, e := range t.pending {
+			t.postBegun(e)
+		}
+		t.pending = nil
+	}
 	for _, r := range settled {
 		if c := r.call; c != nil && c.end != "" {
 			if c.ended = true; c.unattended {

@@ -85,7 +85,7 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = rl.naming.Aliased(model)
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setQuota(model, quota) }) {
 		rl.mu.Lock()
 		defer rl.mu.Unlock()
@@ -109,7 +109,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 // model the quota that it goes back to in this process. Waiters are served or refused at once.
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	model = rl.naming.Aliased(model)
 	remove := func() {
 		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.Remove(model) })
@@ -142,7 +142,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	account = modelname.Aliased(&rl.naming, account)
 	if rl.ledger.update(combine.Apart, func(p *plan) { p.setAccount(account) }) {
 		return
@@ -190,7 +190,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	supply := func(how supplying) func() {
 		return func() {
 			rl.addProfileLocked(&profile, how)

@@ -257,7 +257,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	defer rl.teller.flush()
+	defer rl.teller.begun().flush()
 	if rl.ledger.update(combine.Apart, func(p *plan) { p.reset(model) }) {
 		return
 	}

@@ -71,6 +71,8 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	s.keep = max(s.rl.span(), news.Span)
 	s.usedUntil = b.img.UsedUntil(&s.rl.clock, b.machine, b.instant, s.rl.span())
 	missing := b.missing()
+	s.rl.teller.rebuildLocked()
+	defer s.rl.teller.rebuiltLocked()
 	b.takeDown()
 	b.load()
 	for _, e := range missing {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
@@ -88,9 +89,12 @@ type teller struct {
 	handlers eventHandlers
 	outlet   *outlet.Outlet[*telling]
 
+	methods atomic.Int64 // that are under way and will flush
+
 	// Guarded by RateLimiter.mu:
 	open    openCalls
-	pending []*telling // are told by the method that is under way, when it has unlocked
+	pending []*telling    // are told by the method that is under way, when it has unlocked
+	before  *quotasBefore // while memory is made anew
 	cooled  cooled
 }
 
@@ -270,12 +274,21 @@ func (t *teller) pendLocked(e *telling) {
 	}
 }
 
+// begun notes that a method is under way which ends with flush.
+func (t *teller) begun() *teller {
+	if t != nil {
+		t.methods.Add(1)
+	}
+	return t
+}
+
 // flush tells the pending events. No lock may be held.
 func (t *teller) flush() {
 	if t == nil {
 		return
 	}
 	t.rl.mu.Lock()
+	t.methods.Add(-1)
 	pending := t.pending
 	t.pending = nil
 	t.rl.mu.Unlock()
@@ -300,7 +313,7 @@ func (t *teller) close() {
 	t.cooled.stop()
 	t.outlet.Close()
 	t.rl.mu.Unlock()
-	t.flush()
+	t.begun().flush()
 	t.outlet.Drain(drainFor, last...)
 }
 

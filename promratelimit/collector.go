@@ -30,6 +30,9 @@ type CollectorOptions struct {
 //
 // The collector is safe for concurrent use. A limiter that is closed may still be scraped.
 func NewCollector(limiter *ratelimit.RateLimiter, options CollectorOptions) prometheus.Collector {
+	if limiter == nil {
+		panic("promratelimit: the limiter of the collector is nil")
+	}
 	c := &collector{limiter: limiter}
 	constant := options.ConstLabels
 	if h := options.Handler; h != nil {

@@ -3,6 +3,7 @@ package promratelimit
 import (
 	"context"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -152,7 +153,7 @@ func (h *Handler) exemplarOf(ctx context.Context) prometheus.Labels {
 	labels := h.exemplar(ctx)
 	runes := 0
 	for name, value := range labels {
-		if name == "" || !utf8.ValidString(name) || !utf8.ValidString(value) {
+		if name == "" || strings.HasPrefix(name, "__") || !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return nil
 		}
 		runes += utf8.RuneCountInString(name) + utf8.RuneCountInString(value)

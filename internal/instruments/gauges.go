@@ -25,8 +25,13 @@ func Gauges(rl *ratelimit.RateLimiter, holds func(Key) Key, yield func(*Sample) 
 	var g gauges
 	g.yield = yield
 	other, queued, active := false, 0, 0
+	told := make(map[string]bool) // several names may be counted as one model
 	for model := range rl.Models() {
 		e := rl.Explain(model)
+		if told[e.Counted] {
+			continue
+		}
+		told[e.Counted] = true
 		key := Key{Model: e.Counted, Provider: e.Provider}
 		if g.s = (Sample{Key: holds(key)}); g.s.Key == Other {
 			other, queued, active = true, queued+e.Waiting, active+e.InFlight
