@@ -1,0 +1,69 @@
+package adaptivesim
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/adaptive"
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// Rate is a client behind an adaptive.Rate. Its level is in calls a second.
+type Rate struct {
+	Limiter *adaptive.Rate
+	// Lowered counts the decreases.
+	Lowered int
+}
+
+// Try implements Client.
+func (c *Rate) Try(now time.Time) (any, bool, time.Duration) {
+	d := c.Limiter.TakeAt(now, 1)
+	return nil, d.OK, d.RetryAfter
+}
+
+// Ended implements Client. An outage is reported as a refusal, as by a provider that answers
+// 429 to everything.
+func (c *Rate) Ended(now time.Time, call Call) {
+	if call.Outcome == Refused || call.Outcome == Down {
+		if c.Limiter.RefusedAt(now, adaptive.Refusal{Sent: call.Sent, RetryAfter: call.RetryAfter}) {
+			c.Lowered++
+		}
+	}
+}
+
+// Level implements Client.
+func (c *Rate) Level(now time.Time) float64 { return float64(c.Limiter.StateAt(now).Units) / 1e9 }
+
+// PerEvent is additive increase and multiplicative decrease as the source document has it:
+// each success adds, and each refusal multiplies.
+type PerEvent struct {
+	rate, floor, ceiling, add, factor float64
+	bucket                            *limit.TokenBucket
+}
+
+// NewPerEvent returns a PerEvent that begins at its floor, in calls a second. Each success
+// adds a thousandth of the ceiling, and each refusal halves.
+func NewPerEvent(floor, ceiling float64) *PerEvent {
+	return &PerEvent{
+		rate: floor, floor: floor, ceiling: ceiling, add: ceiling / 1000, factor: 0.5,
+		bucket: limit.NewTokenBucket(limit.Limit(floor), 1),
+	}
+}
+
+// Try implements Client.
+func (c *PerEvent) Try(now time.Time) (any, bool, time.Duration) {
+	d := c.bucket.TakeAt(now, 1)
+	return nil, d.OK, d.RetryAfter
+}
+
+// Ended implements Client.
+func (c *PerEvent) Ended(now time.Time, call Call) {
+	if call.Outcome == Answered {
+		c.rate = min(c.rate+c.add, c.ceiling)
+	} else {
+		c.rate = max(c.rate*c.factor, c.floor)
+	}
+	c.bucket.SetLimitAt(now, limit.Limit(c.rate))
+}
+
+// Level implements Client.
+func (c *PerEvent) Level(time.Time) float64 { return c.rate }
