@@ -14,9 +14,9 @@
 //
 // Rate and Concurrency add and multiply, as TCP does. A refusal takes a small share off the
 // limit, once in a cool-down however many refusals come. A clean window, one without a
-// refusal in which the limit was really used, adds a step: a quarter of the way back to where
-// the last refusal was, then small steps beyond it, each twice the one before. A limit that
-// was never refused, or whose provider was lost in an outage, doubles instead.
+// refusal in which the limit was really used, adds a step: a seventh of the way back to where
+// the last refusal was, then small steps beyond it, each three times the one before. A limit
+// that was never refused, or whose provider was lost in an outage, doubles instead.
 //
 // Latency plays no part. A call to a language model takes as long as its answer, from 0.3 to
 // 120 seconds, so a slow call says nothing about load.

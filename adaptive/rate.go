@@ -37,6 +37,7 @@ type Rate struct {
 	opened  int64  // when the window began
 	length  int64  // of the window
 	passed  int64  // units in the window
+	lag     int64  // how long refusals take to come back
 	chance  chance
 }
 
@@ -56,12 +57,15 @@ func NewRate(config RateConfig) (*Rate, error) {
 		window:      int64(c.Window),
 		windowUnits: int64(c.WindowUnits),
 		halfLife:    int64(c.HalfLife),
-		search:      search{floor: floor, ceiling: ceiling, keep: int64(1000 - c.Decrease), level: start},
-		gap:         gapOf(start),
-		empty:       -far,
-		gate:        -far,
-		lowered:     -far,
-		chance:      chance(c.Seed),
+		search: search{
+			floor: floor, ceiling: ceiling, level: start,
+			keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
+		},
+		gap:     gapOf(start),
+		empty:   -far,
+		gate:    -far,
+		lowered: -far,
+		chance:  chance(c.Seed),
 	}
 	return r, nil
 }
@@ -102,7 +106,7 @@ func (r *Rate) TakeAt(now time.Time, n int) limit.Decision {
 		}
 	}
 	if at >= r.gate {
-		d.Remaining = int((r.burst*r.gap - max(r.empty-at, 0)) / r.gap)
+		d.Remaining = int(max(r.burst*r.gap-max(r.empty-at, 0), 0) / r.gap)
 	}
 	d.ResetAfter = time.Duration(max(r.empty-at, r.gate-at, 0))
 	if early := r.earlyLocked(now); early > 0 {
@@ -176,7 +180,8 @@ func (r *Rate) unitsLocked() int64 {
 // openLocked begins a window.
 func (r *Rate) openLocked(at int64) {
 	r.opened, r.passed = at, 0
-	r.length = r.window + r.chance.below(r.window/4)
+	r.length = max(r.window, r.lag)
+	r.length += r.chance.below(r.length / 4)
 }
 
 // setLocked makes the level the rate. Units that have passed keep their place in the burst.
@@ -185,8 +190,8 @@ func (r *Rate) setLocked(at int64) {
 	if gap == r.gap {
 		return
 	}
-	if owed := r.empty - at; owed > 0 {
-		r.empty = at + scaledUp(owed, gap, r.gap)
+	if owed := min(r.empty-at, r.burst*r.gap); owed > 0 {
+		r.empty += scaledUp(owed, gap, r.gap) - owed
 	}
 	r.gap = gap
 }

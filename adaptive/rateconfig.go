@@ -28,16 +28,19 @@ type RateConfig struct {
 	// default is 2 seconds. It should be more than the time that a refusal takes to come
 	// back, unless Refusal.Sent is set.
 	CoolDown time.Duration
-	// Window is the least length of a clean window. The default is 1 second. It varies by
-	// up to a quarter, so that clients do not move in step.
+	// Window is the least length of a clean window. The default is 2 seconds. It varies by
+	// up to a quarter, so that clients do not move in step, and is no shorter than refusals
+	// take to come back, as far as Refusal.Sent tells.
 	Window time.Duration
-	// WindowUnits is how many units a clean window has at least, unless it lasts 15
-	// seconds. The default is 25. A limit near which there is a refusal in every 8 to 10
-	// windows costs at most one unit in 200.
+	// WindowUnits is how many units a clean window has at least, unless it lasts 5 seconds.
+	// The default is 10.
 	WindowUnits int
 	// Decrease is what the first refusal takes off the rate, in thousandths, at most 500.
-	// The default is 50. Refusals that follow without clean windows between take more.
+	// The default is 50. Refusals that follow without a clean window between take more.
 	Decrease int
+	// Increase is the first step above a rate that was refused, in thousandths of it, at most
+	// 1000. The default is 2. Each step after it is three times the one before.
+	Increase int
 	// HalfLife is the time in which what Restore restores loses half of its distance to
 	// Floor. The default is 1 hour.
 	HalfLife time.Duration
@@ -49,11 +52,13 @@ type RateConfig struct {
 // The defaults of RateConfig.
 const (
 	defaultCoolDown    = 2 * time.Second
-	defaultWindow      = time.Second
-	defaultWindowUnits = 25
+	defaultWindow      = 2 * time.Second
+	defaultWindowUnits = 10
 	defaultDecrease    = 50
+	defaultIncrease    = 2
 	defaultHalfLife    = time.Hour
-	longestWindow      = 15 * time.Second
+	longestWindow      = 5 * time.Second
+	longestLag         = 2 * time.Minute
 )
 
 // perSpan is the time in which a rate is counted: 10^9 seconds.
@@ -102,7 +107,7 @@ func (c RateConfig) complete() (_ RateConfig, floor, ceiling, start int64, err e
 	c.Burst = or(c.Burst, 1)
 	c.CoolDown, c.Window = or(c.CoolDown, defaultCoolDown), or(c.Window, defaultWindow)
 	c.WindowUnits, c.Decrease = or(c.WindowUnits, defaultWindowUnits), or(c.Decrease, defaultDecrease)
-	c.HalfLife = or(c.HalfLife, defaultHalfLife)
+	c.Increase, c.HalfLife = or(c.Increase, defaultIncrease), or(c.HalfLife, defaultHalfLife)
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
@@ -113,6 +118,8 @@ func (c RateConfig) complete() (_ RateConfig, floor, ceiling, start int64, err e
 		return fail("WindowUnits is %d, want 1 or more", c.WindowUnits)
 	case c.Decrease < 1 || c.Decrease > 500:
 		return fail("Decrease is %d, want 1 to 500", c.Decrease)
+	case c.Increase < 1 || c.Increase > 1000:
+		return fail("Increase is %d, want 1 to 1000", c.Increase)
 	}
 	for _, d := range []struct {
 		name  string

@@ -43,15 +43,31 @@ func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
 	if wait := f.wait(); wait > 0 {
 		r.gate = max(r.gate, at+wait+r.chance.below(min(wait/8, maxSpread)))
 	}
-	late := !f.Sent.IsZero() && r.atLocked(f.Sent) <= r.lowered
-	if late {
+	if took := now.Sub(f.Sent); !f.Sent.IsZero() && took > 0 {
+		r.lag = max(min(int64(took), int64(longestLag)), r.lag/8*7)
+	}
+	if !f.Sent.IsZero() && r.atLocked(f.Sent) <= r.lowered && r.lowered <= at {
 		return false
 	}
-	if at-r.lowered >= r.coolDown {
+	// A clock that was set back by more than the cool-down must not bring another long one.
+	if since := at - r.lowered; since >= r.coolDown || -since >= r.coolDown {
 		r.search.refused()
 		r.setLocked(at)
 		r.lowered, lowered = at, true
 	}
 	r.openLocked(max(at, r.gate))
 	return lowered
+}
+
+// Failed is FailedAt time.Now.
+func (r *Rate) Failed() { r.FailedAt(time.Now()) }
+
+// FailedAt tells of a call that failed by the provider's fault, but not because of its quota:
+// overload, an outage, a timeout. The rate stays, and the window is not clean, so that it does
+// not grow while nothing is answered.
+func (r *Rate) FailedAt(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.beginLocked(now, r.atLocked(now))
+	r.openLocked(max(at, r.gate))
 }

@@ -2,69 +2,67 @@ package adaptive
 
 // search is the arithmetic of a limit that is not known. It has no clock and no lock.
 //
-// Below the knee, where the last refusal was, a clean window closes a quarter of the gap. From
-// there on steps double, so that a limit that was raised is found in the logarithm of the
-// change. Without a knee the level doubles, and no window does more than that.
+// Below the knee, where the last refusal was, a clean window closes a seventh of the gap. From
+// there on each step is three times the one before, so that a limit that was raised is found
+// in the logarithm of the change. Without a knee the level doubles, and no window does more than that.
 type search struct {
 	floor, ceiling int64
 	keep           int64 // what the first refusal leaves, in thousandths
+	grow           int64 // the least step, in thousandths of the level
 
 	level  int64
 	knee   int64 // the level that was refused last; 0 if none is known
-	step   int64 // the next one beyond the knee
-	raised int64 // what the latest clean window added
-	streak int   // refusals without two clean windows between
-	clean  int   // clean windows since the latest refusal
+	step   int64 // the latest one beyond the knee
+	raised int64 // what the latest clean window added; 0 after a refusal
+	streak int   // refusals without a clean window between
 }
 
 const (
-	// fineness is the share of the level that the first step beyond the knee adds. Two
-	// clients share a provider because the one with more is refused more often.
-	fineness = 256
 	// lost is the number of refusals in a row after which nothing is known any more.
 	lost = 6
+	// fair is the share of the floor that is the least step of a level near it. All clients
+	// of a provider with the same floor add so much, so one that begins at the floor gets
+	// its part.
+	fair = 64
 )
 
 // refused lowers the level. The first refusal takes little, because the limit is near; those
-// that follow find it far below.
+// that follow it find it far below.
 func (s *search) refused() {
-	before := s.level
-	kept := s.keep
+	kept, passed := s.keep, s.level
 	switch {
+	case s.streak == 0:
+		passed -= s.raised // the level before was not refused
 	case s.streak == 1:
-		kept = 1000 - min(2*(1000-s.keep), 500)
-	case s.streak > 1:
-		kept = 700
+		kept = max(1000-2*(1000-s.keep), 500)
+	default:
+		kept = min(700, s.keep)
 	}
-	if s.streak == 0 {
-		s.level -= s.raised // the level before it was not refused
-	}
-	s.level = max(min(s.level, before-scaled(before, 1000-kept, 1000)), s.floor)
-	s.streak++
-	s.knee = before
-	if s.streak >= lost {
+	s.knee = s.level
+	s.level = max(min(passed, scaled(s.level, kept, 1000)), s.floor)
+	if s.streak++; s.streak >= lost {
 		s.knee = 0
 	}
-	s.step, s.raised, s.clean = 0, 0, 0
+	s.step, s.raised = 0, 0
 }
 
 // passed raises the level after a clean window.
 func (s *search) passed() {
-	if s.clean++; s.clean >= 2 {
-		s.streak = 0
-	}
-	least := max(s.level/fineness, 1)
+	s.streak = 0
+	least := max(scaled(s.level, s.grow, 1000), min(s.floor/fair, s.level/16), 1)
 	add := s.level
 	if s.knee > s.level {
-		add, s.step = max((s.knee-s.level)/4, least), 0
+		add, s.step = max((s.knee-s.level)/7, least), 0
 	} else if s.knee > 0 {
-		s.step = min(max(2*s.step, least), s.level)
+		s.step = min(max(3*s.step, least), s.level)
 		add = s.step
 	}
-	add = min(add, s.level, s.ceiling-s.level)
-	s.level += add
-	s.raised = add
+	s.raised = min(add, s.level, s.ceiling-s.level)
+	s.level += s.raised
 }
 
-// forget forgets the way to the present level.
-func (s *search) forget() { s.step, s.raised, s.streak, s.clean = 0, 0, 0, 0 }
+// restore sets what was found before.
+func (s *search) restore(level, knee int64) {
+	s.level, s.knee = level, knee
+	s.step, s.raised, s.streak = 0, 0, 0
+}

@@ -55,7 +55,7 @@ func (r *Rate) Restore(s RateState, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.beginLocked(now, r.atLocked(now))
-	if wait := s.Gate - now.UnixNano(); s.Gate > 0 && wait > 0 {
+	if wait := sub(s.Gate, now.UnixNano()); s.Gate > 0 && wait > 0 {
 		r.gate = max(r.gate, at+min(wait, far/2))
 	}
 	if s.Units < 1 {
@@ -63,12 +63,11 @@ func (r *Rate) Restore(s RateState, now time.Time) {
 	}
 	floor, ceiling := r.search.floor, r.search.ceiling
 	found := min(max(s.Units, floor), ceiling)
-	r.search.level = floor + aged(found-floor, now.UnixNano()-s.At, r.halfLife)
-	r.search.knee = 0
+	knee := int64(0)
 	if s.Knee > 0 {
-		r.search.knee = min(max(s.Knee, found), ceiling)
+		knee = min(max(s.Knee, found), ceiling)
 	}
-	r.search.forget()
+	r.search.restore(floor+aged(found-floor, sub(now.UnixNano(), s.At), r.halfLife), knee)
 	r.setLocked(at)
 	r.openLocked(max(at, r.gate))
 }
@@ -84,4 +83,15 @@ func aged(n, age, halfLife int64) int64 {
 	}
 	n >>= age / halfLife
 	return n - scaled(n, age%halfLife, 2*halfLife)
+}
+
+// sub returns a - b, and the nearest that there is if that does not fit.
+func sub(a, b int64) int64 {
+	if d := a - b; (d < a) == (b > 0) {
+		return d
+	}
+	if b > 0 {
+		return math.MinInt64
+	}
+	return math.MaxInt64
 }
