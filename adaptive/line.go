@@ -106,7 +106,7 @@ func (r *Rate) tooLate(ctx context.Context, n int) error {
 	}
 	now := time.Now()
 	r.mu.Lock()
-	at := r.atLocked(now)
+	at := r.time.at(now)
 	wait := time.Duration(r.untilLocked(at, int64(n)) - at)
 	r.mu.Unlock()
 	if wait > deadline.Sub(now) {

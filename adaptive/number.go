@@ -1,6 +1,9 @@
 package adaptive
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // scaled returns n·num/den, rounded down. All are at least 0, and the result is at most the
 // largest int64.
@@ -36,4 +39,15 @@ func (c *chance) below(n int64) int64 {
 	}
 	hi, _ := bits.Mul64(c.next(), uint64(n))
 	return int64(hi)
+}
+
+// sub returns a - b, and the nearest that there is if that does not fit.
+func sub(a, b int64) int64 {
+	if d := a - b; (d < a) == (b > 0) {
+		return d
+	}
+	if b > 0 {
+		return math.MinInt64
+	}
+	return math.MaxInt64
 }

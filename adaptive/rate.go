@@ -1,7 +1,6 @@
 package adaptive
 
 import (
-	"math"
 	"sync"
 	"time"
 
@@ -27,8 +26,7 @@ type Rate struct {
 	halfLife    int64
 
 	mu      sync.Mutex
-	origin  time.Time // instants below are nanoseconds after it
-	begun   bool
+	time    timeline
 	search  search // in units in perSpan
 	gap     int64  // between units
 	empty   int64  // when the bucket of units is empty
@@ -40,9 +38,6 @@ type Rate struct {
 	lag     int64  // how long refusals take to come back
 	chance  chance
 }
-
-// far bounds the instants: 73 years. What is further from the origin moves it.
-const far = int64(1) << 61
 
 // NewRate returns a Rate at its start. It returns an error that matches limit.ErrInvalid and
 // names the field that is out of range.
@@ -65,6 +60,7 @@ func NewRate(config RateConfig) (*Rate, error) {
 		empty:   -far,
 		gate:    -far,
 		lowered: -far,
+		opened:  -far,
 		chance:  chance(c.Seed),
 	}
 	return r, nil
@@ -77,7 +73,7 @@ func (r *Rate) Take(n int) limit.Decision { return r.TakeAt(time.Now(), n) }
 func (r *Rate) Allow() bool {
 	now := time.Now()
 	r.mu.Lock()
-	at := r.atLocked(now)
+	at := r.time.at(now)
 	ok := r.untilLocked(at, 1) <= at
 	if ok {
 		r.chargeLocked(now, at, 1)
@@ -90,7 +86,7 @@ func (r *Rate) Allow() bool {
 func (r *Rate) TakeAt(now time.Time, n int) limit.Decision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.atLocked(now)
+	at := r.time.at(now)
 	var d limit.Decision
 	switch {
 	case n == 0:
@@ -109,41 +105,10 @@ func (r *Rate) TakeAt(now time.Time, n int) limit.Decision {
 		d.Remaining = int(max(r.burst*r.gap-max(r.empty-at, 0), 0) / r.gap)
 	}
 	d.ResetAfter = time.Duration(max(r.empty-at, r.gate-at, 0))
-	if early := r.earlyLocked(now); early > 0 {
+	if early := r.time.early(now); early > 0 {
 		d.RetryAfter, d.ResetAfter = later(d.RetryAfter, early), later(d.ResetAfter, early)
 	}
 	return d
-}
-
-// atLocked returns where an instant lies, and moves nothing. An instant further than far from
-// the origin counts as that one; after it, all has lapsed, but for a refusal until then.
-func (r *Rate) atLocked(now time.Time) int64 {
-	if !r.begun {
-		return 0
-	}
-	return min(max(int64(now.Sub(r.origin)), -far), 2*far-1)
-}
-
-// earlyLocked returns how much an instant lies before the first one that counts.
-func (r *Rate) earlyLocked(now time.Time) time.Duration {
-	if !r.begun {
-		return 0
-	}
-	switch since := now.Sub(r.origin); {
-	case since == math.MinInt64:
-		return math.MaxInt64
-	case int64(since) < -far:
-		return -time.Duration(far) - since
-	}
-	return 0
-}
-
-// later returns a wait as seen from early before; 0 stays 0.
-func later(wait, early time.Duration) time.Duration {
-	if wait == 0 {
-		return 0
-	}
-	return min(wait, math.MaxInt64-early) + early
 }
 
 // untilLocked returns when n units pass, if nothing else happens. n is from 1 to the burst.
@@ -199,16 +164,12 @@ func (r *Rate) setLocked(at int64) {
 // beginLocked begins the line of time, or moves its origin to now if that is far away. It
 // returns where now lies then.
 func (r *Rate) beginLocked(now time.Time, at int64) int64 {
-	if r.begun && at < far {
+	if r.time.begun && at < far {
 		return at
 	}
-	for _, instant := range []*int64{&r.empty, &r.gate, &r.lowered, &r.opened} {
-		*instant = max(*instant-at, -far)
-	}
-	if !r.begun {
-		r.begun = true
+	r.time.move(now, at, &r.empty, &r.gate, &r.lowered, &r.opened)
+	if r.opened == -far {
 		r.openLocked(0)
 	}
-	r.origin = now
 	return 0
 }

@@ -121,13 +121,8 @@ func (c RateConfig) complete() (_ RateConfig, floor, ceiling, start int64, err e
 	case c.Increase < 1 || c.Increase > 1000:
 		return fail("Increase is %d, want 1 to 1000", c.Increase)
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"CoolDown", c.CoolDown}, {"Window", c.Window}, {"HalfLife", c.HalfLife}} {
-		if d.value < 1 || d.value > longest {
-			return fail("%s is %v, want more than 0 and at most %v", d.name, d.value, longest)
-		}
+	if err := validTimes(c.CoolDown, c.Window, c.HalfLife); err != nil {
+		return fail("%w", err)
 	}
 	return c, floor, ceiling, start, nil
 }

@@ -39,14 +39,14 @@ func (r *Rate) Refused(f Refusal) (lowered bool) { return r.RefusedAt(time.Now()
 func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.beginLocked(now, r.atLocked(now))
+	at := r.beginLocked(now, r.time.at(now))
 	if wait := f.wait(); wait > 0 {
 		r.gate = max(r.gate, at+wait+r.chance.below(min(wait/8, maxSpread)))
 	}
 	if took := now.Sub(f.Sent); !f.Sent.IsZero() && took > 0 {
 		r.lag = max(min(int64(took), int64(longestLag)), r.lag/8*7)
 	}
-	if !f.Sent.IsZero() && r.atLocked(f.Sent) <= r.lowered && r.lowered <= at {
+	if !f.Sent.IsZero() && r.time.at(f.Sent) <= r.lowered && r.lowered <= at {
 		return false
 	}
 	// A clock that was set back by more than the cool-down must not bring another long one.
@@ -68,6 +68,6 @@ func (r *Rate) Failed() { r.FailedAt(time.Now()) }
 func (r *Rate) FailedAt(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.beginLocked(now, r.atLocked(now))
+	at := r.beginLocked(now, r.time.at(now))
 	r.openLocked(max(at, r.gate))
 }

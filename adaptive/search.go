@@ -61,8 +61,25 @@ func (s *search) passed() {
 	s.level += s.raised
 }
 
-// restore sets what was found before.
-func (s *search) restore(level, knee int64) {
-	s.level, s.knee = level, knee
+// restoreAged sets what was found before, aged towards the floor. A knee of 0 is none.
+func (s *search) restoreAged(level, knee, age, halfLife int64) {
+	level = min(max(level, s.floor), s.ceiling)
+	if knee > 0 {
+		knee = min(max(knee, level), s.ceiling)
+	}
+	s.level, s.knee = s.floor+aged(level-s.floor, age, halfLife), max(knee, 0)
 	s.step, s.raised, s.streak = 0, 0, 0
+}
+
+// aged returns n after an age, of which it loses half in each half-life, and within it at an
+// even pace. A negative age is none.
+func aged(n, age, halfLife int64) int64 {
+	if age <= 0 {
+		return n
+	}
+	if age/halfLife >= 63 {
+		return 0
+	}
+	n >>= age / halfLife
+	return n - scaled(n, age%halfLife, 2*halfLife)
 }

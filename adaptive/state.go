@@ -40,7 +40,7 @@ func (r *Rate) StateAt(now time.Time) RateState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := RateState{Units: r.search.level, Knee: r.search.knee, At: now.UnixNano()}
-	if wait := r.gate - r.atLocked(now); r.begun && wait > 0 {
+	if wait := r.gate - r.time.at(now); r.time.begun && wait > 0 {
 		s.Gate = now.Add(time.Duration(wait)).UnixNano()
 	}
 	return s
@@ -54,44 +54,14 @@ func (r *Rate) StateAt(now time.Time) RateState {
 func (r *Rate) Restore(s RateState, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.beginLocked(now, r.atLocked(now))
+	at := r.beginLocked(now, r.time.at(now))
 	if wait := sub(s.Gate, now.UnixNano()); s.Gate > 0 && wait > 0 {
 		r.gate = max(r.gate, at+min(wait, far/2))
 	}
 	if s.Units < 1 {
 		return
 	}
-	floor, ceiling := r.search.floor, r.search.ceiling
-	found := min(max(s.Units, floor), ceiling)
-	knee := int64(0)
-	if s.Knee > 0 {
-		knee = min(max(s.Knee, found), ceiling)
-	}
-	r.search.restore(floor+aged(found-floor, sub(now.UnixNano(), s.At), r.halfLife), knee)
+	r.search.restoreAged(s.Units, s.Knee, sub(now.UnixNano(), s.At), r.halfLife)
 	r.setLocked(at)
 	r.openLocked(max(at, r.gate))
-}
-
-// aged returns n after an age, of which it loses half in each half-life, and within it at an
-// even pace. A negative age is none.
-func aged(n, age, halfLife int64) int64 {
-	if age <= 0 {
-		return n
-	}
-	if age/halfLife >= 63 {
-		return 0
-	}
-	n >>= age / halfLife
-	return n - scaled(n, age%halfLife, 2*halfLife)
-}
-
-// sub returns a - b, and the nearest that there is if that does not fit.
-func sub(a, b int64) int64 {
-	if d := a - b; (d < a) == (b > 0) {
-		return d
-	}
-	if b > 0 {
-		return math.MinInt64
-	}
-	return math.MaxInt64
 }
