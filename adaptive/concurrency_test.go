@@ -102,7 +102,7 @@ func TestConcurrencyOneDecreaseInACoolDown(t *testing.T) {
 			lowered++
 		}
 	}
-	if lowered != 1 || c.Limit() != 90 || c.InFlight() != 80 {
+	if lowered != 1 || c.Limit() != 95 || c.InFlight() != 80 {
 		t.Errorf("%d decreases to %d, %d in flight", lowered, c.Limit(), c.InFlight())
 	}
 }
@@ -120,7 +120,7 @@ func TestConcurrencyLateOverload(t *testing.T) {
 		s.ReleaseAt(noon.Add(2 * time.Minute))
 	}
 	s, _ := c.TryAcquireAt(noon.Add(2 * time.Minute))
-	if !s.OverloadedAt(noon.Add(2*time.Minute+1), 0) || c.Limit() != 72 {
+	if !s.OverloadedAt(noon.Add(2*time.Minute+1), 0) || c.Limit() != 85 {
 		t.Errorf("a later call left %d", c.Limit())
 	}
 }

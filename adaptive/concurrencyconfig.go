@@ -25,10 +25,10 @@ type ConcurrencyConfig struct {
 	// as may be in flight. The default is 2 seconds. It varies by up to a quarter.
 	Window time.Duration
 	// Decrease is what the first overload takes off the limit, in thousandths, at most 500.
-	// The default is 100. Overload that follows without a clean window between takes more.
+	// The default is 50. Overload that follows without a clean window between takes more.
 	Decrease int
 	// Increase is the first step above a limit that was too high, in thousandths of it, at
-	// most 1000. The default is 20. Each step after it is three times the one before.
+	// most 1000. The default is 10. Each step after it is three times the one before.
 	Increase int
 	// HalfLife is the time in which what Restore restores loses half of its distance to
 	// Floor. The default is 1 hour.
@@ -38,10 +38,10 @@ type ConcurrencyConfig struct {
 	Seed uint64
 }
 
-// The defaults of ConcurrencyConfig that differ from those of RateConfig.
+// The defaults of ConcurrencyConfig; the other ones are those of RateConfig.
 const (
-	defaultSlotsDecrease = 100
-	defaultSlotsIncrease = 20
+	defaultSlotsDecrease = 50
+	defaultSlotsIncrease = 10
 	mostSlots            = 1_000_000
 )
 

@@ -67,3 +67,34 @@ func (c *PerEvent) Ended(now time.Time, call Call) {
 
 // Level implements Client.
 func (c *PerEvent) Level(time.Time) float64 { return c.rate }
+
+// Slots is a client behind an adaptive.Concurrency. Its level is in calls in flight.
+type Slots struct {
+	Limiter *adaptive.Concurrency
+	// Lowered counts the decreases.
+	Lowered int
+}
+
+// Try implements Client.
+func (c *Slots) Try(now time.Time) (any, bool, time.Duration) {
+	slot, ok := c.Limiter.TryAcquireAt(now)
+	if !ok && c.Limiter.InFlight() == 0 { // the gate is closed
+		return nil, false, 100 * time.Millisecond
+	}
+	return slot, ok, 0
+}
+
+// Ended implements Client.
+func (c *Slots) Ended(now time.Time, call Call) {
+	slot := call.Permit.(adaptive.Slot)
+	if call.Outcome == Overloaded || call.Outcome == Down {
+		if slot.OverloadedAt(now, call.RetryAfter) {
+			c.Lowered++
+		}
+		return
+	}
+	slot.ReleaseAt(now)
+}
+
+// Level implements Client.
+func (c *Slots) Level(time.Time) float64 { return float64(c.Limiter.Limit()) }

@@ -6,8 +6,17 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/adaptive"
 	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
+
+// long skips a simulation of hours under the race detector: it has one goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() || racetest.Factor > 1 {
+		t.Skip("takes seconds")
+	}
+}
 
 // newRate returns a client with the defaults, from 6 calls a minute to 1,000 a second.
 func newRate(t testing.TB, seed uint64) *sim.Rate {
@@ -21,6 +30,7 @@ func newRate(t testing.TB, seed uint64) *sim.Rate {
 
 // In the steady state at most 1 % are refused, and 99 % of the capacity is used.
 func TestSteady(t *testing.T) {
+	long(t)
 	for _, capacity := range []float64{2, 3, 5, 10, 30, 100} {
 		for _, depth := range []time.Duration{time.Second, 10 * time.Second, time.Minute} {
 			p := sim.Provider{Capacity: sim.Constant(capacity), Depth: depth}
@@ -36,6 +46,7 @@ func TestSteady(t *testing.T) {
 
 // A new capacity is found within 20 % in 60 seconds, upwards and downwards.
 func TestSteps(t *testing.T) {
+	long(t)
 	for _, before := range []float64{5, 10, 30, 100} {
 		for _, factor := range []float64{0.25, 0.5, 0.75, 1.5, 2, 4} {
 			for seed := range uint64(3) {
@@ -52,6 +63,7 @@ func TestSteps(t *testing.T) {
 
 // Two clients share within 40 and 60 %, if the second comes when the first has all.
 func TestRivals(t *testing.T) {
+	long(t)
 	for _, capacity := range []float64{3, 10, 100} {
 		for seed := range uint64(3) {
 			p := sim.Provider{Capacity: sim.Constant(capacity), Depth: time.Second}
@@ -105,7 +117,6 @@ func TestPerEventIsWorse(t *testing.T) {
 	p := sim.Provider{Capacity: sim.Constant(10), Depth: time.Second}
 	seconds := sim.Run{Provider: p, Clients: []sim.Client{sim.NewPerEvent(0.1, 1000)}, Length: 30 * time.Minute, Seed: 3}.Do()
 	s := sim.Total(p, 10*time.Minute, 30*time.Minute, seconds...)
-	t.Logf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
 	if s.RefusedShare() < 0.03 {
 		t.Errorf("%.2f %% refused: then one decrease in a cool-down is not needed", 100*s.RefusedShare())
 	}
