@@ -98,3 +98,28 @@ func (c *Slots) Ended(now time.Time, call Call) {
 
 // Level implements Client.
 func (c *Slots) Level(time.Time) float64 { return float64(c.Limiter.Limit()) }
+
+// Throttled is a client behind an adaptive.Throttle. Its level is the share that is rejected.
+type Throttled struct{ Limiter *adaptive.Throttle }
+
+// Drops implements Dropper.
+func (c *Throttled) Drops() {}
+
+// Try implements Client.
+func (c *Throttled) Try(now time.Time) (any, bool, time.Duration) {
+	return nil, c.Limiter.AllowAt(now), 0
+}
+
+// Ended implements Client.
+func (c *Throttled) Ended(now time.Time, call Call) {
+	if call.Outcome == Down {
+		c.Limiter.FailedAt(now)
+	} else {
+		c.Limiter.AcceptedAt(now)
+	}
+}
+
+// Level implements Client.
+func (c *Throttled) Level(now time.Time) float64 {
+	return float64(c.Limiter.RejectionAt(now)) / 1000
+}

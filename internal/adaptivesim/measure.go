@@ -55,3 +55,18 @@ func Leaves(seconds []Second, from, to time.Duration, wanted, share float64) flo
 	}
 	return float64(out) / float64(max(all, 1))
 }
+
+// Passes returns how long after an instant a client first sends a share of what it wants, in
+// ten seconds.
+func Passes(seconds []Second, from, to time.Duration, wanted float64) (time.Duration, bool) {
+	for t := from; t+10*time.Second <= to; t += time.Second {
+		sent := 0
+		for _, second := range seconds[t/time.Second : t/time.Second+10] {
+			sent += second.Sent
+		}
+		if float64(sent) >= 10*wanted {
+			return t - from, true
+		}
+	}
+	return 0, false
+}

@@ -40,6 +40,12 @@ type Client interface {
 	Level(now time.Time) float64
 }
 
+// Dropper is a Client whose calls do not wait: one that may not be sent is given up.
+type Dropper interface {
+	Client
+	Drops()
+}
+
 // Run is a simulation: clients of one provider.
 type Run struct {
 	Provider Provider
@@ -202,6 +208,10 @@ func (w *running) send(client int, now time.Duration) {
 			return
 		}
 		permit, ok, wait := w.Clients[client].Try(w.Start.Add(now))
+		if _, drops := w.Clients[client].(Dropper); !ok && drops {
+			w.backlog[client]--
+			continue
+		}
 		if !ok {
 			w.wakes[client] = -1
 			if wait > 0 {
