@@ -17,6 +17,10 @@ type ThrottleConfig struct {
 	// from 1,000 to 1,000,000. The default is 2,000: nothing is rejected while the provider
 	// accepts half.
 	K int
+	// MaxRejection is the largest probability of a rejection, in thousandths, at most 1,000,
+	// which is the default. The calls that pass notice that the provider is back, so a lower
+	// one shortens the return, and sends more to a provider that is down.
+	MaxRejection int
 	// Window is how long an outcome counts. The default is 2 minutes, the least 24 ns.
 	Window time.Duration
 	// Probe is the longest time without a call that passes, if calls come. The default is 5
@@ -31,6 +35,7 @@ type ThrottleConfig struct {
 // The defaults of ThrottleConfig.
 const (
 	defaultK              = 2000
+	defaultMaxRejection   = 1000
 	defaultThrottleWindow = 2 * time.Minute
 	defaultProbe          = 5 * time.Second
 )
@@ -40,7 +45,7 @@ const (
 //
 //	max(0, (requests − K·accepts) / (requests + 1))
 //
-// as the client-side throttle of Google's SRE book does. A call counts as a request when its
+// and at most MaxRejection, as the client-side throttle of Google's SRE book does. A call counts as a request when its
 // outcome is known or when it is rejected here, not when it is sent: a call to a language
 // model takes up to minutes, and while it is under way it is not a failure.
 //
@@ -48,13 +53,14 @@ const (
 // told, such as one that was canceled, does not count. A call passes every few seconds
 // whatever the probability is, so the return of the provider is noticed. Then each accept makes
 // room for more. After a long outage all calls pass again in about 2 minutes if one comes a
-// second, 4 with 5 a second, and 6½ with 50; a shorter Probe shortens that.
+// second, 4 with 5 a second, and 6½ with 50; with a MaxRejection of 900, 3½ however many come.
 //
 // A rejection comes by chance, so there is no wait after which the next call would pass, and a
 // Throttle is no limit.Limiter. Make it with NewThrottle: the zero Throttle panics. It is safe
 // for concurrent use.
 type Throttle struct {
 	k     int64
+	most  int64
 	width int64 // of a cell
 	probe int64
 
@@ -79,20 +85,23 @@ func NewThrottle(c ThrottleConfig) (*Throttle, error) {
 	fail := func(format string, args ...any) (*Throttle, error) {
 		return nil, fmt.Errorf("new adaptive throttle: %w: "+format, append([]any{limit.ErrInvalid}, args...)...)
 	}
-	c.K, c.Window, c.Probe = or(c.K, defaultK), or(c.Window, defaultThrottleWindow), or(c.Probe, defaultProbe)
+	c.K, c.MaxRejection = or(c.K, defaultK), or(c.MaxRejection, defaultMaxRejection)
+	c.Window, c.Probe = or(c.Window, defaultThrottleWindow), or(c.Probe, defaultProbe)
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
 	}
 	switch {
 	case c.K < 1000 || c.K > 1_000_000:
 		return fail("K is %d, want 1000 to 1000000", c.K)
+	case c.MaxRejection < 1 || c.MaxRejection > 1000:
+		return fail("MaxRejection is %d, want 1 to 1000", c.MaxRejection)
 	case c.Window < throttleCells || c.Window > longest:
 		return fail("Window is %v, want %v to %v", c.Window, time.Duration(throttleCells), longest)
 	case c.Probe < 1 || c.Probe > longest:
 		return fail("Probe is %v, want more than 0 and at most %v", c.Probe, longest)
 	}
 	return &Throttle{
-		k: int64(c.K), width: int64(c.Window) / throttleCells, probe: int64(c.Probe),
+		k: int64(c.K), most: int64(c.MaxRejection), width: int64(c.Window) / throttleCells, probe: int64(c.Probe),
 		next: -far, chance: chance(c.Seed),
 	}, nil
 }
@@ -162,8 +171,10 @@ func (t *Throttle) countLocked(at int64, o outcomes) {
 	t.sum.accepts += o.accepts
 }
 
-// excessLocked returns 1000·requests − K·accepts.
-func (t *Throttle) excessLocked() int64 { return 1000*t.sum.requests - t.k*t.sum.accepts }
+// excessLocked returns 1000·requests − K·accepts, or what makes the largest probability.
+func (t *Throttle) excessLocked() int64 {
+	return min(1000*t.sum.requests-t.k*t.sum.accepts, t.most*(t.sum.requests+1))
+}
 
 // beginLocked returns where an instant lies, and empties the cells that have passed.
 func (t *Throttle) beginLocked(now time.Time) int64 {

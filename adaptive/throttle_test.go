@@ -45,6 +45,21 @@ func TestThrottleRejection(t *testing.T) {
 	}
 }
 
+// No more is rejected than MaxRejection says.
+func TestThrottleMaxRejection(t *testing.T) {
+	th := newThrottle(t, adaptive.ThrottleConfig{MaxRejection: 900})
+	now, passed := noon, 0
+	for range 100_000 {
+		if now = now.Add(time.Millisecond); th.AllowAt(now) {
+			passed++
+			th.FailedAt(now)
+		}
+	}
+	if th.RejectionAt(now) != 900 || passed < 9000 || passed > 11_000 {
+		t.Errorf("%d of 1000 are rejected, and %d of 100,000 passed", th.RejectionAt(now), passed)
+	}
+}
+
 // As many are rejected as the probability says: within 5 standard deviations.
 func TestThrottleRejectsByChance(t *testing.T) {
 	for _, accepted := range []int{0, 100, 300, 450, 500, 900} {
@@ -227,11 +242,13 @@ func TestThrottleRace(t *testing.T) {
 
 func TestNewThrottleErrors(t *testing.T) {
 	for field, c := range map[string]adaptive.ThrottleConfig{
-		"K is 999":        {K: 999},
-		"K is 1000001":    {K: 1_000_001},
-		"Window is 23ns":  {Window: 23},
-		"Window is 25620": {Window: math.MaxInt64},
-		"Probe is -1ns":   {Probe: -1},
+		"K is 999":             {K: 999},
+		"K is 1000001":         {K: 1_000_001},
+		"MaxRejection is -1":   {MaxRejection: -1},
+		"MaxRejection is 1001": {MaxRejection: 1001},
+		"Window is 23ns":       {Window: 23},
+		"Window is 25620":      {Window: math.MaxInt64},
+		"Probe is -1ns":        {Probe: -1},
 	} {
 		th, err := adaptive.NewThrottle(c)
 		if th != nil || !errors.Is(err, limit.ErrInvalid) || !strings.Contains(err.Error(), field) ||
