@@ -116,13 +116,13 @@ func (r *Rate) untilLocked(at, n int64) int64 {
 	return max(at, r.empty-(r.burst-n)*r.gap, r.gate)
 }
 
-// chargeLocked charges n units that may pass, and ends the window if it is long enough. It
-// returns where now lies then.
+// chargeLocked charges n units that may pass, and before that ends the window if it is long
+// enough: of the units that pass now nobody knows yet whether they are refused. It returns
+// where now lies then.
 func (r *Rate) chargeLocked(now time.Time, at, n int64) int64 {
 	at = r.beginLocked(now, at)
-	r.empty = max(r.empty, at) + n*r.gap
-	r.passed += n
-	if lasted := at - r.opened; lasted >= r.length && (r.passed >= r.unitsLocked() || lasted >= int64(longestWindow)) {
+	lasted := at - r.opened
+	if lasted >= r.length && (r.passed >= r.unitsLocked() || r.passed > 0 && lasted >= int64(longestWindow)) {
 		// All but a quarter of what could pass did.
 		if r.passed >= lasted/4*3/r.gap {
 			r.search.passed()
@@ -130,6 +130,8 @@ func (r *Rate) chargeLocked(now time.Time, at, n int64) int64 {
 		}
 		r.openLocked(at)
 	}
+	r.empty = max(r.empty, at) + n*r.gap
+	r.passed += n
 	return at
 }
 
