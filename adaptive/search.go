@@ -4,7 +4,8 @@ package adaptive
 //
 // Below the knee, where the last refusal was, a clean window closes a seventh of the gap. From
 // there on each step is three times the one before, so that a limit that was raised is found
-// in the logarithm of the change. Without a knee the level doubles, and no window does more than that.
+// in the logarithm of the change. Without a knee the level doubles, and no window does more
+// than that.
 type search struct {
 	floor, ceiling int64
 	keep           int64 // what the first refusal leaves, in thousandths

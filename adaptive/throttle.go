@@ -45,9 +45,10 @@ const (
 //
 //	max(0, (requests − K·accepts) / (requests + 1))
 //
-// and at most MaxRejection, as the client-side throttle of Google's SRE book does. A call counts as a request when its
-// outcome is known or when it is rejected here, not when it is sent: a call to a language
-// model takes up to minutes, and while it is under way it is not a failure.
+// and at most MaxRejection, as the client-side throttle of Google's SRE book does. A call
+// counts as a request when its outcome is known or when it is rejected here, not when it is
+// sent: a call to a language model takes up to minutes, and while it is under way it is not a
+// failure.
 //
 // Allow asks for a call, and Accepted or Failed tells how it ended. A call of which neither is
 // told, such as one that was canceled, does not count. A call passes every few seconds

@@ -14,7 +14,7 @@ import (
 
 // documents are those whose code a reader may copy.
 var documents = []string{
-	"README.md", "docs/algorithms.md", "docs/from-the-original.md", "docs/guide.md", "docs/providers.md",
+	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/from-the-original.md", "docs/guide.md", "docs/providers.md",
 }
 
 const (
