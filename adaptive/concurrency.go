@@ -135,6 +135,9 @@ func (c *Concurrency) Acquire(ctx context.Context) (Slot, error) {
 		c.serveLocked(at)
 	default:
 		c.waiting.Remove(element)
+		if c.waiting.Len() == 0 && c.timer != nil {
+			c.timer.Stop()
+		}
 	}
 	return Slot{}, ctx.Err()
 }

@@ -12,6 +12,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+var _ limit.Limiter = (*adaptive.Rate)(nil)
+
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // newRate returns a Rate of 1 to 1,000 a second with a seed, but for what change changes.
@@ -88,6 +90,33 @@ func TestRateRetryAfterIsExact(t *testing.T) {
 	}
 	if retries < 1000 || gates < 20 {
 		t.Errorf("only %d retries and %d gates", retries, gates)
+	}
+}
+
+// A Rate whose floor is its ceiling decides like a GCRA, whatever is taken when.
+func TestRateOracle(t *testing.T) {
+	rng := rand.New(rand.NewPCG(20, 2))
+	for range 200 {
+		burst := 1 + rng.IntN(10)
+		r := newRate(t, func(c *adaptive.RateConfig) {
+			c.Floor = limit.Rate{Count: 1 + rng.IntN(100), Per: time.Duration(1000 + rng.Int64N(int64(time.Minute)))}
+			c.Ceiling, c.Burst = c.Floor, burst
+		})
+		units := r.StateAt(noon).Units
+		gap := time.Duration((1e18 + units - 1) / units)
+		oracle, err := limit.NewGCRA(limit.Every(gap), burst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := noon
+		for range 300 {
+			now = now.Add(time.Duration(rng.Int64N(int64(3*gap))) - gap/2) // now and then back
+			n := rng.IntN(burst+3) - 1
+			got, want := r.TakeAt(now, n), oracle.TakeAt(now, n)
+			if got != want {
+				t.Fatalf("every %v, burst %d: %d at %v: %+v, want %+v", gap, burst, n, now, got, want)
+			}
+		}
 	}
 }
 

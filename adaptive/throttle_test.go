@@ -104,8 +104,9 @@ func TestThrottleIsDeterministic(t *testing.T) {
 		}
 		return s
 	}
-	if decide(1) != decide(1) || decide(1) == decide(2) {
-		t.Errorf("seed 1 twice and 2:\n%s\n%s\n%s", decide(1), decide(1), decide(2))
+	first, again, other := decide(1), decide(1), decide(2)
+	if first != again || first == other {
+		t.Errorf("seed 1 twice and 2:\n%s\n%s\n%s", first, again, other)
 	}
 }
 

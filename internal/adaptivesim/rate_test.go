@@ -56,6 +56,9 @@ func TestSteps(t *testing.T) {
 				if took, ok := sim.Settles(seconds[0], at, 15*time.Minute, before*factor, 0.2); !ok || took > time.Minute {
 					t.Errorf("from %v to %v a second, seed %d: after %v, %v", before, before*factor, seed, took, ok)
 				}
+				if out := sim.Leaves(seconds[0], at+2*time.Minute, 15*time.Minute, before*factor, 0.2); out > 0.1 {
+					t.Errorf("from %v to %v a second, seed %d: then %.0f %% of the time elsewhere", before, before*factor, seed, 100*out)
+				}
 			}
 		}
 	}
