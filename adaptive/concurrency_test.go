@@ -152,6 +152,52 @@ func TestConcurrencyGrows(t *testing.T) {
 	}
 }
 
+// A window lasts, and needs as many ends as there are slots.
+func TestConcurrencyWindow(t *testing.T) {
+	c := newConcurrency(t, slotsAtStart(10))
+	now := noon
+	for range 100 { // 1.9 seconds
+		now = now.Add(19 * time.Millisecond)
+		for _, s := range acquire(c, now) {
+			s.ReleaseAt(now)
+		}
+	}
+	if c.Limit() != 10 {
+		t.Errorf("%d before the window was over", c.Limit())
+	}
+	held := acquire(c, now)
+	for _, s := range held[:5] {
+		s.OverloadedAt(now, 0) // the window begins
+	}
+	acquire(c, now)
+	now = now.Add(time.Minute)
+	for _, s := range held[5:] {
+		s.ReleaseAt(now)
+	}
+	if got := c.StateAt(now).Slots; got != 9500 {
+		t.Errorf("%d thousandths after 5 calls, want 9500", got)
+	}
+}
+
+// Overload of a call that took its slot at the very instant of the decrease is late; and a
+// clock that was set back does not keep overload from being heard.
+func TestConcurrencyInstants(t *testing.T) {
+	c := newConcurrency(t, slotsAtStart(100))
+	held := acquire(c, noon)
+	held[0].OverloadedAt(noon, 0)
+	if held[1].OverloadedAt(noon.Add(time.Minute), 0) {
+		t.Error("a call of the instant of the decrease lowered the limit")
+	}
+	for _, s := range held[2:] {
+		s.ReleaseAt(noon)
+	}
+	before := noon.Add(-time.Hour)
+	s, _ := c.TryAcquireAt(before)
+	if !s.OverloadedAt(before, 0) {
+		t.Error("overload was not heard after the clock was set back")
+	}
+}
+
 // An outage leaves the floor, from which the limit at most doubles in a round.
 func TestConcurrencySlowStart(t *testing.T) {
 	c := newConcurrency(t, slotsAtStart(200))
@@ -196,6 +242,47 @@ func TestConcurrencyGate(t *testing.T) {
 			t.Errorf("%v after %v", err, took)
 		}
 		slot.Release()
+	})
+}
+
+// A second gate opens like the first.
+func TestConcurrencyGates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConcurrency(t, slotsAtStart(1))
+		slot, _ := c.TryAcquire()
+		for range 3 {
+			start := time.Now()
+			slot.Overloaded(10 * time.Second)
+			var err error
+			if slot, err = c.Acquire(t.Context()); err != nil || time.Since(start) < 10*time.Second || time.Since(start) > 11*time.Second {
+				t.Fatalf("%v after %v", err, time.Since(start))
+			}
+		}
+	})
+}
+
+// A slot that came too late for a waiter goes to the next one.
+func TestConcurrencyCanceledWaiterPassesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConcurrency(t, func(c *adaptive.ConcurrencyConfig) { c.Ceiling = 1 })
+		for range 200 {
+			slot, _ := c.TryAcquire()
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			wait := func(ctx context.Context) {
+				wg.Go(func() {
+					if s, err := c.Acquire(ctx); err == nil {
+						s.Release()
+					}
+				})
+				synctest.Wait()
+			}
+			wait(ctx)
+			wait(t.Context())
+			slot.Release()
+			cancel()
+			wg.Wait() // a deadlock if the second is forgotten
+		}
 	})
 }
 

@@ -69,6 +69,29 @@ func TestRateWaitCanceled(t *testing.T) {
 	})
 }
 
+// A newcomer does not pass one that waits for more.
+func TestRateWaitNobodyPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRate(t, func(c *adaptive.RateConfig) { c.Burst = 2 })
+		r.Take(1)
+		start := time.Now()
+		first := make(chan time.Duration, 1)
+		go func() {
+			if err := r.WaitN(t.Context(), 2); err != nil {
+				t.Error(err)
+			}
+			first <- time.Since(start)
+		}()
+		synctest.Wait()
+		if err := r.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := <-first; took != time.Second || time.Since(start) <= took {
+			t.Errorf("the first passed after %v, the newcomer after %v", took, time.Since(start))
+		}
+	})
+}
+
 func TestRateWaitErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRate(t, func(c *adaptive.RateConfig) { c.Burst = 2 })

@@ -143,6 +143,26 @@ func TestThrottleOutage(t *testing.T) {
 	}
 }
 
+// Clients with different seeds do not probe together.
+func TestThrottleProbesDiffer(t *testing.T) {
+	probes := map[time.Duration]bool{}
+	for seed := range uint64(10) {
+		th := newThrottle(t, adaptive.ThrottleConfig{Seed: seed + 1, K: 1000})
+		th.AllowAt(noon)
+		for range 100_000 {
+			th.FailedAt(noon)
+		}
+		now := noon
+		for !th.AllowAt(now) {
+			now = now.Add(time.Millisecond)
+		}
+		probes[now.Sub(noon)] = true
+	}
+	if len(probes) < 8 {
+		t.Errorf("10 seeds probe at %d times: %v", len(probes), probes)
+	}
+}
+
 // A call that takes minutes is no failure while it is under way.
 func TestThrottleCallsUnderWay(t *testing.T) {
 	th := newThrottle(t, adaptive.ThrottleConfig{})
