@@ -22,7 +22,8 @@
 // 120 seconds, so a slow call says nothing about load.
 //
 // The numbers are integers, and chance comes from a seed, so a run can be repeated. No limiter
-// has a goroutine.
+// has a goroutine; a Concurrency has a timer while its waiters wait until the provider wants
+// calls again.
 //
 // # Time
 //
