@@ -35,6 +35,7 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
+	"adaptive":        {modulePath + "/limit"},
 	"debounce":        {},
 	"limit":           {},
 	"keyed":           {modulePath + "/limit"},
@@ -53,7 +54,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
-	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
+	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},

@@ -14,8 +14,8 @@ import (
 
 // documents are those whose code a reader may copy.
 var documents = []string{
-	"README.md", "docs/algorithms.md", "docs/from-the-original.md", "docs/guide.md", "docs/observability.md",
-	"docs/providers.md",
+	"README.md", "docs/adaptive.md", "docs/algorithms.md", "docs/from-the-original.md", "docs/guide.md",
+	"docs/observability.md", "docs/providers.md",
 }
 
 // modules are those beside the root. Their tests compile the code that imports them.

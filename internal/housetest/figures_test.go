@@ -22,7 +22,7 @@ import (
 // methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 60    // files of the root without tests
-	maxRootLines     = 11900 // lines of these files together
+	maxRootLines     = 12050 // lines of these files together
 	maxFileLines     = 400   // lines of a file of the module, tests excepted
 	maxFunctionLines = 60    // lines of a function in the module, tests excepted
 

@@ -1,0 +1,73 @@
+package adaptive
+
+import "time"
+
+// Refusal is what a provider said when it refused a call because of its quota. The zero
+// Refusal is one without details.
+type Refusal struct {
+	// Sent is when the call was made. A call that was made before the limit was last lowered
+	// says nothing about the present one, however late its refusal comes. The zero time is
+	// one that is not known.
+	Sent time.Time
+	// RetryAfter is how long nothing may be sent, as the provider says. Nothing passes
+	// before it is over. A duration that is not positive says nothing.
+	RetryAfter time.Duration
+	// Reset is how long the provider says its quota takes to be there again. It counts if
+	// RetryAfter says nothing.
+	Reset time.Duration
+}
+
+// wait returns how long nothing may be sent, at most the longest that fits.
+func (f Refusal) wait() int64 {
+	if f.RetryAfter > 0 {
+		return min(int64(f.RetryAfter), far/2)
+	}
+	return min(max(int64(f.Reset), 0), far/2)
+}
+
+// maxSpread bounds the chance in when calls pass again.
+const maxSpread = int64(time.Second)
+
+// Refused is RefusedAt at time.Now.
+func (r *Rate) Refused(f Refusal) (lowered bool) { return r.RefusedAt(time.Now(), f) }
+
+// RefusedAt tells of a call that was refused because of the provider's quota. It reports
+// whether the rate was lowered: refusals within the cool-down, and those of calls made before
+// the rate was last lowered, lower nothing. In either case the window is not clean, and
+// nothing passes until the wait that the provider names is over, and up to an eighth of it
+// and a second longer.
+func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.beginLocked(now, r.time.at(now))
+	if wait := f.wait(); wait > 0 {
+		r.gate = max(r.gate, at+wait+r.chance.below(min(wait/8, maxSpread)))
+	}
+	if took := now.Sub(f.Sent); !f.Sent.IsZero() && took > 0 {
+		r.lag = max(min(int64(took), int64(longestLag)), r.lag/8*7)
+	}
+	if !f.Sent.IsZero() && r.time.at(f.Sent) <= r.lowered && r.lowered <= at {
+		return false
+	}
+	// A clock that was set back by more than the cool-down must not bring another long one.
+	if since := at - r.lowered; since >= r.coolDown || -since >= r.coolDown {
+		r.search.refused()
+		r.setLocked(at)
+		r.lowered, lowered = at, true
+	}
+	r.openLocked(max(at, r.gate))
+	return lowered
+}
+
+// Failed is FailedAt time.Now.
+func (r *Rate) Failed() { r.FailedAt(time.Now()) }
+
+// FailedAt tells of a call that failed by the provider's fault, but not because of its quota:
+// overload, an outage, a timeout. The rate stays, and the window is not clean, so that it does
+// not grow while nothing is answered.
+func (r *Rate) FailedAt(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.beginLocked(now, r.time.at(now))
+	r.openLocked(max(at, r.gate))
+}

@@ -1,0 +1,86 @@
+package adaptive
+
+// search is the arithmetic of a limit that is not known. It has no clock and no lock.
+//
+// Below the knee, where the last refusal was, a clean window closes a seventh of the gap. From
+// there on each step is three times the one before, so that a limit that was raised is found
+// in the logarithm of the change. Without a knee the level doubles, and no window does more
+// than that.
+type search struct {
+	floor, ceiling int64
+	keep           int64 // what the first refusal leaves, in thousandths
+	grow           int64 // the least step, in thousandths of the level
+
+	level  int64
+	knee   int64 // the level that was refused last; 0 if none is known
+	step   int64 // the latest one beyond the knee
+	raised int64 // what the latest clean window added; 0 after a refusal
+	streak int   // refusals without a clean window between
+}
+
+const (
+	// lost is the number of refusals in a row after which nothing is known any more.
+	lost = 6
+	// fair is the share of the floor that is the least step of a level near it. All clients
+	// of a provider with the same floor add so much, so one that begins at the floor gets
+	// its part.
+	fair = 64
+)
+
+// refused lowers the level. The first refusal takes little, because the limit is near; those
+// that follow it find it far below.
+func (s *search) refused() {
+	kept, passed := s.keep, s.level
+	switch {
+	case s.streak == 0:
+		passed -= s.raised // the level before was not refused
+	case s.streak == 1:
+		kept = max(1000-2*(1000-s.keep), 500)
+	default:
+		kept = min(700, s.keep)
+	}
+	s.knee = s.level
+	s.level = max(min(passed, scaled(s.level, kept, 1000)), s.floor)
+	if s.streak++; s.streak >= lost {
+		s.knee = 0
+	}
+	s.step, s.raised = 0, 0
+}
+
+// passed raises the level after a clean window.
+func (s *search) passed() {
+	s.streak = 0
+	least := max(scaled(s.level, s.grow, 1000), min(s.floor/fair, s.level/16), 1)
+	add := s.level
+	if s.knee > s.level {
+		add, s.step = max((s.knee-s.level)/7, least), 0
+	} else if s.knee > 0 {
+		s.step = min(max(3*s.step, least), s.level)
+		add = s.step
+	}
+	s.raised = min(add, s.level, s.ceiling-s.level)
+	s.level += s.raised
+}
+
+// restoreAged sets what was found before, aged towards the floor. A knee of 0 is none.
+func (s *search) restoreAged(level, knee, age, halfLife int64) {
+	level = min(max(level, s.floor), s.ceiling)
+	if knee > 0 {
+		knee = min(max(knee, level), s.ceiling)
+	}
+	s.level, s.knee = s.floor+aged(level-s.floor, age, halfLife), max(knee, 0)
+	s.step, s.raised, s.streak = 0, 0, 0
+}
+
+// aged returns n after an age, of which it loses half in each half-life, and within it at an
+// even pace. A negative age is none.
+func aged(n, age, halfLife int64) int64 {
+	if age <= 0 {
+		return n
+	}
+	if age/halfLife >= 63 {
+		return 0
+	}
+	n >>= age / halfLife
+	return n - scaled(n, age%halfLife, 2*halfLife)
+}

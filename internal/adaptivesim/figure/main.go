@@ -1,0 +1,38 @@
+// Command figure draws what limiters make of a provider whose capacity changes, and prints the
+// tables, for docs/adaptive.md:
+//
+//	go run ./internal/adaptivesim/figure > docs/adaptive.svg
+//	go run ./internal/adaptivesim/figure -table
+//	go run ./internal/adaptivesim/figure -sweep
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	table := flag.Bool("table", false, "print the figures of the defaults, as Markdown")
+	sweep := flag.Bool("sweep", false, "print the figures of other settings, as Markdown; takes two minutes")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	var text string
+	var err error
+	switch {
+	case *table:
+		text, err = steadyTable()
+	case *sweep:
+		text, err = sweepTable()
+	default:
+		text, err = figure()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "figure:", err)
+		os.Exit(1)
+	}
+	fmt.Print(text)
+}
