@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -194,7 +195,7 @@ func TestEventHandlerThatCloses(t *testing.T) {
 					}
 				}))
 				r, _ := rl.Reserve("m", 1, 1)
-				rl.Reserve("m", 1<<41, 1)
+				rl.Reserve("m", math.MaxInt, 1)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				hold := reserveAny(rl, "slots", 2)

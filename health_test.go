@@ -159,7 +159,7 @@ func TestHealthEstimates(t *testing.T) {
 					t.Fatalf("after %d calls it is warned of %q", i+1, got)
 				}
 			}
-			released, _ := rl.Reserve("m", 1<<40, 0)
+			released, _ := rl.Reserve("m", 1<<30, 0)
 			released.Cancel() // which tells nothing of the estimate
 			got := warned(rl)
 			if tt.want == "" && len(got) > 0 || tt.want != "" && (len(got) != 1 || !strings.Contains(got[0], tt.want)) {

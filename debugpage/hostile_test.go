@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -44,9 +45,9 @@ func TestHostileState(t *testing.T) {
 	rl.State["odd"] = &ratelimit.UsageStats{DayCount: -5, DayTokens: -7, Requests: make([]time.Time, 3)}
 	rl.Quotas["neg"] = ratelimit.ModelQuota{MaxRPM: -1, MaxTPM: -5, MaxInFlight: -3, Burst: -4}
 	rl.Quotas["zone"] = ratelimit.ModelQuota{MaxRPD: 1, DayZone: "No/Zone"}
-	rl.Quotas["big"] = ratelimit.ModelQuota{MaxTPM: 1 << 62, MaxTPD: 1<<63 - 1}
-	rl.RecordUsage("big", 1<<62, 1<<62)
-	rl.RecordUsage("big", 1<<62, 1<<62)
+	rl.Quotas["big"] = ratelimit.ModelQuota{MaxTPM: math.MaxInt / 2, MaxTPD: math.MaxInt}
+	rl.RecordUsage("big", math.MaxInt/2, math.MaxInt/2)
+	rl.RecordUsage("big", math.MaxInt/2, math.MaxInt/2)
 	rl.Cooldown("m", time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC))
 	h := debugpage.Handler(rl)
 	for range 2 {
