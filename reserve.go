@@ -105,11 +105,8 @@ func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, 
 		e = rl.teller.reservedLocked(by, made, d, c)
 	}
 	rl.mu.Unlock()
-	if made != nil && made.watched {
-		defer made.watch() // also if a handler ends the goroutine, but not before the admission is told
-	}
-	if e != nil {
-		rl.teller.tell(e)
+	if e != nil || made != nil && made.watched {
+		rl.teller.tellAndWatch(e, made)
 	}
 	return made, nil
 }

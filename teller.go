@@ -147,6 +147,13 @@ func (t *teller) tell(e *telling) {
 	}
 }
 
+// tellAndWatch tells of a reservation, and then has it watched, also if a handler ends the
+// goroutine.
+func (t *teller) tellAndWatch(e *telling, made *Reservation) {
+	defer made.watch()
+	t.tell(e)
+}
+
 // handNow hands one event to the handlers. If one of them ends the goroutine, the goroutine of the
 // limiter tells what follows.
 func (t *teller) handNow(e, next *telling) {
