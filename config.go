@@ -70,7 +70,7 @@ type Config struct {
 	// Events is told what the limiter does: each call that waits, is admitted, refused or settled,
 	// cooldowns, changes of quotas, the store. See EventHandler and EventHandlers. Only what the
 	// calls of this limiter do is told, not what other processes do. Close is followed by nothing.
-	// Nil tells nobody, and costs nothing.
+	// Nil tells nobody.
 	Events EventHandler `yaml:"-"`
 
 	// Shared makes the database of the SQLite backend one quota for all limiters, in all
