@@ -73,7 +73,7 @@ func (rs Reservations) Cancel() {
 // cancelLocked cancels the reservations that are of a limiter.
 func (rs Reservations) cancelLocked(rl *RateLimiter) {
 	for _, r := range rs {
-		if r != nil && r.home != nil && r.home == rl {
+		if r != nil && r.home == rl {
 			r.cancelLocked()
 		}
 	}

@@ -139,11 +139,14 @@ func (t *teller) fill(e *telling, c *openCall) {
 
 // providerLocked returns the provider of a model, which its slots remember.
 func (t *teller) providerLocked(g *slots) Provider {
-	if g.providedAt != t.rl.quotaVersion+1 {
+	if !g.isProvidedRLocked() {
 		g.provider, g.providedAt = t.rl.providerOfRLocked(g.name), t.rl.quotaVersion+1
 	}
 	return g.provider
 }
+
+// isProvidedRLocked reports whether the slots remember the provider as it is now.
+func (g *slots) isProvidedRLocked() bool { return g.providedAt == g.home.quotaVersion+1 }
 
 // endedLocked closes the call of a reservation that was settled, and returns the event.
 func (t *teller) endedLocked(r *Reservation, kind EventKind, used tokens.Count) *telling {
@@ -197,7 +200,7 @@ func (t *teller) tellEnded(rs ...*Reservation) {
 	var e *telling
 	t.rl.mu.Lock()
 	for _, r := range slices.Backward(rs) {
-		if r == nil || r.home == nil || r.home != t.rl {
+		if r == nil || r.home != t.rl {
 			continue
 		}
 		if c := r.call; c != nil && c.ended {
@@ -242,7 +245,7 @@ func (t *teller) nameRLocked(e *telling, model string) {
 		return
 	}
 	e.Requested, e.Model = model, t.rl.nameRLocked(model)
-	if g := t.rl.lines.allSlots[e.Model]; g != nil && g.providedAt == t.rl.quotaVersion+1 {
+	if g := t.rl.lines.allSlots[e.Model]; g != nil && g.isProvidedRLocked() {
 		e.Provider = g.provider
 	} else {
 		e.Provider = t.rl.providerOfRLocked(e.Model)
@@ -255,7 +258,7 @@ func (t *teller) releasedLocked(rs Reservations) (e *telling) {
 		return nil
 	}
 	for _, r := range slices.Backward(rs) {
-		if r != nil && r.home != nil && r.home == t.rl && r.settled {
+		if r != nil && r.home == t.rl && r.settled {
 			e = t.endedLocked(r, EventReleased, tokens.Count{}).then(e)
 		}
 	}

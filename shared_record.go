@@ -157,7 +157,7 @@ func (p *plan) shut(r *Reservation) {
 // cancelAll is cancel for the reservations of rs that are of this limiter.
 func (p *plan) cancelAll(rs Reservations) {
 	for _, r := range rs {
-		if r != nil && r.home != nil && r.home == p.rl {
+		if r != nil && r.home == p.rl {
 			p.cancel(r)
 		}
 	}
