@@ -250,10 +250,14 @@ type ProviderRefusal struct {
 	Status int
 	// Problem is "rate_limited" for a limit that refills soon, "daily_quota" for a used-up quota of
 	// the day, "exhausted" for used-up money or a used-up plan, and "overloaded" for an overloaded
-	// provider. Anything else counts as "other".
+	// provider. "timeout" is for a call without an answer: it was not refused, so Config.Events is
+	// not told. Anything else counts as "other".
 	Problem string
 	// RetryAfter is the time that the provider asks to wait; zero or less for none.
 	RetryAfter time.Duration
+	// SentAt is the time at which the call was sent: a call that was sent before a limit was last
+	// lowered does not lower it again. Zero, or a time in the future, is not known.
+	SentAt time.Time
 }
 
 // ObserveRefusal reports a provider's refusal to Config.Events, as EventProviderRefused, with ctx

@@ -40,6 +40,18 @@ type ModelQuota struct {
 	// at once; negative is invalid. In files and in JSON Burst is a duration with its unit, such
 	// as 10s.
 	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
+
+	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many requests
+	// it allows: the limiter finds a rate between them, in requests per minute, by the refusals that
+	// ObserveRefusal reports. It begins at twice the floor, and requests start evenly spaced. Where
+	// only one of them is set, the floor is 1 and the ceiling 1,000,000. The other limits hold
+	// beside what is found. Package adaptive says how a rate is found.
+	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
+	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
+	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which
+	// overload lowers. Where only one of them is set, the floor is 1 and the ceiling 10,000.
+	AdaptiveFloorInFlight   int `yaml:"adaptive_floor_in_flight,omitempty" json:"adaptive_floor_in_flight,omitempty"`
+	AdaptiveCeilingInFlight int `yaml:"adaptive_ceiling_in_flight,omitempty" json:"adaptive_ceiling_in_flight,omitempty"`
 }
 
 // limit returns where the quota has its limit of a dimension.

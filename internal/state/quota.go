@@ -20,6 +20,10 @@ type Quota struct {
 	MaxITPM, MaxOTPM, MaxTPD, MaxInFlight int
 	DayZone                               string        // IANA name; "" for a day of 24 hours
 	Burst                                 time.Duration // 0 for the whole minute
+
+	// The limits that are found, see ModelQuota.
+	AdaptiveFloorRPM, AdaptiveCeilingRPM           int
+	AdaptiveFloorInFlight, AdaptiveCeilingInFlight int
 }
 
 // Limit returns where the quota has its limit of a dimension.
