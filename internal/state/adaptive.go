@@ -1,10 +1,6 @@
 package state
 
-import (
-	"fmt"
-
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
-)
+import "fmt"
 
 // AdaptiveField is a field of Quota that bounds a limit that is found.
 type AdaptiveField struct {
@@ -135,8 +131,9 @@ func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	return nil, "", 0
 }
 
-// validateAdaptive is Validate for the bounds of the limits that are found.
-func (q *Quota) validateAdaptive(model string) error {
+// CheckAdaptive returns an error that names field and value if one of the bounds of the limits that
+// are found is out of range.
+func (q *Quota) CheckAdaptive() error {
 	f, reason, most := q.invalidAdaptive()
 	if reason == "" {
 		return nil
@@ -145,7 +142,7 @@ func (q *Quota) validateAdaptive(model string) error {
 	if reason == f.Crossed {
 		want = "at most the ceiling,"
 	}
-	return fmt.Errorf("%w: model %q: %s (%s) is %d, want %s %d", ErrInvalidQuota, errtext.Clip(model), f.Field, f.Key, *f.Of(q), want, most)
+	return fmt.Errorf("%s (%s) is %d, want %s %d", f.Field, f.Key, *f.Of(q), want, most)
 }
 
 // adaptiveOver takes the bounds of each limit that is found from another quota where there are none.
