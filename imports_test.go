@@ -54,6 +54,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/found": {
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+	},
 	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
 	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {

@@ -241,7 +241,10 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
 	}
 	if by != byHeader && by != byRefusal && by != byFile {
-		rl.forgetToldLocked(name)
+		rl.found.forgetTold(name)
+	}
+	if has && !(*ModelQuota)(&q).adapts() {
+		delete(rl.found, name)
 	}
 	rl.unlistedLocked().relistLocked(name)
 	if stats := rl.State[name]; stats != nil {
