@@ -96,12 +96,26 @@ func bounds(floor, ceiling, most int) (int, int) {
 	return floor, ceiling
 }
 
+// adaptive returns the i-th of the bounds, as Of does; a call of that would put the quota on the heap.
+func (q *Quota) adaptive(i int) *int {
+	switch i {
+	case 0:
+		return &q.AdaptiveFloorRPM
+	case 1:
+		return &q.AdaptiveCeilingRPM
+	case 2:
+		return &q.AdaptiveFloorInFlight
+	default:
+		return &q.AdaptiveCeilingInFlight
+	}
+}
+
 // invalidAdaptive returns the first of the bounds that is out of range, with the reason and the most
 // that it may be; "" for no reason.
 func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	for i := range Adaptive {
 		f := &Adaptive[i]
-		switch value := *f.Of(q); {
+		switch value := *q.adaptive(i); {
 		case value < 0:
 			return f, f.Negative, f.Most
 		case value > f.Most:
@@ -110,7 +124,7 @@ func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	}
 	for i := 0; i < len(Adaptive); i += 2 {
 		f := &Adaptive[i]
-		if ceiling := *Adaptive[i+1].Of(q); ceiling > 0 && *f.Of(q) > ceiling {
+		if ceiling := *q.adaptive(i + 1); ceiling > 0 && *q.adaptive(i) > ceiling {
 			return f, f.Crossed, ceiling
 		}
 	}
