@@ -27,7 +27,7 @@ type Present struct {
 func (o *Outbox) IsLong() bool { return len(o.events) >= max(o.packAt, packFrom) }
 
 // Pack makes the outbox shorter: of charges that count no more, only what they add to the day is
-// kept, in one Tally for each model. An event that may be in the log already stays as it is,
+// kept, in one Tally for each model, and of what was found of a model only the last. An event that may be in the log already stays as it is,
 // because there it would be known by its number.
 //
 // Pack returns the new tallies in their order. They are in the outbox already, and the caller
@@ -58,8 +58,9 @@ func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 type packing struct {
 	Present
 	outbox  *Outbox
-	charges map[int64]*sharedlog.Event // of reservations that are packed, where they are, by number
-	waits   map[int64]bool             // places in line that are left already
+	charges map[int64]*sharedlog.Event  // of reservations that are packed, where they are, by number
+	waits   map[int64]bool              // places in line that are left already
+	found   map[string]*sharedlog.Event // the last of each model that says what was found
 	days    map[string]*sharedlog.Event
 }
 
@@ -67,6 +68,7 @@ func newPacking(o *Outbox, present Present) *packing {
 	p := &packing{
 		Present: present, outbox: o,
 		charges: make(map[int64]*sharedlog.Event), waits: make(map[int64]bool), days: make(map[string]*sharedlog.Event),
+		found: make(map[string]*sharedlog.Event),
 	}
 	latest := make(map[int64]int64) // when the charge of a reservation counts
 	for _, e := range o.events {
@@ -75,6 +77,8 @@ func newPacking(o *Outbox, present Present) *packing {
 			latest[e.Ref] = e.At
 		case sharedlog.Reserve:
 			latest[e.N] = max(latest[e.N], e.At)
+		case sharedlog.Found:
+			p.found[e.Model] = e
 		}
 	}
 	for _, e := range o.events {
@@ -118,6 +122,8 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 		}
 		p.add(e.Model, at, added)
 		return true
+	case e.Kind == sharedlog.Found:
+		return p.found[e.Model] != e
 	case e.Kind == sharedlog.Wait:
 		return p.waits[e.N]
 	case e.Kind == sharedlog.Leave:

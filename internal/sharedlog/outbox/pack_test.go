@@ -66,6 +66,12 @@ func other(kind sharedlog.Kind, ref int64) added {
 	return added{Event: &sharedlog.Event{Kind: kind, Model: "m", Ref: ref, At: testInstant}}
 }
 
+// of returns an event as that of another model.
+func of(model string, a added) added {
+	a.Model = model
+	return a
+}
+
 // written returns events in words: the kind and number of each, and what a tally has.
 func written(events []*sharedlog.Event) (words []string) {
 	for _, e := range events {
@@ -104,6 +110,16 @@ func TestPack(t *testing.T) {
 		{
 			name: "tried", tried: 1, events: []added{charge(sharedlog.Use, old), charge(sharedlog.Use, old)},
 			want: []string{"1:1", "m +1 +10"},
+		},
+		{
+			name: "what was found", events: []added{
+				other(sharedlog.Found, 0), other(sharedlog.Found, 0), of("n", other(sharedlog.Found, 0)), other(sharedlog.Found, 0), other(sharedlog.Answers, 0),
+			},
+			want: []string{"21:3", "21:4", "20:5"},
+		},
+		{
+			name: "what was found, tried", tried: 1, events: []added{other(sharedlog.Found, 0), other(sharedlog.Found, 0), other(sharedlog.Found, 0)},
+			want: []string{"21:1", "21:3"},
 		},
 		{
 			name: "amended", events: []added{charge(sharedlog.Reserve, old), settle(sharedlog.Amend, 0, -7)},
