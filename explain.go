@@ -32,7 +32,8 @@ type Explanation struct {
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
 	Limits []LimitState `json:"limits,omitempty"`
-	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for none.
+	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
+	// none.
 	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
@@ -89,8 +90,8 @@ type FoundLimits struct {
 	InFlight        int `json:"in_flight,omitempty"` // how many calls may be in flight
 	FloorInFlight   int `json:"floor_in_flight,omitempty"`
 	CeilingInFlight int `json:"ceiling_in_flight,omitempty"`
-	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if that is not
-	// known.
+	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if that is
+	// not known.
 	OverloadedInFlight int       `json:"overloaded_in_flight,omitempty"`
 	InFlightLoweredAt  time.Time `json:"in_flight_lowered_at,omitzero"` // when overload last lowered it
 

@@ -12,8 +12,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// foundModels is the limits that are searched for, by the names under which their models are counted.
-// There are at most twice as many as models that may have state.
+// foundModels is the limits that are searched for, by the names under which their models are
+// counted. There are at most twice as many as models that may have state.
 type foundModels map[string]*found.Limits
 
 // adapts reports whether the quota searches for a limit. One that is invalid does, too.
@@ -154,8 +154,8 @@ func (rl *RateLimiter) tellFoundLocked(name string, q *ModelQuota) {
 	}
 }
 
-// forgetTold has the rate of a model be searched for again, whatever its provider says; of all models
-// that a pattern or "*" may cover.
+// forgetTold has the rate of a model be searched for again, whatever its provider says; of all
+// models that a pattern or "*" may cover.
 func (m foundModels) forgetTold(name string) {
 	if f := m[name]; f != nil {
 		f.Tell(false)
@@ -182,7 +182,8 @@ func (m foundModels) forgetUsage(name string) {
 // timeoutProblem is ProviderRefusal.Problem of a call without an answer.
 const timeoutProblem = "timeout"
 
-// toFind returns what a refusal tells of limits that are searched for, and whether it tells anything.
+// toFind returns what a refusal tells of limits that are searched for, and whether it tells
+// anything.
 func (r *ProviderRefusal) toFind() (f found.Refusal, tells bool) {
 	switch r.Problem {
 	case string(CauseRateLimited):
@@ -194,8 +195,8 @@ func (r *ProviderRefusal) toFind() (f found.Refusal, tells bool) {
 	return f, false
 }
 
-// findByRefusal has the search for the limits of a model go on after a refusal, in all processes that
-// share it.
+// findByRefusal has the search for the limits of a model go on after a refusal, in all processes
+// that share it.
 func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	refusal, tells := r.toFind()
 	if !tells {
@@ -206,8 +207,8 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	}
 }
 
-// findByRefusalHere is findByRefusal for this limiter, unless others have to be told: then it changes
-// nothing.
+// findByRefusalHere is findByRefusal for this limiter, unless others have to be told: then it
+// changes nothing.
 func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refusal) (name string, spreads bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// spreadEvery is how often other processes are told of refusals that lower nothing: what they have to
-// know is that the window is not clean, which lasts longer.
+// spreadEvery is how often other processes are told of refusals that lower nothing: what they have
+// to know is that the window is not clean, which lasts longer.
 const spreadEvery = int64(500 * time.Millisecond)
 
 // spreadsLocked reports whether other processes have to be told of a refusal.

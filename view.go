@@ -145,8 +145,8 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	rl.shareLocked(name, q, r, false)
 }
 
-// shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share while
-// the others cannot be heard of.
+// shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share
+// while the others cannot be heard of.
 func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, charges bool) {
 	if q.adapts() {
 		r.findLocked(rl, name, q, charges)

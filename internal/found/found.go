@@ -166,7 +166,8 @@ func (l *Limits) Present(instant, wall int64) state.Found {
 // UsedAt returns when a request was last charged, in UnixNano.
 func (l *Limits) UsedAt() int64 { return l.used }
 
-// IsTold reports whether the provider says its limits of the minute, so that the rate does not apply.
+// IsTold reports whether the provider says its limits of the minute, so that the rate does not
+// apply.
 func (l *Limits) IsTold() bool { return l.told }
 
 // Tell says whether the provider says its limits of the minute.
@@ -200,8 +201,8 @@ func (l *Limits) idle(wall int64) time.Duration {
 	return 0
 }
 
-// Found returns the limits that were found, in requests per minute and calls in flight, 0 where none
-// is searched for or applies.
+// Found returns the limits that were found, in requests per minute and calls in flight, 0 where
+// none is searched for or applies.
 func (l *Limits) Found(instant, wall int64) (rpm, slots int) {
 	if l == nil {
 		return 0, 0
@@ -224,8 +225,8 @@ func (l *Limits) Found(instant, wall int64) (rpm, slots int) {
 	return rpm, slots
 }
 
-// Scaled returns n·num/den, rounded to the nearest. None is negative, den is positive, and the result
-// fits.
+// Scaled returns n·num/den, rounded to the nearest. None is negative, den is positive, and the
+// result fits.
 func Scaled(n, num, den int64) int {
 	high, low := bits.Mul64(uint64(n), uint64(num))
 	low, carry := bits.Add64(low, uint64(den)/2, 0)

@@ -8,8 +8,8 @@ type Refusal struct {
 	Took     int64 // how long ago the call was sent, in nanoseconds; 0 where that is not known
 }
 
-// Refuse searches on after a refusal. It returns which of the windows begin anew, and whether a limit
-// was lowered.
+// Refuse searches on after a refusal. It returns which of the windows begin anew, and whether a
+// limit was lowered.
 func (l *Limits) Refuse(r Refusal, instant int64) (anew int64, lowered bool) {
 	switch {
 	case r.Overload:

@@ -183,7 +183,7 @@ func TestFoundFieldsAreAllFields(t *testing.T) {
 	if f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
-	if n := 2*reflect.TypeFor[state.Search]().NumField() + 1; n != len(state.FoundFields) || reflect.TypeFor[state.Found]().NumField() != 4 {
+	if n := 2*reflect.TypeFor[state.Search]().NumField() + 1; n != len(state.FoundFields) || reflect.TypeFor[state.Found]().NumField() != 5 {
 		t.Errorf("%d fields, want %d", len(state.FoundFields), n)
 	}
 }
