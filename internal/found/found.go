@@ -254,6 +254,9 @@ func (l *Limits) IsDue(instant, wall int64) bool {
 // before a request is counted, because nobody knows yet whether that will be refused. It returns
 // which of the windows begin anew.
 func (l *Limits) GoOn(instant, wall int64) (anew int64) {
+	if l.bounds == (Bounds{}) {
+		return 0
+	}
 	if idle := l.idle(wall); idle > 0 {
 		known := l.Present(instant, wall)
 		l.resume(&known, instant, idle)
