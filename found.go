@@ -57,7 +57,7 @@ func (q *ModelQuota) limitsSlots() bool {
 // foundBounds returns between which limits the quota searches.
 func (q *ModelQuota) foundBounds() (b foundBounds) {
 	is := (*state.Quota)(q)
-	if _, bad := is.Negative(); bad {
+	if _, bad := is.Invalid(); bad {
 		return b
 	}
 	if is.AdaptsRate() {
@@ -98,7 +98,7 @@ func firstOf(floor, ceiling int) int {
 // foundRLocked returns what was found for a quota; nil where it searches for nothing, or the search
 // has to be begun or bounded anew first.
 func (rl *RateLimiter) foundRLocked(name string, q *ModelQuota) *found {
-	if f := rl.found[name]; f != nil && f.bounds == q.foundBounds() {
+	if f := rl.found[name]; f != nil && f.bounds == q.foundBounds() && f.bounds != (foundBounds{}) {
 		return f
 	}
 	return nil
@@ -109,10 +109,10 @@ func (rl *RateLimiter) foundRLocked(name string, q *ModelQuota) *found {
 func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, charges bool) *found {
 	b, f := q.foundBounds(), rl.found[name]
 	switch {
-	case f != nil && f.bounds == b:
-		return f
 	case b == foundBounds{}:
 		return nil
+	case f != nil && f.bounds == b:
+		return f
 	case f != nil:
 		wall := rl.clock.UnixNano(instant)
 		f.bind(b, instant, f.present(instant, wall))
@@ -248,11 +248,14 @@ func (f *found) limits(instant, wall int64) (rpm, slots int) {
 }
 
 // perMinute returns a rate in units per minute, rounded to the nearest.
-func perMinute(r limit.Rate) int {
-	high, low := bits.Mul64(uint64(r.Count), uint64(minute))
-	low, carry := bits.Add64(low, uint64(r.Per)/2, 0)
-	n, _ := bits.Div64(high+carry, low, uint64(r.Per))
-	return int(n)
+func perMinute(r limit.Rate) int { return scaledInt(int64(r.Count), minute, int64(r.Per)) }
+
+// scaledInt returns n·num/den, rounded to the nearest. All are positive, and the result fits.
+func scaledInt(n, num, den int64) int {
+	high, low := bits.Mul64(uint64(n), uint64(num))
+	low, carry := bits.Add64(low, uint64(den)/2, 0)
+	scaled, _ := bits.Div64(high+carry, low, uint64(den))
+	return int(scaled)
 }
 
 // limitSlots has the quota limit the calls in flight by what was found. While there are none, as many

@@ -137,6 +137,8 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 		return true
 	case !rl.learns:
 		return false
+	case rl.isToldNewsRLocked(name, &q, limits):
+		return true
 	}
 	_, corrects := rl.lessonRLocked(name, q, limits)
 	return corrects
@@ -147,6 +149,9 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
+		if rl.isToldNewsRLocked(name, &q, limits) {
+			rl.tellFoundLocked(name, &q)
+		}
 		if next, is := rl.lessonRLocked(name, q, limits); is {
 			by := byHeader
 			if limits.Refused {

@@ -240,6 +240,9 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 	if has != had || ModelQuota(q) != was && has {
 		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
 	}
+	if by != byHeader && by != byRefusal && by != byFile {
+		rl.forgetToldLocked(name)
+	}
 	rl.unlistedLocked().relistLocked(name)
 	if stats := rl.State[name]; stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())

@@ -18,7 +18,16 @@ type Found struct {
 	// Told reports that the headers of the provider say its limits of the minute, so the rate does
 	// not apply.
 	Told bool `json:"told,omitzero"`
+	// Anew are the searches whose windows begin anew with an event, which change by it: RateAnew,
+	// SlotsAnew, or both. A file has none.
+	Anew int64 `json:"anew,omitzero"`
 }
+
+// The bits of Found.Anew.
+const (
+	RateAnew = 1 << iota
+	SlotsAnew
+)
 
 // Search is where the search for a limit stands, as adaptive.SearchState.
 type Search struct {
@@ -71,6 +80,9 @@ func (f *Found) Check() error {
 		if n := *field.Of(f); n < field.Least || n > field.Most {
 			return fmt.Errorf("%s is %d, want %d to %d", field.Key, n, field.Least, field.Most)
 		}
+	}
+	if f.Anew < 0 || f.Anew > RateAnew|SlotsAnew {
+		return fmt.Errorf("anew is %d, want 0 to %d", f.Anew, RateAnew|SlotsAnew)
 	}
 	return nil
 }
