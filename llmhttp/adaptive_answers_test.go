@@ -76,7 +76,7 @@ func TestAdaptiveAnswers(t *testing.T) {
 		{name: "a 429 with the reset of what is used up", status: 429, headers: []string{"X-Ratelimit-Remaining-Requests: 0", "X-Ratelimit-Reset-Requests: 120ms"}, rate: true, pause: 120 * time.Millisecond},
 		{name: "Gemini's minute", status: 429, body: inMinute + `]}}`, rate: true},
 		{name: "Gemini's minute, with a delay", status: 429, body: inMinute + retry, rate: true, pause: 36 * time.Second},
-		{name: "OpenRouter's 429", status: 429, body: `{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Remaining":"0","X-RateLimit-Reset":"946684810000"}}}}`, rate: true, pause: 10 * time.Second},
+		{name: "OpenRouter's 429", status: 429, body: `{"error":{"code":429,"metadata":{"headers":{"X-RateLimit-Remaining":"0","X-RateLimit-Reset":"10"}}}}`, rate: true, pause: 10 * time.Second},
 
 		{name: "Gemini's day", status: 429, body: inDay + retry, pause: 8 * time.Hour},
 		{name: "OpenAI's day", status: 429, body: `{"error":{"code":"rate_limit_exceeded","message":"Rate limit reached on requests per day (RPD)"}}`, headers: []string{"Retry-After: 3600"}, pause: time.Hour},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -53,8 +54,9 @@ func (w *world) run(limiters ...*ratelimit.RateLimiter) {
 		w.provider.RetryAfter = true
 	}
 	w.door, w.began = sim.NewDoor(w.provider, w.seed), time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), w.length)
-	defer cancel()
+	// A deadline would have calls refused that could not be sent before it.
+	ctx, cancel := context.WithCancel(context.Background())
+	time.AfterFunc(w.length, cancel)
 	var all sync.WaitGroup
 	for i, rl := range limiters {
 		w.found = append(w.found, make([]sim.Second, w.length/time.Second+1))
@@ -102,6 +104,7 @@ func (w *world) sample(ctx context.Context, rl *ratelimit.RateLimiter, program i
 func (w *world) serve(req *http.Request, program int) (*http.Response, error) {
 	io.Copy(io.Discard, req.Body)
 	req.Body.Close()
+	httptrace.ContextClientTrace(req.Context()).WroteRequest(httptrace.WroteRequestInfo{})
 	if err := sleep(req.Context(), w.door.Trip()); err != nil {
 		return nil, err
 	}
