@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
+		modulePath + "/internal/adaptivesim",  // in its tests
 	},
 	"debugpage":     {modulePath},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
