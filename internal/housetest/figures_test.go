@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // The bounds. A change that needs a larger one says why, except that a new feature may add its
@@ -43,6 +45,9 @@ type figure struct {
 
 // Each figure is counted, whatever the others are, so one run tells all that is too large.
 func TestFigures(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	sources, err := readSources(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)
