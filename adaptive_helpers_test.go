@@ -46,16 +46,23 @@ func adaptiveGroup(t *testing.T, group string, cfg ratelimit.Config) ([]*ratelim
 	default:
 		cfg.Shared, cfg.Backend, cfg.FilePath = true, "sqlite", filepath.Join(t.TempDir(), "state.db")
 	}
-	open := func() *ratelimit.RateLimiter {
-		rl := newLimiterWith(t, cfg)
-		t.Cleanup(func() { rl.Close() })
-		return rl
-	}
+	open := func() *ratelimit.RateLimiter { return adaptiveOpen(t, cfg) }
 	var all []*ratelimit.RateLimiter
 	for range n {
 		all = append(all, open())
 	}
 	return all, open
+}
+
+// adaptiveOpen opens a limiter, which is closed at the end.
+func adaptiveOpen(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
+	t.Helper()
+	if cfg.Store == nil {
+		rl := newLimiterWith(t, cfg)
+		t.Cleanup(func() { rl.Close() })
+		return rl
+	}
+	return overStore(t, cfg.Store, cfg)
 }
 
 // adaptiveCatchUp lets limiters learn what the others have done.
