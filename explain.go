@@ -31,7 +31,9 @@ type Explanation struct {
 
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
-	Limits   []LimitState `json:"limits,omitempty"`
+	Limits []LimitState `json:"limits,omitempty"`
+	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for none.
+	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
 
@@ -117,7 +119,12 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		var origins quotaOrigins
 		e.Quota, origins = rl.originsRLocked(name)
 		e.Origin = origins.whole(rl.ledger != nil)
-		e.limits(&q, &r, &origins)
+		e.Found = r.foundLimits(rl.found[name])
+		shown := q
+		if r.adapts {
+			shown.MaxInFlight = r.slotLimit
+		}
+		e.limits(&shown, &r, &origins)
 		if row, ok := rl.profileRowRLocked(name); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -273,6 +280,13 @@ func (e Explanation) String() string {
 	}
 	if r := e.LastRefusal; r != nil {
 		f.Refused = &explain.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
+	}
+	if l := e.Found; l != nil {
+		f.Found = &explain.Found{
+			Rate:  explain.Search{Level: l.RPM, Floor: l.FloorRPM, Ceiling: l.CeilingRPM, RefusedAt: l.RefusedRPM, LoweredAt: l.RateLoweredAt},
+			Slots: explain.Search{Level: l.InFlight, Floor: l.FloorInFlight, Ceiling: l.CeilingInFlight, RefusedAt: l.OverloadedInFlight, LoweredAt: l.InFlightLoweredAt},
+			Told:  l.Told,
+		}
 	}
 	for i := range e.Limits {
 		l := &e.Limits[i]

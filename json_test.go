@@ -21,6 +21,7 @@ var (
 		ITPM: 7, MaxITPM: 8, OTPM: 9, MaxOTPM: 10, TPD: 11, MaxTPD: 12, InFlight: 13, MaxInFlight: 14, Waiting: 15,
 		CooldownUntil: time.Date(2026, 2, 20, 14, 30, 0, 500, time.UTC),
 		ExternalRPM:   16, ExternalTPM: 17, ExternalITPM: 18, ExternalOTPM: 19, ExternalRPD: 20, ExternalTPD: 21,
+		AdaptiveRPM: 22, AdaptiveInFlight: 23,
 	}
 	jsonDecision = ratelimit.Decision{
 		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller",
@@ -32,7 +33,7 @@ func TestJSON(t *testing.T) {
 	const stats = `{"rpm":1,"max_rpm":2,"tpm":3,"max_tpm":4,"rpd":5,"max_rpd":6,"day_start":"2026-02-20T00:00:00Z",` +
 		`"itpm":7,"max_itpm":8,"otpm":9,"max_otpm":10,"tpd":11,"max_tpd":12,"in_flight":13,"max_in_flight":14,"waiting":15,` +
 		`"cooldown_until":"2026-02-20T14:30:00.0000005Z",` +
-		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21}`
+		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21,"adaptive_rpm":22,"adaptive_in_flight":23}`
 	for _, tt := range []struct {
 		value any
 		want  string

@@ -60,7 +60,8 @@ func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).L
 // unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
+		q.AdaptiveFloorRPM|q.AdaptiveCeilingRPM|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight == 0
 }
 
 // limitsMinute reports whether anything in a minute is limited.
@@ -71,8 +72,8 @@ func (q *ModelQuota) minuteCode() DecisionCode {
 	return DecisionCode(state.Limits[(*state.Quota)(q).FirstOfMinute()].Code)
 }
 
-// invalid returns why the quota admits nothing, if one of its limits is negative.
-func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Negative() }
+// invalid returns why the quota admits nothing, if one of its fields is out of range.
+func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Invalid() }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
@@ -238,6 +239,9 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 	}
 	if has != had || ModelQuota(q) != was && has {
 		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
+	}
+	if by != byHeader && by != byRefusal && by != byFile {
+		rl.forgetToldLocked(name)
 	}
 	rl.unlistedLocked().relistLocked(name)
 	if stats := rl.State[name]; stats != nil {

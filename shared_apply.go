@@ -140,7 +140,11 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
-		} else if f.instant-e.At <= f.rl.span() {
+		}
+		if len(f.rl.found) > 0 {
+			f.countFound(e, w)
+		}
+		if e.Kind == sharedlog.Use && f.instant-e.At <= f.rl.span() {
 			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
 		if e.Ref != 0 {
@@ -179,6 +183,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Found:
+		f.find(e)
 	case sharedlog.Answers:
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
@@ -346,12 +352,16 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		case sharedlog.Cancel:
 			w.removeCharge(request, token)
+			r.uncountFoundLocked()
 			if inDay && (w == r.window || request >= 0 || token >= 0) {
 				change = dayChange{w, -1, -r.estimate.Total()}
 			}
 		}
 	}
 	r.keptLocked(e.Count)
+	if e.Kind != sharedlog.Cancel {
+		r.endFoundLocked()
+	}
 	r.releaseLocked()
 	return change
 }

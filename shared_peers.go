@@ -113,7 +113,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	g.reservations = append(g.reservations, r)
 	var q ModelQuota
 	s.rl.coverRLocked(r.slots.name, &q)
-	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
+	g.wanted = g.wanted || q.limitsSlots() || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, combine.AppendedApart, nothing)
 	}

@@ -2,6 +2,7 @@ package adaptive_test
 
 import (
 	"testing"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/adaptive"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
@@ -15,6 +16,8 @@ func TestAllocs(t *testing.T) {
 	r := newRate(t, nil)
 	c := newConcurrency(t, slotsAtStart(10))
 	th := newThrottle(t, adaptive.ThrottleConfig{})
+	rs, ss := newRateSearch(t, nil), newSlotSearch(t, nil)
+	at := int64(0)
 	held, _ := c.TryAcquire()
 	held.Release()
 	for name, f := range map[string]func(){
@@ -26,6 +29,22 @@ func TestAllocs(t *testing.T) {
 		"overload":        func() { s, _ := c.TryAcquire(); s.Overloaded(0) },
 		"Throttle.Allow":  func() { th.Allow() },
 		"Throttle.Failed": func() { th.Failed() },
+		"RateSearch": func() {
+			if at += sec; rs.Ready(at) {
+				rs.Raise(at)
+			}
+			rs.Count(at, 10)
+			rs.Refused(at, sec/2)
+			rs.Resume(rs.State(at), at, time.Second)
+		},
+		"SlotSearch": func() {
+			ss.Full()
+			if ss.Ended(at); ss.Ready(at) {
+				ss.Raise(at)
+			}
+			ss.Overloaded(at, sec/2)
+			ss.Resume(ss.State(at), at, time.Second)
+		},
 	} {
 		if n := testing.AllocsPerRun(1000, f); n > 0 {
 			t.Errorf("%s allocates %v times", name, n)

@@ -19,24 +19,14 @@ import (
 //
 // Make it with NewConcurrency: the zero Concurrency panics. It is safe for concurrent use.
 type Concurrency struct {
-	coolDown int64
-	window   int64
-	halfLife int64
-
 	mu      sync.Mutex
 	time    timeline
-	search  search // in thousandths of a slot
+	search  SlotSearch
 	slots   []place
 	free    []int // the indices of the slots that are not held
 	waiting list.List
 	timer   *time.Timer // serves the waiters when the gate opens
 	gate    int64       // nothing passes before
-	lowered int64       // when the limit was last lowered
-	opened  int64       // when the window began
-	length  int64       // of the window
-	ended   int64       // calls that have ended in the window
-	full    bool        // the limit was reached in the window
-	chance  chance
 }
 
 // place is where a slot is kept. Its number tells one use of it from the others.
@@ -64,23 +54,11 @@ type slotWaiter struct {
 // NewConcurrency returns a Concurrency at its start. It returns an error that matches
 // limit.ErrInvalid and names the field that is out of range.
 func NewConcurrency(config ConcurrencyConfig) (*Concurrency, error) {
-	c, err := config.complete()
+	search, err := newSlotSearch(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("new adaptive concurrency: %w", err)
 	}
-	return &Concurrency{
-		coolDown: int64(c.CoolDown),
-		window:   int64(c.Window),
-		halfLife: int64(c.HalfLife),
-		search: search{
-			floor: int64(c.Floor) * 1000, ceiling: int64(c.Ceiling) * 1000, level: int64(c.Start) * 1000,
-			keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
-		},
-		gate:    -far,
-		lowered: -far,
-		opened:  -far,
-		chance:  chance(c.Seed),
-	}, nil
+	return &Concurrency{search: search, gate: -far}, nil
 }
 
 // TryAcquire is TryAcquireAt time.Now.
@@ -146,7 +124,7 @@ func (c *Concurrency) Acquire(ctx context.Context) (Slot, error) {
 func (c *Concurrency) Limit() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.limitLocked()
+	return c.search.Limit()
 }
 
 // InFlight returns how many slots are held. After a decrease they may be more than the limit:
@@ -164,13 +142,11 @@ func (c *Concurrency) Waiting() int {
 	return c.waiting.Len()
 }
 
-func (c *Concurrency) limitLocked() int { return int(c.search.level / 1000) }
-
 func (c *Concurrency) openLocked() int { return len(c.slots) - len(c.free) }
 
 func (c *Concurrency) passesLocked(at int64) bool {
-	if c.openLocked() >= c.limitLocked() {
-		c.full = true
+	if c.openLocked() >= c.search.Limit() {
+		c.search.Full()
 		return false
 	}
 	return at >= c.gate
@@ -188,7 +164,9 @@ func (c *Concurrency) takeLocked(at int64) Slot {
 	p := &c.slots[i]
 	p.number++
 	p.since, p.held = at, true
-	c.full = c.full || c.openLocked() >= c.limitLocked()
+	if c.openLocked() >= c.search.Limit() {
+		c.search.Full()
+	}
 	return Slot{c, i, p.number}
 }
 
@@ -237,18 +215,11 @@ func (c *Concurrency) beginLocked(now time.Time) int64 {
 	if c.time.begun && at < far {
 		return at
 	}
-	c.time.move(now, at, &c.gate, &c.lowered, &c.opened)
+	c.time.move(now, at, &c.gate)
+	c.search.shift(at)
+	c.search.begin(0)
 	for i := range c.slots {
 		c.slots[i].since = max(c.slots[i].since-at, -far)
 	}
-	if c.opened == -far {
-		c.restartLocked(0)
-	}
 	return 0
-}
-
-// restartLocked begins a window.
-func (c *Concurrency) restartLocked(at int64) {
-	c.opened, c.ended, c.full = at, 0, false
-	c.length = c.window + c.chance.below(c.window/4)
 }

@@ -45,11 +45,11 @@ const (
 	mostSlots            = 1_000_000
 )
 
-// complete returns the config with its defaults, or an error that names the field that is out
-// of range.
-func (c ConcurrencyConfig) complete() (ConcurrencyConfig, error) {
-	fail := func(format string, args ...any) (ConcurrencyConfig, error) {
-		return c, fmt.Errorf("new adaptive concurrency: %w: "+format, append([]any{limit.ErrInvalid}, args...)...)
+// complete returns the config with its defaults and the search at its start, or an error that
+// names the field that is out of range.
+func (c ConcurrencyConfig) complete() (ConcurrencyConfig, search, error) {
+	fail := func(format string, args ...any) (ConcurrencyConfig, search, error) {
+		return c, search{}, fmt.Errorf("%w: "+format, append([]any{limit.ErrInvalid}, args...)...)
 	}
 	c.Start = or(c.Start, c.Floor)
 	c.CoolDown, c.Window = or(c.CoolDown, defaultCoolDown), or(c.Window, defaultWindow)
@@ -73,7 +73,10 @@ func (c ConcurrencyConfig) complete() (ConcurrencyConfig, error) {
 	if err := validTimes(c.CoolDown, c.Window, c.HalfLife); err != nil {
 		return fail("%w", err)
 	}
-	return c, nil
+	return c, search{
+		floor: int64(c.Floor) * 1000, ceiling: int64(c.Ceiling) * 1000, level: int64(c.Start) * 1000,
+		keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
+	}, nil
 }
 
 // validTimes returns an error that names the time that is out of range.

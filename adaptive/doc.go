@@ -6,13 +6,16 @@
 //   - Concurrency finds calls in flight, from overload: 503, 529 and timeouts.
 //   - Throttle keeps most calls from a provider that is down.
 //
+// RateSearch and SlotSearch are the parts of the first two that find the limit, without clock
+// and lock, for limiters that have their own.
+//
 // A refused prompt, a wrong key, 400 and 401 say nothing about a limit: report none of them.
 // Where a provider publishes its limits, or sends them in headers, package ratelimit uses
 // those, and no limit has to be found by being refused.
 //
 // # How a limit is found
 //
-// Rate and Concurrency add and multiply, as TCP does. A refusal takes a small share off the
+// The searches add and multiply, as TCP does. A refusal takes a small share off the
 // limit, once in a cool-down however many refusals come. A clean window, one without a
 // refusal in which the limit was really used, adds a step: a seventh of the way back to where
 // the last refusal was, then small steps beyond it, each three times the one before. A limit

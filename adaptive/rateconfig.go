@@ -84,21 +84,21 @@ func countOf(r limit.Rate) (count int64, ok bool) {
 	return int64(q), true
 }
 
-// complete returns the config with its defaults, or an error that names the field that is out
-// of range.
-func (c RateConfig) complete() (_ RateConfig, floor, ceiling, start int64, err error) {
-	fail := func(format string, args ...any) (RateConfig, int64, int64, int64, error) {
-		return c, 0, 0, 0, fmt.Errorf("new adaptive rate: %w: "+format, append([]any{limit.ErrInvalid}, args...)...)
+// complete returns the config with its defaults and the search at its start, or an error that
+// names the field that is out of range.
+func (c RateConfig) complete() (RateConfig, search, error) {
+	fail := func(format string, args ...any) (RateConfig, search, error) {
+		return c, search{}, fmt.Errorf("%w: "+format, append([]any{limit.ErrInvalid}, args...)...)
 	}
 	floor, ok := countOf(c.Floor)
 	if !ok {
 		return fail("Floor is %v, want one unit in a nanosecond to 31 years", c.Floor)
 	}
-	ceiling, ok = countOf(c.Ceiling)
+	ceiling, ok := countOf(c.Ceiling)
 	if !ok || ceiling < floor {
 		return fail("Ceiling is %v, want Floor to one unit in a nanosecond", c.Ceiling)
 	}
-	start = floor
+	start := floor
 	if c.Start != (limit.Rate{}) {
 		if start, ok = countOf(c.Start); !ok || start < floor || start > ceiling {
 			return fail("Start is %v, want Floor to Ceiling", c.Start)
@@ -124,7 +124,9 @@ func (c RateConfig) complete() (_ RateConfig, floor, ceiling, start int64, err e
 	if err := validTimes(c.CoolDown, c.Window, c.HalfLife); err != nil {
 		return fail("%w", err)
 	}
-	return c, floor, ceiling, start, nil
+	return c, search{
+		floor: floor, ceiling: ceiling, level: start, keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
+	}, nil
 }
 
 // gapOf returns the time between units at a count in perSpan, rounded up to a nanosecond.

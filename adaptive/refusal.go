@@ -41,21 +41,15 @@ func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
 	defer r.mu.Unlock()
 	at := r.beginLocked(now, r.time.at(now))
 	if wait := f.wait(); wait > 0 {
-		r.gate = max(r.gate, at+wait+r.chance.below(min(wait/8, maxSpread)))
+		r.gate = max(r.gate, at+wait+r.search.chance.below(min(wait/8, maxSpread)))
 	}
-	if took := now.Sub(f.Sent); !f.Sent.IsZero() && took > 0 {
-		r.lag = max(min(int64(took), int64(longestLag)), r.lag/8*7)
+	took := int64(0)
+	if !f.Sent.IsZero() {
+		took = int64(now.Sub(f.Sent))
 	}
-	if !f.Sent.IsZero() && r.time.at(f.Sent) <= r.lowered && r.lowered <= at {
-		return false
-	}
-	// A clock that was set back by more than the cool-down must not bring another long one.
-	if since := at - r.lowered; since >= r.coolDown || -since >= r.coolDown {
-		r.search.refused()
-		r.setLocked(at)
-		r.lowered, lowered = at, true
-	}
-	r.openLocked(max(at, r.gate))
+	gap := r.search.gap
+	lowered = r.search.refusedUntil(at, took, max(at, r.gate))
+	r.respaceLocked(at, gap)
 	return lowered
 }
 
@@ -69,5 +63,5 @@ func (r *Rate) FailedAt(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := r.beginLocked(now, r.time.at(now))
-	r.openLocked(max(at, r.gate))
+	r.search.Failed(max(at, r.gate))
 }

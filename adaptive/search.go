@@ -15,7 +15,7 @@ type search struct {
 	knee   int64 // the level that was refused last; 0 if none is known
 	step   int64 // the latest one beyond the knee
 	raised int64 // what the latest clean window added; 0 after a refusal
-	streak int   // refusals without a clean window between
+	streak int64 // refusals without a clean window between, at most lost
 }
 
 const (
@@ -41,7 +41,7 @@ func (s *search) refused() {
 	}
 	s.knee = s.level
 	s.level = max(min(passed, scaled(s.level, kept, 1000)), s.floor)
-	if s.streak++; s.streak >= lost {
+	if s.streak = min(s.streak+1, lost); s.streak == lost {
 		s.knee = 0
 	}
 	s.step, s.raised = 0, 0
@@ -60,16 +60,6 @@ func (s *search) passed() {
 	}
 	s.raised = min(add, s.level, s.ceiling-s.level)
 	s.level += s.raised
-}
-
-// restoreAged sets what was found before, aged towards the floor. A knee of 0 is none.
-func (s *search) restoreAged(level, knee, age, halfLife int64) {
-	level = min(max(level, s.floor), s.ceiling)
-	if knee > 0 {
-		knee = min(max(knee, level), s.ceiling)
-	}
-	s.level, s.knee = s.floor+aged(level-s.floor, age, halfLife), max(knee, 0)
-	s.step, s.raised, s.streak = 0, 0, 0
 }
 
 // aged returns n after an age, of which it loses half in each half-life, and within it at an

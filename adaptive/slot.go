@@ -18,12 +18,8 @@ func (s Slot) ReleaseAt(now time.Time) {
 	if _, ok := c.putLocked(s); !ok {
 		return
 	}
-	c.ended++
-	if at-c.opened >= c.length && c.ended >= int64(c.limitLocked()) {
-		if c.full {
-			c.search.passed()
-		}
-		c.restartLocked(at)
+	if c.search.Ended(at); c.search.Ready(at) {
+		c.search.Raise(at)
 	}
 	c.serveLocked(at)
 }
@@ -52,14 +48,9 @@ func (s Slot) OverloadedAt(now time.Time, retryAfter time.Duration) (lowered boo
 		return false
 	}
 	if wait := (Refusal{RetryAfter: retryAfter}).wait(); wait > 0 {
-		c.gate = max(c.gate, at+wait+c.chance.below(min(wait/8, maxSpread)))
+		c.gate = max(c.gate, at+wait+c.search.chance.below(min(wait/8, maxSpread)))
 	}
-	apart := at - c.lowered
-	if late := since <= c.lowered && apart >= 0; !late && (apart >= c.coolDown || -apart >= c.coolDown) {
-		c.search.refused()
-		c.lowered, lowered = at, true
-	}
-	c.restartLocked(max(at, c.gate))
+	lowered = c.search.overloadedUntil(at, sub(at, since), max(at, c.gate))
 	c.serveLocked(at)
 	return lowered
 }
@@ -74,6 +65,11 @@ type ConcurrencyState struct {
 	Knee int64 `json:"knee,omitzero"`
 	// At is when the state was read, in nanoseconds since 1970.
 	At int64 `json:"at"`
+	// Step, Raised, Streak and Lowered are as in SearchState. They count for a minute.
+	Step    int64 `json:"step,omitzero"`
+	Raised  int64 `json:"raised,omitzero"`
+	Streak  int64 `json:"streak,omitzero"`
+	Lowered int64 `json:"lowered,omitzero"`
 }
 
 // State is StateAt time.Now.
@@ -83,7 +79,11 @@ func (c *Concurrency) State() ConcurrencyState { return c.StateAt(time.Now()) }
 func (c *Concurrency) StateAt(now time.Time) ConcurrencyState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return ConcurrencyState{Slots: c.search.level, Knee: c.search.knee, At: now.UnixNano()}
+	found := c.search.State(c.time.at(now))
+	return ConcurrencyState{
+		Slots: found.Level, Knee: found.Knee, At: now.UnixNano(),
+		Step: found.Step, Raised: found.Raised, Streak: found.Streak, Lowered: found.Lowered,
+	}
 }
 
 // Restore makes what was found before the limit again, aged as by Rate.Restore. Values out of
@@ -95,7 +95,11 @@ func (c *Concurrency) Restore(s ConcurrencyState, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := c.beginLocked(now)
-	c.search.restoreAged(s.Slots, s.Knee, sub(now.UnixNano(), s.At), c.halfLife)
-	c.restartLocked(max(at, c.gate))
+	lowered := c.search.lowered
+	c.search.resume(SearchState{
+		Level: s.Slots, Knee: s.Knee, Step: s.Step, Raised: s.Raised, Streak: s.Streak, Lowered: s.Lowered,
+	}, at, sub(now.UnixNano(), s.At))
+	c.search.lowered = max(c.search.lowered, lowered) // calls from before either are late
+	c.search.open(max(at, c.gate))
 	c.serveLocked(at)
 }

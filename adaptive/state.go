@@ -20,12 +20,20 @@ type RateState struct {
 	// Gate is until when the provider wants nothing to be sent, in nanoseconds since 1970,
 	// and 0 if that is over.
 	Gate int64 `json:"gate,omitzero"`
+	// Step, Raised, Streak and Lowered are as in SearchState. They count for a minute.
+	Step    int64 `json:"step,omitzero"`
+	Raised  int64 `json:"raised,omitzero"`
+	Streak  int64 `json:"streak,omitzero"`
+	Lowered int64 `json:"lowered,omitzero"`
 }
 
 // Rate returns the rate, which is not valid for the zero RateState. It is exact on 64-bit
 // machines.
-func (s RateState) Rate() limit.Rate {
-	units, per := s.Units, perSpan
+func (s RateState) Rate() limit.Rate { return rateOf(s.Units) }
+
+// rateOf returns a rate of units in perSpan.
+func rateOf(units int64) limit.Rate {
+	per := perSpan
 	for units > math.MaxInt {
 		units, per = units>>1, per>>1
 	}
@@ -39,8 +47,13 @@ func (r *Rate) State() RateState { return r.StateAt(time.Now()) }
 func (r *Rate) StateAt(now time.Time) RateState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := RateState{Units: r.search.level, Knee: r.search.knee, At: now.UnixNano()}
-	if wait := r.gate - r.time.at(now); r.time.begun && wait > 0 {
+	at := r.time.at(now)
+	found := r.search.State(at)
+	s := RateState{
+		Units: found.Level, Knee: found.Knee, At: now.UnixNano(),
+		Step: found.Step, Raised: found.Raised, Streak: found.Streak, Lowered: found.Lowered,
+	}
+	if wait := r.gate - at; r.time.begun && wait > 0 {
 		s.Gate = now.Add(time.Duration(wait)).UnixNano()
 	}
 	return s
@@ -61,7 +74,12 @@ func (r *Rate) Restore(s RateState, now time.Time) {
 	if s.Units < 1 {
 		return
 	}
-	r.search.restoreAged(s.Units, s.Knee, sub(now.UnixNano(), s.At), r.halfLife)
-	r.setLocked(at)
-	r.openLocked(max(at, r.gate))
+	gap, lowered := r.search.gap, r.search.lowered
+	r.search.resume(SearchState{
+		Level: s.Units, Knee: s.Knee, Step: s.Step, Raised: s.Raised, Streak: s.Streak, Lowered: s.Lowered,
+	}, at, sub(now.UnixNano(), s.At))
+	r.search.lowered = max(r.search.lowered, lowered) // refusals from before either are late
+	r.search.gap = gapOf(r.search.level)
+	r.respaceLocked(at, gap)
+	r.search.open(max(at, r.gate))
 }

@@ -62,7 +62,8 @@ func TestRestoreOddStates(t *testing.T) {
 		{"negative", adaptive.RateState{Units: -1, Knee: -1}, adaptive.RateState{Units: 10e9}},
 		{"too much", adaptive.RateState{Units: math.MaxInt64, Knee: math.MaxInt64, At: noon.UnixNano()}, adaptive.RateState{Units: 1000e9, Knee: 1000e9}},
 		{"too little", adaptive.RateState{Units: 1, Knee: 1}, adaptive.RateState{Units: 1e9, Knee: 1e9}},
-		{"a knee below", adaptive.RateState{Units: 9e9, Knee: 8e9, At: noon.UnixNano()}, adaptive.RateState{Units: 9e9, Knee: 9e9}},
+		{"a knee below", adaptive.RateState{Units: 9e9, Knee: 8e9, At: noon.UnixNano()}, adaptive.RateState{Units: 9e9, Knee: 8e9}},
+		{"a knee below, of long ago", adaptive.RateState{Units: 9e9, Knee: 8e9, At: noon.Add(-time.Hour).UnixNano()}, adaptive.RateState{Units: 5e9, Knee: 9e9}},
 		{"of the first of days", adaptive.RateState{Units: 9e9, At: math.MinInt64}, adaptive.RateState{Units: 1e9}},
 		{"a gate that has passed", adaptive.RateState{Gate: noon.UnixNano() - 1}, adaptive.RateState{Units: 10e9}},
 	} {

@@ -29,6 +29,7 @@ type Facts struct {
 	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
+	Found          *Found        // the limits that are searched for; nil for none
 	InFlight       int           // calls
 	OldestOpen     time.Duration // of them, at least
 	OpenOverMinute int
@@ -46,6 +47,20 @@ type Limit struct {
 	Key                 string // in files
 	Max, Used, External int
 	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
+}
+
+// Found is limits that are searched for.
+type Found struct {
+	Rate  Search // requests per minute
+	Slots Search // calls in flight
+	Told  bool   // the provider says its limits, so the rate does not apply
+}
+
+// Search is a limit that is searched for. The zero value is one that is not.
+type Search struct {
+	Level, Floor, Ceiling int
+	RefusedAt             int       // the level that was last refused; 0 if that is not known
+	LoweredAt             time.Time // zero for never
 }
 
 // Waiter is a caller that waits, and the tokens that it asks for.
@@ -75,7 +90,10 @@ func (f *Facts) Text() string {
 	for i := range f.Limits {
 		w.limit(&f.Limits[i])
 	}
-	if !f.limitsCalls() && f.InFlight > 0 {
+	if f.Found != nil {
+		w.found(f.Found)
+	}
+	if !f.limitsCalls() && (f.Found == nil || f.Found.Slots.Ceiling == 0) && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
 	}
 	w.open()
@@ -181,7 +199,7 @@ func (w *lines) quota() {
 	default:
 		w.add("quota: that of %q%s", f.Quota, from)
 	}
-	if len(f.Limits) == 0 {
+	if len(f.Limits) == 0 && f.Found == nil {
 		w.add("limits: none")
 	}
 }
@@ -196,6 +214,31 @@ func (w *lines) limit(l *Limit) {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
 	}
 	w.add("%s", text)
+}
+
+// found is the lines on limits that are searched for.
+func (w *lines) found(f *Found) {
+	if f.Told {
+		w.add("found: no rate, because the provider says its limits")
+	} else if f.Rate.Ceiling > 0 {
+		w.add("found: %s", w.search(&f.Rate, "requests per minute, evenly spaced", "the provider last refused"))
+	}
+	if f.Slots.Ceiling > 0 {
+		what := fmt.Sprintf("calls in flight (%d now)", w.facts.InFlight)
+		w.add("found: %s", w.search(&f.Slots, what, "the provider was last overloaded"))
+	}
+}
+
+// search says where a search for a limit stands.
+func (w *lines) search(s *Search, what, refused string) string {
+	text := fmt.Sprintf("%d %s, between %d and %d", s.Level, what, s.Floor, s.Ceiling)
+	if s.RefusedAt > 0 {
+		text += fmt.Sprintf("; %s at %d", refused, s.RefusedAt)
+	}
+	if !s.LoweredAt.IsZero() {
+		text += fmt.Sprintf("; lowered %s ago", short(w.facts.At.Sub(s.LoweredAt)))
+	}
+	return text
 }
 
 // open is the line on calls that are open for long.

@@ -51,6 +51,9 @@ const (
 	// Answers says what its process has learned of the answers of a model, which is Text. It
 	// counts to nothing, and a Log keeps the last of each model.
 	Answers Kind = 20
+	// Found says what was found of the limits of a model by being refused, which is Text, as
+	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
+	Found Kind = 21
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,

@@ -263,7 +263,7 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 			return fmt.Errorf("event %+v is there already", e.Key())
 		}
 		known[e.Key()] = true
-		if _, err := sharedlog.ParseQuota(e.Text); err != nil && e.Kind == sharedlog.Quota {
+		if _, err := sharedlog.ParseSaying(e.Text); err != nil && e.Kind == sharedlog.Quota {
 			return err
 		}
 	}

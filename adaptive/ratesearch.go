@@ -1,0 +1,157 @@
+package adaptive
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// RateSearch is the part of a Rate that finds the rate. It has no clock, no lock and no bucket:
+// its caller spaces the units by Gap, and says at which instant each passes. Instants are
+// nanoseconds on a line of time of the caller's, and may be any.
+//
+// Before units are counted, the caller asks whether the rate is to be raised:
+//
+//	if s.Ready(at) {
+//		s.Raise(at)
+//	}
+//	s.Count(at, 1)
+//
+// Gap may change by Raise, Refused and Resume, and by nothing else.
+//
+// Make it with NewRateSearch: the zero RateSearch panics. It is a value, and a copy of it goes
+// its own way. No method allocates. It is not safe for concurrent use.
+type RateSearch struct {
+	course      // in units in perSpan
+	windowUnits int64
+	gap         int64 // between units
+	passed      int64 // units in the window
+	lag         int64 // how long refusals take to come back
+}
+
+// NewRateSearch returns a RateSearch at its start. Burst of the config counts for nothing. It
+// returns an error that matches limit.ErrInvalid and names the field that is out of range.
+func NewRateSearch(config RateConfig) (RateSearch, error) {
+	config.Burst = 0
+	s, err := newRateSearch(config)
+	if err != nil {
+		return RateSearch{}, fmt.Errorf("new adaptive rate search: %w", err)
+	}
+	return s, nil
+}
+
+func newRateSearch(config RateConfig) (RateSearch, error) {
+	c, start, err := config.complete()
+	if err != nil {
+		return RateSearch{}, err
+	}
+	return RateSearch{
+		course: course{
+			search: start, coolDown: int64(c.CoolDown), window: int64(c.Window), halfLife: int64(c.HalfLife),
+			chance: chance(c.Seed), lowered: never,
+		},
+		windowUnits: int64(c.WindowUnits),
+		gap:         gapOf(start.level),
+	}, nil
+}
+
+// Gap returns the time between units, rounded up to a nanosecond.
+func (s *RateSearch) Gap() time.Duration { return time.Duration(s.gap) }
+
+// Rate returns the rate. It is exact on 64-bit machines.
+func (s *RateSearch) Rate() limit.Rate { return rateOf(s.level) }
+
+// Ready reports whether the rate is to be raised: a window ends at an instant that had no
+// refusal, was long enough, and in which three quarters of what could pass did. Of the units
+// that pass now nobody knows yet whether they are refused, so ask before Count.
+func (s *RateSearch) Ready(at int64) bool {
+	if !s.over(at) {
+		return false
+	}
+	return s.passed >= s.lasted(at)/4*3/s.gap
+}
+
+// Raise raises the rate and begins a window.
+func (s *RateSearch) Raise(at int64) {
+	s.search.passed()
+	s.gap = gapOf(s.level)
+	s.open(at)
+}
+
+// Count counts n units that pass at an instant; n below 1 is none. It ends a window that is
+// over, and begins the next: one in which the rate was not really used says nothing.
+func (s *RateSearch) Count(at int64, n int) {
+	s.begin(at)
+	if s.over(at) {
+		s.open(at)
+	}
+	s.passed = min(s.passed, math.MaxInt64-int64(max(n, 0))) + int64(max(n, 0))
+}
+
+// Refused tells of a call that was refused because of one's own quota, took nanoseconds after
+// it was sent, or 0 if that is not known. It reports whether the rate was lowered: a refusal
+// within the cool-down, and one of a call that was sent before the rate was last lowered, lowers
+// nothing. The window is not clean; only a call that was sent before the rate was last lowered
+// says nothing about that, either.
+func (s *RateSearch) Refused(at, took int64) (lowered bool) { return s.refusedUntil(at, took, at) }
+
+// refusedUntil is Refused, with when the next window begins.
+func (s *RateSearch) refusedUntil(at, took, until int64) (lowered bool) {
+	s.begin(at)
+	if took > 0 {
+		s.lag = max(min(took, int64(longestLag)), s.lag/8*7)
+	}
+	lowered, late := s.lower(at, took)
+	if late {
+		return false
+	}
+	s.gap = gapOf(s.level)
+	s.open(until)
+	return lowered
+}
+
+// Failed tells that the window is not clean: a call failed by the provider's fault, but not
+// because of one's own quota. The next one begins at the instant, which may lie ahead: the end
+// of a wait that the provider asked for.
+func (s *RateSearch) Failed(at int64) { s.open(at) }
+
+// State returns what was found until an instant.
+func (s *RateSearch) State(at int64) SearchState { return s.state(at) }
+
+// Resume takes over what was found before, aged: in each HalfLife it loses half of its distance
+// to the floor. After an age of a minute the steps and the row of refusals are forgotten, and an
+// age of 0 or less changes nothing. Values out of range are brought into it. A window begins at
+// the instant. A state without a positive Level is nothing, and changes nothing.
+func (s *RateSearch) Resume(state SearchState, at int64, age time.Duration) {
+	if state.Level < 1 {
+		return
+	}
+	s.resume(state, at, int64(age))
+	s.gap = gapOf(s.level)
+	s.open(at)
+}
+
+// begin begins the first window.
+func (s *RateSearch) begin(at int64) {
+	if !s.begun {
+		s.open(at)
+	}
+}
+
+// open begins a window, which is no shorter than refusals take to come back.
+func (s *RateSearch) open(at int64) {
+	s.openFrom(at, max(s.window, s.lag))
+	s.passed = 0
+}
+
+// over reports whether the window is long enough and has enough units.
+func (s *RateSearch) over(at int64) bool {
+	lasted := s.lasted(at)
+	if !s.begun || lasted < s.length || s.passed == 0 {
+		return false
+	}
+	// Where no refusal is known each window doubles the rate, so it may be short.
+	return s.knee == 0 || s.passed >= s.windowUnits || lasted >= int64(longestWindow)
+}
