@@ -21,7 +21,7 @@ func TestAdaptiveWallClockSteps(t *testing.T) {
 				rl := &RateLimiter{Quotas: map[string]ModelQuota{"m": {AdaptiveFloorRPM: 6, AdaptiveFloorInFlight: 10}}}
 				refuse := func(ago time.Duration) {
 					for _, problem := range []string{"rate_limited", "overloaded"} {
-						rl.ObserveRefusal(context.Background(), ProviderRefusal{Model: "m", Problem: problem, SentAt: time.Now().Add(-ago)})
+						rl.ObserveRefusal(context.Background(), ProviderRefusal{Model: "m", Problem: problem, SentAt: rl.clock.Wall().Add(-ago)})
 					}
 				}
 				found := func(when string, rate, slots int) {
@@ -30,6 +30,7 @@ func TestAdaptiveWallClockSteps(t *testing.T) {
 						t.Errorf("%s: %d a minute and %d slots, want %d and %d", when, s.AdaptiveRPM, s.AdaptiveInFlight, rate, slots)
 					}
 				}
+				rl.clock.Wall = time.Now
 				time.Sleep(time.Minute)
 				found("at first", 12, 20)
 				r, _ := rl.Reserve("m", 0, 0)

@@ -86,13 +86,13 @@ func adaptiveFound(rl *ratelimit.RateLimiter, model string) string {
 	return fmt.Sprintf("%d/%d", s.AdaptiveRPM, s.AdaptiveInFlight)
 }
 
-// adaptiveNear reports whether what was found is a text of adaptiveFound, or one a minute less: what
-// is not used ages.
+// adaptiveNear reports whether what was found is a text of adaptiveFound, but for one a
+// minute: what is not used ages, and Stats rounds.
 func adaptiveNear(got, want string) bool {
 	var rate, slots, wantRate, wantSlots int
 	fmt.Sscanf(got, "%d/%d", &rate, &slots)
 	fmt.Sscanf(want, "%d/%d", &wantRate, &wantSlots)
-	return slots == wantSlots && (rate == wantRate || rate == wantRate-1)
+	return slots == wantSlots && max(rate-wantRate, wantRate-rate) <= 1
 }
 
 // adaptiveDrive makes calls that take no time as fast as they pass, and returns how many did.
@@ -135,12 +135,18 @@ func adaptiveFill(rl *ratelimit.RateLimiter, model string, lasts time.Duration) 
 	return passed
 }
 
-// adaptiveGap returns the longest gap that a rate may have of which Stats tells the whole part.
+// adaptiveLate is by how much a call may start late without those behind it starting later.
+const adaptiveLate = 5 * time.Millisecond
+
+// adaptiveGap returns the longest gap of a rate that Stats rounds to rpm. Rates are whole numbers of
+// calls in 10^9 seconds, and no rate is below one a minute.
 func adaptiveGap(rpm int) time.Duration {
-	return (time.Minute-1)/time.Duration(rpm) + 1
+	gap := 2*time.Minute/time.Duration(max(2*rpm-1, 2)) + 1
+	return gap + gap/10_000_000 + 1
 }
 
-// adaptiveTooClose reports whether two calls are closer than at such a rate.
+// adaptiveTooClose reports whether two calls are closer than at any such rate.
 func adaptiveTooClose(apart time.Duration, rpm int) bool {
+	apart += adaptiveLate
 	return apart < time.Minute && apart*time.Duration(rpm+1) < time.Minute
 }

@@ -184,15 +184,8 @@ func TestAdaptiveExplained(t *testing.T) {
 				t.Errorf("it says nothing of %s:\n%s", want, text)
 			}
 		}
-		found := map[int]bool{}
-		for _, limit := range e.Limits {
-			found[limit.Max] = true
-		}
-		if !found[114] || !found[19] {
-			t.Errorf("the limits are %+v", e.Limits)
-		}
-		if text := jsonOf(t, e); !strings.Contains(text, "adaptive") {
-			t.Errorf("the JSON is %s", text)
+		if e.Found == nil || e.Found.RPM != 114 || e.Found.InFlight != 19 || e.Found.FloorRPM != 60 || e.Found.CeilingInFlight != 1000 {
+			t.Errorf("what was found is %s", jsonOf(t, e.Found))
 		}
 	})
 }
