@@ -129,11 +129,13 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	if name != "" {
 		delete(rl.cooldowns, name)
 		delete(rl.external, name)
+		rl.found.forgetUsage(name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns, rl.external = nil, nil
+	rl.found.forgetUsage("")
 	rl.unlisted = unlistedModels{}
 	rl.stateVersion++
 	for _, g := range rl.lines.allSlots {
