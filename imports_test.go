@@ -32,7 +32,7 @@ var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/int
 // a rule may import all of this module. Of several folders with a rule the innermost counts.
 var importRules = map[string][]string{
 	".": {
-		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		modulePath + "/adaptive", modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"adaptive":        {modulePath + "/limit"},
@@ -55,6 +55,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/found": {
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+	},
 	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
 	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {

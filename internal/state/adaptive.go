@@ -1,10 +1,6 @@
 package state
 
-import (
-	"fmt"
-
-	"dappco.re/go/core/go-ratelimit/internal/errtext"
-)
+import "fmt"
 
 // AdaptiveField is a field of Quota that bounds a limit that is found.
 type AdaptiveField struct {
@@ -31,8 +27,8 @@ const (
 	defaultCeilingInFlight = 10_000
 )
 
-// Adaptive are the bounds of the limits that are found, in the order of the fields of Quota: of each
-// limit its floor and then its ceiling.
+// Adaptive are the bounds of the limits that are found, in the order of the fields of Quota: of
+// each limit its floor and then its ceiling.
 var Adaptive = [...]AdaptiveField{
 	{
 		Field: "AdaptiveFloorRPM", Key: "adaptive_floor_rpm", Most: MostAdaptiveRPM,
@@ -100,12 +96,27 @@ func bounds(floor, ceiling, most int) (int, int) {
 	return floor, ceiling
 }
 
-// invalidAdaptive returns the first of the bounds that is out of range, with the reason and the most
-// that it may be; "" for no reason.
+// adaptive returns the i-th of the bounds, as Of does; a call of that would put the quota on the
+// heap.
+func (q *Quota) adaptive(i int) *int {
+	switch i {
+	case 0:
+		return &q.AdaptiveFloorRPM
+	case 1:
+		return &q.AdaptiveCeilingRPM
+	case 2:
+		return &q.AdaptiveFloorInFlight
+	default:
+		return &q.AdaptiveCeilingInFlight
+	}
+}
+
+// invalidAdaptive returns the first of the bounds that is out of range, with the reason and the
+// most that it may be; "" for no reason.
 func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	for i := range Adaptive {
 		f := &Adaptive[i]
-		switch value := *f.Of(q); {
+		switch value := *q.adaptive(i); {
 		case value < 0:
 			return f, f.Negative, f.Most
 		case value > f.Most:
@@ -114,15 +125,16 @@ func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	}
 	for i := 0; i < len(Adaptive); i += 2 {
 		f := &Adaptive[i]
-		if ceiling := *Adaptive[i+1].Of(q); ceiling > 0 && *f.Of(q) > ceiling {
+		if ceiling := *q.adaptive(i + 1); ceiling > 0 && *q.adaptive(i) > ceiling {
 			return f, f.Crossed, ceiling
 		}
 	}
 	return nil, "", 0
 }
 
-// validateAdaptive is Validate for the bounds of the limits that are found.
-func (q *Quota) validateAdaptive(model string) error {
+// CheckAdaptive returns an error that names field and value if one of the bounds of the limits that
+// are found is out of range.
+func (q *Quota) CheckAdaptive() error {
 	f, reason, most := q.invalidAdaptive()
 	if reason == "" {
 		return nil
@@ -131,10 +143,11 @@ func (q *Quota) validateAdaptive(model string) error {
 	if reason == f.Crossed {
 		want = "at most the ceiling,"
 	}
-	return fmt.Errorf("%w: model %q: %s (%s) is %d, want %s %d", ErrInvalidQuota, errtext.Clip(model), f.Field, f.Key, *f.Of(q), want, most)
+	return fmt.Errorf("%s (%s) is %d, want %s %d", f.Field, f.Key, *f.Of(q), want, most)
 }
 
-// adaptiveOver takes the bounds of each limit that is found from another quota where there are none.
+// adaptiveOver takes the bounds of each limit that is found from another quota where there are
+// none.
 func (q *Quota) adaptiveOver(below *Quota) {
 	if !q.AdaptsRate() {
 		q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = below.AdaptiveFloorRPM, below.AdaptiveCeilingRPM

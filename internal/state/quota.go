@@ -128,8 +128,8 @@ func (q *Quota) Validate(model string) error {
 	if q.Burst < 0 {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
 	}
-	if err := q.validateAdaptive(model); err != nil {
-		return err
+	if err := q.CheckAdaptive(); err != nil {
+		return fmt.Errorf("%w: model %q: %w", ErrInvalidQuota, errtext.Clip(model), err)
 	}
 	if _, err := clock.LoadZone(q.DayZone); err != nil {
 		return fmt.Errorf("%w: model %q: %s (%s): %w", ErrInvalidQuota, errtext.Clip(model), ZoneField, ZoneKey, err)

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
@@ -67,6 +68,11 @@ func (s *Said) Only(origins ...Origin) (part Said) {
 		}
 	}
 	return part
+}
+
+// Adapts reports whether anybody said bounds of a limit that is found.
+func (s *Said) Adapts() bool {
+	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.AdaptsRate() || q.AdaptsSlots() })
 }
 
 // IsEmpty reports whether nobody said anything.
