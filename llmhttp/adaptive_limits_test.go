@@ -34,7 +34,7 @@ func TestAdaptiveSteady(t *testing.T) {
 		inBubble(t, string(say), func(t *testing.T) {
 			w := world{
 				provider: sim.Provider{Capacity: sim.Constant(10), Depth: 10 * time.Second},
-				says:     say, callers: 400, length: 14 * time.Minute, seed: 3,
+				says:     say, callers: 400, length: 11 * time.Minute, seed: 3,
 			}
 			w.run(adaptiveLimiter(t, slowFloor))
 			took, ok := sim.Settles(w.found[0], 0, w.length, 10, 0.1)
@@ -42,7 +42,7 @@ func TestAdaptiveSteady(t *testing.T) {
 			if !ok || took > 3*time.Minute {
 				t.Errorf("the capacity is found after %v, %v", took, ok)
 			}
-			s := w.total(4*time.Minute, 14*time.Minute)
+			s := w.total(4*time.Minute, 11*time.Minute)
 			t.Logf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
 			if s.RefusedShare() > 0.01 || s.Goodput() < 0.99 {
 				t.Errorf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
@@ -79,17 +79,20 @@ func TestAdaptiveSteps(t *testing.T) {
 func TestAdaptiveWaves(t *testing.T) {
 	long(t)
 	for _, test := range []struct {
-		name          string
-		period        time.Duration
-		refused, used float64 // at most, at least
-	}{{"in 20 minutes", 20 * time.Minute, 0.012, 0.975}, {"in 5 minutes", 5 * time.Minute, 0.03, 0.9}} {
+		name           string
+		period, length time.Duration
+		refused, used  float64 // at most, at least
+	}{
+		{"in 20 minutes", 20 * time.Minute, 25 * time.Minute, 0.012, 0.975},
+		{"in 5 minutes", 5 * time.Minute, 15 * time.Minute, 0.03, 0.9},
+	} {
 		inBubble(t, test.name, func(t *testing.T) {
 			w := world{
 				provider: sim.Provider{Capacity: sim.Wave(10, 0.5, test.period), Depth: time.Second},
-				callers:  1000, length: 25 * time.Minute, seed: 7,
+				callers:  1000, length: test.length, seed: 7,
 			}
 			w.run(adaptiveLimiter(t, slowFloor))
-			s := w.total(5*time.Minute, 25*time.Minute)
+			s := w.total(5*time.Minute, test.length)
 			t.Logf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
 			if s.RefusedShare() > test.refused || s.Goodput() < test.used {
 				t.Errorf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
@@ -99,10 +102,10 @@ func TestAdaptiveWaves(t *testing.T) {
 }
 
 // Two programs share within 40 and 60 %, if the second comes when the first has all. How they share
-// is a matter of chance for half an hour, so the middle one of three runs counts.
+// is a matter of chance for a while, so the middle one of three runs counts.
 func TestAdaptiveRivals(t *testing.T) {
 	long(t)
-	const from, to = 15 * time.Minute, 45 * time.Minute
+	const from, to = 12 * time.Minute, 26 * time.Minute
 	var shares []float64
 	for range 3 {
 		inBubble(t, "two programs", func(t *testing.T) {
@@ -139,18 +142,18 @@ func TestAdaptiveOutage(t *testing.T) {
 		quota    ratelimit.ModelQuota
 		capacity float64 // calls a second; 60 in flight are at least 25
 		down     func(*http.Request) (*http.Response, error)
-		most     int // calls in the last four minutes of the outage
+		most     int // calls in the last three minutes of the outage
 	}{
 		{"503, by the rate", slowFloor, 10, answer(503), 20},
 		{"503, by the calls in flight", slots, 25, answer(503), 20},
 		{"503, by both", both, 10, answer(503), 20},
-		{"429, by the rate", slowFloor, 10, answer(429), 4 * 6 * 5 / 4},
-		{"500, by the rate", slowFloor, 10, answer(500), 4 * 60 * 11},
-		{"500, by both", both, 10, answer(500), 4 * 60 * 11},
-		{"broken connections, by both", both, 10, func(*http.Request) (*http.Response, error) { return nil, broken }, 4 * 60 * 11},
+		{"429, by the rate", slowFloor, 10, answer(429), 3 * 6 * 5 / 4},
+		{"500, by the rate", slowFloor, 10, answer(500), 3 * 60 * 11},
+		{"500, by both", both, 10, answer(500), 3 * 60 * 11},
+		{"broken connections, by both", both, 10, func(*http.Request) (*http.Response, error) { return nil, broken }, 3 * 60 * 11},
 	} {
 		inBubble(t, test.name, func(t *testing.T) {
-			const from, back = 6 * time.Minute, 11 * time.Minute
+			const from, back = 4 * time.Minute, 8 * time.Minute
 			capacity := test.capacity
 			if test.quota == slots {
 				capacity = 1000
@@ -164,13 +167,13 @@ func TestAdaptiveOutage(t *testing.T) {
 			}
 			w.run(adaptiveLimiter(t, test.quota))
 			second := w.total(back, back+time.Second)
-			outage := w.total(back-4*time.Minute, back)
+			outage := w.total(back-3*time.Minute, back)
 			later := w.total(back+2*time.Minute, w.length)
 			used := float64(later.Answered) / (test.capacity * 120)
 			t.Logf("%d calls in the outage, %d in the first second; then %.2f %% refused, %.2f %% used",
 				outage.Sent, second.Sent, 100*later.RefusedShare(), 100*used)
 			if outage.Sent > test.most {
-				t.Errorf("%d calls in the last four minutes of the outage, want at most %d", outage.Sent, test.most)
+				t.Errorf("%d calls in the last three minutes of the outage, want at most %d", outage.Sent, test.most)
 			}
 			if float64(second.Sent) > 1.2*test.capacity {
 				t.Errorf("%d calls in the first second", second.Sent)
