@@ -15,6 +15,7 @@ import (
 var (
 	jsonQuota = ratelimit.ModelQuota{
 		MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 10 * time.Second,
+		AdaptiveFloorRPM: 8, AdaptiveCeilingRPM: 9, AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 11,
 	}
 	jsonStats = ratelimit.ModelStats{
 		RPM: 1, MaxRPM: 2, TPM: 3, MaxTPM: 4, RPD: 5, MaxRPD: 6, DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC),
@@ -41,7 +42,8 @@ func TestJSON(t *testing.T) {
 		{ratelimit.ModelQuota{}, `{}`},
 		{ratelimit.ModelQuota{MaxRPM: 60, Burst: 10 * time.Second}, `{"max_rpm":60,"burst":"10s"}`},
 		{ratelimit.ModelQuota{MaxRPM: -1, Burst: -time.Second}, `{"max_rpm":-1,"burst":"-1s"}`},
-		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo","burst":"10s"}`},
+		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo",` +
+			`"adaptive_floor_rpm":8,"adaptive_ceiling_rpm":9,"adaptive_floor_in_flight":10,"adaptive_ceiling_in_flight":11,"burst":"10s"}`},
 		{map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1}}, `{"m":{"max_tpm":1}}`},
 		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
 		{jsonStats, stats},

@@ -32,6 +32,10 @@ const migrateYAML = `quotas:
         max_in_flight: 14
         day_zone: Asia/Tokyo
         burst: 2.5s
+        adaptive_floor_rpm: 15
+        adaptive_ceiling_rpm: 16
+        adaptive_floor_in_flight: 17
+        adaptive_ceiling_in_flight: 18
     "odd \x00 name":
         max_rpm: 1
         max_tpm: 0

@@ -80,7 +80,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 				}
 				check(when, name, info.Size())
 			}
-			for _, table := range []string{"ledger", "processes", "facts", "daily", "quotas", "cooldowns"} {
+			for _, table := range []string{"shared_log", "processes", "facts", "daily", "quotas", "cooldowns"} {
 				check(when, "rows of "+table, sqliteNumber(t, path, "SELECT count(*) FROM "+table))
 			}
 			rl.mu.Lock()

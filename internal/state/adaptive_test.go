@@ -161,7 +161,7 @@ func TestFoundText(t *testing.T) {
 		"": "EOF", "[]": "array", `{"at":1.5}`: "1.5", `{"at":99999999999999999999}`: "99999999999999999999",
 		`{"at":1} {}`: "more than one value", `{"at":1}x`: "more than one value",
 		`{"at":1,"until":2}`: `unknown field "until"`, `{"rate":{"level":1,"slope":2}}`: `unknown field "slope"`,
-		`{"rate":{"level":-1}}`: "rate_level is -1, want 0 to", `{"slots":{"streak":2147483648}}`: "slots_streak is 2147483648, want 0 to 2147483647",
+		`{"at":1,"anew":4}`: "anew is 4, want 0 to 3", `{"rate":{"level":-1}}`: "rate_level is -1, want 0 to", `{"slots":{"streak":2147483648}}`: "slots_streak is 2147483648, want 0 to 2147483647",
 		`{"slots":{"level":2305843009213693952}}`: "slots_level is 2305843009213693952, want 0 to",
 	} {
 		if got, err := state.ParseFound(text); err == nil || !strings.Contains(err.Error(), want) || got != (state.Found{}) {
@@ -183,7 +183,7 @@ func TestFoundFieldsAreAllFields(t *testing.T) {
 	if f != want {
 		t.Errorf("%+v, want %+v", f, want)
 	}
-	if n := 2*reflect.TypeFor[state.Search]().NumField() + 1; n != len(state.FoundFields) || reflect.TypeFor[state.Found]().NumField() != 4 {
+	if n := 2*reflect.TypeFor[state.Search]().NumField() + 1; n != len(state.FoundFields) || reflect.TypeFor[state.Found]().NumField() != 5 { // with At, Told and Anew
 		t.Errorf("%d fields, want %d", len(state.FoundFields), n)
 	}
 }

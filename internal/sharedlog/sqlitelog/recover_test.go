@@ -234,9 +234,9 @@ func TestLogOfADamagedFile(t *testing.T) {
 // A row that no limiter writes is named.
 func TestLogRefusesBadRows(t *testing.T) {
 	for _, tt := range []struct{ statement, want string }{
-		{`UPDATE ledger SET process = -1`, "ledger: event 1 is of process -1"},
-		{`UPDATE ledger SET age = -5`, "ledger: event 1 is -5 ns older than its time"},
-		{`UPDATE ledger SET requests = 'many'`, "ledger: "},
+		{`UPDATE shared_log SET process = -1`, "shared_log: event 1 is of process -1"},
+		{`UPDATE shared_log SET age = -5`, "shared_log: event 1 is -5 ns older than its time"},
+		{`UPDATE shared_log SET requests = 'many'`, "shared_log: "},
 		{`INSERT INTO processes VALUES (9, 'x', 0, 0)`, "processes: "},
 		{`INSERT INTO facts VALUES ('folded', '7')`, "facts: the days are those after event 7, which is not there yet"},
 		{`UPDATE facts SET value = '-1' WHERE name = 'span'`, "facts: the span is -1 ns"},
