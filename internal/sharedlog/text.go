@@ -26,8 +26,8 @@ func ParseQuota(text string) (q state.Quota, err error) {
 }
 
 // Saying is what a Quota event says of the quota of its model: what one of the origins, the program
-// or the account, says from then on. In events of versions that do not know origins the program says
-// what holds.
+// or the account, says from then on. In events of versions that do not know origins the program
+// says what holds.
 type Saying struct {
 	Holds  state.Quota // that holds after it
 	Origin state.Origin

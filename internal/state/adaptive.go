@@ -27,8 +27,8 @@ const (
 	defaultCeilingInFlight = 10_000
 )
 
-// Adaptive are the bounds of the limits that are found, in the order of the fields of Quota: of each
-// limit its floor and then its ceiling.
+// Adaptive are the bounds of the limits that are found, in the order of the fields of Quota: of
+// each limit its floor and then its ceiling.
 var Adaptive = [...]AdaptiveField{
 	{
 		Field: "AdaptiveFloorRPM", Key: "adaptive_floor_rpm", Most: MostAdaptiveRPM,
@@ -96,7 +96,8 @@ func bounds(floor, ceiling, most int) (int, int) {
 	return floor, ceiling
 }
 
-// adaptive returns the i-th of the bounds, as Of does; a call of that would put the quota on the heap.
+// adaptive returns the i-th of the bounds, as Of does; a call of that would put the quota on the
+// heap.
 func (q *Quota) adaptive(i int) *int {
 	switch i {
 	case 0:
@@ -110,8 +111,8 @@ func (q *Quota) adaptive(i int) *int {
 	}
 }
 
-// invalidAdaptive returns the first of the bounds that is out of range, with the reason and the most
-// that it may be; "" for no reason.
+// invalidAdaptive returns the first of the bounds that is out of range, with the reason and the
+// most that it may be; "" for no reason.
 func (q *Quota) invalidAdaptive() (f *AdaptiveField, reason string, most int) {
 	for i := range Adaptive {
 		f := &Adaptive[i]
@@ -145,7 +146,8 @@ func (q *Quota) CheckAdaptive() error {
 	return fmt.Errorf("%s (%s) is %d, want %s %d", f.Field, f.Key, *f.Of(q), want, most)
 }
 
-// adaptiveOver takes the bounds of each limit that is found from another quota where there are none.
+// adaptiveOver takes the bounds of each limit that is found from another quota where there are
+// none.
 func (q *Quota) adaptiveOver(below *Quota) {
 	if !q.AdaptsRate() {
 		q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = below.AdaptiveFloorRPM, below.AdaptiveCeilingRPM
