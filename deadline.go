@@ -296,7 +296,7 @@ func (m *modelCost) passesBy(instant, left int64) bool {
 	if r.full && r.freeAt != never && r.freeAt > instant || r.used > instant && q.limitsMinute() {
 		return false
 	}
-	if r.adapts && r.found.opensAtBest(r.slots.calls()) > instant {
+	if r.adapts && r.found.OpensAtBest(r.slots.calls()) > instant {
 		return false
 	}
 	p := r.paceOf(q)

@@ -46,7 +46,7 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.requests.Len(); looks || !fits(used, c.Requests, q.MaxRPM) {
 		f.check(state.RPM, used, c.Requests, q.MaxRPM, r, p)
 	}
-	if opens := r.found.opens(); r.adapts && opens > r.instant {
+	if opens := r.found.Opens(); r.adapts && opens > r.instant {
 		f.refuse(DecisionRPMLimit, "requests are spaced by the rate that was found")
 		f.until(time.Duration(opens - r.instant))
 	}
@@ -119,8 +119,8 @@ func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
 
 // mostSlots returns how many calls may ever be in flight.
 func (r *view) mostSlots(q *ModelQuota) int {
-	if r.adapts && r.found != nil && r.found.bounds.ceilingSlots > 0 {
-		return min(cmp.Or(r.slotLimit, math.MaxInt), r.found.bounds.ceilingSlots)
+	if r.found != nil && r.found.Bounds().CeilingSlots > 0 {
+		return min(cmp.Or(r.slotLimit, math.MaxInt), r.found.Bounds().CeilingSlots)
 	}
 	return q.MaxInFlight
 }

@@ -1,47 +1,20 @@
 package ratelimit
 
 import (
-	"math"
-	"math/bits"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/adaptive"
+	"dappco.re/go/core/go-ratelimit/internal/found"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/limit"
 )
 
-// found is what was found of a model's limits by being refused, see ModelQuota.AdaptiveFloorRPM,
-// and what spaces its requests.
-type found struct {
-	bounds foundBounds // of the quota that it is searched for; zero where stored is what is known
-	rate   adaptive.RateSearch
-	slots  adaptive.SlotSearch
-	gap    int64 // between requests; 0 where the rate is not searched for
-	next   int64 // the instant from which on the next request may start
-	used   int64 // when a request was last charged, in UnixNano
-	told   bool  // the provider's headers say the limits of the minute
-
-	stored   state.Found // what a file or another process has found, until a quota searches for it
-	spreadAt int64       // the instant at which the other processes were last told
-	since    int64       // the instant from which on charges count to the windows of the searches
-}
-
-// foundBounds is between which limits a quota searches. Those of a limit that it does not search
-// for are zero.
-type foundBounds struct{ floorRPM, ceilingRPM, floorSlots, ceilingSlots int }
-
-const (
-	// lateness is by how much a request may start late, without those behind it starting later:
-	// timers are late, and a rate of which every call came late would not be used up.
-	lateness = int64(5 * time.Millisecond)
-	// idleAfter is how long a model is not used before what was found of it ages.
-	idleAfter = minute
-	// spreadEvery is how often other processes are told of refusals that lower nothing.
-	spreadEvery = int64(500 * time.Millisecond)
-	// firstMultiple of the floor is where a search begins.
-	firstMultiple = 2
-)
+// foundModels is the limits that are searched for, by the names under which their models are
+// counted. There are at most twice as many as models that may have state.
+type foundModels map[string]*found.Limits
 
 // adapts reports whether the quota searches for a limit. One that is invalid does, too.
 func (q *ModelQuota) adapts() bool {
@@ -54,87 +27,51 @@ func (q *ModelQuota) limitsSlots() bool {
 	return q.MaxInFlight|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight != 0
 }
 
-// foundBounds returns between which limits the quota searches.
-func (q *ModelQuota) foundBounds() (b foundBounds) {
-	is := (*state.Quota)(q)
-	if _, bad := is.Invalid(); bad {
-		return b
+// limitSlots lowers MaxInFlight to a limit that was found; 0 is none.
+func (q *ModelQuota) limitSlots(most int) {
+	if most > 0 && (q.MaxInFlight == 0 || most < q.MaxInFlight) {
+		q.MaxInFlight = most
 	}
-	if is.AdaptsRate() {
-		b.floorRPM, b.ceilingRPM = is.RateBounds()
-	}
-	if is.AdaptsSlots() {
-		b.floorSlots, b.ceilingSlots = is.SlotBounds()
-	}
-	return b
 }
 
-// newFound returns the search for the limits of a quota, at its beginning.
-func newFound(b foundBounds) *found {
-	f := &found{bounds: b}
-	if b.floorRPM > 0 {
-		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
-		f.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
-			Floor: perMinute(b.floorRPM), Ceiling: perMinute(b.ceilingRPM), Start: perMinute(firstOf(b.floorRPM, b.ceilingRPM)),
-		})
-		f.gap = int64(f.rate.Gap())
-	}
-	if b.floorSlots > 0 {
-		f.slots, _ = adaptive.NewSlotSearch(adaptive.ConcurrencyConfig{
-			Floor: b.floorSlots, Ceiling: b.ceilingSlots, Start: firstOf(b.floorSlots, b.ceilingSlots),
-		})
-	}
-	return f
-}
-
-// firstOf is where a search between two limits begins.
-func firstOf(floor, ceiling int) int {
-	if floor > ceiling/firstMultiple {
-		return ceiling
-	}
-	return floor * firstMultiple
-}
-
-// foundRLocked returns what was found for a quota; nil where it searches for nothing, or the search
-// has to be begun or bounded anew first.
-func (rl *RateLimiter) foundRLocked(name string, q *ModelQuota) *found {
-	if f := rl.found[name]; f != nil && f.bounds == q.foundBounds() && f.bounds != (foundBounds{}) {
-		return f
+// of returns what was found for a quota; nil where it searches for nothing, or the search has to be
+// begun or bounded anew first.
+func (m foundModels) of(name string, q *ModelQuota) *found.Limits {
+	if f := m[name]; f != nil {
+		if b := found.BoundsOf((*state.Quota)(q)); b == f.Bounds() && b != (found.Bounds{}) {
+			return f
+		}
 	}
 	return nil
 }
 
-// foundLocked is foundRLocked for one that is bounded by the quota. Without charges it begins no
+// foundLocked is foundModels.of for what is bounded by the quota. Without charges it begins no
 // search: names that are only asked for take no memory.
-func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, charges bool) *found {
-	b, f := q.foundBounds(), rl.found[name]
+func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, charges bool) *found.Limits {
+	b, f := found.BoundsOf((*state.Quota)(q)), rl.found[name]
 	switch {
-	case b == foundBounds{}:
+	case b == found.Bounds{}:
 		return nil
-	case f != nil && f.bounds == b:
-		return f
-	case f != nil:
-		wall := rl.clock.UnixNano(instant)
-		f.bind(b, instant, f.present(instant, wall))
-		return f
-	}
-	f = newFound(b)
-	f.used = rl.clock.UnixNano(instant)
-	if charges {
-		rl.keepFoundLocked(name, f)
+	case f == nil:
+		f = found.New(b, instant)
+		if charges {
+			rl.keepFoundLocked(name, f)
+		}
+	case f.Bounds() != b:
+		f.Bind(b, instant, rl.clock.UnixNano(instant))
 	}
 	return f
 }
 
-// keepFoundLocked keeps what was found of a model. There are at most so many as twice the models
-// that may have state: then one of them has none, and is forgotten.
-func (rl *RateLimiter) keepFoundLocked(name string, f *found) {
+// keepFoundLocked keeps what was found of a model. Where there are too many, one is forgotten that
+// has no state and no quota of its own: nearly half of them are such.
+func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
 	if rl.found == nil {
-		rl.found = make(map[string]*found)
+		rl.found = make(foundModels)
 	}
 	if most := 2 * (rl.mostModels() + len(rl.Quotas)); len(rl.found) >= most && rl.found[name] == nil {
 		for other := range rl.found {
-			if rl.State[other] == nil {
+			if _, own := rl.Quotas[other]; !own && rl.State[other] == nil {
 				delete(rl.found, other)
 				break
 			}
@@ -143,211 +80,24 @@ func (rl *RateLimiter) keepFoundLocked(name string, f *found) {
 	rl.found[strings.Clone(name)] = f // see stateLocked
 }
 
-// bind bounds a search by another quota. What was found before is brought into the bounds.
-func (f *found) bind(b foundBounds, instant int64, known state.Found) {
-	next, used, told, spreadAt := f.next, f.used, f.told, f.spreadAt
-	*f = *newFound(b)
-	f.next, f.used, f.told, f.spreadAt = next, used, told, spreadAt
-	f.resume(&known, instant, 0)
-}
-
-// resume takes over what was found, aged by how long ago that was.
-func (f *found) resume(known *state.Found, instant int64, age time.Duration) {
-	f.since = instant
-	if f.bounds.floorRPM > 0 {
-		f.rate.Resume(adaptive.SearchState(known.Rate), instant, age)
-		f.follow(instant)
-	}
-	if f.bounds.floorSlots > 0 {
-		f.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
-	}
-}
-
-// follow spaces the requests by the rate. Those that were charged before keep their place.
-func (f *found) follow(instant int64) {
-	gap := int64(f.rate.Gap())
-	if left := min(f.next-instant, maxLeft); left > 0 && f.gap > 0 && gap != f.gap {
-		high, low := bits.Mul64(uint64(left), uint64(gap))
-		left := int64(maxLeft)
-		if high < uint64(f.gap) {
-			q, _ := bits.Div64(high, low, uint64(f.gap))
-			left = int64(min(q, uint64(maxLeft)))
-		}
-		f.next = instant + left
-	}
-	f.gap = gap
-}
-
-// maxLeft bounds the time for which requests that were charged keep others waiting.
-const maxLeft = day
-
-// present returns what was found, as it is stored.
-func (f *found) present(instant, wall int64) state.Found {
-	if f.bounds == (foundBounds{}) {
-		return f.stored
-	}
-	s := state.Found{At: max(f.used, 1), Told: f.told}
-	if age := wall - f.used; age < 0 {
-		s.At = max(wall, 1)
-	}
-	if f.bounds.floorRPM > 0 {
-		s.Rate = state.Search(f.rate.State(instant))
-	}
-	if f.bounds.floorSlots > 0 {
-		s.Slots = state.Search(f.slots.State(instant))
-	}
-	return s
-}
-
-// opens returns the instant from which on the next request may start.
-func (f *found) opens() int64 {
-	if f == nil || f.told || f.bounds.floorRPM == 0 {
-		return 0
-	}
-	return f.next
-}
-
-// opensAtBest is opens if the calls in flight are taken back.
-func (f *found) opensAtBest(inFlight int) int64 {
-	opens := f.opens()
-	for ; inFlight > 0 && opens > math.MinInt64/2; inFlight-- {
-		opens -= f.gap
-	}
-	return opens
-}
-
-// idle returns for how long the model was not used, if what was found of it has aged by that.
-func (f *found) idle(wall int64) time.Duration {
-	if idle := wall - f.used; idle > idleAfter {
-		return time.Duration(idle)
-	}
-	return 0
-}
-
-// limits returns the limits that were found, in requests per minute and calls in flight, 0 where
-// none is searched for.
-func (f *found) limits(instant, wall int64) (rpm, slots int) {
-	if f == nil {
-		return 0, 0
-	}
-	rate, places := f.rate, f.slots
-	idle := f.idle(wall)
-	if f.bounds.floorRPM > 0 && !f.told {
-		if idle > 0 {
-			rate.Resume(rate.State(instant), instant, idle)
-		}
-		rpm = perMinute(rate.Rate())
-	}
-	if f.bounds.floorSlots > 0 {
-		if idle > 0 {
-			places.Resume(places.State(instant), instant, idle)
-		}
-		slots = places.Limit()
-	}
-	return rpm, slots
-}
-
-// perMinute returns a rate in units per minute, rounded to the nearest.
-func perMinute(r limit.Rate) int { return scaledInt(int64(r.Count), minute, int64(r.Per)) }
-
-// scaledInt returns n·num/den, rounded to the nearest. All are positive, and the result fits.
-func scaledInt(n, num, den int64) int {
-	high, low := bits.Mul64(uint64(n), uint64(num))
-	low, carry := bits.Add64(low, uint64(den)/2, 0)
-	scaled, _ := bits.Div64(high+carry, low, uint64(den))
-	return int(scaled)
-}
-
-// limitSlots has the quota limit the calls in flight by what was found. While there are none, as many
-// may start together as there may ever be: else more than were found could never start together.
-func (f *found) limitSlots(q *ModelQuota, g *slots) {
-	most := f.bounds.ceilingSlots
-	if most == 0 {
-		return
-	}
-	if g.calls() > 0 {
-		most = f.slots.Limit()
-	}
-	if q.MaxInFlight == 0 || most < q.MaxInFlight {
-		q.MaxInFlight = most
-	}
-}
-
-// isDue reports whether a search has to go on before the next request is charged.
-func (f *found) isDue(instant, wall int64) bool {
-	return f.idle(wall) > 0 ||
-		f.bounds.floorRPM > 0 && !f.told && f.rate.Ready(instant) ||
-		f.bounds.floorSlots > 0 && f.slots.Ready(instant)
-}
-
-// findOnLocked has a search go on with a request that was charged. Nil found is none.
-func (rl *RateLimiter) findOnLocked(f *found, w *window, instant int64) {
+// findOnLocked has the search for the limits of a model go on with a request that was charged.
+func (rl *RateLimiter) findOnLocked(name string, q *ModelQuota, w *window, instant int64) {
+	f := rl.foundLocked(name, q, instant, true)
 	if f == nil {
 		return
 	}
-	wall := rl.clock.UnixNano(instant)
-	if f.isDue(instant, wall) && f.goOn(instant, wall) != 0 {
+	if f.IsDue(instant) && f.GoOn(instant) != 0 {
 		rl.changedNowLocked()
 	}
-	f.count(instant, wall, 1, w.slots.calls(), rl.ledger.sharersLocked())
-}
-
-// goOn ages what was found of a model that was idle, or raises the limits whose windows were clean.
-// Of the request that passes now nobody knows yet whether it is refused. It returns which of the
-// windows begin anew.
-func (f *found) goOn(instant, wall int64) (anew int64) {
-	if idle := f.idle(wall); idle > 0 {
-		known := f.present(instant, wall)
-		f.resume(&known, instant, idle)
-		f.used = wall
-		return state.RateAnew | state.SlotsAnew
-	}
-	if f.bounds.floorRPM > 0 && !f.told && f.rate.Ready(instant) {
-		f.rate.Raise(instant)
-		f.follow(instant)
-		anew = state.RateAnew
-	}
-	if f.bounds.floorSlots > 0 && f.slots.Ready(instant) {
-		f.slots.Raise(instant)
-		anew |= state.SlotsAnew
-	}
-	return anew
-}
-
-// count counts requests that were charged at an instant, when so many calls are in flight, theirs
-// included. Each of the sharers has its part of the rate.
-func (f *found) count(instant, wall int64, requests, inFlight, sharers int) {
-	if f.bounds.floorRPM > 0 {
-		if instant >= f.since {
-			f.rate.Count(instant, requests)
-		}
-		gap := min(f.gap, maxLeft/int64(max(sharers, 1))) * int64(max(sharers, 1))
-		f.next = max(f.next, instant-lateness)
-		for range requests {
-			f.next = min(f.next+gap, instant+maxLeft)
-		}
-	}
-	if f.bounds.floorSlots > 0 && inFlight >= f.slots.Limit() {
-		f.slots.Full()
-	}
-	f.used = max(f.used, wall)
-}
-
-// uncount takes a request back that was not sent.
-func (f *found) uncount(instant int64) {
-	if f.next > instant {
-		f.next = max(f.next-f.gap, instant-lateness)
-	}
+	f.Count(instant, 1, w.slots.calls(), rl.ledger.sharersLocked())
 }
 
 // endFoundLocked notes that a call that was sent has ended.
 func (r *Reservation) endFoundLocked() {
-	rl := r.home
-	if len(rl.found) == 0 {
-		return
-	}
-	if f := rl.found[r.slots.name]; f != nil && f.bounds.floorSlots > 0 {
-		f.slots.Ended(rl.clock.Now())
+	if rl := r.home; len(rl.found) > 0 {
+		if f := rl.found[r.slots.name]; f != nil {
+			f.Ended(rl.clock.Now())
+		}
 	}
 }
 
@@ -355,7 +105,162 @@ func (r *Reservation) endFoundLocked() {
 func (r *Reservation) uncountFoundLocked() {
 	if rl := r.home; len(rl.found) > 0 {
 		if f := rl.found[r.slots.name]; f != nil {
-			f.uncount(rl.clock.Now())
+			f.Uncount(r.instant)
 		}
 	}
+}
+
+// foundsRLocked returns what was found of all models, as stores see it.
+func (rl *RateLimiter) foundsRLocked() map[string]state.Found {
+	instant := rl.clock.Now()
+	wall := rl.clock.UnixNano(instant)
+	all := make(map[string]state.Found, len(rl.found))
+	for model, f := range rl.found {
+		all[model] = f.Present(instant, wall)
+	}
+	return all
+}
+
+// takeFoundsLocked takes over what a file has found, unless this limiter has found something later.
+// It ages with the first call of the model.
+func (rl *RateLimiter) takeFoundsLocked(founds map[string]state.Found) {
+	instant := rl.clock.Sync()
+	wall := rl.clock.UnixNano(instant)
+	for _, model := range slices.Sorted(maps.Keys(founds)) {
+		known := founds[model]
+		known.Told = known.Told && rl.learns
+		f := rl.found[model]
+		if (f == nil || f.Present(instant, wall).At < known.At) && modelname.IsName(model) {
+			rl.keepFoundLocked(model, found.Stored(known))
+		}
+	}
+}
+
+// isToldNewsRLocked reports whether a provider's report ends the search for the rate of a model.
+func (rl *RateLimiter) isToldNewsRLocked(name string, q *ModelQuota, limits *ProviderLimits) bool {
+	if !rl.learns || !q.adapts() || found.BoundsOf((*state.Quota)(q)).FloorRPM == 0 {
+		return false
+	}
+	if reports := limits.reports(); !reports.SaysMinute() {
+		return false
+	}
+	f := rl.found[name]
+	return f == nil || !f.IsTold()
+}
+
+// tellFoundLocked ends the search for the rate of a model whose provider says its limits.
+func (rl *RateLimiter) tellFoundLocked(name string, q *ModelQuota) {
+	if f := rl.foundLocked(name, q, rl.clock.Sync(), true); f != nil {
+		f.Tell(true)
+		rl.changedNowLocked()
+		l := rl.linesLocked()
+		l.reviewAllLaterLocked(l.allSlots[name])
+	}
+}
+
+// forgetTold has the rate of a model be searched for again, whatever its provider says; of all
+// models that a pattern or "*" may cover.
+func (m foundModels) forgetTold(name string) {
+	if f := m[name]; f != nil {
+		f.Tell(false)
+	}
+	if strings.Contains(name, everyModel) {
+		for _, f := range m {
+			f.Tell(false)
+		}
+	}
+}
+
+// forgetUsage lets the next request of a model, or of all models, start now. What was found stays.
+func (m foundModels) forgetUsage(name string) {
+	if f := m[name]; f != nil {
+		f.Forget()
+	}
+	if name == "" {
+		for _, f := range m {
+			f.Forget()
+		}
+	}
+}
+
+// timeoutProblem is ProviderRefusal.Problem of a call without an answer.
+const timeoutProblem = "timeout"
+
+// toFind returns what a refusal tells of limits that are searched for, and whether it tells
+// anything.
+func (r *ProviderRefusal) toFind() (f found.Refusal, tells bool) {
+	switch r.Problem {
+	case string(CauseRateLimited):
+		return f, true
+	case string(CauseOverloaded), timeoutProblem:
+		f.Overload = true
+		return f, true
+	}
+	return f, false
+}
+
+// findByRefusal has the search for the limits of a model go on after a refusal, in all processes
+// that share it.
+func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
+	refusal, tells := r.toFind()
+	if !tells {
+		return
+	}
+	if name, spreads := rl.findByRefusalHere(r, &refusal); spreads {
+		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(name, refusal) })
+	}
+}
+
+// findByRefusalHere is findByRefusal for this limiter, unless others have to be told: then it
+// changes nothing.
+func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refusal) (name string, spreads bool) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	var q ModelQuota
+	if name, _ = rl.findRLocked(r.Model, &q); !q.adapts() {
+		return name, false
+	}
+	instant := rl.clock.Sync()
+	if took := rl.clock.At(instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
+		refusal.Took = max(int64(took), 1)
+	}
+	f := rl.foundLocked(name, &q, instant, true)
+	if f == nil {
+		return name, false
+	}
+	if rl.ledger != nil && rl.ledger.spreadsLocked(name, f, *refusal, instant) {
+		return name, true
+	}
+	if _, lowered := f.Refuse(*refusal, instant); lowered {
+		rl.changedNowLocked()
+		if l := rl.linesLocked(); l.waiting > 0 {
+			l.reviewAllLaterLocked(l.allSlots[name])
+			l.settleLocked()
+		}
+	}
+	return name, false
+}
+
+// foundLimits returns what was found for the quota of a view; nil where it searches for nothing.
+func (r *view) foundLimits() *FoundLimits {
+	if r.found == nil {
+		return nil
+	}
+	known, b := r.found.Present(r.instant, r.wall), r.found.Bounds()
+	l := &FoundLimits{
+		FloorRPM: b.FloorRPM, CeilingRPM: b.CeilingRPM, RefusedRPM: found.Scaled(known.Rate.Knee, 60, 1e9),
+		FloorInFlight: b.FloorSlots, CeilingInFlight: b.CeilingSlots, OverloadedInFlight: found.Scaled(known.Slots.Knee, 1, 1000),
+		Told: known.Told,
+	}
+	l.RPM, l.InFlight = r.found.Found(r.instant)
+	l.RateLoweredAt, l.InFlightLoweredAt = r.loweredAt(&known.Rate), r.loweredAt(&known.Slots)
+	return l
+}
+
+// loweredAt returns when a limit was last lowered; the zero time for never.
+func (r *view) loweredAt(s *state.Search) time.Time {
+	if s.Lowered == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, r.wall).Add(-time.Duration(s.Lowered))
 }

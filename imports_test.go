@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
+		modulePath + "/internal/adaptivesim",  // in its tests
 	},
 	"debugpage":     {modulePath},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
@@ -54,6 +55,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/found": {
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+	},
 	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
 	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {

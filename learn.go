@@ -62,7 +62,7 @@ func (rl *RateLimiter) ForgetLearned(model string) {
 			rl.sayLocked(name, byProgram, func(p *provenance.Quotas) { p.Forget(name) })
 		}
 		if model == "" {
-			rl.forgetToldLocked(everyModel)
+			rl.found.forgetTold(everyModel)
 		}
 		rl.saidLocked()
 	}

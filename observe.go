@@ -281,7 +281,7 @@ func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 		by := callerOf(ctx)
 		rl.teller.refusedByProvider(&by, &r)
 	}
-	rl.findByRefusal(r.Model, &r)
+	rl.findByRefusal(&r)
 }
 
 // problems are the values of ProviderRefusal.Problem.

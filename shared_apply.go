@@ -141,9 +141,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
 		}
-		if len(f.rl.found) > 0 {
-			f.countFound(e, w)
-		}
+		f.countFound(e, w)
 		if e.Kind == sharedlog.Use && f.instant-e.At <= f.rl.span() {
 			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
@@ -378,29 +376,4 @@ func (f effect) setDay(name string, d state.DayUsage) {
 		w.openDay()
 	}
 	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
-}
-
-// removeDead ends the open reservations and waits of a dead process.
-func (f effect) removeDead(process int64) {
-	f.evict(process)
-	if process == f.s.id {
-		f.s.lease.Doubted() // it lives, and says so
-	}
-	// It may live, and have been taken for dead. Its calls go on then, without their slots,
-	// and what they use is settled as long as their charges count.
-	for n, h := range f.s.peers.Reservations(process) {
-		r := h.Get()
-		if r != nil && !r.settled && !r.isSlotless() {
-			r.shutLocked()
-			r.keptLocked(r.estimate)
-			r.more().slotless = true
-			r.slots.inFlight--
-			f.rl.linesLocked().shutLocked(r.slots, r.window)
-			r.slots.closeLocked()
-			f.rl.unlistedLocked().easeLocked(r.slots.name)
-		}
-		if r == nil || r.settled || h.IsOffTail() {
-			f.s.peers.CloseReservation(process, n)
-		}
-	}
 }

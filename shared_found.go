@@ -3,75 +3,80 @@ package ratelimit
 import (
 	"maps"
 	"slices"
+	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// findByRefusal plans that the search for the limits of a model goes on after a refusal, in all
-// processes.
-func (p *plan) findByRefusal(name string, r foundRefusal) {
-	f := p.rl.found[name]
-	if f == nil {
-		return
-	}
-	next := *f
-	anew, _ := next.refuse(r, p.instant)
-	p.find(name, &next, anew)
+// spreadEvery is how often other processes are told of refusals that lower nothing: what they have
+// to know is that the window is not clean, which lasts longer.
+const spreadEvery = int64(500 * time.Millisecond)
+
+// spreadsLocked reports whether other processes have to be told of a refusal.
+func (s *ledger) spreadsLocked(name string, f *found.Limits, r found.Refusal, instant int64) bool {
+	_, lowered := f.Copy().Refuse(r, instant)
+	at, told := s.foundTold[name]
+	return lowered || !told || instant-at >= spreadEvery
 }
 
-// find plans that all processes take over what was found.
-func (p *plan) find(name string, next *found, anew int64) {
-	known := next.present(p.instant, p.rl.clock.UnixNano(p.instant))
-	known.Anew = anew
-	p.addNow(&sharedlog.Event{Kind: sharedlog.Found, Model: name, Text: state.FoundText(known)})
+// findByRefusal plans that the search for the limits of a model goes on after a refusal.
+func (p *plan) findByRefusal(name string, r found.Refusal) {
+	if f := p.rl.found[name]; f != nil {
+		next := f.Copy()
+		anew, _ := next.Refuse(r, p.instant)
+		p.find(name, next, anew)
+	}
 }
 
 // findBeside plans that the search goes on before a request of a model is charged.
-func (p *plan) findBeside(name string, f *found) {
-	if wall := p.rl.clock.UnixNano(p.instant); f != nil && f.isDue(p.instant, wall) {
-		next := *f
-		anew := next.goOn(p.instant, wall)
-		p.find(name, &next, anew)
+func (p *plan) findBeside(name string, f *found.Limits) {
+	if f != nil && f.IsDue(p.instant) {
+		next := f.Copy()
+		anew := next.GoOn(p.instant)
+		p.find(name, next, anew)
 	}
+}
+
+// find plans that all processes take over what was found.
+func (p *plan) find(name string, next *found.Limits, anew int64) {
+	if anew == 0 {
+		return
+	}
+	known := next.Present(p.instant, p.rl.clock.UnixNano(p.instant))
+	known.Anew = anew
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Found, Model: name, Text: state.FoundText(known)})
 }
 
 // find takes over what another process, or this one, has found.
 func (f effect) find(e *sharedlog.Event) {
 	known, err := state.ParseFound(e.Text)
 	if err != nil {
-		return // another version's, or a log that somebody else wrote: it is found again
+		return // what nobody here wrote is found again
 	}
-	rl, wall := f.rl, f.rl.clock.UnixNano(e.At)
+	known.Told = false // each process learns that from its own answers
+	rl := f.rl
+	f.s.foundTold.note(e.Model, f.instant)
 	var q ModelQuota
 	rl.coverRLocked(e.Model, &q)
-	x := rl.foundLocked(e.Model, &q, f.instant, true)
-	if x == nil {
-		rl.keepFoundLocked(e.Model, &found{stored: known, used: wall})
-		return
+	if l := rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+		l.Adopt(known, e.At)
+	} else {
+		rl.keepFoundLocked(e.Model, found.Stored(known))
 	}
-	x.adopt(&known, e.At)
-	x.spreadAt, x.used = f.instant, max(x.used, wall)
-	rl.changedNowLocked()
 	f.s.lines.reviews++
-}
-
-// adopt takes over the searches whose windows begin anew at an instant.
-func (f *found) adopt(known *state.Found, instant int64) {
-	part := state.Found{}
-	if known.Anew&state.RateAnew != 0 {
-		part.Rate = known.Rate
-	}
-	if known.Anew&state.SlotsAnew != 0 {
-		part.Slots = known.Slots
-	}
-	f.resume(&part, instant, 0)
 }
 
 // countFound counts a charge to what is searched for.
 func (f effect) countFound(e *sharedlog.Event, w *window) {
-	if x := f.rl.found[e.Model]; x != nil {
-		x.count(e.At, f.rl.clock.UnixNano(e.At), e.Requests, w.slots.calls(), f.s.sharersLocked())
+	if !w.adapts {
+		return
+	}
+	var q ModelQuota
+	f.rl.coverRLocked(e.Model, &q)
+	if l := f.rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+		l.Count(e.At, e.Requests, w.slots.calls(), f.s.sharersLocked())
 	}
 }
 
@@ -79,29 +84,22 @@ func (f effect) countFound(e *sharedlog.Event, w *window) {
 func (b *rebuild) loadFound() {
 	rl, before := b.rl, b.rl.found
 	rl.found = nil
-	for _, model := range slices.Sorted(maps.Keys(b.img.Found)) {
-		known := b.img.Found[model]
-		x := &found{stored: known, used: known.At}
-		if was := before[model]; was != nil {
-			x.told, x.used = was.told, max(x.used, was.used)
-		}
-		b.keepFound(model, x)
-	}
 	wall := rl.clock.UnixNano(b.instant)
-	for _, model := range slices.Sorted(maps.Keys(before)) {
-		if _, has := b.img.Found[model]; !has {
-			was := before[model]
-			b.keepFound(model, &found{stored: was.present(b.instant, wall), used: was.used, told: was.told})
-		}
+	all := make(map[string]state.Found, len(before))
+	for model, l := range before {
+		all[model] = l.Present(b.instant, wall)
 	}
-}
-
-// keepFound keeps what was found of a model, bounded by its quota.
-func (b *rebuild) keepFound(model string, x *found) {
-	b.rl.keepFoundLocked(model, x)
-	var q ModelQuota
-	b.rl.coverRLocked(model, &q)
-	b.rl.foundLocked(model, &q, b.instant, true)
+	for model, known := range b.img.Found {
+		known.Told = all[model].Told
+		known.At = max(known.At, all[model].At)
+		all[model] = known
+	}
+	for _, model := range slices.Sorted(maps.Keys(all)) {
+		rl.keepFoundLocked(model, found.Stored(all[model]))
+		var q ModelQuota
+		rl.coverRLocked(model, &q)
+		rl.foundLocked(model, &q, b.instant, true)
+	}
 }
 
 // restoreFound writes what was found to a log that took the place of another.
@@ -109,9 +107,23 @@ func (b *rebuild) restoreFound() {
 	wall := b.rl.clock.UnixNano(b.instant)
 	for _, model := range slices.Sorted(maps.Keys(b.rl.found)) {
 		if _, has := b.img.Found[model]; !has {
-			known := b.rl.found[model].present(b.instant, wall)
+			known := b.rl.found[model].Present(b.instant, wall)
 			known.Anew = state.RateAnew | state.SlotsAnew
 			b.emit(&sharedlog.Event{Kind: sharedlog.Found, Model: model, At: b.instant, Text: state.FoundText(known)})
 		}
+	}
+}
+
+// toldModels is the instants at which all processes were last told what was found of models.
+type toldModels map[string]int64
+
+// note notes that they were told. Of many models, those that were told long ago are forgotten.
+func (m *toldModels) note(model string, instant int64) {
+	const many = 1024
+	if *m == nil {
+		*m = make(toldModels)
+	}
+	if (*m)[model] = instant; len(*m) > many {
+		maps.DeleteFunc(*m, func(_ string, at int64) bool { return instant-at >= spreadEvery })
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -25,7 +26,7 @@ type view struct {
 	used      int64           // until this instant all minutes count as used
 	external  *external.Usage // nil for none
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
-	found     *found          // what was found; nil for nothing yet
+	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
 }
 
@@ -52,7 +53,7 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 func (r *view) rareStats(s *ModelStats) {
 	if r.adapts {
 		s.MaxInFlight = r.slotLimit
-		s.AdaptiveRPM, s.AdaptiveInFlight = r.found.limits(r.instant, r.wall)
+		s.AdaptiveRPM, s.AdaptiveInFlight = r.found.Found(r.instant)
 	}
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
@@ -93,11 +94,11 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		return nil, 0
 	}
 	if q.adapts() {
-		f := rl.foundRLocked(name, q)
+		f := rl.found.of(name, q)
 		if f == nil {
 			return nil, 0
 		}
-		f.limitSlots(q, w.slots)
+		q.limitSlots(f.MostSlots(w.slots.calls(), instant))
 	}
 	return w, instant
 }
@@ -121,7 +122,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, charges bool) {
 	r.adapts, r.slotLimit = true, q.MaxInFlight
 	if r.found = rl.foundLocked(name, q, r.instant, charges); r.found != nil {
-		r.found.limitSlots(q, r.slots)
+		q.limitSlots(r.found.MostSlots(r.slots.calls(), r.instant))
 	}
 }
 
@@ -144,8 +145,8 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	rl.shareLocked(name, q, r, false)
 }
 
-// shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share while
-// the others cannot be heard of.
+// shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share
+// while the others cannot be heard of.
 func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, charges bool) {
 	if q.adapts() {
 		r.findLocked(rl, name, q, charges)

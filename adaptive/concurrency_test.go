@@ -174,8 +174,8 @@ func TestConcurrencyWindow(t *testing.T) {
 	for _, s := range held[5:] {
 		s.ReleaseAt(now)
 	}
-	if got := c.StateAt(now).Slots; got != 9500 {
-		t.Errorf("%d thousandths after 5 calls, want 9500", got)
+	if got := c.StateAt(now).Slots; got != 9000 {
+		t.Errorf("%d thousandths after 5 calls, want 9000", got)
 	}
 }
 

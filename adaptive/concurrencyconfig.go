@@ -25,7 +25,8 @@ type ConcurrencyConfig struct {
 	// as may be in flight. The default is 2 seconds. It varies by up to a quarter.
 	Window time.Duration
 	// Decrease is what the first overload takes off the limit, in thousandths, at most 500.
-	// The default is 50. Overload that follows without a clean window between takes more.
+	// The default is 50. Overload that follows without a clean window between takes more, and
+	// each at least one slot.
 	Decrease int
 	// Increase is the first step above a limit that was too high, in thousandths of it, at
 	// most 1000. The default is 10. Each step after it is three times the one before.
@@ -75,7 +76,7 @@ func (c ConcurrencyConfig) complete() (ConcurrencyConfig, search, error) {
 	}
 	return c, search{
 		floor: int64(c.Floor) * 1000, ceiling: int64(c.Ceiling) * 1000, level: int64(c.Start) * 1000,
-		keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
+		keep: int64(1000 - c.Decrease), grow: int64(c.Increase), unit: 1000,
 	}, nil
 }
 

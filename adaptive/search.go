@@ -10,6 +10,7 @@ type search struct {
 	floor, ceiling int64
 	keep           int64 // what the first refusal leaves, in thousandths
 	grow           int64 // the least step, in thousandths of the level
+	unit           int64 // the least decrease: less than a slot is none
 
 	level  int64
 	knee   int64 // the level that was refused last; 0 if none is known
@@ -40,7 +41,7 @@ func (s *search) refused() {
 		kept = min(700, s.keep)
 	}
 	s.knee = s.level
-	s.level = max(min(passed, scaled(s.level, kept, 1000)), s.floor)
+	s.level = max(min(passed, scaled(s.level, kept, 1000), s.level-s.unit), s.floor)
 	if s.streak = min(s.streak+1, lost); s.streak == lost {
 		s.knee = 0
 	}

@@ -66,7 +66,8 @@ func (s *SlotSearch) Ended(at int64) {
 
 // Ready reports whether the limit is to be raised: a window ends at an instant that had no
 // overload, was long enough, in which as many calls have ended as may be in flight, and in which
-// the limit was reached.
+// the limit was reached. With few slots a quarter more calls have to end before the slot that was
+// too many is tried again.
 func (s *SlotSearch) Ready(at int64) bool { return s.full && s.over(at) }
 
 // Raise raises the limit and begins a window.
@@ -118,5 +119,18 @@ func (s *SlotSearch) open(at int64) {
 
 // over reports whether the window is long enough and enough calls have ended in it.
 func (s *SlotSearch) over(at int64) bool {
-	return s.ended >= int64(s.Limit()) && (!s.begun || s.lasted(at) >= s.length)
+	return s.ended >= s.calls() && (!s.begun || s.lasted(at) >= s.length)
+}
+
+// fewSlots bounds the limits of which one slot more is much, so that trying it costs much.
+const fewSlots = 20
+
+// calls returns how many calls have to end in a window: as many as may be in flight, and with
+// few slots a quarter more where the next slot is the one that was too many.
+func (s *SlotSearch) calls() int64 {
+	n := int64(s.Limit())
+	if s.knee > s.level && n+1 >= s.knee/1000 {
+		n = max(n, min(n+n/4, fewSlots))
+	}
+	return n
 }

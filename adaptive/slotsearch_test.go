@@ -45,7 +45,8 @@ func TestSlotSearchReady(t *testing.T) {
 		{"the first window, not full", func(s *adaptive.SlotSearch) int64 { return end(s, 0, 10) }, false},
 		{"too few calls", func(s *adaptive.SlotSearch) int64 { s.Full(); return end(s, 0, 9) }, false},
 		{"too short", func(s *adaptive.SlotSearch) int64 { s.Overloaded(0, 0); s.Full(); return end(s, 19*sec/10, 20) }, false},
-		{"used", func(s *adaptive.SlotSearch) int64 { s.Overloaded(0, 0); s.Full(); return end(s, 5*sec/2, 10) }, true},
+		{"used", func(s *adaptive.SlotSearch) int64 { s.Overloaded(0, 0); s.Full(); return end(s, 5*sec/2, 11) }, true},
+		{"before a slot that was too many", func(s *adaptive.SlotSearch) int64 { s.Overloaded(0, 0); s.Full(); return end(s, 5*sec/2, 10) }, false},
 		{"never full", func(s *adaptive.SlotSearch) int64 { s.Overloaded(0, 0); return end(s, 5*sec/2, 20) }, false},
 		{"full in the next window", func(s *adaptive.SlotSearch) int64 {
 			end(s, 0, 10)
@@ -92,6 +93,32 @@ func TestSlotSearchLevels(t *testing.T) {
 	} {
 		if lowered := s.Overloaded(c.at, c.took); lowered != c.lowered || s.Limit() != c.limit {
 			t.Errorf("overloaded at %v: lowered %v to %d, want %v, %d", time.Duration(c.at), lowered, s.Limit(), c.lowered, c.limit)
+		}
+	}
+}
+
+// Overload takes a slot at least, however few there are, and the slot that was too many is tried
+// again after so many calls.
+func TestSlotSearchFewSlots(t *testing.T) {
+	for _, c := range []struct{ start, limit, calls int }{
+		{2, 1, 21}, {3, 2, 36}, {5, 4, 75}, {9, 8, 110}, {17, 16, 140}, {21, 19, 119}, {100, 95, 580},
+	} {
+		s := newSlotSearch(t, func(config *adaptive.ConcurrencyConfig) { config.Start = c.start })
+		s.Overloaded(0, 0)
+		if s.Limit() != c.limit {
+			t.Errorf("%d slots, after overload: %d, want %d", c.start, s.Limit(), c.limit)
+		}
+		calls, at := 0, int64(0)
+		for s.State(0).Level < int64(c.start)*1000 || calls == 0 {
+			s.Full()
+			at += 3 * sec
+			calls++
+			if s.Ended(at); s.Ready(at) {
+				s.Raise(at)
+			}
+		}
+		if calls != c.calls {
+			t.Errorf("%d slots are tried again after %d calls, want %d", c.start, calls, c.calls)
 		}
 	}
 }

@@ -49,20 +49,6 @@ type Limit struct {
 	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
 }
 
-// Found is limits that are searched for.
-type Found struct {
-	Rate  Search // requests per minute
-	Slots Search // calls in flight
-	Told  bool   // the provider says its limits, so the rate does not apply
-}
-
-// Search is a limit that is searched for. The zero value is one that is not.
-type Search struct {
-	Level, Floor, Ceiling int
-	RefusedAt             int       // the level that was last refused; 0 if that is not known
-	LoweredAt             time.Time // zero for never
-}
-
 // Waiter is a caller that waits, and the tokens that it asks for.
 type Waiter struct {
 	Waited                     time.Duration
@@ -93,7 +79,7 @@ func (f *Facts) Text() string {
 	if f.Found != nil {
 		w.found(f.Found)
 	}
-	if !f.limitsCalls() && (f.Found == nil || f.Found.Slots.Ceiling == 0) && f.InFlight > 0 {
+	if !f.limitsCalls() && !f.findsCalls() && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
 	}
 	w.open()
@@ -164,7 +150,7 @@ func (f *Facts) blocker() string {
 			return fmt.Sprintf("the first in line needs %d %s, and %d are left; ", need, what, left)
 		}
 	}
-	return ""
+	return f.foundBlocker()
 }
 
 // firstNeeds returns how much of a limit the first in line asks for.
@@ -214,31 +200,6 @@ func (w *lines) limit(l *Limit) {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
 	}
 	w.add("%s", text)
-}
-
-// found is the lines on limits that are searched for.
-func (w *lines) found(f *Found) {
-	if f.Told {
-		w.add("found: no rate, because the provider says its limits")
-	} else if f.Rate.Ceiling > 0 {
-		w.add("found: %s", w.search(&f.Rate, "requests per minute, evenly spaced", "the provider last refused"))
-	}
-	if f.Slots.Ceiling > 0 {
-		what := fmt.Sprintf("calls in flight (%d now)", w.facts.InFlight)
-		w.add("found: %s", w.search(&f.Slots, what, "the provider was last overloaded"))
-	}
-}
-
-// search says where a search for a limit stands.
-func (w *lines) search(s *Search, what, refused string) string {
-	text := fmt.Sprintf("%d %s, between %d and %d", s.Level, what, s.Floor, s.Ceiling)
-	if s.RefusedAt > 0 {
-		text += fmt.Sprintf("; %s at %d", refused, s.RefusedAt)
-	}
-	if !s.LoweredAt.IsZero() {
-		text += fmt.Sprintf("; lowered %s ago", short(w.facts.At.Sub(s.LoweredAt)))
-	}
-	return text
 }
 
 // open is the line on calls that are open for long.

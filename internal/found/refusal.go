@@ -1,0 +1,30 @@
+package found
+
+import "dappco.re/go/core/go-ratelimit/internal/state"
+
+// Refusal is a refusal by the provider, or a call without an answer.
+type Refusal struct {
+	Overload bool  // by an overloaded provider, or no answer; else by the provider's limit of requests
+	Took     int64 // how long ago the call was sent, in nanoseconds; 0 where that is not known
+}
+
+// Refuse searches on after a refusal. It returns which of the windows begin anew, and whether a
+// limit was lowered.
+func (l *Limits) Refuse(r Refusal, instant int64) (anew int64, lowered bool) {
+	switch {
+	case r.Overload:
+		if l.bounds.FloorRPM > 0 {
+			l.rate.Failed(instant) // so that it does not grow while nothing is answered
+			anew = state.RateAnew
+		}
+		if l.bounds.FloorSlots > 0 {
+			lowered = l.slots.Overloaded(instant, r.Took)
+			anew |= state.SlotsAnew
+		}
+	case l.seeksRate():
+		lowered = l.rate.Refused(instant, r.Took)
+		l.follow(instant)
+		anew = state.RateAnew
+	}
+	return anew, lowered
+}
