@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/formertest"
@@ -49,7 +48,7 @@ func formerShared(t *testing.T, program string) {
 			t.Fatalf("reserve: %+v", said)
 		}
 	}
-	rl := openShared(t, path, func(cfg *ratelimit.Config) { cfg.Quotas, cfg.LeaseTTL = adaptive, time.Second })
+	rl := openShared(t, path, func(cfg *ratelimit.Config) { cfg.Quotas = adaptive })
 	if s := rl.Stats("m"); s.TPM != 30 || s.RPM != 3 || s.InFlight != 3 {
 		t.Errorf("what the program of before did is %+v", s)
 	}
@@ -67,7 +66,7 @@ func formerShared(t *testing.T, program string) {
 		t.Errorf("opened as a private one: %+v", said)
 	}
 	rl.RecordUsage("m", 7, 0)
-	other := openShared(t, path, func(cfg *ratelimit.Config) { cfg.Quotas, cfg.LeaseTTL = nil, time.Second })
+	other := openShared(t, path, func(cfg *ratelimit.Config) { cfg.Quotas = nil })
 	if s := other.Stats("m"); s.TPM != 37 || s.RPM != 4 || rl.Err() != nil {
 		t.Errorf("afterwards %+v, %v", s, rl.Err())
 	}

@@ -28,7 +28,7 @@ func say(r reply, err error) {
 
 func main() {
 	cfg := ratelimit.Config{
-		Shared: os.Args[1] == "shared", Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
+		Shared: os.Args[1] == "shared", LeaseTTL: time.Second, Providers: []ratelimit.Provider{ratelimit.ProviderLocal},
 		Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000}},
 	}
 	rl, err := ratelimit.NewWithSQLiteConfig(os.Args[2], cfg)
