@@ -87,14 +87,17 @@ func newAdaptivePlay(t *testing.T, random *rand.Rand, n int, cfg ratelimit.Confi
 	}
 	if os.Getenv("WARM") != "" {
 		for _, name := range p.names {
-			for i:=range n {
-				r,d:=p.limiters[i].Reserve(name,0,0)
-				if r!=nil {r.Commit(0,0);continue}
+			for i := range n {
+				r, d := p.limiters[i].Reserve(name, 0, 0)
+				if r != nil {
+					r.Commit(0, 0)
+					continue
+				}
 				fmt.Println(d)
-				time.Sleep(10*time.Minute)
+				time.Sleep(10 * time.Minute)
 			}
 		}
-		time.Sleep(48*time.Hour)
+		time.Sleep(48 * time.Hour)
 	}
 	p.look("at first", nil)
 	return p
@@ -386,7 +389,7 @@ func (p *adaptivePlay) run(steps int) {
 			p.twin.RecordUsage(name, 3, 4)
 			p.look("after a record", &adaptiveMoved{name, "up", "up"})
 			p.charged(name)
-		case what == 34 && p.random.IntN(4) == 0 && os.Getenv("NOQUOTE")=="":
+		case what == 34 && p.random.IntN(4) == 0 && os.Getenv("NOQUOTE") == "":
 			p.requote()
 		default:
 			time.Sleep(time.Duration(p.random.Int64N(int64(time.Second) << p.random.IntN(6))))
@@ -404,7 +407,7 @@ func (p *adaptivePlay) run(steps int) {
 // A limiter decides as the model says, after random calls, refusals and settlements.
 func TestAdaptiveAgainstOracle(t *testing.T) {
 	moves := 0
-	for seed := range manySeeds(t, uint64(times(30, 8, 300))) {
+	for seed := range manySeeds(t, uint64(times(30, 8, 30))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 20)), 1, ratelimit.Config{})
@@ -421,7 +424,7 @@ func TestAdaptiveAgainstOracle(t *testing.T) {
 // So do several limiters of one store, together, and they agree on what was found.
 func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 	moves := 0
-	for seed := range manySeeds(t, uint64(times(12, 3, 100))) {
+	for seed := range manySeeds(t, uint64(times(12, 3, 12))) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 21)), 3, ratelimit.Config{Store: sharedlogtest.NewFake()})
