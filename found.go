@@ -49,29 +49,29 @@ func (m foundModels) of(name string, q *ModelQuota) *found.Limits {
 // search: names that are only asked for take no memory.
 func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, charges bool) *found.Limits {
 	b, f := found.BoundsOf((*state.Quota)(q)), rl.found[name]
-	switch wall := rl.clock.UnixNano(instant); {
+	switch {
 	case b == found.Bounds{}:
 		return nil
 	case f == nil:
-		f = found.New(b, wall)
+		f = found.New(b, instant)
 		if charges {
 			rl.keepFoundLocked(name, f)
 		}
 	case f.Bounds() != b:
-		f.Bind(b, instant, wall)
+		f.Bind(b, instant, rl.clock.UnixNano(instant))
 	}
 	return f
 }
 
-// keepFoundLocked keeps what was found of a model. Where there are too many, one without state is
-// forgotten, which at least half of them are.
+// keepFoundLocked keeps what was found of a model. Where there are too many, one is forgotten that
+// has no state and no quota of its own: nearly half of them are such.
 func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
 	if rl.found == nil {
 		rl.found = make(foundModels)
 	}
 	if most := 2 * (rl.mostModels() + len(rl.Quotas)); len(rl.found) >= most && rl.found[name] == nil {
 		for other := range rl.found {
-			if rl.State[other] == nil {
+			if _, own := rl.Quotas[other]; !own && rl.State[other] == nil {
 				delete(rl.found, other)
 				break
 			}
@@ -80,16 +80,16 @@ func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
 	rl.found[strings.Clone(name)] = f // see stateLocked
 }
 
-// findOnLocked has a search go on with a request that was charged. Nil found is none.
-func (rl *RateLimiter) findOnLocked(f *found.Limits, w *window, instant int64) {
+// findOnLocked has the search for the limits of a model go on with a request that was charged.
+func (rl *RateLimiter) findOnLocked(name string, q *ModelQuota, w *window, instant int64) {
+	f := rl.foundLocked(name, q, instant, true)
 	if f == nil {
 		return
 	}
-	wall := rl.clock.UnixNano(instant)
-	if f.IsDue(instant, wall) && f.GoOn(instant, wall) != 0 {
+	if f.IsDue(instant) && f.GoOn(instant) != 0 {
 		rl.changedNowLocked()
 	}
-	f.Count(instant, wall, 1, w.slots.calls(), rl.ledger.sharersLocked())
+	f.Count(instant, 1, w.slots.calls(), rl.ledger.sharersLocked())
 }
 
 // endFoundLocked notes that a call that was sent has ended.
@@ -105,7 +105,7 @@ func (r *Reservation) endFoundLocked() {
 func (r *Reservation) uncountFoundLocked() {
 	if rl := r.home; len(rl.found) > 0 {
 		if f := rl.found[r.slots.name]; f != nil {
-			f.Uncount(rl.clock.Now())
+			f.Uncount(r.instant)
 		}
 	}
 }
@@ -124,9 +124,13 @@ func (rl *RateLimiter) foundsRLocked() map[string]state.Found {
 // takeFoundsLocked takes over what a file has found, unless this limiter has found something later.
 // It ages with the first call of the model.
 func (rl *RateLimiter) takeFoundsLocked(founds map[string]state.Found) {
+	instant := rl.clock.Sync()
+	wall := rl.clock.UnixNano(instant)
 	for _, model := range slices.Sorted(maps.Keys(founds)) {
 		known := founds[model]
-		if f := rl.found[model]; (f == nil || f.UsedAt() < known.At) && modelname.IsName(model) {
+		known.Told = known.Told && rl.learns
+		f := rl.found[model]
+		if (f == nil || f.Present(instant, wall).At < known.At) && modelname.IsName(model) {
 			rl.keepFoundLocked(model, found.Stored(known))
 		}
 	}
@@ -203,7 +207,8 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 		return
 	}
 	if name, spreads := rl.findByRefusalHere(r, &refusal); spreads {
-		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(name, refusal) })
+		of, spread := name, refusal // apart, because the function puts them on the heap
+		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
 	}
 }
 
@@ -248,7 +253,7 @@ func (r *view) foundLimits() *FoundLimits {
 		FloorInFlight: b.FloorSlots, CeilingInFlight: b.CeilingSlots, OverloadedInFlight: found.Scaled(known.Slots.Knee, 1, 1000),
 		Told: known.Told,
 	}
-	l.RPM, l.InFlight = r.found.Found(r.instant, r.wall)
+	l.RPM, l.InFlight = r.found.Found(r.instant)
 	l.RateLoweredAt, l.InFlightLoweredAt = r.loweredAt(&known.Rate), r.loweredAt(&known.Slots)
 	return l
 }

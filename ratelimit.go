@@ -239,8 +239,10 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
-		if len(rl.found) > 0 {
-			rl.findOnLocked(rl.found[name], w, instant)
+		if w.adapts {
+			var q ModelQuota
+			rl.coverRLocked(name, &q)
+			rl.findOnLocked(name, &q, w, instant)
 		}
 		if w.unlisted != nil {
 			rl.unlistedLocked().chargedLocked(w, instant)

@@ -32,9 +32,9 @@ func (p *plan) findByRefusal(name string, r found.Refusal) {
 
 // findBeside plans that the search goes on before a request of a model is charged.
 func (p *plan) findBeside(name string, f *found.Limits) {
-	if wall := p.rl.clock.UnixNano(p.instant); f != nil && f.IsDue(p.instant, wall) {
+	if f != nil && f.IsDue(p.instant) {
 		next := f.Copy()
-		anew := next.GoOn(p.instant, wall)
+		anew := next.GoOn(p.instant)
 		p.find(name, next, anew)
 	}
 }
@@ -56,12 +56,12 @@ func (f effect) find(e *sharedlog.Event) {
 		return // what nobody here wrote is found again
 	}
 	known.Told = false // each process learns that from its own answers
-	rl, wall := f.rl, f.rl.clock.UnixNano(e.At)
+	rl := f.rl
 	f.s.foundTold.note(e.Model, f.instant)
 	var q ModelQuota
 	rl.coverRLocked(e.Model, &q)
 	if l := rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
-		l.Adopt(known, e.At, wall)
+		l.Adopt(known, e.At)
 	} else {
 		rl.keepFoundLocked(e.Model, found.Stored(known))
 	}
@@ -70,8 +70,13 @@ func (f effect) find(e *sharedlog.Event) {
 
 // countFound counts a charge to what is searched for.
 func (f effect) countFound(e *sharedlog.Event, w *window) {
-	if l := f.rl.found[e.Model]; l != nil {
-		l.Count(e.At, f.rl.clock.UnixNano(e.At), e.Requests, w.slots.calls(), f.s.sharersLocked())
+	if !w.adapts {
+		return
+	}
+	var q ModelQuota
+	f.rl.coverRLocked(e.Model, &q)
+	if l := f.rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+		l.Count(e.At, e.Requests, w.slots.calls(), f.s.sharersLocked())
 	}
 }
 

@@ -53,7 +53,7 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 func (r *view) rareStats(s *ModelStats) {
 	if r.adapts {
 		s.MaxInFlight = r.slotLimit
-		s.AdaptiveRPM, s.AdaptiveInFlight = r.found.Found(r.instant, r.wall)
+		s.AdaptiveRPM, s.AdaptiveInFlight = r.found.Found(r.instant)
 	}
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
@@ -98,7 +98,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		if f == nil {
 			return nil, 0
 		}
-		q.limitSlots(f.MostSlots(w.slots.calls()))
+		q.limitSlots(f.MostSlots(w.slots.calls(), instant))
 	}
 	return w, instant
 }
@@ -122,7 +122,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, charges bool) {
 	r.adapts, r.slotLimit = true, q.MaxInFlight
 	if r.found = rl.foundLocked(name, q, r.instant, charges); r.found != nil {
-		q.limitSlots(r.found.MostSlots(r.slots.calls()))
+		q.limitSlots(r.found.MostSlots(r.slots.calls(), r.instant))
 	}
 }
 

@@ -20,10 +20,15 @@ type Limits struct {
 	rate   adaptive.RateSearch
 	slots  adaptive.SlotSearch
 	gap    int64 // between requests
-	next   int64 // the instant from which on the next request may start
-	used   int64 // when a request was last charged, in UnixNano
+	used   int64 // the instant of the last request
 	since  int64 // the instant from which on charges count to the windows of the searches
 	told   bool  // the provider's headers say the limits of the minute
+
+	// Of the last request, and those that were charged with it:
+	latest   int64 // the instant
+	together int   // how many were not taken back
+	base     int64 // the instant from which on they keep others waiting,
+	keeps    int64 // for so many gaps
 
 	stored state.Found // what a file or another process has found, until a quota searches on
 }
@@ -44,6 +49,8 @@ const (
 	mostAhead = int64(24 * time.Hour)
 	// mostTogether bounds the calls that are looked at together, so that no product overflows.
 	mostTogether = 1 << 20
+	// longestIdle bounds an age, so that no sum overflows: 36 years.
+	longestIdle = time.Duration(1 << 60)
 )
 
 // BoundsOf returns between which limits a quota searches. One that is invalid searches for none.
@@ -61,8 +68,8 @@ func BoundsOf(q *state.Quota) (b Bounds) {
 }
 
 // New returns the limits between bounds, at the beginning of the search.
-func New(b Bounds, wall int64) *Limits {
-	l := &Limits{bounds: b, used: wall}
+func New(b Bounds, instant int64) *Limits {
+	l := &Limits{bounds: b, used: instant}
 	if b.FloorRPM > 0 {
 		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
 		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
@@ -88,7 +95,7 @@ func firstOf(floor, ceiling int) int {
 
 // Stored returns what a file or another process has found, for a quota that is to search on.
 func Stored(known state.Found) *Limits {
-	return &Limits{stored: known, used: known.At, told: known.Told}
+	return &Limits{stored: known, told: known.Told}
 }
 
 // Copy returns limits that go their own way.
@@ -103,8 +110,8 @@ func (l *Limits) Bounds() Bounds { return l.bounds }
 // Bind bounds the search by another quota. What was found before is brought into the bounds.
 func (l *Limits) Bind(b Bounds, instant, wall int64) {
 	known, was := l.Present(instant, wall), *l
-	*l = *New(b, was.used)
-	l.next, l.told = was.next, was.told
+	*l = *New(b, instant-int64(min(known.Age(wall), longestIdle)))
+	l.told, l.latest, l.together, l.base, l.keeps = was.told, was.latest, was.together, was.base, was.keeps
 	l.resume(&known, instant, 0)
 }
 
@@ -113,7 +120,7 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 	l.since = instant
 	if l.bounds.FloorRPM > 0 {
 		l.rate.Resume(adaptive.SearchState(known.Rate), instant, age)
-		l.follow(instant)
+		l.gap = int64(l.rate.Gap())
 	}
 	if l.bounds.FloorSlots > 0 {
 		l.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
@@ -121,7 +128,7 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 }
 
 // Adopt takes over the searches whose windows begin anew at an instant.
-func (l *Limits) Adopt(known state.Found, instant, wall int64) {
+func (l *Limits) Adopt(known state.Found, instant int64) {
 	if known.Anew&state.RateAnew == 0 {
 		known.Rate = state.Search{}
 	}
@@ -129,21 +136,7 @@ func (l *Limits) Adopt(known state.Found, instant, wall int64) {
 		known.Slots = state.Search{}
 	}
 	l.resume(&known, instant, 0)
-	l.used = max(l.used, wall)
-}
-
-// follow spaces the requests by the rate. Those that were charged before keep their place.
-func (l *Limits) follow(instant int64) {
-	gap := int64(l.rate.Gap())
-	if ahead := min(l.next-instant, mostAhead); ahead > 0 && gap != l.gap {
-		high, low := bits.Mul64(uint64(ahead), uint64(gap))
-		scaled := uint64(mostAhead)
-		if high < uint64(l.gap) {
-			scaled, _ = bits.Div64(high, low, uint64(l.gap))
-		}
-		l.next = instant + int64(min(scaled, uint64(mostAhead)))
-	}
-	l.gap = gap
+	l.used = max(l.used, instant)
 }
 
 // Present returns what was found, as it is stored.
@@ -153,7 +146,7 @@ func (l *Limits) Present(instant, wall int64) state.Found {
 		s.Told = l.told
 		return s
 	}
-	s := state.Found{At: min(l.used, wall), Told: l.told}
+	s := state.Found{At: wall - max(instant-l.used, 0), Told: l.told}
 	if l.bounds.FloorRPM > 0 {
 		s.Rate = state.Search(l.rate.State(instant))
 	}
@@ -162,9 +155,6 @@ func (l *Limits) Present(instant, wall int64) state.Found {
 	}
 	return s
 }
-
-// UsedAt returns when a request was last charged, in UnixNano.
-func (l *Limits) UsedAt() int64 { return l.used }
 
 // IsTold reports whether the provider says its limits of the minute, so that the rate does not
 // apply.
@@ -181,7 +171,16 @@ func (l *Limits) Opens() int64 {
 	if l == nil || !l.seeksRate() {
 		return 0
 	}
-	return l.next
+	return l.next()
+}
+
+// next returns the instant from which on the next request may start. A rate that changes changes the
+// gap behind the last request.
+func (l *Limits) next() int64 {
+	if l.keeps > mostAhead/l.gap {
+		return l.base + mostAhead
+	}
+	return l.base + l.keeps*l.gap
 }
 
 // OpensAtBest is Opens if so many calls in flight are taken back.
@@ -194,8 +193,8 @@ func (l *Limits) OpensAtBest(inFlight int) int64 {
 }
 
 // idle returns for how long the model was not used, if what was found of it has aged by that.
-func (l *Limits) idle(wall int64) time.Duration {
-	if idle := wall - l.used; idle > idleAfter {
+func (l *Limits) idle(instant int64) time.Duration {
+	if idle := instant - l.used; idle > idleAfter {
 		return time.Duration(idle)
 	}
 	return 0
@@ -203,12 +202,12 @@ func (l *Limits) idle(wall int64) time.Duration {
 
 // Found returns the limits that were found, in requests per minute and calls in flight, 0 where
 // none is searched for or applies.
-func (l *Limits) Found(instant, wall int64) (rpm, slots int) {
+func (l *Limits) Found(instant int64) (rpm, slots int) {
 	if l == nil {
 		return 0, 0
 	}
 	rate, calls := l.rate, l.slots
-	idle := l.idle(wall)
+	idle := l.idle(instant)
 	if l.seeksRate() {
 		if idle > 0 {
 			rate.Resume(rate.State(instant), instant, idle)
@@ -237,35 +236,39 @@ func Scaled(n, num, den int64) int {
 // MostSlots returns how many calls may be in flight beside so many: as many as were found. While
 // there are none, as many may start together as there may ever be: else more than were found could
 // never start together. It is 0 for no limit.
-func (l *Limits) MostSlots(inFlight int) int {
+func (l *Limits) MostSlots(inFlight int, instant int64) int {
 	if inFlight == 0 || l.bounds.FloorSlots == 0 {
 		return l.bounds.CeilingSlots
+	}
+	if l.idle(instant) > 0 {
+		_, slots := l.Found(instant)
+		return slots
 	}
 	return l.slots.Limit()
 }
 
 // IsDue reports whether a search has to go on before the next request is charged.
-func (l *Limits) IsDue(instant, wall int64) bool {
-	return l.bounds != (Bounds{}) && (l.idle(wall) > 0 ||
+func (l *Limits) IsDue(instant int64) bool {
+	return l.bounds != (Bounds{}) && (l.idle(instant) > 0 ||
 		l.seeksRate() && l.rate.Ready(instant) || l.bounds.FloorSlots > 0 && l.slots.Ready(instant))
 }
 
 // GoOn ages what was found of a model that was idle, or raises the limits whose windows were clean:
 // before a request is counted, because nobody knows yet whether that will be refused. It returns
 // which of the windows begin anew.
-func (l *Limits) GoOn(instant, wall int64) (anew int64) {
+func (l *Limits) GoOn(instant int64) (anew int64) {
 	if l.bounds == (Bounds{}) {
 		return 0
 	}
-	if idle := l.idle(wall); idle > 0 {
-		known := l.Present(instant, wall)
+	if idle := l.idle(instant); idle > 0 {
+		known := l.Present(instant, instant)
 		l.resume(&known, instant, idle)
-		l.used = wall
+		l.used = instant
 		return state.RateAnew | state.SlotsAnew
 	}
 	if l.seeksRate() && l.rate.Ready(instant) {
 		l.rate.Raise(instant)
-		l.follow(instant)
+		l.gap = int64(l.rate.Gap())
 		anew = state.RateAnew
 	}
 	if l.bounds.FloorSlots > 0 && l.slots.Ready(instant) {
@@ -277,7 +280,7 @@ func (l *Limits) GoOn(instant, wall int64) (anew int64) {
 
 // Count counts requests that were charged at an instant, when so many calls are in flight, theirs
 // included. Each of so many sharers has its part of the rate; 0 is one.
-func (l *Limits) Count(instant, wall int64, requests, inFlight, sharers int) {
+func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 	switch {
 	case l.bounds == Bounds{}:
 		return // the time since what is stored was used goes on
@@ -285,23 +288,30 @@ func (l *Limits) Count(instant, wall int64, requests, inFlight, sharers int) {
 		if instant >= l.since {
 			l.rate.Count(instant, requests)
 		}
-		together := int64(min(max(requests, 0), mostTogether)) * int64(min(max(sharers, 1), mostTogether))
-		ahead := mostAhead
-		if together < mostAhead/l.gap {
-			ahead = together * l.gap
+		if instant != l.latest || l.together > mostTogether {
+			l.latest, l.together = instant, 0
+			l.base, l.keeps = min(max(l.next(), instant-lateness), instant+mostAhead), 0
 		}
-		l.next = min(max(l.next, instant-lateness)+ahead, instant+mostAhead)
+		n := min(max(requests, 0), mostTogether)
+		l.together += n
+		l.keeps += int64(n) * int64(min(max(sharers, 1), mostTogether))
 	}
 	if l.bounds.FloorSlots > 0 && inFlight >= l.slots.Limit() {
 		l.slots.Full()
 	}
-	l.used = max(l.used, wall)
+	l.used = max(l.used, instant)
 }
 
-// Uncount takes a request back that was not sent.
-func (l *Limits) Uncount(instant int64) {
-	if l.next > instant {
-		l.next = max(l.next-l.gap, instant-lateness)
+// Uncount takes a request back that was charged at an instant and not sent. Others may have started
+// after it, by a gap each: only the last one makes room.
+func (l *Limits) Uncount(charged int64) {
+	if l.bounds.FloorRPM == 0 {
+		return
+	}
+	l.rate.Uncount(1)
+	if charged == l.latest && l.together > 0 {
+		l.keeps -= l.keeps / int64(l.together)
+		l.together--
 	}
 }
 
@@ -313,4 +323,4 @@ func (l *Limits) Ended(instant int64) {
 }
 
 // Forget lets the next request start now.
-func (l *Limits) Forget() { l.next = 0 }
+func (l *Limits) Forget() { l.base, l.keeps, l.together = 0, 0, 0 }

@@ -52,7 +52,7 @@ func TestSearchBeginsAtTwiceTheFloor(t *testing.T) {
 		{slots(3, 10), 0, 6},
 		{Bounds{1, 9, 2, 9}, 2, 4},
 	} {
-		rpm, slots := New(tt.b, 0).Found(0, 0)
+		rpm, slots := New(tt.b, 0).Found(0)
 		if rpm != tt.rpm || slots != tt.slots {
 			t.Errorf("%+v: %d a minute and %d in flight, want %d and %d", tt.b, rpm, slots, tt.rpm, tt.slots)
 		}
@@ -75,11 +75,11 @@ func TestRequestsAreSpaced(t *testing.T) {
 		{"one of three that share", 0, 3, 3 * gap},
 	} {
 		l := New(rates(60, 6000), hour)
-		l.Count(hour, hour, 1, 1, tt.sharers)
+		l.Count(hour, 1, 1, tt.sharers)
 		first := l.Opens()
 		for range 8 {
 			at := l.Opens() + tt.late
-			l.Count(at, at, 1, 1, tt.sharers)
+			l.Count(at, 1, 1, tt.sharers)
 		}
 		if got := l.Opens() - first; got != 8*tt.each {
 			t.Errorf("%s: eight requests take %d, want %d", tt.name, got, 8*tt.each)
@@ -89,8 +89,8 @@ func TestRequestsAreSpaced(t *testing.T) {
 
 func TestUncountTakesTheRequestBack(t *testing.T) {
 	l := New(rates(60, 6000), 0)
-	l.Count(second, second, 1, 1, 0)
-	l.Count(second, second, 2, 3, 0)
+	l.Count(second, 1, 1, 0)
+	l.Count(second, 2, 3, 0)
 	if got, want := l.OpensAtBest(3), l.Opens()-3*l.gap; got != want {
 		t.Errorf("opens at %d without the calls in flight, want %d", got, want)
 	}
@@ -106,17 +106,20 @@ func TestUncountTakesTheRequestBack(t *testing.T) {
 	}
 }
 
-// A rate that changes keeps the part of the gap that has passed.
-func TestRequestsKeepTheirPlaceWhenTheRateChanges(t *testing.T) {
+// A rate that changes changes the gap behind the last request.
+func TestGapFollowsTheRate(t *testing.T) {
 	l := New(rates(60, 6000), 0)
-	l.Count(second, second, 4, 1, 0)
-	before, gap := l.Opens(), l.gap
-	if _, lowered := l.Refuse(Refusal{}, second); !lowered {
+	l.Count(hour, 4, 1, 0)
+	base, gap := l.Opens()-4*l.gap, l.gap
+	if _, lowered := l.Refuse(Refusal{}, hour+second); !lowered || l.gap <= gap {
 		t.Fatal("a refusal does not lower the rate")
 	}
-	left, want := l.Opens()-second, time.Duration(before-second).Seconds()*float64(l.gap)/float64(gap)
-	if got := time.Duration(left).Seconds(); math.Abs(got-want) > 1e-6 || l.gap <= gap {
-		t.Errorf("opens in %vs, want %vs", got, want)
+	if want := base + 4*l.gap; l.Opens() != want {
+		t.Errorf("opens at %d, want %d", l.Opens(), want)
+	}
+	l.Bind(rates(600, 600), hour+second, 1)
+	if want := base + 4*l.gap; l.Opens() != want {
+		t.Errorf("with another quota: opens at %d, want %d", l.Opens(), want)
 	}
 }
 
@@ -140,9 +143,9 @@ func TestRefusals(t *testing.T) {
 	} {
 		l := New(tt.b, 0)
 		l.Tell(tt.told)
-		rpm, slots := l.Found(hour, 0)
+		rpm, slots := l.Found(hour)
 		anew, lowered := l.Refuse(tt.refusal, hour)
-		isRPM, isSlots := l.Found(hour, 0)
+		isRPM, isSlots := l.Found(hour)
 		if (isRPM < rpm) != tt.rpm || (isSlots < slots) != tt.slots || lowered != (tt.rpm || tt.slots) || anew != tt.anew {
 			t.Errorf("%s: %d of %d a minute, %d of %d in flight, lowered %v, anew %d", tt.name, isRPM, rpm, isSlots, slots, lowered, anew)
 		}
@@ -170,15 +173,15 @@ func TestFoundAges(t *testing.T) {
 		l := Stored(stored)
 		wall := 1 + tt.age
 		l.Bind(Bounds{20, 5000, 4, 500}, second, wall)
-		if rpm, slots := l.Found(second, wall); rpm != tt.rpm || slots != tt.slots {
+		if rpm, slots := l.Found(second); rpm != tt.rpm || slots != tt.slots {
 			t.Errorf("%s: %d a minute and %d in flight, want %d and %d", tt.name, rpm, slots, tt.rpm, tt.slots)
 		}
-		if due := l.IsDue(second, wall); due != (tt.age > idleAfter) {
+		if due := l.IsDue(second); due != (tt.age > idleAfter) {
 			t.Errorf("%s: is due: %v", tt.name, due)
 		}
-		l.GoOn(second, wall)
-		l.Count(second, wall, 1, 1, 0)
-		if rpm, slots := l.Found(second, wall); rpm != tt.rpm || slots != tt.slots {
+		l.GoOn(second)
+		l.Count(second, 1, 1, 0)
+		if rpm, slots := l.Found(second); rpm != tt.rpm || slots != tt.slots {
 			t.Errorf("%s, after a request: %d a minute and %d in flight, want %d and %d", tt.name, rpm, slots, tt.rpm, tt.slots)
 		}
 	}
@@ -187,11 +190,11 @@ func TestFoundAges(t *testing.T) {
 func TestStoredIsKeptUntilAQuotaSearches(t *testing.T) {
 	stored := state.Found{Rate: state.Search{Level: 5, Knee: 6}, At: 7, Told: true}
 	l := Stored(stored)
-	l.Count(second, hour, 1, 1, 0) // of a quota that does not search
-	if l.GoOn(second, hour); l.Present(second, hour) != stored || l.UsedAt() != 7 {
-		t.Errorf("%+v, used at %d, want %+v", l.Present(second, hour), l.UsedAt(), stored)
+	l.Count(second, 1, 1, 0) // of a quota that does not search
+	if l.GoOn(second); l.Present(second, hour) != stored {
+		t.Errorf("%+v, want %+v", l.Present(second, hour), stored)
 	}
-	if rpm, slots := l.Found(second, hour); rpm|slots != 0 || l.Opens() != 0 || l.MostSlots(1) != 0 {
+	if rpm, slots := l.Found(second); rpm|slots != 0 || l.Opens() != 0 || l.MostSlots(1, second) != 0 {
 		t.Errorf("limits %d and %d, opens at %d", rpm, slots, l.Opens())
 	}
 }
@@ -209,7 +212,7 @@ func TestBindBringsWhatWasFoundIntoTheBounds(t *testing.T) {
 		l := Stored(state.Found{Rate: state.Search{Level: thousand}, Slots: state.Search{Level: 84_000}, At: 1})
 		l.Bind(Bounds{1, 5000, 1, 500}, 0, 1)
 		l.Bind(tt.b, 0, 1)
-		if rpm, slots := l.Found(0, 1); rpm != tt.rpm || slots != tt.slots {
+		if rpm, slots := l.Found(0); rpm != tt.rpm || slots != tt.slots {
 			t.Errorf("%+v: %d a minute and %d in flight, want %d and %d", tt.b, rpm, slots, tt.rpm, tt.slots)
 		}
 	}
@@ -220,14 +223,14 @@ func TestAdopt(t *testing.T) {
 	other := New(Bounds{10, 1000, 4, 100}, hour)
 	other.Refuse(Refusal{}, hour)
 	other.Refuse(Refusal{Overload: true}, hour)
-	rpm, slots := other.Found(hour, hour)
+	rpm, slots := other.Found(hour)
 	for anew := range int64(4) {
 		l := New(Bounds{10, 1000, 4, 100}, 0)
-		wasRPM, wasSlots := l.Found(0, 0)
+		wasRPM, wasSlots := l.Found(0)
 		known := other.Present(hour, hour)
 		known.Anew = anew
-		l.Adopt(known, hour, hour)
-		isRPM, isSlots := l.Found(hour, hour)
+		l.Adopt(known, hour)
+		isRPM, isSlots := l.Found(hour)
 		wantRPM, wantSlots := wasRPM, wasSlots
 		if anew&state.RateAnew != 0 {
 			wantRPM = rpm
@@ -243,13 +246,13 @@ func TestAdopt(t *testing.T) {
 
 func TestToldEndsTheSearchForTheRate(t *testing.T) {
 	l := New(rates(10, 1000), 0)
-	l.Count(second, second, 1, 1, 0)
+	l.Count(second, 1, 1, 0)
 	l.Tell(true)
-	if rpm, _ := l.Found(second, second); rpm != 0 || l.Opens() != 0 {
+	if rpm, _ := l.Found(second); rpm != 0 || l.Opens() != 0 {
 		t.Errorf("%d a minute, opens at %d", rpm, l.Opens())
 	}
 	l.Tell(false)
-	if rpm, _ := l.Found(second, second); rpm != 20 || l.Opens() == 0 {
+	if rpm, _ := l.Found(second); rpm != 20 || l.Opens() == 0 {
 		t.Errorf("%d a minute, opens at %d", rpm, l.Opens())
 	}
 }
@@ -259,10 +262,10 @@ func TestExtremes(t *testing.T) {
 	for _, b := range []Bounds{rates(1, 1), rates(1_000_000_000, 1_000_000_000), {1, 1, 1, 1_000_000}} {
 		l := New(b, math.MinInt64)
 		for _, at := range []int64{0, second, math.MaxInt64 / 4, 1} {
-			l.IsDue(at, at)
-			l.GoOn(at, at)
-			l.Count(at, at, math.MaxInt, math.MaxInt, math.MaxInt)
-			if opens := l.Opens(); opens > at+mostAhead && at > 1 || opens < 0 {
+			l.IsDue(at)
+			l.GoOn(at)
+			l.Count(at, math.MaxInt, math.MaxInt, math.MaxInt)
+			if opens := l.Opens(); opens > at+2*mostAhead && at > 1 || opens < 0 {
 				t.Errorf("%+v: at %d opens at %d", b, at, opens)
 			}
 			l.OpensAtBest(math.MaxInt)
@@ -277,7 +280,7 @@ func TestExtremes(t *testing.T) {
 
 func TestNilSearchesForNothing(t *testing.T) {
 	var l *Limits
-	if rpm, slots := l.Found(1, 1); rpm|slots != 0 || l.Opens() != 0 || l.OpensAtBest(1) != 0 {
+	if rpm, slots := l.Found(1); rpm|slots != 0 || l.Opens() != 0 || l.OpensAtBest(1) != 0 {
 		t.Error("nil limits limit something")
 	}
 }
@@ -286,13 +289,13 @@ func TestLimitsDoNotAllocate(t *testing.T) {
 	l, at := New(Bounds{10, 1000, 4, 100}, 0), int64(0)
 	if n := testing.AllocsPerRun(100, func() {
 		at = max(at+second, l.Opens())
-		if l.IsDue(at, at) {
-			l.GoOn(at, at)
+		if l.IsDue(at) {
+			l.GoOn(at)
 		}
-		l.Count(at, at, 1, l.MostSlots(1), 0)
+		l.Count(at, 1, l.MostSlots(1, second), 0)
 		l.Ended(at)
 		l.Refuse(Refusal{Overload: true}, at)
-		l.Found(at, at)
+		l.Found(at)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -60,9 +60,9 @@ func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 type packing struct {
 	Present
 	outbox  *Outbox
-	charges map[int64]*sharedlog.Event  // of reservations that are packed, where they are, by number
-	waits   map[int64]bool              // places in line that are left already
-	found   map[*sharedlog.Event]bool   // say what was found, as later ones do
+	charges map[int64]*sharedlog.Event // of reservations that are packed, where they are, by number
+	waits   map[int64]bool             // places in line that are left already
+	found   map[*sharedlog.Event]bool  // say what was found, as later ones do
 	days    map[string]*sharedlog.Event
 }
 
