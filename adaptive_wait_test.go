@@ -202,23 +202,24 @@ func TestAdaptiveWaitersAreServed(t *testing.T) {
 	type quota = ratelimit.ModelQuota
 	one := quota{AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: 1}
 	for _, tt := range []struct {
-		name  string
-		quota quota
-		do    func(rl *ratelimit.RateLimiter, held *ratelimit.Reservation)
+		name   string
+		quota  quota
+		within time.Duration
+		do     func(rl *ratelimit.RateLimiter, held *ratelimit.Reservation)
 	}{
-		{"a higher floor of the rate", adaptiveFixed(1), func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.SetQuota("m", adaptiveFixed(60)) }},
-		{"no rate", adaptiveFixed(1), func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.SetQuota("m", quota{MaxRPM: 100}) }},
-		{"no quota", adaptiveFixed(1), func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.RemoveQuota("m") }},
-		{"Reset", adaptiveFixed(1), func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.Reset("m") }},
-		{"a header", adaptiveFixed(1), func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
+		{"a higher floor of the rate", adaptiveFixed(1), time.Second, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.SetQuota("m", adaptiveFixed(60)) }},
+		{"no rate", adaptiveFixed(1), 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.SetQuota("m", quota{MaxRPM: 100}) }},
+		{"no quota", adaptiveFixed(1), 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.RemoveQuota("m") }},
+		{"Reset", adaptiveFixed(1), 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) { rl.Reset("m") }},
+		{"a header", adaptiveFixed(1), 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
 			rl.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 500}})
 		}},
-		{"Cancel of the call before", adaptiveFixed(1), func(_ *ratelimit.RateLimiter, held *ratelimit.Reservation) { held.Cancel() }},
-		{"the end of a call", one, func(_ *ratelimit.RateLimiter, held *ratelimit.Reservation) { held.Commit(0, 0) }},
-		{"a higher floor of slots", one, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
+		{"Cancel of the call before", adaptiveFixed(1), 0, func(_ *ratelimit.RateLimiter, held *ratelimit.Reservation) { held.Cancel() }},
+		{"the end of a call", one, 0, func(_ *ratelimit.RateLimiter, held *ratelimit.Reservation) { held.Commit(0, 0) }},
+		{"a higher floor of slots", one, 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
 			rl.SetQuota("m", quota{AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 2})
 		}},
-		{"no slots", one, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
+		{"no slots", one, 0, func(rl *ratelimit.RateLimiter, _ *ratelimit.Reservation) {
 			rl.SetQuota("m", quota{AdaptiveFloorRPM: 60000})
 		}},
 	} {
@@ -240,6 +241,7 @@ func TestAdaptiveWaitersAreServed(t *testing.T) {
 					t.Fatal("it does not wait")
 				}
 				tt.do(rl, held)
+				time.Sleep(tt.within)
 				synctest.Wait()
 				if len(done) == 0 {
 					t.Errorf("it still waits: %+v", rl.Explain("m"))
@@ -326,7 +328,7 @@ func TestAdaptiveClose(t *testing.T) {
 // In random schedules nobody waits while there is room, and all are served in the end.
 func TestAdaptiveNoLostWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for seed := range manySeeds(t, uint64(times(400, 60, 10_000))) {
+		for seed := range manySeeds(t, uint64(times(400, 60, 50))) {
 			adaptiveSchedule(t, rand.New(rand.NewPCG(seed, 22)))
 			if t.Failed() {
 				t.Fatalf("of seed %d", seed)

@@ -207,7 +207,8 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 		return
 	}
 	if name, spreads := rl.findByRefusalHere(r, &refusal); spreads {
-		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(name, refusal) })
+		of, spread := name, refusal // apart, because the function puts them on the heap
+		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
 	}
 }
 

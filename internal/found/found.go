@@ -20,7 +20,6 @@ type Limits struct {
 	rate   adaptive.RateSearch
 	slots  adaptive.SlotSearch
 	gap    int64 // between requests
-	next   int64 // the instant from which on the next request may start
 	used   int64 // the instant of the last request
 	since  int64 // the instant from which on charges count to the windows of the searches
 	told   bool  // the provider's headers say the limits of the minute
@@ -28,6 +27,8 @@ type Limits struct {
 	// Of the last request, and those that were charged with it:
 	latest   int64 // the instant
 	together int   // how many were not taken back
+	base     int64 // the instant from which on they keep others waiting,
+	keeps    int64 // for so many gaps
 
 	stored state.Found // what a file or another process has found, until a quota searches on
 }
@@ -110,10 +111,7 @@ func (l *Limits) Bounds() Bounds { return l.bounds }
 func (l *Limits) Bind(b Bounds, instant, wall int64) {
 	known, was := l.Present(instant, wall), *l
 	*l = *New(b, instant-int64(min(known.Age(wall), longestIdle)))
-	if was.gap > 0 {
-		l.next, l.gap = was.next, was.gap
-	}
-	l.told, l.latest, l.together = was.told, was.latest, was.together
+	l.told, l.latest, l.together, l.base, l.keeps = was.told, was.latest, was.together, was.base, was.keeps
 	l.resume(&known, instant, 0)
 }
 
@@ -122,7 +120,7 @@ func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
 	l.since = instant
 	if l.bounds.FloorRPM > 0 {
 		l.rate.Resume(adaptive.SearchState(known.Rate), instant, age)
-		l.follow(instant)
+		l.gap = int64(l.rate.Gap())
 	}
 	if l.bounds.FloorSlots > 0 {
 		l.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
@@ -139,20 +137,6 @@ func (l *Limits) Adopt(known state.Found, instant int64) {
 	}
 	l.resume(&known, instant, 0)
 	l.used = max(l.used, instant)
-}
-
-// follow spaces the requests by the rate. Those that were charged before keep their place.
-func (l *Limits) follow(instant int64) {
-	gap := int64(l.rate.Gap())
-	if ahead := min(l.next-instant, mostAhead); ahead > 0 && gap != l.gap {
-		high, low := bits.Mul64(uint64(ahead), uint64(gap))
-		scaled := uint64(mostAhead)
-		if high < uint64(l.gap) {
-			scaled, _ = bits.Div64(high, low, uint64(l.gap))
-		}
-		l.next = instant + int64(min(scaled, uint64(mostAhead)))
-	}
-	l.gap = gap
 }
 
 // Present returns what was found, as it is stored.
@@ -187,7 +171,16 @@ func (l *Limits) Opens() int64 {
 	if l == nil || !l.seeksRate() {
 		return 0
 	}
-	return l.next
+	return l.next()
+}
+
+// next returns the instant from which on the next request may start. A rate that changes changes
+// the gap behind the last request.
+func (l *Limits) next() int64 {
+	if l.keeps > mostAhead/l.gap {
+		return l.base + mostAhead
+	}
+	return l.base + l.keeps*l.gap
 }
 
 // OpensAtBest is Opens if so many calls in flight are taken back.
@@ -275,7 +268,7 @@ func (l *Limits) GoOn(instant int64) (anew int64) {
 	}
 	if l.seeksRate() && l.rate.Ready(instant) {
 		l.rate.Raise(instant)
-		l.follow(instant)
+		l.gap = int64(l.rate.Gap())
 		anew = state.RateAnew
 	}
 	if l.bounds.FloorSlots > 0 && l.slots.Ready(instant) {
@@ -295,17 +288,14 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 		if instant >= l.since {
 			l.rate.Count(instant, requests)
 		}
-		together := int64(min(max(requests, 0), mostTogether)) * int64(min(max(sharers, 1), mostTogether))
-		ahead := mostAhead
-		if together < mostAhead/l.gap {
-			ahead = together * l.gap
+		if instant != l.latest || l.together > mostTogether {
+			l.latest, l.together = instant, 0
+			l.base, l.keeps = min(max(l.next(), instant-lateness), instant+mostAhead), 0
 		}
-		l.next = min(max(l.next, instant-lateness)+ahead, instant+mostAhead)
+		n := min(max(requests, 0), mostTogether)
+		l.together += n
+		l.keeps += int64(n) * int64(min(max(sharers, 1), mostTogether))
 	}
-	if instant != l.latest {
-		l.latest, l.together = instant, 0
-	}
-	l.together += min(max(requests, 0), mostTogether)
 	if l.bounds.FloorSlots > 0 && inFlight >= l.slots.Limit() {
 		l.slots.Full()
 	}
@@ -320,8 +310,8 @@ func (l *Limits) Uncount(charged int64) {
 	}
 	l.rate.Uncount(1)
 	if charged == l.latest && l.together > 0 {
+		l.keeps -= l.keeps / int64(l.together)
 		l.together--
-		l.next -= l.gap
 	}
 }
 
@@ -333,4 +323,4 @@ func (l *Limits) Ended(instant int64) {
 }
 
 // Forget lets the next request start now.
-func (l *Limits) Forget() { l.next = 0 }
+func (l *Limits) Forget() { l.base, l.keeps, l.together = 0, 0, 0 }

@@ -23,7 +23,7 @@ func (l *Limits) Refuse(r Refusal, instant int64) (anew int64, lowered bool) {
 		}
 	case l.seeksRate():
 		lowered = l.rate.Refused(instant, r.Took)
-		l.follow(instant)
+		l.gap = int64(l.rate.Gap())
 		anew = state.RateAnew
 	}
 	return anew, lowered
