@@ -24,7 +24,7 @@ var requirements = []string{
 }
 
 // testHelpers are packages of this module that the tests of every package may import.
-var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest"}
+var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest", modulePath + "/internal/formertest"}
 
 // importRules say what the packages in a folder may import, beside the standard library
 // and each other. A path that ends in /... is all that lies under it. A folder of internal
@@ -95,7 +95,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/outbox": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/sharedlogtest": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
@@ -132,18 +132,19 @@ var importRules = map[string][]string{
 	"internal/configfile": {
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
-	"internal/history":   {},
-	"internal/jsonscan":  {},
-	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
-	"internal/periodic":  {},
-	"internal/piecetest": {},
-	"internal/modelname": {},
-	"internal/ring":      {modulePath + "/internal/tokens"},
-	"internal/racetest":  {},
-	"internal/unknown":   {},
-	"internal/yield":     {modulePath + "/internal/clock"},
-	"internal/retry":     {},
-	"internal/deadline":  {},
+	"internal/history":    {},
+	"internal/jsonscan":   {},
+	"internal/sse":        {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/periodic":   {},
+	"internal/piecetest":  {},
+	"internal/formertest": {},
+	"internal/modelname":  {},
+	"internal/ring":       {modulePath + "/internal/tokens"},
+	"internal/racetest":   {},
+	"internal/unknown":    {},
+	"internal/yield":      {modulePath + "/internal/clock"},
+	"internal/retry":      {},
+	"internal/deadline":   {},
 	"internal/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},

@@ -41,13 +41,13 @@ type ModelQuota struct {
 	// as 10s.
 	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
 
-	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many requests
-	// it allows: the limiter finds a rate between them, in requests per minute, by the refusals that
-	// ObserveRefusal reports. It begins at twice the floor, and the rate loses half of its distance to
-	// the floor in each hour without requests. Requests start evenly spaced; one that starts late, as
-	// timers are, may be followed up to 5 ms early. Where only one of the two is set, the floor is 1
-	// and the ceiling 1,000,000. The other limits hold beside what is found. Package adaptive says how
-	// a rate is found.
+	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many
+	// requests it allows: the limiter finds a rate between them, in requests per minute, by the
+	// refusals that ObserveRefusal reports. It begins at twice the floor, and the rate loses half
+	// of its distance to the floor in each hour without requests. Requests start evenly spaced;
+	// one that starts late, as timers are, may be followed up to 5 ms early. Where only one of the
+	// two is set, the floor is 1 and the ceiling 1,000,000. The other limits hold beside what is
+	// found. Package adaptive says how a rate is found.
 	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
 	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
 	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which

@@ -173,7 +173,7 @@ func TestReservationThatMovedSincePersist(t *testing.T) {
 func TestReservationsFindTheirOwnChargesRandomly(t *testing.T) {
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := range uint64(times(30, 6, 600)) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
 				synctest.Test(t, func(t *testing.T) {
 					random := rand.New(rand.NewPCG(seed, 11))

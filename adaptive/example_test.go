@@ -143,5 +143,5 @@ func ExampleThrottle() {
 		}
 	}
 	fmt.Println(sent, "of 1000 calls sent,", t.RejectionAt(now), "of 1000 rejected")
-	// Output: 7 of 1000 calls sent, 999 of 1000 rejected
+	// Output: 28 of 1000 calls sent, 992 of 1000 rejected
 }

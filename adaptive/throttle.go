@@ -21,6 +21,11 @@ type ThrottleConfig struct {
 	// which is the default. The calls that pass notice that the provider is back, so a lower
 	// one shortens the return, and sends more to a provider that is down.
 	MaxRejection int
+	// RejectionWeight is how much of a request a call is that was rejected here, in thousandths,
+	// at most 1,000, which is what Google's SRE book has. The default is 100. The calls that were
+	// rejected in an outage delay the return, so a lower one shortens it. A provider that accepts
+	// fewer than this part of 1/K is taken for dead: with the defaults, fewer than 5 %.
+	RejectionWeight int
 	// Window is how long an outcome counts. The default is 2 minutes, the least 24 ns.
 	Window time.Duration
 	// Probe is the longest time without a call that passes, if calls come. The default is 5
@@ -36,6 +41,7 @@ type ThrottleConfig struct {
 const (
 	defaultK              = 2000
 	defaultMaxRejection   = 1000
+	defaultWeight         = 100
 	defaultThrottleWindow = 2 * time.Minute
 	defaultProbe          = 5 * time.Second
 )
@@ -46,24 +52,25 @@ const (
 //	max(0, (requests − K·accepts) / (requests + 1))
 //
 // and at most MaxRejection, as the client-side throttle of Google's SRE book does. A call
-// counts as a request when its outcome is known or when it is rejected here, not when it is
-// sent: a call to a language model takes up to minutes, and while it is under way it is not a
-// failure.
+// counts as a request when its outcome is known, not when it is sent: a call to a language model
+// takes up to minutes, and while it is under way it is not a failure. One that is rejected here
+// counts as a tenth of a request, RejectionWeight.
 //
 // Allow asks for a call, and Accepted or Failed tells how it ended. A call of which neither is
 // told, such as one that was canceled, does not count. A call passes every few seconds
 // whatever the probability is, so the return of the provider is noticed. Then each accept makes
-// room for more. After a long outage all calls pass again in about 2 minutes if one comes a
-// second, 4 with 5 a second, and 6½ with 50; with a MaxRejection of 900, 3½ however many come.
+// room for more, about e times as much in 6 seconds: after a long outage all calls pass again in
+// about a minute, however many come.
 //
 // A rejection comes by chance, so there is no wait after which the next call would pass, and a
 // Throttle is no limit.Limiter. Make it with NewThrottle: the zero Throttle panics. It is safe
 // for concurrent use.
 type Throttle struct {
-	k     int64
-	most  int64
-	width int64 // of a cell
-	probe int64
+	k      int64
+	most   int64
+	weight int64 // of a call that is rejected here, in thousandths of a request
+	width  int64 // of a cell
+	probe  int64
 
 	mu     sync.Mutex
 	time   timeline
@@ -78,6 +85,7 @@ type Throttle struct {
 // cell less.
 const throttleCells = 24
 
+// outcomes counts requests in thousandths.
 type outcomes struct{ requests, accepts int64 }
 
 // NewThrottle returns a Throttle that knows nothing and lets all pass. It returns an error
@@ -87,6 +95,7 @@ func NewThrottle(c ThrottleConfig) (*Throttle, error) {
 		return nil, fmt.Errorf("new adaptive throttle: %w: "+format, append([]any{limit.ErrInvalid}, args...)...)
 	}
 	c.K, c.MaxRejection = or(c.K, defaultK), or(c.MaxRejection, defaultMaxRejection)
+	c.RejectionWeight = or(c.RejectionWeight, defaultWeight)
 	c.Window, c.Probe = or(c.Window, defaultThrottleWindow), or(c.Probe, defaultProbe)
 	if c.Seed == 0 {
 		c.Seed = rand.Uint64()
@@ -96,13 +105,15 @@ func NewThrottle(c ThrottleConfig) (*Throttle, error) {
 		return fail("K is %d, want 1000 to 1000000", c.K)
 	case c.MaxRejection < 1 || c.MaxRejection > 1000:
 		return fail("MaxRejection is %d, want 1 to 1000", c.MaxRejection)
+	case c.RejectionWeight < 1 || c.RejectionWeight > 1000:
+		return fail("RejectionWeight is %d, want 1 to 1000", c.RejectionWeight)
 	case c.Window < throttleCells || c.Window > longest:
 		return fail("Window is %v, want %v to %v", c.Window, time.Duration(throttleCells), longest)
 	case c.Probe < 1 || c.Probe > longest:
 		return fail("Probe is %v, want more than 0 and at most %v", c.Probe, longest)
 	}
 	return &Throttle{
-		k: int64(c.K), most: int64(c.MaxRejection), width: int64(c.Window) / throttleCells, probe: int64(c.Probe),
+		k: int64(c.K), most: int64(c.MaxRejection), weight: int64(c.RejectionWeight), width: int64(c.Window) / throttleCells, probe: int64(c.Probe),
 		next: -far, chance: chance(c.Seed),
 	}, nil
 }
@@ -116,9 +127,9 @@ func (t *Throttle) AllowAt(now time.Time) bool {
 	defer t.mu.Unlock()
 	at := t.beginLocked(now)
 	if excess := t.excessLocked(); excess > 0 && at < t.next {
-		// chance/2⁶⁴ < excess / (1000·(requests + 1))
-		if draw, _ := bits.Mul64(t.chance.next(), uint64(1000*(t.sum.requests+1))); int64(draw) < excess {
-			t.countLocked(at, outcomes{requests: 1})
+		// chance/2⁶⁴ < excess / (requests + 1), both in thousandths
+		if draw, _ := bits.Mul64(t.chance.next(), uint64(t.sum.requests+1000)); int64(draw) < excess {
+			t.countLocked(at, outcomes{requests: t.weight})
 			return false
 		}
 	}
@@ -131,14 +142,14 @@ func (t *Throttle) Accepted() { t.AcceptedAt(time.Now()) }
 
 // AcceptedAt tells of a call that the provider took care of. That includes one that it refused
 // for a reason of its own, such as 400, 401 or 429: it is there.
-func (t *Throttle) AcceptedAt(now time.Time) { t.tell(now, outcomes{1, 1}) }
+func (t *Throttle) AcceptedAt(now time.Time) { t.tell(now, outcomes{1000, 1}) }
 
 // Failed is FailedAt time.Now.
 func (t *Throttle) Failed() { t.FailedAt(time.Now()) }
 
 // FailedAt tells of a call that the provider did not take care of: no connection, no answer in
 // time, 500, 502, 503, 504, 529.
-func (t *Throttle) FailedAt(now time.Time) { t.tell(now, outcomes{requests: 1}) }
+func (t *Throttle) FailedAt(now time.Time) { t.tell(now, outcomes{requests: 1000}) }
 
 // Rejection is RejectionAt time.Now.
 func (t *Throttle) Rejection() int { return t.RejectionAt(time.Now()) }
@@ -148,7 +159,8 @@ func (t *Throttle) RejectionAt(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.beginLocked(now)
-	return int(max(t.excessLocked(), 0) / (t.sum.requests + 1))
+	excess := max(t.sum.requests-t.k*t.sum.accepts, 0)
+	return int(min(1000*excess/(t.sum.requests+1000), t.most))
 }
 
 func (t *Throttle) tell(now time.Time, o outcomes) {
@@ -157,8 +169,9 @@ func (t *Throttle) tell(now time.Time, o outcomes) {
 	t.countLocked(t.beginLocked(now), o)
 }
 
-// mostRequests bounds what is counted, so that no product of it passes an int64.
-const mostRequests = int64(1) << 40
+// mostRequests bounds the thousandths that are counted, so that no product of them passes an
+// int64.
+const mostRequests = int64(1) << 50
 
 // countLocked counts outcomes at an instant. One before the latest cell counts there.
 func (t *Throttle) countLocked(at int64, o outcomes) {
@@ -172,9 +185,10 @@ func (t *Throttle) countLocked(at int64, o outcomes) {
 	t.sum.accepts += o.accepts
 }
 
-// excessLocked returns 1000·requests − K·accepts, or what makes the largest probability.
+// excessLocked returns requests − K·accepts in thousandths, or what makes the largest
+// probability.
 func (t *Throttle) excessLocked() int64 {
-	return min(1000*t.sum.requests-t.k*t.sum.accepts, t.most*(t.sum.requests+1))
+	return min(t.sum.requests-t.k*t.sum.accepts, t.most*(t.sum.requests+1000)/1000)
 }
 
 // beginLocked returns where an instant lies, and empties the cells that have passed.

@@ -174,8 +174,8 @@ func (l *Limits) Opens() int64 {
 	return l.next()
 }
 
-// next returns the instant from which on the next request may start. A rate that changes changes the
-// gap behind the last request.
+// next returns the instant from which on the next request may start. A rate that changes changes
+// the gap behind the last request.
 func (l *Limits) next() int64 {
 	if l.keeps > mostAhead/l.gap {
 		return l.base + mostAhead

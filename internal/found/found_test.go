@@ -59,8 +59,8 @@ func TestSearchBeginsAtTwiceTheFloor(t *testing.T) {
 	}
 }
 
-// Each request starts as late after it may as timers fire. What is no later than lateness is made up
-// for, so that the rate is used up.
+// Each request starts as late after it may as timers fire. What is no later than lateness is made
+// up for, so that the rate is used up.
 func TestRequestsAreSpaced(t *testing.T) {
 	const gap = int64(500 * time.Millisecond) // at 120 a minute
 	for _, tt := range []struct {
