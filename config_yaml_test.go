@@ -174,6 +174,15 @@ func TestReadConfigOfTheGuide(t *testing.T) {
 	if !found || err != nil || len(cfg.Quotas) != 3 || cfg.Quotas["gpt-4o"].Burst != 2*time.Second {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
+	_, text, _ = strings.Cut(string(guide), "```yaml\nquotas:\n  pool")
+	text, _, found = strings.Cut("quotas:\n  pool"+text, "```")
+	cfg, err = ratelimit.ReadConfig(strings.NewReader(text))
+	want := ratelimit.ModelQuota{
+		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64, MaxTPM: 500_000,
+	}
+	if !found || err != nil || cfg.Quotas["pool/llama-4"] != want {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
 }
 
 // Each field refuses a value that it cannot have, and says which field and value that was.
@@ -214,11 +223,13 @@ func TestReadConfigRefuses(t *testing.T) {
 		"durability: disk":                                     `Durability is "disk"`,
 		"auto_persist: {max_wait: -2s}":                        "AutoPersist.MaxWait is -2s",
 		"quotas: {m: {max_rpm: -5}}":                           `model "m": MaxRPM (max_rpm) is -5`,
-		"quotas: {m: {day_zone: Mars/Olympus}}":                `model "m": DayZone (day_zone)`,
-		"unknown: maybe":                                       `line 1: unknown: `,
-		"providers: [gemini, antropic]":                        `unknown provider "antropic"`,
-		"providers: [openai]\ntiers: {openai: gold}":           `provider "openai" has no tier "gold"`,
-		"tiers: {openai: 1}":                                   `Tiers names the provider "openai"`,
+		"quotas: {m: {adaptive_floor_rpm: 9, adaptive_ceiling_rpm: 8}}": `model "m": AdaptiveFloorRPM (adaptive_floor_rpm) is 9, want at most the ceiling, 8`,
+		"quotas: {m: {adaptive_floor_in_flight: 1.5}}":                  `"1.5" is not an integer`,
+		"quotas: {m: {day_zone: Mars/Olympus}}":                         `model "m": DayZone (day_zone)`,
+		"unknown: maybe":                                                `line 1: unknown: `,
+		"providers: [gemini, antropic]":                                 `unknown provider "antropic"`,
+		"providers: [openai]\ntiers: {openai: gold}":                    `provider "openai" has no tier "gold"`,
+		"tiers: {openai: 1}":                                            `Tiers names the provider "openai"`,
 	} {
 		cfg, err := ratelimit.ReadConfig(strings.NewReader(text))
 		if err == nil || !strings.HasPrefix(err.Error(), "read config: ") || !strings.Contains(err.Error(), want) {
@@ -242,7 +253,7 @@ func TestReadConfigRefuses(t *testing.T) {
 func FuzzReadConfig(f *testing.F) {
 	for _, seed := range []string{
 		"", "# nothing\n", "file_path: /var/lib/app/quota.db\nbackend: sqlite\nshared: true\n",
-		"quotas:\n  gpt-4o: {max_rpm: 500, max_tpm: 30000, burst: 10s}\n  \"*\": {max_rpd: 1000, day_zone: UTC}\n",
+		"quotas:\n  gpt-4o: {max_rpm: 500, max_tpm: 30000, burst: 10s}\n  \"*\": {max_rpd: 1000, day_zone: UTC, adaptive_floor_rpm: 5, adaptive_ceiling_in_flight: 6}\n",
 		"providers: [gemini, openai]\nmargin: 250ms\nmax_queue: 100\nmatch_versions: true\n",
 		"auto_persist: {delay: 1s, max_wait: 10s}\nhold_ttl: 5m\nlease_ttl: 10s\n", "aliases: {fast: gpt-4o-mini, \"\\x00\": \"\\n a\"}\n",
 		"durability: power\nfail_closed: true\nfresh_start: true\nlearn_quotas: true\nmax_models: 7\n",

@@ -296,6 +296,9 @@ func (m *modelCost) passesBy(instant, left int64) bool {
 	if r.full && r.freeAt != never && r.freeAt > instant || r.used > instant && q.limitsMinute() {
 		return false
 	}
+	if r.adapts && r.found.OpensAtBest(r.slots.calls()) > instant {
+		return false
+	}
 	p := r.paceOf(q)
 	if p != nil && r.window.hasOpen(r.instant) {
 		p = nil // which of the buckets' content is of open calls is not known

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -44,6 +45,10 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	}
 	if used := r.requests.Len(); looks || !fits(used, c.Requests, q.MaxRPM) {
 		f.check(state.RPM, used, c.Requests, q.MaxRPM, r, p)
+	}
+	if opens := r.found.Opens(); r.adapts && opens > r.instant {
+		f.refuse(DecisionRPMLimit, "requests are spaced by the rate that was found")
+		f.until(time.Duration(opens - r.instant))
 	}
 	if used := r.sums.Total().Input; looks || !fits(used, c.Input, q.MaxITPM) {
 		f.check(state.ITPM, used, c.Input, q.MaxITPM, r, p)
@@ -107,9 +112,17 @@ func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
 	slots := &state.Limits[state.InFlight]
 	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
-	if c.Requests > q.MaxInFlight && !r.shareless {
+	if c.Requests > r.mostSlots(q) && !r.shareless {
 		f.never(slots.TooLarge)
 	}
+}
+
+// mostSlots returns how many calls may ever be in flight.
+func (r *view) mostSlots(q *ModelQuota) int {
+	if r.found != nil && r.found.Bounds().CeilingSlots > 0 {
+		return min(cmp.Or(r.slotLimit, math.MaxInt), r.found.Bounds().CeilingSlots)
+	}
+	return q.MaxInFlight
 }
 
 // check looks at the limit of one dimension, of which some is used and more is asked for, and at

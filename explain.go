@@ -31,7 +31,10 @@ type Explanation struct {
 
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
-	Limits   []LimitState `json:"limits,omitempty"`
+	Limits []LimitState `json:"limits,omitempty"`
+	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
+	// none.
+	Found    *FoundLimits `json:"found,omitempty"`
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
 
@@ -72,6 +75,29 @@ type LimitState struct {
 	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// FoundLimits is the limits of a model that are searched for, at one moment: see
+// ModelQuota.AdaptiveFloorRPM. Those of a limit that is not searched for are zero.
+type FoundLimits struct {
+	RPM        int `json:"rpm,omitempty"` // the present rate, in requests per minute, rounded
+	FloorRPM   int `json:"floor_rpm,omitempty"`
+	CeilingRPM int `json:"ceiling_rpm,omitempty"`
+	// RefusedRPM is the rate at which the provider last refused; zero if that is not known.
+	RefusedRPM    int       `json:"refused_rpm,omitempty"`
+	RateLoweredAt time.Time `json:"rate_lowered_at,omitzero"` // when a refusal last lowered the rate
+
+	InFlight        int `json:"in_flight,omitempty"` // how many calls may be in flight
+	FloorInFlight   int `json:"floor_in_flight,omitempty"`
+	CeilingInFlight int `json:"ceiling_in_flight,omitempty"`
+	// OverloadedInFlight is the limit at which the provider was last overloaded; zero if that is
+	// not known.
+	OverloadedInFlight int       `json:"overloaded_in_flight,omitempty"`
+	InFlightLoweredAt  time.Time `json:"in_flight_lowered_at,omitzero"` // when overload last lowered it
+
+	// Told reports that the headers of the provider say its limits of the minute
+	// (Config.LearnQuotas), so that the rate does not apply.
+	Told bool `json:"told,omitempty"`
 }
 
 // Waiter is a call that waits in line.
@@ -117,7 +143,12 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		var origins quotaOrigins
 		e.Quota, origins = rl.originsRLocked(name)
 		e.Origin = origins.whole(rl.ledger != nil)
-		e.limits(&q, &r, &origins)
+		e.Found = r.foundLimits()
+		shown := q
+		if r.adapts {
+			shown.MaxInFlight = r.slotLimit
+		}
+		e.limits(&shown, &r, &origins)
 		if row, ok := rl.profileRowRLocked(name); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -273,6 +304,13 @@ func (e Explanation) String() string {
 	}
 	if r := e.LastRefusal; r != nil {
 		f.Refused = &explain.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
+	}
+	if l := e.Found; l != nil {
+		f.Found = &explain.Found{
+			Rate:  explain.Search{Level: l.RPM, Floor: l.FloorRPM, Ceiling: l.CeilingRPM, RefusedAt: l.RefusedRPM, LoweredAt: l.RateLoweredAt},
+			Slots: explain.Search{Level: l.InFlight, Floor: l.FloorInFlight, Ceiling: l.CeilingInFlight, RefusedAt: l.OverloadedInFlight, LoweredAt: l.InFlightLoweredAt},
+			Told:  l.Told,
+		}
 	}
 	for i := range e.Limits {
 		l := &e.Limits[i]

@@ -79,11 +79,25 @@ func TestExplainText(t *testing.T) {
   quota: its own, set by the program
   output tokens per minute: 10 of 10 used, full for 1m1s
   next room: for a request of one token in 1m1s, at 00:01:00 UTC`},
+		{"found limits, spaced and overloaded", "found", func(rl *ratelimit.RateLimiter) {
+			rl.Reserve("found", 1, 1)
+			for _, problem := range []string{"rate_limited", "overloaded"} {
+				rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{Model: "found", Problem: problem})
+			}
+			time.Sleep(500 * time.Millisecond)
+		}, `"found" waits: requests are spaced by the rate that was found
+  quota: its own, set by the program
+  calls in flight: 1 of 9 used
+  found: 57 requests per minute, evenly spaced, between 30 and 6000; the provider last refused at 60; lowered 500ms ago
+  found: 3 calls in flight (1 now), between 2 and 64; the provider was last overloaded at 4; lowered 500ms ago
+  next room: for a request of one token in 553ms, at 00:00:01 UTC`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rl := newLimiterWith(t, ratelimit.Config{MatchVersions: true, Quotas: map[string]ratelimit.ModelQuota{
-					"m": quota, "*": {MaxRPD: 10}, "paced": {MaxRPM: 60, Burst: time.Second}, "out": {MaxOTPM: 10},
+					"m": quota, "*": {MaxRPD: 10}, "paced": {MaxRPM: 60, Burst: time.Second}, "out": {MaxOTPM: 10}, "found": {
+						MaxInFlight: 9, AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64,
+					},
 				}})
 				defer rl.Close()
 				tt.do(rl)
@@ -131,6 +145,42 @@ func TestExplainAgrees(t *testing.T) {
 			if !strings.Contains(text, key) {
 				t.Errorf("%s lacks %s", text, key)
 			}
+		}
+	})
+}
+
+// The limits that are searched for are as Stats has them, and survive JSON. The quota's own cap
+// stays what it is.
+func TestExplainFound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+			"m": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2, MaxInFlight: 9}, "rate": {AdaptiveCeilingRPM: 60}, "none": {MaxRPM: 1},
+		}})
+		for _, problem := range []string{"rate_limited", "overloaded", "other", "daily_quota", "exhausted"} {
+			rl.ObserveRefusal(t.Context(), ratelimit.ProviderRefusal{Model: "m", Problem: problem})
+		}
+		lowered := time.Now()
+		time.Sleep(3 * time.Second)
+		e, stats := explained(rl, "m"), rl.Stats("m")
+		if !e.Found.RateLoweredAt.Equal(lowered) || !e.Found.InFlightLoweredAt.Equal(lowered) {
+			t.Errorf("lowered at %v and %v, want %v", e.Found.RateLoweredAt, e.Found.InFlightLoweredAt, lowered)
+		}
+		want := ratelimit.FoundLimits{
+			RPM: 57, FloorRPM: 30, CeilingRPM: 1_000_000, RefusedRPM: 60, RateLoweredAt: e.Found.RateLoweredAt,
+			InFlight: 3, FloorInFlight: 2, CeilingInFlight: 10_000, OverloadedInFlight: 4, InFlightLoweredAt: e.Found.InFlightLoweredAt,
+		}
+		if *e.Found != want || stats.AdaptiveRPM != 57 || stats.AdaptiveInFlight != 3 || stats.MaxInFlight != 9 || e.Limits[0].Max != 9 || e.Next.Stats != stats {
+			t.Errorf("%+v of %+v, and stats %+v", *e.Found, e, stats)
+		}
+		var again ratelimit.Explanation
+		if err := json.Unmarshal([]byte(jsonOf(t, e)), &again); err != nil || again.String() != e.String() {
+			t.Errorf("%v: %s\nagain %s", err, e, again)
+		}
+		if e := rl.Explain("rate"); e.Found == nil || *e.Found != (ratelimit.FoundLimits{RPM: 2, FloorRPM: 1, CeilingRPM: 60}) {
+			t.Errorf("%+v", e.Found)
+		}
+		if e := rl.Explain("none"); e.Found != nil {
+			t.Errorf("%+v", e.Found)
 		}
 	})
 }

@@ -24,7 +24,7 @@ var requirements = []string{
 }
 
 // testHelpers are packages of this module that the tests of every package may import.
-var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest"}
+var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest", modulePath + "/internal/formertest"}
 
 // importRules say what the packages in a folder may import, beside the standard library
 // and each other. A path that ends in /... is all that lies under it. A folder of internal
@@ -32,7 +32,7 @@ var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/int
 // a rule may import all of this module. Of several folders with a rule the innermost counts.
 var importRules = map[string][]string{
 	".": {
-		modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		modulePath + "/adaptive", modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"adaptive":        {modulePath + "/limit"},
@@ -46,6 +46,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
 		modulePath + "/internal/fakeprovider", // in its tests
+		modulePath + "/internal/adaptivesim",  // in its tests
 	},
 	"debugpage":     {modulePath},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
@@ -54,6 +55,9 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 	},
 
+	"internal/found": {
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+	},
 	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
 	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
@@ -91,7 +95,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/outbox": {
-		modulePath + "/internal/sharedlog", modulePath + "/internal/tokens",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
 	"internal/sharedlog/sharedlogtest": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
@@ -128,18 +132,19 @@ var importRules = map[string][]string{
 	"internal/configfile": {
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 	},
-	"internal/history":   {},
-	"internal/jsonscan":  {},
-	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
-	"internal/periodic":  {},
-	"internal/piecetest": {},
-	"internal/modelname": {},
-	"internal/ring":      {modulePath + "/internal/tokens"},
-	"internal/racetest":  {},
-	"internal/unknown":   {},
-	"internal/yield":     {modulePath + "/internal/clock"},
-	"internal/retry":     {},
-	"internal/deadline":  {},
+	"internal/history":    {},
+	"internal/jsonscan":   {},
+	"internal/sse":        {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/periodic":   {},
+	"internal/piecetest":  {},
+	"internal/formertest": {},
+	"internal/modelname":  {},
+	"internal/ring":       {modulePath + "/internal/tokens"},
+	"internal/racetest":   {},
+	"internal/unknown":    {},
+	"internal/yield":      {modulePath + "/internal/clock"},
+	"internal/retry":      {},
+	"internal/deadline":   {},
 	"internal/keyedoracle": {
 		modulePath + "/keyed", modulePath + "/limit",
 	},

@@ -15,12 +15,14 @@ import (
 var (
 	jsonQuota = ratelimit.ModelQuota{
 		MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 10 * time.Second,
+		AdaptiveFloorRPM: 8, AdaptiveCeilingRPM: 9, AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 11,
 	}
 	jsonStats = ratelimit.ModelStats{
 		RPM: 1, MaxRPM: 2, TPM: 3, MaxTPM: 4, RPD: 5, MaxRPD: 6, DayStart: time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC),
 		ITPM: 7, MaxITPM: 8, OTPM: 9, MaxOTPM: 10, TPD: 11, MaxTPD: 12, InFlight: 13, MaxInFlight: 14, Waiting: 15,
 		CooldownUntil: time.Date(2026, 2, 20, 14, 30, 0, 500, time.UTC),
 		ExternalRPM:   16, ExternalTPM: 17, ExternalITPM: 18, ExternalOTPM: 19, ExternalRPD: 20, ExternalTPD: 21,
+		AdaptiveRPM: 22, AdaptiveInFlight: 23,
 	}
 	jsonDecision = ratelimit.Decision{
 		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller",
@@ -32,7 +34,7 @@ func TestJSON(t *testing.T) {
 	const stats = `{"rpm":1,"max_rpm":2,"tpm":3,"max_tpm":4,"rpd":5,"max_rpd":6,"day_start":"2026-02-20T00:00:00Z",` +
 		`"itpm":7,"max_itpm":8,"otpm":9,"max_otpm":10,"tpd":11,"max_tpd":12,"in_flight":13,"max_in_flight":14,"waiting":15,` +
 		`"cooldown_until":"2026-02-20T14:30:00.0000005Z",` +
-		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21}`
+		`"external_rpm":16,"external_tpm":17,"external_itpm":18,"external_otpm":19,"external_rpd":20,"external_tpd":21,"adaptive_rpm":22,"adaptive_in_flight":23}`
 	for _, tt := range []struct {
 		value any
 		want  string
@@ -40,7 +42,8 @@ func TestJSON(t *testing.T) {
 		{ratelimit.ModelQuota{}, `{}`},
 		{ratelimit.ModelQuota{MaxRPM: 60, Burst: 10 * time.Second}, `{"max_rpm":60,"burst":"10s"}`},
 		{ratelimit.ModelQuota{MaxRPM: -1, Burst: -time.Second}, `{"max_rpm":-1,"burst":"-1s"}`},
-		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo","burst":"10s"}`},
+		{jsonQuota, `{"max_rpm":1,"max_tpm":2,"max_rpd":3,"max_itpm":4,"max_otpm":5,"max_tpd":6,"max_in_flight":7,"day_zone":"Asia/Tokyo",` +
+			`"adaptive_floor_rpm":8,"adaptive_ceiling_rpm":9,"adaptive_floor_in_flight":10,"adaptive_ceiling_in_flight":11,"burst":"10s"}`},
 		{map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1}}, `{"m":{"max_tpm":1}}`},
 		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
 		{jsonStats, stats},

@@ -61,6 +61,9 @@ func (rl *RateLimiter) ForgetLearned(model string) {
 		for _, name := range names {
 			rl.sayLocked(name, byProgram, func(p *provenance.Quotas) { p.Forget(name) })
 		}
+		if model == "" {
+			rl.found.forgetTold(everyModel)
+		}
 		rl.saidLocked()
 	}
 	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(forget) }) {

@@ -37,7 +37,7 @@ func (rl *RateLimiter) present() (instant int64, now time.Time) {
 	return instant, rl.clock.At(instant)
 }
 
-// replace takes over the loaded cooldowns and the indexed usage.
+// replace takes over the loaded cooldowns, what was learned and found, and the indexed usage.
 func (l loading) replace(usage map[string]*UsageStats) {
 	l.mergeCooldowns()
 	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
@@ -49,6 +49,7 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	rl.external = nil
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
+	rl.takeFoundsLocked(l.Found)
 	for name, g := range rl.lines.allSlots {
 		if stats := rl.State[name]; stats != nil {
 			rl.linesLocked().joinLocked(name, stats.window)

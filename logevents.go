@@ -242,6 +242,8 @@ func (s ModelStats) LogValue() slog.Value {
 	a.number("max_tpd", s.MaxTPD)
 	a.number("in_flight", s.InFlight)
 	a.number("max_in_flight", s.MaxInFlight)
+	a.number("adaptive_rpm", s.AdaptiveRPM)
+	a.number("adaptive_in_flight", s.AdaptiveInFlight)
 	a.number("waiting", s.Waiting)
 	a.time("cooldown_until", s.CooldownUntil)
 	a.number("external_rpm", s.ExternalRPM)
@@ -310,6 +312,10 @@ func (a *attrs) quota(q *ModelQuota) {
 	}
 	limits.text("day_zone", q.DayZone)
 	limits.duration("burst", q.Burst)
+	limits.number("adaptive_floor_rpm", q.AdaptiveFloorRPM)
+	limits.number("adaptive_ceiling_rpm", q.AdaptiveCeilingRPM)
+	limits.number("adaptive_floor_in_flight", q.AdaptiveFloorInFlight)
+	limits.number("adaptive_ceiling_in_flight", q.AdaptiveCeilingInFlight)
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))
 	}

@@ -32,6 +32,10 @@ const migrateYAML = `quotas:
         max_in_flight: 14
         day_zone: Asia/Tokyo
         burst: 2.5s
+        adaptive_floor_rpm: 15
+        adaptive_ceiling_rpm: 16
+        adaptive_floor_in_flight: 17
+        adaptive_ceiling_in_flight: 18
     "odd \x00 name":
         max_rpm: 1
         max_tpm: 0
@@ -60,6 +64,12 @@ cooldowns:
         until: 2126-02-20T14:32:01.123456789Z
     "over":
         until: 2026-02-20T14:32:01.123456789Z
+found:
+    m:
+        rate_level: 5000000000
+        slots_level: 6000
+        slots_streak: 1
+        at: 1771597921123456789
 `
 
 // migrateContent is all that a database holds.
@@ -69,7 +79,7 @@ func migrateContent(t *testing.T, path string) string {
 	for _, query := range []string{
 		`SELECT * FROM quotas ORDER BY 1`, `SELECT * FROM requests ORDER BY 1, 2`,
 		`SELECT * FROM tokens ORDER BY 1, 2, 3`, `SELECT * FROM daily ORDER BY 1`,
-		`SELECT * FROM cooldowns ORDER BY 1`,
+		`SELECT * FROM cooldowns ORDER BY 1`, `SELECT * FROM quota_bounds ORDER BY 1`, `SELECT * FROM found ORDER BY 1`,
 	} {
 		all = append(all, sqliteQuery(t, path, query)...)
 	}
@@ -84,7 +94,9 @@ func migrateWantContent(t *testing.T, path string) {
 		"m ", start, "\nm ", next, "\n",
 		"m ", start, " 1500 700\nm ", next, " 0 0\n",
 		"m ", time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC).UnixNano(), " 42 4200\nnever used -9223372036854775808 0 0\n",
-		"m ", start+int64(36524*24*time.Hour), "\nover ", start)
+		"m ", start+int64(36524*24*time.Hour), "\nover ", start, "\n",
+		"m 15 16 17 18\n",
+		`m {"rate":{"level":5000000000},"slots":{"level":6000,"streak":1},"at":1771597921123456789}`)
 	if got := migrateContent(t, path); got != want {
 		t.Errorf("the database holds\n%s\nwant\n%s", got, want)
 	}

@@ -137,6 +137,8 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 		return true
 	case !rl.learns:
 		return false
+	case rl.isToldNewsRLocked(name, &q, limits):
+		return true
 	}
 	_, corrects := rl.lessonRLocked(name, q, limits)
 	return corrects
@@ -147,6 +149,9 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)
 	if rl.learns {
+		if rl.isToldNewsRLocked(name, &q, limits) {
+			rl.tellFoundLocked(name, &q)
+		}
 		if next, is := rl.lessonRLocked(name, q, limits); is {
 			by := byHeader
 			if limits.Refused {
@@ -261,17 +266,22 @@ type ProviderRefusal struct {
 }
 
 // ObserveRefusal reports a provider's refusal to Config.Events, as EventProviderRefused, with ctx
-// and the ID that it carries. It changes no quota and begins no cooldown: see Observe and
-// CooldownFor. Call it once for each refusal. An llmhttp.Transport does so.
+// and the ID that it carries. A refusal by a limit that refills lowers the rate that was found for
+// the model, and overload or a timeout the calls in flight, where its quota searches for them: see
+// ModelQuota.AdaptiveFloorRPM. Apart from that it changes no quota, and it begins no cooldown: see
+// Observe and CooldownFor. Call it once for each refusal. An llmhttp.Transport does so.
 //
 // MatchVersions and Aliases apply. It is safe for concurrent use.
 func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
-	if !slices.Contains(problems, r.Problem) {
+	if !slices.Contains(problems, r.Problem) && r.Problem != timeoutProblem {
 		r.Problem = otherProblem
 	}
 	r.RetryAfter = max(r.RetryAfter, 0)
-	by := callerOf(ctx)
-	rl.teller.refusedByProvider(&by, &r)
+	if r.Problem != timeoutProblem {
+		by := callerOf(ctx)
+		rl.teller.refusedByProvider(&by, &r)
+	}
+	rl.findByRefusal(&r)
 }
 
 // problems are the values of ProviderRefusal.Problem.

@@ -87,8 +87,8 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
-		Answers: rl.answers.All(),
-		Now:     now, Cutoff: now - rl.span() - int64(keepRows),
+		Answers: rl.answers.All(), Found: save.founds(),
+		Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	s.end(rl, err == nil)
 	return err

@@ -54,7 +54,7 @@ func (s saving) snapshot() *state.Snapshot {
 	room := len(rl.State)
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
-	snapshot := &state.Snapshot{Answers: rl.answers.All()}
+	snapshot := &state.Snapshot{Answers: rl.answers.All(), Found: s.founds()}
 	snapshot.Quotas, snapshot.Said, _ = s.quotas()
 	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
 		return !isStorable(model, q, snapshot.Said[model])

@@ -81,10 +81,12 @@ func (rl *RateLimiter) windowToChargeLocked(name string, instant int64, now time
 // makeWindowLocked makes the window of a model anew.
 func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant int64) *window {
 	old := stats.window
-	w := rl.newWindow(stats, rl.zoneRLocked(name), instant, rl.clock.At(instant))
+	var q ModelQuota
+	rl.coverRLocked(name, &q)
+	w := rl.newWindow(stats, q.DayZone, instant, rl.clock.At(instant))
 	w.continueLocked(old)
 	w.keepOpenLocked(old)
-	w.quotaVersion = rl.quotaVersion
+	w.quotaVersion, w.adapts = rl.quotaVersion, q.adapts()
 	rl.linesLocked().joinLocked(name, w)
 	return w
 }
@@ -93,8 +95,10 @@ func (rl *RateLimiter) makeWindowLocked(name string, stats *UsageStats, instant 
 // of quotas that may concern it.
 func (w *window) followQuotaLocked(name string, instant int64) {
 	if rl := w.home; w.quotaVersion != rl.quotaVersion {
-		w.quotaVersion = rl.quotaVersion
-		rl.rezoneLocked(w.stats, rl.zoneRLocked(name), instant)
+		var q ModelQuota
+		rl.coverRLocked(name, &q)
+		w.quotaVersion, w.adapts = rl.quotaVersion, q.adapts()
+		rl.rezoneLocked(w.stats, q.DayZone, instant)
 	}
 }
 
@@ -129,11 +133,13 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	if name != "" {
 		delete(rl.cooldowns, name)
 		delete(rl.external, name)
+		rl.found.forgetUsage(name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.State = make(map[string]*UsageStats)
 	rl.cooldowns, rl.external = nil, nil
+	rl.found.forgetUsage("")
 	rl.unlisted = unlistedModels{}
 	rl.stateVersion++
 	for _, g := range rl.lines.allSlots {

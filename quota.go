@@ -41,11 +41,13 @@ type ModelQuota struct {
 	// as 10s.
 	Burst time.Duration `yaml:"burst,omitempty" json:"burst,omitempty"`
 
-	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many requests
-	// it allows: the limiter finds a rate between them, in requests per minute, by the refusals that
-	// ObserveRefusal reports. It begins at twice the floor, and requests start evenly spaced. Where
-	// only one of them is set, the floor is 1 and the ceiling 1,000,000. The other limits hold
-	// beside what is found. Package adaptive says how a rate is found.
+	// AdaptiveFloorRPM and AdaptiveCeilingRPM are for a provider that does not say how many
+	// requests it allows: the limiter finds a rate between them, in requests per minute, by the
+	// refusals that ObserveRefusal reports. It begins at twice the floor, and the rate loses half
+	// of its distance to the floor in each hour without requests. Requests start evenly spaced;
+	// one that starts late, as timers are, may be followed up to 5 ms early. Where only one of the
+	// two is set, the floor is 1 and the ceiling 1,000,000. The other limits hold beside what is
+	// found. Package adaptive says how a rate is found.
 	AdaptiveFloorRPM   int `yaml:"adaptive_floor_rpm,omitempty" json:"adaptive_floor_rpm,omitempty"`
 	AdaptiveCeilingRPM int `yaml:"adaptive_ceiling_rpm,omitempty" json:"adaptive_ceiling_rpm,omitempty"`
 	// AdaptiveFloorInFlight and AdaptiveCeilingInFlight are the same for concurrent calls, which
@@ -60,7 +62,8 @@ func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).L
 // unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
+		q.AdaptiveFloorRPM|q.AdaptiveCeilingRPM|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight == 0
 }
 
 // limitsMinute reports whether anything in a minute is limited.
@@ -71,8 +74,8 @@ func (q *ModelQuota) minuteCode() DecisionCode {
 	return DecisionCode(state.Limits[(*state.Quota)(q).FirstOfMinute()].Code)
 }
 
-// invalid returns why the quota admits nothing, if one of its limits is negative.
-func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Negative() }
+// invalid returns why the quota admits nothing, if one of its fields is out of range.
+func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Invalid() }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.
@@ -238,6 +241,12 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 	}
 	if has != had || ModelQuota(q) != was && has {
 		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
+	}
+	if by != byHeader && by != byRefusal && by != byFile {
+		rl.found.forgetTold(name)
+	}
+	if has && !(*ModelQuota)(&q).adapts() {
+		delete(rl.found, name)
 	}
 	rl.unlistedLocked().relistLocked(name)
 	if stats := rl.State[name]; stats != nil {

@@ -117,6 +117,7 @@ type RateLimiter struct {
 	clock      clock.Clock
 	cooldowns  cooldown.Times           // nothing is admitted for a model until then
 	external   external.Usages          // the usage of others, as providers report it
+	found      foundModels              // the limits that are searched for
 	provenance provenance.Quotas        // where the quotas come from
 	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
 	loaded     []Provider               // whose profiles those are
@@ -192,7 +193,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
-				(q.Burst == 0 || w.admitsNow(&q, &c, instant))
+				(q.Burst == 0 || w.admitsNow(&q, &c, instant)) && (!q.adapts() || rl.found[name].Opens() <= instant)
 			if w == unused {
 				rl.checkAgeRLocked(name)
 			}
@@ -238,6 +239,11 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
+		if w.adapts {
+			var q ModelQuota
+			rl.coverRLocked(name, &q)
+			rl.findOnLocked(name, &q, w, instant)
+		}
 		if w.unlisted != nil {
 			rl.unlistedLocked().chargedLocked(w, instant)
 		}

@@ -97,7 +97,8 @@ func TestSQLiteStoresUnixNano(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := sqlitePath(t)
 		rl := sqliteLimiterWith(t, path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
-			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 8}, "free": {},
+			"a b": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "Asia/Tokyo", Burst: 8,
+				AdaptiveFloorRPM: 9, AdaptiveCeilingRPM: 10, AdaptiveFloorInFlight: 11, AdaptiveCeilingInFlight: 12}, "free": {},
 		}})
 		time.Sleep(123_456_789)
 		first := time.Now().UnixNano()

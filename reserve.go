@@ -175,7 +175,7 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 // chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
 // reservation.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
-	made := rl.unused.newLocked(q.MaxInFlight > 0 || rl.expiry.ttl > 0, rl.teller != nil)
+	made := rl.unused.newLocked(q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
 	made.estimate = c.Clamp()
 	now := rl.clock.At(r.instant)
 	w := r.window
@@ -196,6 +196,9 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	w.stateVersion = rl.stateVersion
 	w.slots.inFlight++
 	w.charge(r.instant, now, c, r.span)
+	if q.adapts() {
+		rl.findOnLocked(name, q, w, r.instant)
+	}
 	if w.unlisted != nil {
 		rl.unlistedLocked().chargedLocked(w, r.instant)
 	}

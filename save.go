@@ -51,6 +51,13 @@ func (s saving) quotas() (quotas map[string]state.Quota, said map[string]state.S
 	return quotas, said, supplied
 }
 
+// founds copies what was found of the models' limits.
+func (s saving) founds() map[string]state.Found {
+	s.rl.mu.RLock()
+	defer s.rl.mu.RUnlock()
+	return s.rl.foundsRLocked()
+}
+
 // isStorable reports whether a Load would accept the quota of a model.
 func isStorable(model string, q state.Quota, said state.Said) bool {
 	return q.Validate(model) == nil && said.Validate(model) == nil

@@ -67,6 +67,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 		r.home.changedNowLocked()
 	}
 	r.keptLocked(used)
+	r.endFoundLocked()
 	r.endLocked()
 }
 
@@ -200,6 +201,7 @@ func (r *Reservation) refundLocked() {
 	}
 	sameDay := w.inDay(r)
 	w.removeCharge(request, token)
+	r.uncountFoundLocked()
 	if sameDay {
 		w.setDay(max(w.dayCount()-1, 0), w.dayTokensWithout(r, tokens.Count{}))
 	}

@@ -80,6 +80,7 @@ type ledger struct {
 	lines     lines                 // the waiters of this limiter
 	garbage   abandonedReserve      // reservations that the program never settled
 	lease     *sharedlog.Lease
+	foundTold toldModels
 	learnt    answers.News // the models of whose answers the others do not know all
 	sweepAt   int64        // the instant of the next sweep: see sharedlog.Batch.Sweep
 }

@@ -140,7 +140,9 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		w, request, token := f.insert(e, nil)
 		if e.Kind == sharedlog.Reserve {
 			f.open(e, e.N, w, request, token)
-		} else if f.instant-e.At <= f.rl.span() {
+		}
+		f.countFound(e, w)
+		if e.Kind == sharedlog.Use && f.instant-e.At <= f.rl.span() {
 			f.rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: e.Requests, Count: e.Count})
 		}
 		if e.Ref != 0 {
@@ -179,6 +181,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Found:
+		f.find(e)
 	case sharedlog.Answers:
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
@@ -346,12 +350,16 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 			}
 		case sharedlog.Cancel:
 			w.removeCharge(request, token)
+			r.uncountFoundLocked()
 			if inDay && (w == r.window || request >= 0 || token >= 0) {
 				change = dayChange{w, -1, -r.estimate.Total()}
 			}
 		}
 	}
 	r.keptLocked(e.Count)
+	if e.Kind != sharedlog.Cancel {
+		r.endFoundLocked()
+	}
 	r.releaseLocked()
 	return change
 }
@@ -368,29 +376,4 @@ func (f effect) setDay(name string, d state.DayUsage) {
 		w.openDay()
 	}
 	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
-}
-
-// removeDead ends the open reservations and waits of a dead process.
-func (f effect) removeDead(process int64) {
-	f.evict(process)
-	if process == f.s.id {
-		f.s.lease.Doubted() // it lives, and says so
-	}
-	// It may live, and have been taken for dead. Its calls go on then, without their slots,
-	// and what they use is settled as long as their charges count.
-	for n, h := range f.s.peers.Reservations(process) {
-		r := h.Get()
-		if r != nil && !r.settled && !r.isSlotless() {
-			r.shutLocked()
-			r.keptLocked(r.estimate)
-			r.more().slotless = true
-			r.slots.inFlight--
-			f.rl.linesLocked().shutLocked(r.slots, r.window)
-			r.slots.closeLocked()
-			f.rl.unlistedLocked().easeLocked(r.slots.name)
-		}
-		if r == nil || r.settled || h.IsOffTail() {
-			f.s.peers.CloseReservation(process, n)
-		}
-	}
 }

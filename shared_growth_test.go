@@ -27,7 +27,7 @@ import (
 // nothing for hours on end, one only reads, and one is closed and opened again now and
 // then.
 func TestSharedDoesNotGrow(t *testing.T) {
-	days, perDay := 4, 1000/min(racetest.Factor, 2)
+	days, perDay := 4, 1000/min(racetest.Factor, 4)
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		days, perDay = 30, 4000
 	}
@@ -80,7 +80,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 				}
 				check(when, name, info.Size())
 			}
-			for _, table := range []string{"ledger", "processes", "facts", "daily", "quotas", "cooldowns"} {
+			for _, table := range []string{"shared_log", "processes", "facts", "daily", "quotas", "cooldowns"} {
 				check(when, "rows of "+table, sqliteNumber(t, path, "SELECT count(*) FROM "+table))
 			}
 			rl.mu.Lock()

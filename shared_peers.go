@@ -113,7 +113,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	g.reservations = append(g.reservations, r)
 	var q ModelQuota
 	s.rl.coverRLocked(r.slots.name, &q)
-	g.wanted = g.wanted || q.MaxInFlight != 0 || len(g.reservations) >= abandonMost
+	g.wanted = g.wanted || q.limitsSlots() || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, combine.AppendedApart, nothing)
 	}
@@ -143,4 +143,29 @@ func (p *plan) settleGarbage() {
 		g.reservations = slices.Clone(g.reservations[found:])
 		g.wanted = len(g.reservations) > 0
 	})
+}
+
+// removeDead ends the open reservations and waits of a dead process.
+func (f effect) removeDead(process int64) {
+	f.evict(process)
+	if process == f.s.id {
+		f.s.lease.Doubted() // it lives, and says so
+	}
+	// It may live, and have been taken for dead. Its calls go on then, without their slots,
+	// and what they use is settled as long as their charges count.
+	for n, h := range f.s.peers.Reservations(process) {
+		r := h.Get()
+		if r != nil && !r.settled && !r.isSlotless() {
+			r.shutLocked()
+			r.keptLocked(r.estimate)
+			r.more().slotless = true
+			r.slots.inFlight--
+			f.rl.linesLocked().shutLocked(r.slots, r.window)
+			r.slots.closeLocked()
+			f.rl.unlistedLocked().easeLocked(r.slots.name)
+		}
+		if r == nil || r.settled || h.IsOffTail() {
+			f.s.peers.CloseReservation(process, n)
+		}
+	}
 }

@@ -113,9 +113,10 @@ func (b *rebuild) load() {
 	b.s.peers = b.s.newPeers()
 	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
+	b.loadFound()
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
-		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown { // the image has those
+		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown && e.Kind != sharedlog.Found { // the image has those
 			b.do(e)
 		}
 		b.s.tail.Meet(b.s.peers, e, b.folded)
@@ -250,6 +251,7 @@ func (b *rebuild) restore() {
 			b.s.learntLocked(model, 1)
 		}
 	}
+	b.restoreFound()
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {
 		if b.rl.cooldowns.Rises(model, c.Until, now) {

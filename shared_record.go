@@ -22,6 +22,9 @@ func (p *plan) record(model string, used tokens.Count) {
 		return
 	}
 	used = used.Clamp()
+	if p.plannedDay(name) == nil {
+		p.findBeside(name, p.rl.found[name])
+	}
 	day := p.day(name, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
@@ -53,7 +56,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	}
 	p.s.overrule(d)
 	switch {
-	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], !d.Allowed && others != nil:
+	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || r.adapts) && others != nil:
 		p.later = true // memory tells exactly when it knows of the others
 		return nil
 	case !d.Allowed:
@@ -76,6 +79,9 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	}
 	if model != name {
 		made.more().model = model
+	}
+	if m.view.adapts && p.plannedDay(name) == nil {
+		p.findBeside(name, m.view.found)
 	}
 	day := p.day(name, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,21 +24,36 @@ import (
 // sqliteSample makes a database of some pages and closes it.
 func sqliteSample(t testing.TB) (path string) {
 	t.Helper()
+	sample, err := sqliteSampleBytes()
 	path = sqlitePath(t)
+	if err := errors.Join(err, os.WriteFile(path, sample, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sqliteSampleBytes is what a limiter has made of a database, once for all tests.
+var sqliteSampleBytes = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "state.db")
 	rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 		"m": {MaxRPM: 10, MaxTPM: 1000, MaxRPD: 100}, "n": {},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for i := range 300 {
 		rl.RecordUsage([]string{"m", "n"}[i%2], i, i)
 	}
 	if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return path
-}
+	return os.ReadFile(path)
+})
 
 func sqliteContent(t testing.TB, path string) map[string][]byte {
 	t.Helper()
@@ -131,9 +147,9 @@ func TestSQLiteRefusesDamagedFiles(t *testing.T) {
 		{"of another program, with a view only", fresh(`CREATE VIEW v AS SELECT 1`), "another program"},
 		{"of another program, with a table like ours", fresh(`CREATE TABLE tokens (id INTEGER PRIMARY KEY, secret TEXT)`), "tokens"},
 		{"of another program, with a table just like ours", fresh(`CREATE TABLE requests (model TEXT NOT NULL, ts INTEGER NOT NULL)`, `CREATE TABLE customers (name TEXT)`), "another program"},
-		{"of a newer version", run(`PRAGMA user_version = 2`), "format 2"},
+		{"of a newer version", run(`PRAGMA user_version = 3`), "format 3"},
 		{"of a negative version", run(`PRAGMA user_version = -1`), "format -1"},
-		{"empty, of a newer version", fresh(`PRAGMA user_version = 2`), "format 2"},
+		{"empty, of a newer version", fresh(`PRAGMA user_version = 3`), "format 3"},
 
 		{"a trigger on a table", run(`CREATE TRIGGER evil AFTER INSERT ON tokens BEGIN DELETE FROM quotas; END`), "tokens"},
 		{"a trigger, in other letters", run(`CREATE TRIGGER evil AFTER INSERT ON TOKENS BEGIN DELETE FROM quotas; END`), "tokens"},
@@ -297,6 +313,11 @@ func TestSQLiteLoadRefusesBadValues(t *testing.T) {
 		{`INSERT INTO cooldowns VALUES (NULL, 1)`, "model null", false},
 		{`INSERT INTO answers VALUES ('bad', 7)`, "learned", false},
 		{`INSERT INTO answers VALUES ('bad', '{"count":-7}')`, "count -7", false},
+		{`INSERT INTO found VALUES ('bad', 7)`, "found", false},
+		{`INSERT INTO found VALUES ('bad', '{"rate":{"level":-7}}')`, "rate_level -7", false},
+		{`INSERT INTO quotas (model) VALUES ('bad'); INSERT INTO quota_bounds VALUES ('bad', -7, 0, 0, 0)`, "AdaptiveFloorRPM adaptive_floor_rpm -7", true},
+		{`INSERT INTO quotas (model) VALUES ('bad'); INSERT INTO quota_bounds VALUES ('bad', 8, 7, 0, 0)`, "AdaptiveFloorRPM adaptive_floor_rpm 8 ceiling 7", true},
+		{`INSERT INTO quota_bounds VALUES ('bad', 0, 0, 0, 'x')`, "adaptive_ceiling_in_flight text", false},
 		{tok + `(zeroblob(100000), 1, 1)`, "model blob", false},
 		{tok + `('` + strings.Repeat("bad", 40_000) + `', 1, -1)`, "count -1", false},
 		{tok + `('bad', 1, '` + strings.Repeat(`\`, 100_000) + `')`, "count text", false},

@@ -129,6 +129,8 @@ func FuzzSQLiteRows(f *testing.F) {
 		{"quotas", []string{"model", "max_itpm", "max_otpm", "day_zone"}},
 		{"quotas", []string{"model", "max_tpd", "max_in_flight", "burst"}},
 		{"answers", []string{"model", "learned"}},
+		{"found", []string{"model", "found"}},
+		{"quota_bounds", []string{"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight"}},
 	}
 	for i := range tables {
 		if i%min(racetest.Factor, 3) != 0 {

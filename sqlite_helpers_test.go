@@ -141,6 +141,9 @@ CREATE TABLE cooldowns (model TEXT PRIMARY KEY, until INTEGER NOT NULL);
 CREATE TABLE cooldown_causes (model TEXT PRIMARY KEY, until INTEGER NOT NULL, cause TEXT NOT NULL);
 CREATE TABLE origins (model TEXT PRIMARY KEY, said TEXT NOT NULL);
 CREATE TABLE answers (model TEXT PRIMARY KEY, learned TEXT NOT NULL);
+CREATE TABLE quota_bounds (model TEXT PRIMARY KEY, adaptive_floor_rpm INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_rpm INTEGER NOT NULL DEFAULT 0,
+	adaptive_floor_in_flight INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_in_flight INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE found (model TEXT PRIMARY KEY, found TEXT NOT NULL);
 `
 
 // sqliteWantSchema compares the tables and indexes of two databases.

@@ -45,7 +45,7 @@ type ModelStats struct {
 
 	// AdaptiveRPM and AdaptiveInFlight are the limits that were found, where the quota has
 	// AdaptiveFloorRPM, AdaptiveFloorInFlight or their ceilings: the present rate in requests per
-	// minute, rounded down, and the calls that may be in flight. They are zero for other quotas,
+	// minute, rounded, and the calls that may be in flight. They are zero for other quotas,
 	// and AdaptiveRPM also where the headers of the provider say its limits (Config.LearnQuotas).
 	AdaptiveRPM      int `json:"adaptive_rpm,omitempty"`
 	AdaptiveInFlight int `json:"adaptive_in_flight,omitempty"`

@@ -185,7 +185,7 @@ func (u *unlistedModels) useLocked(w *window) eviction.Use {
 // waiters, or calls in flight that are limited.
 func (u *unlistedModels) isAttendedLocked(w *window) bool {
 	g := w.slots
-	return g != nil && (g.inFlight > 0 && u.quotaLocked(w).MaxInFlight != 0 || g.line.Len() > 0)
+	return g != nil && (g.inFlight > 0 && u.quotaLocked(w).limitsSlots() || g.line.Len() > 0)
 }
 
 // quotaLocked returns the quota of an unlisted model: that of a pattern, or "*".

@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -24,6 +25,9 @@ type view struct {
 	freeAt    int64           // with full: when there will be, as far as is known
 	used      int64           // until this instant all minutes count as used
 	external  *external.Usage // nil for none
+	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
+	found     *found.Limits   // what was found; nil where the quota is invalid
+	slotLimit int             // MaxInFlight of the quota as it is
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -40,13 +44,17 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 	if r.slots != nil {
 		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
 	}
-	if r.cool > r.wall || r.external != nil {
+	if r.cool > r.wall || r.external != nil || r.adapts {
 		r.rareStats(s)
 	}
 }
 
-// rareStats fills in what few models have: a cooldown, and usage of others.
+// rareStats fills in what few models have: a cooldown, usage of others, and limits that were found.
 func (r *view) rareStats(s *ModelStats) {
+	if r.adapts {
+		s.MaxInFlight = r.slotLimit
+		s.AdaptiveRPM, s.AdaptiveInFlight = r.found.Found(r.instant)
+	}
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
@@ -72,7 +80,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 	}
 	stats, exists := rl.State[name]
 	if stats == nil {
-		if exists || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.allSlots) > 0 && rl.lines.allSlots[name] != nil {
+		if exists || q.adapts() || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.allSlots) > 0 && rl.lines.allSlots[name] != nil {
 			return nil, 0
 		}
 		return unused, 0
@@ -85,18 +93,37 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		q.paces() && w.paceOf(q) == nil {
 		return nil, 0
 	}
+	if q.adapts() {
+		f := rl.found.of(name, q)
+		if f == nil {
+			return nil, 0
+		}
+		q.limitSlots(f.MostSlots(w.slots.calls(), instant))
+	}
 	return w, instant
 }
 
 // readRLocked reads the usage of a model as lookRLocked does.
 func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool) {
+	slotLimit := q.MaxInFlight
 	w, instant := rl.lookRLocked(name, q)
 	if w == nil {
 		return false
 	}
 	r.instant, r.wall, r.span = instant, rl.clock.UnixNano(instant), rl.span()
 	r.take(w)
+	if q.adapts() {
+		r.adapts, r.found, r.slotLimit = true, rl.found[name], slotLimit
+	}
 	return true
+}
+
+// findLocked has the quota limit the calls in flight as was found.
+func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, charges bool) {
+	r.adapts, r.slotLimit = true, q.MaxInFlight
+	if r.found = rl.foundLocked(name, q, r.instant, charges); r.found != nil {
+		q.limitSlots(r.found.MostSlots(r.slots.calls(), r.instant))
+	}
 }
 
 // readLocked reads the usage of a model, after bringing its window in order.
@@ -107,7 +134,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
 		r.followPacing(q, r.instant)
-		rl.shareLocked(name, q, r)
+		rl.shareLocked(name, q, r, false)
 		return
 	}
 	r.window = unused
@@ -115,11 +142,15 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	if known {
 		r.full, r.freeAt = rl.unlistedLocked().fullLocked(name, r.instant)
 	}
-	rl.shareLocked(name, q, r)
+	rl.shareLocked(name, q, r, false)
 }
 
-// shareLocked leaves of a quota this limiter's share, while the others cannot be heard of.
-func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view) {
+// shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share
+// while the others cannot be heard of.
+func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, charges bool) {
+	if q.adapts() {
+		r.findLocked(rl, name, q, charges)
+	}
 	if rl.ledger.divides() {
 		rl.ledger.shareLocked(name, q, r)
 	}
@@ -136,7 +167,7 @@ func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	r.take(rl.windowLocked(name, stats, r.instant))
 	r.followPacing(q, r.instant)
-	rl.shareLocked(name, q, r)
+	rl.shareLocked(name, q, r, true)
 }
 
 // rezoneLocked follows a quota whose day now ends at the midnight of another zone. The usage of
@@ -175,6 +206,9 @@ func (r *view) readOutsideLocked(rl *RateLimiter, name string) {
 func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted *ModelStats) {
 	r.readOutsideLocked(rl, name)
 	r.window, r.badZone, r.slots = unused, clock.BadZone(q.DayZone), rl.lines.allSlots[name]
+	if q.adapts() {
+		r.findLocked(rl, name, q, false)
+	}
 	counted.limits(q)
 	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
 	r.rareStats(counted)

@@ -41,7 +41,8 @@ type window struct {
 	ahead        bool      // an entry was from the future when the window was made
 
 	period       clock.Period // the day, which starts as in stats
-	quotaVersion int          // when the zone of the day was looked up
+	quotaVersion int          // when the zone of the day was looked up,
+	adapts       bool         // and whether the quota searches for limits
 	days         int32        // how often the count of the day began anew
 	dayWas       int          // the count of the day when the limiter last changed it
 

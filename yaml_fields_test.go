@@ -44,9 +44,10 @@ func fieldsSample(now time.Time) *contents {
 	at := now.Add(-time.Second).Round(0)
 	return &contents{
 		quotas: map[string]ModelQuota{
-			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second},
-			"old":  {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
-			"odd":  {DayZone: "Etc/GMT+5"},
+			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second,
+				AdaptiveFloorRPM: 8, AdaptiveCeilingRPM: 9, AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 11},
+			"old": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
+			"odd": {DayZone: "Etc/GMT+5"},
 		},
 		state: map[string]*UsageStats{
 			"full": {

@@ -83,6 +83,8 @@ var loadSeeds = []string{
 	"quotas:\n  m:\n    day_zone: \"UTC\"\n  n:\n    day_zone: \"\"\n  o:\n    day_zone: Etc/GMT+5\ncooldowns: {}\n",
 	"cooldowns:\n  m:\n    until: 9999-12-31T23:59:59Z\n    cause: daily_quota\n  n:\n    until: 9999-12-31T23:59:59Z\n    cause: \"on\"\n  o:\n    cause: [1]\n",
 	"quotas: {m: {day_zone: 'Asia/Kolkata', max_itpm: 1}}\ncooldowns: {m: {until: \"9999-12-31T23:59:59-05:00\", why: 429}, n: {}, o: ~}\n",
+	"quotas:\n  m:\n    adaptive_floor_rpm: 1\n    adaptive_ceiling_rpm: 2\n", "quotas: {m: {adaptive_floor_in_flight: 2, adaptive_ceiling_in_flight: 1}}",
+	"found:\n  m:\n    rate_level: 1152921504606846976\n    slots_streak: 2\n    at: -5\n    told: 1\n  n:\n    at: 0\n", "found: {m: {rate_level: -1}}",
 	"quotas:\n  m:\n    burst: 10s\n  n:\n    burst: 1m0s\n", "quotas: {m: {burst: 1.5s}, n: {burst: 0}, o: {burst: \"2h\"}}", "quotas: {m: {burst: -1s}}", "quotas: {m: {burst: 10}}",
 	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
 	"state:\n  m:\n    tokens:\n    - time: 2026-02-20T14:32:01Z\n      count: 1\n      input: 2\n", "state: {m: {tokens: [{input: 1}]}}",

@@ -89,7 +89,20 @@ func lower(a, b ratelimit.ModelQuota) ratelimit.ModelQuota {
 	if q.DayZone == "" {
 		q.DayZone = b.DayZone
 	}
+	q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = lowestBounds(a.AdaptiveFloorRPM, a.AdaptiveCeilingRPM, b.AdaptiveFloorRPM, b.AdaptiveCeilingRPM)
+	q.AdaptiveFloorInFlight, q.AdaptiveCeilingInFlight = lowestBounds(
+		a.AdaptiveFloorInFlight, a.AdaptiveCeilingInFlight, b.AdaptiveFloorInFlight, b.AdaptiveCeilingInFlight)
 	return q
+}
+
+// lowestBounds returns the lower bounds of two limits that are found. The floor of one may be above
+// the ceiling of the other.
+func lowestBounds(floorA, ceilingA, floorB, ceilingB int) (floor, ceiling int) {
+	floor, ceiling = lowest(floorA, floorB), lowest(ceilingA, ceilingB)
+	if ceiling > 0 {
+		floor = min(floor, ceiling)
+	}
+	return floor, ceiling
 }
 
 func lowest[T ~int | ~int64](a, b T) T {

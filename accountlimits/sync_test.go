@@ -217,16 +217,22 @@ func TestSyncSourcesAreIndependent(t *testing.T) {
 			}),
 			sourceFunc(func(context.Context) (quotas, error) { return nil, errors.New("down") }),
 			sourceFunc(func(context.Context) (quotas, error) {
-				return quotas{"a": {MaxRPM: 5, MaxTPM: 10, Burst: time.Second}, "b": {MaxRPD: 2}}, nil
+				return quotas{
+					"a": {MaxRPM: 5, MaxTPM: 10, Burst: time.Second, AdaptiveFloorRPM: 7, AdaptiveCeilingRPM: 9, AdaptiveCeilingInFlight: 3},
+					"b": {MaxRPD: 2},
+				}, nil
 			}),
 			sourceFunc(func(context.Context) (quotas, error) {
 				reads++
-				return quotas{"a": {MaxRPM: 7, MaxTPM: 9, MaxITPM: reads, DayZone: "UTC"}}, nil
+				return quotas{"a": {MaxRPM: 7, MaxTPM: 9, MaxITPM: reads, DayZone: "UTC", AdaptiveCeilingRPM: 6, AdaptiveFloorInFlight: 2}}, nil
 			}),
 		}})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		want := quotas{"a": {MaxRPM: 5, MaxTPM: 9, MaxITPM: 2, DayZone: "UTC", Burst: time.Second}, "b": {MaxRPD: 2}}
+		want := quotas{"b": {MaxRPD: 2}, "a": {
+			MaxRPM: 5, MaxTPM: 9, MaxITPM: 2, DayZone: "UTC", Burst: time.Second,
+			AdaptiveFloorRPM: 6, AdaptiveCeilingRPM: 6, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 3,
+		}}
 		if got, _ := h.last(); !maps.Equal(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}

@@ -90,6 +90,9 @@ func (s *RateSearch) Count(at int64, n int) {
 	s.passed = min(s.passed, math.MaxInt64-int64(max(n, 0))) + int64(max(n, 0))
 }
 
+// Uncount takes back n units that were counted and not sent; n below 1 is none.
+func (s *RateSearch) Uncount(n int) { s.passed = max(s.passed-int64(max(n, 0)), 0) }
+
 // Refused tells of a call that was refused because of one's own quota, took nanoseconds after
 // it was sent, or 0 if that is not known. It reports whether the rate was lowered. A refusal
 // within the cool-down lowers nothing, but the window is not clean. One of a call that was sent

@@ -88,7 +88,7 @@ func sameExplanation(a, b *ratelimit.Explanation) bool {
 		near(a.At.Add(a.Next.RetryAfter), b.At.Add(b.Next.RetryAfter), jitter, a.Next.RetryAfter > 0) &&
 		sameOldest(a, b) &&
 		sameRefusal(a.LastRefusal, b.LastRefusal) &&
-		slices.EqualFunc(a.Limits, b.Limits, sameLimit) &&
+		slices.EqualFunc(a.Limits, b.Limits, sameLimit) && sameFound(a.Found, b.Found) &&
 		slices.EqualFunc(a.Line, b.Line, func(v, w ratelimit.Waiter) bool {
 			return v.PromptTokens == w.PromptTokens && v.OutputTokens == w.OutputTokens &&
 				near(a.At.Add(-v.Waited), b.At.Add(-w.Waited), jitter, true)

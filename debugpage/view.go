@@ -2,6 +2,7 @@ package debugpage
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,8 @@ type modelView struct {
 	Room    moment
 	NoRoom  string // what the next room depends on, if no time tells
 	Limits  []limitView
-	Free    string // the use of a model without limits
+	Found   []foundView // the limits that are searched for
+	Free    string      // the use of a model without limits
 
 	Open       int
 	OldestOpen moment
@@ -84,7 +86,7 @@ func viewOf(r *row, now time.Time) modelView {
 	for i := range e.Limits {
 		v.Limits = append(v.Limits, limitOf(&e.Limits[i], e, now))
 	}
-	if len(e.Limits) == 0 {
+	if v.Found = foundOf(e, now); len(e.Limits) == 0 && len(v.Found) == 0 {
 		s := &e.Next.Stats
 		v.Free = counted(s.RPM, "request") + ", " + counted(s.TPM, "token") + " in the last minute"
 	}
@@ -150,7 +152,14 @@ func (v *modelView) state(e *ratelimit.Explanation, now time.Time) {
 		v.Kind = kindStop
 	case d.Code == ratelimit.DecisionInFlightLimit:
 		v.NoRoom = "when a call ends"
+	case d.Code == ratelimit.DecisionRPMLimit && e.Found != nil && !isUsedUp(e, "max_rpm"):
+		v.State = stateSpaced
 	}
+}
+
+// isUsedUp reports whether nothing is left of a limit.
+func isUsedUp(e *ratelimit.Explanation, limit string) bool {
+	return slices.ContainsFunc(e.Limits, func(l ratelimit.LimitState) bool { return l.Limit == limit && l.Left <= 0 })
 }
 
 // head says what the first in line waits for: a limit that leaves less than it needs.
@@ -180,6 +189,9 @@ func (v *modelView) head(e *ratelimit.Explanation) {
 			v.Kind = kindStop
 		}
 		return
+	}
+	if state, why := foundBlock(e); state != "" {
+		v.State, v.Why = state, why
 	}
 }
 

@@ -78,6 +78,8 @@ var limitWords = map[string]string{
 	"max_tpd":       "tokens / day",
 	"max_itpm":      "input / min",
 	"max_otpm":      "output / min",
+	foundInFlight:   "slots found",
+	foundRPM:        "rate found",
 }
 
 func limitText(key string) string {

@@ -51,6 +51,7 @@ func (t *Transport) admit(f *flight) error {
 	if !began.IsZero() {
 		wait = time.Since(began)
 	}
+	f.waited += wait
 	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
 	return nil

@@ -106,6 +106,34 @@ func ExampleTransport_onEvent() {
 	// settled gpt-4o at 12 and 3 as reported
 }
 
+// A provider that does not say what it allows: its refusals tell. A 429 lowers the rate, and
+// overload the calls in flight.
+func ExampleTransport_adaptive() {
+	answers := []int{200, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(answers[calls])
+		calls++
+	}))
+	defer server.Close()
+	rl := exampleLimiter(ratelimit.ModelQuota{AdaptiveFloorRPM: 6000, AdaptiveFloorInFlight: 10})
+	client := llmhttp.NewClient(rl)
+	for range answers {
+		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"gpt-4o"}`))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		resp.Body.Close()
+		s := rl.Stats("gpt-4o")
+		fmt.Printf("%d: %d requests a minute, %d in flight\n", resp.StatusCode, s.AdaptiveRPM, s.AdaptiveInFlight)
+	}
+	// Output:
+	// 200: 12000 requests a minute, 20 in flight
+	// 429: 11400 requests a minute, 20 in flight
+	// 503: 11400 requests a minute, 19 in flight
+}
+
 // rerank is an adapter for an API that Transport does not know.
 type rerank struct{}
 

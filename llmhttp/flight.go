@@ -32,6 +32,7 @@ type flight struct {
 	charged     ratelimit.Usage
 	uncorrected int                  // the estimate of the prompt before correction; 0 where that is not of its text
 	began       time.Time            // of a retry, when the previous try failed; else zero
+	waited      time.Duration        // for its place, and while earlier tries were under way
 	counted     ratelimit.ModelStats // at the time of sending, this call included
 
 	sent         time.Time
@@ -184,6 +185,7 @@ func (f *flight) fail(err error) {
 	f.mu.Lock()
 	f.stage = settled
 	f.mu.Unlock()
+	f.unanswered(err)
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
 		f.commit(f.charged)

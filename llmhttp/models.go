@@ -21,6 +21,9 @@ type models struct {
 type model struct {
 	pauses   int       // pauses of unknown length that the provider asked for in a row
 	pauseEnd time.Time // of the last of these
+	// Since the provider answered a call as asked, for models that adapt their limits:
+	overloaded time.Time // when it was overloaded first; zero for never
+	failures   int       // calls that failed
 	// The calls without an answer, the one sent last first.
 	flights *flight
 }
@@ -113,5 +116,25 @@ func (m *models) pause(known *model, now time.Time) time.Duration {
 func (m *models) succeeded(known *model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known.pauses = 0
+	known.pauses, known.failures, known.overloaded = 0, 0, time.Time{}
+}
+
+// down records that the provider was overloaded, and reports whether it has been for long, without
+// an answer.
+func (m *models) down(known *model, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known.overloaded.IsZero() {
+		known.overloaded = now
+	}
+	return now.Sub(known.overloaded) >= downAfter
+}
+
+// failed records that a call failed, and reports whether too many did in a row for that to be
+// chance.
+func (m *models) failed(known *model) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known.failures = min(known.failures+1, downFailures)
+	return known.failures == downFailures
 }

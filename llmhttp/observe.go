@@ -57,9 +57,9 @@ func (f *flight) resolveProblem() {
 		}
 	}
 	if name := f.problem.Kind.refusal(); name != "" {
-		t.Limiter.ObserveRefusal(&f.ctx, ratelimit.ProviderRefusal{
-			Model: f.name, Status: f.status, Problem: name, RetryAfter: f.problem.RetryAfter,
-		})
+		f.observeRefusal(name, f.problem.RetryAfter)
+	} else if f.problem.Kind == Failed && f.adapts() && t.models.failed(f.model) {
+		f.observeRefusal(problemTimeout, 0)
 	}
 	t.report(f, Event{Kind: EventProblem, Status: f.status, Problem: f.problem, Until: f.pausedUntil})
 }
@@ -76,7 +76,7 @@ func (f *flight) observe(l ratelimit.ProviderLimits, now time.Time) {
 }
 
 // pause pauses the model for a problem that passes with time, and returns the end of the pause. For
-// other problems it returns the zero time.
+// other problems, and where a lowered limit is the answer, it returns the zero time.
 func (f *flight) pause(p *Problem, now time.Time) time.Time {
 	t := f.transport
 	var d time.Duration
@@ -87,9 +87,11 @@ func (f *flight) pause(p *Problem, now time.Time) time.Time {
 			cause = ratelimit.CauseOverloaded
 		}
 		if d = p.RetryAfter; d <= 0 {
-			d = t.models.pause(f.model, now)
+			d = f.fallbackPause(p.Kind, now)
 		}
-		d = min(d, maxCooldown)
+		if d = min(d, maxCooldown); d <= 0 {
+			return time.Time{}
+		}
 	case DailyQuota:
 		cause = ratelimit.CauseDailyQuota
 		d = min(max(p.Until.Sub(now), 0), maxDay)

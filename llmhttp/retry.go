@@ -53,6 +53,7 @@ func (t *Transport) retry(
 		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
 		countedAs: f.countedAs, charges: f.charges,
 		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
+		waited: f.waited + time.Since(f.sent),
 	}
 	t.report(next, e)
 	f.finish(false) // the next try may wait for the slot of this one

@@ -23,6 +23,7 @@
 //	ratelimit.quota.used             gauge         the same
 //	ratelimit.quota.external         gauge         the same
 //	ratelimit.quota.utilization      gauge, 1      the same
+//	ratelimit.quota.found            gauge         ratelimit.dimension
 //	ratelimit.tokens                 counter       ratelimit.kind, gen_ai.token.type
 //	ratelimit.estimate.ratio         histogram, 1
 //	ratelimit.provider.rejections    counter       http.response.status_code, error.type

@@ -34,6 +34,7 @@ func fullMetrics(t *testing.T) map[string]metricdata.Metrics {
 		}
 	}
 	rl.CooldownFor(model, time.Minute, ratelimit.CauseRateLimited)
+	rl.SetQuota("gemini-2.0-flash", ratelimit.ModelQuota{AdaptiveFloorInFlight: 1})
 	tell(h,
 		ratelimit.Event{Kind: ratelimit.EventAdmitted, Estimated: usage(9, 9), Wait: time.Second, Decision: &ratelimit.Decision{Code: ratelimit.DecisionRPMLimit}},
 		ratelimit.Event{Kind: ratelimit.EventSettled, Estimated: usage(9, 9), Settled: usage(5, 5)},
@@ -168,6 +169,29 @@ func TestObserve(t *testing.T) {
 		}
 		equalLines(t, lines(collect(t, reader), "ratelimit."))
 	})
+}
+
+// Limits that are found have a dimension, and no source.
+func TestObserveFound(t *testing.T) {
+	h, reader := newHandler(t)
+	rl := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+		"a": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2, MaxInFlight: 9}, "b": {MaxRPM: 4},
+	}})
+	if _, err := h.Observe(rl); err != nil {
+		t.Fatal(err)
+	}
+	found := func(rpm, inFlight string) {
+		t.Helper()
+		equalLines(t, lines(collect(t, reader), "ratelimit.quota.found"),
+			"ratelimit.quota.found{gen_ai.request.model=a,ratelimit.dimension=rpm} "+rpm,
+			"ratelimit.quota.found{gen_ai.request.model=a,ratelimit.dimension=in_flight} "+inFlight,
+		)
+	}
+	found("60", "4")
+	for _, problem := range []string{"rate_limited", "overloaded"} {
+		rl.ObserveRefusal(t.Context(), ratelimit.ProviderRefusal{Model: "a", Problem: problem})
+	}
+	found("57", "3")
 }
 
 // A handler observes one limiter at a time, and another after it.

@@ -59,6 +59,26 @@ func TestCollector(t *testing.T) {
 	})
 }
 
+// Limits that are found are told beside the quota's own.
+func TestFound(t *testing.T) {
+	limiter := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+		"a": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2, MaxInFlight: 9}, "b": {AdaptiveFloorInFlight: 3}, "c": {MaxRPM: 4},
+	}})
+	for _, problem := range []string{"rate_limited", "overloaded"} {
+		limiter.ObserveRefusal(t.Context(), ratelimit.ProviderRefusal{Model: "a", Problem: problem})
+	}
+	got := slices.DeleteFunc(lines(gather(t, promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{}))), func(line string) bool {
+		return !strings.HasPrefix(line, "ratelimit_quota_found") && !strings.HasPrefix(line, "ratelimit_quota_limit")
+	})
+	equal(t, got,
+		"ratelimit_quota_found{dimension=in_flight,model=a,provider=} 3",
+		"ratelimit_quota_found{dimension=in_flight,model=b,provider=} 6",
+		"ratelimit_quota_found{dimension=rpm,model=a,provider=} 57",
+		"ratelimit_quota_limit{dimension=in_flight,model=a,provider=,source=program} 9",
+		"ratelimit_quota_limit{dimension=rpm,model=c,provider=,source=program} 4",
+	)
+}
+
 // A quota of a profile has the age of the day on which it was read.
 func TestProfileAge(t *testing.T) {
 	limiter := newLimiter(t, ratelimit.Config{Providers: []ratelimit.Provider{ratelimit.ProviderOpenAI}})

@@ -29,6 +29,7 @@
 //	ratelimit_quota_used                      dimension, source
 //	ratelimit_quota_external                  dimension, source
 //	ratelimit_quota_utilization_ratio         dimension, source
+//	ratelimit_quota_found                     dimension
 //	ratelimit_provider_pause_seconds          cause
 //	ratelimit_profile_age_seconds
 //	ratelimit_store_degraded

@@ -26,7 +26,7 @@ func everything(t *testing.T) []prometheus.Collector {
 	)
 	limiter := newLimiter(t, ratelimit.Config{
 		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
-		Quotas:    map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+		Quotas:    map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, AdaptiveFloorInFlight: 1}},
 	})
 	limiter.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
 	limiter.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 10, Remaining: 3, HasRemaining: true}})

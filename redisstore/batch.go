@@ -132,6 +132,8 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 		w.effect("c", field(e.Model), cooldownText(e))
 	case sharedlog.Answers:
 		w.effect("a", field(e.Model), e.Text)
+	case sharedlog.Found:
+		w.effect("f", field(e.Model), e.Text)
 	case sharedlog.Quota:
 		w.addQuota(e)
 	case sharedlog.Gone:

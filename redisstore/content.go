@@ -30,6 +30,7 @@ type content struct {
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
+	found     map[string]state.Found
 	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
 	leasesAt  time.Time         // as they were at this time
 	asOf      time.Time         // what was written before is here
@@ -99,7 +100,8 @@ func (c *content) join(ctx context.Context) error {
 
 // readHashes reads the hashes, but for the cooldowns.
 func (c *content) readHashes(ctx context.Context) error {
-	c.days, c.said, c.answers = make(map[string]state.DayUsage), make(map[string]state.Said), make(map[string]state.Answers)
+	c.days, c.said = make(map[string]state.DayUsage), make(map[string]state.Said)
+	c.answers, c.found = make(map[string]state.Answers), make(map[string]state.Found)
 	var bad error
 	err := c.log.scan(ctx, keyDays, func(key, value string) {
 		if model, ok := modelOf(key); ok {
@@ -114,18 +116,26 @@ func (c *content) readHashes(ctx context.Context) error {
 		err = c.log.scan(ctx, keyQuotas, c.addQuota)
 	}
 	if err == nil {
-		err = c.log.scan(ctx, keyAnswers, func(key, value string) {
-			if model, ok := modelOf(key); ok {
-				if a, err := state.ParseAnswers(value); err == nil { // who cannot read it learns anew
-					c.answers[model] = a
-				}
-			}
-		})
+		err = scanTexts(ctx, c.log, keyAnswers, c.answers, state.ParseAnswers)
+	}
+	if err == nil {
+		err = scanTexts(ctx, c.log, keyFound, c.found, state.ParseFound)
 	}
 	if err == nil {
 		err = bad
 	}
 	return err
+}
+
+// scanTexts reads a hash of models and texts. Who cannot read a text learns or searches anew.
+func scanTexts[T any](ctx context.Context, l *Log, key int, into map[string]T, parse func(text string) (T, error)) error {
+	return l.scan(ctx, key, func(key, value string) {
+		if model, ok := modelOf(key); ok {
+			if is, err := parse(value); err == nil {
+				into[model] = is
+			}
+		}
+	})
 }
 
 // addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
@@ -287,6 +297,10 @@ func (c *content) fold() {
 		case sharedlog.Answers:
 			if a, err := state.ParseAnswers(e.Text); err == nil {
 				c.answers[e.Model] = a
+			}
+		case sharedlog.Found:
+			if f, err := state.ParseFound(e.Text); err == nil {
+				c.found[e.Model] = f
 			}
 		}
 	}

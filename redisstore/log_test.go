@@ -160,7 +160,7 @@ func TestAppendedBehindWhatChangesDays(t *testing.T) {
 	b, _ := joined(t, s, 2)
 	for i, kind := range []sharedlog.Kind{sharedlog.Reset, sharedlog.Quota, sharedlog.Day} {
 		seen := int64(2 * i)
-		commit(t, a, seen, batchOf(&sharedlog.Event{Process: 1, N: int64(i) + 1, Kind: kind, Model: "m"}))
+		commit(t, a, seen, batchOf(&sharedlog.Event{Process: 1, N: int64(i) + 1, Kind: kind, Model: "m", Text: "{}"}))
 		batch := batchOf(use(2, int64(i)+1))
 		batch.Appends, batch.Added = true, make([]sharedlog.DayAdded, 1)
 		step := begin(t, b, seen)

@@ -42,6 +42,7 @@ var losses = []struct {
 	{"eviction of quotas", evict("quotas")},
 	{"eviction of cooldowns", evict("cooldowns")},
 	{"eviction of answers", evict("answers")},
+	{"eviction of found", evict("found")},
 	{"eviction of procs", evict("procs")},
 }
 

@@ -56,12 +56,13 @@ const (
 	keyAnswers
 	keyProcs
 	keyHoles
+	keyFound
 )
 
 // keysOf returns the keys of a prefix.
 func keysOf(prefix string) []string {
 	var keys []string
-	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes"} {
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found"} {
 		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys

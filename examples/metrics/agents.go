@@ -20,11 +20,12 @@ import (
 )
 
 // The models: calls of the first stand in line, those of the second are refused here, and those of
-// the third by the provider.
+// the third by the provider. What the fourth allows nobody says: it is found.
 const (
 	queued     = "gpt-4.1"
 	refused    = "gpt-4.1-mini"
 	overlooked = "gpt-oss-120b"
+	searched   = "pool/llama-4"
 
 	perModel = 4                      // agents
 	patience = 5 * time.Second        // for room
@@ -32,12 +33,15 @@ const (
 	longer   = time.Second            // after a refusal
 )
 
-var models = []string{queued, refused, overlooked}
+var models = []string{queued, refused, overlooked, searched}
 
 // quotas are what the program knows of the account. That of overlooked is Cerebras' profile.
 var quotas = map[string]ratelimit.ModelQuota{
 	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8},
 	refused: {MaxRPM: 30, MaxTPM: 20_000, MaxRPD: 1000},
+	searched: {
+		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64,
+	},
 }
 
 // well is the configuration of a service that does not hang.
@@ -64,6 +68,7 @@ func startProvider(path string) (*fakeprovider.Host, error) {
 		queued:     {Limits: fakeprovider.Limits{fakeprovider.RPM: 120, fakeprovider.TPM: 60_000}},
 		refused:    {Limits: fakeprovider.Limits{fakeprovider.RPM: 30, fakeprovider.TPM: 20_000}},
 		overlooked: {Limits: fakeprovider.Limits{fakeprovider.RPM: 10}},
+		searched:   {Limits: fakeprovider.Limits{fakeprovider.RPM: 60}, Enforcement: fakeprovider.TokenBucket},
 	}), path)
 }
 

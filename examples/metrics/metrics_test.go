@@ -21,7 +21,7 @@ func TestRun(t *testing.T) {
 	if err := run(t.Context(), config{address: "127.0.0.1:0", work: 2 * time.Second}, &out); err != nil {
 		t.Fatalf("%v:\n%s", err, &out)
 	}
-	for _, want := range []string{"PASS", "metrics: http://127.0.0.1:", queued, refused, overlooked} {
+	for _, want := range []string{"PASS", "metrics: http://127.0.0.1:", queued, refused, overlooked, "found", searched + ": "} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}

@@ -37,8 +37,9 @@ metrics: %s/metrics
 page:    %s/debug/ratelimit
 What to look for: calls of %s stand in line, those of %s are refused here, and those
 of %s by the provider, because the account has less than its profile says.
+What %s allows is found: see its rate grow until the provider refuses.
 
-`, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked)
+`, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked, searched)
 }
 
 // work has the agents call until ctx ends, and shows how it goes.
@@ -128,6 +129,9 @@ func (s *show) report() error {
 		if m.admitted != float64(calls[name]) || m.refused != float64(limited[name]) || m.open != 0 {
 			errs = append(errs, fmt.Errorf("%s: the metrics and the provider's log differ (%g leases are open)", name, m.open))
 		}
+	}
+	if found := s.service.limiter.Stats(searched); found.AdaptiveRPM > 0 {
+		t.Row("found", "%s: %d requests a minute, %s in flight", searched, found.AdaptiveRPM, demo.Count(found.AdaptiveInFlight, "call"))
 	}
 	t.Row("agents", "%s answered, %d denied here, %d refused by the provider", demo.Count(s.seen.answered, "call"), s.seen.denied, s.seen.by)
 	if s.seen.bad > 0 {

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 const module = "dappco.re/go/core/go-ratelimit"
@@ -22,6 +24,9 @@ var update = flag.Bool("update", false, "write api/*.txt from the code")
 
 // A change of the API is a change of these files, which a reviewer sees.
 func TestAPI(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	l := newLoader(module, "../..")
 	packages, err := l.publicPackages()
 	if err != nil {

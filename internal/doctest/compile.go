@@ -32,18 +32,26 @@ func Compile(t testing.TB, root, like string, snippets []Snippet, prelude string
 	if err := writeModule(folder, root, like, snippets, prelude); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
-		{"build", "-mod=mod", "-gcflags=-e", "./..."},      // all errors, where vet stops at the first
-		{"vet", "-mod=mod", "-unreachable=false", "./..."}, // what stands behind a return is another part
-	} {
-		cmd := exec.Command(tool, args...)
-		cmd.Dir = folder
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("go %s: %v\n%s", args[0], err, out)
-			return
+	// Vet type-checks without linking the programs, but tells the first mistake of a package alone.
+	if out, err := goTool(tool, folder, "vet", "-mod=mod", "-unreachable=false", "./..."); err != nil {
+		// What stands behind a return is another part, hence -unreachable=false.
+		if all, err := goTool(tool, folder, "build", "-mod=mod", "-gcflags=-e", "./..."); err != nil {
+			out = all
 		}
+		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// goTool runs the go tool in a folder and returns what it says.
+func goTool(tool, folder string, args ...string) ([]byte, error) {
+	cmd := exec.Command(tool, args...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go %s: %w", args[0], err)
+	}
+	return out, err
 }
 
 func writeModule(folder, root, like string, snippets []Snippet, prelude string) error {

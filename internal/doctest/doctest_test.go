@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/doctest"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // documents are those whose code a reader may copy.
@@ -25,6 +26,9 @@ var modules = []string{
 }
 
 func TestDocumentsCompile(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	var snippets []doctest.Snippet
 	for _, doc := range documents {
 		read, err := doctest.Read(filepath.Join("../..", filepath.FromSlash(doc)))
@@ -95,6 +99,9 @@ func (f *failures) Errorf(format string, args ...any) {
 
 // The test itself: it finds mistakes, and says where in the document they are.
 func TestCompileFindsMistakes(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	const head = "import (\n\t\"fmt\"\n\tratelimit \"dappco.re/go/core/go-ratelimit\"\n)\n"
 	doc := filepath.Join(t.TempDir(), "b.md")
 	snippets := []doctest.Snippet{

@@ -29,6 +29,7 @@ type Facts struct {
 	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
+	Found          *Found        // the limits that are searched for; nil for none
 	InFlight       int           // calls
 	OldestOpen     time.Duration // of them, at least
 	OpenOverMinute int
@@ -75,7 +76,10 @@ func (f *Facts) Text() string {
 	for i := range f.Limits {
 		w.limit(&f.Limits[i])
 	}
-	if !f.limitsCalls() && f.InFlight > 0 {
+	if f.Found != nil {
+		w.found(f.Found)
+	}
+	if !f.limitsCalls() && !f.findsCalls() && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
 	}
 	w.open()
@@ -146,7 +150,7 @@ func (f *Facts) blocker() string {
 			return fmt.Sprintf("the first in line needs %d %s, and %d are left; ", need, what, left)
 		}
 	}
-	return ""
+	return f.foundBlocker()
 }
 
 // firstNeeds returns how much of a limit the first in line asks for.
@@ -181,7 +185,7 @@ func (w *lines) quota() {
 	default:
 		w.add("quota: that of %q%s", f.Quota, from)
 	}
-	if len(f.Limits) == 0 {
+	if len(f.Limits) == 0 && f.Found == nil {
 		w.add("limits: none")
 	}
 }

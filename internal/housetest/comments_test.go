@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 const (
@@ -18,6 +20,9 @@ var directive = regexp.MustCompile("^//[a-z]+:[a-z]")
 
 // Comments are prose, and prose is read in columns. Code may be wider.
 func TestCommentWidth(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	sources, err := readSources(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)

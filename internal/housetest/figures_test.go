@@ -16,19 +16,21 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // The bounds. A change that needs a larger one says why, except that a new feature may add its
 // methods, and at most some 800 lines to the root.
 const (
-	maxRootFiles     = 60    // files of the root without tests
-	maxRootLines     = 12050 // lines of these files together
+	maxRootFiles     = 62    // files of the root without tests
+	maxRootLines     = 12600 // lines of these files together
 	maxFileLines     = 400   // lines of a file of the module, tests excepted
 	maxFunctionLines = 60    // lines of a function in the module, tests excepted
 
-	maxLimiterMethods = 140 // methods of RateLimiter
+	maxLimiterMethods = 146 // methods of RateLimiter
 	maxLedgerMethods  = 66  // methods of ledger
-	maxLedgerTests    = 8   // comparisons of a ledger with nil in the root, tests excepted
+	maxLedgerTests    = 9   // comparisons of a ledger with nil in the root, tests excepted
 
 	maxTestFileLines       = 600 // lines of a test file of the root or under internal/
 	maxMedianTestFileLines = 250 // median of the test files of the root
@@ -43,6 +45,9 @@ type figure struct {
 
 // Each figure is counted, whatever the others are, so one run tells all that is too large.
 func TestFigures(t *testing.T) {
+	if racetest.Factor > 1 {
+		t.Skip("has one goroutine, which the race detector only slows down")
+	}
 	sources, err := readSources(os.DirFS("../.."))
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,12 @@ func (g *gauges) model(e *ratelimit.Explanation) {
 			g.tell(QuotaUtilization, (float64(l.Used)+float64(l.External))/float64(l.Max))
 		}
 	}
-	g.s.Dimension, g.s.Source = "", ""
+	g.s.Source = ""
+	if e.Found != nil {
+		g.found("rpm", e.Found.RPM)
+		g.found("in_flight", e.Found.InFlight)
+	}
+	g.s.Dimension = ""
 	if rest := e.CooldownUntil.Sub(e.At); rest > 0 && !e.CooldownUntil.IsZero() {
 		g.s.Cause = string(e.Cause)
 		g.tell(ProviderPause, rest.Seconds())
@@ -90,5 +95,13 @@ func (g *gauges) model(e *ratelimit.Explanation) {
 	}
 	if !e.ProfileReadOn.IsZero() {
 		g.tell(ProfileAge, max(e.At.Sub(e.ProfileReadOn), 0).Seconds())
+	}
+}
+
+// found tells a limit that was found; zero is none, as where the provider says its limits.
+func (g *gauges) found(dimension string, limit int) {
+	if limit > 0 {
+		g.s.Dimension = dimension
+		g.tell(QuotaFound, float64(limit))
 	}
 }

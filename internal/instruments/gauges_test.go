@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,6 +86,33 @@ func TestGauges(t *testing.T) {
 		cancel()
 		if <-done == nil {
 			t.Error("the call in line was admitted")
+		}
+	})
+}
+
+// Limits that are found are told where a quota searches for them, and have no source: the
+// provider's refusals say them. Where its headers say its limits, there is no found rate.
+func TestGaugesOfFoundLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{
+			"both": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2, MaxInFlight: 3}, "none": {MaxRPM: 5}, "told": {AdaptiveFloorRPM: 30},
+		}})
+		for _, problem := range []string{"rate_limited", "overloaded"} {
+			rl.ObserveRefusal(t.Context(), ratelimit.ProviderRefusal{Model: "both", Problem: problem})
+		}
+		rl.Observe("told", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 9}})
+		var got []string
+		for _, s := range samples(rl, own) {
+			if strings.HasPrefix(s, "ratelimit.quota.found") || strings.HasPrefix(s, "ratelimit.quota.limit") {
+				got = append(got, s)
+			}
+		}
+		equal(t, got, []string{
+			"ratelimit.quota.found both/rpm 57", "ratelimit.quota.found both/in_flight 3",
+			"ratelimit.quota.limit both/in_flight/program 3", "ratelimit.quota.limit none/rpm/program 5", "ratelimit.quota.limit told/rpm/learned 9",
+		})
+		if is := rl.Stats("both"); is.AdaptiveRPM != 57 || is.AdaptiveInFlight != 3 {
+			t.Errorf("Stats has %d and %d", is.AdaptiveRPM, is.AdaptiveInFlight)
 		}
 	})
 }

@@ -17,6 +17,7 @@ const (
 	QuotaUsed
 	QuotaExternal
 	QuotaUtilization
+	QuotaFound
 	Tokens
 	EstimateRatio
 	ProviderRejections
@@ -149,6 +150,12 @@ var List = [Count]Instrument{
 		Kind: Gauge, Unit: "1", PerModel: true,
 		Description: "The used and external share of the limit. 1 is all of it.",
 		Attributes:  quotaAttributes,
+	},
+	QuotaFound: {
+		Name: "ratelimit.quota.found", Prometheus: "ratelimit_quota_found",
+		Kind: Gauge, Integer: true, Unit: "{unit}", PerModel: true,
+		Description: "The limit that was found by the provider's refusals: requests per minute or calls in flight. Only quotas that search for it have it.",
+		Attributes:  []Attribute{Dimension},
 	},
 	Tokens: {
 		Name: "ratelimit.tokens", Prometheus: "ratelimit_tokens_total",

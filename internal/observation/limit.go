@@ -53,6 +53,16 @@ func (l *Limit) Lasts(most int64) int64 {
 // Limits is a report of the limits of a model, by dimension.
 type Limits [state.InFlight]Limit
 
+// SaysMinute reports whether the report has a possible limit of the minute.
+func (ls *Limits) SaysMinute() bool {
+	for of := range ls {
+		if n := ls[of].Limit; n > 0 && n <= mostLearned && state.Limits[of].Window == state.Minute {
+			return true
+		}
+	}
+	return false
+}
+
 // differs reports whether a dimension has a limit that is believed and not that of a quota.
 func (ls *Limits) differs(of state.Dimension, q *state.Quota) bool {
 	limit := ls[of].Limit

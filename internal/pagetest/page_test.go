@@ -233,11 +233,16 @@ func TestWithoutJavaScript(t *testing.T) {
 func TestLooks(t *testing.T) {
 	long := strings.Repeat("very-long-name/", 40)
 	s := serve(t, map[string]ratelimit.ModelQuota{
-		"gpt": {MaxRPM: 1000, MaxTPM: 100_000_000, MaxRPD: 50_000, MaxITPM: 90_000_000, MaxOTPM: 1_000_000, MaxInFlight: 12},
-		long:  {MaxRPM: 1, MaxTPM: 1_000_000_000}, "idle-" + long: {MaxRPM: 1, MaxTPM: 1_000_000_000, MaxITPM: 3},
+		"gpt":  {MaxRPM: 1000, MaxTPM: 100_000_000, MaxRPD: 50_000, MaxITPM: 90_000_000, MaxOTPM: 1_000_000, MaxInFlight: 12},
+		"pool": {AdaptiveCeilingRPM: 1_000_000, AdaptiveFloorInFlight: 5_000},
+		long:   {MaxRPM: 1, MaxTPM: 1_000_000_000}, "idle-" + long: {MaxRPM: 1, MaxTPM: 1_000_000_000, MaxITPM: 3},
 	})
 	s.rl.RecordUsage("gpt", 40_000_000, 900_000)
 	s.rl.RecordUsage(long, 999_000_000, 1)
+	for _, problem := range []string{"rate_limited", "overloaded"} {
+		s.rl.ObserveRefusal(t.Context(), ratelimit.ProviderRefusal{Model: "pool", Problem: problem})
+	}
+	s.rl.RecordUsage("pool", 1, 1)
 	b := browse(t)
 	backs := make(map[string]string)
 	for _, width := range []int64{390, 768, 1280, 2560} {

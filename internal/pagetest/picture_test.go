@@ -21,7 +21,7 @@ import (
 
 const (
 	pictureFile  = "../../docs/images/debugpage.png"
-	pictureBytes = 200_000
+	pictureBytes = 225_000
 )
 
 var (

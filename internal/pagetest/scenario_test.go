@@ -23,13 +23,15 @@ func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 		Tiers: map[ratelimit.Provider]string{
 			ratelimit.ProviderOpenAI: "build", ratelimit.ProviderAnthropic: "start", ratelimit.ProviderGemini: "free",
 		},
-		Quotas: map[string]ratelimit.ModelQuota{"local/*": {MaxInFlight: 8}},
+		Quotas: map[string]ratelimit.ModelQuota{"local/*": {MaxInFlight: 8}, "pool/llama-4": poolQuota},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var line sync.WaitGroup
+	shared := &pool{rl: rl, model: "pool/llama-4", perSecond: 14, inFlight: 24}
+	ended := shared.work(ctx, t, 30)
 	wait := func(model string, prompt, output int) {
 		line.Go(func() { rl.Acquire(ctx, model, prompt, output) })
 		synctest.Wait()
@@ -66,6 +68,7 @@ func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 	return rl, func() {
 		cancel()
 		line.Wait()
+		ended()
 	}
 }
 

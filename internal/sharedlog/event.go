@@ -1,6 +1,7 @@
 package sharedlog
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -51,6 +52,9 @@ const (
 	// Answers says what its process has learned of the answers of a model, which is Text. It
 	// counts to nothing, and a Log keeps the last of each model.
 	Answers Kind = 20
+	// Found says what was found of the limits of a model by being refused, which is Text, as
+	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
+	Found Kind = 21
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,
@@ -98,7 +102,26 @@ func (e *Event) Check() error {
 	case e.Age < 0 || e.Age > maxAge:
 		return fmt.Errorf("event %d is %d ns older than its time", e.Seq, e.Age)
 	}
+	if err := e.checkKind(); err != nil {
+		return fmt.Errorf("event %d is of kind %d: %w", e.Seq, e.Kind, err)
+	}
 	return nil
+}
+
+var errLater = errors.New("this version does not know it")
+
+// checkKind refuses events that a later version may have written, and that change limits: to pass
+// over one would make this process decide otherwise than those that know it.
+func (e *Event) checkKind() (err error) {
+	switch {
+	case e.Kind == Quota:
+		_, err = ParseSaying(e.Text)
+	case e.Kind == Found:
+		_, err = state.ParseFound(e.Text)
+	case e.Kind < Use || e.Kind > ReleaseAll && e.Kind != Answers:
+		err = errLater
+	}
+	return err
 }
 
 // CooldownOf returns the event of a cooldown that is made at an instant.

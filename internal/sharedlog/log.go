@@ -115,6 +115,8 @@ type Image struct {
 	Said map[string]state.Said
 	// Answers is what was learned of the models' answers, by the last event of each.
 	Answers map[string]state.Answers
+	// Found is what was found of the models' limits, by the last event of each.
+	Found map[string]state.Found
 
 	Processes []int64 // that may hold something, this one excepted
 

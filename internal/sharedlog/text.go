@@ -2,6 +2,7 @@ package sharedlog
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
@@ -11,28 +12,24 @@ import (
 // QuotaText returns the Text of a Quota event.
 func QuotaText(q state.Quota) string { return text(q) }
 
-// ParseQuota is the reverse of QuotaText. The error names what is wrong with the text. A zone
-// that is not known here is no error: another machine may know it.
+// ParseQuota is the reverse of QuotaText. The error names what is wrong with the text: a field that
+// is not known is refused, because the limits of this process would not be those of the others. A
+// zone that is not known here is no error: another machine may know it.
 func ParseQuota(text string) (q state.Quota, err error) {
-	if err = json.Unmarshal([]byte(text), &q); err != nil {
+	if err = state.DecodeStrictly(text, &q); err != nil {
 		return state.Quota{}, err
 	}
-	for of := range state.Dimensions {
-		if limit := *q.Limit(of); limit < 0 {
-			return state.Quota{}, fmt.Errorf("%s is %d", state.Limits[of].Key, limit)
-		}
-	}
-	if q.Burst < 0 {
-		return state.Quota{}, fmt.Errorf("%s is %d", state.BurstKey, q.Burst)
+	if reason, bad := q.Invalid(); bad {
+		return state.Quota{}, errors.New(reason)
 	}
 	return q, nil
 }
 
 // Saying is what a Quota event says of the quota of its model: what one of the origins, the program
-// or the account, says from then on. Processes of versions that do not know origins read Holds
-// alone, and write events in which the program says that.
+// or the account, says from then on. In events of versions that do not know origins the program
+// says what holds.
 type Saying struct {
-	Holds  state.Quota // that holds after it, for such processes
+	Holds  state.Quota // that holds after it
 	Origin state.Origin
 	Is     state.Quota
 	Gone   bool // nothing any more, in place of Is
@@ -57,16 +54,17 @@ func (s *Saying) Text() string {
 	return text(full)
 }
 
-// ParseSaying is the reverse of Text. The error names what is wrong with the text.
+// ParseSaying is the reverse of Text. The error names what is wrong with the text, as that of
+// ParseQuota does.
 func ParseSaying(text string) (s Saying, err error) {
-	if s.Holds, err = ParseQuota(text); err != nil {
-		return s, err
-	}
 	var full sayingText
-	if err = json.Unmarshal([]byte(text), &full); err != nil {
+	if err = state.DecodeStrictly(text, &full); err != nil {
 		return s, err
 	}
-	s.Is = s.Holds
+	if reason, bad := full.Quota.Invalid(); bad {
+		return s, errors.New(reason)
+	}
+	s.Holds, s.Is = full.Quota, full.Quota
 	if full.Origin == "" {
 		return s, nil
 	}
@@ -76,15 +74,12 @@ func ParseSaying(text string) (s Saying, err error) {
 	}
 	if s.Gone = full.Is == nil; s.Gone {
 		s.Is = state.Quota{}
-	} else if s.Is = *full.Is; isNegative(s.Is) {
-		return s, fmt.Errorf("%s: a negative limit", full.Origin)
+	} else if reason, bad := full.Is.Invalid(); bad {
+		return s, fmt.Errorf("%s: %s", full.Origin, reason)
+	} else {
+		s.Is = *full.Is
 	}
 	return s, nil
-}
-
-func isNegative(q state.Quota) bool {
-	_, negative := q.Negative()
-	return negative
 }
 
 // After returns what is said of a model after the event, of what was said before it.

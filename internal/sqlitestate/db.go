@@ -31,7 +31,8 @@ type knowledge struct {
 	quotas    map[string]state.Quota
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown // as they were read or written
-	answers   map[string]string         // as it was read or written
+	answers   map[string]string         // as they were read or written, as text
+	found     map[string]string         // the same
 	days      map[string]knownDay
 	seen      rowids
 }
@@ -69,10 +70,7 @@ func (d *DB) Load() (*state.Snapshot, error) {
 		quotas: maps.Clone(models.Quotas), said: maps.Clone(models.Said),
 		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
 	}
-	d.known.answers = make(map[string]string, len(models.Answers))
-	for model, a := range models.Answers {
-		d.known.answers[model] = state.AnswersText(a)
-	}
+	d.known.answers, d.known.found = textsOf(models.Answers, state.AnswersText), textsOf(models.Found, state.FoundText)
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
 		day.Generation = models.Days[model].Generation
@@ -132,7 +130,8 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 		}
 	}
 	u := &Update{
-		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns, Answers: snapshot.Answers,
+		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
+		Answers: snapshot.Answers, Found: snapshot.Found,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

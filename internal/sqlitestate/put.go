@@ -29,6 +29,11 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 		_, err := s.Exec("DELETE FROM origins WHERE model = ?", model)
 		return err
 	}
+	if said.Adapts() {
+		if err := s.ensureBoundsFormat(); err != nil {
+			return err
+		}
+	}
 	_, err := s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
 	return err
 }
@@ -36,6 +41,9 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 // DropQuota deletes the quota of a model, and who said it.
 func (s *Statements) DropQuota(model string) error {
 	if _, err := s.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
+		return err
+	}
+	if err := s.dropBounds(model); err != nil {
 		return err
 	}
 	return s.PutSaid(model, state.Said{})
@@ -46,8 +54,37 @@ func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool
 	if err != nil {
 		return false, err
 	}
-	n, err := result.RowsAffected()
-	return err == nil && n > 0, nil
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	return true, s.putBounds(model, q)
+}
+
+// putBounds stores the bounds of the limits that are found; none where the quota has none.
+func (s *Statements) putBounds(model string, q state.Quota) error {
+	if !q.AdaptsRate() && !q.AdaptsSlots() {
+		return s.dropBounds(model)
+	}
+	if err := s.ensureBoundsFormat(); err != nil {
+		return err
+	}
+	_, err := s.Exec(boundsTable.InsertInto("INSERT OR REPLACE"), boundValues(model, q)...)
+	return err
+}
+
+func (s *Statements) dropBounds(model string) error {
+	_, err := s.Exec("DELETE FROM quota_bounds WHERE model = ?", model)
+	return err
+}
+
+// ensureBoundsFormat makes versions that do not know the bounds refuse the database: they would
+// drop them.
+func (s *Statements) ensureBoundsFormat() error {
+	version, err := s.Format()
+	if err != nil || version >= boundsFormat {
+		return err
+	}
+	return s.SetFormat(boundsFormat)
 }
 
 // PutCooldown stores the cooldown of a model. Of two for a model the later stays, with its cause,
@@ -72,6 +109,12 @@ func (s *Statements) PutCooldown(model string, c state.Cooldown) error {
 // PutAnswers stores what was learned of the answers of a model, whatever was there.
 func (s *Statements) PutAnswers(model string, a state.Answers) error {
 	_, err := s.Exec(answersTable.InsertInto("INSERT OR REPLACE"), model, state.AnswersText(a))
+	return err
+}
+
+// PutFound stores what was found of the limits of a model, whatever was there.
+func (s *Statements) PutFound(model string, f state.Found) error {
+	_, err := s.Exec(foundTable.InsertInto("INSERT OR REPLACE"), model, state.FoundText(f))
 	return err
 }
 

@@ -21,11 +21,14 @@ type Models struct {
 	Days      map[string]state.DayUsage
 	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
+	Found     map[string]state.Found
 }
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
-	for _, table := range []*Table{quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable} {
+	for _, table := range []*Table{
+		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
 		}
@@ -42,7 +45,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Cooldowns, err = s.readCooldowns(); err != nil {
 		return m, err
 	}
-	m.Answers, err = s.readAnswers()
+	if m.Answers, err = readTexts(s, answersTable, state.ParseAnswers); err != nil {
+		return m, err
+	}
+	m.Found, err = readTexts(s, foundTable, state.ParseFound)
 	return m, err
 }
 
@@ -84,7 +90,7 @@ func (s *Statements) readQuotas() (map[string]state.Quota, error) {
 		}
 		quotas[model] = q
 		return nil
-	}, "SELECT "+quotasTable.ColumnList()+" FROM quotas")
+	}, selectQuotas)
 	return quotas, err
 }
 
@@ -93,7 +99,7 @@ func (s *Statements) readQuotas() (map[string]state.Quota, error) {
 func (s *Statements) ReadQuota(model string) (q state.Quota, from state.Said, ok bool, err error) {
 	var name, text string
 	targets := quotaTargets(&name, &q)
-	if ok, err = s.row(targets, "SELECT "+quotasTable.ColumnList()+" FROM quotas WHERE model = ?", model); err != nil || !ok {
+	if ok, err = s.row(targets, selectQuotas+" WHERE q.model = ?", model); err != nil || !ok {
 		return q, from, false, err
 	}
 	if has, err := s.row([]any{&text}, "SELECT said FROM origins WHERE model = ?", model); err != nil || !has {
@@ -167,21 +173,23 @@ func (s *Statements) readCooldowns() (map[string]state.Cooldown, error) {
 	return cooldowns, err
 }
 
-func (s *Statements) readAnswers() (map[string]state.Answers, error) {
-	answers := make(map[string]state.Answers)
+// readTexts reads a table of models and texts.
+func readTexts[T any](s *Statements, t *Table, parse func(text string) (T, error)) (map[string]T, error) {
+	all := make(map[string]T)
+	column := t.Columns[1].Name
 	err := s.Each(func(rows *sql.Rows) error {
 		var model, text string
 		if err := rows.Scan(&model, &text); err != nil {
-			return Damaged("answers: %w", err)
+			return Damaged("%s: %w", t.Name, err)
 		}
-		a, err := state.ParseAnswers(text)
+		is, err := parse(text)
 		if err != nil {
-			return Damaged("answers of %q: learned: %w", errtext.Clip(model), err)
+			return Damaged("%s of %q: %s: %w", t.Name, errtext.Clip(model), column, err)
 		}
-		answers[model] = a
+		all[model] = is
 		return nil
-	}, "SELECT model, learned FROM answers")
-	return answers, err
+	}, "SELECT model, "+column+" FROM "+t.Name)
+	return all, err
 }
 
 // charges are what the database has of the minute of one model.
@@ -241,7 +249,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 // snapshotOf puts together what was read.
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
-	snapshot.Quotas, snapshot.Said, snapshot.Answers = m.Quotas, m.Said, m.Answers
+	snapshot.Quotas, snapshot.Said, snapshot.Answers, snapshot.Found = m.Quotas, m.Said, m.Answers, m.Found
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -4,13 +4,19 @@ package sqlitestate
 
 import (
 	"fmt"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// baseFormat is the format of the database without extensions, as its user_version. A file
-// without one, 0, has the same tables.
-const baseFormat = 1
+// The formats of the database without extensions, as its user_version. A file without one, 0, has
+// the same tables.
+const (
+	baseFormat = 1
+	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
+	// table refuse it, and go on with a database that has no such row.
+	boundsFormat = 2
+)
 
 var (
 	quotasTable = &Table{
@@ -63,8 +69,24 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// boundsTable has those quotas' bounds of limits that are found. A quota without bounds has no
+	// row.
+	boundsTable = &Table{
+		Name:    "quota_bounds",
+		Columns: append([]Column{modelColumn}, boundColumns()...),
+		Keyed:   true, Later: true,
+	}
+
+	foundTable = &Table{
+		Name:    "found",
+		Columns: []Column{modelColumn, {Name: "found", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
-	baseTables = []*Table{quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable}
+	baseTables = []*Table{
+		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+	}
 )
 
 var modelColumn = Column{Name: "model", Text: true}
@@ -77,6 +99,36 @@ func limitColumns(first, last state.Dimension) (columns []Column) {
 	return columns
 }
 
+// boundColumns returns the columns of the bounds of the limits that are found.
+func boundColumns() (columns []Column) {
+	for _, f := range state.Adaptive {
+		columns = append(columns, Column{Name: f.Key, Default: true})
+	}
+	return columns
+}
+
+// boundValues returns the values of a row of boundsTable, in the order of its columns.
+func boundValues(model string, q state.Quota) []any {
+	values := []any{model}
+	for _, f := range state.Adaptive {
+		values = append(values, *f.Of(&q))
+	}
+	return values
+}
+
+// selectQuotas yields the columns of quotasTable, and behind them those of boundsTable without the
+// model.
+var selectQuotas = func() string {
+	var names []string
+	for _, c := range quotasTable.all() {
+		names = append(names, "q."+c.Name)
+	}
+	for _, c := range boundColumns() {
+		names = append(names, "ifnull(b."+c.Name+", 0)")
+	}
+	return "SELECT " + strings.Join(names, ", ") + " FROM quotas q LEFT JOIN quota_bounds b ON b.model = q.model"
+}()
+
 // quotaValues returns the values of a row of quotasTable, in the order of its columns.
 func quotaValues(model string, q state.Quota) []any {
 	values := []any{model}
@@ -86,13 +138,17 @@ func quotaValues(model string, q state.Quota) []any {
 	return append(values, q.DayZone, int64(q.Burst))
 }
 
-// quotaTargets returns the variables that a row of quotasTable is scanned into.
+// quotaTargets returns the variables that a row of selectQuotas is scanned into.
 func quotaTargets(model *string, q *state.Quota) []any {
 	targets := []any{model}
 	for of := range state.Dimensions {
 		targets = append(targets, limitColumn{q.Limit(of)})
 	}
-	return append(targets, &q.DayZone, (*int64)(&q.Burst))
+	targets = append(targets, &q.DayZone, (*int64)(&q.Burst))
+	for _, f := range state.Adaptive {
+		targets = append(targets, limitColumn{f.Of(q)})
+	}
+	return targets
 }
 
 var indexes = []string{
@@ -173,14 +229,18 @@ func (s *Statements) SetFormat(version int) error {
 // checkFormat refuses a database of a format that is not opened.
 func (s *Statements) checkFormat(formats Formats) error {
 	version, err := s.Format()
-	extended := int64(formats.Extended)
+	earliest := formats.Earliest
+	if earliest == 0 {
+		earliest = formats.Extended
+	}
+	extended := version >= int64(earliest) && version <= int64(formats.Extended)
 	switch {
 	case err != nil:
 		return err
-	case version == extended && formats.Refused != nil:
+	case extended && formats.Refused != nil:
 		return formats.Refused
-	case version < 0 || version > baseFormat && version != extended:
-		return foreign("format %d, this version knows up to %d and %d", version, baseFormat, extended)
+	case version < 0 || version > boundsFormat && !extended:
+		return foreign("format %d, this version knows up to %d and %d", version, boundsFormat, formats.Extended)
 	}
 	return nil
 }

@@ -9,9 +9,9 @@ import (
 // Formats says which formats of the database are opened. A database of the base format, or
 // without one, always is. The zero value opens no others.
 type Formats struct {
-	// Extended is the format, as its user_version, of databases to which an extension has
-	// added tables.
-	Extended int
+	// Earliest and Extended are the first and the last format, as user_version, of databases to
+	// which an extension has added tables. Earliest is zero where there is one of them.
+	Earliest, Extended int
 	// Refused is what such a database is refused with; nil opens it.
 	Refused error
 }
@@ -27,6 +27,8 @@ type Update struct {
 	Cooldowns map[string]state.Cooldown
 	// Answers is what was learned of all models' answers.
 	Answers map[string]state.Answers
+	// Found is what was found of all models' limits.
+	Found map[string]state.Found
 	// Changes are in the order of their models.
 	Changes []*Change
 

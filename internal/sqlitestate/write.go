@@ -27,6 +27,7 @@ type writer struct {
 	said      map[string]state.Said
 	cooldowns map[string]state.Cooldown
 	answers   map[string]string
+	found     map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
 	written   map[string]state.DayUsage // days as they are in the file
 	seen      rowids
@@ -45,8 +46,12 @@ func (w *writer) update(u *Update) error {
 	if err := w.writeCooldowns(u); err != nil {
 		return fmt.Errorf("write cooldowns: %w", err)
 	}
-	if err := w.writeAnswers(u.Answers); err != nil {
+	w.answers, w.found = textsOf(u.Answers, state.AnswersText), textsOf(u.Found, state.FoundText)
+	if err := w.writeTexts(answersTable, w.known.answers, w.answers); err != nil {
 		return fmt.Errorf("write answers: %w", err)
+	}
+	if err := w.writeTexts(foundTable, w.known.found, w.found); err != nil {
+		return fmt.Errorf("write what was found: %w", err)
 	}
 	if err := w.learnDays(); err != nil {
 		return err
@@ -70,7 +75,9 @@ func (w *writer) learned(changes []*Change) knowledge {
 			days[c.Model] = knownDay{memory: c.Day, file: w.written[c.Model]}
 		}
 	}
-	return knowledge{quotas: w.quotas, said: w.said, answers: w.answers, cooldowns: w.cooldowns, days: days, seen: w.seen}
+	return knowledge{
+		quotas: w.quotas, said: w.said, answers: w.answers, found: w.found, cooldowns: w.cooldowns, days: days, seen: w.seen,
+	}
 }
 
 // writeQuotas stores the quotas that differ from those that the database is known to hold.
@@ -151,23 +158,31 @@ func (w *writer) writeCooldowns(u *Update) error {
 	return nil
 }
 
-// writeAnswers stores what was learned since, and deletes the models that memory has forgotten.
-func (w *writer) writeAnswers(answers map[string]state.Answers) error {
-	w.answers = make(map[string]string, len(answers))
-	for _, model := range slices.Sorted(maps.Keys(answers)) {
-		text := state.AnswersText(answers[model])
-		if w.answers[model] = text; w.known.answers[model] == text {
+// textsOf returns values as databases store them.
+func textsOf[T any](values map[string]T, text func(T) string) map[string]string {
+	texts := make(map[string]string, len(values))
+	for model, is := range values {
+		texts[model] = text(is)
+	}
+	return texts
+}
+
+// writeTexts brings a table of models and texts up to date, of which something is known: it stores
+// what differs, and deletes the models that memory has forgotten.
+func (w *writer) writeTexts(t *Table, known, texts map[string]string) error {
+	for _, model := range slices.Sorted(maps.Keys(texts)) {
+		if was, exists := known[model]; exists && was == texts[model] {
 			continue
 		}
-		if err := w.PutAnswers(model, answers[model]); err != nil {
+		if _, err := w.Exec(t.InsertInto("INSERT OR REPLACE"), model, texts[model]); err != nil {
 			return err
 		}
 	}
-	for _, model := range slices.Sorted(maps.Keys(w.known.answers)) {
-		if _, exists := answers[model]; exists {
+	for _, model := range slices.Sorted(maps.Keys(known)) {
+		if _, exists := texts[model]; exists {
 			continue
 		}
-		if err := w.drop(answersTable, model); err != nil {
+		if _, err := w.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model); err != nil {
 			return err
 		}
 	}

@@ -21,9 +21,12 @@ type Quota struct {
 	DayZone                               string        // IANA name; "" for a day of 24 hours
 	Burst                                 time.Duration // 0 for the whole minute
 
-	// The limits that are found, see ModelQuota.
-	AdaptiveFloorRPM, AdaptiveCeilingRPM           int
-	AdaptiveFloorInFlight, AdaptiveCeilingInFlight int
+	// The bounds of the limits that are found. As JSON they are left out where they are zero: a
+	// quota without them has the same text in all versions.
+	AdaptiveFloorRPM        int `json:",omitzero"`
+	AdaptiveCeilingRPM      int `json:",omitzero"`
+	AdaptiveFloorInFlight   int `json:",omitzero"`
+	AdaptiveCeilingInFlight int `json:",omitzero"`
 }
 
 // Limit returns where the quota has its limit of a dimension.
@@ -56,10 +59,15 @@ func (q *Quota) FirstOfMinute() Dimension {
 	return TPM
 }
 
-// Negative returns the reason of a refusal by the first limit that is negative.
-func (q *Quota) Negative() (reason string, bad bool) {
+// Invalid returns the reason of a refusal by the first field that is out of range. It does not look
+// at the zone.
+func (q *Quota) Invalid() (reason string, bad bool) {
 	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 {
-		return "", false // every denial asks
+		if !q.AdaptsRate() && !q.AdaptsSlots() {
+			return "", false // every denial asks
+		}
+		_, reason, _ = q.invalidAdaptive()
+		return reason, reason != ""
 	}
 	for of := range Limits {
 		if *q.Limit(Dimension(of)) < 0 {
@@ -72,12 +80,13 @@ func (q *Quota) Negative() (reason string, bad bool) {
 // IsUnlimited reports whether the quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *Quota) IsUnlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
+		!q.AdaptsRate() && !q.AdaptsSlots()
 }
 
 // Over returns the quota with what it leaves open taken from another one: the limits that are
-// zero, the zone where no limit of the day is set, and the burst where none of the minute is. A
-// quota that limits nothing stays as it is.
+// zero, the zone where no limit of the day is set, the burst where none of the minute is, and both
+// bounds of a limit that is found where neither is set. A quota that limits nothing stays as it is.
 func (q Quota) Over(below *Quota) Quota {
 	if q.IsUnlimited() {
 		return q
@@ -97,6 +106,7 @@ func (q Quota) Over(below *Quota) Quota {
 	if q.Burst == 0 && !limits[Minute] {
 		over.Burst = below.Burst
 	}
+	over.adaptiveOver(below)
 	return over
 }
 
@@ -117,6 +127,9 @@ func (q *Quota) Validate(model string) error {
 	}
 	if q.Burst < 0 {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
+	}
+	if err := q.CheckAdaptive(); err != nil {
+		return fmt.Errorf("%w: model %q: %w", ErrInvalidQuota, errtext.Clip(model), err)
 	}
 	if _, err := clock.LoadZone(q.DayZone); err != nil {
 		return fmt.Errorf("%w: model %q: %s (%s): %w", ErrInvalidQuota, errtext.Clip(model), ZoneField, ZoneKey, err)

@@ -3,6 +3,7 @@ package state
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 )
@@ -69,6 +70,11 @@ func (s *Said) Only(origins ...Origin) (part Said) {
 	return part
 }
 
+// Adapts reports whether anybody said bounds of a limit that is found.
+func (s *Said) Adapts() bool {
+	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.AdaptsRate() || q.AdaptsSlots() })
+}
+
 // IsEmpty reports whether nobody said anything.
 func (s *Said) IsEmpty() bool { return *s == Said{} }
 
@@ -108,16 +114,17 @@ func (s Said) MarshalJSON() ([]byte, error) {
 	return json.Marshal(quotas)
 }
 
-// UnmarshalJSON implements json.Unmarshaler. It passes over origins that it does not know. The
-// error names a limit that is negative; a zone that is not known here is no error.
+// UnmarshalJSON implements json.Unmarshaler. It passes over origins that it does not know, and
+// refuses fields of quotas that it does not know. The error names a field that is out of range; a
+// zone that is not known here is no error.
 func (s *Said) UnmarshalJSON(text []byte) error {
 	var quotas map[string]Quota
-	if err := json.Unmarshal(text, &quotas); err != nil {
+	if err := DecodeStrictly(string(text), &quotas); err != nil {
 		return err
 	}
 	var read Said
 	for key, q := range quotas {
-		if reason, bad := q.Negative(); bad {
+		if reason, bad := q.Invalid(); bad {
 			return fmt.Errorf("%s: %s", errtext.Clip(key), reason)
 		}
 		if o, known := OriginOf(key); known {

@@ -68,14 +68,14 @@ func TestValidateNamesFieldAndValue(t *testing.T) {
 	}
 }
 
-func TestNegative(t *testing.T) {
+func TestInvalid(t *testing.T) {
 	for quota, want := range map[state.Quota]string{
 		{MaxRPM: 1, DayZone: "Mars/Base"}:               "",
 		{MaxInFlight: -1}:                               "invalid quota: MaxInFlight (max_in_flight) is negative",
 		{MaxTPM: 5, MaxTPD: -1, MaxITPM: -2, Burst: -3}: "invalid quota: MaxITPM (max_itpm) is negative",
 		{Burst: -1}: "invalid quota: Burst (burst) is negative",
 	} {
-		if reason, bad := quota.Negative(); reason != want || bad != (want != "") {
+		if reason, bad := quota.Invalid(); reason != want || bad != (want != "") {
 			t.Errorf("%+v: %q, %v, want %q", quota, reason, bad, want)
 		}
 	}

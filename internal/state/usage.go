@@ -80,6 +80,7 @@ type Snapshot struct {
 	Cooldowns map[string]Cooldown
 	Said      map[string]Said    // where the quotas come from; a file before there was that has none
 	Answers   map[string]Answers // what was learned of the models' answers
+	Found     map[string]Found   // what was found of the models' limits
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -90,5 +91,6 @@ func NewSnapshot() *Snapshot {
 		Cooldowns: make(map[string]Cooldown),
 		Said:      make(map[string]Said),
 		Answers:   make(map[string]Answers),
+		Found:     make(map[string]Found),
 	}
 }

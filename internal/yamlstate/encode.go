@@ -32,6 +32,7 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	w.cooldowns(s.Cooldowns)
 	w.origins(s)
 	w.answers(s.Answers)
+	w.found(s.Found)
 	return w.out.Flush()
 }
 
@@ -56,6 +57,9 @@ func (w *encoder) quotaFields(q *state.Quota) {
 	}
 	if q.Burst != 0 {
 		w.text(state.BurstKey, q.Burst.String())
+	}
+	for _, f := range state.Adaptive {
+		w.optional(f.Key, *f.Of(q))
 	}
 }
 
@@ -203,9 +207,11 @@ func (w *encoder) list(key string, entries int) {
 	w.endLine()
 }
 
-func (w *encoder) field(key string, value int) {
+func (w *encoder) field(key string, value int) { w.number(key, int64(value)) }
+
+func (w *encoder) number(key string, value int64) {
 	w.buf = append(append(append(append(w.buf, "        "...), w.deeper...), key...), ": "...)
-	w.buf = strconv.AppendInt(w.buf, int64(value), 10)
+	w.buf = strconv.AppendInt(w.buf, value, 10)
 	w.endLine()
 }
 

@@ -16,9 +16,10 @@ func everyField(now time.Time) *state.Snapshot {
 	at := now.Add(-time.Second).Round(0)
 	return &state.Snapshot{
 		Quotas: map[string]state.Quota{
-			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second},
-			"old":  {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
-			"odd":  {DayZone: "Etc/GMT+5"},
+			"full": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3, MaxITPM: 4, MaxOTPM: 5, MaxTPD: 6, MaxInFlight: 7, DayZone: "America/Los_Angeles", Burst: 90 * time.Second,
+				AdaptiveFloorRPM: 8, AdaptiveCeilingRPM: 9, AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 11},
+			"old": {MaxRPM: 1, MaxTPM: 2, MaxRPD: 3},
+			"odd": {DayZone: "Etc/GMT+5"},
 		},
 		Usage: map[string]*state.Usage{
 			"full": {
@@ -36,6 +37,14 @@ func everyField(now time.Time) *state.Snapshot {
 		Answers: map[string]state.Answers{
 			"full":    {Count: 40, Prompts: 39, Correction: 1234, Deviation: 56, Peak: 5, LastPeak: 6, Generation: 8, Errors: state.Row{7, 0, 99}},
 			"nothing": {},
+		},
+		Found: map[string]state.Found{
+			"full": {
+				Rate:  state.Search{Level: state.MostLevel, Knee: 2, Step: 3, Raised: 4, Streak: 5, Lowered: 6},
+				Slots: state.Search{Level: 7, Knee: 8, Step: 9, Raised: 10, Streak: 11, Lowered: 12}, At: -13, Told: true,
+			},
+			"nothing": {},
+			"some":    {Rate: state.Search{Level: 1}, At: math.MaxInt64},
 		},
 	}
 }
@@ -56,6 +65,10 @@ func TestYAMLWritesEveryField(t *testing.T) {
         max_in_flight: 7
         day_zone: America/Los_Angeles
         burst: 1m30s
+        adaptive_floor_rpm: 8
+        adaptive_ceiling_rpm: 9
+        adaptive_floor_in_flight: 10
+        adaptive_ceiling_in_flight: 11
     odd:
         max_rpm: 0
         max_tpm: 0
@@ -114,6 +127,27 @@ answers:
         peak: 0
         last_peak: 0
         generation: 0
+found:
+    full:
+        rate_level: 1152921504606846976
+        rate_knee: 2
+        rate_step: 3
+        rate_raised: 4
+        rate_streak: 5
+        rate_lowered: 6
+        slots_level: 7
+        slots_knee: 8
+        slots_step: 9
+        slots_raised: 10
+        slots_streak: 11
+        slots_lowered: 12
+        at: -13
+        told: 1
+    nothing:
+        at: 0
+    some:
+        rate_level: 1
+        at: 9223372036854775807
 `
 		var file bytes.Buffer
 		if err := Encode(&file, s, now); err != nil {

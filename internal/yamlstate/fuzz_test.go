@@ -39,6 +39,12 @@ var seeds = []string{
 	"answers:\n  m:\n    count: 3\n    prompts: 2\n    correction: 1500\n    peak: 9\n    last_peak: 8\n    generation: 7\n    errors: 1 22 333\n",
 	"answers: {m: {count: 1, errors: 5, else: x}, n: ~, o: {}}\n", "answers:\n  m:\n    errors: 1  2\n", "answers: {m: {errors: [1, 2]}}", "answers: {}\n",
 	"answers: {m: {correction: 5000}}", "answers:\n  m:\n    prompts: 1\n", "answers:\n  m:\n    errors: -1\n", "answers:\n  m:\n    count: 1\nanswers:\n",
+	"quotas:\n  m:\n    adaptive_floor_rpm: 1\n    adaptive_ceiling_rpm: 2\n  n:\n    adaptive_floor_in_flight: 3\n    adaptive_ceiling_in_flight: 4\n",
+	"quotas: {m: {adaptive_floor_rpm: 2, adaptive_ceiling_rpm: 1}}", "quotas:\n  m:\n    adaptive_floor_in_flight: 1000001\n", "quotas: {m: {adaptive_floor_rpm: -1}}",
+	"origins:\n  m:\n    account:\n      adaptive_floor_rpm: 2\n      adaptive_ceiling_rpm: 1\n", "origins: {m: {program: {adaptive_floor_rpm: 2}}}",
+	"found:\n  m:\n    rate_level: 1152921504606846976\n    rate_streak: 2\n    slots_lowered: 3\n    at: -5\n    told: 1\n  n:\n    at: 0\n",
+	"found: {m: {rate_level: +1, at: 5, told: 0, else: x}, n: ~, o: {}}\n", "found: {}\n", "found:\n  m:\n    at: 1\n    at: 2\n", "found:\n  m:\n    told: 2\n",
+	"found:\n  m:\n    rate_level: -1\n", "found: {m: {slots_streak: 2147483648}}", "found:\n  m:\n    at: -0\n", "found:\n  m:\n    at: 9223372036854775808\n",
 	"cooldowns:\n  m:\n    until: 9999-01-01T00:00:00Z\n    until: 9999-01-01T00:00:00Z\n", "cooldowns:\n  m:\n    until: soon\n", "cooldowns:\ncooldowns:\n",
 }
 
@@ -77,6 +83,7 @@ func FuzzModelName(f *testing.F) {
 			Usage:  map[string]*state.Usage{name: {DayCount: 3}, "2" + name: {Requests: []time.Time{time.Unix(0, 5)}}},
 
 			Answers: map[string]state.Answers{name: {Count: 2, Errors: state.Row{3}}, name + "4": {}},
+			Found:   map[string]state.Found{name: {Rate: state.Search{Level: 2}}, name + "5": {}},
 			Cooldowns: map[string]state.Cooldown{
 				name: {Until: time.Now().Add(time.Hour), Cause: name}, name + "3": {Until: time.Date(12_345, 6, 7, 8, 9, 10, 11, time.UTC)},
 			},
@@ -132,6 +139,12 @@ func differs(s, other *state.Snapshot) string {
 	}
 	if !maps.EqualFunc(s.Answers, other.Answers, func(a, b state.Answers) bool { return state.AnswersText(a) == state.AnswersText(b) }) {
 		return "answers differ"
+	}
+	if !maps.Equal(s.Found, other.Found) {
+		return "what was found differs"
+	}
+	if !maps.Equal(s.Said, other.Said) {
+		return "origins differ"
 	}
 	if !maps.EqualFunc(s.Cooldowns, other.Cooldowns, func(a, b state.Cooldown) bool {
 		return inFourDigits(a.Until).Equal(inFourDigits(b.Until)) && cooldown.Cause(a.Cause) == cooldown.Cause(b.Cause)

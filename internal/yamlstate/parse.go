@@ -40,6 +40,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.origins)
 		case "answers":
 			return eachField(value, b.answers)
+		case "found":
+			return eachField(value, b.found)
 		}
 		return nil
 	})

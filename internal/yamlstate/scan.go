@@ -30,7 +30,7 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state, cooldowns, origins, answers bool
+	var quotas, state, cooldowns, origins, answers, found bool
 	for !p.done {
 		if p.indent != 0 {
 			return errLayout
@@ -52,6 +52,9 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 		case !answers && text == "answers:":
 			answers = true
 			err = p.models(text, func(model string, indent int) error { return p.answers(s, model, indent) })
+		case !found && text == "found:":
+			found = true
+			err = p.models(text, func(model string, indent int) error { return p.found(s, model, indent) })
 		default:
 			err = errLayout
 		}
@@ -177,8 +180,14 @@ func (p *lineScanner) quotaFields(indent int) (q state.Quota, err error) {
 		case key == state.BurstKey:
 			return p.burst(key, &q.Burst)
 		}
+		if f, isBound := state.AdaptiveOf(key); isBound {
+			return p.count(key, f.Of(&q))
+		}
 		return errLayout
 	})
+	if err == nil {
+		err = invalidQuota(q.CheckAdaptive())
+	}
 	return q, err
 }
 

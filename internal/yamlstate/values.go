@@ -51,8 +51,14 @@ func quotaOf(n *yaml.Node) (q state.Quota, err error) {
 		case key == state.BurstKey:
 			q.Burst, err = burstOf(value)
 		}
+		if f, isBound := state.AdaptiveOf(key); isBound {
+			*f.Of(&q), err = countOf(value)
+		}
 		return err
 	})
+	if err == nil {
+		err = q.CheckAdaptive()
+	}
 	return q, invalidQuota(err)
 }
 
@@ -158,21 +164,28 @@ func tokenEntryOf(n *yaml.Node) (e state.Token, err error) {
 	return e, checkInput(e)
 }
 
-// countOf reads a decimal integer of zero or more. YAML 1.1 would read 010 as 8;
-// such a number is refused rather than guessed at.
+// countOf reads a decimal integer of zero or more.
 func countOf(n *yaml.Node) (int, error) {
+	v, err := integerOf(n, strconv.IntSize)
+	if err == nil && v < 0 {
+		return 0, fmt.Errorf("%d is negative", v)
+	}
+	return int(v), err
+}
+
+// integerOf reads a decimal integer of so many bits. YAML 1.1 would read 010 as 8;
+// such a number is refused rather than guessed at.
+func integerOf(n *yaml.Node, bits int) (int64, error) {
 	digits := strings.TrimLeft(n.Value, "+-")
 	if n.Kind != yaml.ScalarNode || n.Style != 0 || len(digits) > 1 && digits[0] == '0' {
 		return 0, yamldoc.WrongType(n, "an integer")
 	}
-	v, err := strconv.Atoi(n.Value)
+	v, err := strconv.ParseInt(n.Value, 10, bits)
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, fmt.Errorf("%q is out of range", errtext.Clip(n.Value))
 	case err != nil:
 		return 0, yamldoc.WrongType(n, "an integer")
-	case v < 0:
-		return 0, fmt.Errorf("%d is negative", v)
 	}
 	return v, nil
 }

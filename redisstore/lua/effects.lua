@@ -3,6 +3,9 @@ local function effects_of()
   local function forget_all(key)
     redis.call('UNLINK', key)
     redis.call('HSET', key, EMPTY, '')
+    if key == days then
+      redis.call('HSET', key, LATER, '')
+    end
     redis.call('PEXPIRE', key, 604800000)
   end
 
@@ -10,6 +13,7 @@ local function effects_of()
     q = function(field, arg) redis.call('HSET', quotas, field, arg) end,
     Q = function(field) redis.call('HDEL', quotas, field) end,
     a = function(model, arg) redis.call('HSET', answers, model, arg) end,
+    f = function(model, arg) redis.call('HSET', found, model, arg) end,
     c = function(model, arg)
       local was = redis.call('HGET', cooldowns, model)
       if not was or before(was, arg) then

@@ -1,6 +1,14 @@
 -- ARGV goes on with: the identity of a new log, span, whether a new log counts as used (0, 1, or 2 if
 -- the server has a part of one and nobody lives who knows the rest), and whether this limiter has not
 -- joined before
+--
+-- A log of a version that does not know found gets another identity, so that the limiters of that
+-- version which follow it read everything again, and find LATER.
+if identity and not complete and redis.call('EXISTS', unpack(KEYS, 1, 8)) == 8 and not redis.call('HGET', days, LATER) then
+  redis.call('HSET', found, EMPTY, '')
+  redis.call('HSET', days, LATER, '')
+  identity, complete, touched = string.match(identity, '^[^.]*') .. '.' .. date, true, 0
+end
 if not identity or not complete then
   local is_used = ARGV[9] == '1' or ARGV[9] == '2' and redis.call('EXISTS', unpack(KEYS)) > 0 and
     redis.call('ZCOUNT', procs, text(now / 1000), '+inf') == 0
@@ -11,9 +19,10 @@ if not identity or not complete then
   redis.call('HSET', meta, 'touched', '0', 'span', '0', 'used', is_used and date or '0')
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
-  for _, key in ipairs({days, quotas, cooldowns, answers, holes}) do
+  for _, key in ipairs({days, quotas, cooldowns, answers, holes, found}) do
     redis.call('HSET', key, EMPTY, '')
   end
+  redis.call('HSET', days, LATER, '')
   redis.call('ZADD', procs, 0, '')
 end
 keep()

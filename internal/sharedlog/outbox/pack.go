@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -27,7 +28,8 @@ type Present struct {
 func (o *Outbox) IsLong() bool { return len(o.events) >= max(o.packAt, packFrom) }
 
 // Pack makes the outbox shorter: of charges that count no more, only what they add to the day is
-// kept, in one Tally for each model. An event that may be in the log already stays as it is,
+// kept, in one Tally for each model, and of what was found of a model only the last for
+// each search. An event that may be in the log already stays as it is,
 // because there it would be known by its number.
 //
 // Pack returns the new tallies in their order. They are in the outbox already, and the caller
@@ -60,6 +62,7 @@ type packing struct {
 	outbox  *Outbox
 	charges map[int64]*sharedlog.Event // of reservations that are packed, where they are, by number
 	waits   map[int64]bool             // places in line that are left already
+	found   map[*sharedlog.Event]bool  // say what was found, as later ones do
 	days    map[string]*sharedlog.Event
 }
 
@@ -67,6 +70,7 @@ func newPacking(o *Outbox, present Present) *packing {
 	p := &packing{
 		Present: present, outbox: o,
 		charges: make(map[int64]*sharedlog.Event), waits: make(map[int64]bool), days: make(map[string]*sharedlog.Event),
+		found: supersededFound(o.events),
 	}
 	latest := make(map[int64]int64) // when the charge of a reservation counts
 	for _, e := range o.events {
@@ -87,6 +91,23 @@ func newPacking(o *Outbox, present Present) *packing {
 		}
 	}
 	return p
+}
+
+// supersededFound returns those events of what was found that later ones of their model make
+// superfluous: each of their searches begins anew with one of these, too.
+func supersededFound(events []*sharedlog.Event) map[*sharedlog.Event]bool {
+	superseded := make(map[*sharedlog.Event]bool)
+	later := make(map[string]int64) // which searches begin anew with later events, by model
+	for _, e := range slices.Backward(events) {
+		if e.Kind != sharedlog.Found {
+			continue
+		}
+		is, _ := state.ParseFound(e.Text) // this process has made it
+		anew, known := later[e.Model]
+		superseded[e] = known && is.Anew&^anew == 0
+		later[e.Model] = anew | is.Anew
+	}
+	return superseded
 }
 
 // mayPack reports whether an event is surely not in the log.
@@ -118,6 +139,8 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 		}
 		p.add(e.Model, at, added)
 		return true
+	case e.Kind == sharedlog.Found:
+		return p.found[e]
 	case e.Kind == sharedlog.Wait:
 		return p.waits[e.N]
 	case e.Kind == sharedlog.Leave:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -66,6 +67,15 @@ func other(kind sharedlog.Kind, ref int64) added {
 	return added{Event: &sharedlog.Event{Kind: kind, Model: "m", Ref: ref, At: testInstant}}
 }
 
+const rate, slots = state.RateAnew, state.SlotsAnew
+
+// found returns an event of what was found of a model, with which searches begin anew.
+func found(model string, anew int64) added {
+	return added{Event: &sharedlog.Event{
+		Kind: sharedlog.Found, Model: model, At: testInstant, Text: state.FoundText(state.Found{Anew: anew}),
+	}}
+}
+
 // written returns events in words: the kind and number of each, and what a tally has.
 func written(events []*sharedlog.Event) (words []string) {
 	for _, e := range events {
@@ -104,6 +114,22 @@ func TestPack(t *testing.T) {
 		{
 			name: "tried", tried: 1, events: []added{charge(sharedlog.Use, old), charge(sharedlog.Use, old)},
 			want: []string{"1:1", "m +1 +10"},
+		},
+		{
+			name: "what was found", events: []added{found("m", rate), found("m", rate), found("n", rate), found("m", rate), other(sharedlog.Answers, 0)},
+			want: []string{"21:3", "21:4", "20:5"},
+		},
+		{
+			name: "what was found, tried", tried: 1, events: []added{found("m", rate), found("m", rate), found("m", rate)},
+			want: []string{"21:1", "21:3"},
+		},
+		{
+			name: "what was found, in two searches", events: []added{found("m", rate), found("m", slots), found("m", rate), found("m", 0), found("m", 0)},
+			want: []string{"21:2", "21:3", "21:5"},
+		},
+		{
+			name: "what was found, in both searches", events: []added{found("m", rate), found("m", slots), found("m", rate|slots), found("m", slots)},
+			want: []string{"21:3", "21:4"},
 		},
 		{
 			name: "amended", events: []added{charge(sharedlog.Reserve, old), settle(sharedlog.Amend, 0, -7)},

@@ -61,6 +61,7 @@ var tests = []struct {
 	{"how far the days are folded", (*exercise).folded},
 	{"quotas and cooldowns", (*exercise).tables},
 	{"who said quotas", (*exercise).origins},
+	{"what was found of limits", (*exercise).found},
 	{"a reset ends cooldowns of all names of a model", (*exercise).names},
 	{"own events are known by their numbers", (*exercise).numbers},
 	{"leases", (*exercise).leases},

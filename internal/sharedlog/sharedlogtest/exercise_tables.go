@@ -1,6 +1,7 @@
 package sharedlogtest
 
 import (
+	"maps"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
@@ -112,6 +113,47 @@ func (e *exercise) origins() {
 		} else if has && provenance.Of(provenance.Shared(got, img.Said["m"])) != row.want {
 			e.t.Errorf("%s: said %+v", row.what, img.Said["m"])
 		}
+	}
+}
+
+// found: the last event of each model counts, for whoever comes later too. No reset forgets it, nor
+// that the events are gone.
+func (e *exercise) found() {
+	a, _ := e.open(1)
+	first := state.Found{Rate: state.Search{Level: 5}, At: 1}
+	last := state.Found{
+		Rate:  state.Search{Level: state.MostLevel, Knee: 2, Step: 3, Raised: 4, Streak: 5, Lowered: state.MostLowered},
+		Slots: state.Search{Level: 7, Knee: 8, Step: 9, Raised: 10, Streak: state.MostStreak, Lowered: 12},
+		At:    time.Now().UnixNano(), Told: true,
+	}
+	event := func(n int64, model string, f state.Found) *sharedlog.Event {
+		return &sharedlog.Event{Process: 1, N: n, Kind: sharedlog.Found, Model: model, Text: state.FoundText(f)}
+	}
+	wants := func(when string, want map[string]state.Found) {
+		e.t.Helper()
+		if img := e.image(a); !maps.Equal(img.Found, want) {
+			e.t.Errorf("%s: %+v, want %+v", when, img.Found, want)
+		}
+	}
+	wants("at the beginning", map[string]state.Found{})
+	e.write(a, 0, event(1, "m", last), event(2, "m", first), event(3, "\x00odd", first), event(4, "m", last))
+	both := map[string]state.Found{"m": last, "\x00odd": first}
+	wants("after the events", both)
+	e.write(a, 4, &sharedlog.Event{Process: 1, N: 5, Kind: sharedlog.Reset, Model: "m"}, &sharedlog.Event{Process: 1, N: 6, Kind: sharedlog.Reset})
+	wants("after resets", both)
+	passed := []*sharedlog.Event{{Seq: 1, Kind: sharedlog.Found}, {Seq: 5, Kind: sharedlog.Reset, Model: "m"}}
+	e.commit(e.begin(a, 6), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 7)}, Passed: passed, Drops: [][2]int64{{1, 5}}})
+	wants("after the events have gone", both)
+	b, img := e.open(2)
+	if !maps.Equal(img.Found, both) {
+		e.t.Errorf("another is told %+v", img.Found)
+	}
+	e.write(b, 7, &sharedlog.Event{Process: 2, N: 1, Kind: sharedlog.Found, Model: "m", Text: state.FoundText(first)})
+	wants("after another's event", map[string]state.Found{"m": first, "\x00odd": first})
+	step := e.begin(a, 7)
+	defer step.Rollback()
+	if news := step.News(); len(news.Events) != 1 || news.Events[0].Text != state.FoundText(first) {
+		e.t.Errorf("the news are %+v", news)
 	}
 }
 

@@ -43,6 +43,7 @@ type Fake struct {
 	span      int64
 	events    []*sharedlog.Event
 	answers   map[string]state.Answers
+	found     map[string]state.Found
 	days      map[string]state.DayUsage // those after the event at folded
 	said      map[string]state.Said
 	cooldowns cooldown.Times
@@ -74,7 +75,7 @@ func NewFake() *Fake {
 func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
-	f.said, f.answers = make(map[string]state.Said), make(map[string]state.Answers)
+	f.said, f.answers, f.found = make(map[string]state.Said), make(map[string]state.Answers), make(map[string]state.Found)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -263,9 +264,6 @@ func (f *Fake) check(b *sharedlog.Batch) error {
 			return fmt.Errorf("event %+v is there already", e.Key())
 		}
 		known[e.Key()] = true
-		if _, err := sharedlog.ParseQuota(e.Text); err != nil && e.Kind == sharedlog.Quota {
-			return err
-		}
 	}
 	for _, d := range b.Drops {
 		if d[0] > d[1] || d[1] > f.last || len(b.Events) == 0 {
@@ -291,6 +289,8 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 		f.said[e.Model] = saying.After(f.said[e.Model])
 	case sharedlog.Answers:
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
+	case sharedlog.Found:
+		f.found[e.Model], _ = state.ParseFound(e.Text)
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

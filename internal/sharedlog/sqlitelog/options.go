@@ -10,18 +10,21 @@ import (
 
 // format is the user_version of a database that several processes share. A version that does
 // not know the log must not write there, so it is larger than those of internal/sqlitestate,
-// with room for more of both.
-const format = 100
+// with room for more of both. Databases from earliestFormat on are brought up to it: see upgrade.
+const (
+	format         = 101
+	earliestFormat = 100 // without what was found; the events are in another table
+)
 
 // Private are the formats that a limiter opens that keeps a copy of its own: not those that
 // processes share.
 var Private = sqlitestate.Formats{
-	Extended: format,
-	Refused:  errors.New("the database is shared by several processes: open it with Config.Shared"),
+	Earliest: earliestFormat, Extended: format,
+	Refused: errors.New("the database is shared by several processes: open it with Config.Shared"),
 }
 
 // shared are the formats that a Log opens.
-var shared = sqlitestate.Formats{Extended: format}
+var shared = sqlitestate.Formats{Earliest: earliestFormat, Extended: format}
 
 // The values of Options.Durability.
 const (

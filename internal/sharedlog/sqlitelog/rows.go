@@ -30,7 +30,7 @@ func (r rows) eventsAfter(seq int64) (events []*sharedlog.Event, complete bool, 
 		complete = complete && e.Seq == seq
 		events = append(events, e)
 		return nil
-	}, "SELECT "+eventsTable.ColumnList()+" FROM ledger WHERE seq > ? ORDER BY seq", seq)
+	}, "SELECT "+eventsTable.ColumnList()+" FROM shared_log WHERE seq > ? ORDER BY seq", seq)
 	return events, complete, err
 }
 
@@ -38,12 +38,12 @@ func (r rows) eventsAfter(seq int64) (events []*sharedlog.Event, complete bool, 
 func scanEvent(rows *sql.Rows) (*sharedlog.Event, error) {
 	e := new(sharedlog.Event)
 	var requests, input, output int64
-	if err := sqlitestate.Scan(rows, "ledger", &e.Seq, &e.Process, &e.N, &e.Kind, &e.Ref, &e.Model, &e.Wall, &e.Mono, &e.Age,
+	if err := sqlitestate.Scan(rows, eventsTable.Name, &e.Seq, &e.Process, &e.N, &e.Kind, &e.Ref, &e.Model, &e.Wall, &e.Mono, &e.Age,
 		&requests, &input, &output, &e.HasDay, &e.Day.Start, &e.Day.Count, &e.Day.Tokens, &e.Text); err != nil {
 		return nil, err
 	}
 	if err := e.Check(); err != nil {
-		return nil, sqlitestate.Damaged("ledger: %w", err)
+		return nil, sqlitestate.Damaged("%s: %w", eventsTable.Name, err)
 	}
 	e.Requests = tokens.SaturatedInt(requests)
 	e.Count = tokens.Count{Input: tokens.SaturatedInt(input), Output: tokens.SaturatedInt(output)}.Clamp()
@@ -73,6 +73,12 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 		a, err := state.ParseAnswers(e.Text)
 		if err == nil {
 			err = r.PutAnswers(e.Model, a)
+		}
+		return err
+	case sharedlog.Found:
+		f, err := state.ParseFound(e.Text)
+		if err == nil {
+			err = r.PutFound(e.Model, f)
 		}
 		return err
 	case sharedlog.Gone:
@@ -175,7 +181,7 @@ func (r rows) fold(passed []*sharedlog.Event) error {
 
 // drop deletes the events from one place to another, both included.
 func (r rows) drop(from, to int64) error {
-	_, err := r.Exec("DELETE FROM ledger WHERE seq >= ? AND seq <= ?", from, to)
+	_, err := r.Exec("DELETE FROM shared_log WHERE seq >= ? AND seq <= ?", from, to)
 	return err
 }
 

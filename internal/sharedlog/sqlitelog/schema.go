@@ -11,15 +11,10 @@ import (
 type column = sqlitestate.Column
 
 var (
-	eventsTable = &sqlitestate.Table{
-		Name: "ledger",
-		Columns: []column{
-			{Name: "seq"}, {Name: "process"}, {Name: "n"}, {Name: "kind"}, {Name: "ref"}, {Name: "model", Text: true},
-			{Name: "wall"}, {Name: "mono"}, {Name: "age"}, {Name: "requests"}, {Name: "input"}, {Name: "output"},
-			{Name: "has_day"}, {Name: "day_start"}, {Name: "day_count"}, {Name: "day_tokens"}, {Name: "text", Text: true},
-		},
-		Keyed: true,
-	}
+	eventsTable = tableOfEvents("shared_log")
+	// earliestTable has the events in a database of earliestFormat.
+	earliestTable = tableOfEvents("ledger")
+
 	processesTable = &sqlitestate.Table{
 		Name:    "processes",
 		Columns: []column{{Name: "id"}, {Name: "lease"}, {Name: "lease_mono"}, {Name: "ttl"}},
@@ -35,6 +30,28 @@ var (
 	tables = []*sqlitestate.Table{eventsTable, processesTable, factsTable}
 )
 
+func tableOfEvents(name string) *sqlitestate.Table {
+	return &sqlitestate.Table{
+		Name: name,
+		Columns: []column{
+			{Name: "seq"}, {Name: "process"}, {Name: "n"}, {Name: "kind"}, {Name: "ref"}, {Name: "model", Text: true},
+			{Name: "wall"}, {Name: "mono"}, {Name: "age"}, {Name: "requests"}, {Name: "input"}, {Name: "output"},
+			{Name: "has_day"}, {Name: "day_start"}, {Name: "day_count"}, {Name: "day_tokens"}, {Name: "text", Text: true},
+		},
+		Keyed: true,
+	}
+}
+
+// upgrade brings a database of earliestFormat up to the present one. The events get a table of
+// another name, so that a program of before that has the database open fails with its next
+// statement: it does not ask for the format again. It is a copy, because SQLite refuses to rename a
+// table beside a broken view of another program.
+var upgrade = []string{
+	"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + earliestTable.ColumnList() +
+		" FROM " + earliestTable.Name,
+	"DROP TABLE " + earliestTable.Name,
+}
+
 // takeOver makes the charges of a database that one limiter had for itself events of
 // process 0. Requests and tokens need not be brought together again: nothing settles them.
 var takeOver = []string{
@@ -45,7 +62,7 @@ var takeOver = []string{
 	`DELETE FROM tokens`,
 }
 
-const charge = `INSERT INTO ledger (process, n, kind, ref, model, wall, mono, age, requests, input, output,
+const charge = `INSERT INTO shared_log (process, n, kind, ref, model, wall, mono, age, requests, input, output,
 			has_day, day_start, day_count, day_tokens, text) `
 
 // ensureTables makes a database one that is shared, with the usage that it holds.
@@ -53,26 +70,39 @@ func ensureTables(s *sqlitestate.Statements) error {
 	if err := s.EnsureTables(shared); err != nil {
 		return err
 	}
-	for _, table := range tables {
-		if _, err := s.Check(table); err != nil {
-			return err
-		}
-	}
 	version, err := s.Format()
 	if err != nil {
 		return err
+	}
+	check := tables
+	if version == earliestFormat {
+		check = append([]*sqlitestate.Table{earliestTable}, tables...)
+	}
+	for _, table := range check {
+		if _, err := s.Check(table); err != nil {
+			return err
+		}
 	}
 	for _, table := range tables {
 		if err := s.Create(table); err != nil {
 			return err
 		}
 	}
-	if version == format {
+	switch version {
+	case format:
 		return nil
+	case earliestFormat:
+		return bring(s, upgrade, "upgrade the events")
+	default:
+		return bring(s, takeOver, "take over usage")
 	}
-	for _, statement := range takeOver {
+}
+
+// bring brings a database to the present format.
+func bring(s *sqlitestate.Statements, statements []string, what string) error {
+	for _, statement := range statements {
 		if _, err := s.Exec(statement); err != nil {
-			return fmt.Errorf("take over usage: %w", err)
+			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
 	return s.SetFormat(format)

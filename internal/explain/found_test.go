@@ -1,0 +1,70 @@
+package explain
+
+import (
+	"testing"
+	"time"
+)
+
+// The lines on limits that are searched for, as a person reads them.
+func TestFoundText(t *testing.T) {
+	const queued = "others wait for the model and come first"
+	rate := Search{Level: 814, Floor: 30, Ceiling: 6000, RefusedAt: 857, LoweredAt: now.Add(-1500 * time.Millisecond)}
+	slots := Search{Level: 20, Floor: 2, Ceiling: 64, RefusedAt: 32, LoweredAt: now.Add(-222 * time.Second)}
+	for _, tt := range []struct {
+		name  string
+		facts Facts
+		want  string
+	}{
+		{"at the beginning", Facts{
+			Found: &Found{Rate: Search{Level: 60, Floor: 30, Ceiling: 6000}, Slots: Search{Level: 4, Floor: 2, Ceiling: 64}},
+			Next:  Next{Allowed: true, Reason: "within the quota"},
+		}, `"m" does not wait: within the quota
+  quota: its own, set by the program
+  found: 60 requests per minute, evenly spaced, between 30 and 6000
+  found: 4 calls in flight (0 now), between 2 and 64
+  next room: for a request of one token now`},
+		{"a line behind the rate", Facts{
+			Found: &Found{Rate: rate, Slots: slots}, InFlight: 14, Waiting: 1, Line: []Waiter{{time.Second, 900, 300}},
+			Next: Next{Queued: true, Reason: queued, RetryAfter: 30 * time.Millisecond},
+		}, `"m" waits: requests are spaced by the rate that was found; others wait for the model and come first
+  quota: its own, set by the program
+  found: 814 requests per minute, evenly spaced, between 30 and 6000; the provider last refused at 857; lowered 1s ago
+  found: 20 calls in flight (14 now), between 2 and 64; the provider was last overloaded at 32; lowered 3m42s ago
+  in line: 1 caller, for 1s; the first asks for 900 input tokens and 300 output tokens
+  next room: for a request of one token when the line has passed, in 30ms at the earliest`},
+		{"a line behind the calls in flight", Facts{
+			Found: &Found{Slots: slots}, Limits: []Limit{{Key: "max_in_flight", Max: 50, Used: 20}}, InFlight: 20, Waiting: 1,
+			Next: Next{Queued: true, Reason: queued},
+		}, `"m" waits: calls in flight are at the limit that was found; others wait for the model and come first
+  quota: its own, set by the program
+  calls in flight: 20 of 50 used
+  found: 20 calls in flight (20 now), between 2 and 64; the provider was last overloaded at 32; lowered 3m42s ago
+  in line: 1 caller
+  next room: for a request of one token when the line has passed`},
+		{"another limit is in the way", Facts{
+			Found: &Found{Rate: rate}, Limits: []Limit{{Key: "max_rpm", Max: 5, Used: 5}}, InFlight: 1, Waiting: 1,
+			Next: Next{Queued: true, Reason: queued, RetryAfter: time.Second},
+		}, `"m" waits: requests per minute are used up; others wait for the model and come first
+  quota: its own, set by the program
+  requests per minute: 5 of 5 used
+  found: 814 requests per minute, evenly spaced, between 30 and 6000; the provider last refused at 857; lowered 1s ago
+  calls in flight: 1, unlimited
+  in line: 1 caller
+  next room: for a request of one token when the line has passed, in 1s at the earliest`},
+		{"the provider says its limits", Facts{
+			Found: &Found{Rate: Search{Floor: 30, Ceiling: 6000}, Told: true}, Limits: []Limit{{Key: "max_rpm", Max: 500, Used: 1}}, Waiting: 1,
+			Next: Next{Queued: true, Reason: queued, RetryAfter: time.Second},
+		}, `"m" waits: others wait for the model and come first
+  quota: its own, set by the program
+  requests per minute: 1 of 500 used
+  found: no rate, because the provider says its limits
+  in line: 1 caller
+  next room: for a request of one token when the line has passed, in 1s at the earliest`},
+	} {
+		f := tt.facts
+		f.Model, f.Counted, f.Quota, f.Origin, f.At = "m", "m", "m", Program, now
+		if got := f.Text(); got != tt.want {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+// Package found keeps what was found of the limits of one model by being refused, and spaces its
+// requests by it: the part of the limiter's ModelQuota.AdaptiveFloorRPM that knows one model and no
+// lock. How a limit is found is package adaptive's.
+package found
+
+import (
+	"math/bits"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/adaptive"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/limit"
+)
+
+// Limits is what was found for a model, and when its next request may start. Instants are
+// nanoseconds on the limiter's time line; wall is the same moment in UnixNano. Nil Limits are those
+// of a quota that searches for none. Limits are not safe for concurrent use.
+type Limits struct {
+	bounds Bounds // of the quota that they are searched for; zero where stored is what is known
+	rate   adaptive.RateSearch
+	slots  adaptive.SlotSearch
+	gap    int64 // between requests
+	used   int64 // the instant of the last request
+	since  int64 // the instant from which on charges count to the windows of the searches
+	told   bool  // the provider's headers say the limits of the minute
+
+	// Of the last request, and those that were charged with it:
+	latest   int64 // the instant
+	together int   // how many were not taken back
+	base     int64 // the instant from which on they keep others waiting,
+	keeps    int64 // for so many gaps
+
+	stored state.Found // what a file or another process has found, until a quota searches on
+}
+
+// Bounds is between which limits a quota searches. Those of a limit that it does not search for are
+// zero.
+type Bounds struct{ FloorRPM, CeilingRPM, FloorSlots, CeilingSlots int }
+
+const (
+	// lateness is by how much a request may start late, without those behind it starting later:
+	// timers are late, and a rate of which every call came late would not be used up.
+	lateness = int64(5 * time.Millisecond)
+	// idleAfter is how long a model is not used before what was found of it ages.
+	idleAfter = int64(time.Minute)
+	// firstMultiple of the floor is where a search begins.
+	firstMultiple = 2
+	// smallBatch is how many requests keep others waiting, each for a gap, at any rate.
+	smallBatch = 16
+	// mostTogether bounds the calls that are looked at together, so that no product overflows.
+	mostTogether = 1 << 20
+	// farthest bounds the place of a batch, however large.
+	farthest = int64(24 * time.Hour)
+	// longestIdle bounds an age, so that no sum overflows: 36 years.
+	longestIdle = time.Duration(1 << 60)
+)
+
+// BoundsOf returns between which limits a quota searches. One that is invalid searches for none.
+func BoundsOf(q *state.Quota) (b Bounds) {
+	if _, bad := q.Invalid(); bad {
+		return b
+	}
+	if q.AdaptsRate() {
+		b.FloorRPM, b.CeilingRPM = q.RateBounds()
+	}
+	if q.AdaptsSlots() {
+		b.FloorSlots, b.CeilingSlots = q.SlotBounds()
+	}
+	return b
+}
+
+// New returns the limits between bounds, at the beginning of the search.
+func New(b Bounds, instant int64) *Limits {
+	l := &Limits{bounds: b, used: instant}
+	if b.FloorRPM > 0 {
+		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
+		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
+			Floor: perMinute(b.FloorRPM), Ceiling: perMinute(b.CeilingRPM), Start: perMinute(firstOf(b.FloorRPM, b.CeilingRPM)),
+		})
+		l.gap = int64(l.rate.Gap())
+	}
+	if b.FloorSlots > 0 {
+		l.slots, _ = adaptive.NewSlotSearch(adaptive.ConcurrencyConfig{
+			Floor: b.FloorSlots, Ceiling: b.CeilingSlots, Start: firstOf(b.FloorSlots, b.CeilingSlots),
+		})
+	}
+	return l
+}
+
+// firstOf is where a search between two limits begins.
+func firstOf(floor, ceiling int) int {
+	if floor > ceiling/firstMultiple {
+		return ceiling
+	}
+	return floor * firstMultiple
+}
+
+// Stored returns what a file or another process has found, for a quota that is to search on.
+func Stored(known state.Found) *Limits {
+	return &Limits{stored: known, told: known.Told}
+}
+
+// Copy returns limits that go their own way.
+func (l *Limits) Copy() *Limits {
+	c := *l
+	return &c
+}
+
+// Bounds returns between which limits is searched; zero where no quota has searched yet.
+func (l *Limits) Bounds() Bounds { return l.bounds }
+
+// Bind bounds the search by another quota. What was found before is brought into the bounds.
+func (l *Limits) Bind(b Bounds, instant, wall int64) {
+	known, was := l.Present(instant, wall), *l
+	*l = *New(b, instant-int64(min(known.Age(wall), longestIdle)))
+	l.told, l.latest, l.together, l.base, l.keeps = was.told, was.latest, was.together, was.base, was.keeps
+	l.resume(&known, instant, 0)
+}
+
+// resume takes over what was found, aged by how long ago that was.
+func (l *Limits) resume(known *state.Found, instant int64, age time.Duration) {
+	l.since = instant
+	if l.bounds.FloorRPM > 0 {
+		l.rate.Resume(adaptive.SearchState(known.Rate), instant, age)
+		l.gap = int64(l.rate.Gap())
+	}
+	if l.bounds.FloorSlots > 0 {
+		l.slots.Resume(adaptive.SearchState(known.Slots), instant, age)
+	}
+}
+
+// Adopt takes over the searches whose windows begin anew at an instant.
+func (l *Limits) Adopt(known state.Found, instant int64) {
+	if known.Anew&state.RateAnew == 0 {
+		known.Rate = state.Search{}
+	}
+	if known.Anew&state.SlotsAnew == 0 {
+		known.Slots = state.Search{}
+	}
+	l.resume(&known, instant, 0)
+	l.used = max(l.used, instant)
+}
+
+// Present returns what was found, as it is stored.
+func (l *Limits) Present(instant, wall int64) state.Found {
+	if l.bounds == (Bounds{}) {
+		s := l.stored
+		s.Told = l.told
+		return s
+	}
+	s := state.Found{At: wall - max(instant-l.used, 0), Told: l.told}
+	if l.bounds.FloorRPM > 0 {
+		s.Rate = state.Search(l.rate.State(instant))
+	}
+	if l.bounds.FloorSlots > 0 {
+		s.Slots = state.Search(l.slots.State(instant))
+	}
+	return s
+}
+
+// IsTold reports whether the provider says its limits of the minute, so that the rate does not
+// apply.
+func (l *Limits) IsTold() bool { return l.told }
+
+// Tell says whether the provider says its limits of the minute.
+func (l *Limits) Tell(told bool) { l.told = told }
+
+// seeksRate reports whether the rate applies.
+func (l *Limits) seeksRate() bool { return l.bounds.FloorRPM > 0 && !l.told }
+
+// Opens returns the instant from which on the next request may start.
+func (l *Limits) Opens() int64 {
+	if l == nil || !l.seeksRate() {
+		return 0
+	}
+	return l.next()
+}
+
+// next returns the instant from which on the next request may start. A rate that changes changes
+// the gap behind the last request.
+func (l *Limits) next() int64 {
+	if l.keeps > farthest/l.gap {
+		return l.base + farthest
+	}
+	return l.base + l.keeps*l.gap
+}
+
+// OpensAtBest is Opens if so many calls in flight are taken back.
+func (l *Limits) OpensAtBest(inFlight int) int64 {
+	opens := l.Opens()
+	if opens == 0 {
+		return 0
+	}
+	return opens - l.gap*int64(min(inFlight, mostTogether))
+}
+
+// idle returns for how long the model was not used, if what was found of it has aged by that.
+func (l *Limits) idle(instant int64) time.Duration {
+	if idle := instant - l.used; idle > idleAfter {
+		return time.Duration(idle)
+	}
+	return 0
+}
+
+// Found returns the limits that were found, in requests per minute and calls in flight, 0 where
+// none is searched for or applies.
+func (l *Limits) Found(instant int64) (rpm, slots int) {
+	if l == nil {
+		return 0, 0
+	}
+	rate, calls := l.rate, l.slots
+	idle := l.idle(instant)
+	if l.seeksRate() {
+		if idle > 0 {
+			rate.Resume(rate.State(instant), instant, idle)
+		}
+		r := rate.Rate()
+		rpm = Scaled(int64(r.Count), int64(time.Minute), int64(r.Per))
+	}
+	if l.bounds.FloorSlots > 0 {
+		if idle > 0 {
+			calls.Resume(calls.State(instant), instant, idle)
+		}
+		slots = calls.Limit()
+	}
+	return rpm, slots
+}
+
+// Scaled returns n·num/den, rounded to the nearest. None is negative, den is positive, and the
+// result fits.
+func Scaled(n, num, den int64) int {
+	high, low := bits.Mul64(uint64(n), uint64(num))
+	low, carry := bits.Add64(low, uint64(den)/2, 0)
+	scaled, _ := bits.Div64(high+carry, low, uint64(den))
+	return int(scaled)
+}
+
+// MostSlots returns how many calls may be in flight beside so many: as many as were found. While
+// there are none, as many may start together as there may ever be: else more than were found could
+// never start together. It is 0 for no limit.
+func (l *Limits) MostSlots(inFlight int, instant int64) int {
+	if inFlight == 0 || l.bounds.FloorSlots == 0 {
+		return l.bounds.CeilingSlots
+	}
+	if l.idle(instant) > 0 {
+		_, slots := l.Found(instant)
+		return slots
+	}
+	return l.slots.Limit()
+}
+
+// IsDue reports whether a search has to go on before the next request is charged.
+func (l *Limits) IsDue(instant int64) bool {
+	return l.bounds != (Bounds{}) && (l.idle(instant) > 0 ||
+		l.seeksRate() && l.rate.Ready(instant) || l.bounds.FloorSlots > 0 && l.slots.Ready(instant))
+}
+
+// GoOn ages what was found of a model that was idle, or raises the limits whose windows were clean:
+// before a request is counted, because nobody knows yet whether that will be refused. It returns
+// which of the windows begin anew.
+func (l *Limits) GoOn(instant int64) (anew int64) {
+	if l.age(instant) {
+		return state.RateAnew | state.SlotsAnew
+	}
+	if l.seeksRate() && l.rate.Ready(instant) {
+		l.rate.Raise(instant)
+		l.gap = int64(l.rate.Gap())
+		anew = state.RateAnew
+	}
+	if l.bounds.FloorSlots > 0 && l.slots.Ready(instant) {
+		l.slots.Raise(instant)
+		anew |= state.SlotsAnew
+	}
+	return anew
+}
+
+// age ages what was found of a model that was idle, and reports whether it was.
+func (l *Limits) age(instant int64) (was bool) {
+	idle := l.idle(instant)
+	if idle == 0 || l.bounds == (Bounds{}) {
+		return false
+	}
+	known := l.Present(instant, instant)
+	l.resume(&known, instant, idle)
+	l.used = instant
+	return true
+}
+
+// Count counts requests that were charged at an instant, when so many calls are in flight, theirs
+// included. Each of so many sharers has its part of the rate; 0 is one.
+func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
+	if requests <= 0 || l.bounds == (Bounds{}) {
+		return // the time since what is stored was used goes on
+	}
+	if l.seeksRate() {
+		n := min(requests, mostTogether)
+		if instant >= l.since {
+			l.rate.Count(instant, n)
+		}
+		if instant != l.latest {
+			base := min(max(l.next(), instant-lateness), instant+l.depth())
+			l.base, l.keeps, l.latest, l.together = base, 0, instant, 0
+		}
+		if l.keeps <= l.depth()/l.gap {
+			l.together += n
+			l.keeps += int64(n) * int64(min(max(sharers, 1), mostTogether))
+		}
+	}
+	if l.bounds.FloorSlots > 0 && inFlight >= l.slots.Limit() {
+		l.slots.Full()
+	}
+	l.used = max(l.used, instant)
+}
+
+// depth is for how long requests that were charged keep others waiting: for a minute, as the buckets
+// of a quota do, or that of a small batch.
+func (l *Limits) depth() int64 { return max(int64(time.Minute), smallBatch*l.gap) }
+
+// Uncount takes a request back that was charged at an instant and not sent. Others may have started
+// after it, by a gap each: only the last one makes room.
+func (l *Limits) Uncount(charged int64) {
+	if !l.seeksRate() {
+		return
+	}
+	l.rate.Uncount(1)
+	if charged == l.latest && l.together > 0 {
+		l.keeps -= l.keeps / int64(l.together)
+		l.together--
+	}
+}
+
+// Ended notes that a call has ended that was sent.
+func (l *Limits) Ended(instant int64) {
+	if l.bounds.FloorSlots > 0 {
+		l.slots.Ended(instant)
+	}
+}
+
+// Forget lets the next request start now.
+func (l *Limits) Forget() { l.base, l.keeps, l.together = 0, 0, 0 }

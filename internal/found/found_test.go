@@ -1,0 +1,329 @@
+package found
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+const (
+	second = int64(time.Second)
+	hour   = int64(time.Hour)
+
+	thousand = int64(time.Second)*1000/60 + 1 // requests per minute, as a search has them
+)
+
+func rates(floor, ceiling int) Bounds { return Bounds{FloorRPM: floor, CeilingRPM: ceiling} }
+func slots(floor, ceiling int) Bounds { return Bounds{FloorSlots: floor, CeilingSlots: ceiling} }
+
+func TestBoundsOf(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		q    state.Quota
+		want Bounds
+	}{
+		{"a quota that searches for nothing", state.Quota{MaxRPM: 1, MaxInFlight: 1}, Bounds{}},
+		{"a rate", state.Quota{AdaptiveFloorRPM: 2, AdaptiveCeilingRPM: 3}, rates(2, 3)},
+		{"a rate without a ceiling", state.Quota{AdaptiveFloorRPM: 2}, rates(2, 1_000_000)},
+		{"a rate without a floor", state.Quota{AdaptiveCeilingRPM: 3}, rates(1, 3)},
+		{"calls in flight", state.Quota{AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 3}, slots(2, 3)},
+		{"calls in flight without a ceiling", state.Quota{AdaptiveFloorInFlight: 2}, slots(2, 10_000)},
+		{"an invalid one", state.Quota{AdaptiveFloorRPM: 2, AdaptiveFloorInFlight: -1}, Bounds{}},
+		{"an invalid cap", state.Quota{AdaptiveFloorRPM: 2, MaxRPM: -1}, Bounds{}},
+	} {
+		if got := BoundsOf(&tt.q); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestSearchBeginsAtTwiceTheFloor(t *testing.T) {
+	for _, tt := range []struct {
+		b          Bounds
+		rpm, slots int
+	}{
+		{rates(60, 6000), 120, 0},
+		{rates(60, 100), 100, 0},
+		{rates(7, 1_000_000_000), 14, 0},
+		{rates(1_000_000_000, 1_000_000_000), 1_000_000_000, 0},
+		{slots(1, 1), 0, 1},
+		{slots(3, 10), 0, 6},
+		{Bounds{1, 9, 2, 9}, 2, 4},
+	} {
+		rpm, slots := New(tt.b, 0).Found(0)
+		if rpm != tt.rpm || slots != tt.slots {
+			t.Errorf("%+v: %d a minute and %d in flight, want %d and %d", tt.b, rpm, slots, tt.rpm, tt.slots)
+		}
+	}
+}
+
+// Each request starts as late after it may as timers fire. What is no later than lateness is made
+// up for, so that the rate is used up.
+func TestRequestsAreSpaced(t *testing.T) {
+	const gap = int64(500 * time.Millisecond) // at 120 a minute
+	for _, tt := range []struct {
+		name    string
+		late    int64
+		sharers int
+		each    int64 // what each request adds
+	}{
+		{"in time", 0, 0, gap},
+		{"as late as timers are", lateness, 1, gap},
+		{"later", lateness + 1000, 1, gap + 1000},
+		{"one of three that share", 0, 3, 3 * gap},
+	} {
+		l := New(rates(60, 6000), hour)
+		l.Count(hour, 1, 1, tt.sharers)
+		first := l.Opens()
+		for range 8 {
+			at := l.Opens() + tt.late
+			l.Count(at, 1, 1, tt.sharers)
+		}
+		if got := l.Opens() - first; got != 8*tt.each {
+			t.Errorf("%s: eight requests take %d, want %d", tt.name, got, 8*tt.each)
+		}
+	}
+}
+
+func TestUncountTakesTheRequestBack(t *testing.T) {
+	l := New(rates(60, 6000), 0)
+	l.Count(second, 1, 1, 0)
+	l.Count(second, 2, 3, 0)
+	if got, want := l.OpensAtBest(3), l.Opens()-3*l.gap; got != want {
+		t.Errorf("opens at %d without the calls in flight, want %d", got, want)
+	}
+	for range 3 {
+		l.Uncount(second)
+	}
+	if l.Opens() > second {
+		t.Errorf("opens at %d after all requests were taken back, want %d at most", l.Opens(), second)
+	}
+	l.Uncount(second)
+	if l.Opens() < second-lateness {
+		t.Errorf("opens at %d: more was taken back than was counted", l.Opens())
+	}
+}
+
+// A rate that changes changes the gap behind the last request.
+func TestGapFollowsTheRate(t *testing.T) {
+	l := New(rates(60, 6000), 0)
+	l.Count(hour, 4, 1, 0)
+	base, gap := l.Opens()-4*l.gap, l.gap
+	if _, lowered := l.Refuse(Refusal{}, hour+second); !lowered || l.gap <= gap {
+		t.Fatal("a refusal does not lower the rate")
+	}
+	if want := base + 4*l.gap; l.Opens() != want {
+		t.Errorf("opens at %d, want %d", l.Opens(), want)
+	}
+	l.Bind(rates(600, 600), hour+second, 1)
+	if want := base + 4*l.gap; l.Opens() != want {
+		t.Errorf("with another quota: opens at %d, want %d", l.Opens(), want)
+	}
+}
+
+// What keeps others waiting is a minute, or a small batch, however much was charged.
+func TestDebtIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		rpm, requests int
+		want          int64
+	}{
+		{60, 30, 30 * second},
+		{60, 5000, 62 * second},
+		{1, 10, 600 * second},
+		{1, 5000, 17*60*second + 1},
+	} {
+		l := New(rates(tt.rpm, tt.rpm), hour)
+		for range tt.requests {
+			l.Count(hour, 1, 1, 0)
+		}
+		if got := l.Opens() - hour; got > tt.want+second || got < tt.want-2*second {
+			t.Errorf("%d requests at %d a minute keep others waiting for %v, want %v", tt.requests, tt.rpm, time.Duration(got), time.Duration(tt.want))
+		}
+	}
+	l := New(rates(60, 6000), hour)
+	l.Tell(true)
+	l.Count(hour, 50, 1, 0)
+	if l.Tell(false); l.Opens() > hour {
+		t.Errorf("requests that the provider's own limits admitted keep others waiting for %v", time.Duration(l.Opens()-hour))
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	both := Bounds{10, 1000, 4, 100}
+	for _, tt := range []struct {
+		name       string
+		b          Bounds
+		told       bool
+		refusal    Refusal
+		rpm, slots bool // whether it is lowered
+		anew       int64
+	}{
+		{"of requests", both, false, Refusal{}, true, false, state.RateAnew},
+		{"overload", both, false, Refusal{Overload: true}, false, true, state.RateAnew | state.SlotsAnew},
+		{"of requests, without a rate", slots(4, 100), false, Refusal{}, false, false, 0},
+		{"overload, without calls in flight", rates(10, 1000), false, Refusal{Overload: true}, false, false, state.RateAnew},
+		{"of requests by a provider that says its limits", both, true, Refusal{}, false, false, 0},
+		{"overload of a provider that says its limits", both, true, Refusal{Overload: true}, false, true, state.RateAnew | state.SlotsAnew},
+		{"of a call of a second ago", both, false, Refusal{Took: second}, true, false, state.RateAnew},
+	} {
+		l := New(tt.b, hour)
+		l.Tell(tt.told)
+		rpm, slots := l.Found(hour)
+		anew, lowered := l.Refuse(tt.refusal, hour)
+		isRPM, isSlots := l.Found(hour)
+		if (isRPM < rpm) != tt.rpm || (isSlots < slots) != tt.slots || lowered != (tt.rpm || tt.slots) || anew != tt.anew {
+			t.Errorf("%s: %d of %d a minute, %d of %d in flight, lowered %v, anew %d", tt.name, isRPM, rpm, isSlots, slots, lowered, anew)
+		}
+		if _, again := l.Refuse(tt.refusal, hour+second); again {
+			t.Errorf("%s: lowered twice within the cool-down", tt.name)
+		}
+	}
+}
+
+// What was found loses half of its distance to the floor in an hour without requests.
+func TestFoundAges(t *testing.T) {
+	stored := state.Found{Rate: state.Search{Level: thousand}, Slots: state.Search{Level: 84_000}, At: 1}
+	for _, tt := range []struct {
+		name       string
+		age        int64
+		rpm, slots int
+	}{
+		{"at once", 0, 1000, 84},
+		{"a minute", idleAfter, 1000, 84},
+		{"an hour", hour, 510, 44},
+		{"two hours", 2 * hour, 265, 24},
+		{"a year", 365 * 24 * hour, 20, 4},
+		{"the clock was set back", -hour, 1000, 84},
+	} {
+		l := Stored(stored)
+		wall := 1 + tt.age
+		l.Bind(Bounds{20, 5000, 4, 500}, second, wall)
+		if rpm, slots := l.Found(second); rpm != tt.rpm || slots != tt.slots {
+			t.Errorf("%s: %d a minute and %d in flight, want %d and %d", tt.name, rpm, slots, tt.rpm, tt.slots)
+		}
+		if due := l.IsDue(second); due != (tt.age > idleAfter) {
+			t.Errorf("%s: is due: %v", tt.name, due)
+		}
+		l.GoOn(second)
+		l.Count(second, 1, 1, 0)
+		if rpm, slots := l.Found(second); rpm != tt.rpm || slots != tt.slots {
+			t.Errorf("%s, after a request: %d a minute and %d in flight, want %d and %d", tt.name, rpm, slots, tt.rpm, tt.slots)
+		}
+	}
+}
+
+func TestStoredIsKeptUntilAQuotaSearches(t *testing.T) {
+	stored := state.Found{Rate: state.Search{Level: 5, Knee: 6}, At: 7, Told: true}
+	l := Stored(stored)
+	l.Count(second, 1, 1, 0) // of a quota that does not search
+	if l.GoOn(second); l.Present(second, hour) != stored {
+		t.Errorf("%+v, want %+v", l.Present(second, hour), stored)
+	}
+	if rpm, slots := l.Found(second); rpm|slots != 0 || l.Opens() != 0 || l.MostSlots(1, second) != 0 {
+		t.Errorf("limits %d and %d, opens at %d", rpm, slots, l.Opens())
+	}
+}
+
+func TestBindBringsWhatWasFoundIntoTheBounds(t *testing.T) {
+	for _, tt := range []struct {
+		b          Bounds
+		rpm, slots int
+	}{
+		{Bounds{1, 100, 1, 5}, 100, 5},
+		{Bounds{2000, 3000, 90, 99}, 2000, 90},
+		{Bounds{1, 3000, 1, 99}, 1000, 84},
+		{rates(1, 3000), 1000, 0},
+	} {
+		l := Stored(state.Found{Rate: state.Search{Level: thousand}, Slots: state.Search{Level: 84_000}, At: 1})
+		l.Bind(Bounds{1, 5000, 1, 500}, 0, 1)
+		l.Bind(tt.b, 0, 1)
+		if rpm, slots := l.Found(0); rpm != tt.rpm || slots != tt.slots {
+			t.Errorf("%+v: %d a minute and %d in flight, want %d and %d", tt.b, rpm, slots, tt.rpm, tt.slots)
+		}
+	}
+}
+
+// Adopt takes over the searches that the event names, and no other.
+func TestAdopt(t *testing.T) {
+	other := New(Bounds{10, 1000, 4, 100}, hour)
+	other.Refuse(Refusal{}, hour)
+	other.Refuse(Refusal{Overload: true}, hour)
+	rpm, slots := other.Found(hour)
+	for anew := range int64(4) {
+		l := New(Bounds{10, 1000, 4, 100}, 0)
+		wasRPM, wasSlots := l.Found(0)
+		known := other.Present(hour, hour)
+		known.Anew = anew
+		l.Adopt(known, hour)
+		isRPM, isSlots := l.Found(hour)
+		wantRPM, wantSlots := wasRPM, wasSlots
+		if anew&state.RateAnew != 0 {
+			wantRPM = rpm
+		}
+		if anew&state.SlotsAnew != 0 {
+			wantSlots = slots
+		}
+		if isRPM != wantRPM || isSlots != wantSlots {
+			t.Errorf("anew %d: %d a minute and %d in flight, want %d and %d", anew, isRPM, isSlots, wantRPM, wantSlots)
+		}
+	}
+}
+
+func TestToldEndsTheSearchForTheRate(t *testing.T) {
+	l := New(rates(10, 1000), 0)
+	l.Count(second, 1, 1, 0)
+	l.Tell(true)
+	if rpm, _ := l.Found(second); rpm != 0 || l.Opens() != 0 {
+		t.Errorf("%d a minute, opens at %d", rpm, l.Opens())
+	}
+	l.Tell(false)
+	if rpm, _ := l.Found(second); rpm != 20 || l.Opens() == 0 {
+		t.Errorf("%d a minute, opens at %d", rpm, l.Opens())
+	}
+}
+
+// Nothing that is counted, however much, overflows.
+func TestExtremes(t *testing.T) {
+	for _, b := range []Bounds{rates(1, 1), rates(1_000_000_000, 1_000_000_000), {1, 1, 1, 1_000_000}} {
+		l := New(b, math.MinInt64)
+		for _, at := range []int64{0, second, math.MaxInt64 / 4, 1} {
+			l.IsDue(at)
+			l.GoOn(at)
+			l.Count(at, math.MaxInt, math.MaxInt, math.MaxInt)
+			if opens := l.Opens(); opens > at+2*farthest && at > 1 || opens < 0 {
+				t.Errorf("%+v: at %d opens at %d", b, at, opens)
+			}
+			l.OpensAtBest(math.MaxInt)
+			l.Refuse(Refusal{Took: math.MaxInt64}, at)
+			l.Refuse(Refusal{Overload: true, Took: math.MaxInt64}, at)
+			l.Ended(at)
+			l.Uncount(at)
+			l.Bind(b, at, at)
+		}
+	}
+}
+
+func TestNilSearchesForNothing(t *testing.T) {
+	var l *Limits
+	if rpm, slots := l.Found(1); rpm|slots != 0 || l.Opens() != 0 || l.OpensAtBest(1) != 0 {
+		t.Error("nil limits limit something")
+	}
+}
+
+func TestLimitsDoNotAllocate(t *testing.T) {
+	l, at := New(Bounds{10, 1000, 4, 100}, 0), int64(0)
+	if n := testing.AllocsPerRun(100, func() {
+		at = max(at+second, l.Opens())
+		if l.IsDue(at) {
+			l.GoOn(at)
+		}
+		l.Count(at, 1, l.MostSlots(1, second), 0)
+		l.Ended(at)
+		l.Refuse(Refusal{Overload: true}, at)
+		l.Found(at)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

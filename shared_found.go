@@ -1,0 +1,129 @@
+package ratelimit
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/found"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// spreadEvery is how often other processes are told of refusals that lower nothing: what they have
+// to know is that the window is not clean, which lasts longer.
+const spreadEvery = int64(500 * time.Millisecond)
+
+// spreadsLocked reports whether other processes have to be told of a refusal.
+func (s *ledger) spreadsLocked(name string, f *found.Limits, r found.Refusal, instant int64) bool {
+	_, lowered := f.Copy().Refuse(r, instant)
+	at, told := s.foundTold[name]
+	return lowered || !told || instant-at >= spreadEvery
+}
+
+// findByRefusal plans that the search for the limits of a model goes on after a refusal.
+func (p *plan) findByRefusal(name string, r found.Refusal) {
+	if f := p.rl.found[name]; f != nil {
+		next := f.Copy()
+		anew, _ := next.Refuse(r, p.instant)
+		p.find(name, next, anew)
+	}
+}
+
+// findBeside plans that the search goes on before a request of a model is charged.
+func (p *plan) findBeside(name string, f *found.Limits) {
+	if f != nil && f.IsDue(p.instant) {
+		next := f.Copy()
+		anew := next.GoOn(p.instant)
+		p.find(name, next, anew)
+	}
+}
+
+// find plans that all processes take over what was found.
+func (p *plan) find(name string, next *found.Limits, anew int64) {
+	if anew == 0 {
+		return
+	}
+	known := next.Present(p.instant, p.rl.clock.UnixNano(p.instant))
+	known.Anew = anew
+	p.addNow(&sharedlog.Event{Kind: sharedlog.Found, Model: name, Text: state.FoundText(known)})
+}
+
+// find takes over what another process, or this one, has found.
+func (f effect) find(e *sharedlog.Event) {
+	known, err := state.ParseFound(e.Text)
+	if err != nil {
+		return // what nobody here wrote is found again
+	}
+	known.Told = false // each process learns that from its own answers
+	rl := f.rl
+	f.s.foundTold.note(e.Model, f.instant)
+	var q ModelQuota
+	rl.coverRLocked(e.Model, &q)
+	if l := rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+		l.Adopt(known, e.At)
+	} else {
+		rl.keepFoundLocked(e.Model, found.Stored(known))
+	}
+	f.s.lines.reviews++
+}
+
+// countFound counts a charge to what is searched for.
+func (f effect) countFound(e *sharedlog.Event, w *window) {
+	if !w.adapts {
+		return
+	}
+	var q ModelQuota
+	f.rl.coverRLocked(e.Model, &q)
+	if l := f.rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+		l.Count(e.At, e.Requests, w.slots.calls(), f.s.sharersLocked())
+	}
+}
+
+// loadFound makes what was found that of the log. What the log does not have stays.
+func (b *rebuild) loadFound() {
+	rl, before := b.rl, b.rl.found
+	rl.found = nil
+	wall := rl.clock.UnixNano(b.instant)
+	all := make(map[string]state.Found, len(before))
+	for model, l := range before {
+		all[model] = l.Present(b.instant, wall)
+	}
+	for model, known := range b.img.Found {
+		known.Told = all[model].Told
+		known.At = max(known.At, all[model].At)
+		all[model] = known
+	}
+	for _, model := range slices.Sorted(maps.Keys(all)) {
+		rl.keepFoundLocked(model, found.Stored(all[model]))
+		var q ModelQuota
+		rl.coverRLocked(model, &q)
+		rl.foundLocked(model, &q, b.instant, true)
+	}
+}
+
+// restoreFound writes what was found to a log that took the place of another.
+func (b *rebuild) restoreFound() {
+	wall := b.rl.clock.UnixNano(b.instant)
+	for _, model := range slices.Sorted(maps.Keys(b.rl.found)) {
+		if _, has := b.img.Found[model]; !has {
+			known := b.rl.found[model].Present(b.instant, wall)
+			known.Anew = state.RateAnew | state.SlotsAnew
+			b.emit(&sharedlog.Event{Kind: sharedlog.Found, Model: model, At: b.instant, Text: state.FoundText(known)})
+		}
+	}
+}
+
+// toldModels is the instants at which all processes were last told what was found of models.
+type toldModels map[string]int64
+
+// note notes that they were told. Of many models, those that were told long ago are forgotten.
+func (m *toldModels) note(model string, instant int64) {
+	const many = 1024
+	if *m == nil {
+		*m = make(toldModels)
+	}
+	if (*m)[model] = instant; len(*m) > many {
+		maps.DeleteFunc(*m, func(_ string, at int64) bool { return instant-at >= spreadEvery })
+	}
+}
