@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // readBatchScript makes a script of any bytes.
@@ -113,7 +114,7 @@ func checkBatches(t *testing.T, s batchScript) bool {
 // return, are those of a model that knows only the rules.
 func TestBatchOracle(t *testing.T) {
 	scripts := 6000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		scripts = 600
 	}
 	judged := 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // A million concurrent Adds, with a Stop in the middle: an accepted value is in one batch,
@@ -17,7 +18,7 @@ import (
 func TestCollectorMillionAdds(t *testing.T) {
 	const adders = 16
 	adds := 1_000_000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		adds = 100_000
 	}
 	const delay, maxWait, maxSize = time.Millisecond, 5 * time.Millisecond, 50
@@ -120,7 +121,7 @@ func TestCollectorMillionAdds(t *testing.T) {
 func TestCoalescerMillionSums(t *testing.T) {
 	const adders, keys = 16, 5
 	adds := 1_000_000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		adds = 100_000
 	}
 	synctest.Test(t, func(t *testing.T) {

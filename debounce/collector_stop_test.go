@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 func TestCollectorStop(t *testing.T) {
@@ -151,7 +152,7 @@ func TestCollectorAddWithinFlush(t *testing.T) {
 // Once Stop has returned nothing runs, even after calls at the same moment.
 func TestCollectorStopRaces(t *testing.T) {
 	rounds := 20_000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds = 2_000
 	}
 	opts := debounce.BatcherOptions{Delay: time.Millisecond, MaxSize: 2}

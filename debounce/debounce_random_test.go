@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // debouncerCase is a Debouncer, how long its action takes, and a script for it.
@@ -97,7 +98,7 @@ func (c debouncerCase) check(t *testing.T) []note {
 
 func TestDebouncerFollowsOracle(t *testing.T) {
 	n := 4000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		n = 400
 	}
 	seed := rand.Uint64()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // hammered checks the invariants under concurrent calls: runs do not overlap, no run begins
@@ -83,7 +84,7 @@ func (h *hammered) hammer(d *debounce.Debouncer[int], seed uint64, calls int) {
 
 func TestHammer(t *testing.T) {
 	calls := 1500
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		calls = 150
 	}
 	const final = goroutines * perGoroutine
@@ -132,7 +133,7 @@ func TestHammer(t *testing.T) {
 // Stop in the midst of it all: nothing runs once it has returned nil.
 func TestHammerWithStopInTheMiddle(t *testing.T) {
 	rounds := 40
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		rounds = 5
 	}
 	for round := range rounds {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // stopRace is one Debouncer whose timer is due at the instant at which another
@@ -69,7 +70,7 @@ func (r *stopRace) stop(i int) {
 
 func TestStopAgainstFiringTimers(t *testing.T) {
 	n := 100_000
-	if testing.Short() {
+	if testing.Short() || racetest.Factor > 1 {
 		n = 10_000
 	}
 	const together = 50 // so that goroutines get in each other's way

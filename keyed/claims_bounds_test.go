@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 
@@ -77,7 +78,7 @@ func TestClaimResidency(t *testing.T) {
 		}
 		before := heap()
 		key := make([]byte, 8)
-		for i := range 300_000 {
+		for i := range 300_000 / racetest.Factor {
 			for b := range key {
 				key[b] = byte(i>>(4*b))&15 + 'a'
 			}

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 	"dappco.re/go/core/go-ratelimit/keyed/keyedtest"
 )
@@ -18,7 +19,7 @@ import (
 // The clock goes back and forth while keys are evicted: no more passes than the limit for each cell
 // that was ever reached.
 func TestClaimClockBackAndForth(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(300 / racetest.Factor) {
 		for _, shared := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 9))

@@ -12,13 +12,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 	"dappco.re/go/core/go-ratelimit/keyed/keyedtest"
 )
 
 // Few places, many keys, all operations: no key gets more than its limit in a cell.
 func TestClaimNeverFresh(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(max(10, 60/racetest.Factor)) {
 		for _, faults := range []string{"none", "ok", "fails", "sometimes", "hangs"} {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 1))

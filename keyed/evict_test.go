@@ -19,7 +19,7 @@ func numbered(i int) keyed.Request { return request(fmt.Sprint("key-", i)) }
 
 // A key that was evicted while it counted is refused until its charges have no weight.
 func TestEvictedKeyIsNotFresh(t *testing.T) {
-	for _, size := range []int{1, 2, 10, 100, 5000} {
+	for _, size := range []int{1, 2, 10, 100, 5000 / racetest.Factor} {
 		lim := newLimiter(t, keyed.Options{MaxKeys: size})
 		used := request("used up")
 		used.Cost = used.Limit

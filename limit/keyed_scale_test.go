@@ -8,12 +8,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
 // Every key of many is found again, and when all are idle, later requests forget all.
 func TestKeyedGrowsAndShrinks(t *testing.T) {
-	const keys = 20_000
+	const keys = 20_000 / racetest.Factor
 	made := 0
 	k := must(limit.NewKeyed(keys, time.Hour, func(int) (limit.Limiter, error) {
 		made++

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {
@@ -40,7 +42,7 @@ func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {
 // stored now and then, and holds what the corrections make of the rows of a
 // database against the queue.
 func TestLogCorrectsWhatIsStored(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(max(20, 100/racetest.Factor)) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		var q Queue[int]
 		var want []int
