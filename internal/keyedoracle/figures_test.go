@@ -16,7 +16,7 @@ var metro = weather{roundTrip: 50 * time.Millisecond}
 
 // When load is even, fleets admit their limit and hardly more in each aligned minute.
 func TestFleetAdmitsTheLimitInAMinute(t *testing.T) {
-	for _, nodes := range []int{3, 5, 9} {
+	for _, nodes := range fleetSizes() {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 6000, window: time.Minute, load: load,
@@ -51,7 +51,7 @@ func (f fleet) row(t *testing.T) measured {
 // In windows of a second, a round trip of 50 ms weighs sixty times as much. That nodes ask the
 // origin after a denial keeps the mean at the limit: without that it is up to 1.14.
 func TestFleetAdmitsInASecond(t *testing.T) {
-	for _, nodes := range []int{3, 5, 9} {
+	for _, nodes := range fleetSizes() {
 		for _, load := range []float64{0.9, 1, 1.5, 2} {
 			f := fleet{
 				nodes: nodes, limit: 1000, window: time.Second, load: load,

@@ -22,6 +22,14 @@ func times(short, long int) int {
 	return max(1, short/racetest.Factor)
 }
 
+// fleetSizes are the numbers of processes of a fleet; with the race detector, one.
+func fleetSizes() []int {
+	if racetest.Factor > 1 && !isLong() {
+		return []int{5}
+	}
+	return []int{3, 5, 9}
+}
+
 // newLimiter returns a limiter that is closed with the test.
 func newLimiter(t testing.TB, o keyed.Options) *keyed.Limiter {
 	t.Helper()
