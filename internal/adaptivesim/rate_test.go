@@ -1,6 +1,7 @@
 package adaptivesim_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -16,6 +17,14 @@ func long(t *testing.T) {
 	if testing.Short() || racetest.Factor > 1 {
 		t.Skip("takes seconds")
 	}
+}
+
+// seeds returns the number of runs with each set of numbers: three with RATELIMIT_LONG.
+func seeds() uint64 {
+	if os.Getenv("RATELIMIT_LONG") != "" {
+		return 3
+	}
+	return 1
 }
 
 // newRate returns a client with the defaults, from 6 calls a minute to 1,000 a second.
@@ -49,7 +58,7 @@ func TestSteps(t *testing.T) {
 	long(t)
 	for _, before := range []float64{5, 10, 30, 100} {
 		for _, factor := range []float64{0.25, 0.5, 0.75, 1.5, 2, 4} {
-			for seed := range uint64(3) {
+			for seed := range seeds() {
 				at := 10*time.Minute + time.Duration(seed)*7*time.Second
 				p := sim.Provider{Capacity: sim.Step(before, at, before*factor), Depth: time.Second}
 				seconds := sim.Run{Provider: p, Clients: []sim.Client{newRate(t, 1+seed)}, Length: 15 * time.Minute, Seed: seed}.Do()
@@ -68,7 +77,7 @@ func TestSteps(t *testing.T) {
 func TestRivals(t *testing.T) {
 	long(t)
 	for _, capacity := range []float64{3, 10, 100} {
-		for seed := range uint64(3) {
+		for seed := range seeds() {
 			p := sim.Provider{Capacity: sim.Constant(capacity), Depth: time.Second}
 			seconds := sim.Run{
 				Provider: p, Clients: []sim.Client{newRate(t, 10+seed), newRate(t, 20+seed)},
