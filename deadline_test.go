@@ -74,7 +74,7 @@ func TestWaiterLearnsAtOnceThatItComesTooLate(t *testing.T) {
 				continue
 			}
 			t.Run(tt.name+" "+how, func(t *testing.T) {
-				withPair(t, how, tt.quota, func(t *testing.T, rl, other *ratelimit.RateLimiter) {
+				withPair(t, how, false, tt.quota, func(t *testing.T, rl, other *ratelimit.RateLimiter) {
 					r := tt.before(other)
 					ctx, cancel := context.WithTimeout(t.Context(), timeout)
 					defer cancel()

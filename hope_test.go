@@ -12,28 +12,33 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
 // sharedness is how the limiter of a waiter and that of the open call are connected.
 var sharedness = []string{"", "shared", "shared, by another"}
 
 // withPair runs a test with two limiters of the same quota: the same one twice, or two that share
-// a database.
-func withPair(t *testing.T, how string, q ratelimit.ModelQuota, test func(t *testing.T, rl, other *ratelimit.RateLimiter)) {
-	cfg := ratelimit.Config{
-		Backend: "yaml", FilePath: filepath.Join(t.TempDir(), "state"), Shared: how != "",
-		Quotas: map[string]ratelimit.ModelQuota{"m": q, "free": {MaxRPM: 1000}},
-	}
-	if cfg.Shared {
+// a database, or a log in memory, which is quicker.
+func withPair(t *testing.T, how string, inMemory bool, q ratelimit.ModelQuota, test func(t *testing.T, rl, other *ratelimit.RateLimiter)) {
+	cfg := ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": q, "free": {MaxRPM: 1000}}}
+	if how != "" && !inMemory {
 		needSQLite(t)
-		cfg.Backend = "sqlite"
+		cfg.Backend, cfg.FilePath, cfg.Shared = "sqlite", filepath.Join(t.TempDir(), "state"), true
 	}
 	synctest.Test(t, func(t *testing.T) {
-		rl := newLimiterWith(t, cfg)
+		log := sharedlogtest.NewFake()
+		open := func() *ratelimit.RateLimiter {
+			if how != "" && inMemory {
+				return overStore(t, log, cfg)
+			}
+			return newLimiterWith(t, cfg)
+		}
+		rl := open()
 		defer rl.Close()
 		other := rl
 		if how == "shared, by another" {
-			other = newLimiterWith(t, cfg)
+			other = open()
 			defer other.Close()
 		}
 		test(t, rl, other)
@@ -59,6 +64,7 @@ var waysToWait = map[string]func(context.Context, *ratelimit.RateLimiter) error{
 }
 
 func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
+	t.Parallel()
 	const patience, atOnce = 2 * time.Second, time.Duration(-1)
 	tests := []struct {
 		name  string
@@ -104,7 +110,7 @@ func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 		for _, how := range sharedness {
 			for way, wait := range waysToWait {
 				t.Run(tt.name+" "+how+" "+way, func(t *testing.T) {
-					withPair(t, how, tt.quota, func(t *testing.T, rl, other *ratelimit.RateLimiter) {
+					withPair(t, how, way != "Acquire", tt.quota, func(t *testing.T, rl, other *ratelimit.RateLimiter) {
 						if tt.before != nil {
 							tt.before(t, other)
 						} else {
