@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,21 +24,36 @@ import (
 // sqliteSample makes a database of some pages and closes it.
 func sqliteSample(t testing.TB) (path string) {
 	t.Helper()
+	sample, err := sqliteSampleBytes()
 	path = sqlitePath(t)
+	if err := errors.Join(err, os.WriteFile(path, sample, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sqliteSampleBytes is what a limiter has made of a database, once for all tests.
+var sqliteSampleBytes = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "state.db")
 	rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 		"m": {MaxRPM: 10, MaxTPM: 1000, MaxRPD: 100}, "n": {},
 	}})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for i := range 300 {
 		rl.RecordUsage([]string{"m", "n"}[i%2], i, i)
 	}
 	if err := errors.Join(rl.Persist(), rl.Close()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	return path
-}
+	return os.ReadFile(path)
+})
 
 func sqliteContent(t testing.TB, path string) map[string][]byte {
 	t.Helper()
