@@ -57,7 +57,7 @@ func autosaveLess(a, b string) string {
 // for Delay, and after Close.
 func TestAutoPersistFollowsRandomSessions(t *testing.T) {
 	t.Parallel()
-	seeds := times(5, 1, 100)
+	seeds := times(3, 1, 100)
 	for _, backend := range backends {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {

@@ -140,8 +140,8 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 				rl := autosaved(t, backend, path, when, map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000}})
 				rl.SetQuota("n", ratelimit.ModelQuota{MaxRPM: 5})
 				time.Sleep(time.Second)
+				old := stateOf(inFile(t, backend, path))
 				for _, tt := range tests {
-					old := stateOf(inFile(t, backend, path))
 					tt.change(rl)
 					time.Sleep(99 * time.Millisecond)
 					synctest.Wait()
@@ -155,9 +155,11 @@ func TestAutoPersistSavesEveryChange(t *testing.T) {
 					if saved := len(s.at) > 0; backend == "yaml" && saved != tt.saves {
 						t.Errorf("%s: saved %v, want %v", tt.name, saved, tt.saves)
 					}
-					if got, want := stateOf(inFile(t, backend, path)), stateOf(rl); got != want {
+					got, want := stateOf(inFile(t, backend, path)), stateOf(rl)
+					if got != want {
 						t.Errorf("%s: the file holds\n%s\nmemory\n%s", tt.name, got, want)
 					}
+					old = got
 				}
 				closeLimiter(t, rl)
 			})

@@ -122,10 +122,13 @@ func overFakes(t *testing.T, seeds int, run func(t *testing.T, seed int, fake *s
 	}
 }
 
-// manySeeds returns n seeds, which are always the same, and with
-// RATELIMIT_LONG two hundred times as many others.
+// manySeeds returns n seeds, four at most under the race detector, which are always the same, and
+// with RATELIMIT_LONG two hundred times as many others.
 func manySeeds(t *testing.T, n uint64) iter.Seq[uint64] {
 	first := uint64(0)
+	if racetest.Factor > 1 {
+		n = min(n, 4)
+	}
 	if longRun() {
 		first, n = rand.Uint64(), 200*n
 		t.Logf("seeds from %d", first)

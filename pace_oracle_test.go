@@ -169,7 +169,7 @@ func (b *paceBook) requote(quota ratelimit.ModelQuota, now time.Time) {
 
 // A limiter with Burst decides like its definition after random calls.
 func TestPaceAgainstOracle(t *testing.T) {
-	for seed := range uint64(times(60, 15, 600)) {
+	for seed := range uint64(times(60, 6, 600)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { playPace(t, rand.New(rand.NewPCG(seed, 11))) })

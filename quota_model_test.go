@@ -297,8 +297,9 @@ func (l *life) step() {
 }
 
 func TestQuotaPrecedenceIsThatOfTheModel(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
-		for seed := range times(20, 5, 2000) {
+		for seed := range times(12, 2, 2000) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				l := &life{t: t, random: rand.New(rand.NewPCG(uint64(seed), 16)), cfg: ratelimit.Config{
 					Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), Providers: []ratelimit.Provider{ratelimit.ProviderLocal},

@@ -18,7 +18,7 @@ import (
 // them then has the quotas of one limiter alone, and decides as that does.
 func TestSharedQuotasAreThoseOfOneLimiter(t *testing.T) {
 	t.Parallel()
-	for seed := range times(6, 2, 500) {
+	for seed := range times(4, 1, 500) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			setup := sharedSetup(seed, filepath.Join(t.TempDir(), "state.db"))
@@ -30,7 +30,7 @@ func TestSharedQuotasAreThoseOfOneLimiter(t *testing.T) {
 // The same where steps conflict and the log fails: what was said meanwhile of the same model by
 // another origin stays.
 func TestSharedQuotasAreThoseOfOneLimiterWhateverConflicts(t *testing.T) {
-	overFakes(t, times(20, 5, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
 		s := sharedoracle.New(t, fakeSetup(seed, fake))
 		makeQuotaTrouble(s, fake)
 		s.RunQuotas(200, false)

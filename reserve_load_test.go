@@ -171,9 +171,10 @@ func TestReservationThatMovedSincePersist(t *testing.T) {
 
 // Random plays of the same.
 func TestReservationsFindTheirOwnChargesRandomly(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
-			for seed := range uint64(60) {
+			for seed := range uint64(times(30, 6, 600)) {
 				path := filepath.Join(t.TempDir(), "folder", "state")
 				synctest.Test(t, func(t *testing.T) {
 					random := rand.New(rand.NewPCG(seed, 11))

@@ -11,13 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
 )
 
 // The table daily is written only when newer events are deleted. A limiter that opens the file at
 // any time finds the same days as the limiters that had it open all along.
 func TestSharedDaysFromEventsAndTable(t *testing.T) {
 	t.Parallel()
-	seeds := uint64(2)
+	seeds := 2 / uint64(min(racetest.Factor, 2))
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		seeds = 200
 	}

@@ -19,7 +19,7 @@ import (
 // says after all of it.
 func TestSharedIsOneLimiter(t *testing.T) {
 	t.Parallel()
-	for seed := range times(8, 2, 1000) {
+	for seed := range times(5, 1, 1000) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			setup := sharedSetup(seed, filepath.Join(t.TempDir(), "state.db"))
@@ -32,7 +32,7 @@ func TestSharedIsOneLimiter(t *testing.T) {
 // step of another limiter that comes in between, and fails with a probability of 1/20, before or
 // after it was written.
 func TestSharedIsOneLimiterWhateverConflicts(t *testing.T) {
-	overFakes(t, times(40, 10, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(24, 5, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
 		s := sharedoracle.New(t, fakeSetup(seed, fake))
 		trouble := makeTrouble(s, fake)
 		s.Run(400)

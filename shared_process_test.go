@@ -83,6 +83,7 @@ func TestSharedProcessesAdmitExactlyTheQuota(t *testing.T) {
 			func(s ratelimit.ModelStats) (int, int) { return s.InFlight, 60 }},
 	} {
 		t.Run(test.limits, func(t *testing.T) {
+			t.Parallel()
 			processes, goroutines := sharedSize()
 			plan := sharedPlan{
 				Path: sqlitePath(t), Quotas: map[string]ratelimit.ModelQuota{"m": test.quota},

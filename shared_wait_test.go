@@ -46,7 +46,7 @@ func TestSharedWaiters(t *testing.T) {
 
 // The same over a log in memory, where another limiter makes a step before each third Commit.
 func TestSharedWaitersWhateverConflicts(t *testing.T) {
-	overFakes(t, times(20, 5, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(12, 4, 1000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
 		open := func() (*ratelimit.RateLimiter, int64) {
 			var cfg ratelimit.Config
 			waitQuotas(&cfg)

@@ -231,7 +231,7 @@ func TestEntriesStayDuringPersist(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{})
-		for range 100 {
+		for range times(100, 20, 400) {
 			for i := range 50 {
 				rl.RecordUsage("m", i, 0)
 				time.Sleep(100 * time.Millisecond)
