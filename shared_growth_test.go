@@ -27,7 +27,7 @@ import (
 // nothing for hours on end, one only reads, and one is closed and opened again now and
 // then.
 func TestSharedDoesNotGrow(t *testing.T) {
-	days, perDay := 4, 1000/min(racetest.Factor, 4)
+	days, perDay := 4, 1000/min(racetest.Factor, 2)
 	if os.Getenv("RATELIMIT_LONG") != "" {
 		days, perDay = 30, 4000
 	}
