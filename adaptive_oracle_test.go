@@ -19,19 +19,26 @@ import (
 // a limiter without limits that are found, which is told of the same calls.
 type adaptiveModel struct {
 	quota ratelimit.ModelQuota
-	sent  []*time.Time // of the calls of the last minute that were not cancelled
+	sent  []*adaptiveSent // of the calls of the last minute that were not cancelled
 	// due is when the next call passes at the latest, if the rate stays: each call takes a gap, also
 	// those that nobody asked for.
 	due   time.Time
 	used  time.Time // when a call was charged last
+	given time.Time // when a call was cancelled last: the one before it was spaced by an earlier rate
 	open  int
 	found ratelimit.ModelStats // what was found when it was last looked at
+}
+
+// adaptiveSent is a call that was admitted, and the highest rate that there was since.
+type adaptiveSent struct {
+	at  time.Time
+	rpm int
 }
 
 type adaptiveCall struct {
 	model      string
 	real, twin *ratelimit.Reservation
-	sent       *time.Time
+	sent       *adaptiveSent
 }
 
 type adaptivePlay struct {
@@ -138,7 +145,10 @@ func (p *adaptivePlay) look(when string, may *adaptiveMoved) {
 			p.fail("%s, %s: found %d/%d outside of %+v", when, name, now.AdaptiveRPM, now.AdaptiveInFlight, q)
 		}
 		m.found = now
-		m.sent = slices.DeleteFunc(m.sent, func(c *time.Time) bool { return time.Since(*c) >= time.Minute })
+		m.sent = slices.DeleteFunc(m.sent, func(c *adaptiveSent) bool { return time.Since(c.at) >= time.Minute })
+		for _, c := range m.sent {
+			c.rpm = max(c.rpm, now.AdaptiveRPM)
+		}
 		if may == nil {
 			continue
 		}
@@ -164,8 +174,8 @@ func (p *adaptivePlay) look(when string, may *adaptiveMoved) {
 // the latest call is that of the present rate.
 func (m *adaptiveModel) slower(was int) {
 	if now := m.found.AdaptiveRPM; now > 0 && now < was {
-		if owed := time.Until(m.due); owed > 0 {
-			m.due = time.Now().Add(owed*time.Duration(was+1)/time.Duration(now) + 1)
+		if owed := m.due.Sub(m.used); owed > 0 {
+			m.due = m.used.Add(owed*time.Duration(was+1)/time.Duration(now) + 1)
 		}
 		if behind := m.used.Add(adaptiveGap(now)); m.due.Before(behind) {
 			m.due = behind
@@ -174,16 +184,17 @@ func (m *adaptiveModel) slower(was int) {
 }
 
 // charged notes a call that was admitted or recorded.
-func (p *adaptivePlay) charged(name string) *time.Time {
+func (p *adaptivePlay) charged(name string) *adaptiveSent {
 	m, now := p.models[name], time.Now()
-	m.sent, m.used = append(m.sent, &now), now
+	sent := &adaptiveSent{now, m.found.AdaptiveRPM}
+	m.sent, m.used = append(m.sent, sent), now
 	if m.found.AdaptiveRPM > 0 {
 		if m.due.Before(now) {
 			m.due = now
 		}
 		m.due = m.due.Add(adaptiveGap(m.found.AdaptiveRPM))
 	}
-	return &now
+	return sent
 }
 
 // why returns what may deny a call of a model now, and what must: limits that are found.
@@ -197,7 +208,7 @@ func (p *adaptivePlay) why(name string) (may, must ratelimit.DecisionCode) {
 	}
 	if rpm := m.found.AdaptiveRPM; rpm > 0 {
 		for _, c := range m.sent {
-			if adaptiveTooClose(now.Sub(*c), rpm) {
+			if now.Sub(m.given) > time.Minute && adaptiveTooClose(now.Sub(c.at), rpm) || adaptiveTooClose(now.Sub(c.at), c.rpm) {
 				must = ratelimit.DecisionRPMLimit
 			}
 		}
@@ -277,7 +288,8 @@ func (p *adaptivePlay) lookOnly(may *adaptiveMoved, reqs []ratelimit.Request) {
 
 // exact checks that a call passes after RetryAfter, and not a nanosecond before.
 func (p *adaptivePlay) exact(req ratelimit.Request, d ratelimit.Decision) {
-	if d.RetryAfter <= 0 || d.RetryAfter > 2*time.Minute || p.random.IntN(3) > 0 {
+	idle := time.Since(p.models[req.Model].used) + d.RetryAfter // slots age after a minute
+	if d.RetryAfter <= 0 || idle > time.Minute || p.random.IntN(3) > 0 {
 		return
 	}
 	rl := p.any()
@@ -302,13 +314,13 @@ func (p *adaptivePlay) settle() {
 	m := p.models[c.model]
 	p.open = slices.Delete(p.open, i, i+1)
 	m.open--
-	p.note("the end of a call of %s of %v", c.model, c.sent.Sub(p.began))
+	p.note("the end of a call of %s of %v", c.model, c.sent.at.Sub(p.began))
 	if p.random.IntN(4) == 0 {
 		p.note("which is cancelled")
 		c.real.Cancel()
 		c.twin.Cancel()
 		if i := slices.Index(m.sent, c.sent); i >= 0 {
-			m.sent = slices.Delete(m.sent, i, i+1)
+			m.sent, m.given = slices.Delete(m.sent, i, i+1), time.Now()
 		}
 	} else {
 		input, output := p.random.IntN(40), p.random.IntN(40)
