@@ -174,6 +174,15 @@ func TestReadConfigOfTheGuide(t *testing.T) {
 	if !found || err != nil || len(cfg.Quotas) != 3 || cfg.Quotas["gpt-4o"].Burst != 2*time.Second {
 		t.Errorf("got %+v, %v", cfg, err)
 	}
+	_, text, _ = strings.Cut(string(guide), "```yaml\nquotas:\n  pool")
+	text, _, found = strings.Cut("quotas:\n  pool"+text, "```")
+	cfg, err = ratelimit.ReadConfig(strings.NewReader(text))
+	want := ratelimit.ModelQuota{
+		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64, MaxTPM: 500_000,
+	}
+	if !found || err != nil || cfg.Quotas["pool/llama-4"] != want {
+		t.Errorf("got %+v, %v", cfg, err)
+	}
 }
 
 // Each field refuses a value that it cannot have, and says which field and value that was.

@@ -11,8 +11,8 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// Nobody says how much a shared pool allows. The search begins at twice the floors: a refusal lowers
-// the rate, overload the calls in flight. An llmhttp.Transport reports both by itself.
+// Nobody says how much a shared pool allows. The search begins at twice the floors: a refusal
+// lowers the rate, overload the calls in flight. An llmhttp.Transport reports both by itself.
 func ExampleModelQuota_adaptive() {
 	rl := limiterFor("pool/llama-4", ratelimit.ModelQuota{
 		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000,
@@ -59,13 +59,13 @@ func ExampleRateLimiter_Explain_adaptive() {
 	rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{Model: "pool/llama-4", Problem: "rate_limited"})
 
 	e := rl.Explain("pool/llama-4")
-	found, _, _ := strings.Cut(e.String(), "; lowered") // some time ago
+	found, _, _ := strings.Cut(e.String(), "; ")
 	fmt.Println(found)
 	fmt.Println(e.Found.RPM, e.Found.RefusedRPM, e.Found.RateLoweredAt.IsZero())
 	// Output:
 	// "pool/llama-4" does not wait: within the quota
 	//   quota: its own, set by the program
 	//   tokens per minute: 0 of 900000 used
-	//   found: 57 requests per minute, evenly spaced, between 30 and 6000; the provider last refused at 60
+	//   found: 57 requests per minute, evenly spaced, between 30 and 6000
 	// 57 60 false
 }

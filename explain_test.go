@@ -149,8 +149,8 @@ func TestExplainAgrees(t *testing.T) {
 	})
 }
 
-// The limits that are searched for are as Stats has them, and survive JSON. The quota's own cap stays
-// what it is.
+// The limits that are searched for are as Stats has them, and survive JSON. The quota's own cap
+// stays what it is.
 func TestExplainFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{

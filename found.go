@@ -225,10 +225,10 @@ func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refu
 	if took := rl.clock.At(instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
 		refusal.Took = max(int64(took), 1)
 	}
-	f := rl.foundLocked(name, &q, instant, true)
-	if f == nil {
+	if !found.BoundsOf((*state.Quota)(&q)).Concerns(*refusal) {
 		return name, false
 	}
+	f := rl.foundLocked(name, &q, instant, true)
 	if rl.ledger != nil && rl.ledger.spreadsLocked(name, f, *refusal, instant) {
 		return name, true
 	}

@@ -64,6 +64,7 @@ var waysToWait = map[string]func(context.Context, *ratelimit.RateLimiter) error{
 }
 
 func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
+	t.Parallel()
 	const patience, atOnce = 2 * time.Second, time.Duration(-1)
 	tests := []struct {
 		name  string

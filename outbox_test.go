@@ -19,6 +19,7 @@ import (
 
 // However long the file is down, the outbox stays short, and the day is right in the end.
 func TestOutboxIsBounded(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.db")
 	synctest.Test(t, func(t *testing.T) {
 		open := func() *RateLimiter {

@@ -297,6 +297,7 @@ func (l *life) step() {
 }
 
 func TestQuotaPrecedenceIsThatOfTheModel(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		for seed := range times(12, 2, 2000) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {

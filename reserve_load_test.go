@@ -171,6 +171,7 @@ func TestReservationThatMovedSincePersist(t *testing.T) {
 
 // Random plays of the same.
 func TestReservationsFindTheirOwnChargesRandomly(t *testing.T) {
+	t.Parallel()
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
 			for seed := range uint64(times(30, 6, 600)) {

@@ -39,6 +39,10 @@ var sharedTables = []struct {
 		"model", "max_rpm", "max_tpm", "max_rpd", "max_itpm", "max_otpm", "max_tpd", "max_in_flight", "day_zone", "burst",
 	}, []any{"m", 10, 1000, 100, 0, 0, 0, 3, "", int64(time.Second)}},
 	{"cooldowns", []string{"model", "until"}, []any{"m", sharedNow{}}},
+	{"found", []string{"model", "found"}, []any{"m", `{"rate":{"level":5},"at":6}`}},
+	{"quota_bounds", []string{
+		"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight", "adaptive_ceiling_in_flight",
+	}, []any{"m", 1, 2, 3, 4}},
 }
 
 type (
@@ -291,9 +295,13 @@ func FuzzSharedRows(f *testing.F) {
 			seed(sharedRow(f, tab.name, columns{tab.columns[(i+5*j)%len(tab.columns)]: odd[(i+j)%len(odd)]}))
 		}
 	}
-	var rows []byte
+	seed(event(columns{"kind": 9, "text": `{"MaxRPM":3,"AdaptiveFloorRPM":2}`}), event(columns{"kind": 21, "text": `{"rate":{"level":5},"at":6,"anew":1}`}),
+		event(columns{"kind": 21, "process": 6, "text": `{"slots":{"level":1152921504606846976},"at":-9223372036854775808,"told":true}`}))
+	var rows []byte // which are passed over; those of other kinds are refused
 	for _, text := range []string{"", "{", "null", "[]", `{"MaxRPM":-1}`, `{"DayZone":"Mars/Base"}`, `[null]`, strings.Repeat("[", 255)} {
-		rows = append(append(rows, event(columns{"kind": 9, "text": text})...), event(columns{"kind": 10, "text": text})...)
+		rows = append(rows, event(columns{"kind": 10, "text": text})...)
+		seed(event(columns{"kind": 9, "text": text}))
+		seed(event(columns{"kind": 21, "text": text}))
 	}
 	seed(rows)
 	seed(rows)

@@ -105,6 +105,7 @@ func (s *RateSearch) refusedUntil(at, took, until int64) (lowered bool) {
 	s.begin(at)
 	if took > 0 {
 		s.lag = max(min(took, int64(longestLag)), s.lag/8*7)
+		s.late = s.lag > s.window/2
 	}
 	lowered, late := s.lower(at, took)
 	if late {

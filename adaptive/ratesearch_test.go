@@ -131,6 +131,20 @@ func TestRateSearchLevels(t *testing.T) {
 	}
 }
 
+// Refusals that take more than half of a window are late: steps beyond the knee are then small.
+func TestRateSearchLate(t *testing.T) {
+	for took, fast := range map[int64]bool{0: true, sec: true, sec + 1: false, 20 * sec: false} {
+		s := newRateSearch(t, nil)
+		s.Refused(0, took)
+		for range 25 {
+			s.Raise(0)
+		}
+		if got := s.Rate().Limit() > 20; got != fast {
+			t.Errorf("refused after %v: then %v a second", time.Duration(took), s.Rate().Limit())
+		}
+	}
+}
+
 // A copy goes its own way.
 func TestRateSearchCopies(t *testing.T) {
 	s := newRateSearch(t, nil)

@@ -13,6 +13,7 @@ type search struct {
 	unit           int64 // the least decrease: less than a slot is none
 
 	level  int64
+	late   bool  // whether refusals come back late
 	knee   int64 // the level that was refused last; 0 if none is known
 	step   int64 // the latest one beyond the knee
 	raised int64 // what the latest clean window added; 0 after a refusal
@@ -26,6 +27,9 @@ const (
 	// of a provider with the same floor add so much, so one that begins at the floor gets
 	// its part.
 	fair = 64
+	// lateGrow bounds the steps while refusals come back late, in thousandths of the level.
+	// Steps that triple would be far beyond the limit before the first refusal of it is back.
+	lateGrow = 30
 )
 
 // refused lowers the level. The first refusal takes little, because the limit is near; those
@@ -35,6 +39,9 @@ func (s *search) refused() {
 	switch {
 	case s.streak == 0:
 		passed -= s.raised // the level before was not refused
+		if s.late && s.knee > 0 && s.step > 0 {
+			passed = min(passed, s.knee) // of the levels since nobody knows
+		}
 	case s.streak == 1:
 		kept = max(1000-2*(1000-s.keep), 500)
 	default:
@@ -57,6 +64,9 @@ func (s *search) passed() {
 		add, s.step = max((s.knee-s.level)/7, least), 0
 	} else if s.knee > 0 {
 		s.step = min(max(3*s.step, least), s.level)
+		if s.late {
+			s.step = min(s.step, max(scaled(s.level, lateGrow, 1000), least))
+		}
 		add = s.step
 	}
 	s.raised = min(add, s.level, s.ceiling-s.level)

@@ -138,6 +138,42 @@ func TestSearchBeyondTheKnee(t *testing.T) {
 	}
 }
 
+// While refusals come back late, steps beyond the knee are small, and a refusal beyond it takes
+// the level back to it.
+func TestSearchLate(t *testing.T) {
+	s := search{floor: 1e6, ceiling: 1e15, keep: 950, grow: 2, late: true, level: 1e9}
+	s.refused()
+	if s.level != 95e7 {
+		t.Errorf("below the knee a refusal left %d", s.level)
+	}
+	for s.level < 1e9 {
+		s.passed()
+	}
+	knee := s.knee
+	for step := range 20 {
+		before := s.level
+		if s.passed(); s.level > before+before*3/100 {
+			t.Errorf("step %d: from %d to %d", step, before, s.level)
+		}
+	}
+	if s.level < 15e8 {
+		t.Errorf("after 20 steps: %d", s.level)
+	}
+	if s.refused(); s.level != knee {
+		t.Errorf("a refusal beyond the knee left %d, want %d", s.level, knee)
+	}
+}
+
+// A decrease is no less than a unit.
+func TestSearchUnit(t *testing.T) {
+	s := search{floor: 1000, ceiling: 1e6, keep: 950, grow: 10, unit: 1000, level: 8500}
+	for _, want := range []int64{7500, 6500, 4550, 3185, 2185, 1185, 1000, 1000} {
+		if s.refused(); s.level != want {
+			t.Errorf("a refusal left %d, want %d", s.level, want)
+		}
+	}
+}
+
 // Whatever happens, the limit stays within its bounds, and clean windows raise it.
 func FuzzSearch(f *testing.F) {
 	f.Add(int64(1), int64(1000), int64(10), []byte("\x01\x01\x00\x01"))
@@ -149,6 +185,7 @@ func FuzzSearch(f *testing.F) {
 		s := search{floor: floor, ceiling: ceiling, keep: 950, grow: 2, level: level}
 		for _, e := range events {
 			before := s.level
+			s.late, s.unit = e&2 != 0, int64(e>>2)
 			if e&1 == 0 {
 				s.refused()
 				if s.level >= before && before > floor {

@@ -7,11 +7,11 @@
 // For each model the page shows whether the next request passes, and what blocks it if not: a bar
 // for each limit, the line with ages and sizes, open calls, a cooldown with its cause and a
 // countdown, the next room, and the last refusal. Of a limit that is searched for
-// ([ratelimit.ModelQuota].AdaptiveFloorRPM) it shows what was found, between which bounds, where the
-// provider last refused, and when the limit was last lowered. It shows what [ratelimit.RateLimiter.Explain] and
-// [ratelimit.RateLimiter.Health] tell, and nothing else: no key, prompt or reply. It changes
-// nothing, and listens nowhere by itself. Model names and loads are the service's own business, so
-// the page belongs behind the same door as net/http/pprof.
+// ([ratelimit.ModelQuota.AdaptiveFloorRPM]) it shows what was found, between which bounds, where
+// the provider last refused, and when the limit was last lowered. It shows what
+// [ratelimit.RateLimiter.Explain] and [ratelimit.RateLimiter.Health] tell, and nothing else: no
+// key, prompt or reply. It changes nothing, and listens nowhere by itself. Model names and loads
+// are the service's own business, so the page belongs behind the same door as net/http/pprof.
 //
 // # The page
 //

@@ -84,7 +84,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// TestFoundIdle: a model that is not used shows what was found; one without limits of any kind says so.
+// TestFoundIdle: a model that is not used shows what was found; one without any limits says so.
 func TestFoundIdle(t *testing.T) {
 	rl := newLimiter(t, map[string]ratelimit.ModelQuota{"m": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 1}, "free": {}})
 	page := get(debugpage.Handler(rl), "/").Body.String()
@@ -114,7 +114,7 @@ func TestFoundTold(t *testing.T) {
 	}
 }
 
-// TestFoundStream: a viewer hears of a limit that was lowered, and of nothing while nothing changes.
+// TestFoundStream: a viewer hears of a limit that was lowered, and else of nothing.
 func TestFoundStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, map[string]ratelimit.ModelQuota{"m": {AdaptiveFloorRPM: 30}})

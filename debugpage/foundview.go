@@ -7,8 +7,8 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// foundView is a limit that is searched for, as the templates show it. It is a limit whose maximum is
-// what was found. Told replaces all of it where the provider says its limits.
+// foundView is a limit that is searched for, as the templates show it. Its maximum is what was
+// found. Told replaces all of it where the provider says its limits.
 type foundView struct {
 	limitView
 	Of          string // what the numbers are
@@ -71,7 +71,7 @@ func (v *foundView) fill(used, found int, class string) {
 	v.Parts = bar(found, []string{class}, []int{used})
 }
 
-// foundBlock says what the limits that were found have the next call wait for, if nothing else does.
+// foundBlock says for which of the found limits the next call waits, if for nothing else.
 func foundBlock(e *ratelimit.Explanation) (state, why string) {
 	switch f := e.Found; {
 	case f == nil:

@@ -187,6 +187,7 @@ func TestAdaptiveTimeouts(t *testing.T) {
 		{name: "the context's deadline", calls: []string{slow}, deadline: 30 * time.Second, lowered: true},
 		{name: "the client's time", calls: []string{slow}, client: 30 * time.Second, lowered: true},
 		{name: "the caller gives up", calls: []string{slow}, cancel: 30 * time.Second},
+		{name: "the caller gives up, three times", calls: []string{slow, slow, slow}, cancel: 30 * time.Second},
 		{name: "the caller gives up before the deadline", calls: []string{slow}, deadline: time.Minute, cancel: 30 * time.Second},
 		{name: "no name server", calls: []string{unknown}},
 		{name: "nobody listens", calls: []string{refused}},

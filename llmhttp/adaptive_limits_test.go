@@ -105,23 +105,24 @@ func TestAdaptiveWaves(t *testing.T) {
 // is a matter of chance for a while, so the middle one of three runs counts.
 func TestAdaptiveRivals(t *testing.T) {
 	long(t)
-	const from, to = 12 * time.Minute, 26 * time.Minute
+	const from, to = 15 * time.Minute, 60 * time.Minute
 	var shares []float64
-	for range 3 {
+	for run := range uint64(3) {
 		inBubble(t, "two programs", func(t *testing.T) {
 			w := world{
-				provider: sim.Provider{Capacity: sim.Constant(10), Depth: time.Second, Answer: quick},
-				callers:  30, joins: []time.Duration{0, 4 * time.Minute}, length: to, seed: 1,
+				provider: sim.Provider{Capacity: sim.Constant(3), Depth: time.Second, Answer: quick},
+				callers:  12, joins: []time.Duration{0, 4 * time.Minute}, length: to, seed: run,
 			}
 			w.run(adaptiveLimiter(t, slowFloor), adaptiveLimiter(t, slowFloor))
 			first, both := sim.Total(w.provider, from, to, w.found[0]), w.total(from, to)
 			shares = append(shares, float64(first.Answered)/float64(both.Answered))
-			if both.RefusedShare() > 0.02 || both.Goodput() < 0.99 {
+			if both.RefusedShare() > 0.025 || both.Goodput() < 0.99 {
 				t.Errorf("%.2f %% refused, %.2f %% used", 100*both.RefusedShare(), 100*both.Goodput())
 			}
 		})
 	}
 	slices.Sort(shares)
+	t.Logf("the first has %.2f", shares)
 	if shares[1] < 0.4 || shares[1] > 0.6 {
 		t.Errorf("the first has %.2f", shares)
 	}

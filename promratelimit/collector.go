@@ -106,8 +106,8 @@ func (s *scrape) add(sample *instruments.Sample) bool {
 }
 
 // sameLabels reports whether two samples have the same labels, by name and value: those of a model
-// have the names of QueuedRequests, those of a dimension the names of QuotaLimit, or of QuotaFound if
-// they have no source.
+// have the names of QueuedRequests, those of a dimension the names of QuotaLimit, or of QuotaFound
+// if they have no source.
 func sameLabels(a, b *instruments.Sample) bool {
 	return a.Key == b.Key && a.Dimension == b.Dimension && a.Source == b.Source && a.Cause == b.Cause &&
 		(a.ID == instruments.StoreDegraded) == (b.ID == instruments.StoreDegraded)

@@ -59,7 +59,7 @@ func TestCollector(t *testing.T) {
 	})
 }
 
-// Limits that are found are told beside the quota's own, in calls in flight and requests per minute.
+// Limits that are found are told beside the quota's own.
 func TestFound(t *testing.T) {
 	limiter := newLimiter(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
 		"a": {AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2, MaxInFlight: 9}, "b": {AdaptiveFloorInFlight: 3}, "c": {MaxRPM: 4},

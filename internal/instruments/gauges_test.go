@@ -90,8 +90,8 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// Limits that are found are told where a quota searches for them, and have no source: the provider's
-// refusals say them. Where its headers say its limits, there is no found rate.
+// Limits that are found are told where a quota searches for them, and have no source: the
+// provider's refusals say them. Where its headers say its limits, there is no found rate.
 func TestGaugesOfFoundLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{

@@ -9,7 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
-// TestFound: a browser shows what was found as Stats says it, lower after a refusal, and when that was.
+// TestFound: a browser shows what was found as Stats says it, and when a refusal lowered it.
 func TestFound(t *testing.T) {
 	s := serve(t, map[string]ratelimit.ModelQuota{"pool": poolQuota})
 	r, d := s.rl.Reserve("pool", 900, 300)
