@@ -3,7 +3,10 @@
 package ratelimit_test
 
 import (
+	"context"
+	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -195,4 +198,80 @@ func TestAdaptiveExplained(t *testing.T) {
 			t.Errorf("what was found is %s", jsonOf(t, e.Found))
 		}
 	})
+}
+
+// Of the models that "*" or a pattern covers, only the one whose provider says its limits ends its
+// search, until that is forgotten. Another quota for all of them bounds what each of them has found.
+func TestAdaptiveHeadersOfCoveredModels(t *testing.T) {
+	for _, quota := range []string{"*", "llama-*"} {
+		synctest.Test(t, func(t *testing.T) {
+			rl := newLimiterWith(t, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{quota: {AdaptiveFloorRPM: 60}}})
+			spaced := func(when string, want ...bool) {
+				t.Helper()
+				for i, model := range []string{"llama-1", "llama-2"} {
+					if is := adaptiveSpaced(t, rl, model); is != want[i] {
+						t.Errorf("%s, %s: calls of %s are spaced: %v", quota, when, model, is)
+					}
+				}
+			}
+			spaced("at first", true, true)
+			adaptiveRefuse(rl, "llama-1", "rate_limited")
+			rl.Observe("llama-1", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 5000}})
+			spaced("after a header", false, true)
+			rl.ForgetLearned("llama-1")
+			spaced("after it is forgotten", true, true)
+			if a, b := rl.Stats("llama-1").AdaptiveRPM, rl.Stats("llama-2").AdaptiveRPM; a < 100 || a > 114 || b < 115 {
+				t.Errorf("%s: %d and %d a minute are found", quota, a, b)
+			}
+			rl.SetQuota(quota, ratelimit.ModelQuota{AdaptiveFloorRPM: 10, AdaptiveCeilingRPM: 30})
+			if a, b := rl.Stats("llama-1").AdaptiveRPM, rl.Stats("llama-2").AdaptiveRPM; a != 30 || b != 30 {
+				t.Errorf("%s: %d and %d a minute below 30", quota, a, b)
+			}
+		})
+	}
+}
+
+// Events tell of each refusal, and not of a call without an answer.
+func TestAdaptiveEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth},
+			Events: ratelimit.EventHandlers(adaptiveListener(func(e *ratelimit.Event) { told = append(told, string(e.Kind)+" "+e.Problem) })),
+		})
+		for _, problem := range []string{"timeout", "rate_limited", "overloaded", "timeout", "other", "?"} {
+			adaptiveRefuse(rl, "m", problem)
+		}
+		want := []string{"provider_refused rate_limited", "provider_refused overloaded", "provider_refused other", "provider_refused other"}
+		if !slices.Equal(told, want) {
+			t.Errorf("events are %q, want %q", told, want)
+		}
+	})
+}
+
+type adaptiveListener func(e *ratelimit.Event)
+
+func (l adaptiveListener) HandleEvent(_ context.Context, e *ratelimit.Event) { l(e) }
+
+// Files of configuration have the fields under their names.
+func TestAdaptiveConfig(t *testing.T) {
+	const fields = "adaptive_floor_rpm: 60\n    adaptive_ceiling_rpm: 6000\n    adaptive_floor_in_flight: 10\n    adaptive_ceiling_in_flight: "
+	cfg, err := ratelimit.ReadConfig(strings.NewReader("quotas:\n  m:\n    " + fields + "1000\n"))
+	if err != nil || cfg.Quotas["m"] != adaptiveBoth {
+		t.Errorf("%+v, %v", cfg.Quotas, err)
+	}
+	for _, bad := range []string{"-1", "9", "x", "1.5"} {
+		cfg, err := ratelimit.ReadConfig(strings.NewReader("quotas:\n  m:\n    " + fields + bad + "\n"))
+		if err == nil {
+			cfg.FilePath = "/dev/null/none"
+			_, err = ratelimit.NewWithConfig(cfg)
+		}
+		if err == nil || !strings.Contains(strings.ToLower(strings.ReplaceAll(err.Error(), "_", "")), "inflight") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	var q ratelimit.ModelQuota
+	if err := json.Unmarshal([]byte(jsonOf(t, adaptiveBoth)), &q); err != nil || q != adaptiveBoth {
+		t.Errorf("through JSON it is %+v, %v", q, err)
+	}
 }

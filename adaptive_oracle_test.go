@@ -5,6 +5,7 @@ package ratelimit_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -434,5 +435,18 @@ func TestAdaptiveOfAStoreAgainstOracle(t *testing.T) {
 	}
 	if moves < 8 {
 		t.Errorf("what was found moved %d times", moves)
+	}
+}
+
+// So do limiters that share a file.
+func TestAdaptiveOfAFileAgainstOracle(t *testing.T) {
+	needSQLite(t)
+	for seed := range manySeeds(t, 1) {
+		path := filepath.Join(t.TempDir(), "state.db")
+		synctest.Test(t, func(t *testing.T) {
+			cfg := ratelimit.Config{Shared: true, Backend: "sqlite", FilePath: path}
+			p := newAdaptivePlay(t, rand.New(rand.NewPCG(seed, 24)), 2, cfg)
+			p.run(times(120, 60, 300))
+		})
 	}
 }

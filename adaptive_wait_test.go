@@ -100,9 +100,9 @@ func TestAdaptiveAfterACooldown(t *testing.T) {
 	})
 }
 
-// Calls that nobody asked for keep others waiting, as everywhere for a minute at most.
+// Calls that nobody asked for keep others waiting, but not for more than a minute behind the last.
 func TestAdaptiveRecords(t *testing.T) {
-	for calls, want := range map[int]time.Duration{1: time.Second, 3: 3 * time.Second, 4000: time.Minute} {
+	for calls, want := range map[int]time.Duration{1: time.Second, 3: 3 * time.Second, 4000: time.Minute + time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			rl := newLimiter(t, adaptiveFixed(60))
 			for range calls {
@@ -177,8 +177,37 @@ func TestAdaptiveDeadlines(t *testing.T) {
 	}
 }
 
-// A lower rate has those who come too late now learn it at once; a lower limit of calls in flight
-// ends no call, and lets none begin until enough have ended.
+// A lower rate has those who come too late now learn it at once, whoever was refused.
+func TestAdaptiveLowerRateIsTooLate(t *testing.T) {
+	for _, group := range adaptiveGroups {
+		synctest.Test(t, func(t *testing.T) {
+			all, _ := adaptiveGroup(t, group, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {AdaptiveFloorRPM: 2}}})
+			all[0].RecordUsage("m", 0, 0)
+			adaptiveCatchUp(t, all...)
+			began := time.Now()
+			done := make(chan time.Duration, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second+500*time.Millisecond)
+				defer cancel()
+				r, err := all[0].Acquire(ctx, "m", 0, 0)
+				if !errors.Is(err, context.DeadlineExceeded) || r != nil {
+					t.Errorf("%s: %v, want that it comes too late", group, err)
+				}
+				done <- time.Since(began)
+			}()
+			time.Sleep(5 * time.Second)
+			if len(done) > 0 {
+				t.Fatalf("%s: it does not wait", group)
+			}
+			adaptiveRefuse(all[len(all)-1], "m", "rate_limited")
+			if took := <-done; took > 5*time.Second+sharedHandOver {
+				t.Errorf("%s: it learns it after %v", group, took)
+			}
+		})
+	}
+}
+
+// A lower limit of calls in flight ends no call, and lets none begin until enough have ended.
 func TestAdaptiveLowered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 1000})
