@@ -138,8 +138,8 @@ func adaptiveFill(rl *ratelimit.RateLimiter, model string, lasts time.Duration) 
 // adaptiveLate is by how much a call may start late without those behind it starting later.
 const adaptiveLate = 5 * time.Millisecond
 
-// adaptiveGap returns the longest gap of a rate that Stats rounds to rpm. Rates are whole numbers of
-// calls in 10^9 seconds, and no rate is below one a minute.
+// adaptiveGap returns the longest gap of a rate that Stats rounds to rpm. Rates are whole numbers
+// of calls in 10^9 seconds, and no rate is below one a minute.
 func adaptiveGap(rpm int) time.Duration {
 	gap := 2*time.Minute/time.Duration(max(2*rpm-1, 2)) + 1
 	return gap + gap/10_000_000 + 1

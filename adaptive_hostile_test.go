@@ -224,7 +224,7 @@ func TestAdaptiveRace(t *testing.T) {
 	for g := range 8 {
 		random := rand.New(rand.NewPCG(23, uint64(g)))
 		all.Go(func() {
-			for range times(300, 60, 20_000) {
+			for range times(80, 40, 20_000) {
 				model := []string{"m", "n", fmt.Sprint(random.IntN(30))}[random.IntN(3)]
 				switch random.IntN(12) {
 				case 0:

@@ -120,6 +120,13 @@ func TestAdaptiveSearchComesBack(t *testing.T) {
 		{"RemoveQuota and SetQuota", func(rl *ratelimit.RateLimiter) { rl.RemoveQuota("m"); rl.SetQuota("m", adaptiveBoth) }, true},
 		{"Reset", func(rl *ratelimit.RateLimiter) { rl.Reset("m") }, false},
 		{"a day", func(rl *ratelimit.RateLimiter) { time.Sleep(24 * time.Hour) }, false},
+		{"ForgetLearned after many calls", func(rl *ratelimit.RateLimiter) {
+			for range 4000 {
+				r, _ := rl.Reserve("m", 0, 0)
+				r.Commit(0, 0)
+			}
+			rl.ForgetLearned("m")
+		}, true},
 		{"forgotten, and said again", func(rl *ratelimit.RateLimiter) {
 			rl.ForgetLearned("m")
 			rl.Observe("m", ratelimit.ProviderLimits{TPM: ratelimit.ProviderLimit{Limit: 1 << 20}})

@@ -20,8 +20,8 @@ import (
 type adaptiveModel struct {
 	quota ratelimit.ModelQuota
 	sent  []*adaptiveSent // of the calls of the last minute that were not cancelled
-	// due is when the next call passes at the latest, if the rate stays: each call takes a gap, also
-	// those that nobody asked for.
+	// due is when the next call passes at the latest, if the rate stays: each call takes a gap,
+	// also those that nobody asked for.
 	due   time.Time
 	used  time.Time // when a call was charged last
 	given time.Time // when a call was cancelled last: the one before it was spaced by an earlier rate
@@ -170,8 +170,8 @@ func (p *adaptivePlay) look(when string, may *adaptiveMoved) {
 	}
 }
 
-// slower follows a rate that is lower than it was: what is owed grows with the gap, and the gap behind
-// the latest call is that of the present rate.
+// slower follows a rate that is lower than it was: what is owed grows with the gap, and the gap
+// behind the latest call is that of the present rate.
 func (m *adaptiveModel) slower(was int) {
 	if now := m.found.AdaptiveRPM; now > 0 && now < was {
 		if owed := m.due.Sub(m.used); owed > 0 {

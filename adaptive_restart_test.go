@@ -20,13 +20,13 @@ import (
 // after a refusal.
 func adaptiveLearned(t *testing.T, rl *ratelimit.RateLimiter) (rate, slots int) {
 	t.Helper()
-	adaptiveDrive(t, rl, "m", 12*time.Second)
-	adaptiveFill(rl, "slots", 12*time.Second)
+	adaptiveDrive(t, rl, "m", 8*time.Second)
+	adaptiveFill(rl, "slots", 8*time.Second)
 	adaptiveDrive(t, rl, "m", 2*time.Second)
 	adaptiveRefuse(rl, "m", "rate_limited")
 	adaptiveRefuse(rl, "slots", "overloaded")
 	rate, slots = rl.Stats("m").AdaptiveRPM, rl.Stats("slots").AdaptiveInFlight
-	if rate < 200 || slots < 30 {
+	if rate < 200 || slots < 9 {
 		t.Fatalf("it found only %d a minute and %d slots", rate, slots)
 	}
 	return rate, slots
@@ -34,7 +34,7 @@ func adaptiveLearned(t *testing.T, rl *ratelimit.RateLimiter) (rate, slots int) 
 
 var adaptiveApart = map[string]ratelimit.ModelQuota{
 	"m":     {AdaptiveFloorRPM: 60, AdaptiveCeilingRPM: 6000},
-	"slots": {AdaptiveFloorInFlight: 10, AdaptiveCeilingInFlight: 1000},
+	"slots": {AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 1000},
 }
 
 // wantBetween compares a number with bounds, which count.
@@ -63,6 +63,9 @@ func TestAdaptiveRestart(t *testing.T) {
 		{0, 40 * 365 * 24 * h, 0},
 	} {
 		for _, backend := range backends {
+			if backend != "yaml" && tt.between != h {
+				continue // what is written is the same
+			}
 			t.Run(fmt.Sprintf("%s %v %v", backend, tt.before, tt.between), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					cfg := ratelimit.Config{Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), Quotas: adaptiveApart}
@@ -83,8 +86,8 @@ func TestAdaptiveRestart(t *testing.T) {
 						}
 						want := left(rate, 60)
 						wantBetween(t, "the rate", again.Stats("m").AdaptiveRPM, max(want-1, 60), want+off)
-						want = left(slots, 10)
-						wantBetween(t, "the slots", again.Stats("slots").AdaptiveInFlight, max(want-1, 10), want+(off*slots+rate-1)/rate)
+						want = left(slots, 2)
+						wantBetween(t, "the slots", again.Stats("slots").AdaptiveInFlight, max(want-1, 2), want+(off*slots+rate-1)/rate)
 					}
 					if n := adaptiveDrive(t, again, "m", 10*time.Second); n < 10 {
 						t.Errorf("after the restart %d calls pass in 10 s", n)
@@ -108,11 +111,34 @@ func TestAdaptiveAgesUnused(t *testing.T) {
 				rl.Explain("slots")
 			}
 			wantBetween(t, "the rate", rl.Stats("m").AdaptiveRPM, 60+(rate-60)/2-1, 60+(rate-60)/2+1)
-			wantBetween(t, "the slots", rl.Stats("slots").AdaptiveInFlight, 10+(slots-10)/2-1, 10+(slots-10)/2+1)
+			wantBetween(t, "the slots", rl.Stats("slots").AdaptiveInFlight, 2+(slots-2)/2-1, 2+(slots-2)/2+1)
 			time.Sleep(24 * time.Hour)
 			wantBetween(t, "the rate after a day", rl.Stats("m").AdaptiveRPM, 60, 61)
-			wantBetween(t, "the slots after a day", rl.Stats("slots").AdaptiveInFlight, 10, 10)
+			wantBetween(t, "the slots after a day", rl.Stats("slots").AdaptiveInFlight, 2, 2)
 		})
+	}
+}
+
+// A refusal of a call that was sent long ago does not bring back what has aged since.
+func TestAdaptiveAgesDespiteRefusals(t *testing.T) {
+	for _, group := range adaptiveGroups {
+		for _, problem := range []string{"rate_limited", "timeout"} {
+			synctest.Test(t, func(t *testing.T) {
+				all, _ := adaptiveGroup(t, group, ratelimit.Config{Quotas: adaptiveApart})
+				adaptiveLearned(t, all[0])
+				time.Sleep(24 * time.Hour)
+				for range 3 {
+					adaptiveRefuse(all[0], "m", problem)
+					adaptiveRefuse(all[0], "slots", problem)
+					adaptiveCatchUp(t, all...)
+					for _, rl := range all {
+						wantBetween(t, group+", "+problem+", the rate", rl.Stats("m").AdaptiveRPM, 60, 61)
+						wantBetween(t, group+", "+problem+", the slots", rl.Stats("slots").AdaptiveInFlight, 2, 2)
+					}
+					time.Sleep(2 * time.Second)
+				}
+			})
+		}
 	}
 }
 
@@ -240,7 +266,7 @@ func TestAdaptiveMaliciousFile(t *testing.T) {
 		refused, loaded := 0, 0
 		numbers := regexp.MustCompile(`\d+`).FindAllStringIndex(text[begins:], -1)
 		for i, at := range numbers {
-			for _, bad := range []string{"-1", "0", "1", "-9223372036854775808", "9223372036854775807", "9223372036854775808", "x", "1.5", "[]", "~"} {
+			for _, bad := range []string{"-1", "9223372036854775807", "x"} {
 				path := filepath.Join(dir, fmt.Sprint(i))
 				bad := text[:begins+at[0]] + bad + text[begins+at[1]:]
 				if err := os.WriteFile(path, []byte(bad), 0o600); err != nil {
@@ -252,11 +278,12 @@ func TestAdaptiveMaliciousFile(t *testing.T) {
 					continue
 				}
 				loaded++
-				for range 3 {
+				for range 2 {
 					wantBetween(t, bad[begins:]+": the rate", again.Stats("m").AdaptiveRPM, 60, 6000)
-					wantBetween(t, bad[begins:]+": the slots", again.Stats("slots").AdaptiveInFlight, 10, 1000)
-					adaptiveDrive(t, again, "m", 3*time.Second)
-					adaptiveFill(again, "slots", 3*time.Second)
+					wantBetween(t, bad[begins:]+": the slots", again.Stats("slots").AdaptiveInFlight, 2, 1000)
+					adaptiveDrive(t, again, "m", time.Second)
+					r, _ := again.Reserve("slots", 0, 0)
+					r.Commit(0, 0)
 					adaptiveRefuse(again, "m", "rate_limited")
 					adaptiveRefuse(again, "slots", "timeout")
 				}

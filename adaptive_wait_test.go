@@ -100,6 +100,30 @@ func TestAdaptiveAfterACooldown(t *testing.T) {
 	})
 }
 
+// Calls that nobody asked for keep others waiting, as everywhere for a minute at most.
+func TestAdaptiveRecords(t *testing.T) {
+	for calls, want := range map[int]time.Duration{1: time.Second, 3: 3 * time.Second, 4000: time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			rl := newLimiter(t, adaptiveFixed(60))
+			for range calls {
+				rl.RecordUsage("m", 0, 0)
+			}
+			d := rl.Decide("m", 0)
+			if d.Allowed || d.RetryAfter > want+adaptiveLate || d.RetryAfter < want-adaptiveLate {
+				t.Fatalf("after %d calls: %+v, want %v", calls, d, want)
+			}
+			time.Sleep(d.RetryAfter - 1)
+			if early := rl.Decide("m", 0); early.RetryAfter != 1 {
+				t.Errorf("after %d calls, a nanosecond before: %+v", calls, early)
+			}
+			time.Sleep(1)
+			if late := rl.Decide("m", 0); !late.Allowed {
+				t.Errorf("after %d calls, then: %+v", calls, late)
+			}
+		})
+	}
+}
+
 // What cannot pass before its deadline is refused at once, and nothing that can.
 func TestAdaptiveDeadlines(t *testing.T) {
 	slots := ratelimit.ModelQuota{AdaptiveFloorInFlight: 1, AdaptiveCeilingInFlight: 1}

@@ -45,6 +45,8 @@ func BenchmarkCalls(b *testing.B) {
 	roomy := ratelimit.ModelQuota{MaxRPM: 1 << 30, MaxTPM: 1 << 30, MaxRPD: 1 << 30}
 	paced := roomy
 	paced.Burst = 30 * time.Second
+	found := roomy
+	found.AdaptiveFloorRPM = 1_000_000_000
 	for _, n := range benchSizes {
 		calls := []struct {
 			name  string
@@ -58,6 +60,8 @@ func BenchmarkCalls(b *testing.B) {
 			{"RecordUsage", roomy, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }},
 			{"PacedCanSend", paced, func(rl *ratelimit.RateLimiter) { rl.CanSend("m", 100) }},
 			{"PacedRecordUsage", paced, func(rl *ratelimit.RateLimiter) { rl.RecordUsage("m", 90, 10) }},
+			{"FoundCanSend", found, func(rl *ratelimit.RateLimiter) { rl.CanSend("m", 100) }},
+			{"FoundReserve", found, func(rl *ratelimit.RateLimiter) { reserveAndCommit(rl, 80) }},
 			{"PacedReserve", paced, func(rl *ratelimit.RateLimiter) { reserveAndCommit(rl, 80) }},
 			{"Reserve", roomy, func(rl *ratelimit.RateLimiter) { reserveAndCommit(rl, 80) }},
 		}

@@ -45,16 +45,16 @@ func (m foundModels) of(name string, q *ModelQuota) *found.Limits {
 	return nil
 }
 
-// foundLocked is foundModels.of for what is bounded by the quota. Without charges it begins no
-// search: names that are only asked for take no memory.
-func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, charges bool) *found.Limits {
+// foundLocked is foundModels.of, and begins a search or bounds it anew. keeps says whether it keeps
+// one that it begins: names that are only asked for take no memory.
+func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, keeps bool) *found.Limits {
 	b, f := found.BoundsOf((*state.Quota)(q)), rl.found[name]
 	switch {
 	case b == found.Bounds{}:
 		return nil
 	case f == nil:
 		f = found.New(b, instant)
-		if charges {
+		if keeps {
 			rl.keepFoundLocked(name, f)
 		}
 	case f.Bounds() != b:
@@ -225,10 +225,10 @@ func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refu
 	if took := rl.clock.At(instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
 		refusal.Took = max(int64(took), 1)
 	}
-	f := rl.foundLocked(name, &q, instant, true)
-	if f == nil {
+	if !found.BoundsOf((*state.Quota)(&q)).Concerns(*refusal) {
 		return name, false
 	}
+	f := rl.foundLocked(name, &q, instant, true)
 	if rl.ledger != nil && rl.ledger.spreadsLocked(name, f, *refusal, instant) {
 		return name, true
 	}

@@ -38,6 +38,7 @@ var importRules = map[string][]string{
 	"adaptive":        {modulePath + "/limit"},
 	"debounce":        {},
 	"limit":           {},
+	"money":           {},
 	"keyed":           {modulePath + "/limit"},
 	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
 	"llmhttp": {
@@ -131,6 +132,7 @@ var importRules = map[string][]string{
 	"internal/yamldoc": {modulePath + "/internal/errtext", "gopkg.in/yaml.v3"},
 	"internal/configfile": {
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+		modulePath + "/money", // in its tests
 	},
 	"internal/history":    {},
 	"internal/jsonscan":   {},

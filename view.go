@@ -119,9 +119,9 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 }
 
 // findLocked has the quota limit the calls in flight as was found.
-func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, charges bool) {
+func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, keeps bool) {
 	r.adapts, r.slotLimit = true, q.MaxInFlight
-	if r.found = rl.foundLocked(name, q, r.instant, charges); r.found != nil {
+	if r.found = rl.foundLocked(name, q, r.instant, keeps); r.found != nil {
 		q.limitSlots(r.found.MostSlots(r.slots.calls(), r.instant))
 	}
 }
@@ -134,7 +134,7 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
 		r.take(stats.window)
 		r.followPacing(q, r.instant)
-		rl.shareLocked(name, q, r, false)
+		rl.shareLocked(name, q, r, true)
 		return
 	}
 	r.window = unused
@@ -146,10 +146,10 @@ func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *vie
 }
 
 // shareLocked adds the limits that were found to a quota, and leaves of it this limiter's share
-// while the others cannot be heard of.
-func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, charges bool) {
+// while the others cannot be heard of. Where there is state, a search begins.
+func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, stateful bool) {
 	if q.adapts() {
-		r.findLocked(rl, name, q, charges)
+		r.findLocked(rl, name, q, stateful)
 	}
 	if rl.ledger.divides() {
 		rl.ledger.shareLocked(name, q, r)

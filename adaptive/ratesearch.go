@@ -94,10 +94,9 @@ func (s *RateSearch) Count(at int64, n int) {
 func (s *RateSearch) Uncount(n int) { s.passed = max(s.passed-int64(max(n, 0)), 0) }
 
 // Refused tells of a call that was refused because of one's own quota, took nanoseconds after
-// it was sent, or 0 if that is not known. It reports whether the rate was lowered: a refusal
-// within the cool-down, and one of a call that was sent before the rate was last lowered, lowers
-// nothing. The window is not clean; only a call that was sent before the rate was last lowered
-// says nothing about that, either.
+// it was sent, or 0 if that is not known. It reports whether the rate was lowered. A refusal
+// within the cool-down lowers nothing, but the window is not clean. One of a call that was sent
+// before the rate was last lowered says nothing about the present rate, and changes nothing.
 func (s *RateSearch) Refused(at, took int64) (lowered bool) { return s.refusedUntil(at, took, at) }
 
 // refusedUntil is Refused, with when the next window begins.

@@ -32,10 +32,10 @@ const maxSpread = int64(time.Second)
 func (r *Rate) Refused(f Refusal) (lowered bool) { return r.RefusedAt(time.Now(), f) }
 
 // RefusedAt tells of a call that was refused because of the provider's quota. It reports
-// whether the rate was lowered: refusals within the cool-down, and those of calls made before
-// the rate was last lowered, lower nothing. In either case the window is not clean, and
-// nothing passes until the wait that the provider names is over, and up to an eighth of it
-// and a second longer.
+// whether the rate was lowered. A refusal within the cool-down lowers nothing, but the window is
+// not clean; one of a call made before the rate was last lowered says nothing about the present
+// rate. In any case nothing passes until the wait that the provider names is over, and up to an
+// eighth of it and a second longer.
 func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -27,9 +27,13 @@ const (
 	// of a provider with the same floor add so much, so one that begins at the floor gets
 	// its part.
 	fair = 64
-	// lateGrow bounds the steps while refusals come back late, in thousandths of the level.
-	// Steps that triple would be far beyond the limit before the first refusal of it is back.
-	lateGrow = 30
+	// lateGrow bounds the steps while refusals come back late, in thousandths of the level:
+	// steps that triple would be far beyond the limit before the first refusal of it is back.
+	// A level above lateFar thousandths of the knee would have emptied most buckets, so from
+	// there on lateFarGrow does.
+	lateGrow    = 30
+	lateFar     = 1300
+	lateFarGrow = 200
 )
 
 // refused lowers the level. The first refusal takes little, because the limit is near; those
@@ -65,12 +69,20 @@ func (s *search) passed() {
 	} else if s.knee > 0 {
 		s.step = min(max(3*s.step, least), s.level)
 		if s.late {
-			s.step = min(s.step, max(scaled(s.level, lateGrow, 1000), least))
+			s.step = min(s.step, max(s.lateStep(), least))
 		}
 		add = s.step
 	}
 	s.raised = min(add, s.level, s.ceiling-s.level)
 	s.level += s.raised
+}
+
+// lateStep returns the largest step while refusals come back late.
+func (s *search) lateStep() int64 {
+	if s.level > scaled(s.knee, lateFar, 1000) {
+		return scaled(s.level, lateFarGrow, 1000)
+	}
+	return scaled(s.level, lateGrow, 1000)
 }
 
 // aged returns n after an age, of which it loses half in each half-life, and within it at an

@@ -151,12 +151,15 @@ func TestSearchLate(t *testing.T) {
 	}
 	knee := s.knee
 	for step := range 20 {
-		before := s.level
-		if s.passed(); s.level > before+before*3/100 {
+		before, most := s.level, s.level/100*3+100
+		if before > 13e8 {
+			most = before/5 + 1
+		}
+		if s.passed(); s.level > before+most || s.level < before+most*9/10 && step > 3 && step < 11 {
 			t.Errorf("step %d: from %d to %d", step, before, s.level)
 		}
 	}
-	if s.level < 15e8 {
+	if s.level < 2*knee {
 		t.Errorf("after 20 steps: %d", s.level)
 	}
 	if s.refused(); s.level != knee {

@@ -59,7 +59,7 @@ func (f *flight) unanswered(err error) {
 // that passed because the call waited for its place says nothing of the provider: if it lowered a
 // limit, further calls would wait longer and miss theirs, too.
 func (f *flight) outOfTime(err error) bool {
-	if errors.Is(f.ctx.Err(), context.DeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(f.ctx.Err(), context.DeadlineExceeded) {
 		return time.Since(f.sent) >= f.waited
 	}
 	var timeout net.Error

@@ -248,6 +248,9 @@ func become(req *http.Request, what string) (*http.Response, error) {
 		return nil, timeoutError{errors.New("timeout awaiting response headers")}
 	case "broken":
 		return nil, syscall.ECONNRESET
+	case "own deadline":
+		time.Sleep(5 * time.Second)
+		return nil, context.DeadlineExceeded
 	case "slow":
 		return nil, sleep(req.Context(), time.Hour)
 	case "500":
@@ -263,8 +266,13 @@ func TestAdaptiveDeadlineInLine(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		held    time.Duration // by other calls
+		becomes string
 		lowered bool
-	}{{"the provider had 20 s of 30", 10 * time.Second, true}, {"the provider had 10 s of 30", 20 * time.Second, false}} {
+	}{
+		{"the provider had 20 s of 30", 10 * time.Second, "slow", true},
+		{"the provider had 10 s of 30", 20 * time.Second, "slow", false},
+		{"the provider had all of Base's own 5 s", 20 * time.Second, "own deadline", true},
+	} {
 		inBubble(t, test.name, func(t *testing.T) {
 			rl := newLimiter(t, bothAdapt)
 			for range 20 {
@@ -284,7 +292,7 @@ func TestAdaptiveDeadlineInLine(t *testing.T) {
 			before := 0
 			tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
 				before = rl.Stats("m").AdaptiveInFlight
-				return become(req, "slow")
+				return become(req, test.becomes)
 			})}
 			if _, err := tr.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)

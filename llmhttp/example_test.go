@@ -106,8 +106,8 @@ func ExampleTransport_onEvent() {
 	// settled gpt-4o at 12 and 3 as reported
 }
 
-// A provider that does not say what it allows: its refusals tell. A 429 lowers the rate, and overload
-// the calls in flight.
+// A provider that does not say what it allows: its refusals tell. A 429 lowers the rate, and
+// overload the calls in flight.
 func ExampleTransport_adaptive() {
 	answers := []int{200, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 	calls := 0

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == workerArg {
 		os.Exit(status(os.Args[1:]))
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // of the workers: each would take a second to end
 	os.Exit(m.Run())
 }
 

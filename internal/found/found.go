@@ -45,10 +45,12 @@ const (
 	idleAfter = int64(time.Minute)
 	// firstMultiple of the floor is where a search begins.
 	firstMultiple = 2
-	// mostAhead bounds the time for which requests that were charged keep others waiting.
-	mostAhead = int64(24 * time.Hour)
+	// smallBatch is how many requests keep others waiting, each for a gap, at any rate.
+	smallBatch = 16
 	// mostTogether bounds the calls that are looked at together, so that no product overflows.
 	mostTogether = 1 << 20
+	// farthest bounds the place of a batch, however large.
+	farthest = int64(24 * time.Hour)
 	// longestIdle bounds an age, so that no sum overflows: 36 years.
 	longestIdle = time.Duration(1 << 60)
 )
@@ -177,8 +179,8 @@ func (l *Limits) Opens() int64 {
 // next returns the instant from which on the next request may start. A rate that changes changes
 // the gap behind the last request.
 func (l *Limits) next() int64 {
-	if l.keeps > mostAhead/l.gap {
-		return l.base + mostAhead
+	if l.keeps > farthest/l.gap {
+		return l.base + farthest
 	}
 	return l.base + l.keeps*l.gap
 }
@@ -257,13 +259,7 @@ func (l *Limits) IsDue(instant int64) bool {
 // before a request is counted, because nobody knows yet whether that will be refused. It returns
 // which of the windows begin anew.
 func (l *Limits) GoOn(instant int64) (anew int64) {
-	if l.bounds == (Bounds{}) {
-		return 0
-	}
-	if idle := l.idle(instant); idle > 0 {
-		known := l.Present(instant, instant)
-		l.resume(&known, instant, idle)
-		l.used = instant
+	if l.age(instant) {
 		return state.RateAnew | state.SlotsAnew
 	}
 	if l.seeksRate() && l.rate.Ready(instant) {
@@ -278,23 +274,37 @@ func (l *Limits) GoOn(instant int64) (anew int64) {
 	return anew
 }
 
+// age ages what was found of a model that was idle, and reports whether it was.
+func (l *Limits) age(instant int64) (was bool) {
+	idle := l.idle(instant)
+	if idle == 0 || l.bounds == (Bounds{}) {
+		return false
+	}
+	known := l.Present(instant, instant)
+	l.resume(&known, instant, idle)
+	l.used = instant
+	return true
+}
+
 // Count counts requests that were charged at an instant, when so many calls are in flight, theirs
 // included. Each of so many sharers has its part of the rate; 0 is one.
 func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
-	switch {
-	case l.bounds == Bounds{}:
+	if requests <= 0 || l.bounds == (Bounds{}) {
 		return // the time since what is stored was used goes on
-	case l.bounds.FloorRPM > 0:
+	}
+	if l.seeksRate() {
+		n := min(requests, mostTogether)
 		if instant >= l.since {
-			l.rate.Count(instant, requests)
+			l.rate.Count(instant, n)
 		}
-		if instant != l.latest || l.together > mostTogether {
-			l.latest, l.together = instant, 0
-			l.base, l.keeps = min(max(l.next(), instant-lateness), instant+mostAhead), 0
+		if instant != l.latest {
+			base := min(max(l.next(), instant-lateness), instant+l.depth())
+			l.base, l.keeps, l.latest, l.together = base, 0, instant, 0
 		}
-		n := min(max(requests, 0), mostTogether)
-		l.together += n
-		l.keeps += int64(n) * int64(min(max(sharers, 1), mostTogether))
+		if l.keeps <= l.depth()/l.gap {
+			l.together += n
+			l.keeps += int64(n) * int64(min(max(sharers, 1), mostTogether))
+		}
 	}
 	if l.bounds.FloorSlots > 0 && inFlight >= l.slots.Limit() {
 		l.slots.Full()
@@ -302,10 +312,14 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 	l.used = max(l.used, instant)
 }
 
+// depth is for how long requests that were charged keep others waiting: for a minute, as the buckets
+// of a quota do, or that of a small batch.
+func (l *Limits) depth() int64 { return max(int64(time.Minute), smallBatch*l.gap) }
+
 // Uncount takes a request back that was charged at an instant and not sent. Others may have started
 // after it, by a gap each: only the last one makes room.
 func (l *Limits) Uncount(charged int64) {
-	if l.bounds.FloorRPM == 0 {
+	if !l.seeksRate() {
 		return
 	}
 	l.rate.Uncount(1)

@@ -123,6 +123,33 @@ func TestGapFollowsTheRate(t *testing.T) {
 	}
 }
 
+// What keeps others waiting is a minute, or a small batch, however much was charged.
+func TestDebtIsBounded(t *testing.T) {
+	for _, tt := range []struct {
+		rpm, requests int
+		want          int64
+	}{
+		{60, 30, 30 * second},
+		{60, 5000, 62 * second},
+		{1, 10, 600 * second},
+		{1, 5000, 17*60*second + 1},
+	} {
+		l := New(rates(tt.rpm, tt.rpm), hour)
+		for range tt.requests {
+			l.Count(hour, 1, 1, 0)
+		}
+		if got := l.Opens() - hour; got > tt.want+second || got < tt.want-2*second {
+			t.Errorf("%d requests at %d a minute keep others waiting for %v, want %v", tt.requests, tt.rpm, time.Duration(got), time.Duration(tt.want))
+		}
+	}
+	l := New(rates(60, 6000), hour)
+	l.Tell(true)
+	l.Count(hour, 50, 1, 0)
+	if l.Tell(false); l.Opens() > hour {
+		t.Errorf("requests that the provider's own limits admitted keep others waiting for %v", time.Duration(l.Opens()-hour))
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	both := Bounds{10, 1000, 4, 100}
 	for _, tt := range []struct {
@@ -141,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		{"overload of a provider that says its limits", both, true, Refusal{Overload: true}, false, true, state.RateAnew | state.SlotsAnew},
 		{"of a call of a second ago", both, false, Refusal{Took: second}, true, false, state.RateAnew},
 	} {
-		l := New(tt.b, 0)
+		l := New(tt.b, hour)
 		l.Tell(tt.told)
 		rpm, slots := l.Found(hour)
 		anew, lowered := l.Refuse(tt.refusal, hour)
@@ -265,7 +292,7 @@ func TestExtremes(t *testing.T) {
 			l.IsDue(at)
 			l.GoOn(at)
 			l.Count(at, math.MaxInt, math.MaxInt, math.MaxInt)
-			if opens := l.Opens(); opens > at+2*mostAhead && at > 1 || opens < 0 {
+			if opens := l.Opens(); opens > at+2*farthest && at > 1 || opens < 0 {
 				t.Errorf("%+v: at %d opens at %d", b, at, opens)
 			}
 			l.OpensAtBest(math.MaxInt)

@@ -8,23 +8,32 @@ type Refusal struct {
 	Took     int64 // how long ago the call was sent, in nanoseconds; 0 where that is not known
 }
 
+// Concerns reports whether a refusal says anything of a limit that is searched for.
+func (b Bounds) Concerns(r Refusal) bool { return b.FloorRPM > 0 || r.Overload && b.FloorSlots > 0 }
+
 // Refuse searches on after a refusal. It returns which of the windows begin anew, and whether a
 // limit was lowered.
 func (l *Limits) Refuse(r Refusal, instant int64) (anew int64, lowered bool) {
+	if !l.bounds.Concerns(r) || l.told && !r.Overload {
+		return 0, false
+	}
+	if l.age(instant) {
+		anew = state.RateAnew | state.SlotsAnew
+	}
 	switch {
 	case r.Overload:
 		if l.bounds.FloorRPM > 0 {
 			l.rate.Failed(instant) // so that it does not grow while nothing is answered
-			anew = state.RateAnew
+			anew |= state.RateAnew
 		}
 		if l.bounds.FloorSlots > 0 {
 			lowered = l.slots.Overloaded(instant, r.Took)
 			anew |= state.SlotsAnew
 		}
-	case l.seeksRate():
+	default:
 		lowered = l.rate.Refused(instant, r.Took)
 		l.gap = int64(l.rate.Gap())
-		anew = state.RateAnew
+		anew |= state.RateAnew
 	}
 	return anew, lowered
 }

@@ -24,7 +24,7 @@ func main() {
 	var err error
 	switch {
 	case *table:
-		text, err = steadyTable()
+		text, err = tables(steadyTable, lateTable, slotsTable, throttleTable)
 	case *sweep:
 		text, err = sweepTable()
 	default:
@@ -35,4 +35,16 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Print(text)
+}
+
+// tables returns some tables, with empty lines between.
+func tables(each ...func() (string, error)) (text string, err error) {
+	for _, table := range each {
+		t, err := table()
+		if err != nil {
+			return "", err
+		}
+		text += t + "\n"
+	}
+	return text, nil
 }
