@@ -65,8 +65,8 @@ func makeQuotaTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) {
 	fake.After = func(int64) error { return fail("after") }
 }
 
-// goroutine returns the number of the goroutine that runs. A limiter whose store failed tries it again
-// on a goroutine of its own, beside the session: what is random is the session's alone.
+// goroutine returns the number of the goroutine that runs. A limiter whose store failed tries it
+// again on a goroutine of its own, beside the session: what is random is the session's alone.
 func goroutine() string {
 	var stack [64]byte
 	_, number, _ := strings.Cut(string(stack[:runtime.Stack(stack[:], false)]), " ")
