@@ -20,7 +20,7 @@ const (
 	DecisionUnlimited DecisionCode = "unlimited"
 	// DecisionInvalidTokens: denied, because the estimate is negative.
 	DecisionInvalidTokens DecisionCode = "invalid_tokens"
-	// DecisionInvalidQuota: denied, because the quota has a negative field or an unknown zone.
+	// DecisionInvalidQuota: denied, because the quota has a field out of range.
 	DecisionInvalidQuota DecisionCode = "invalid_quota"
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
 	// are in use, so that there is no room for another one under the quota "*".

@@ -13,8 +13,9 @@ import (
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited, so the zero value
-// limits nothing. A negative field or an unknown zone makes the quota invalid: constructors and
-// Load refuse it; SetQuota accepts it, and the model admits nothing until the quota is corrected.
+// limits nothing. A negative field, an unknown zone, or a floor above its ceiling makes the quota
+// invalid: constructors and Load refuse it; SetQuota accepts it, and the model admits nothing until
+// the quota is corrected.
 type ModelQuota struct {
 	MaxRPM int `yaml:"max_rpm" json:"max_rpm,omitempty"` // requests per minute
 	MaxTPM int `yaml:"max_tpm" json:"max_tpm,omitempty"` // tokens per minute, prompt and output together
@@ -90,9 +91,8 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 
 // SetQuota sets the quota of one model; of an alias (Config.Aliases), that of what it stands for.
 // Versions do not count: with Config.MatchVersions, too, the name is the exact one. The quota wins
-// over the account's limits, files and profiles. The zero quota makes the model unlimited. With a
-// negative limit or an unknown zone, the model admits nothing, and Decide returns
-// DecisionInvalidQuota.
+// over the account's limits, files and profiles. The zero quota makes the model unlimited. With an
+// invalid one the model admits nothing, and Decide returns DecisionInvalidQuota.
 //
 // Waiters are served by the new quota at once, or refused if their request does not fit it. With
 // Config.Shared the quota applies to all processes, unless it is invalid. RemoveQuota takes it
@@ -147,7 +147,7 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 // named itself. With Config.LearnQuotas, reports of the provider lower the account's limits and do
 // not raise them above what it says.
 //
-// If one of the quotas has a negative limit or an unknown zone, SetAccountQuotas changes nothing,
+// If one of the quotas is invalid, SetAccountQuotas changes nothing,
 // and Config.OnError gets an error that wraps ErrInvalidQuota. The limits are written to the state
 // file, where they apply until a call replaces them. With Config.Shared they are those of all
 // processes. Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.

@@ -5,6 +5,8 @@ package ratelimit_test
 import (
 	"errors"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
@@ -17,9 +19,9 @@ type trouble struct{ conflicts, failures int }
 func makeTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) *trouble {
 	made := new(trouble)
 	random := rand.New(rand.NewPCG(s.Random.Uint64(), 7))
-	within := false
+	within, session := false, goroutine()
 	fake.Before = func(int64) error {
-		if !s.Calm() && !within {
+		if goroutine() == session && !s.Calm() && !within {
 			within = true
 			defer func() { within = false }()
 			switch n := random.IntN(60); {
@@ -34,7 +36,7 @@ func makeTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) *trouble {
 		return nil
 	}
 	fake.After = func(int64) error {
-		if !s.Calm() && !within && random.IntN(40) == 0 {
+		if goroutine() == session && !s.Calm() && !within && random.IntN(40) == 0 {
 			made.failures++
 			return errors.New("made up, after the write")
 		}
@@ -45,15 +47,15 @@ func makeTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) *trouble {
 
 // makeQuotaTrouble has others change quotas before a step is written, and has steps fail.
 func makeQuotaTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) {
-	within := false
+	within, session := false, goroutine()
 	fail := func(when string) error {
-		if !s.Calm() && !within && s.Random.IntN(15) == 0 {
+		if goroutine() == session && !s.Calm() && !within && s.Random.IntN(15) == 0 {
 			return errors.New("made up, " + when + " the write")
 		}
 		return nil
 	}
 	fake.Before = func(int64) error {
-		if !s.Calm() && !within && s.Random.IntN(3) == 0 {
+		if goroutine() == session && !s.Calm() && !within && s.Random.IntN(3) == 0 {
 			within = true
 			defer func() { within = false }()
 			s.RequoteBetween()
@@ -61,4 +63,13 @@ func makeQuotaTrouble(s *sharedoracle.Session, fake *sharedlogtest.Fake) {
 		return fail("before")
 	}
 	fake.After = func(int64) error { return fail("after") }
+}
+
+// goroutine returns the number of the goroutine that runs. A limiter whose store failed tries it again
+// on a goroutine of its own, beside the session: what is random is the session's alone.
+func goroutine() string {
+	var stack [64]byte
+	_, number, _ := strings.Cut(string(stack[:runtime.Stack(stack[:], false)]), " ")
+	number, _, _ = strings.Cut(number, " ")
+	return number
 }

@@ -160,7 +160,7 @@ func TestRateSearchCopies(t *testing.T) {
 // A Rate is a RateSearch with a bucket: with one made by hand it decides alike, on another line
 // of time.
 func TestRateSearchOracle(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		start := func(c *adaptive.RateConfig) { c.Seed, c.Start = seed+1, limit.PerSecond(5) }
 		r, s := newRate(t, start), newRateSearch(t, start)

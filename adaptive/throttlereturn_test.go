@@ -9,9 +9,9 @@ import (
 
 // A call that is rejected counts as the part of a request that RejectionWeight says.
 func TestThrottleRejectionWeight(t *testing.T) {
-	for weight, thousandths := range map[int]int{0: 100, 1: 1, 333: 333, 1000: 1000} {
+	for weight, thousandths := range map[int]int64{0: 100, 1: 1, 333: 333, 1000: 1000} {
 		th := newThrottle(t, adaptive.ThrottleConfig{RejectionWeight: weight})
-		sent, rejected, accepted := 0, 0, 0
+		sent, rejected, accepted := int64(0), int64(0), int64(0)
 		for range 5000 {
 			if !th.AllowAt(noon) {
 				rejected++
@@ -22,7 +22,7 @@ func TestThrottleRejectionWeight(t *testing.T) {
 				th.FailedAt(noon)
 			}
 			requests := 1000*sent + thousandths*rejected
-			if got, want := th.RejectionAt(noon), 1000*max(requests-2000*accepted, 0)/(requests+1000); got != want {
+			if got, want := int64(th.RejectionAt(noon)), 1000*max(requests-2000*accepted, 0)/(requests+1000); got != want {
 				t.Fatalf("weight %d, %d sent, %d rejected: %d, want %d", weight, sent, rejected, got, want)
 			}
 		}

@@ -50,6 +50,7 @@ func TestCost(t *testing.T) {
 		"too much":                       {money.Price{Input: money.Max}, money.Usage{Input: million + 1}, money.Max},
 		"just not too much":              {money.Price{Input: money.Max}, money.Usage{Input: million}, money.Max},
 		"almost too much":                {money.Price{Input: money.Max - 1}, money.Usage{Input: million}, money.Max - 1},
+		"too much for a division":        {money.Price{Input: money.Max}, money.Usage{Input: 2*million + 1}, money.Max},
 		"far too much": {money.Price{money.Max, money.Max, money.Max, money.Max},
 			money.Usage{math.MaxInt, math.MaxInt, math.MaxInt, math.MaxInt}, money.Max},
 	} {

@@ -198,8 +198,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshalJSON compares with Parse of what the decoder makes of a text: a string or a number of
-// dollars is read, null changes nothing, and all else is refused. What is no JSON does no harm.
+// FuzzUnmarshalJSON compares with Parse of what the decoder makes of a text: a string or a number
+// of dollars is read, null changes nothing, and all else is refused. What is no JSON does no harm.
 func FuzzUnmarshalJSON(f *testing.F) {
 	for _, text := range []string{``, `null`, `"$1"`, `"`, `"\`, ` 1 `, `"\u0031"`, `12.50`, `{}`, ` "0"`, `["1"]`, `true`, `1e3`} {
 		f.Add([]byte(text))

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 const (
@@ -20,7 +21,7 @@ const (
 	// other processes have the same ones.
 	dropMost, mostDrops = 200, 4096
 	// overFor is how old the beginning of a day is that is surely over, and the end of a cooldown
-	// that nobody asks for any more.
+	// that nobody asks for any more. For what was found it is state.FoundLasts.
 	overFor = 48 * time.Hour
 )
 
@@ -120,21 +121,21 @@ func (l *Log) drop(ctx context.Context, drops [][2]int64) error {
 	return nil
 }
 
-// sweep deletes days and cooldowns that are long over, and what is left of processes, if no other
-// process has done so in the last minute.
+// sweep deletes days, cooldowns and what was found that are long over, and what is left of
+// processes, if no other process has done so in the last minute.
 func (l *Log) sweep(ctx context.Context) error {
 	claimed, err := l.runSweep(ctx, "claim")
 	if err != nil || claimed == 0 {
 		return err
 	}
-	before := l.clock.now() - int64(overFor)
-	for key, name := range map[int]string{keyDays: "days", keyCooldowns: "cooldowns"} {
+	now := l.clock.now()
+	for key, name := range map[int]string{keyDays: "days", keyCooldowns: "cooldowns", keyFound: "found"} {
 		var old []any
 		err := l.scan(ctx, key, func(field, value string) {
 			if _, isModel := modelOf(field); !isModel {
 				return
 			}
-			if at, _, err := parseOrdered(value); err == nil && at < before {
+			if isOver(key, value, now) {
 				old = append(old, field, value)
 			}
 		})
@@ -148,6 +149,16 @@ func (l *Log) sweep(ctx context.Context) error {
 		}
 	}
 	return l.sweepProcesses(ctx)
+}
+
+// isOver reports whether a value of a hash is long over.
+func isOver(key int, value string, now int64) bool {
+	if key == keyFound {
+		f, err := state.ParseFound(value)
+		return err == nil && f.At < now-int64(state.FoundLasts)
+	}
+	at, _, err := parseOrdered(value)
+	return err == nil && at < now-int64(overFor)
 }
 
 // sweepProcesses deletes the leases that ended an hour ago.

@@ -312,8 +312,8 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 	l.used = max(l.used, instant)
 }
 
-// depth is for how long requests that were charged keep others waiting: for a minute, as the buckets
-// of a quota do, or that of a small batch.
+// depth is for how long requests that were charged keep others waiting: for a minute, as the
+// buckets of a quota do, or that of a small batch.
 func (l *Limits) depth() int64 { return max(int64(time.Minute), smallBatch*l.gap) }
 
 // Uncount takes a request back that was charged at an instant and not sent. Others may have started

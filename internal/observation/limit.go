@@ -56,7 +56,7 @@ type Limits [state.InFlight]Limit
 // SaysMinute reports whether the report has a possible limit of the minute.
 func (ls *Limits) SaysMinute() bool {
 	for of := range ls {
-		if n := ls[of].Limit; n > 0 && n <= mostLearned && state.Limits[of].Window == state.Minute {
+		if n := ls[of].Limit; n > 0 && int64(n) <= mostLearned && state.Limits[of].Window == state.Minute {
 			return true
 		}
 	}

@@ -146,7 +146,8 @@ func (s *Statements) drop(t *Table, model string) error {
 	return err
 }
 
-// Sweep deletes some of the days and cooldowns that are long over at now, in UnixNano.
+// Sweep deletes some of the days, the cooldowns and what was found that are long over at now, in
+// UnixNano.
 func (s *Statements) Sweep(now int64) error {
 	const most = 1000
 	if _, err := s.Exec("DELETE FROM daily WHERE rowid IN (SELECT rowid FROM daily WHERE day_start < ? LIMIT ?)",
@@ -159,7 +160,9 @@ func (s *Statements) Sweep(now int64) error {
 			return err
 		}
 	}
-	return nil
+	_, err := s.Exec(`DELETE FROM found WHERE rowid IN (SELECT rowid FROM found
+		WHERE CASE WHEN json_valid(found) THEN json_extract(found, '$.at') < ? END LIMIT ?)`, now-int64(state.FoundLasts), most)
+	return err
 }
 
 // CooldownModels returns the models that have a cooldown.

@@ -47,6 +47,10 @@ const (
 	MostLowered int64 = 1 << 61 // 73 years
 )
 
+// FoundLasts is how long stores that many processes share keep what was found of a model that
+// nobody uses: after so many half-lives it has aged to the floor.
+const FoundLasts = 72 * time.Hour
+
 // FoundField is a number of Found.
 type FoundField struct {
 	Key         string // in a file

@@ -196,20 +196,25 @@ func (e *exercise) sweep() {
 		event.Model, event.Day, event.HasDay = model, state.DayUsage{Start: at, Count: 1}, true
 		events = append(events, event)
 		events = append(events, &sharedlog.Event{Process: 1, N: int64(len(events) + 1), Kind: sharedlog.Cooldown, Model: model, Wall: at})
+		found := state.FoundText(state.Found{Rate: state.Search{Level: 1}, At: at})
+		events = append(events, &sharedlog.Event{Process: 1, N: int64(len(events) + 1), Kind: sharedlog.Found, Model: model, Text: found})
 	}
 	e.write(a, 0, events...)
 	for i, event := range events {
 		event.Seq = int64(i) + 1
 	}
-	e.commit(e.begin(a, 4), &sharedlog.Batch{
-		Events: []*sharedlog.Event{use(1, 5)}, Passed: events, Drops: [][2]int64{{1, 4}}, Sweep: true,
+	e.commit(e.begin(a, 6), &sharedlog.Batch{
+		Events: []*sharedlog.Event{use(1, 7)}, Passed: events, Drops: [][2]int64{{1, 6}}, Sweep: true,
 	})
-	e.commit(e.begin(a, 5), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 6)}, Sweep: true})
+	e.commit(e.begin(a, 7), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, 8)}, Sweep: true})
 	img := e.image(a)
 	_, newDay := img.Days["new"]
 	_, oldDay := img.Days["old"]
 	_, oldCooldown := img.Cooldowns["old"]
 	if !newDay || oldDay || oldCooldown {
 		e.t.Errorf("the days are %+v, the cooldowns %+v", img.Days, img.Cooldowns)
+	}
+	if _, has := img.Found["new"]; !has || len(img.Found) != 1 {
+		e.t.Errorf("found is %+v", img.Found)
 	}
 }

@@ -245,6 +245,7 @@ func (s *step) tidy(b *sharedlog.Batch) {
 		const most = int64(72 * time.Hour)
 		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
 		maps.DeleteFunc(f.cooldowns, func(_ string, c state.Cooldown) bool { return c.Until.UnixNano() < b.Wall-most })
+		maps.DeleteFunc(f.found, func(_ string, is state.Found) bool { return is.At < b.Wall-int64(state.FoundLasts) })
 	}
 }
 
