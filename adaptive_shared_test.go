@@ -74,8 +74,8 @@ func TestAdaptiveIsShared(t *testing.T) {
 	}
 }
 
-// What headers say is known to the process that reads them, as its corrections are. The others go on
-// spacing by what all have found.
+// What headers say is known to the process that reads them, as its corrections are. The others
+// go on spacing by what all have found.
 func TestAdaptiveHeadersAreOfOneProcess(t *testing.T) {
 	for _, group := range adaptiveGroups[1:] {
 		synctest.Test(t, func(t *testing.T) {
