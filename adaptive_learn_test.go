@@ -201,7 +201,7 @@ func TestAdaptiveExplained(t *testing.T) {
 }
 
 // Of the models that "*" or a pattern covers, only the one whose provider says its limits ends its
-// search, until that is forgotten. Another quota for all of them bounds what each of them has found.
+// search, until that is forgotten. Another quota for all of them bounds what each has found.
 func TestAdaptiveHeadersOfCoveredModels(t *testing.T) {
 	for _, quota := range []string{"*", "llama-*"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -74,6 +74,31 @@ func TestAdaptiveIsShared(t *testing.T) {
 	}
 }
 
+// What headers say is known to the process that reads them, as its corrections are. The others
+// go on spacing by what all have found.
+func TestAdaptiveHeadersAreOfOneProcess(t *testing.T) {
+	for _, group := range adaptiveGroups[1:] {
+		synctest.Test(t, func(t *testing.T) {
+			all, open := adaptiveGroup(t, group, ratelimit.Config{LearnQuotas: true, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveBoth}})
+			all[0].Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 5000}})
+			adaptiveRefuse(all[0], "m", "overloaded") // which all are told of
+			adaptiveCatchUp(t, all...)
+			late := open()
+			for name, rl := range map[string]*ratelimit.RateLimiter{"another": all[1], "one that comes later": late} {
+				if !adaptiveSpaced(t, rl, "m") {
+					t.Errorf("%s: %s does not space its calls", group, name)
+				}
+				if n := rl.Stats("m").AdaptiveInFlight; n != 19 {
+					t.Errorf("%s: %s has %d slots, want 19", group, name, n)
+				}
+			}
+			if adaptiveSpaced(t, all[0], "m") {
+				t.Errorf("%s: the one with the headers spaces its calls", group)
+			}
+		})
+	}
+}
+
 // Slots that were found are those of all together, and slots that end wake waiters anywhere.
 func TestAdaptiveSlotsAreShared(t *testing.T) {
 	for _, group := range adaptiveGroups[1:] {
