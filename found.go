@@ -88,6 +88,9 @@ func (rl *RateLimiter) findOnLocked(name string, q *ModelQuota, w *window, insta
 	}
 	if f.IsDue(instant) && f.GoOn(instant) != 0 {
 		rl.changedNowLocked()
+		if w.slots.waiting() > 0 {
+			rl.linesLocked().reviewLaterLocked(w.slots) // there may be more slots
+		}
 	}
 	f.Count(instant, 1, w.slots.calls(), rl.ledger.sharersLocked())
 }
@@ -148,13 +151,12 @@ func (rl *RateLimiter) isToldNewsRLocked(name string, q *ModelQuota, limits *Pro
 	return f == nil || !f.IsTold()
 }
 
-// tellFoundLocked ends the search for the rate of a model whose provider says its limits.
+// tellFoundLocked ends the search for the rate of a model whose provider says its limits. Its
+// waiters have to be reviewed and served then.
 func (rl *RateLimiter) tellFoundLocked(name string, q *ModelQuota) {
 	if f := rl.foundLocked(name, q, rl.clock.Sync(), true); f != nil {
 		f.Tell(true)
 		rl.changedNowLocked()
-		l := rl.linesLocked()
-		l.reviewAllLaterLocked(l.allSlots[name])
 	}
 }
 

@@ -144,35 +144,39 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 	return corrects
 }
 
-// observeLocked is Observe.
+// observeLocked is Observe. What is left is noted before the quota changes: that serves waiters, and
+// no more of them may go than are left.
 func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)
+	was, wasKnown, corrects, told := q, known, false, false
 	if rl.learns {
-		if rl.isToldNewsRLocked(name, &q, limits) {
+		if told = rl.isToldNewsRLocked(name, &q, limits); told {
 			rl.tellFoundLocked(name, &q)
 		}
 		if next, is := rl.lessonRLocked(name, q, limits); is {
-			by := byHeader
-			if limits.Refused {
-				by = byRefusal
-			}
-			rl.learnLocked(name, by, next, q, known)
-			q, known = next, true
+			q, known, corrects = next, true, true
 		}
 	}
-	if !known || q.unlimited() {
-		return
+	eased, tightened := false, false
+	if known && !q.unlimited() {
+		eased, tightened = rl.noteExternalLocked(name, &q, limits)
 	}
-	eased, tightened := rl.noteExternalLocked(name, &q, limits)
+	if corrects {
+		by := byHeader
+		if limits.Refused {
+			by = byRefusal
+		}
+		rl.learnLocked(name, by, q, was, wasKnown)
+	}
 	g := rl.lines.allSlots[name]
 	if g.waiting() == 0 {
 		return
 	}
-	if tightened {
+	if tightened || told {
 		rl.linesLocked().reviewAllLaterLocked(g)
 	}
-	if eased || tightened {
+	if eased || tightened || told {
 		rl.linesLocked().serveLocked(g)
 	}
 }

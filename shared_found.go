@@ -30,13 +30,34 @@ func (p *plan) findByRefusal(name string, r found.Refusal) {
 	}
 }
 
-// findBeside plans that the search goes on before a request of a model is charged.
-func (p *plan) findBeside(name string, f *found.Limits) {
-	if f != nil && f.IsDue(p.instant) {
-		next := f.Copy()
-		anew := next.GoOn(p.instant)
-		p.find(name, next, anew)
+// findBeside plans that the search goes on before a request of a model is charged, and counts that to
+// the search of the plan.
+func (p *plan) findBeside(day *plannedDay, f *found.Limits, instant int64) {
+	if f == nil {
+		return
 	}
+	if day.found == nil {
+		day.found = f.Copy()
+		if day.found.IsDue(p.instant) {
+			p.find(day.name, day.found, day.found.GoOn(p.instant))
+		}
+	}
+	calls := p.rl.lines.allSlots[day.name].calls() + day.beside.cost.Requests + 1
+	day.found.Count(instant, 1, calls, p.s.sharersLocked())
+}
+
+// followPlan has a view say what was found after what a plan has charged to its model. It reports
+// whether that is known.
+func (r *view) followPlan(q *ModelQuota, others *plannedDay) (known bool) {
+	if !r.adapts || r.found == nil || others == nil || others.beside.cost.Requests == 0 {
+		return true
+	}
+	if others.found == nil || others.found.Bounds() != r.found.Bounds() {
+		return false
+	}
+	r.found = others.found
+	q.limitSlots(r.found.MostSlots(r.slots.calls()+others.beside.cost.Requests, r.instant))
+	return true
 }
 
 // find plans that all processes take over what was found.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -113,6 +114,8 @@ type plannedDay struct {
 	name   string         // under which the model is counted
 	said   state.DayUsage // the day as the last event says it
 	beside planned        // for the model
+
+	found *found.Limits // what is searched for, after that; nil where nothing was planned of it
 }
 
 // day returns the day of a model after what was planned so far.
@@ -140,7 +143,7 @@ func (p *plan) day(name string, instant int64) *plannedDay {
 		*w = *p.rl.newWindow(&d.stats, p.rl.zoneRLocked(name), instant, now)
 	}
 	d.window.stats, d.stats.window = &d.stats, &d.window
-	d.name, d.said, d.beside = name, dayOf(&d.window), planned{}
+	d.name, d.said, d.beside, d.found = name, dayOf(&d.window), planned{}, nil
 	return d
 }
 

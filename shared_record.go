@@ -22,10 +22,8 @@ func (p *plan) record(model string, used tokens.Count) {
 		return
 	}
 	used = used.Clamp()
-	if p.plannedDay(name) == nil {
-		p.findBeside(name, p.rl.found[name])
-	}
 	day := p.day(name, instant)
+	p.findBeside(day, p.rl.found[name], instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, used.Total())
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
 	p.setDay(day)
@@ -47,6 +45,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
 	}
+	exact := r.followPlan(&q, others)
 	decide(d, &q, known, &r, &asked)
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
@@ -56,7 +55,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	}
 	p.s.overrule(d)
 	switch {
-	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || r.adapts) && others != nil:
+	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || !exact) && others != nil:
 		p.later = true // memory tells exactly when it knows of the others
 		return nil
 	case !d.Allowed:
@@ -80,10 +79,8 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	if model != name {
 		made.more().model = model
 	}
-	if m.view.adapts && p.plannedDay(name) == nil {
-		p.findBeside(name, m.view.found)
-	}
 	day := p.day(name, instant)
+	p.findBeside(day, m.view.found, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
 	p.setDay(day)

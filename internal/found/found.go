@@ -4,6 +4,7 @@
 package found
 
 import (
+	"math"
 	"math/bits"
 	"time"
 
@@ -51,6 +52,8 @@ const (
 	mostTogether = 1 << 20
 	// farthest bounds the place of a batch, however large.
 	farthest = int64(24 * time.Hour)
+	// never is the instant of the last request where there was none.
+	never = math.MinInt64
 	// longestIdle bounds an age, so that no sum overflows: 36 years.
 	longestIdle = time.Duration(1 << 60)
 )
@@ -71,7 +74,7 @@ func BoundsOf(q *state.Quota) (b Bounds) {
 
 // New returns the limits between bounds, at the beginning of the search.
 func New(b Bounds, instant int64) *Limits {
-	l := &Limits{bounds: b, used: instant}
+	l := &Limits{bounds: b, used: instant, latest: never}
 	if b.FloorRPM > 0 {
 		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
 		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
@@ -337,4 +340,4 @@ func (l *Limits) Ended(instant int64) {
 }
 
 // Forget lets the next request start now.
-func (l *Limits) Forget() { l.base, l.keeps, l.together = 0, 0, 0 }
+func (l *Limits) Forget() { l.base, l.keeps, l.latest, l.together = 0, 0, never, 0 }

@@ -1,0 +1,75 @@
+// Limits that are found, and many goroutines at a time whose calls one write to a store carries.
+
+package ratelimit_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+// Together no more start than the limits that were found let, and nobody is kept from what they let
+// by those that come at the same time.
+func TestAdaptiveCrowdOfAStore(t *testing.T) {
+	const trip, lasts = 5 * time.Millisecond, time.Second
+	slots := func(floor, ceiling int) ratelimit.ModelQuota {
+		return ratelimit.ModelQuota{AdaptiveFloorInFlight: floor, AdaptiveCeilingInFlight: ceiling}
+	}
+	for _, tt := range []struct {
+		name        string
+		quota       ratelimit.ModelQuota
+		limiters    int
+		least, most int32         // calls that pass
+		together    int32         // that may be open at a time; 0 for any number
+		takes       time.Duration // a call
+	}{
+		{"a slow rate", adaptiveFixed(600), 1, 10, 11, 0, 0},
+		{"a slow rate of three", adaptiveFixed(600), 3, 8, 11, 0, 0},
+		{"a gap is shorter than the way to the store", adaptiveFixed(60_000), 1, 300, 1006, 0, 0},
+		{"a gap is shorter, of three", adaptiveFixed(60_000), 3, 200, 1006, 0, 0},
+		{"many slots", slots(1000, 1000), 1, 800, 1 << 30, 0, 0},
+		{"few slots", slots(5, 5), 1, 1, 1 << 30, 5, trip},
+		{"few slots of three", slots(5, 5), 3, 1, 1 << 30, 5, trip},
+		{"few slots were found, while there may be many", slots(1, 1000), 1, 2, 2, 2, time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fake := sharedlogtest.NewFake()
+				fake.Before = func(int64) error { time.Sleep(trip); return nil }
+				var passed, open atomic.Int32
+				var callers sync.WaitGroup
+				end := time.Now().Add(lasts)
+				for range tt.limiters {
+					rl := adaptiveOpen(t, ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}})
+					for range 20 {
+						callers.Go(func() {
+							for time.Now().Before(end) {
+								r, d := rl.Reserve("m", 1, 1)
+								if r == nil {
+									time.Sleep(max(d.RetryAfter, time.Millisecond))
+									continue
+								}
+								passed.Add(1)
+								if n := open.Add(1); tt.together > 0 && n > tt.together {
+									t.Errorf("%d calls are open", n)
+								}
+								time.Sleep(tt.takes)
+								open.Add(-1)
+								r.Commit(1, 1)
+							}
+						})
+					}
+				}
+				callers.Wait()
+				if n := passed.Load(); n < tt.least || n > tt.most {
+					t.Errorf("%d calls pass in a second, want %d to %d", n, tt.least, tt.most)
+				}
+			})
+		})
+	}
+}
