@@ -78,7 +78,8 @@ func TestAdaptiveAfterReset(t *testing.T) {
 	})
 }
 
-// A charge of RecordUsage may end a window, and so raise the calls in flight: waiters get the slots.
+// A charge of RecordUsage may end a window, and so raise the calls in flight: waiters get the
+// slots.
 func TestAdaptiveRecordUsageServesWaiters(t *testing.T) {
 	for _, group := range adaptiveGroups {
 		t.Run(group, func(t *testing.T) {

@@ -144,8 +144,8 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 	return corrects
 }
 
-// observeLocked is Observe. What is left is noted before the quota changes: that serves waiters, and
-// no more of them may go than are left.
+// observeLocked is Observe. What is left is noted before the quota changes: that serves waiters,
+// and no more of them may go than are left.
 func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)

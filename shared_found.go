@@ -30,8 +30,8 @@ func (p *plan) findByRefusal(name string, r found.Refusal) {
 	}
 }
 
-// findBeside plans that the search goes on before a request of a model is charged, and counts that to
-// the search of the plan.
+// findBeside plans that the search goes on before a request of a model is charged, and counts that
+// to the search of the plan.
 func (p *plan) findBeside(day *plannedDay, f *found.Limits, instant int64) {
 	if f == nil {
 		return
