@@ -3,6 +3,8 @@
 package ratelimit_test
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,6 +48,8 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 				end := time.Now().Add(lasts)
 				for range tt.limiters {
 					rl := adaptiveOpen(t, ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": tt.quota}})
+					callers.Go(func() { rl.RecordUsage("other", 0, 0) }) // so that the others come together
+					time.Sleep(trip / 2)
 					for range 20 {
 						callers.Go(func() {
 							for time.Now().Before(end) {
@@ -72,4 +76,46 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What limiters let pass while they could not hear of each other keeps nobody waiting when the store
+// is back: each had its part of the rate.
+func TestAdaptiveAfterTheStoreWasDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const outage = 30 * time.Second
+		fake := sharedlogtest.NewFake()
+		var passed atomic.Int32
+		var callers sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 {
+			rl := adaptiveOpen(t, ratelimit.Config{Store: fake, Quotas: map[string]ratelimit.ModelQuota{"m": adaptiveFixed(60)}})
+			for range 3 {
+				callers.Go(func() {
+					for ctx.Err() == nil {
+						r, d := rl.Reserve("m", 0, 0)
+						if r != nil {
+							passed.Add(1)
+							r.Commit(0, 0)
+						}
+						time.Sleep(max(d.RetryAfter, time.Millisecond))
+					}
+				})
+			}
+		}
+		count := func(during string, lasts time.Duration, least, most int32) {
+			t.Helper()
+			time.Sleep(lasts)
+			if n := passed.Swap(0); n < least || n > most {
+				t.Errorf("%s: %d calls pass in %v at one a second, want %d to %d", during, n, lasts, least, most)
+			}
+		}
+		count("before", outage, 30, 31)
+		fake.Fail(errors.New("down"))
+		count("while the store is down", outage, 27, 36)
+		fake.Fail(nil)
+		count("when it is back", 2*outage, 55, 63)
+		count("after that", outage, 29, 31)
+		cancel()
+		callers.Wait()
+	})
 }

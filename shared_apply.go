@@ -59,9 +59,10 @@ type effect struct {
 	s       *ledger
 	rl      *RateLimiter
 	instant int64
+	joins   bool // memory is made anew, from what all have done
 }
 
-func (s *ledger) asOf(instant int64) effect { return effect{s, s.rl, instant} }
+func (s *ledger) asOf(instant int64) effect { return effect{s: s, rl: s.rl, instant: instant} }
 
 // dayChange is the change of a model's day by an event.
 type dayChange struct {

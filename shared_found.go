@@ -97,7 +97,11 @@ func (f effect) countFound(e *sharedlog.Event, w *window) {
 	var q ModelQuota
 	f.rl.coverRLocked(e.Model, &q)
 	if l := f.rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
-		l.Count(e.At, e.Requests, w.slots.calls(), f.s.sharersLocked())
+		sharers := 0
+		if e.Process == f.s.id && !f.joins {
+			sharers = f.s.sharersLocked()
+		}
+		l.Count(e.At, e.Requests, w.slots.calls(), sharers)
 	}
 }
 

@@ -73,6 +73,7 @@ func (s *ledger) rebuildLocked(news *sharedlog.News) {
 	missing := b.missing()
 	s.rl.teller.rebuildLocked()
 	defer s.rl.teller.rebuiltLocked()
+	b.joins = true
 	b.takeDown()
 	b.load()
 	for _, e := range missing {

@@ -52,6 +52,8 @@ const (
 	mostTogether = 1 << 20
 	// farthest bounds the place of a batch, however large.
 	farthest = int64(24 * time.Hour)
+	// skew bounds what the clocks of processes differ by.
+	skew = int64(time.Second)
 	// never is the instant of the last request where there was none.
 	never = math.MinInt64
 	// longestIdle bounds an age, so that no sum overflows: 36 years.
@@ -290,7 +292,8 @@ func (l *Limits) age(instant int64) (was bool) {
 }
 
 // Count counts requests that were charged at an instant, when so many calls are in flight, theirs
-// included. Each of so many sharers has its part of the rate; 0 is one.
+// included. Those of another process that was out of reach are told late: they started beside
+// others, and keep nobody waiting now. Each of so many sharers has its part of the rate; 0 is one.
 func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 	if requests <= 0 || l.bounds == (Bounds{}) {
 		return // the time since what is stored was used goes on
@@ -300,7 +303,9 @@ func (l *Limits) Count(instant int64, requests, inFlight, sharers int) {
 		if instant >= l.since {
 			l.rate.Count(instant, n)
 		}
-		if instant != l.latest {
+		if l.latest != never && instant < l.latest-l.gap-skew {
+			n = 0
+		} else if instant != l.latest {
 			base := min(max(l.next(), instant-lateness), instant+l.depth())
 			l.base, l.keeps, l.latest, l.together = base, 0, instant, 0
 		}

@@ -327,3 +327,20 @@ func TestLimitsDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// Requests of a process that was out of reach are told when it is back: they keep nobody waiting.
+func TestRequestsThatAreToldLate(t *testing.T) {
+	l := New(rates(60, 60), 0)
+	l.Count(hour, 1, 1, 0)
+	for _, tt := range []struct {
+		late, adds int64
+	}{
+		{0, second}, {second, second}, {2 * second, second}, {2*second + 1, 0}, {30 * second, 0},
+	} {
+		c := l.Copy()
+		c.Count(hour-tt.late, 1, 1, 0)
+		if got := c.Opens() - l.Opens(); got != tt.adds {
+			t.Errorf("one of %v before adds %v, want %v", time.Duration(tt.late), time.Duration(got), time.Duration(tt.adds))
+		}
+	}
+}
