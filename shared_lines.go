@@ -243,7 +243,7 @@ func (f effect) standIn(e *sharedlog.Event) {
 	w := &waiter{process: e.Process, since: e.At}
 	if own := f.s.own.waits[e.N]; own != nil && e.Process == f.s.id {
 		w = own
-		w.ticket = e.N
+		w.ticket, w.unwritten = e.N, e.Seq == 0
 		f.s.lines.forget(w)
 	} else {
 		requests, err := sharedlog.ParseRequests(e.Text)
@@ -265,9 +265,13 @@ func (f effect) standIn(e *sharedlog.Event) {
 }
 
 // evict takes a process out of all lines. If it is this one, its waiters have to stand
-// in line again: the others have not heard of it for long.
+// in line again: the others have not heard of it for long. Those whose places are yet to be written
+// stay, because the log has them behind the eviction.
 func (f effect) evict(process int64) {
 	for _, n := range slices.Sorted(maps.Keys(f.s.peers.Waiters(process))) {
+		if f.isUnwritten(process, n) {
+			continue
+		}
 		w := f.s.peers.RemoveWaiter(process, n)
 		f.rl.linesLocked().leaveLinesLocked(w)
 		if w.process == 0 && !f.s.closed.Load() {
@@ -277,6 +281,16 @@ func (f effect) evict(process int64) {
 			}
 		}
 	}
+}
+
+// isUnwritten reports whether the place of a waiter is not in the log.
+func (f effect) isUnwritten(process, n int64) bool {
+	if w := f.s.peers.Waiters(process)[n]; process != f.s.id || !w.unwritten {
+		return false
+	}
+	return slices.ContainsFunc(f.s.outbox.Events(), func(e *sharedlog.Event) bool {
+		return e.Kind == sharedlog.Wait && e.N == n
+	})
 }
 
 // serveLaterLocked has the lines served by the next step. It reports whether the limiter is

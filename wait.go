@@ -24,6 +24,8 @@ type waiter struct {
 	// With Config.Shared:
 	process int64 // the process that waits, if it is another one
 	ticket  int64 // the event that says that it waits; 0 if there is none
+	// unwritten says that the log did not have that event when memory learned of it.
+	unwritten bool
 
 	// While it waits for places for its models:
 	needs   int   // how many,
