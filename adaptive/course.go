@@ -72,7 +72,9 @@ func (c *course) resume(s SearchState, at, age int64) {
 		c.knee = min(max(s.Knee, c.floor), c.ceiling)
 	}
 	c.step, c.raised, c.streak = 0, 0, 0
-	if age < fresh {
+	if age >= fresh {
+		c.rivals = 0
+	} else {
 		c.step, c.raised = min(max(s.Step, 0), level), min(max(s.Raised, 0), level)
 		c.streak = min(max(s.Streak, 0), lost)
 	}

@@ -33,10 +33,12 @@ type RateConfig struct {
 	// take to come back, as far as Refusal.Sent tells.
 	Window time.Duration
 	// WindowUnits is how many units a clean window has at least, unless it lasts 5 seconds.
-	// The default is 10.
+	// The default is 10. Where other clients share the quota a third of them is enough, and
+	// windows are half as long again.
 	WindowUnits int
 	// Decrease is what the first refusal takes off the rate, in thousandths, at most 500.
-	// The default is 50. Refusals that follow without a clean window between take more.
+	// The default is 50. Refusals that follow without a clean window between take more. Where
+	// other clients share the quota it is less below 5 units a second, down to a half.
 	Decrease int
 	// Increase is the first step above a rate that was refused, in thousandths of it, at most
 	// 1000. The default is 2. Each step after it is three times the one before.
@@ -126,6 +128,7 @@ func (c RateConfig) complete() (RateConfig, search, error) {
 	}
 	return c, search{
 		floor: floor, ceiling: ceiling, level: start, keep: int64(1000 - c.Decrease), grow: int64(c.Increase),
+		shares: true,
 	}, nil
 }
 

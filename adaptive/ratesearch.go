@@ -8,6 +8,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/limit"
 )
 
+// rivalUnits divides the units of a window while there are rivals, whose windows are half as long
+// again.
+const rivalUnits = 3
+
 // RateSearch is the part of a Rate that finds the rate. It has no clock, no lock and no bucket:
 // its caller spaces the units by Gap, and says at which instant each passes. Instants are
 // nanoseconds on a line of time of the caller's, and may be any.
@@ -155,6 +159,16 @@ func (s *RateSearch) over(at int64) bool {
 	if !s.begun || lasted < s.length || s.passed == 0 {
 		return false
 	}
-	// Where no refusal is known each window doubles the rate, so it may be short.
-	return s.knee == 0 || s.passed >= s.windowUnits || lasted >= int64(longestWindow)
+	if s.knee == 0 { // each window doubles the rate, so it may be short
+		return true
+	}
+	units := s.windowUnits
+	if s.rivals > 0 {
+		// Windows that are longer for the one that has less would keep it there.
+		if lasted < s.length/2*3 {
+			return false
+		}
+		units /= rivalUnits
+	}
+	return s.passed >= units || lasted >= int64(longestWindow)
 }

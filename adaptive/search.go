@@ -1,5 +1,7 @@
 package adaptive
 
+import "math"
+
 // search is the arithmetic of a limit that is not known. It has no clock and no lock.
 //
 // Below the knee, where the last refusal was, a clean window closes a seventh of the gap. From
@@ -11,6 +13,7 @@ type search struct {
 	keep           int64 // what the first refusal leaves, in thousandths
 	grow           int64 // the least step, in thousandths of the level
 	unit           int64 // the least decrease: less than a slot is none
+	shares         bool  // whether it looks for rivals, other clients of the provider
 
 	level  int64
 	late   bool  // whether refusals come back late
@@ -18,6 +21,7 @@ type search struct {
 	step   int64 // the latest one beyond the knee
 	raised int64 // what the latest clean window added; 0 after a refusal
 	streak int64 // refusals without a clean window between, at most lost
+	rivals int64 // how many refusals beyond the knee it takes until there are no rivals
 }
 
 const (
@@ -34,12 +38,27 @@ const (
 	lateGrow    = 30
 	lateFar     = 1300
 	lateFarGrow = 200
+	// A limit of one's own is refused beyond the knee, or just below it. A first refusal that is
+	// further below, in thousandths of the knee, is that of a rival who took the room. So many
+	// first refusals beyond the knee say that the rival is gone, and a third one in a row that the
+	// limit itself is lower.
+	rivalBelow = 980
+	rivalsStay = 4
+	// While there are rivals a client that has less loses a smaller share, or the shares would go
+	// up and down at random: what keep takes off goes with the root of the level below equalLevel,
+	// in units in perSpan, and is at least leastRoot thousandths of it.
+	equalLevel = 5e9
+	leastRoot  = 500
 )
 
 // refused lowers the level. The first refusal takes little, because the limit is near; those
 // that follow it find it far below.
 func (s *search) refused() {
+	s.lookForRivals()
 	kept, passed := s.keep, s.level
+	if s.rivals > 0 {
+		kept = s.keepAmongRivals()
+	}
 	switch {
 	case s.streak == 0:
 		passed -= s.raised // the level before was not refused
@@ -57,6 +76,26 @@ func (s *search) refused() {
 		s.knee = 0
 	}
 	s.step, s.raised = 0, 0
+}
+
+// lookForRivals tells by a refusal at the present level whether there are rivals. Refusals that
+// come back late are not of the present level.
+func (s *search) lookForRivals() {
+	switch {
+	case !s.shares || s.late || s.knee == 0 || s.streak > 1:
+		s.rivals = 0
+	case s.streak == 0 && s.level < scaled(s.knee, rivalBelow, 1000):
+		s.rivals = rivalsStay
+	case s.streak == 0:
+		s.rivals = max(s.rivals-1, 0)
+	}
+}
+
+// keepAmongRivals returns what the first refusal leaves while there are rivals, in thousandths.
+func (s *search) keepAmongRivals() int64 {
+	square := scaled(min(s.level, equalLevel), 1e6, equalLevel)
+	root := max(int64(math.Sqrt(float64(square))), leastRoot)
+	return 1000 - max(scaled(1000-s.keep, root, 1000), 1)
 }
 
 // passed raises the level after a clean window.

@@ -2,7 +2,8 @@ package adaptive
 
 // SearchState is where a RateSearch or a SlotSearch stands, in whole numbers, to be kept or
 // handed to another process. The levels of a RateSearch are in units in 10^9 seconds, those of
-// a SlotSearch in thousandths of a slot. The zero SearchState is nothing.
+// a SlotSearch in thousandths of a slot. The zero SearchState is nothing. Whether there are
+// rivals is not in it: the next refusals tell that.
 type SearchState struct {
 	// Level is the limit, and 0 if nothing was found.
 	Level int64 `json:"level"`

@@ -110,8 +110,8 @@ func TestAdaptiveRivals(t *testing.T) {
 	for run := range uint64(3) {
 		inBubble(t, "two programs", func(t *testing.T) {
 			w := world{
-				provider: sim.Provider{Capacity: sim.Constant(3), Depth: time.Second, Answer: quick},
-				callers:  12, joins: []time.Duration{0, 4 * time.Minute}, length: to, seed: run,
+				provider: sim.Provider{Capacity: sim.Constant(5), Depth: time.Second, Answer: quick},
+				callers:  20, joins: []time.Duration{0, 4 * time.Minute}, length: to, seed: run,
 			}
 			w.run(adaptiveLimiter(t, slowFloor), adaptiveLimiter(t, slowFloor))
 			first, both := sim.Total(w.provider, from, to, w.found[0]), w.total(from, to)

@@ -34,6 +34,43 @@ func lateTable() (string, error) {
 	return b.String(), nil
 }
 
+// sharesTable has the shares of the first of two clients, the second of which comes 4 minutes
+// later, between the 30th and the 50th minute of 40 runs.
+func sharesTable() (string, error) {
+	var b strings.Builder
+	b.WriteString("| Calls a second | share of the first | within 40 and 60 % | refused, of both | used |\n")
+	b.WriteString("| --- | --- | --- | --- | --- |\n")
+	const runs, from, to = 40, 30 * time.Minute, 50 * time.Minute
+	for _, capacity := range []float64{1, 2, 3, 5, 10, 30, 100} {
+		least, most, within, refused, used := 1., 0., 0, 0., 0.
+		for seed := range uint64(runs) {
+			first, err := newRate(adaptive.RateConfig{}, 100+seed)
+			if err != nil {
+				return "", err
+			}
+			second, err := newRate(adaptive.RateConfig{}, 200+seed)
+			if err != nil {
+				return "", err
+			}
+			p := sim.Provider{Capacity: sim.Constant(capacity), Depth: time.Second}
+			seconds := sim.Run{
+				Provider: p, Clients: []sim.Client{first, second}, Joins: []time.Duration{0, 4 * time.Minute},
+				Length: to, Seed: seed,
+			}.Do()
+			one, both := sim.Total(p, from, to, seconds[0]), sim.Total(p, from, to, seconds...)
+			share := float64(one.Answered) / float64(both.Answered)
+			least, most = min(least, share), max(most, share)
+			if share >= 0.4 && share <= 0.6 {
+				within++
+			}
+			refused, used = refused+both.RefusedShare()/runs, used+both.Goodput()/runs
+		}
+		fmt.Fprintf(&b, "| %v | %.0f to %.0f %% | %d of %d | %.2f | %.1f |\n",
+			capacity, 100*least, 100*most, within, runs, 100*refused, 100*used)
+	}
+	return b.String(), nil
+}
+
 // slotsTable has the steady state of some numbers of slots, and how long a new number takes to
 // be found.
 func slotsTable() (string, error) {
