@@ -44,24 +44,35 @@ func (f *flight) observeRefusal(problem string, retryAfter time.Duration) {
 	})
 }
 
-// unanswered reports a call that Base failed with err, if the model's limits are to follow: one
-// whose time was over, and one of several failures in a row.
+// unanswered reports a call that Base failed with err, if the model's limits are to follow: one for
+// which the provider had the time, and one of several failures in a row.
 func (f *flight) unanswered(err error) {
-	if !f.adapts() || errors.Is(f.ctx.Err(), context.Canceled) {
+	ended := f.ctx.Err()
+	if !f.adapts() || errors.Is(ended, context.Canceled) {
 		return
 	}
-	if f.outOfTime(err) || f.transport.models.failed(f.model) {
+	if ended != nil {
+		if f.hadTime() {
+			f.observeRefusal(problemTimeout, 0)
+		}
+		return
+	}
+	if isTimeout(err) || f.transport.models.failed(f.model) {
 		f.observeRefusal(problemTimeout, 0)
 	}
 }
 
-// outOfTime reports whether the provider had the time for a call, and did not answer. A deadline
-// that passed because the call waited for its place says nothing of the provider: if it lowered a
-// limit, further calls would wait longer and miss theirs, too.
-func (f *flight) outOfTime(err error) bool {
-	if errors.Is(f.ctx.Err(), context.DeadlineExceeded) {
-		return time.Since(f.sent) >= f.waited
-	}
+// hadTime reports whether the provider could have answered a call whose deadline has passed: it had
+// as long as the call waited for its place, and longer than its slowest answers take. A caller that
+// was less patient says nothing of the provider. If it lowered a limit, further calls would wait
+// longer and miss their deadlines, too.
+func (f *flight) hadTime() bool {
+	took := time.Since(f.sent)
+	return took >= f.waited && took > f.transport.models.slowest(f.model)
+}
+
+// isTimeout reports whether a timeout of Base ended a call that the provider may have had.
+func isTimeout(err error) bool {
 	var timeout net.Error
 	return errors.As(err, &timeout) && timeout.Timeout() && !errors.As(err, new(*net.DNSError))
 }

@@ -266,15 +266,37 @@ func TestAdaptiveDeadlineInLine(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		held    time.Duration // by other calls
+		answer  time.Duration // that another call took
 		becomes string
 		lowered bool
 	}{
-		{"the provider had 20 s of 30", 10 * time.Second, "slow", true},
-		{"the provider had 10 s of 30", 20 * time.Second, "slow", false},
-		{"the provider had all of Base's own 5 s", 20 * time.Second, "own deadline", true},
+		{"the provider had 20 s of 30", 10 * time.Second, 0, "slow", true},
+		{"the provider had 20 s of 30, and needs 15", 10 * time.Second, 15 * time.Second, "slow", true},
+		{"the provider had 20 s of 30, and needs 25", 10 * time.Second, 25 * time.Second, "slow", false},
+		{"the provider had 10 s of 30", 20 * time.Second, 0, "slow", false},
+		{"the provider had all of Base's own 5 s", 20 * time.Second, 0, "own deadline", true},
 	} {
 		inBubble(t, test.name, func(t *testing.T) {
 			rl := newLimiter(t, bothAdapt)
+			before := 0
+			becomes := "answered after a while"
+			tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
+				if before = rl.Stats("m").AdaptiveInFlight; becomes != test.becomes {
+					time.Sleep(test.answer)
+				}
+				return become(req, becomes)
+			})}
+			post := func(ctx context.Context) (*http.Response, error) {
+				req, _ := http.NewRequestWithContext(ctx, http.MethodPost, chatURL, strings.NewReader(`{"model":"m"}`))
+				return tr.RoundTrip(req)
+			}
+			if resp, err := post(t.Context()); err != nil {
+				t.Fatal(err)
+			} else {
+				resp.Body.Close()
+			}
+			becomes = test.becomes
+			time.Sleep(time.Second) // the next may start
 			for range 20 {
 				held, d := rl.Reserve("m", 0, 0)
 				if !d.Allowed {
@@ -288,13 +310,7 @@ func TestAdaptiveDeadlineInLine(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
-			req, _ := http.NewRequestWithContext(ctx, http.MethodPost, chatURL, strings.NewReader(`{"model":"m"}`))
-			before := 0
-			tr := &llmhttp.Transport{Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
-				before = rl.Stats("m").AdaptiveInFlight
-				return become(req, test.becomes)
-			})}
-			if _, err := tr.RoundTrip(req); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := post(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatal(err)
 			}
 			if after := rl.Stats("m").AdaptiveInFlight; (after < before) != test.lowered || before == 0 {

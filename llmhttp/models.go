@@ -24,6 +24,8 @@ type model struct {
 	// Since the provider answered a call as asked, for models that adapt their limits:
 	overloaded time.Time // when it was overloaded first; zero for never
 	failures   int       // calls that failed
+	// slowest is how long the slowest of the last answers took to their headers.
+	slowest time.Duration
 	// The calls without an answer, the one sent last first.
 	flights *flight
 }
@@ -112,11 +114,19 @@ func (m *models) pause(known *model, now time.Time) time.Duration {
 	return d
 }
 
-// succeeded records that the provider answered a call as asked.
-func (m *models) succeeded(known *model) {
+// succeeded records that the provider answered a call as asked, whose headers took so long.
+func (m *models) succeeded(known *model, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known.pauses, known.failures, known.overloaded = 0, 0, time.Time{}
+	known.slowest = max(took, known.slowest-known.slowest/64)
+}
+
+// slowest returns how long the slowest of the last answers took to their headers.
+func (m *models) slowest(known *model) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return known.slowest
 }
 
 // down records that the provider was overloaded, and reports whether it has been for long, without

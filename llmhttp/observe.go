@@ -36,7 +36,7 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 			f.pausedUntil = f.pause(f.problem, now)
 		}
 	case f.status >= 200:
-		t.models.succeeded(f.model)
+		t.models.succeeded(f.model, now.Sub(f.sent))
 	}
 }
 

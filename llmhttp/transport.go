@@ -16,8 +16,8 @@
 // Where a provider does not say what it allows, the limiter can find it: see
 // [ratelimit.ModelQuota.AdaptiveFloorRPM]. A refusal by the quota of the caller then lowers the
 // rate. Overload lowers the calls in flight, and so does a call without an answer: one whose time
-// was over, if the provider had at least as long as the call waited for its place, and the third
-// and each further failure in a row. The lowered limit takes the place of the pause, unless the
+// was over, if the provider had at least as long as the call waited for its place, and longer than
+// for its slowest answers, and the third and each further failure in a row. The lowered limit takes the place of the pause, unless the
 // provider says how long to wait, or is overloaded for ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
