@@ -78,8 +78,8 @@ func TestAdaptiveCrowdOfAStore(t *testing.T) {
 	}
 }
 
-// What limiters let pass while they could not hear of each other keeps nobody waiting when the store
-// is back: each had its part of the rate.
+// What limiters let pass while they could not hear of each other keeps nobody waiting when the
+// store is back: each had its part of the rate.
 func TestAdaptiveAfterTheStoreWasDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 30 * time.Second

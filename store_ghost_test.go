@@ -14,8 +14,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 )
 
-// A limiter that comes back from an outage as another one takes it out of the lines has its waiters in
-// the lines once, for all: a place that nobody leaves would stop everybody behind it.
+// A limiter that comes back from an outage as another one takes it out of the lines has its
+// waiters in the lines once, for all: a place that nobody leaves would stop everybody behind it.
 func TestOutageLeavesNoPlacesBehind(t *testing.T) {
 	for round := range times(6, 2, 300) { // one in twelve met the moment
 		t.Run(fmt.Sprint(round), func(t *testing.T) {

@@ -17,8 +17,9 @@
 // [ratelimit.ModelQuota.AdaptiveFloorRPM]. A refusal by the quota of the caller then lowers the
 // rate. Overload lowers the calls in flight, and so does a call without an answer: one whose time
 // was over, if the provider had at least as long as the call waited for its place, and longer than
-// for its slowest answers, and the third and each further failure in a row. The lowered limit takes the place of the pause, unless the
-// provider says how long to wait, or is overloaded for ten seconds without an answer.
+// for its slowest answers, and the third and each further failure in a row. The lowered limit
+// takes the place of the pause, unless the provider says how long to wait, or is overloaded for
+// ten seconds without an answer.
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
