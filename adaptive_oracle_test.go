@@ -92,7 +92,7 @@ func newAdaptivePlay(t *testing.T, random *rand.Rand, n int, cfg ratelimit.Confi
 
 // note keeps what was done for the message of a test that fails.
 func (p *adaptivePlay) note(format string, args ...any) {
-	p.trace = append(p.trace, fmt.Sprintf("%v: ", time.Now().Sub(p.began))+fmt.Sprintf(format, args...))
+	p.trace = append(p.trace, fmt.Sprintf("%v: ", time.Since(p.began))+fmt.Sprintf(format, args...))
 	p.trace = p.trace[max(len(p.trace)-25, 0):]
 }
 
@@ -298,7 +298,7 @@ func (p *adaptivePlay) exact(req ratelimit.Request, d ratelimit.Decision) {
 	if early := rl.DecideRequest(req); early.Allowed || early.RetryAfter != 1 {
 		p.fail("a nanosecond before it is %s after %v", early.Code, early.RetryAfter)
 	}
-	time.Sleep(1)
+	time.Sleep(time.Nanosecond)
 	if late := rl.DecideRequest(req); !late.Allowed {
 		p.fail("after RetryAfter it is %s %q after %v", late.Code, late.Reason, late.RetryAfter)
 	}
