@@ -42,6 +42,19 @@ func TestSearchRivals(t *testing.T) {
 	}
 }
 
+// A rate that has doubled beyond the limit is refused further below next: that is no rival.
+func TestNoRivalsAfterDoubling(t *testing.T) {
+	s := search{floor: 1e9, ceiling: 1e12, keep: 950, grow: 2, level: 64e8, shares: true}
+	s.passed()
+	s.refused()
+	for s.level < 10e9 {
+		s.passed()
+	}
+	if s.refused(); s.rivals > 0 {
+		t.Errorf("rivals after the first two refusals: %+v", s)
+	}
+}
+
 // Among rivals a first refusal takes less off a lower level: 5 % at 5 a second, and no less than
 // half of that.
 func TestSearchDecreaseAmongRivals(t *testing.T) {
