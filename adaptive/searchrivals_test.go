@@ -63,7 +63,7 @@ func TestSearchDecreaseAmongRivals(t *testing.T) {
 		{1e9, 950, 975e6}, {1e8, 950, 975e5}, {1e9, 500, 75e7}, {1e9, 999, 999e6},
 	} {
 		s := search{
-			floor: 1e6, ceiling: 1e12, keep: c.keep, grow: 2, level: c.level, knee: c.level * 2, shares: true,
+			floor: 1e6, ceiling: 1e12, keep: c.keep, grow: 2, level: c.level, knee: c.level * 2, near: true, shares: true,
 		}
 		if s.refused(); s.level != c.want {
 			t.Errorf("a refusal at %d left %d, want %d", c.level, s.level, c.want)
