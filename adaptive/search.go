@@ -22,6 +22,7 @@ type search struct {
 	raised int64 // what the latest clean window added; 0 after a refusal
 	streak int64 // refusals without a clean window between, at most lost
 	rivals int64 // how many refusals beyond the knee it takes until there are no rivals
+	near   bool  // whether the knee was refused after a small step, so that the limit is near it
 }
 
 const (
@@ -70,7 +71,7 @@ func (s *search) refused() {
 	default:
 		kept = min(700, s.keep)
 	}
-	s.knee = s.level
+	s.knee, s.near = s.level, s.raised <= s.level/32
 	s.level = max(min(passed, scaled(s.level, kept, 1000), s.level-s.unit), s.floor)
 	if s.streak = min(s.streak+1, lost); s.streak == lost {
 		s.knee = 0
@@ -84,7 +85,7 @@ func (s *search) lookForRivals() {
 	switch {
 	case !s.shares || s.late || s.knee == 0 || s.streak > 1:
 		s.rivals = 0
-	case s.streak == 0 && s.level < scaled(s.knee, rivalBelow, 1000):
+	case s.streak == 0 && s.near && s.level < scaled(s.knee, rivalBelow, 1000):
 		s.rivals = rivalsStay
 	case s.streak == 0:
 		s.rivals = max(s.rivals-1, 0)

@@ -42,6 +42,19 @@ func TestSearchRivals(t *testing.T) {
 	}
 }
 
+// A rate that has doubled beyond the limit is refused further below next: that is no rival.
+func TestNoRivalsAfterDoubling(t *testing.T) {
+	s := search{floor: 1e9, ceiling: 1e12, keep: 950, grow: 2, level: 64e8, shares: true}
+	s.passed()
+	s.refused()
+	for s.level < 10e9 {
+		s.passed()
+	}
+	if s.refused(); s.rivals > 0 {
+		t.Errorf("rivals after the first two refusals: %+v", s)
+	}
+}
+
 // Among rivals a first refusal takes less off a lower level: 5 % at 5 a second, and no less than
 // half of that.
 func TestSearchDecreaseAmongRivals(t *testing.T) {
@@ -50,7 +63,7 @@ func TestSearchDecreaseAmongRivals(t *testing.T) {
 		{1e9, 950, 975e6}, {1e8, 950, 975e5}, {1e9, 500, 75e7}, {1e9, 999, 999e6},
 	} {
 		s := search{
-			floor: 1e6, ceiling: 1e12, keep: c.keep, grow: 2, level: c.level, knee: c.level * 2, shares: true,
+			floor: 1e6, ceiling: 1e12, keep: c.keep, grow: 2, level: c.level, knee: c.level * 2, near: true, shares: true,
 		}
 		if s.refused(); s.level != c.want {
 			t.Errorf("a refusal at %d left %d, want %d", c.level, s.level, c.want)
