@@ -45,7 +45,7 @@ func (p *Quotas) Stored(quotas map[string]state.Quota) (said map[string]state.Sa
 	for name, q := range quotas {
 		switch m := p.models[name]; {
 		case m == nil || m.is != q:
-		case m.copied.of != "":
+		case m.copy().of != "":
 			delete(quotas, name)
 		default:
 			is := m.stored()

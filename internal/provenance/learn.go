@@ -24,7 +24,7 @@ func (p *Quotas) Bounds(name string, is state.Quota) state.Quota {
 func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds state.Quota) {
 	m := p.of(name)
 	if cover != "" {
-		m.copied = copied{cover, is, bounds}
+		m.copied = &copied{cover, is, bounds}
 		if p.copies == nil {
 			p.copies = make(map[string]map[string]bool)
 		}
@@ -54,7 +54,7 @@ func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds s
 // Forget forgets what was learned of a model, and reports whether there was anything.
 func (p *Quotas) Forget(name string) (had bool) {
 	m := p.models[name]
-	if m == nil || !m.said.Has(state.Learned) && m.copied.of == "" {
+	if m == nil || !m.said.Has(state.Learned) && m.copy().of == "" {
 		return false
 	}
 	p.dropCopy(name)
@@ -65,7 +65,7 @@ func (p *Quotas) Forget(name string) (had bool) {
 // Learned returns the models of which something was learned.
 func (p *Quotas) Learned() (names []string) {
 	for name, m := range p.models {
-		if m.said.Has(state.Learned) || m.copied.of != "" {
+		if m.said.Has(state.Learned) || m.copy().of != "" {
 			names = append(names, name)
 		}
 	}
@@ -76,14 +76,14 @@ func (p *Quotas) Learned() (names []string) {
 // alone. What is to be said of it follows.
 func (p *Quotas) dropCopy(name string) {
 	m := p.models[name]
-	if m == nil || m.copied.of == "" {
+	if m == nil || m.copy().of == "" {
 		return
 	}
-	delete(p.copies[m.copied.of], name)
-	if len(p.copies[m.copied.of]) == 0 {
-		delete(p.copies, m.copied.of)
+	delete(p.copies[m.copy().of], name)
+	if len(p.copies[m.copy().of]) == 0 {
+		delete(p.copies, m.copy().of)
 	}
-	m.copied = copied{}
+	m.copied = nil
 }
 
 // Outdated returns the models with a quota that only reports made, of another quota or of none, if
@@ -97,7 +97,7 @@ func (p *Quotas) Outdated(of string) (names []string) {
 	}
 	if strings.Contains(of, "*") {
 		for name, m := range p.models {
-			if (m.isAlone() || m.copied.of != of && m.copied.of != "" && len(m.copied.of) <= len(of)) && modelname.Covers(of, name) {
+			if (m.isAlone() || m.copy().of != of && m.copy().of != "" && len(m.copy().of) <= len(of)) && modelname.Covers(of, name) {
 				names = append(names, name)
 			}
 		}

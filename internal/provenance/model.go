@@ -29,7 +29,7 @@ func (m *model) base() (q, bounds state.Quota, ok bool) {
 			return q, state.Quota{}, true
 		}
 	}
-	return m.copied.is, m.copied.bounds, m.copied.of != ""
+	return m.copy().is, m.copy().bounds, m.copy().of != ""
 }
 
 // Of returns the quota that holds, of what the program and others said; it passes over corrections.
@@ -85,7 +85,7 @@ func (m *model) origin(of state.Dimension) state.Origin {
 		return state.Account
 	case m.file.Has(state.Program) || m.file.Has(state.Account) || m.file.Has(state.File):
 		return state.File
-	case m.copied.of != "":
+	case m.copy().of != "":
 		return state.Learned
 	}
 	return state.Profile

@@ -41,7 +41,7 @@ type model struct {
 	said state.Said // by the program, the account, a profile, and reports
 	file state.Said // by a file
 
-	copied copied // set where the model has a corrected copy of another quota
+	copied *copied // where the model has a corrected copy of another quota; nil for none
 
 	is  state.Quota // the quota that holds
 	has bool        // there is one
@@ -52,6 +52,17 @@ type copied struct {
 	of     string // its name; "" for none
 	is     state.Quota
 	bounds state.Quota // its limits that are not exceeded
+}
+
+// noCopy is the copy of a model that has none.
+var noCopy copied
+
+// copy returns the copy that the model has, which is not to be changed.
+func (m *model) copy() *copied {
+	if m.copied == nil {
+		return &noCopy
+	}
+	return m.copied
 }
 
 // removed is what the program and a file said of a quota that was taken back.

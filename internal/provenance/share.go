@@ -56,7 +56,7 @@ func (p *Quotas) After(name string, said state.Said, by state.Origin) (q state.Q
 	if is := p.models[name]; is != nil {
 		m = *is
 	}
-	m.copied = copied{}
+	m.copied = nil
 	m.tell(said, by)
 	return m.holds()
 }
