@@ -18,13 +18,13 @@ type foundModels map[string]*found.Limits
 
 // adapts reports whether the quota searches for a limit. One that is invalid does, too.
 func (q *ModelQuota) adapts() bool {
-	return q.AdaptiveFloorRPM|q.AdaptiveCeilingRPM|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight != 0
+	return (*state.Quota)(q).AdaptsRate() || (*state.Quota)(q).AdaptsSlots()
 }
 
 // limitsSlots reports whether the quota limits the calls in flight, by a number or by one to be
 // found.
 func (q *ModelQuota) limitsSlots() bool {
-	return q.MaxInFlight|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight != 0
+	return q.MaxInFlight != 0 || (*state.Quota)(q).AdaptsSlots()
 }
 
 // limitSlots lowers MaxInFlight to a limit that was found; 0 is none.
@@ -63,6 +63,13 @@ func (rl *RateLimiter) foundLocked(name string, q *ModelQuota, instant int64, ke
 	return f
 }
 
+// coveredFoundLocked is foundLocked for the quota that covers a counted name.
+func (rl *RateLimiter) coveredFoundLocked(name string, instant int64) *found.Limits {
+	var q ModelQuota
+	rl.coverRLocked(name, &q)
+	return rl.foundLocked(name, &q, instant, true)
+}
+
 // keepFoundLocked keeps what was found of a model. Where there are too many, one is forgotten that
 // has no state and no quota of its own: nearly half of them are such.
 func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
@@ -80,9 +87,9 @@ func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
 	rl.found[strings.Clone(name)] = f // see stateLocked
 }
 
-// findOnLocked has the search for the limits of a model go on with a request that was charged.
-func (rl *RateLimiter) findOnLocked(name string, q *ModelQuota, w *window, instant int64) {
-	f := rl.foundLocked(name, q, instant, true)
+// findOnLocked has the search for the limits of a model go on with a request that was charged. Nil
+// limits are those of an invalid quota.
+func (rl *RateLimiter) findOnLocked(f *found.Limits, w *window, instant int64) {
 	if f == nil {
 		return
 	}
@@ -97,25 +104,20 @@ func (rl *RateLimiter) findOnLocked(name string, q *ModelQuota, w *window, insta
 
 // endFoundLocked notes that a call that was sent has ended.
 func (r *Reservation) endFoundLocked() {
-	if rl := r.home; len(rl.found) > 0 {
-		if f := rl.found[r.slots.name]; f != nil {
-			f.Ended(rl.clock.Now())
-		}
+	if f := r.home.found[r.slots.name]; f != nil {
+		f.Ended(r.home.clock.Now())
 	}
 }
 
 // uncountFoundLocked takes back the request of a call that was not sent.
 func (r *Reservation) uncountFoundLocked() {
-	if rl := r.home; len(rl.found) > 0 {
-		if f := rl.found[r.slots.name]; f != nil {
-			f.Uncount(r.instant)
-		}
+	if f := r.home.found[r.slots.name]; f != nil {
+		f.Uncount(r.instant)
 	}
 }
 
-// foundsRLocked returns what was found of all models, as stores see it.
-func (rl *RateLimiter) foundsRLocked() map[string]state.Found {
-	instant := rl.clock.Now()
+// foundsRLocked returns what was found of all models until an instant, as stores see it.
+func (rl *RateLimiter) foundsRLocked(instant int64) map[string]state.Found {
 	wall := rl.clock.UnixNano(instant)
 	all := make(map[string]state.Found, len(rl.found))
 	for model, f := range rl.found {
@@ -149,15 +151,6 @@ func (rl *RateLimiter) isToldNewsRLocked(name string, q *ModelQuota, limits *Pro
 	}
 	f := rl.found[name]
 	return f == nil || !f.IsTold()
-}
-
-// tellFoundLocked ends the search for the rate of a model whose provider says its limits. Its
-// waiters have to be reviewed and served then.
-func (rl *RateLimiter) tellFoundLocked(name string, q *ModelQuota) {
-	if f := rl.foundLocked(name, q, rl.clock.Sync(), true); f != nil {
-		f.Tell(true)
-		rl.changedNowLocked()
-	}
 }
 
 // forgetTold has the rate of a model be searched for again, whatever its provider says; of all

@@ -312,10 +312,9 @@ func (a *attrs) quota(q *ModelQuota) {
 	}
 	limits.text("day_zone", q.DayZone)
 	limits.duration("burst", q.Burst)
-	limits.number("adaptive_floor_rpm", q.AdaptiveFloorRPM)
-	limits.number("adaptive_ceiling_rpm", q.AdaptiveCeilingRPM)
-	limits.number("adaptive_floor_in_flight", q.AdaptiveFloorInFlight)
-	limits.number("adaptive_ceiling_in_flight", q.AdaptiveCeilingInFlight)
+	for _, bound := range state.Adaptive {
+		limits.number(bound.Key, *bound.Of((*state.Quota)(q)))
+	}
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))
 	}

@@ -152,7 +152,8 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	was, wasKnown, corrects, told := q, known, false, false
 	if rl.learns {
 		if told = rl.isToldNewsRLocked(name, &q, limits); told {
-			rl.tellFoundLocked(name, &q)
+			rl.foundLocked(name, &q, rl.clock.Sync(), true).Tell(true)
+			rl.changedNowLocked()
 		}
 		if next, is := rl.lessonRLocked(name, q, limits); is {
 			q, known, corrects = next, true, true

@@ -63,8 +63,7 @@ func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).L
 // unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
-		q.AdaptiveFloorRPM|q.AdaptiveCeilingRPM|q.AdaptiveFloorInFlight|q.AdaptiveCeilingInFlight == 0
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts()
 }
 
 // limitsMinute reports whether anything in a minute is limited.

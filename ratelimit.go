@@ -240,9 +240,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
 		if w.adapts {
-			var q ModelQuota
-			rl.coverRLocked(name, &q)
-			rl.findOnLocked(name, &q, w, instant)
+			rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
 		}
 		if w.unlisted != nil {
 			rl.unlistedLocked().chargedLocked(w, instant)

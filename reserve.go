@@ -197,7 +197,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	w.slots.inFlight++
 	w.charge(r.instant, now, c, r.span)
 	if q.adapts() {
-		rl.findOnLocked(name, q, w, r.instant)
+		rl.findOnLocked(rl.foundLocked(name, q, r.instant, true), w, r.instant)
 	}
 	if w.unlisted != nil {
 		rl.unlistedLocked().chargedLocked(w, r.instant)

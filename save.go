@@ -55,7 +55,7 @@ func (s saving) quotas() (quotas map[string]state.Quota, said map[string]state.S
 func (s saving) founds() map[string]state.Found {
 	s.rl.mu.RLock()
 	defer s.rl.mu.RUnlock()
-	return s.rl.foundsRLocked()
+	return s.rl.foundsRLocked(s.rl.clock.Now())
 }
 
 // isStorable reports whether a Load would accept the quota of a model.

@@ -77,14 +77,11 @@ func (f effect) find(e *sharedlog.Event) {
 		return // what nobody here wrote is found again
 	}
 	known.Told = false // each process learns that from its own answers
-	rl := f.rl
 	f.s.foundTold.note(e.Model, f.instant)
-	var q ModelQuota
-	rl.coverRLocked(e.Model, &q)
-	if l := rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+	if l := f.rl.coveredFoundLocked(e.Model, f.instant); l != nil {
 		l.Adopt(known, e.At)
 	} else {
-		rl.keepFoundLocked(e.Model, found.Stored(known))
+		f.rl.keepFoundLocked(e.Model, found.Stored(known))
 	}
 	f.s.lines.reviews++
 }
@@ -94,9 +91,7 @@ func (f effect) countFound(e *sharedlog.Event, w *window) {
 	if !w.adapts {
 		return
 	}
-	var q ModelQuota
-	f.rl.coverRLocked(e.Model, &q)
-	if l := f.rl.foundLocked(e.Model, &q, f.instant, true); l != nil {
+	if l := f.rl.coveredFoundLocked(e.Model, f.instant); l != nil {
 		sharers := 0
 		if e.Process == f.s.id && !f.joins {
 			sharers = f.s.sharersLocked()
@@ -107,13 +102,9 @@ func (f effect) countFound(e *sharedlog.Event, w *window) {
 
 // loadFound makes what was found that of the log. What the log does not have stays.
 func (b *rebuild) loadFound() {
-	rl, before := b.rl, b.rl.found
+	rl := b.rl
+	all := rl.foundsRLocked(b.instant)
 	rl.found = nil
-	wall := rl.clock.UnixNano(b.instant)
-	all := make(map[string]state.Found, len(before))
-	for model, l := range before {
-		all[model] = l.Present(b.instant, wall)
-	}
 	for model, known := range b.img.Found {
 		known.Told = all[model].Told
 		known.At = max(known.At, all[model].At)
@@ -121,18 +112,16 @@ func (b *rebuild) loadFound() {
 	}
 	for _, model := range slices.Sorted(maps.Keys(all)) {
 		rl.keepFoundLocked(model, found.Stored(all[model]))
-		var q ModelQuota
-		rl.coverRLocked(model, &q)
-		rl.foundLocked(model, &q, b.instant, true)
+		rl.coveredFoundLocked(model, b.instant)
 	}
 }
 
 // restoreFound writes what was found to a log that took the place of another.
 func (b *rebuild) restoreFound() {
-	wall := b.rl.clock.UnixNano(b.instant)
-	for _, model := range slices.Sorted(maps.Keys(b.rl.found)) {
+	all := b.rl.foundsRLocked(b.instant)
+	for _, model := range slices.Sorted(maps.Keys(all)) {
 		if _, has := b.img.Found[model]; !has {
-			known := b.rl.found[model].Present(b.instant, wall)
+			known := all[model]
 			known.Anew = state.RateAnew | state.SlotsAnew
 			b.emit(&sharedlog.Event{Kind: sharedlog.Found, Model: model, At: b.instant, Text: state.FoundText(known)})
 		}

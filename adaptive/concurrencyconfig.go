@@ -66,12 +66,8 @@ func (c ConcurrencyConfig) complete() (ConcurrencyConfig, search, error) {
 		return fail("Ceiling is %d, want Floor to %d", c.Ceiling, mostSlots)
 	case c.Start < c.Floor || c.Start > c.Ceiling:
 		return fail("Start is %d, want Floor to Ceiling", c.Start)
-	case c.Decrease < 1 || c.Decrease > 500:
-		return fail("Decrease is %d, want 1 to 500", c.Decrease)
-	case c.Increase < 1 || c.Increase > 1000:
-		return fail("Increase is %d, want 1 to 1000", c.Increase)
 	}
-	if err := validTimes(c.CoolDown, c.Window, c.HalfLife); err != nil {
+	if err := validSearch(c.Decrease, c.Increase, c.CoolDown, c.Window, c.HalfLife); err != nil {
 		return fail("%w", err)
 	}
 	return c, search{
@@ -80,8 +76,16 @@ func (c ConcurrencyConfig) complete() (ConcurrencyConfig, search, error) {
 	}, nil
 }
 
-// validTimes returns an error that names the time that is out of range.
-func validTimes(coolDown, window, halfLife time.Duration) error {
+// validSearch returns an error that names the setting of a search that is out of range.
+func validSearch(decrease, increase int, coolDown, window, halfLife time.Duration) error {
+	for _, n := range []struct {
+		name        string
+		value, most int
+	}{{"Decrease", decrease, 500}, {"Increase", increase, 1000}} {
+		if n.value < 1 || n.value > n.most {
+			return fmt.Errorf("%s is %d, want 1 to %d", n.name, n.value, n.most)
+		}
+	}
 	for _, d := range []struct {
 		name  string
 		value time.Duration

@@ -118,12 +118,8 @@ func (c RateConfig) complete() (RateConfig, search, error) {
 		return fail("Burst is %d, want 1 to %d at this Floor", c.Burst, most)
 	case c.WindowUnits < 1:
 		return fail("WindowUnits is %d, want 1 or more", c.WindowUnits)
-	case c.Decrease < 1 || c.Decrease > 500:
-		return fail("Decrease is %d, want 1 to 500", c.Decrease)
-	case c.Increase < 1 || c.Increase > 1000:
-		return fail("Increase is %d, want 1 to 1000", c.Increase)
 	}
-	if err := validTimes(c.CoolDown, c.Window, c.HalfLife); err != nil {
+	if err := validSearch(c.Decrease, c.Increase, c.CoolDown, c.Window, c.HalfLife); err != nil {
 		return fail("%w", err)
 	}
 	return c, search{
