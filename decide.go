@@ -149,9 +149,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
-		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant):
+	case r.isWithin(q, c):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -160,10 +158,17 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	return wait
 }
 
+// isWithin reports whether a request fits all limits of a quota.
+func (r *view) isWithin(q *ModelQuota, c *cost) bool {
+	return r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant)
+}
+
 // queue denies a request that would jump the queue.
 func (d *Decision) queue() {
 	if !d.Never {
-		d.Allowed, d.Cause = false, ""
+		d.Allowed, d.Cause, d.Pool = false, "", ""
 		d.Code, d.Reason = DecisionQueued, "others wait for the model and come first"
 	}
 }
@@ -210,9 +215,12 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
-		decide(d, &q, known, &r, c)
+		wait := decide(d, &q, known, &r, c)
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
+		}
+		if rl.pools.count > 0 {
+			ok = rl.decidePoolsRLocked(d, name, model, c, wait, r.instant)
 		}
 		if r.slots.waiting() > 0 {
 			d.queue()
@@ -220,6 +228,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 	}
 	rl.mu.RUnlock()
 	if !ok {
+		*d = Decision{}
 		rl.decideSlowly(d, model, c)
 	}
 	rl.ledger.overrule(d)
@@ -242,9 +251,12 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
 	}
-	decide(d, &q, known, &r, c)
+	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
+	}
+	if rl.pools.count > 0 {
+		rl.decidePoolsLocked(d, name, model, c, wait, r.instant, false)
 	}
 	if r.slots.waiting() > 0 {
 		d.queue()

@@ -188,7 +188,8 @@ type quotaOrigins [state.Dimensions]state.Origin
 // originsRLocked returns the name of the quota that covers a counted name, and who said it.
 func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
 	quota = rl.quotaNameRLocked(name)
-	return quota, rl.provenance.Origins(quota, state.Quota(rl.Quotas[quota]))
+	is, _ := rl.quotaRLocked(quota)
+	return quota, rl.provenance.Origins(quota, state.Quota(is))
 }
 
 // whole returns who said a quota: a report that corrected it, else the first in the order of their

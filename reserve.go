@@ -25,9 +25,10 @@ type Reservation struct {
 	tokenAt   uint32
 	instant   int64 // when the charge counts
 	estimate  tokens.Count
-	extra     *extra    // the rare fields
-	call      *openCall // what Config.Events is told of it; nil where nothing is, and once it has ended
-	days      int32     // the window's days when it was charged
+	pool      *Reservation // what it charged to the first of the model's pools, which has that of the next; nil for none
+	extra     *extra       // the rare fields
+	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
+	days      int32        // the window's days when it was charged
 	settled   bool
 	watched   bool   // it is settled at its estimate if the program never settles it
 	round     uint16 // the window's round when it was charged
@@ -125,9 +126,13 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
-	decide(d, &q, known, &r, c)
+	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
+	}
+	var in []*pool
+	if rl.pools.count > 0 {
+		in = rl.decidePoolsLocked(d, name, model, c, wait, r.instant, true)
 	}
 	if r.slots.waiting() > 0 {
 		d.queue()
@@ -141,7 +146,11 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		}
 		return nil
 	}
+	r.watched = in != nil && anyLimitsSlots(in)
 	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if in != nil {
+		made = rl.chargePoolsLocked(made, model, in, r.instant, c.Count)
+	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
 	}
@@ -175,13 +184,12 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 // chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
 // reservation.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
-	made := rl.unused.newLocked(q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
+	made := rl.unused.newLocked(r.watched || q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
 	made.estimate = c.Clamp()
-	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
 		// Without a place, a limited model was denied. An unlimited one goes uncounted.
-		stats := rl.stateLocked(name, r.instant, now)
+		stats := rl.stateLocked(name, r.instant, rl.clock.At(r.instant))
 		if stats == nil {
 			made.more().model = strings.Clone(model)
 			return made
@@ -190,29 +198,34 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		w.followPacing(q, r.instant)
 		r.window = w
 	}
+	rl.chargeWindowLocked(made, name, w, q, r.instant, c)
+	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
+		made.more().model = model
+	}
+	return made
+}
+
+// chargeWindowLocked charges a window in order, as of an instant, and makes it the reservation's.
+func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *window, q *ModelQuota, instant int64, c tokens.Count) {
 	if w.slots == nil {
 		rl.linesLocked().slotsLocked(name)
 	}
 	w.stateVersion = rl.stateVersion
 	w.slots.inFlight++
-	w.charge(r.instant, now, c, r.span)
+	w.charge(instant, rl.clock.At(instant), c, rl.span())
 	if q.adapts() {
-		rl.findOnLocked(rl.foundLocked(name, q, r.instant, true), w, r.instant)
+		rl.findOnLocked(rl.foundLocked(name, q, instant, true), w, instant)
 	}
 	if w.unlisted != nil {
-		rl.unlistedLocked().chargedLocked(w, r.instant)
+		rl.unlistedLocked().chargedLocked(w, instant)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().openedLocked(w)
 	}
-	rl.changedLocked(r.instant)
-	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
-		made.more().model = model
-	}
+	rl.changedLocked(instant)
 	made.home, made.slots, made.days = rl, w.slots, w.days
-	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
+	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
-	return made
 }
 
 // placeLocked notes where the charge is: the request-th oldest of the requests of w, and the

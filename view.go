@@ -21,6 +21,7 @@ type view struct {
 	cause     string          // why
 	full      bool            // there is no place for the state of another model
 	badZone   bool            // the quota's zone is not known
+	watched   bool            // a reservation is to be watched, because pools limit the calls in flight
 	shareless bool            // this limiter's share of the calls in flight is none
 	freeAt    int64           // with full: when there will be, as far as is known
 	used      int64           // until this instant all minutes count as used
@@ -79,6 +80,9 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
+	if stats == nil && rl.pools.all != nil {
+		stats = rl.pools.stats(name)
+	}
 	if stats == nil {
 		if exists || q.adapts() || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.allSlots) > 0 && rl.lines.allSlots[name] != nil {
 			return nil, 0
@@ -129,6 +133,10 @@ func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, keeps boo
 // readLocked reads the usage of a model, after bringing its window in order.
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *view) {
 	stats, exists := rl.State[name]
+	if stats == nil && rl.pools.all != nil {
+		stats = rl.pools.stats(name)
+		exists = exists || stats != nil
+	}
 	r.readOutsideLocked(rl, name)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
@@ -158,7 +166,7 @@ func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, stateful
 
 // readToChargeLocked is readLocked before a charge: an empty window stays.
 func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *view) {
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		rl.readLocked(name, q, known, r)
 		return
@@ -212,7 +220,7 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted 
 	counted.limits(q)
 	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
 	r.rareStats(counted)
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		return
 	}

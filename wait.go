@@ -113,7 +113,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 // names.
 func (l *waitLines) isLineFull(b *batch) bool {
 	for i := range b.costs {
-		if l.maxQueue > 0 && b.costs[i].view.slots.waiting() >= l.maxQueue {
+		if l.maxQueue > 0 && b.costs[i].pool == nil && b.costs[i].view.slots.waiting() >= l.maxQueue {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
