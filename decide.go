@@ -220,7 +220,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 			rl.judgeUnknownRLocked(d, model)
 		}
 		if rl.pools.count > 0 {
-			ok = rl.decidePoolsRLocked(d, name, model, c, wait, r.instant)
+			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
 		if r.slots.waiting() > 0 {
 			d.queue()
@@ -256,7 +256,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 		rl.judgeUnknownRLocked(d, model)
 	}
 	if rl.pools.count > 0 {
-		rl.decidePoolsLocked(d, name, model, c, wait, r.instant, false)
+		rl.decidePoolsLocked(d, name, model, &r, c, wait, false)
 	}
 	if r.slots.waiting() > 0 {
 		d.queue()

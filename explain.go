@@ -55,6 +55,9 @@ type Explanation struct {
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
 	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
 
+	// Pools are the pools of the model, sorted by name.
+	Pools []PoolState `json:"pools,omitempty"`
+
 	// Next is the decision on a request of one input token, and of one output token if the model
 	// limits those. Its RetryAfter is when there is room again.
 	Next Decision `json:"next"`
@@ -75,6 +78,17 @@ type LimitState struct {
 	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// PoolState is the state of a pool in an Explanation.
+type PoolState struct {
+	Pool string `json:"pool"` // its name
+	// Limits are those of the pool, as in an Explanation.
+	Limits        []LimitState `json:"limits,omitempty"`
+	InFlight      int          `json:"in_flight"`               // open reservations of all its models
+	Waiting       int          `json:"waiting"`                 // waiters for any of its models
+	CooldownUntil time.Time    `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
+	Cause         Cause        `json:"cause,omitempty"`         // of the cooldown
 }
 
 // FoundLimits is the limits of a model that are searched for, at one moment: see
@@ -148,7 +162,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		if r.adapts {
 			shown.MaxInFlight = r.slotLimit
 		}
-		e.limits(&shown, &r, &origins)
+		e.Limits = limitStates(&shown, &r, &origins, e.At)
 		if row, ok := rl.profileRowRLocked(name); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -167,13 +181,16 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
-	decide(&e.Next, &q, known, &r, &c)
-	if !known {
+	wait := decide(&e.Next, &q, known, &r, &c)
+	if !known && !rl.isNamedByPoolRLocked(model) {
 		var nearest string
 		if rl.unknown == UnknownDeny { // it is looked for among all quotas, and else not shown
 			nearest = rl.nearestRLocked(model)
 		}
 		rl.refuseUnknownRLocked(&e.Next, nearest)
+	}
+	if rl.pools.count > 0 {
+		e.explainPoolsLocked(rl, &r, &c, wait)
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()
@@ -208,9 +225,9 @@ func (o *quotaOrigins) whole(shared bool) string {
 	return explain.Given
 }
 
-// limits fills in the limits of a quota.
-func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
-	e.Limits = make([]LimitState, 0, state.Dimensions)
+// limitStates returns the state of the limits of a quota at a moment.
+func limitStates(q *ModelQuota, r *view, origins *quotaOrigins, at time.Time) []LimitState {
+	limits := make([]LimitState, 0, state.Dimensions)
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {
@@ -228,12 +245,13 @@ func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
 				l.External = r.external[of].Amount
 			}
 			if wait := r.roomIn(of, l.Used, q); wait > 0 {
-				l.RoomAt = e.At.Add(wait)
+				l.RoomAt = at.Add(wait)
 			}
 		}
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
-		e.Limits = append(e.Limits, l)
+		limits = append(limits, l)
 	}
+	return limits
 }
 
 // agesLocked returns the age of the oldest open call, and how many are older than a minute. A call
@@ -314,8 +332,8 @@ func (e Explanation) String() string {
 		}
 	}
 	for i := range e.Limits {
-		l := &e.Limits[i]
-		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
+		f.Limits = append(f.Limits, limitFacts(&e.Limits[i]))
 	}
+	f.Pools = poolFacts(e.Pools)
 	return f.Text()
 }

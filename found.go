@@ -220,7 +220,7 @@ func (rl *RateLimiter) searchersOf(model string) (names []string) {
 		names = append(names, name)
 	}
 	if rl.pools.count > 0 {
-		for _, p := range rl.poolsLocked(name, model) {
+		for _, p := range rl.poolsLocked(name, model, unused) {
 			if p.quota.adapts() {
 				names = append(names, p.counted)
 			}

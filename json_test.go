@@ -25,7 +25,7 @@ var (
 		AdaptiveRPM: 22, AdaptiveInFlight: 23,
 	}
 	jsonDecision = ratelimit.Decision{
-		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller",
+		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller", Pool: "p",
 	}
 )
 
@@ -48,7 +48,7 @@ func TestJSON(t *testing.T) {
 		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
 		{jsonStats, stats},
 		{ratelimit.Decision{}, `{"allowed":false,"code":"","reason":"","stats":{"rpm":0,"tpm":0,"rpd":0}}`},
-		{jsonDecision, `{"allowed":true,"code":"c","reason":"r","stats":` + stats + `,"never":true,"model":"m","cause":"caller","retry_after":"1.5s"}`},
+		{jsonDecision, `{"allowed":true,"code":"c","reason":"r","stats":` + stats + `,"never":true,"model":"m","cause":"caller","pool":"p","retry_after":"1.5s"}`},
 	} {
 		if got := jsonOf(t, tt.value); got != tt.want {
 			t.Errorf("wrote %s\nwant  %s", got, tt.want)

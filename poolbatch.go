@@ -16,7 +16,7 @@ func (b *batch) addPools(rl *RateLimiter, reqs []Request) {
 	var charges []charge
 	for i := range reqs {
 		name := b.costs[b.of[i]].name
-		in, ok := rl.poolsRLocked(name, reqs[i].Model)
+		in, ok := rl.poolsRLocked(name, reqs[i].Model, unused)
 		if !ok {
 			in = rl.findPoolsRLocked(name, reqs[i].Model)
 		}
@@ -103,6 +103,6 @@ func (rl *RateLimiter) cachePoolsLocked(reqs []Request) {
 	var q ModelQuota
 	for i := range reqs {
 		name, _ := rl.findRLocked(reqs[i].Model, &q)
-		rl.poolsLocked(name, reqs[i].Model)
+		rl.poolsLocked(name, reqs[i].Model, unused)
 	}
 }

@@ -36,7 +36,7 @@ func (rl *RateLimiter) chargePoolLocked(p *pool, instant int64, c tokens.Count, 
 	made := rl.unused.newLocked(watched, rl.teller != nil)
 	made.estimate = c.Clamp()
 	var w *window
-	if p.stats != nil && p.stats.window.mirrors(p.stats, rl) {
+	if p.stats != nil {
 		w = p.stats.window // which the decision has brought in order
 	} else {
 		w = rl.windowLocked(p.counted, rl.newStateLocked(p.counted, instant, rl.clock.At(instant)), instant)
@@ -49,7 +49,7 @@ func (rl *RateLimiter) chargePoolLocked(p *pool, instant int64, c tokens.Count, 
 // recordPoolsLocked charges the pools of a model without a settlement.
 func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, instant int64) {
 	now := rl.clock.At(instant)
-	for _, p := range rl.poolsLocked(name, model) {
+	for _, p := range rl.poolsLocked(name, model, unused) {
 		stats := p.stats
 		if stats == nil {
 			stats = rl.newStateLocked(p.counted, instant, now)

@@ -78,27 +78,33 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 
 // poolsAdmitRLocked decides on a request by the pools of its model, as of an instant. ok is false
 // where something has to be brought in order first.
-func (rl *RateLimiter) poolsAdmitRLocked(name, model string, c *cost, instant int64) (admits, ok bool) {
-	in, ok := rl.poolsRLocked(name, model)
+func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost, instant int64) (admits, ok bool) {
+	in, ok := rl.poolsRLocked(name, model, of)
 	for _, p := range in {
 		q := &p.quota
 		w := rl.lookPoolRLocked(p, q, instant)
 		switch {
 		case w == nil:
 			return false, false
-		case !q.unlimited() && !w.admits(q, w.slots, c) || w.period.BadZone || w.slots.waiting() > 0 ||
-			q.Burst != 0 && !w.admitsNow(q, c, instant):
+		case !w.admitsPool(q, c, instant):
 			return false, ok
 		}
 	}
 	return true, ok
 }
 
-// decidePoolsRLocked takes the decisions on the pools of a model into that on the model, which the
-// limits that end with time deny for wait. It reports false where something has to be brought in
+// admitsPool reports whether a request fits a pool whose window is in order, and for which nobody
+// waits.
+func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64) bool {
+	return w.admits(q, w.slots, c) && !w.period.BadZone && w.slots.waiting() == 0 && (q.Burst == 0 || w.admitsNow(q, c, instant))
+}
+
+// decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
+// which is of, and which the limits that end with time deny for wait. It reports false where something has to be brought in
 // order first.
-func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, c *cost, wait time.Duration, instant int64) (ok bool) {
-	in, ok := rl.poolsRLocked(name, model)
+func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
+	instant := of.instant
+	in, ok := rl.poolsRLocked(name, model, of.window)
 	if !ok || d.Never || len(in) == 0 {
 		return ok
 	}
@@ -107,6 +113,9 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, c *co
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil {
 			return false
+		}
+		if w.admitsPool(&p.quota, c, instant) {
+			continue
 		}
 		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
 		r.take(w)
@@ -127,24 +136,29 @@ func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
 
 // decidePoolsLocked is decidePoolsRLocked where the lock is held for writing. It returns the pools
 // of the model. With charges it keeps their windows in order, empty ones, too.
-func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, c *cost, wait time.Duration, instant int64, charges bool) (in []*pool) {
-	in = rl.poolsLocked(name, model)
+func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, charges bool) (in []*pool) {
+	instant := of.instant
+	in = rl.poolsLocked(name, model, of.window)
 	if d.Never || len(in) == 0 {
 		return in
 	}
 	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
-		q := p.quota
-		r := view{instant: instant}
-		if w := rl.lookPoolRLocked(p, &q, instant); w != nil && w != unused {
-			r.wall, r.span = rl.clock.UnixNano(instant), rl.span()
-			r.take(w)
-		} else if charges {
-			rl.readToChargeLocked(p.counted, &q, true, &r)
-		} else {
-			rl.readLocked(p.counted, &q, true, &r)
+		w := rl.lookPoolRLocked(p, &p.quota, instant)
+		if w == nil || w == unused && charges || !w.admitsPool(&p.quota, c, instant) {
+			rl.decidePoolLocked(&m, p, c, instant, charges)
 		}
-		m.decide(p, &q, &r, c)
 	}
 	return in
+}
+
+// decidePoolLocked decides on one pool, after bringing its window in order.
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
+	q, r := p.quota, view{instant: instant}
+	if charges {
+		rl.readToChargeLocked(p.counted, &q, true, &r)
+	} else {
+		rl.readLocked(p.counted, &q, true, &r)
+	}
+	m.decide(p, &q, &r, c)
 }

@@ -19,7 +19,9 @@ type poolSet struct {
 	all   map[string]*pool // by counted name; also what is a pool no more, as long as it has usage
 	count int              // how many of them are pools
 	gone  map[string]bool  // that RemovePool took away: no Load brings them back
-	lists poolLists
+
+	byQuota bool // the members of some of them depend on the quotas of models
+	lists   poolLists
 }
 
 // pool is one pool.
@@ -70,13 +72,14 @@ func (s *poolSet) changed(p *pool) {
 	if !p.isPool() && p.stats == nil && !p.hasQuota {
 		delete(s.all, p.counted)
 	}
-	s.count = 0
+	s.count, s.byQuota = 0, false
 	for _, p := range s.all {
 		if p.isPool() {
 			s.count++
 		}
+		s.byQuota = s.byQuota || p.isProvided()
 	}
-	s.lists = poolLists{}
+	s.lists = poolLists{serial: s.lists.serial}
 }
 
 // names returns the names of the pools, sorted.
@@ -115,6 +118,20 @@ func (rl *RateLimiter) allStatsRLocked(yield func(name string, stats *UsageStats
 	}
 	for name, p := range rl.pools.all {
 		if p.stats != nil && !yield(name, p.stats) {
+			return
+		}
+	}
+}
+
+// allQuotasRLocked visits the quotas of all models and pools.
+func (rl *RateLimiter) allQuotasRLocked(yield func(name string, q ModelQuota) bool) {
+	for name, q := range rl.Quotas {
+		if !yield(name, q) {
+			return
+		}
+	}
+	for name, p := range rl.pools.all {
+		if p.hasQuota && !yield(name, p.quota) {
 			return
 		}
 	}
@@ -177,51 +194,69 @@ func (rl *RateLimiter) putQuotaLocked(name string, q ModelQuota, has bool) {
 	}
 }
 
-// poolLists caches which pools models are in, each sorted by name. It is dropped whole when pools
-// or quotas change, or when it has as many lists as models may have state.
+// poolLists caches which pools models are in. It is dropped whole when pools or quotas change, or
+// when it has as many lists as models may have state.
 type poolLists struct {
+	serial  int                   // tells the lists from those before; windows remember theirs
 	quotas  map[string]ModelQuota // by which they were made
 	named   int                   // the length of quotas
 	version int                   // RateLimiter.quotaVersion
-	counted map[string][]*pool    // of models that are asked for by the name under which they are counted
+	counted map[string]*poolList  // of models that are asked for by the name under which they are counted
 	asked   map[[2]string][]*pool // of others, by that name and the one that is asked for
+}
+
+// poolList is the pools of a model, sorted by name.
+type poolList struct {
+	serial int // of the lists
+	in     []*pool
 }
 
 // areCurrent reports whether the lists are those of the present quotas.
 func (l *poolLists) areCurrent(rl *RateLimiter) bool {
-	return l.counted != nil && l.version == rl.quotaVersion && l.named == len(rl.Quotas) && sameMap(l.quotas, rl.Quotas)
+	return l.counted != nil && l.version == rl.quotaVersion &&
+		(!rl.pools.byQuota && !rl.naming.MatchVersions || l.named == len(rl.Quotas) && sameMap(l.quotas, rl.Quotas))
 }
 
-func (l *poolLists) get(name, model string) (in []*pool, ok bool) {
-	if name == model {
-		in, ok = l.counted[name]
-	} else {
+// poolsRLocked returns the pools of a model that is counted under a name, and whose window is w or
+// unused. ok is false where poolsLocked has to find them.
+func (rl *RateLimiter) poolsRLocked(name, model string, w *window) (in []*pool, ok bool) {
+	l := &rl.pools.lists
+	switch {
+	case !l.areCurrent(rl):
+		return nil, false
+	case name != model:
 		in, ok = l.asked[[2]string{name, model}]
+		return in, ok
+	case w.pools != nil && w.pools.serial == l.serial:
+		return w.pools.in, true
 	}
-	return in, ok
-}
-
-// poolsRLocked returns the pools of a model that is counted under a name, sorted. ok is false where
-// poolsLocked has to find them.
-func (rl *RateLimiter) poolsRLocked(name, model string) (in []*pool, ok bool) {
-	if !rl.pools.lists.areCurrent(rl) {
+	list := l.counted[name]
+	if list == nil {
 		return nil, false
 	}
-	return rl.pools.lists.get(name, model)
+	return list.in, true
 }
 
 // poolsLocked is poolsRLocked where the lock is held for writing.
-func (rl *RateLimiter) poolsLocked(name, model string) (in []*pool) {
+func (rl *RateLimiter) poolsLocked(name, model string, w *window) (in []*pool) {
+	in, ok := rl.poolsRLocked(name, model, w)
+	if !ok {
+		in = rl.listPoolsLocked(name, model)
+	}
+	if l := &rl.pools.lists; name == model && w != unused && (w.pools == nil || w.pools.serial != l.serial) {
+		w.pools = l.counted[name]
+	}
+	return in
+}
+
+// listPoolsLocked finds the pools of a model, and notes them.
+func (rl *RateLimiter) listPoolsLocked(name, model string) (in []*pool) {
 	l := &rl.pools.lists
 	if !l.areCurrent(rl) {
 		*l = poolLists{
-			quotas: rl.Quotas, named: len(rl.Quotas), version: rl.quotaVersion,
-			counted: make(map[string][]*pool), asked: make(map[[2]string][]*pool),
+			serial: l.serial + 1, quotas: rl.Quotas, named: len(rl.Quotas), version: rl.quotaVersion,
+			counted: make(map[string]*poolList), asked: make(map[[2]string][]*pool),
 		}
-	}
-	in, ok := l.get(name, model)
-	if ok {
-		return in
 	}
 	in = rl.findPoolsRLocked(name, model)
 	if len(l.counted)+len(l.asked) >= rl.mostModels() {
@@ -229,7 +264,7 @@ func (rl *RateLimiter) poolsLocked(name, model string) (in []*pool) {
 		clear(l.asked)
 	}
 	if name == model {
-		l.counted[strings.Clone(name)] = in
+		l.counted[strings.Clone(name)] = &poolList{l.serial, in}
 	} else {
 		l.asked[[2]string{strings.Clone(name), strings.Clone(model)}] = in
 	}

@@ -36,12 +36,12 @@ func randomPoolQuota(r *rand.Rand) (q ratelimit.ModelQuota) {
 		q.Burst = time.Duration(1+r.IntN(30)) * time.Second
 	case 1:
 		q.DayZone = "Asia/Tokyo"
-	case 2:
+	case 2: // a search goes up and down at random, so there is nothing to search
 		if r.IntN(2) == 0 {
-			q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = 10, 100
+			q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = 20, 20
 		}
 		if r.IntN(2) == 0 {
-			q.AdaptiveFloorInFlight, q.AdaptiveCeilingInFlight = 1, 5
+			q.AdaptiveFloorInFlight, q.AdaptiveCeilingInFlight = 3, 3
 		}
 	}
 	return q
@@ -119,7 +119,10 @@ func (tw *twins) settle(r *rand.Rand) {
 
 // wait has a call of each wait.
 func (tw *twins) wait(r *rand.Rand) {
-	in, out, patience, keep := r.IntN(20), r.IntN(10), time.Duration(1+r.IntN(100))*time.Second, r.IntN(2) == 0
+	in, out, keeps := r.IntN(20), r.IntN(10), r.IntN(2) == 0
+	// No two goroutines do anything at the same instant, where their order would be anything.
+	apart := time.Duration(len(tw.waits)+1) * 1_000_003
+	patience, keep := time.Duration(1+r.IntN(100))*time.Second+apart, time.Second+apart
 	call := func(rl *ratelimit.RateLimiter) chan string {
 		done := make(chan string, 1)
 		began := time.Now()
@@ -132,8 +135,8 @@ func (tw *twins) wait(r *rand.Rand) {
 				err = limit.Err
 			}
 			done <- fmt.Sprint(time.Since(began), err)
-			if keep {
-				time.Sleep(time.Second)
+			if keeps {
+				time.Sleep(keep)
 			}
 			res.Commit(in, out)
 		}()

@@ -200,7 +200,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 			}
 			sure := true
 			if allowed && rl.pools.count > 0 {
-				allowed, sure = rl.poolsAdmitRLocked(name, model, &c, instant)
+				allowed, sure = rl.poolsAdmitRLocked(name, model, w, &c, instant)
 			}
 			rl.mu.RUnlock()
 			if !sure {

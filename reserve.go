@@ -132,7 +132,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	var in []*pool
 	if rl.pools.count > 0 {
-		in = rl.decidePoolsLocked(d, name, model, c, wait, r.instant, true)
+		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
 	}
 	if r.slots.waiting() > 0 {
 		d.queue()

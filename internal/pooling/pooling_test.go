@@ -4,8 +4,8 @@ import "testing"
 
 func TestMembers(t *testing.T) {
 	for _, tt := range []struct {
-		models           []string
-		model            string
+		models     []string
+		model      string
 		has, names bool
 	}{
 		{nil, "m", false, false},
