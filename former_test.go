@@ -151,10 +151,10 @@ func TestFormerSharedDatabase(t *testing.T) {
 	if e := rl.Estimate("m"); e.Answers != 40 || e.PromptPermille != 1500 {
 		t.Errorf("learned %+v", e)
 	}
-	if got := sqliteQuery(t, path, "SELECT * FROM shared_log ORDER BY seq"); len(events) == 0 || !slices.Equal(got[:min(len(events), len(got))], events) {
+	if got := sqliteQuery(t, path, "SELECT * FROM shared_events ORDER BY seq"); len(events) == 0 || !slices.Equal(got[:min(len(events), len(got))], events) {
 		t.Errorf("the events are %q, were %q", got, events)
 	}
-	if got := sqliteQuery(t, path, "PRAGMA user_version"); !slices.Equal(got, []string{"101"}) {
+	if got := sqliteQuery(t, path, "PRAGMA user_version"); !slices.Equal(got, []string{"102"}) {
 		t.Errorf("format %s", got)
 	}
 	if got := sqliteQuery(t, path, "SELECT count(*) FROM sqlite_master WHERE name = 'ledger'"); !slices.Equal(got, []string{"0"}) {

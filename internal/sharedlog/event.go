@@ -55,6 +55,10 @@ const (
 	// Found says what was found of the limits of a model by being refused, which is Text, as
 	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
 	Found Kind = 21
+	// Pool says which models are in the pool that is counted under Model, or that it is none any
+	// more: Text is that of state.ParsePool. A Quota event under the same name says what they may
+	// use together. It counts to nothing, and a Log keeps the last of each pool.
+	Pool Kind = 22
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,
@@ -118,6 +122,10 @@ func (e *Event) checkKind() (err error) {
 		_, err = ParseSaying(e.Text)
 	case e.Kind == Found:
 		_, err = state.ParseFound(e.Text)
+	case e.Kind == Pool:
+		if _, _, err = state.ParsePool(e.Text); err == nil && !state.IsPool(e.Model) {
+			err = errors.New("its name is not that of a pool")
+		}
 	case e.Kind < Use || e.Kind > ReleaseAll && e.Kind != Answers:
 		err = errLater
 	}

@@ -30,7 +30,7 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 		return err
 	}
 	if said.Adapts() {
-		if err := s.ensureBoundsFormat(); err != nil {
+		if err := s.ensureFormat(boundsFormat); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (s *Statements) putBounds(model string, q state.Quota) error {
 	if !q.AdaptsRate() && !q.AdaptsSlots() {
 		return s.dropBounds(model)
 	}
-	if err := s.ensureBoundsFormat(); err != nil {
+	if err := s.ensureFormat(boundsFormat); err != nil {
 		return err
 	}
 	_, err := s.Exec(boundsTable.InsertInto("INSERT OR REPLACE"), boundValues(model, q)...)
@@ -77,14 +77,14 @@ func (s *Statements) dropBounds(model string) error {
 	return err
 }
 
-// ensureBoundsFormat makes versions that do not know the bounds refuse the database: they would
-// drop them.
-func (s *Statements) ensureBoundsFormat() error {
+// ensureFormat makes versions that do not know a format refuse the database: they would drop what
+// they do not know.
+func (s *Statements) ensureFormat(format int) error {
 	version, err := s.Format()
-	if err != nil || version >= boundsFormat {
+	if err != nil || version >= int64(format) {
 		return err
 	}
-	return s.SetFormat(boundsFormat)
+	return s.SetFormat(format)
 }
 
 // PutCooldown stores the cooldown of a model. Of two for a model the later stays, with its cause,
@@ -117,6 +117,22 @@ func (s *Statements) PutFound(model string, f state.Found) error {
 	_, err := s.Exec(foundTable.InsertInto("INSERT OR REPLACE"), model, state.FoundText(f))
 	return err
 }
+
+// PutPool stores the members of a pool.
+func (s *Statements) PutPool(pool string, members []string) error {
+	return s.putPool(pool, state.PoolText(members))
+}
+
+func (s *Statements) putPool(pool, text string) error {
+	if err := s.ensureFormat(poolsFormat); err != nil {
+		return err
+	}
+	_, err := s.Exec(poolsTable.InsertInto("INSERT OR REPLACE"), pool, text)
+	return err
+}
+
+// DropPool deletes the members of a pool.
+func (s *Statements) DropPool(pool string) error { return s.drop(poolsTable, pool) }
 
 // PutDay stores the day of a model.
 func (s *Statements) PutDay(model string, d state.DayUsage) error {

@@ -22,12 +22,13 @@ type Models struct {
 	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
 	Found     map[string]state.Found
+	Pools     map[string][]string // the members of the pools
 }
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
 	for _, table := range []*Table{
-		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable, poolsTable,
 	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
@@ -48,7 +49,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Answers, err = readTexts(s, answersTable, state.ParseAnswers); err != nil {
 		return m, err
 	}
-	m.Found, err = readTexts(s, foundTable, state.ParseFound)
+	if m.Found, err = readTexts(s, foundTable, state.ParseFound); err != nil {
+		return m, err
+	}
+	m.Pools, err = readTexts(s, poolsTable, state.ParseMembers)
 	return m, err
 }
 
@@ -250,6 +254,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
 	snapshot.Quotas, snapshot.Said, snapshot.Answers, snapshot.Found = m.Quotas, m.Said, m.Answers, m.Found
+	snapshot.Pools = m.Pools
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -16,6 +16,11 @@ const (
 	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
 	// table refuse it, and go on with a database that has no such row.
 	boundsFormat = 2
+	// poolsFormat is that of a database with a row in poolsTable: versions that do not know it would
+	// take pools for models.
+	poolsFormat = 3
+	// lastFormat is the last of these.
+	lastFormat = poolsFormat
 )
 
 var (
@@ -83,9 +88,17 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// poolsTable has the members of the pools, as the text of state.PoolText. The other tables have
+	// quota and usage of a pool under the same name.
+	poolsTable = &Table{
+		Name:    "pools",
+		Columns: []Column{modelColumn, {Name: "members", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
 	baseTables = []*Table{
-		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable, poolsTable,
 	}
 )
 
@@ -239,8 +252,8 @@ func (s *Statements) checkFormat(formats Formats) error {
 		return err
 	case extended && formats.Refused != nil:
 		return formats.Refused
-	case version < 0 || version > boundsFormat && !extended:
-		return foreign("format %d, this version knows up to %d and %d", version, boundsFormat, formats.Extended)
+	case version < 0 || version > lastFormat && !extended:
+		return foreign("format %d, this version knows up to %d and %d", version, lastFormat, formats.Extended)
 	}
 	return nil
 }

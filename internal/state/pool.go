@@ -1,5 +1,10 @@
 package state
 
+import (
+	"encoding/json"
+	"errors"
+)
+
 // poolMark begins the counted name of a pool, and modelMark that of a model whose name begins with
 // either: so a caller can name no pool by the name of a model.
 const (
@@ -30,4 +35,49 @@ func ModelName(name string) string {
 		return modelMark + name
 	}
 	return name
+}
+
+// poolText is what files and logs have of the members of a pool.
+type poolText struct {
+	Models []string `json:"models"`
+	Gone   bool     `json:"gone,omitempty"` // it is no pool any more
+}
+
+// PoolText returns the names and patterns of the members of a pool as text.
+func PoolText(models []string) string { return poolText{Models: models}.text() }
+
+// GonePoolText says that something is no pool any more.
+func GonePoolText() string { return poolText{Gone: true}.text() }
+
+func (p poolText) text() string {
+	if p.Models == nil {
+		p.Models = []string{}
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it is of strings
+	}
+	return string(text)
+}
+
+// ParsePool is the reverse of PoolText, and of GonePoolText. The error names what is wrong with the
+// text.
+func ParsePool(text string) (models []string, gone bool, err error) {
+	var p poolText
+	if err = DecodeStrictly(text, &p); err != nil {
+		return nil, false, err
+	}
+	if p.Gone && len(p.Models) > 0 {
+		return nil, false, errors.New("a pool that is gone has members")
+	}
+	return p.Models, p.Gone, nil
+}
+
+// ParseMembers is the reverse of PoolText.
+func ParseMembers(text string) (models []string, err error) {
+	models, gone, err := ParsePool(text)
+	if err == nil && gone {
+		err = errors.New("the pool is gone")
+	}
+	return models, err
 }

@@ -81,6 +81,9 @@ type Snapshot struct {
 	Said      map[string]Said    // where the quotas come from; a file before there was that has none
 	Answers   map[string]Answers // what was learned of the models' answers
 	Found     map[string]Found   // what was found of the models' limits
+
+	// Pools are the members of pools, by their counted names, under which the other maps have them.
+	Pools map[string][]string
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -92,5 +95,6 @@ func NewSnapshot() *Snapshot {
 		Said:      make(map[string]Said),
 		Answers:   make(map[string]Answers),
 		Found:     make(map[string]Found),
+		Pools:     make(map[string][]string),
 	}
 }

@@ -44,6 +44,7 @@ type Fake struct {
 	events    []*sharedlog.Event
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	pools     map[string][]string
 	days      map[string]state.DayUsage // those after the event at folded
 	said      map[string]state.Said
 	cooldowns cooldown.Times
@@ -76,6 +77,7 @@ func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
 	f.said, f.answers, f.found = make(map[string]state.Said), make(map[string]state.Answers), make(map[string]state.Found)
+	f.pools = make(map[string][]string)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -292,6 +294,11 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Found:
 		f.found[e.Model], _ = state.ParseFound(e.Text)
+	case sharedlog.Pool:
+		models, gone, _ := state.ParsePool(e.Text)
+		if f.pools[e.Model] = models; gone {
+			delete(f.pools, e.Model)
+		}
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

@@ -70,7 +70,7 @@ func (c *content) news(process int64) sharedlog.News {
 	image := &sharedlog.Image{
 		Identity: c.facts[factFile],
 		Events:   c.events,
-		Quotas:   c.Quotas, Said: c.Said, Cooldowns: c.Cooldowns, Days: c.Days, Answers: c.Answers, Found: c.Found,
+		Quotas:   c.Quotas, Said: c.Said, Cooldowns: c.Cooldowns, Days: c.Days, Answers: c.Answers, Found: c.Found, Pools: c.Pools,
 		UsedWall: c.facts.number(factUsedWall), UsedMono: c.facts.number(factUsedMono),
 	}
 	for _, other := range c.processes() {

@@ -12,8 +12,9 @@ import (
 // not know the log must not write there, so it is larger than those of internal/sqlitestate,
 // with room for more of both. Databases from earliestFormat on are brought up to it: see upgrade.
 const (
-	format         = 101
-	earliestFormat = 100 // without what was found; the events are in another table
+	format         = 102
+	foundFormat    = 101 // without pools, classes and money
+	earliestFormat = 100 // without what was found; the events of each are in another table
 )
 
 // Private are the formats that a limiter opens that keeps a copy of its own: not those that

@@ -30,7 +30,7 @@ func (r rows) eventsAfter(seq int64) (events []*sharedlog.Event, complete bool, 
 		complete = complete && e.Seq == seq
 		events = append(events, e)
 		return nil
-	}, "SELECT "+eventsTable.ColumnList()+" FROM shared_log WHERE seq > ? ORDER BY seq", seq)
+	}, "SELECT "+eventsTable.ColumnList()+" FROM shared_events WHERE seq > ? ORDER BY seq", seq)
 	return events, complete, err
 }
 
@@ -81,11 +81,25 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 			err = r.PutFound(e.Model, f)
 		}
 		return err
+	case sharedlog.Pool:
+		return r.writePool(e)
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
 	}
 	return nil
+}
+
+// writePool stores the members of a pool, or that it is none any more.
+func (r rows) writePool(e *sharedlog.Event) error {
+	models, gone, err := state.ParsePool(e.Text)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		return r.DropPool(e.Model)
+	}
+	return r.PutPool(e.Model, models)
 }
 
 // writeQuota stores what an event says of the quota of a model, beside what was said. Where nobody
@@ -181,7 +195,7 @@ func (r rows) fold(passed []*sharedlog.Event) error {
 
 // drop deletes the events from one place to another, both included.
 func (r rows) drop(from, to int64) error {
-	_, err := r.Exec("DELETE FROM shared_log WHERE seq >= ? AND seq <= ?", from, to)
+	_, err := r.Exec("DELETE FROM shared_events WHERE seq >= ? AND seq <= ?", from, to)
 	return err
 }
 
