@@ -80,6 +80,11 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 // where something has to be brought in order first.
 func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost, instant int64) (admits, ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of)
+	if of == unused && len(in) > 0 { // which was looked at without the time
+		if instant = rl.clock.Now(); rl.clock.Due(instant) {
+			return false, false
+		}
+	}
 	for _, p := range in {
 		q := &p.quota
 		w := rl.lookPoolRLocked(p, q, instant)
@@ -103,10 +108,15 @@ func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64) bool {
 // which is of, and which the limits that end with time deny for wait. It reports false where something has to be brought in
 // order first.
 func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
-	instant := of.instant
 	in, ok := rl.poolsRLocked(name, model, of.window)
 	if !ok || d.Never || len(in) == 0 {
 		return ok
+	}
+	instant := of.instant
+	if of.window == unused { // which was looked at without the time
+		if instant = rl.clock.Now(); rl.clock.Due(instant) {
+			return false
+		}
 	}
 	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {

@@ -53,6 +53,7 @@ type lostLog struct {
 	days      map[string]state.DayUsage
 	cooldowns map[string]state.Cooldown
 	quotas    map[string]state.Said
+	pools     map[string][]string
 }
 
 // rebuild makes memory anew as of an instant. Its methods are called with RateLimiter.mu held.
@@ -107,7 +108,8 @@ func (b *rebuild) missing() []*sharedlog.Event {
 func (b *rebuild) load() {
 	rl := b.s.rl
 	b.loadQuotas()
-	rl.State = make(map[string]*UsageStats)
+	b.loadPools()
+	rl.forgetAllStatsLocked()
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
@@ -117,7 +119,7 @@ func (b *rebuild) load() {
 	b.loadFound()
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
-		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown && e.Kind != sharedlog.Found { // the image has those
+		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown && e.Kind != sharedlog.Found && e.Kind != sharedlog.Pool { // the image has those
 			b.do(e)
 		}
 		b.s.tail.Meet(b.s.peers, e, b.folded)
@@ -233,8 +235,9 @@ func (b *rebuild) remember() *lostLog {
 		days:      make(map[string]state.DayUsage, len(b.rl.State)),
 		cooldowns: b.rl.cooldowns,
 		quotas:    b.s.quotas,
+		pools:     b.s.pools,
 	}
-	for model, stats := range b.rl.State {
+	for model, stats := range b.rl.allStatsRLocked {
 		if w := stats.window; w != nil {
 			lost.days[model] = dayOf(w)
 		}
@@ -260,6 +263,7 @@ func (b *rebuild) restore() {
 			b.emit(sharedlog.CooldownOf(model, c, b.instant))
 		}
 	}
+	b.restorePools()
 	for model, said := range b.s.lost.quotas {
 		if b.s.quotas[model] == (state.Said{}) && said.Validate(model) == nil {
 			for _, o := range [...]state.Origin{state.Program, state.Account} {
@@ -272,7 +276,7 @@ func (b *rebuild) restore() {
 			restored = true
 		}
 	}
-	for model := range b.rl.State {
+	for model := range b.rl.allStatsRLocked {
 		if !restored {
 			break
 		}

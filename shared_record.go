@@ -15,9 +15,20 @@ import (
 
 // record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count) {
-	name, instant := p.rl.nameRLocked(model), p.instant
+	name := p.rl.nameRLocked(model)
 	p.rl.meetIfUnknownRLocked(model, name)
 	p.rl.checkAgeRLocked(name)
+	p.recordCounted(name, used)
+	if p.rl.pools.count > 0 {
+		for _, of := range p.rl.poolsLocked(name, model, unused) {
+			p.recordCounted(of.counted, used)
+		}
+	}
+}
+
+// recordCounted is record for what is counted under a name.
+func (p *plan) recordCounted(name string, used tokens.Count) {
+	instant := p.instant
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -45,17 +56,23 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
 	}
-	exact := r.followPlan(&q, others)
-	decide(d, &q, known, &r, &asked)
+	exact, certain := r.followPlan(&q, others), true
+	wait := decide(d, &q, known, &r, &asked)
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
+	}
+	var pools []modelCost
+	if p.rl.pools.count > 0 {
+		var sure bool
+		pools, sure = p.decidePools(d, name, model, &r, c, wait)
+		exact, certain = exact && sure, certain && sure
 	}
 	if r.slots.waiting() > 0 {
 		d.queue()
 	}
 	p.s.overrule(d)
 	switch {
-	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || !exact) && others != nil:
+	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || !exact) && others != nil, !certain:
 		p.later = true // memory tells exactly when it knows of the others
 		return nil
 	case !d.Allowed:
@@ -63,12 +80,24 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	case others != nil:
 		others.show(&d.Stats)
 	}
-	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
+	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil, pools)
 }
 
-// charge plans a reservation for requests that pass. m is what they cost their model, and
-// beside are the models that they are charged to.
-func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
+// charge plans a reservation for requests that pass. m is what they cost their model, beside are
+// the models that they are charged to, and pools are the pools of the model.
+func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside, pools []modelCost) *Reservation {
+	made := p.chargeCounted(m, model, c, beside)
+	if len(pools) > 0 {
+		made = p.chargePools(made, model, c, pools)
+	}
+	if made.home != nil {
+		p.made = append(p.made, made)
+	}
+	return made
+}
+
+// chargeCounted is charge for what is counted under one name.
+func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
 	made := p.rl.unused.newLocked(true, false)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
@@ -88,7 +117,6 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day.beside.slots++
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
-	p.made = append(p.made, made)
 	return made
 }
 
@@ -97,7 +125,8 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
-		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.costs)
+		c := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
+		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, c, b.costs, b.poolCosts(i))
 	}
 	return rs
 }
@@ -119,7 +148,7 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	}
 	r.extra.plan = p.serial
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
-	if end == EventSettled {
+	if end == EventSettled && !state.IsPool(r.slots.name) {
 		r.slots.settledLocked(r.estimate, used)
 	}
 	if r.call != nil {
@@ -130,12 +159,19 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 
 // cancel plans to take the charge of a reservation back.
 func (p *plan) cancel(r *Reservation) {
+	for ; r != nil; r = r.pool {
+		p.cancelCounted(r)
+	}
+}
+
+// cancelCounted is cancel for what is counted under one name.
+func (p *plan) cancelCounted(r *Reservation) {
 	if !p.settles(r, EventReleased, tokens.Count{}) {
 		return
 	}
 	name, instant := r.slots.name, p.instant
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
-	if p.rl.State[name] == nil {
+	if p.rl.statsRLocked(name) == nil {
 		return
 	}
 	day := p.day(name, instant)
@@ -189,6 +225,13 @@ func (p *plan) settleExpired() {
 // commit plans to replace the estimate of a reservation by the real usage. end is what
 // Config.Events is told of it.
 func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
+	for ; r != nil; r = r.pool {
+		p.commitCounted(r, end, used)
+	}
+}
+
+// commitCounted is commit for what is counted under one name.
+func (p *plan) commitCounted(r *Reservation, end EventKind, used tokens.Count) {
 	if !p.settles(r, end, used) {
 		return
 	}
@@ -208,7 +251,7 @@ func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
 	}
 	known := w != nil && (w == r.window || token >= 0)
 	var day *plannedDay
-	if p.rl.State[name] != nil || left && p.hasPlace(name, nil, instant) {
+	if p.rl.statsRLocked(name) != nil || left && p.hasPlace(name, nil, instant) {
 		day = p.day(name, instant)
 		if left && token < 0 {
 			// No charge is found to be amended, so what came on top is an event of its own.
@@ -235,6 +278,13 @@ func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
 
 // arrive plans to move the charge of a reservation to a later time.
 func (p *plan) arrive(r *Reservation, at time.Time) {
+	for ; r != nil; r = r.pool {
+		p.arriveCounted(r, at)
+	}
+}
+
+// arriveCounted is arrive for what is counted under one name.
+func (p *plan) arriveCounted(r *Reservation, at time.Time) {
 	rl, instant, was := p.rl, p.instant, r.instant
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(rl.clock.Own(at))), 0)
@@ -337,8 +387,11 @@ func (p *plan) say(name string, saying *sharedlog.Saying) {
 		saying.Holds = state.Quota(after(name))
 	}
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: saying.Text()})
-	for model, stats := range p.rl.State {
-		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
+	if saying.Gone && state.IsPool(name) {
+		return // it goes with its usage, or its day stays that of the profile's
+	}
+	for model, stats := range p.rl.allStatsRLocked {
+		if stats == nil || model != name && (state.IsPool(name) || p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue
 		}
 		// The model's day may end elsewhere now. A process that reads the log later could not tell.
