@@ -134,6 +134,8 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 		w.effect("a", field(e.Model), e.Text)
 	case sharedlog.Found:
 		w.effect("f", field(e.Model), e.Text)
+	case sharedlog.Pool:
+		w.effect("p", field(e.Model), e.Text)
 	case sharedlog.Quota:
 		w.addQuota(e)
 	case sharedlog.Gone:

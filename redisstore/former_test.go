@@ -17,11 +17,18 @@ import (
 // with its next step, in words, and does not open the store again, also not after a reset.
 func TestFormerProgram(t *testing.T) {
 	t.Parallel()
+	for name, commit := range map[string]string{"found": formertest.BeforeFound, "pools": formertest.BeforePools} {
+		t.Run("before "+name, func(t *testing.T) { testFormerProgram(t, commit) })
+	}
+}
+
+func testFormerProgram(t *testing.T, commit string) {
+	t.Parallel()
 	source, err := os.ReadFile("testdata/former/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := formertest.Build(t, "redisstore", string(source))
+	program := formertest.Build(t, commit, "redisstore", string(source))
 	server := redistest.Start(t)
 	former, said := formertest.Start(t, program, server.Addr(), prefix)
 	if said.Error != "" {
@@ -38,7 +45,7 @@ func TestFormerProgram(t *testing.T) {
 	if s := one.Stats(model); s.TPM != 30 || s.RPM != 3 || s.InFlight != 3 {
 		t.Errorf("what the program of before did is %+v", s)
 	}
-	const words = "the store is of a later version of go-ratelimit: update this program"
+	const words = "er version of go-ratelimit: update this program" // later, or newer
 	former.Do("reserve")
 	for began := time.Now(); !strings.Contains(former.Do("state").Error, words); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 10*time.Second {

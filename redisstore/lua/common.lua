@@ -1,12 +1,14 @@
--- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found
+-- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found, pools
 local log, meta = KEYS[1], KEYS[2]
 local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local procs, holes, found = KEYS[7], KEYS[8], KEYS[9]
+local procs, holes, found, pools = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
--- LATER is a field of days, which is no day. Versions that do not know found fail with these words.
+-- These are fields of days, which are no days. Versions that do not know found fail with the words of
+-- LATER, and those that do not know pools with those of NEWER.
 local LATER = '\0(the store is of a later version of go-ratelimit: update this program)'
+local NEWER = '\0(the store is of a newer version of go-ratelimit: update this program)'
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -56,7 +58,7 @@ end
 
 -- touch puts off the end of the keys, once an hour.
 local function touch()
-  if #KEYS == 9 and now - tonumber(touched or 0) > 3600 * SECOND then
+  if #KEYS == 10 and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)

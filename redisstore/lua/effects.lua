@@ -4,7 +4,7 @@ local function effects_of()
     redis.call('UNLINK', key)
     redis.call('HSET', key, EMPTY, '')
     if key == days then
-      redis.call('HSET', key, LATER, '')
+      redis.call('HSET', key, LATER, '', NEWER, '')
     end
     redis.call('PEXPIRE', key, 604800000)
   end
@@ -14,6 +14,7 @@ local function effects_of()
     Q = function(field) redis.call('HDEL', quotas, field) end,
     a = function(model, arg) redis.call('HSET', answers, model, arg) end,
     f = function(model, arg) redis.call('HSET', found, model, arg) end,
+    p = function(pool, arg) redis.call('HSET', pools, pool, arg) end,
     c = function(model, arg)
       local was = redis.call('HGET', cooldowns, model)
       if not was or before(was, arg) then
