@@ -36,6 +36,11 @@ const (
 	DecisionRPDLimit DecisionCode = "rpd_exceeded"
 	// DecisionTPDLimit: denied by the tokens per day.
 	DecisionTPDLimit DecisionCode = "tpd_exceeded"
+	// DecisionSpendLimit: denied by the spend of the day or of the month.
+	DecisionSpendLimit DecisionCode = "spend_exceeded"
+	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
+	// Config.Unpriced. Only SetPrice helps.
+	DecisionUnpriced DecisionCode = "unpriced"
 	// DecisionRPMLimit: denied by the requests per minute.
 	DecisionRPMLimit DecisionCode = "rpm_exceeded"
 	// DecisionITPMLimit: denied by the input tokens per minute.

@@ -33,6 +33,7 @@ var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/int
 var importRules = map[string][]string{
 	".": {
 		modulePath + "/adaptive", modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"adaptive":        {modulePath + "/limit"},
@@ -117,6 +118,7 @@ var importRules = map[string][]string{
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
+		modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},

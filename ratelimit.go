@@ -126,6 +126,8 @@ type RateLimiter struct {
 	expiry     expiry                   // the reservations that nobody settles
 	unused     unusedReservations       // that were not handed out yet
 
+	pricing *pricing // Config.Prices and SetPrice; nil where no money is counted
+
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
 	saves        int   // how often Persist began to save the State,

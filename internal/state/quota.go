@@ -11,6 +11,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Quota is what a provider allows one model. It has the fields of ModelQuota in the same
@@ -27,7 +28,14 @@ type Quota struct {
 	AdaptiveCeilingRPM      int `json:",omitzero"`
 	AdaptiveFloorInFlight   int `json:",omitzero"`
 	AdaptiveCeilingInFlight int `json:",omitzero"`
+
+	// The limits of spend, left out as JSON where they are zero, as the bounds.
+	MaxSpendPerDay   money.Amount `json:",omitzero"`
+	MaxSpendPerMonth money.Amount `json:",omitzero"`
 }
+
+// LimitsSpend reports whether a limit of spend is set, be it a negative one.
+func (q *Quota) LimitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
 
 // Limit returns where the quota has its limit of a dimension.
 func (q *Quota) Limit(of Dimension) *int {
