@@ -35,6 +35,9 @@ type Config struct {
 	Backend string `yaml:"backend,omitempty"`
 	// Quotas are limits per model. They win over those of Providers.
 	Quotas map[string]ModelQuota `yaml:"quotas,omitempty"`
+	// Pools are limits that several models share, by name: see [Pool]. They win over those that
+	// Providers bring with them.
+	Pools map[string]Pool `yaml:"pools,omitempty"`
 	// Providers are the providers whose default profiles are loaded. A name without a profile is
 	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
 	Providers []Provider `yaml:"providers,omitempty"`

@@ -86,6 +86,9 @@ type Decision struct {
 	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
 	// CooldownFor. It is empty with every other code.
 	Cause Cause `json:"cause,omitempty"`
+	// Pool is the pool that denied, where the model itself did not. Code, Reason, Never and Cause
+	// are then those of the pool, and Stats is still the model's: see [RateLimiter.PoolStats].
+	Pool string `json:"pool,omitempty"`
 }
 
 // The reasons that are also given without a decision.
