@@ -62,8 +62,9 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
-	// per minute. A request that would jump the queue gets DecisionQueued instead.
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute, input,
+	// output and all tokens per minute. A request that would jump the queue gets DecisionQueued
+	// instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
@@ -156,7 +157,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
 	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant):
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -215,6 +216,9 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
+		if rl.pricing != nil {
+			rl.mostRLocked(c, name, model)
+		}
 		decide(d, &q, known, &r, c)
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
@@ -246,6 +250,9 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
 	}
 	decide(d, &q, known, &r, c)
 	if !known {

@@ -80,7 +80,8 @@ func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).L
 // unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts()
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts() &&
+		!q.limitsSpend()
 }
 
 // limitsMinute reports whether anything in a minute is limited.
@@ -269,6 +270,9 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
 	rl.repaceLocked(name, instant)
+	if len(rl.spends) > 0 {
+		rl.rezoneSpendLocked(name, instant)
+	}
 	for _, model := range rl.provenance.Outdated(name) {
 		rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Forget(model) })
 	}

@@ -26,6 +26,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
+	audit *audited // what Audit adds up; nil before the first charge
+
 	saves history.Saves // what of the model is in the file of Persist
 
 	provider   Provider // Event.Provider, as of

@@ -70,7 +70,8 @@ func (q *Quota) FirstOfMinute() Dimension {
 // Invalid returns the reason of a refusal by the first field that is out of range. It does not look
 // at the zone.
 func (q *Quota) Invalid() (reason string, bad bool) {
-	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 {
+	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 &&
+		q.MaxSpendPerDay|q.MaxSpendPerMonth >= 0 {
 		if !q.AdaptsRate() && !q.AdaptsSlots() {
 			return "", false // every denial asks
 		}
@@ -82,6 +83,11 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 			return Limits[of].Invalid, true
 		}
 	}
+	for i := range Spends {
+		if *Spends[i].Of(q) < 0 {
+			return Spends[i].Invalid, true
+		}
+	}
 	return "invalid quota: Burst (burst) is negative", true
 }
 
@@ -89,7 +95,7 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *Quota) IsUnlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
-		!q.AdaptsRate() && !q.AdaptsSlots()
+		!q.AdaptsRate() && !q.AdaptsSlots() && !q.LimitsSpend()
 }
 
 // Over returns the quota with what it leaves open taken from another one: the limits that are
@@ -107,6 +113,13 @@ func (q Quota) Over(below *Quota) Quota {
 		} else {
 			*limit = *below.Limit(of)
 		}
+	}
+	limits[Day] = limits[Day] || q.LimitsSpend()
+	if over.MaxSpendPerDay == 0 {
+		over.MaxSpendPerDay = below.MaxSpendPerDay
+	}
+	if over.MaxSpendPerMonth == 0 {
+		over.MaxSpendPerMonth = below.MaxSpendPerMonth
 	}
 	if q.DayZone == "" && !limits[Day] {
 		over.DayZone = below.DayZone
@@ -135,6 +148,11 @@ func (q *Quota) Validate(model string) error {
 	}
 	if q.Burst < 0 {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
+	}
+	for i := range Spends {
+		if limit := *Spends[i].Of(q); limit < 0 {
+			return outOfRange(model, Spends[i].Field, Spends[i].Key, limit)
+		}
 	}
 	if err := q.CheckAdaptive(); err != nil {
 		return fmt.Errorf("%w: model %q: %w", ErrInvalidQuota, errtext.Clip(model), err)
