@@ -83,10 +83,11 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 			return Limits[of].Invalid, true
 		}
 	}
-	for i := range Spends {
-		if *Spends[i].Of(q) < 0 {
-			return Spends[i].Invalid, true
-		}
+	switch {
+	case q.MaxSpendPerDay < 0: // not by Of, a call of which would put the quota on the heap
+		return Spends[0].Invalid, true
+	case q.MaxSpendPerMonth < 0:
+		return Spends[1].Invalid, true
 	}
 	return "invalid quota: Burst (burst) is negative", true
 }

@@ -109,8 +109,8 @@ func (s *Spend) IsOver(wall int64) bool { return s.Day.End <= wall && s.Month.En
 
 // The longest periods: a zone that crosses the date line has days of 48 hours.
 const (
-	longestSpendDay   = int64(49 * time.Hour)
-	longestSpendMonth = int64(34 * 24 * time.Hour)
+	longestSpendDay   = uint64(49 * time.Hour)
+	longestSpendMonth = uint64(34 * 24 * time.Hour)
 )
 
 // Check returns an error that names the field and its value if no limiter has such a spend. A change
@@ -119,11 +119,11 @@ func (s *Spend) Check(change bool) error {
 	for _, is := range [...]struct {
 		name    string
 		period  *SpendPeriod
-		longest int64
+		longest uint64
 	}{{"day", &s.Day, longestSpendDay}, {"month", &s.Month, longestSpendMonth}} {
 		p := is.period
 		switch {
-		case p.Begin > p.End || p.Begin < p.End-is.longest:
+		case p.Begin > p.End || uint64(p.End)-uint64(p.Begin) > is.longest:
 			return fmt.Errorf("%s is from %d to %d", is.name, p.Begin, p.End)
 		case p.Spent < 0 && !change:
 			return fmt.Errorf("%s: spent is %v, want $0 or more", is.name, p.Spent)
