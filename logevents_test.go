@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // logOf returns a logger that writes JSON without times, and what it has written.

@@ -88,7 +88,7 @@ func (f effect) spend(e *sharedlog.Event) {
 		rl.spends.DropOver(wall)
 	}
 	rl.spends.Add(e.Model, change)
-	f.s.lines.reviews++
+	rl.linesLocked().spentLocked(e.Model)
 }
 
 // loadSpend makes the accounts those of the log. What this limiter knows of a log that another one
@@ -132,4 +132,25 @@ func (p *plan) auditLocked() {
 	for i, r := range p.settled {
 		r.auditEndedLocked(p.ends[i].end, p.ends[i].used)
 	}
+}
+
+// spentApart is amounts that count as spent without having been.
+type spentApart struct{ Day, Month money.Amount }
+
+// shareSpend counts the shares of the others in what was left to spend as spent.
+func (r *view) shareSpend(d *division, name string, q *ModelQuota) {
+	before := d.spent[name]
+	apart := func(limit money.Amount, was, is *state.SpendPeriod) money.Amount {
+		left := limit
+		if is != nil && was.Begin < is.End && is.Begin < was.End {
+			left = max(limit.Sub(was.Spent), 0)
+		}
+		return left - left/money.Amount(d.sharers)
+	}
+	var day, month *state.SpendPeriod
+	if r.spent != nil {
+		day, month = &r.spent.Day, &r.spent.Month
+	}
+	r.apart.Day = apart(q.MaxSpendPerDay, &before.Day, day)
+	r.apart.Month = apart(q.MaxSpendPerMonth, &before.Month, month)
 }

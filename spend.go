@@ -234,8 +234,31 @@ func affordable(spent, more, limit money.Amount) bool {
 
 // affords reports whether a request fits the limits of spend.
 func (r *view) affords(q *ModelQuota, c *cost) bool {
-	return c.Priced && affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) &&
-		affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth)
+	return c.Priced && affordable(r.daySpend().Add(r.apart.Day), c.Money, q.MaxSpendPerDay) &&
+		affordable(r.monthSpend().Add(r.apart.Month), c.Money, q.MaxSpendPerMonth)
+}
+
+// affordsBy reports whether a request may fit the limits of spend in so many nanoseconds. The calls
+// in flight may give back enough.
+func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
+	if r.spent == nil || r.slots.calls() > 0 {
+		return true
+	}
+	lasts := func(p *state.SpendPeriod) bool { return p.End > r.wall && p.End-r.wall > left }
+	return (!lasts(&r.spent.Day) || affordable(r.spent.Day.Spent, c.Money, q.MaxSpendPerDay)) &&
+		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
+}
+
+// spentLocked notes that money was spent, and what a call has reserved became final. Once none is in
+// flight, a waiter may be too late.
+func (l *waitLines) spentLocked(name string) {
+	if name == spend.Other {
+		for g := range l.occupied {
+			l.reviewAllLaterLocked(g)
+		}
+	} else if g := l.allSlots[name]; g.calls() == 0 {
+		l.reviewAllLaterLocked(g)
+	}
 }
 
 // The reasons of the refusals by spend.
@@ -254,13 +277,13 @@ func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
 		f.never(noPrice)
 		return
 	}
-	if !affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) {
+	if day := r.daySpend(); !affordable(day.Add(r.apart.Day), c.Money, q.MaxSpendPerDay) {
 		f.spendOver(c.Money > q.MaxSpendPerDay, dayOver, dayTooMuch)
-		f.until(r.spentUntil(r.spent, false))
+		f.until(r.spentUntil(affordable(day, c.Money, q.MaxSpendPerDay), func(s *state.Spend) int64 { return s.Day.End }))
 	}
-	if !affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth) {
+	if month := r.monthSpend(); !affordable(month.Add(r.apart.Month), c.Money, q.MaxSpendPerMonth) {
 		f.spendOver(c.Money > q.MaxSpendPerMonth, monthOver, monthTooMuch)
-		f.until(r.spentUntil(r.spent, true))
+		f.until(r.spentUntil(affordable(month, c.Money, q.MaxSpendPerMonth), func(s *state.Spend) int64 { return s.Month.End }))
 	}
 }
 
@@ -270,15 +293,16 @@ func (f *refusal) spendOver(never bool, reason, tooMuch string) {
 	}
 }
 
-// spentUntil returns how long the spend of the day, or of the month, still counts.
-func (r *view) spentUntil(s *state.Spend, month bool) time.Duration {
+// spentUntil returns how long spend denies: until its period ends or, where only the shares of
+// others deny, for a moment, because these change all the time.
+func (r *view) spentUntil(byShares bool, end func(*state.Spend) int64) time.Duration {
 	switch {
-	case s == nil:
+	case byShares:
+		return time.Second
+	case r.spent == nil:
 		return 0
-	case month:
-		return time.Duration(s.Month.End - r.wall)
 	}
-	return time.Duration(s.Day.End - r.wall)
+	return time.Duration(end(r.spent) - r.wall)
 }
 
 // addMostRLocked adds the most that a request can cost to the cost of a batch. It is rounded up for

@@ -29,6 +29,7 @@ type view struct {
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
 	spent     *state.Spend    // nil for none
+	apart     spentApart      // the shares of other limiters in what is left to spend
 }
 
 // unused is the window of an unused model. It is never changed.
