@@ -71,6 +71,7 @@ var importRules = map[string][]string{
 	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
 	"internal/explain": {
 		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/money",
 	},
 	"internal/durationtext": {modulePath + "/internal/errtext"},
 	"internal/errtext":      {},

@@ -313,3 +313,21 @@ func (rl *RateLimiter) addMostRLocked(c *cost, name string, req *Request) {
 	c.Priced = one.Priced && (c.Priced || c.Requests == 0)
 	c.Money = c.Money.Add(one.Money)
 }
+
+// budgets returns the spend of a view, for Explain.
+func (r *view) budgets(q *ModelQuota) (budgets []BudgetState) {
+	day := BudgetState{Limit: state.Spends[0].Key, Max: q.MaxSpendPerDay, Spent: r.daySpend()}
+	month := BudgetState{Limit: state.Spends[1].Key, Max: q.MaxSpendPerMonth, Spent: r.monthSpend()}
+	if day.Spent != 0 {
+		day.Until = time.Unix(0, r.spent.Day.End)
+	}
+	if month.Spent != 0 {
+		month.Until = time.Unix(0, r.spent.Month.End)
+	}
+	for _, b := range [...]BudgetState{day, month} {
+		if b.Max != 0 || b.Spent != 0 {
+			budgets = append(budgets, b)
+		}
+	}
+	return budgets
+}
