@@ -146,7 +146,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		}
 		return nil
 	}
-	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
 	}
@@ -217,10 +217,6 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
-	if rl.pricing != nil {
-		made.spendLocked(q, model, r.instant)
-	}
-	made.auditReservedLocked()
 	return made
 }
 

@@ -33,20 +33,21 @@ func (p *plan) spend(account, model string, change state.Spend, amount money.Amo
 	}
 }
 
-// spendMost plans to charge what a reservation can cost at most.
-func (p *plan) spendMost(r *Reservation, name, model string) {
+// spendMost plans to charge the most that the call of a reservation can cost.
+func (p *plan) spendMost(r *Reservation, name string, most money.Amount) {
 	rl := p.rl
-	c := cost{Count: r.estimate}
-	rl.mostRLocked(&c, name, model)
+	if rl.pricing == nil || r.home == nil {
+		return
+	}
 	x := r.more()
-	x.charged = charged{most: c.Money, at: rl.clock.UnixNano(p.instant), known: true}
-	if c.Money == 0 {
+	x.charged = charged{most: most, at: rl.clock.UnixNano(p.instant), known: true}
+	if most == 0 {
 		return
 	}
 	account := rl.accountLocked(name, x.at)
 	x.other = account != name
 	s := rl.spends[account]
-	p.spend(account, name, spend.Charge(s, c.Money, x.at, rl.spendZoneRLocked(s, name, x.at)), c.Money)
+	p.spend(account, name, spend.Charge(s, most, x.at, rl.spendZoneRLocked(s, name, x.at)), most)
 }
 
 // respend plans that what a call did cost replaces what was charged for it.

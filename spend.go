@@ -53,20 +53,30 @@ func (rl *RateLimiter) mostRLocked(c *cost, name, model string) {
 	rl.pricing.most(&rl.naming, c, name, model)
 }
 
-// spendLocked charges what a reservation can cost at most, as of the instant of its charge, and
-// remembers it. model is the one that has the price: a reservation of a pool costs what the call
-// does.
-func (r *Reservation) spendLocked(q *ModelQuota, model string, instant int64) {
-	rl := r.home
-	c := cost{Count: r.estimate}
-	rl.mostRLocked(&c, r.slots.name, model)
-	x := r.more()
-	x.charged = charged{most: c.Money, at: rl.clock.UnixNano(instant), known: true}
-	if c.Money != 0 {
+// spendLocked charges the most that the call of a reservation can cost, as of the instant of its
+// charge, and remembers it.
+func (r *Reservation) spendLocked(q *ModelQuota, most money.Amount, instant int64) {
+	if r.home == nil {
+		return
+	}
+	rl, x := r.home, r.more()
+	x.charged = charged{most: most, at: rl.clock.UnixNano(instant), known: true}
+	if most != 0 {
 		name := rl.accountLocked(r.slots.name, x.at)
 		x.other = name != r.slots.name
-		rl.spends.Add(name, spend.Charge(rl.spends[name], c.Money, x.at, zoneOf(q.DayZone)))
+		rl.spends.Add(name, spend.Charge(rl.spends[name], most, x.at, zoneOf(q.DayZone)))
 	}
+}
+
+// madeLocked ends a charge: it counts the money that a call can cost at most, and adds it up.
+func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.Amount, instant int64) *Reservation {
+	if rl.pricing != nil {
+		made.spendLocked(q, most, instant)
+	}
+	if made.home != nil {
+		made.auditReservedLocked()
+	}
+	return made
 }
 
 // priceLocked notes what a call did cost, before its reservation is settled.
@@ -312,6 +322,16 @@ func (rl *RateLimiter) addMostRLocked(c *cost, name string, req *Request) {
 	rl.mostRLocked(&one, name, req.Model)
 	c.Priced = one.Priced && (c.Priced || c.Requests == 0)
 	c.Money = c.Money.Add(one.Money)
+}
+
+// mostOfRLocked returns the most that a request can cost.
+func (rl *RateLimiter) mostOfRLocked(name string, req *Request) money.Amount {
+	if rl.pricing == nil {
+		return 0
+	}
+	c := req.cost()
+	rl.mostRLocked(&c, name, req.Model)
+	return c.Money
 }
 
 // budgets returns the spend of a view, for Explain.

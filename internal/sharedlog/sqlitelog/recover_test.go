@@ -237,7 +237,7 @@ func TestLogRefusesBadRows(t *testing.T) {
 		{`UPDATE shared_events SET process = -1`, "shared_events: event 1 is of process -1"},
 		{`UPDATE shared_events SET age = -5`, "shared_events: event 1 is -5 ns older than its time"},
 		{`UPDATE shared_events SET requests = 'many'`, "shared_events: "},
-		{`UPDATE shared_events SET kind = 22`, "shared_events: event 1 is of kind 22: this version does not know it"},
+		{`UPDATE shared_events SET kind = 30`, "shared_events: event 1 is of kind 30: this version does not know it"},
 		{`UPDATE shared_events SET kind = 9, text = '{"MaxRPM":1,"MinRPM":2}'`, `shared_events: event 1 is of kind 9: json: unknown field "MinRPM"`},
 		{`UPDATE shared_events SET kind = 21, text = '{"at":1,"until":2}'`, `shared_events: event 1 is of kind 21: json: unknown field "until"`},
 		{`INSERT INTO found VALUES ('m', '{"at":1,"until":2}')`, `found of "m": found: json: unknown field "until"`},

@@ -44,14 +44,15 @@ func tableOfEvents(name string) *sqlitestate.Table {
 	}
 }
 
-// upgrade brings a database of an earlier format up to the present one. The events get a table of
-// another name, so that a program of before that has the database open fails with its next
-// statement: it does not ask for the format again. It is a copy, because SQLite refuses to rename a
-// table beside a broken view of another program.
-func upgrade(from *sqlitestate.Table) []string {
+// upgradeOf returns what brings a database of an earlier format up to the present one. The events
+// get a table of another name, so that a program of before that has the database open fails with its
+// next statement: it does not ask for the format again. It is a copy, because SQLite refuses to
+// rename a table beside a broken view of another program.
+func upgradeOf(earlier *sqlitestate.Table) []string {
 	return []string{
-		"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + from.ColumnList() + " FROM " + from.Name,
-		"DROP TABLE " + from.Name,
+		"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + earlier.ColumnList() +
+			" FROM " + earlier.Name,
+		"DROP TABLE " + earlier.Name,
 	}
 }
 
@@ -95,7 +96,7 @@ func ensureTables(s *sqlitestate.Statements) error {
 	case version == format:
 		return nil
 	case earlier != nil:
-		return bring(s, upgrade(earlier), "upgrade the events")
+		return bring(s, upgradeOf(earlier), "upgrade the events")
 	default:
 		return bring(s, takeOver, "take over usage")
 	}
