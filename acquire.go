@@ -30,7 +30,7 @@ func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, 
 	by := rl.caller(ctx)
 	r, err := rl.acquire(ctx, &by, model, promptTokens, outputTokens)
 	if err != nil {
-		rl.refused(ctx, &by, err, Request{model, promptTokens, outputTokens})
+		rl.refused(ctx, &by, err, Request{Model: model, PromptTokens: promptTokens, OutputTokens: outputTokens})
 	}
 	return r, err
 }
@@ -46,7 +46,7 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, model string, pr
 		return r, err
 	}
 	reservations, err := rl.wait(ctx, by, &waiter{
-		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},
+		op: op, charges: true, requests: []Request{{Model: model, PromptTokens: promptTokens, OutputTokens: outputTokens}},
 	})
 	if err != nil {
 		return nil, err

@@ -178,6 +178,14 @@ type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
+
+	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
+	// them, for that of [WithClass]. Of several requests in one call, the first class named is
+	// that of all of them.
+	Class string
+	// Flow is whose call it is, such as a tenant: flows of a class take turns while they wait.
+	// Empty for that of [WithFlow]; without that all calls are of one flow.
+	Flow string
 }
 
 func (req *Request) cost() cost {

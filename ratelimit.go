@@ -123,6 +123,7 @@ type RateLimiter struct {
 	loaded     []Provider               // whose profiles those are
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
+	classes    map[string]Class         // Config.Classes; nil for none
 	expiry     expiry                   // the reservations that nobody settles
 	unused     unusedReservations       // that were not handed out yet
 

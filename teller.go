@@ -238,6 +238,9 @@ func (e *Event) clear() {
 	if e.Quota != nil || e.By != "" {
 		e.Quota, e.By = nil, ""
 	}
+	if e.Class != "" {
+		e.Class = ""
+	}
 	if e.Problem != "" || e.Nearest != "" {
 		e.Problem, e.Nearest = "", ""
 	}
