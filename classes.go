@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -41,7 +43,64 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.classes = maps.Clone(classes)
+	rl.setClassesLocked(classes)
+	rl.linesLocked().serveAllLocked()
+}
+
+// setClassesLocked replaces all classes, and puts those that wait in order anew.
+func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
+	rl.classes = nil
+	if len(classes) > 0 {
+		rl.classes = maps.Clone(classes)
+	}
+	rl.classed.Store(len(classes) > 0)
+	rl.requeueLocked()
+}
+
+// asking is who asks: the class and the flow of a call, as the caller names them.
+type asking struct{ class, flow string }
+
+// askingOf returns the class and the flow of requests that were made together.
+func askingOf(ctx context.Context, reqs []Request) (a asking) {
+	for i := range reqs {
+		a.class, a.flow = cmp.Or(a.class, reqs[i].Class), cmp.Or(a.flow, reqs[i].Flow)
+	}
+	if a.class == "" {
+		a.class, _ = ctx.Value(classKey{}).(string)
+	}
+	if a.flow == "" {
+		a.flow, _ = ctx.Value(flowKey{}).(string)
+	}
+	return a
+}
+
+// askFor notes the class of a caller, where there are any.
+func (rl *RateLimiter) askFor(by *caller, ctx context.Context, reqs []Request) {
+	if rl.classed.Load() {
+		by.asking = askingOf(ctx, reqs)
+	}
+}
+
+// fairClassRLocked returns what a line has to know of a class. A name of no class is "".
+func (rl *RateLimiter) fairClassRLocked(name string) fairline.Class {
+	if len(rl.classes) == 0 {
+		return fairline.Class{}
+	}
+	c, ok := rl.classes[name]
+	if !ok {
+		name, c = "", rl.classes[""]
+	}
+	return fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead}
+}
+
+// queues reports whether a call of a class that comes now would go before those that wait. Nil slots
+// have none.
+func (g *slots) queues(class string) bool {
+	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
+}
+
+func (g *slots) queuesClass(class string) bool {
+	return !g.line.Leads(g.home.fairClassRLocked(class))
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.

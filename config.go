@@ -257,7 +257,6 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 
 		naming:    modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
 		lines:     waitLines{maxQueue: cfg.MaxQueue},
-		classes:   maps.Clone(cfg.Classes),
 		maxModels: cfg.MaxModels,
 		expiry:    expiry{ttl: cfg.HoldTTL},
 		learns:    cfg.LearnQuotas,
@@ -265,6 +264,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
+	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)
 	for _, profile := range profiles {
 		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)

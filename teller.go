@@ -336,6 +336,7 @@ type caller struct {
 	why       *Decision       // why it stood there
 	queued    bool            // that was told, and what follows has to be told, too
 	waitsOnly bool            // it asks for no reservation
+	asking                    // its class and flow, as far as they matter
 }
 
 // callerOf returns the caller with a context.

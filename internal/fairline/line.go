@@ -18,8 +18,8 @@ import (
 // waits for no more than n·Overtaken services of classes ahead.
 const Overtaken = 9
 
-// Unit is the charge of a whole limit: see Line.Serve.
-const Unit = int64(1) << 40
+// Unit is the charge of a whole limit: see Line.Serve. All weights up to 16 divide it.
+const Unit = int64(720_720) << 20
 
 // Class is the class of a waiter. Waiters of one name in a line have the same class.
 type Class struct {
