@@ -21,6 +21,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
+	reqs = by.named(reqs)
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
@@ -131,6 +132,9 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		m.view.modelStats(&d.Stats, &m.quota)
+		if rl.reserves != nil {
+			m.view.keepLocked(rl, &m.quota, classNamed(reqs), true)
+		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
 		if !m.known {
 			rl.judgeUnknownRLocked(&d, m.model)

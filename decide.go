@@ -146,7 +146,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+	case r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
 		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant):
 		d.Allowed = true
@@ -246,6 +246,9 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
+		if rl.reserves != nil {
+			r.keepLocked(rl, &q, class, false)
+		}
 	}
 	decide(d, &q, known, &r, c)
 	if !known {

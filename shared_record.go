@@ -45,6 +45,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
 	}
+	if p.rl.reserves != nil {
+		r.keepLocked(p.rl, &q, class, true)
+	}
 	exact := r.followPlan(&q, others)
 	decide(d, &q, known, &r, &asked)
 	if !known {

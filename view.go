@@ -28,6 +28,9 @@ type view struct {
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
+	class     string          // that asks, where classes have reserves
+	slotsKept int             // calls in flight that are kept for other classes,
+	keptFor   time.Duration   // and how long they are, if those do not ask again
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -75,7 +78,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if rl.ledger.maybeUsed() || rl.ledger.divides() || rl.reserves != nil {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
