@@ -217,6 +217,9 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 		b.costs = append(b.costs, modelCost{name: name, model: req.Model, quota: q, known: known})
 	}
 	c := &b.costs[i].cost
+	if rl.pricing != nil {
+		rl.addMostRLocked(c, name, req)
+	}
 	if c.Requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
 		c.Count = tokens.Count{Input: -1, Output: -1}
 	} else if c.Input >= 0 {

@@ -41,6 +41,8 @@ type extra struct {
 	delay   int64         // how much later the charge counts than it was admitted
 	expires *list.Element // in expiry.open, with Config.HoldTTL
 	share   *classuse.Charge
+	charged               // the money; without prices nothing
+	class   *audited      // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -129,6 +131,9 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	r.modelStats(&d.Stats, &q)
 	if rl.reserves != nil {
 		r.keepLocked(rl, &q, by.class, true)
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
 	}
 	decide(d, &q, known, &r, c)
 	if !known {
@@ -220,6 +225,10 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	if rl.reserves != nil {
 		made.countLocked(r.class)
 	}
+	if rl.pricing != nil {
+		made.spendLocked(q, model, r.instant)
+	}
+	made.auditReservedLocked()
 	return made
 }
 

@@ -29,7 +29,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
-	uses map[string]*classuse.Use // by classes with a reserve
+	uses  map[string]*classuse.Use // by classes with a reserve
+	audit *audited                 // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 

@@ -31,6 +31,9 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 		}
 		c.add(e, added)
 		w.add(e, b.Wall)
+		if e.Kind == sharedlog.Spend {
+			w.addSpend(e, i-from)
+		}
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
 		}

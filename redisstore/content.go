@@ -31,6 +31,7 @@ type content struct {
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	spend     map[string]spent
 	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
 	leasesAt  time.Time         // as they were at this time
 	asOf      time.Time         // what was written before is here
@@ -102,6 +103,7 @@ func (c *content) join(ctx context.Context) error {
 func (c *content) readHashes(ctx context.Context) error {
 	c.days, c.said = make(map[string]state.DayUsage), make(map[string]state.Said)
 	c.answers, c.found = make(map[string]state.Answers), make(map[string]state.Found)
+	c.spend = make(map[string]spent)
 	var bad error
 	err := c.log.scan(ctx, keyDays, func(key, value string) {
 		if model, ok := modelOf(key); ok {
@@ -120,6 +122,9 @@ func (c *content) readHashes(ctx context.Context) error {
 	}
 	if err == nil {
 		err = scanTexts(ctx, c.log, keyFound, c.found, state.ParseFound)
+	}
+	if err == nil {
+		err = c.readSpend(ctx)
 	}
 	if err == nil {
 		err = bad
@@ -302,6 +307,8 @@ func (c *content) fold() {
 			if f, err := state.ParseFound(e.Text); err == nil {
 				c.found[e.Model] = f
 			}
+		case sharedlog.Spend:
+			c.foldSpend(e)
 		}
 	}
 }

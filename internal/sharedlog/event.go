@@ -55,6 +55,9 @@ const (
 	// Found says what was found of the limits of a model by being refused, which is Text, as
 	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
 	Found Kind = 21
+	// Spend adds to what was spent in the day and the month of an account, which is Model: Text is
+	// state.SpendText of the change. A Log keeps the sum of each account until both are over.
+	Spend Kind = 23
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,
@@ -118,6 +121,8 @@ func (e *Event) checkKind() (err error) {
 		_, err = ParseSaying(e.Text)
 	case e.Kind == Found:
 		_, err = state.ParseFound(e.Text)
+	case e.Kind == Spend:
+		_, err = state.ParseSpendChange(e.Text)
 	case e.Kind < Use || e.Kind > ReleaseAll && e.Kind != Answers:
 		err = errLater
 	}

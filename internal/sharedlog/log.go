@@ -117,6 +117,8 @@ type Image struct {
 	Answers map[string]state.Answers
 	// Found is what was found of the models' limits, by the last event of each.
 	Found map[string]state.Found
+	// Spend is what was spent, by account, after the last of Events.
+	Spend map[string]state.Spend
 
 	Processes []int64 // that may hold something, this one excepted
 
