@@ -155,7 +155,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+	case r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
 		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c)):
 		d.Allowed = true
@@ -178,7 +178,7 @@ func (d *Decision) queue() {
 // nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
 // concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}})
+	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, "")
 	return d
 }
 
@@ -192,6 +192,14 @@ type Request struct {
 	// the expected size, and some providers bill output that they do not limit. Zero, the default,
 	// is OutputTokens.
 	BilledOutput int
+
+	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
+	// them, for that of [WithClass]. Of several requests in one call, the first class named is
+	// that of all of them.
+	Class string
+	// Flow is whose call it is, such as a tenant: flows of a class take turns while they wait.
+	// Empty for that of [WithFlow]; without that all calls are of one flow.
+	Flow string
 }
 
 func (req *Request) cost() cost {
@@ -202,11 +210,11 @@ func (req *Request) cost() cost {
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	c := req.cost()
-	rl.decide(&d, req.Model, &c)
+	rl.decide(&d, req.Model, &c, req.Class)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) {
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
@@ -228,13 +236,13 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
 		}
-		if r.slots.waiting() > 0 {
+		if r.slots.queues(class) {
 			d.queue()
 		}
 	}
 	rl.mu.RUnlock()
 	if !ok {
-		rl.decideSlowly(d, model, c)
+		rl.decideSlowly(d, model, c, class)
 	}
 	rl.ledger.overrule(d)
 	d.Model = model
@@ -242,7 +250,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 
 // decideSlowly decides where a window may have to be brought in order first. It
 // leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class string) {
 	var q ModelQuota
 	var r view
 	rl.mu.Lock()
@@ -255,6 +263,9 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
+		if rl.reserves != nil {
+			r.keepLocked(rl, &q, class, false)
+		}
 	}
 	if rl.pricing != nil {
 		rl.mostRLocked(c, name, model)
@@ -263,7 +274,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 }

@@ -65,6 +65,8 @@ var importRules = map[string][]string{
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
+	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/fairline": {modulePath + "/internal/eviction"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},

@@ -116,6 +116,7 @@ func (r *Reservation) endLocked() {
 func (r *Reservation) releaseLocked() {
 	rl := r.home
 	r.settled = true
+	r.share().Close()
 	rl.expiry.forget(r)
 	g := r.slots
 	if !r.isSlotless() {
@@ -217,6 +218,7 @@ func (w *window) restOfDay(dayTokens int, r *Reservation, now tokens.Count) int 
 
 // refundLocked takes the charge of a reservation back.
 func (r *Reservation) refundLocked() {
+	r.share().Refund()
 	w, request, token := r.findLocked()
 	if w == nil || w != r.window && request < 0 && token < 0 {
 		return // forgotten
@@ -233,6 +235,7 @@ func (r *Reservation) refundLocked() {
 // correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
 // if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
+	r.share().Settle(used)
 	rl := r.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false

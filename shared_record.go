@@ -37,7 +37,7 @@ func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost m
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
-func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
+func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reservation {
 	var r view
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
@@ -55,12 +55,15 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
 	}
+	if p.rl.reserves != nil {
+		r.keepLocked(p.rl, &q, class, true)
+	}
 	exact := r.followPlan(&q, others)
 	decide(d, &q, known, &r, &asked)
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 	p.s.overrule(d)
@@ -116,8 +119,8 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 }
 
 // reserveAll decides on requests that are to pass together, and plans their reservations.
-func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
-	b := p.rl.decideAllLocked(reqs)
+func (p *plan) reserveAll(reqs []Request, class string) (Reservations, *batch) {
+	b := p.rl.decideAllLocked(reqs, class)
 	if !b.Allowed {
 		return nil, b
 	}

@@ -28,6 +28,9 @@ type view struct {
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
+	class     string          // that asks, where classes have reserves
+	slotsKept int             // calls in flight that are kept for other classes,
+	keptFor   time.Duration   // and how long they are, if those do not ask again
 	spent     *state.Spend    // nil for none
 	apart     spentApart      // the shares of other limiters in what is left to spend
 }
@@ -44,7 +47,7 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 		s.DayStart = r.period.Shown
 	}
 	if r.slots != nil {
-		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
+		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.waiting()
 	}
 	if r.cool > r.wall || r.external != nil || r.adapts || r.spent != nil {
 		r.rareStats(s)
@@ -78,7 +81,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if rl.ledger.maybeUsed() || rl.ledger.divides() || rl.reserves != nil {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]

@@ -88,6 +88,7 @@ func (c *content) news(process int64) sharedlog.News {
 		Events:   c.events,
 		Quotas:   c.Quotas, Said: c.Said, Cooldowns: c.Cooldowns, Days: c.Days, Answers: c.Answers, Found: c.Found,
 		Spend:    c.Spend,
+		Classes:  c.facts.classes(),
 		UsedWall: c.facts.number(factUsedWall), UsedMono: c.facts.number(factUsedMono),
 	}
 	for _, other := range c.processes() {

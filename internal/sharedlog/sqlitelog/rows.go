@@ -81,6 +81,8 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 			err = r.PutFound(e.Model, f)
 		}
 		return err
+	case sharedlog.Classes:
+		return r.setClasses(e)
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
