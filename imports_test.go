@@ -43,7 +43,7 @@ var importRules = map[string][]string{
 	"keyed":           {modulePath + "/limit"},
 	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
 	"llmhttp": {
-		modulePath, modulePath + "/debounce", modulePath + "/limit",
+		modulePath, modulePath + "/debounce", modulePath + "/limit", modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
