@@ -15,18 +15,22 @@ import (
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
-	return rl.reserveAll(&caller{ctx: background}, reqs)
+	by := caller{ctx: background}
+	rl.askFor(&by, background, reqs)
+	return rl.reserveAll(&by, reqs)
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
+	reqs = by.named(reqs)
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
-		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+		class := by.class // so that by stays off the heap
+		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs, class) })
 	}
 	rl.mu.Lock()
 	if b == nil {
-		if b = rl.decideAllLocked(reqs); b.Allowed {
+		if b = rl.decideAllLocked(reqs, by.class); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
 			rl.linesLocked().settleLocked()
 		}
@@ -39,9 +43,9 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 }
 
 // decideAllLocked decides on requests that are to pass together, behind those that wait.
-func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
+func (rl *RateLimiter) decideAllLocked(reqs []Request, class string) *batch {
 	b := rl.decideBatchLocked(reqs)
-	b.queuedLocked()
+	b.queuedLocked(class)
 	return b
 }
 
@@ -108,9 +112,10 @@ type modelCost struct {
 	cost  cost
 	view  view
 
-	unlisted bool  // it has no quota of its own, and is limited
-	pool     *pool // whose cost it is; nil for a model's
-	member   int   // for a pool: the cost of the first model in it
+	unlisted bool         // it has no quota of its own, and is limited
+	pool     *pool        // whose cost it is; nil for a model's
+	member   int          // for a pool: the cost of the first model in it
+	code     DecisionCode // the decision on it alone
 }
 
 // decideBatchLocked decides on requests that are to pass together, as of now and as if there were
@@ -132,7 +137,11 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	for i := range b.costs {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
+		if rl.reserves != nil {
+			m.view.keepLocked(rl, &m.quota, classNamed(reqs), true)
+		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
+		m.code = d.Code
 		if m.pool != nil {
 			b.mergePool(m, &d, wait)
 			continue
@@ -140,6 +149,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		m.view.modelStats(&d.Stats, &m.quota)
 		if !m.known {
 			rl.judgeUnknownRLocked(&d, m.model)
+			m.code = d.Code
 		}
 		b.merge(&d, wait)
 	}
@@ -220,6 +230,9 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 	if i == len(b.costs) {
 		b.costs = append(b.costs, modelCost{name: name, model: req.Model, quota: q, known: known})
 	}
+	if rl.pricing != nil {
+		rl.addMostRLocked(&b.costs[i].cost, name, req)
+	}
 	b.costs[i].add(req)
 	return i
 }
@@ -262,11 +275,11 @@ func (d *Decision) awaitsEvent() bool {
 	return (d.Code == DecisionInFlightLimit || d.Code == DecisionTooManyModels) && !d.Never && d.RetryAfter == 0
 }
 
-// queuedLocked denies the requests where others wait.
-func (b *batch) queuedLocked() (queued bool) {
+// queuedLocked denies the requests of a class where others wait that go before it.
+func (b *batch) queuedLocked(class string) (queued bool) {
 	for i := range b.costs {
 		m := &b.costs[i]
-		if m.view.slots.waiting() == 0 {
+		if !m.view.slots.queues(class) {
 			continue
 		}
 		if m.pool != nil {
@@ -288,10 +301,11 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
 		c, in := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.poolsOf(i)
+		most := rl.mostOfRLocked(m.name, req)
 		m.view.watched = anyLimitsSlots(in)
-		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c)
+		rs[i] = rl.madeLocked(rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c), &m.quota, most, m.view.instant)
 		if in != nil {
-			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, m.view.instant, c)
+			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, &m.view, c, most)
 		}
 	}
 	// Those with state first, so that it is not idle when another needs a place.
@@ -325,6 +339,7 @@ func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs 
 // more.
 func (rl *RateLimiter) reserveContext(ctx context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
 	by := callerOf(ctx)
+	rl.askFor(&by, ctx, reqs)
 	if len(reqs) == 1 {
 		c := reqs[0].cost()
 		made, _ := rl.reserveOne(background, &by, d, reqs[0].Model, &c)

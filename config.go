@@ -18,6 +18,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -122,6 +123,11 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
+	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls of
+	// no class, or of a name that is not here, are of a class of weight 1; the name "" sets what
+	// that class is. With Shared and Store they are written there, and apply until another process
+	// sets others. Nil, the default, is none: all wait in one line, where flows take turns.
+	Classes map[string]Class `yaml:"classes,omitempty"`
 	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
 	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
 	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
@@ -130,6 +136,16 @@ type Config struct {
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
+	// Prices are what models cost, for Spend in the stats, events and [RateLimiter.Audit], and for
+	// the limits of spend in quotas. A price is found by the name under which a model is counted,
+	// else by the one that the caller uses, with MatchVersions also by that of which it is a
+	// version; else by the longest pattern, else "*". The zero price is that of a free model.
+	//
+	// The profiles have no prices. Prices are of this limiter alone: see [RateLimiter.SetPrice].
+	Prices map[string]money.Price `yaml:"prices,omitempty"`
+	// Unpriced says what happens to a call of a model without a price inside a budget. The zero
+	// value is UnpricedDeny.
+	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
 	// limiter, and the account's limits (SetAccountQuotas) are never exceeded. The quotas of
@@ -262,7 +278,9 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		unknown:   cfg.Unknown,
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
+		pricing:   newPricing(cfg.Prices, cfg.Unpriced),
 	}
+	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)
 	for _, profile := range profiles {
 		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
@@ -316,11 +334,20 @@ func (cfg *Config) validate() error {
 	if err := cfg.checkStore(); err != nil {
 		return err
 	}
+	if err := validateClasses(cfg.Classes); err != nil {
+		return err
+	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
 		return fmt.Errorf("field Unknown: %w", err)
 	}
 	if err := validatePools(cfg.Pools); err != nil {
 		return err
+	}
+	if _, err := cfg.Unpriced.MarshalText(); err != nil {
+		return fmt.Errorf("field Unpriced: %w", err)
+	}
+	if err := validatePrices(cfg.Prices); err != nil {
+		return fmt.Errorf("field Prices: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }

@@ -36,6 +36,11 @@ const (
 	DecisionRPDLimit DecisionCode = "rpd_exceeded"
 	// DecisionTPDLimit: denied by the tokens per day.
 	DecisionTPDLimit DecisionCode = "tpd_exceeded"
+	// DecisionSpendLimit: denied by the spend of the day or of the month.
+	DecisionSpendLimit DecisionCode = "spend_exceeded"
+	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
+	// Config.Unpriced. Only SetPrice helps.
+	DecisionUnpriced DecisionCode = "unpriced"
 	// DecisionRPMLimit: denied by the requests per minute.
 	DecisionRPMLimit DecisionCode = "rpm_exceeded"
 	// DecisionITPMLimit: denied by the input tokens per minute.
@@ -57,8 +62,9 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
-	// per minute. A request that would jump the queue gets DecisionQueued instead.
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute, input,
+	// output and all tokens per minute. A request that would jump the queue gets DecisionQueued
+	// instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
@@ -160,9 +166,9 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 
 // isWithin reports whether a request fits all limits of a quota.
 func (r *view) isWithin(q *ModelQuota, c *cost) bool {
-	return r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+	return r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant)
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c))
 }
 
 // queue denies a request that would jump the queue.
@@ -177,7 +183,7 @@ func (d *Decision) queue() {
 // nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
 // concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}})
+	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, "")
 	return d
 }
 
@@ -186,21 +192,34 @@ type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
+	// BilledOutput is the most output tokens that the call can cost, where that is more than
+	// OutputTokens. It counts to limits of spend alone: the caller may know a cap that is far above
+	// the expected size, and some providers bill output that they do not limit. Zero, the default,
+	// is OutputTokens.
+	BilledOutput int
+
+	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
+	// them, for that of [WithClass]. Of several requests in one call, the first class named is
+	// that of all of them.
+	Class string
+	// Flow is whose call it is, such as a tenant: flows of a class take turns while they wait.
+	// Empty for that of [WithFlow]; without that all calls are of one flow.
+	Flow string
 }
 
 func (req *Request) cost() cost {
-	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, Billed: req.BilledOutput}
 }
 
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	c := req.cost()
-	rl.decide(&d, req.Model, &c)
+	rl.decide(&d, req.Model, &c, req.Class)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) {
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
@@ -215,21 +234,24 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
+		if rl.pricing != nil {
+			rl.mostRLocked(c, name, model)
+		}
 		wait := decide(d, &q, known, &r, c)
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
 		}
 		if rl.pools.count > 0 {
-			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
+			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait, class)
 		}
-		if r.slots.waiting() > 0 {
+		if r.slots.queues(class) {
 			d.queue()
 		}
 	}
 	rl.mu.RUnlock()
 	if !ok {
 		*d = Decision{}
-		rl.decideSlowly(d, model, c)
+		rl.decideSlowly(d, model, c, class)
 	}
 	rl.ledger.overrule(d)
 	d.Model = model
@@ -237,7 +259,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 
 // decideSlowly decides where a window may have to be brought in order first. It
 // leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class string) {
 	var q ModelQuota
 	var r view
 	rl.mu.Lock()
@@ -250,15 +272,21 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
+		if rl.reserves != nil {
+			r.keepLocked(rl, &q, class, false)
+		}
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
 	}
 	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
 	}
 	if rl.pools.count > 0 {
-		rl.decidePoolsLocked(d, name, model, &r, c, wait, false)
+		rl.decidePoolsLocked(d, name, model, &r, c, wait, class, false)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 }

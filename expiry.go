@@ -89,7 +89,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 			return
 		}
 		if r := x.reservation.Value(); r != nil {
-			r.commitLocked(r.estimate)
+			r.expireLocked()
 			rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 		} else {
 			e.open.Remove(oldest) // abandon is about to settle it
@@ -123,6 +123,7 @@ func (r *Reservation) abandon() {
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		for part := r; part != nil; part = part.pool {
+			part.auditEndedLocked(EventExpired, part.estimate)
 			part.releaseLocked()
 		}
 		e := rl.teller.endedLocked(r, EventExpired, r.estimate)
@@ -131,7 +132,7 @@ func (r *Reservation) abandon() {
 		}
 		rl.teller.postLaterRLocked(e)
 	default:
-		r.commitLocked(r.estimate)
+		r.expireLocked()
 		rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 	}
 }

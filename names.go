@@ -134,7 +134,7 @@ func (rl *RateLimiter) followQuotasLocked() {
 		rl.renameLocked()
 	}
 	if rl.naming.MatchVersions || rl.pools.all != nil {
-		rl.linesLocked().requeueLocked()
+		rl.requeueLocked()
 	}
 }
 
@@ -170,7 +170,8 @@ func (rl *RateLimiter) renameLocked() {
 
 // requeueLocked moves the waiters to the lines of the names under which their models are counted
 // now, and of their pools. Where lines merge, waiters keep the order of their arrival.
-func (l *waitLines) requeueLocked() {
+func (rl *RateLimiter) requeueLocked() {
+	l := rl.linesLocked()
 	waiters := l.waitersLocked()
 	for _, w := range waiters {
 		l.leaveLinesLocked(w)

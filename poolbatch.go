@@ -38,6 +38,9 @@ func (b *batch) addPools(rl *RateLimiter, reqs []Request) {
 				name: c.p.counted, model: b.costs[member].model, quota: c.p.quota, known: true, pool: c.p, member: member,
 			})
 		}
+		if rl.pricing != nil {
+			rl.addMostRLocked(&b.costs[last].cost, b.costs[b.of[c.request]].name, &reqs[c.request])
+		}
 		b.costs[last].add(&reqs[c.request])
 		b.pools[c.request] = append(b.pools[c.request], last)
 	}
@@ -70,7 +73,7 @@ func (b *batch) mergePool(m *modelCost, d *Decision, wait time.Duration) {
 	}
 	allowed := b.Allowed
 	in := inPools{&b.Decision, b.wait, b.event}
-	in.merge(m.pool, d, wait, 0)
+	in.merge(m.pool, d, wait, false)
 	if b.wait, b.event = in.wait, in.event; b.Never {
 		b.wait = 0
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // anyLimitsSlots reports whether one of the pools limits the calls in flight, so that a reservation
@@ -13,26 +14,28 @@ func anyLimitsSlots(in []*pool) bool {
 	return slices.ContainsFunc(in, func(p *pool) bool { return p.quota.limitsSlots() })
 }
 
-// chargePoolsLocked charges the pools of a model beside the model, and returns the reservation,
-// which settles them all. Without a place for the state of an unlimited model, made is not counted:
+// chargePoolsLocked charges the pools of a model beside the model, the view of which is of, and
+// returns the reservation, which settles them all. most is what the call can cost. Without a place for the state of an unlimited model, made is not counted:
 // what is charged to its first pool is the reservation then.
-func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, instant int64, c tokens.Count) *Reservation {
+func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, of *view, c tokens.Count, most money.Amount) *Reservation {
 	last := made
 	for _, p := range in {
 		watched := made.watched && made.home == nil
-		r := rl.chargePoolLocked(p, instant, c, watched)
+		r := rl.chargePoolLocked(p, of, c, watched)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
 			made, last = r, r
-			continue
+		} else {
+			last.pool, last = r, r
 		}
-		last.pool, last = r, r
+		rl.madeLocked(r, &p.quota, most, of.instant)
 	}
 	return made
 }
 
 // chargePoolLocked is chargeLocked for a pool.
-func (rl *RateLimiter) chargePoolLocked(p *pool, instant int64, c tokens.Count, watched bool) *Reservation {
+func (rl *RateLimiter) chargePoolLocked(p *pool, of *view, c tokens.Count, watched bool) *Reservation {
+	instant := of.instant
 	made := rl.unused.newLocked(watched, rl.teller != nil)
 	made.estimate = c.Clamp()
 	var w *window
@@ -42,18 +45,20 @@ func (rl *RateLimiter) chargePoolLocked(p *pool, instant int64, c tokens.Count, 
 		w = rl.windowLocked(p.counted, rl.newStateLocked(p.counted, instant, rl.clock.At(instant)), instant)
 		w.followPacing(&p.quota, instant)
 	}
-	rl.chargeWindowLocked(made, p.counted, w, &p.quota, instant, c)
+	rl.chargeWindowLocked(made, p.counted, w, &p.quota, of, c)
 	return made
 }
 
-// recordPoolsLocked charges the pools of a model without a settlement.
-func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, instant int64) {
+// recordPoolsLocked charges the pools of a model without a settlement. spent is what the call cost.
+func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, spent money.Amount, instant int64) {
 	now := rl.clock.At(instant)
 	for _, p := range rl.poolsLocked(name, model, unused) {
 		stats := p.stats
 		if stats == nil {
 			stats = rl.newStateLocked(p.counted, instant, now)
 		}
-		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, instant)
+		rl.spentMoreLocked(p.counted, spent, instant)
+		rl.auditLocked(p.counted).recorded.add(used, spent)
+		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant)
 	}
 }

@@ -14,11 +14,11 @@ type inPools struct {
 	event bool          // some are denied until something ends that no time tells
 }
 
-// merge takes in the decision on one pool, in the line of which some wait. The first that denies
-// names the denial, after the model.
-func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, line int) {
+// merge takes in the decision on one pool, in the line of which others may come first. The first
+// that denies names the denial, after the model.
+func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) {
 	m.wait, m.event = max(m.wait, wait), m.event || on.awaitsEvent()
-	if line > 0 {
+	if queued {
 		on.queue()
 	}
 	if on.Allowed {
@@ -89,7 +89,7 @@ func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost
 		q := &p.quota
 		w := rl.lookPoolRLocked(p, q, instant)
 		switch {
-		case w == nil:
+		case w == nil || rl.isIntricate(q):
 			return false, false
 		case !w.admitsPool(q, c, instant):
 			return false, ok
@@ -104,10 +104,14 @@ func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64) bool {
 	return w.admits(q, w.slots, c) && !w.period.BadZone && w.slots.waiting() == 0 && (q.Burst == 0 || w.admitsNow(q, c, instant))
 }
 
+// isIntricate reports whether more than the window of a pool decides: spend, or what is kept for
+// classes.
+func (rl *RateLimiter) isIntricate(q *ModelQuota) bool { return rl.reserves != nil || q.limitsSpend() }
+
 // decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
-// which is of, and which the limits that end with time deny for wait. It reports false where something has to be brought in
-// order first.
-func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
+// which is of, and which the limits that end with time deny for wait. It reports false where
+// something has to be brought in order first.
+func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, class string) (ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of.window)
 	if !ok || d.Never || len(in) == 0 {
 		return ok
@@ -121,7 +125,7 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil {
+		if w == nil || rl.isIntricate(&p.quota) {
 			return false
 		}
 		if w.admitsPool(&p.quota, c, instant) {
@@ -129,24 +133,25 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 		}
 		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
 		r.take(w)
-		m.decide(p, &p.quota, &r, c)
+		m.decide(p, &p.quota, &r, c, class)
 	}
 	return true
 }
 
 // decide decides on one pool by its usage.
-func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
-	if r.slots.waiting() == 0 && r.passes(q, c) {
+func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost, class string) {
+	queued := r.slots.queues(class)
+	if !queued && r.passes(q, c) {
 		return
 	}
 	var on Decision
 	wait := decide(&on, q, true, r, c)
-	m.merge(p, &on, wait, r.slots.waiting())
+	m.merge(p, &on, wait, queued)
 }
 
 // decidePoolsLocked is decidePoolsRLocked where the lock is held for writing. It returns the pools
 // of the model. With charges it keeps their windows in order, empty ones, too.
-func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, charges bool) (in []*pool) {
+func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, class string, charges bool) (in []*pool) {
 	instant := of.instant
 	in = rl.poolsLocked(name, model, of.window)
 	if d.Never || len(in) == 0 {
@@ -155,20 +160,23 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || w == unused && charges || !w.admitsPool(&p.quota, c, instant) {
-			rl.decidePoolLocked(&m, p, c, instant, charges)
+		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant) {
+			rl.decidePoolLocked(&m, p, c, instant, class, charges)
 		}
 	}
 	return in
 }
 
 // decidePoolLocked decides on one pool, after bringing its window in order.
-func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, class string, charges bool) {
 	q, r := p.quota, view{instant: instant}
 	if charges {
 		rl.readToChargeLocked(p.counted, &q, true, &r)
 	} else {
 		rl.readLocked(p.counted, &q, true, &r)
 	}
-	m.decide(p, &q, &r, c)
+	if rl.reserves != nil {
+		r.keepLocked(rl, &q, class, charges)
+	}
+	m.decide(p, &q, &r, c, class)
 }

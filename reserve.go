@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -40,6 +41,9 @@ type extra struct {
 	model   string        // as the caller named it, where it is counted under another name
 	delay   int64         // how much later the charge counts than it was admitted
 	expires *list.Element // in expiry.open, with Config.HoldTTL
+	share   *classuse.Charge
+	charged               // the money; without prices nothing
+	class   *audited      // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -126,15 +130,21 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
+	if rl.reserves != nil {
+		r.keepLocked(rl, &q, by.class, true)
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
+	}
 	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
 	}
 	var in []*pool
 	if rl.pools.count > 0 {
-		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
+		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, by.class, true)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(by.class) {
 		d.queue()
 	}
 	if !d.Allowed {
@@ -147,9 +157,9 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		return nil
 	}
 	r.watched = in != nil && anyLimitsSlots(in)
-	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
 	if in != nil {
-		made = rl.chargePoolsLocked(made, model, in, r.instant, c.Count)
+		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
@@ -198,15 +208,17 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		w.followPacing(q, r.instant)
 		r.window = w
 	}
-	rl.chargeWindowLocked(made, name, w, q, r.instant, c)
+	rl.chargeWindowLocked(made, name, w, q, r, c)
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
 	return made
 }
 
-// chargeWindowLocked charges a window in order, as of an instant, and makes it the reservation's.
-func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *window, q *ModelQuota, instant int64, c tokens.Count) {
+// chargeWindowLocked charges a window in order, as of the instant of a view, and makes it the
+// reservation's.
+func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *window, q *ModelQuota, r *view, c tokens.Count) {
+	instant := r.instant
 	if w.slots == nil {
 		rl.linesLocked().slotsLocked(name)
 	}
@@ -226,6 +238,9 @@ func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *win
 	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
+	if rl.reserves != nil {
+		made.countLocked(r.class)
+	}
 }
 
 // placeLocked notes where the charge is: the request-th oldest of the requests of w, and the

@@ -186,6 +186,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.find(e)
 	case sharedlog.Pool:
 		f.setPool(e)
+	case sharedlog.Spend:
+		f.spend(e)
 	case sharedlog.Answers:
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())

@@ -112,7 +112,7 @@ func (p *plan) serve() {
 		}
 	}
 	for _, w := range p.waiters() {
-		first := w.first()
+		first := rl.linesLocked().isNextLocked(w)
 		if first && len(p.places) > 0 {
 			return // places are few, and the next step knows how many are left
 		}
@@ -180,7 +180,7 @@ func (p *plan) wait(w *waiter, b *batch) {
 	requests := make([]sharedlog.Request, len(w.requests))
 	for i, req := range w.requests {
 		req.Model = b.costs[b.of[i]].name
-		requests[i] = sharedlog.Request(req)
+		requests[i] = sharedlog.Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens}
 	}
 	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: sharedlog.RequestsText(requests)})
 	p.s.own.waits[e.N] = w
@@ -200,11 +200,11 @@ func (p *plan) close() {
 // of two that stand in the same lines one is before the other in all.
 func (p *plan) enter(w *waiter) {
 	b := p.rl.decideBatchLocked(w.requests)
-	queued := b.queuedLocked()
+	queued := b.queuedLocked(w.class)
 	if p.resolve(w, b) {
 		return
 	}
-	if p.rl.linesLocked().isLineFull(b) {
+	if p.rl.linesLocked().isLineFull(w, b) {
 		p.end(w, nil, w.limited(b, ErrQueueFull))
 		return
 	}
@@ -251,7 +251,7 @@ func (f effect) standIn(e *sharedlog.Event) {
 			return
 		}
 		for _, req := range requests {
-			w.requests = append(w.requests, Request(req))
+			w.requests = append(w.requests, Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens})
 		}
 	}
 	f.rl.lines.arrivals++

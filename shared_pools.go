@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // setPool plans a pool of the program. One whose quota is out of range stays with this limiter, as
@@ -51,7 +52,7 @@ func (p *plan) joinPools(pools map[string]Pool) {
 // decidePools takes the decisions on the pools of a model into that on the model, as decidePools…
 // of the limiter do, and returns what they cost. It decides beside what is planned already, and
 // reports false where only memory tells exactly, when it knows of that.
-func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (costs []modelCost, sure bool) {
+func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, wait time.Duration, class string) (costs []modelCost, sure bool) {
 	in := p.rl.poolsLocked(name, model, of.window)
 	if d.Never || len(in) == 0 {
 		return nil, true
@@ -68,23 +69,27 @@ func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, w
 		if others != nil {
 			asked.Requests += others.beside.cost.Requests
 			asked.Count = asked.Count.Plus(others.beside.cost.Count)
+			asked.Money = asked.Money.Add(others.beside.cost.Money)
+		}
+		if p.rl.reserves != nil {
+			r.keepLocked(p.rl, q, class, true)
 		}
 		exact := r.followPlan(q, others)
 		var on Decision
 		wait := decide(&on, q, true, r, &asked)
 		sure = sure && (others == nil || on.Allowed && exact)
-		m.merge(is, &on, wait, r.slots.waiting())
+		m.merge(is, &on, wait, r.slots.queues(class))
 	}
 	return costs, sure
 }
 
 // chargePools plans what a call charges to the pools of its model, and returns the reservation, as
 // that of the limiter does.
-func (p *plan) chargePools(made *Reservation, model string, c tokens.Count, pools []modelCost) *Reservation {
+func (p *plan) chargePools(made *Reservation, model string, c tokens.Count, most money.Amount, pools []modelCost) *Reservation {
 	last := made
 	for i := range pools {
 		m := &pools[i]
-		r := p.chargeCounted(m, m.name, c, nil)
+		r := p.chargeCounted(m, m.name, c, most, nil)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
 			made, last = r, r

@@ -11,24 +11,31 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // record plans a charge without a settlement.
-func (p *plan) record(model string, used tokens.Count) {
+func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost money.Amount) {
 	name := p.rl.nameRLocked(model)
 	p.rl.meetIfUnknownRLocked(model, name)
 	p.rl.checkAgeRLocked(name)
-	p.recordCounted(name, used)
+	if p.rl.pricing != nil {
+		cost = p.recordSpend(name, model, bill)
+	}
+	p.recordCounted(name, used, cost)
 	if p.rl.pools.count > 0 {
 		for _, of := range p.rl.poolsLocked(name, model, unused) {
-			p.recordCounted(of.counted, used)
+			p.spendMore(of.counted, cost)
+			p.recordCounted(of.counted, used, cost)
 		}
 	}
+	return cost
 }
 
 // recordCounted is record for what is counted under a name.
-func (p *plan) recordCounted(name string, used tokens.Count) {
+func (p *plan) recordCounted(name string, used tokens.Count, cost money.Amount) {
 	instant := p.instant
+	p.then(func() { p.rl.auditLocked(name).recorded.add(used, cost) })
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}
@@ -42,7 +49,7 @@ func (p *plan) recordCounted(name string, used tokens.Count) {
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
-func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
+func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reservation {
 	var r view
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
@@ -51,10 +58,17 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	p.rl.readToChargeLocked(name, &q, known, &r)
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
+	if p.rl.pricing != nil {
+		p.rl.mostRLocked(c, name, model)
+	}
 	asked, others := *c, p.plannedDay(name)
 	if others != nil && c.Input >= 0 && c.Output >= 0 {
+		asked.Money = asked.Money.Add(others.beside.cost.Money)
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
+	}
+	if p.rl.reserves != nil {
+		r.keepLocked(p.rl, &q, class, true)
 	}
 	exact, certain := r.followPlan(&q, others), true
 	wait := decide(d, &q, known, &r, &asked)
@@ -64,10 +78,10 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	var pools []modelCost
 	if p.rl.pools.count > 0 {
 		var sure bool
-		pools, sure = p.decidePools(d, name, model, &r, c, wait)
+		pools, sure = p.decidePools(d, name, model, &r, c, wait, class)
 		exact, certain = exact && sure, certain && sure
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 	p.s.overrule(d)
@@ -80,15 +94,16 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	case others != nil:
 		others.show(&d.Stats)
 	}
-	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil, pools)
+	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, c.Money, nil, pools)
 }
 
 // charge plans a reservation for requests that pass. m is what they cost their model, beside are
-// the models that they are charged to, and pools are the pools of the model.
-func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside, pools []modelCost) *Reservation {
-	made := p.chargeCounted(m, model, c, beside)
+// the models that they are charged to, and pools are the pools of the model. most is what the call
+// can cost.
+func (p *plan) charge(m *modelCost, model string, c tokens.Count, most money.Amount, beside, pools []modelCost) *Reservation {
+	made := p.chargeCounted(m, model, c, most, beside)
 	if len(pools) > 0 {
-		made = p.chargePools(made, model, c, pools)
+		made = p.chargePools(made, model, c, most, pools)
 	}
 	if made.home != nil {
 		p.made = append(p.made, made)
@@ -97,7 +112,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside, pools 
 }
 
 // chargeCounted is charge for what is counted under one name.
-func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
+func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, most money.Amount, beside []modelCost) *Reservation {
 	made := p.rl.unused.newLocked(true, false)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
@@ -117,6 +132,7 @@ func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, beside 
 	day.beside.slots++
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
+	p.spendMost(made, name, most)
 	return made
 }
 
@@ -126,14 +142,15 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 	for i := range reqs {
 		req := &reqs[i]
 		c := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
-		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, c, b.costs, b.poolCosts(i))
+		most := p.rl.mostOfRLocked(b.costs[b.of[i]].name, req)
+		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, c, most, b.costs, b.poolCosts(i))
 	}
 	return rs
 }
 
 // reserveAll decides on requests that are to pass together, and plans their reservations.
-func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
-	b := p.rl.decideAllLocked(reqs)
+func (p *plan) reserveAll(reqs []Request, class string) (Reservations, *batch) {
+	b := p.rl.decideAllLocked(reqs, class)
 	if !b.Allowed {
 		return nil, b
 	}
@@ -147,10 +164,12 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 		return false
 	}
 	r.extra.plan = p.serial
+	p.ends = append(p.ends, ending{end, used})
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
 	if end == EventSettled && !state.IsPool(r.slots.name) {
 		r.slots.settledLocked(r.estimate, used)
 	}
+	p.respend(r, end)
 	if r.call != nil {
 		r.call.end, r.call.used, r.call.unattended = end, used, end == EventExpired
 	}

@@ -241,6 +241,9 @@ func (e *Event) clear() {
 	if e.Quota != nil || e.By != "" {
 		e.Quota, e.By = nil, ""
 	}
+	if e.Class != "" {
+		e.Class = ""
+	}
 	if e.Problem != "" || e.Nearest != "" {
 		e.Problem, e.Nearest = "", ""
 	}
@@ -315,7 +318,7 @@ func (t *teller) close() {
 	t.rl.mu.Lock()
 	var last []*telling
 	for c := t.open.first; c != nil; c = t.open.first {
-		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate); e != nil {
+		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate, c.most); e != nil {
 			last = append(last, e)
 			t.outlet.End() // Drain begins it, when the admission was told
 		}
@@ -336,6 +339,7 @@ type caller struct {
 	why       *Decision       // why it stood there
 	queued    bool            // that was told, and what follows has to be told, too
 	waitsOnly bool            // it asks for no reservation
+	asking                    // its class and flow, as far as they matter
 }
 
 // callerOf returns the caller with a context.

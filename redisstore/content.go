@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,8 @@ type content struct {
 	answers   map[string]state.Answers
 	found     map[string]state.Found
 	pools     map[string]poolText
+	spend     map[string]spent
+	classes   map[string]string
 	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
 	leasesAt  time.Time         // as they were at this time
 	asOf      time.Time         // what was written before is here
@@ -104,6 +107,7 @@ func (c *content) readHashes(ctx context.Context) error {
 	c.days, c.said = make(map[string]state.DayUsage), make(map[string]state.Said)
 	c.answers, c.found = make(map[string]state.Answers), make(map[string]state.Found)
 	c.pools = make(map[string]poolText)
+	c.spend, c.classes = make(map[string]spent), make(map[string]string)
 	var bad error
 	err := c.log.scan(ctx, keyDays, func(key, value string) {
 		if model, ok := modelOf(key); ok {
@@ -125,6 +129,9 @@ func (c *content) readHashes(ctx context.Context) error {
 	}
 	if err == nil {
 		err = scanTexts(ctx, c.log, keyPools, c.pools, parsePool)
+	}
+	if err == nil {
+		err = c.readSpend(ctx)
 	}
 	if err == nil {
 		err = bad
@@ -167,6 +174,10 @@ func (c *content) members() map[string][]string {
 
 // addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
 func (c *content) addQuota(key, value string) {
+	if model, is := strings.CutPrefix(key, classesLetter); is {
+		c.classes[model] = value
+		return
+	}
 	for origin, letter := range quotaOrigins {
 		if len(key) > 0 && key[:1] == letter {
 			if q, err := sharedlog.ParseQuota(value); err == nil {
@@ -333,6 +344,12 @@ func (c *content) fold() {
 			if p, err := parsePool(e.Text); err == nil {
 				c.pools[e.Model] = p
 			}
+		case sharedlog.Classes:
+			if c.classes[e.Model] = e.Text; e.Text == "" {
+				delete(c.classes, e.Model)
+			}
+		case sharedlog.Spend:
+			c.foldSpend(e)
 		}
 	}
 }

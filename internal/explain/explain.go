@@ -4,12 +4,14 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // The origins of quotas.
@@ -30,6 +32,7 @@ type Facts struct {
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
 	Pools          []Pool
+	Budgets        []Budget
 	Found          *Found        // the limits that are searched for; nil for none
 	InFlight       int           // calls
 	OldestOpen     time.Duration // of them, at least
@@ -48,6 +51,13 @@ type Limit struct {
 	Key                 string // in files
 	Max, Used, External int
 	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
+}
+
+// Budget is the spend of a day or a month.
+type Budget struct {
+	Month      bool
+	Max, Spent money.Amount // Max is zero where it is unlimited
+	Until      time.Time    // the end; zero if it is not known
 }
 
 // Waiter is a caller that waits, and the tokens that it asks for.
@@ -76,6 +86,9 @@ func (f *Facts) Text() string {
 	w.quota()
 	for i := range f.Limits {
 		w.limit(&f.Limits[i])
+	}
+	for _, b := range f.Budgets {
+		w.budget(b)
 	}
 	if f.Found != nil {
 		w.found(f.Found)
@@ -108,6 +121,10 @@ func (f *Facts) limitsCalls() bool {
 		}
 	}
 	return false
+}
+
+func (f *Facts) limitsSpend() bool {
+	return slices.ContainsFunc(f.Budgets, func(b Budget) bool { return b.Max != 0 })
 }
 
 type lines struct {
@@ -189,7 +206,7 @@ func (w *lines) quota() {
 	default:
 		w.add("quota: that of %q%s", f.Quota, from)
 	}
-	if len(f.Limits) == 0 && f.Found == nil {
+	if len(f.Limits) == 0 && f.Found == nil && !f.limitsSpend() {
 		w.add("limits: none")
 	}
 }
@@ -207,6 +224,21 @@ func (w *lines) used(l *Limit) string {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
 	}
 	return text
+}
+
+// budget is the line of a day or a month of spend.
+func (w *lines) budget(b Budget) {
+	text := "spend per day: " + b.Spent.String()
+	if b.Month {
+		text = "spend per month: " + b.Spent.String()
+	}
+	if b.Max != 0 {
+		text += " of " + b.Max.String()
+	}
+	if !b.Until.IsZero() {
+		text += ", until " + w.time(b.Until)
+	}
+	w.add("%s", text)
 }
 
 // open is the line on calls that are open for long.

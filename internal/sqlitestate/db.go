@@ -133,7 +133,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 	}
 	u := &Update{
 		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
-		Answers: snapshot.Answers, Found: snapshot.Found, Pools: snapshot.Pools,
+		Answers: snapshot.Answers, Found: snapshot.Found, Pools: snapshot.Pools, Spend: snapshot.Spend,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

@@ -23,12 +23,14 @@ type Models struct {
 	Answers   map[string]state.Answers
 	Found     map[string]state.Found
 	Pools     map[string][]string // the members of the pools
+	Spend     map[string]state.Spend
 }
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
 	for _, table := range []*Table{
-		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable, poolsTable,
+		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+		poolsTable, budgetsTable, spendTable,
 	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
@@ -52,7 +54,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Found, err = readTexts(s, foundTable, state.ParseFound); err != nil {
 		return m, err
 	}
-	m.Pools, err = readTexts(s, poolsTable, state.ParseMembers)
+	if m.Pools, err = readTexts(s, poolsTable, state.ParseMembers); err != nil {
+		return m, err
+	}
+	m.Spend, err = readTexts(s, spendTable, state.ParseSpend)
 	return m, err
 }
 
@@ -254,7 +259,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
 	snapshot.Quotas, snapshot.Said, snapshot.Answers, snapshot.Found = m.Quotas, m.Said, m.Answers, m.Found
-	snapshot.Pools = m.Pools
+	snapshot.Pools, snapshot.Spend = m.Pools, m.Spend
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -57,6 +57,14 @@ func (w *writer) update(u *Update) error {
 	if err := w.writePools(textsOf(u.Pools, state.PoolText)); err != nil {
 		return fmt.Errorf("write pools: %w", err)
 	}
+	for _, account := range slices.Sorted(maps.Keys(u.Spend)) {
+		if err := w.AddSpend(account, u.Spend[account]); err != nil {
+			return fmt.Errorf("write spend: %w", err)
+		}
+	}
+	if err := w.sweepSpend(w.cutoff, 1000+2*len(u.Spend)); err != nil {
+		return fmt.Errorf("sweep spend: %w", err)
+	}
 	if err := w.learnDays(); err != nil {
 		return err
 	}

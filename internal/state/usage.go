@@ -81,6 +81,7 @@ type Snapshot struct {
 	Said      map[string]Said    // where the quotas come from; a file before there was that has none
 	Answers   map[string]Answers // what was learned of the models' answers
 	Found     map[string]Found   // what was found of the models' limits
+	Spend     map[string]Spend   // what was spent, by account
 
 	// Pools are the members of pools, by their counted names, under which the other maps have them.
 	Pools map[string][]string
@@ -96,5 +97,6 @@ func NewSnapshot() *Snapshot {
 		Answers:   make(map[string]Answers),
 		Found:     make(map[string]Found),
 		Pools:     make(map[string][]string),
+		Spend:     make(map[string]Spend),
 	}
 }

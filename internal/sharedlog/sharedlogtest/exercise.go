@@ -63,6 +63,8 @@ var tests = []struct {
 	{"who said quotas", (*exercise).origins},
 	{"what was found of limits", (*exercise).found},
 	{"members of pools", (*exercise).pools},
+	{"what was spent", (*exercise).spent},
+	{"classes and lines", (*exercise).classes},
 	{"a reset ends cooldowns of all names of a model", (*exercise).names},
 	{"own events are known by their numbers", (*exercise).numbers},
 	{"leases", (*exercise).leases},
