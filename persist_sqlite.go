@@ -87,7 +87,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
-		Answers: rl.answers.All(), Found: save.founds(),
+		Answers: rl.answers.All(), Found: save.founds(), Pools: save.pools(),
 		Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	s.end(rl, err == nil)
