@@ -5,8 +5,10 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/pooling"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
@@ -30,16 +32,16 @@ type Pool struct {
 
 // SetPool adds a pool, or replaces the one of that name. What was charged to a pool of that name
 // stays charged to it. With an invalid quota the pool admits nothing, and Decide returns
-// DecisionInvalidQuota. The name must not be empty: that changes nothing, and Config.OnError gets
-// an error.
+// DecisionInvalidQuota. The name must not be empty, and its Models must be UTF-8: else nothing
+// changes, and Config.OnError gets an error.
 //
 // Waiters are served by the new pool at once, or refused if their request does not fit it. With
 // Config.Shared or Config.Store the pool is that of all processes, unless its quota is invalid, and
 // the last SetPool of any of them holds. RemovePool takes it back. SetPool is safe for concurrent
 // use.
 func (rl *RateLimiter) SetPool(name string, pool Pool) {
-	if name == "" {
-		rl.reporter.Report(fmt.Errorf("set pool: %w", errNoPoolName))
+	if err := pool.check(name); err != nil {
+		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
 		return
 	}
 	clock.LoadZone(pool.Quota.DayZone) // as SetQuota does
@@ -190,13 +192,27 @@ func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 	return names
 }
 
+// check refuses what no store can keep.
+func (p *Pool) check(name string) error {
+	if name == "" {
+		return errNoPoolName
+	}
+	for _, model := range p.Models {
+		if !utf8.ValidString(model) {
+			return fmt.Errorf("pool %q: the model %q is not UTF-8", errtext.Clip(name), errtext.Clip(model))
+		}
+	}
+	return nil
+}
+
 // validatePools returns an error that names the first pool that is out of range.
 func validatePools(pools map[string]Pool) error {
 	for _, name := range slices.Sorted(maps.Keys(pools)) {
-		if name == "" {
-			return fmt.Errorf("field Pools: %w", errNoPoolName)
+		pool := pools[name]
+		if err := pool.check(name); err != nil {
+			return fmt.Errorf("field Pools: %w", err)
 		}
-		if err := pools[name].Quota.validate(state.PoolName(name)); err != nil {
+		if err := pool.Quota.validate(state.PoolName(name)); err != nil {
 			return err
 		}
 	}
