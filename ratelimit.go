@@ -263,11 +263,12 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	if rl.pricing != nil {
 		spent = rl.recordSpendLocked(name, model, bill, instant)
 	}
-	rl.auditLocked(name).recorded.add(used, spent)
 	if rl.pools.count > 0 {
 		rl.recordPoolsLocked(name, model, used, spent, instant)
 	}
-	if stats := rl.stateLocked(name, instant, now); stats != nil {
+	if stats := rl.stateLocked(name, instant, now); stats == nil {
+		rl.auditLocked(name).recorded.add(used, spent)
+	} else {
 		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant)
 	}
 	if rl.lines.waiting > 0 {
@@ -278,6 +279,10 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 
 // recordWindowLocked charges a window in order without a settlement. spent is what the call cost.
 func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, spent money.Amount, instant int64) {
+	if w.audit == nil {
+		w.audit = rl.auditLocked(name)
+	}
+	w.audit.recorded.add(used, spent)
 	w.charge(instant, rl.clock.At(instant), used, rl.span())
 	if w.adapts {
 		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)

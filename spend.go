@@ -161,6 +161,7 @@ func (rl *RateLimiter) spentMoreLocked(name string, cost money.Amount, instant i
 		name = rl.accountLocked(name, wall)
 		s := rl.spends[name]
 		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+		rl.changedLocked(instant)
 	}
 }
 
