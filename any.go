@@ -149,8 +149,11 @@ func (l *waitLines) endCandidateLocked(w *waiter) {
 }
 
 // isRefused reports whether no candidate is left.
-func (a *anyCall) isRefused() bool {
-	for _, w := range a.candidates {
+func (a *anyCall) isRefused() bool { return a.entered == len(a.candidates) && a.isRefusedSoFar() }
+
+// isRefusedSoFar reports whether no candidate is left of those that have entered.
+func (a *anyCall) isRefusedSoFar() bool {
+	for _, w := range a.candidates[:a.entered] {
 		if !w.over {
 			return false
 		}

@@ -94,8 +94,8 @@ func TestSchedulesEnd(t *testing.T) {
 	for seed := range uint64(n) {
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				playSchedule(t, seed, func(t *testing.T, cfg ratelimit.Config) []*ratelimit.RateLimiter {
-					return []*ratelimit.RateLimiter{newLimiterWith(t, cfg)}
+				playSchedule(t, seed, 1, func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
+					return newLimiterWith(t, cfg)
 				})
 			})
 		}) {
@@ -104,7 +104,7 @@ func TestSchedulesEnd(t *testing.T) {
 	}
 }
 
-func playSchedule(t *testing.T, seed uint64, open func(*testing.T, ratelimit.Config) []*ratelimit.RateLimiter) {
+func playSchedule(t *testing.T, seed uint64, most int, open func(*testing.T, ratelimit.Config) *ratelimit.RateLimiter) {
 	random := rand.New(rand.NewPCG(seed, 21))
 	s := &schedule{
 		T: t, random: random, models: []string{"a", "b", "c", "d"}[:2+random.IntN(3)],
@@ -124,7 +124,7 @@ func playSchedule(t *testing.T, seed uint64, open func(*testing.T, ratelimit.Con
 		cfg.Classes = nil
 	}
 	cfg.LeaseTTL = 1000 * time.Hour
-	s.rls = open(t, cfg)
+	s.rls = append(s.rls, open(t, cfg))
 	calls := 20 + random.IntN(60)
 	for range calls {
 		s.call()
@@ -133,6 +133,10 @@ func playSchedule(t *testing.T, seed uint64, open func(*testing.T, ratelimit.Con
 			time.Sleep(time.Duration(random.IntN(4000)) * time.Millisecond)
 		case 1:
 			synctest.Wait()
+		case 3:
+			if len(s.rls) < most {
+				s.rls = append(s.rls, open(t, cfg)) // joins those that wait already
+			}
 		case 2:
 			if random.IntN(10) == 0 {
 				pickOf(random, s.rls).SetClasses(map[string]ratelimit.Class{"heavy": {Weight: 2, Ahead: random.IntN(2) == 0}})
@@ -162,23 +166,20 @@ func playSchedule(t *testing.T, seed uint64, open func(*testing.T, ratelimit.Con
 // later.
 func TestSharedSchedulesEnd(t *testing.T) {
 	overFakes(t, times(60, 10, 20_000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
-		playSchedule(t, uint64(seed), func(t *testing.T, cfg ratelimit.Config) (rls []*ratelimit.RateLimiter) {
-			for range 3 {
-				var rl *ratelimit.RateLimiter
-				var err error
-				if seed%2 == 0 {
-					rl, _, err = ratelimit.NewOverFake(fake, cfg)
-				} else {
-					cfg.Store = fake
-					rl, err = ratelimit.NewWithConfig(cfg)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { rl.Close() })
-				rls = append(rls, rl)
+		playSchedule(t, uint64(seed), 4, func(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
+			var rl *ratelimit.RateLimiter
+			var err error
+			if seed%2 == 0 {
+				rl, _, err = ratelimit.NewOverFake(fake, cfg)
+			} else {
+				cfg.Store = fake
+				rl, err = ratelimit.NewWithConfig(cfg)
 			}
-			return rls
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { rl.Close() })
+			return rl
 		})
 	})
 }

@@ -175,8 +175,11 @@ func (p *plan) goOn(a *anyCall, patient bool) {
 		case a.isRefused():
 			p.s.endAnyLocked(a, nil, a.refusal())
 		case a.entered < len(a.candidates):
-			s := p.s
-			a.timer = time.AfterFunc(a.patience, func() {
+			s, patience := p.s, a.patience
+			if a.isRefusedSoFar() {
+				patience = 0
+			}
+			a.timer = time.AfterFunc(patience, func() {
 				s.do(background, combine.Apart, func(p *plan) {
 					if !a.whole.over {
 						p.goOn(a, false)
