@@ -61,7 +61,7 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
 	rl.classesID = state.ClassesID(classesText(classes))
 	rl.reserves = reservesOf(classes)
 	rl.classed.Store(len(classes) > 0)
-	rl.requeueLocked() // which knows no line's state by the new ID
+	rl.linesLocked().requeueLocked() // which knows no line's state by the new ID
 }
 
 // classesText returns classes as the text of an event.

@@ -123,7 +123,9 @@ func (r *Reservation) abandon() {
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
 		r.auditEndedLocked(EventExpired, r.estimate)
-		r.releaseLocked()
+		for part := r; part != nil; part = part.pool {
+			part.releaseLocked()
+		}
 		e := rl.teller.endedLocked(r, EventExpired, r.estimate)
 		if e != nil {
 			e.Held = 0 // the clock here is not that of the admission
