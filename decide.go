@@ -234,6 +234,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
+		r.class = class
 		if rl.pricing != nil {
 			rl.mostRLocked(c, name, model)
 		}
@@ -242,7 +243,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 			rl.judgeUnknownRLocked(d, model)
 		}
 		if rl.pools.count > 0 {
-			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait, class)
+			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
 		if r.slots.queues(class) {
 			d.queue()
@@ -265,7 +266,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.Sync()
+	r.instant, r.class = rl.clock.Sync(), class
 	rl.checkAgeRLocked(name)
 	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
@@ -284,7 +285,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 		rl.judgeUnknownRLocked(d, model)
 	}
 	if rl.pools.count > 0 {
-		rl.decidePoolsLocked(d, name, model, &r, c, wait, class, false)
+		rl.decidePoolsLocked(d, name, model, &r, c, wait, false)
 	}
 	if r.slots.queues(class) {
 		d.queue()

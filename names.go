@@ -168,15 +168,19 @@ func (rl *RateLimiter) renameLocked() {
 	rl.external.Rename(rl.renamedRLocked)
 }
 
-// requeueLocked moves the waiters to the lines of the names under which their models are counted
-// now, and of their pools. Where lines merge, waiters keep the order of their arrival.
+// requeueLocked puts all waiters into the lines of the names under which their models are counted
+// now, and of their pools, in the order of their arrival.
 func (rl *RateLimiter) requeueLocked() {
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
+	states := l.statesLocked()
 	for _, w := range waiters {
 		l.leaveLinesLocked(w)
 	}
 	for _, w := range waiters {
 		l.queueLocked(w, l.rl.costsRLocked(w.requests))
+	}
+	for name, s := range states {
+		l.setStateLocked(name, s)
 	}
 }

@@ -12,6 +12,7 @@ type inPools struct {
 	d     *Decision
 	wait  time.Duration // how long the limits deny that end with time
 	event bool          // some are denied until something ends that no time tells
+	class string        // that asks
 }
 
 // merge takes in the decision on one pool, in the line of which others may come first. The first
@@ -58,7 +59,7 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 			return nil
 		}
 	}
-	if q.adapts() || rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if q.adapts() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil
 	}
 	stats := p.stats
@@ -91,17 +92,17 @@ func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost
 		switch {
 		case w == nil || rl.isIntricate(q):
 			return false, false
-		case !w.admitsPool(q, c, instant):
+		case !w.admitsPool(q, c, instant, ""):
 			return false, ok
 		}
 	}
 	return true, ok
 }
 
-// admitsPool reports whether a request fits a pool whose window is in order, and for which nobody
-// waits.
-func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64) bool {
-	return w.admits(q, w.slots, c) && !w.period.BadZone && w.slots.waiting() == 0 && (q.Burst == 0 || w.admitsNow(q, c, instant))
+// admitsPool reports whether a request fits a pool whose window is in order, and in whose line
+// nobody comes first.
+func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64, class string) bool {
+	return w.admits(q, w.slots, c) && !w.period.BadZone && !w.slots.queues(class) && (q.Burst == 0 || w.admitsNow(q, c, instant))
 }
 
 // isIntricate reports whether more than the window of a pool decides: spend, or what is kept for
@@ -111,7 +112,7 @@ func (rl *RateLimiter) isIntricate(q *ModelQuota) bool { return rl.reserves != n
 // decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
 // which is of, and which the limits that end with time deny for wait. It reports false where
 // something has to be brought in order first.
-func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, class string) (ok bool) {
+func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of.window)
 	if !ok || d.Never || len(in) == 0 {
 		return ok
@@ -122,25 +123,25 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 			return false
 		}
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	m := inPools{d, wait, d.awaitsEvent(), of.class}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil || rl.isIntricate(&p.quota) {
 			return false
 		}
-		if w.admitsPool(&p.quota, c, instant) {
+		if w.admitsPool(&p.quota, c, instant, m.class) {
 			continue
 		}
 		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
 		r.take(w)
-		m.decide(p, &p.quota, &r, c, class)
+		m.decide(p, &p.quota, &r, c)
 	}
 	return true
 }
 
 // decide decides on one pool by its usage.
-func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost, class string) {
-	queued := r.slots.queues(class)
+func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
+	queued := r.slots.queues(m.class)
 	if !queued && r.passes(q, c) {
 		return
 	}
@@ -151,24 +152,24 @@ func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost, class string)
 
 // decidePoolsLocked is decidePoolsRLocked where the lock is held for writing. It returns the pools
 // of the model. With charges it keeps their windows in order, empty ones, too.
-func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, class string, charges bool) (in []*pool) {
+func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, charges bool) (in []*pool) {
 	instant := of.instant
 	in = rl.poolsLocked(name, model, of.window)
 	if d.Never || len(in) == 0 {
 		return in
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	m := inPools{d, wait, d.awaitsEvent(), of.class}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant) {
-			rl.decidePoolLocked(&m, p, c, instant, class, charges)
+		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant, m.class) {
+			rl.decidePoolLocked(&m, p, c, instant, charges)
 		}
 	}
 	return in
 }
 
 // decidePoolLocked decides on one pool, after bringing its window in order.
-func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, class string, charges bool) {
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
 	q, r := p.quota, view{instant: instant}
 	if charges {
 		rl.readToChargeLocked(p.counted, &q, true, &r)
@@ -176,7 +177,7 @@ func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant in
 		rl.readLocked(p.counted, &q, true, &r)
 	}
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, class, charges)
+		r.keepLocked(rl, &q, m.class, charges)
 	}
-	m.decide(p, &q, &r, c, class)
+	m.decide(p, &q, &r, c)
 }

@@ -9,7 +9,7 @@ import (
 // explainPoolsLocked adds the pools of the model, whose view is of, and the decision of their
 // limits, which deny after the model for wait.
 func (e *Explanation) explainPoolsLocked(rl *RateLimiter, of *view, c *cost, wait time.Duration) {
-	in := rl.decidePoolsLocked(&e.Next, e.Counted, e.Model, of, c, wait, "", false)
+	in := rl.decidePoolsLocked(&e.Next, e.Counted, e.Model, of, c, wait, false)
 	for _, p := range in {
 		q, r := p.quota, view{instant: of.instant}
 		rl.readLocked(p.counted, &q, true, &r)

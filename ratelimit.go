@@ -128,6 +128,7 @@ type RateLimiter struct {
 	pools      poolSet                  // the limits that models share
 	lines      waitLines                // the slots and the waiters
 	classes    map[string]Class         // Config.Classes; nil for none
+	classesID  uint64                   // state.ClassesID of those
 	reserves   []reserve                // of those; nil for none
 	classed    atomic.Bool              // there are any; for those who have no lock
 	expiry     expiry                   // the reservations that nobody settles

@@ -38,13 +38,14 @@ type Reservation struct {
 // extra is the fields that few reservations need, kept apart because each call allocates a
 // Reservation.
 type extra struct {
-	model   string        // as the caller named it, where it is counted under another name
-	delay   int64         // how much later the charge counts than it was admitted
-	expires *list.Element // in expiry.open, with Config.HoldTTL
-	share   *classuse.Charge
-	charged               // the money; without prices nothing
-	class   *audited      // of the call, to be added up; nil without a class
-	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
+	model   string           // as the caller named it, where it is counted under another name
+	delay   int64            // how much later the charge counts than it was admitted
+	expires *list.Element    // in expiry.open, with Config.HoldTTL
+	share   *classuse.Charge // what is counted to a class with a reserve,
+	shareOf string           // which is this
+	charged                  // the money; without prices nothing
+	class   *audited         // of the call, to be added up; nil without a class
+	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // the number of the event that made it: Event.N
@@ -130,6 +131,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
+	r.class = by.class
 	if rl.reserves != nil {
 		r.keepLocked(rl, &q, by.class, true)
 	}
@@ -142,7 +144,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	var in []*pool
 	if rl.pools.count > 0 {
-		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, by.class, true)
+		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
 	}
 	if r.slots.queues(by.class) {
 		d.queue()

@@ -186,6 +186,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.find(e)
 	case sharedlog.Pool:
 		f.setPool(e)
+	case sharedlog.Classes:
+		f.setClasses(e)
 	case sharedlog.Spend:
 		f.spend(e)
 	case sharedlog.Answers:
@@ -290,6 +292,9 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 		r.window = &window{gone: true}
 	} else {
 		r.openLocked()
+		if f.rl.reserves != nil {
+			r.countLocked(e.Text)
+		}
 	}
 	f.rl.linesLocked().openedLocked(w)
 	w.slots.inFlight++
@@ -347,6 +352,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		inDay := w.inDay(r)
 		switch e.Kind {
 		case sharedlog.Amend:
+			r.share().Settle(e.Count)
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
 			}
@@ -354,6 +360,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
 			}
 		case sharedlog.Cancel:
+			r.share().Refund()
 			w.removeCharge(request, token)
 			r.uncountFoundLocked()
 			if inDay && (w == r.window || request >= 0 || token >= 0) {

@@ -57,7 +57,7 @@ func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, w
 	if d.Never || len(in) == 0 {
 		return nil, true
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	m := inPools{d, wait, d.awaitsEvent(), class}
 	costs, sure = make([]modelCost, len(in)), true
 	for i, is := range in {
 		cost := &costs[i]

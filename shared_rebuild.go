@@ -111,6 +111,7 @@ func (b *rebuild) load() {
 	rl := b.s.rl
 	b.loadQuotas()
 	b.loadPools()
+	b.loadClasses()
 	rl.forgetAllStatsLocked()
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
@@ -123,13 +124,15 @@ func (b *rebuild) load() {
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
 		switch e.Kind {
-		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Pool, sharedlog.Spend: // the image has those
+		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Pool, sharedlog.Spend, sharedlog.Classes:
+			// the image has those
 		default:
 			b.do(e)
 		}
 		b.s.tail.Meet(b.s.peers, e, b.folded)
 		b.s.seen = e.Seq
 	}
+	b.loadLines()
 	rl.answers.Merge(b.img.Answers, rl.mostModels())
 	for model, c := range b.img.Cooldowns {
 		b.cool(model, c, rl.clock.At(b.instant))
@@ -262,6 +265,7 @@ func (b *rebuild) restore() {
 		}
 	}
 	b.restoreFound()
+	b.restoreClasses()
 	b.restoreSpend()
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {

@@ -29,11 +29,13 @@ type view struct {
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
-	class     string          // that asks, where classes have reserves
+	class     string          // that asks
 	slotsKept int             // calls in flight that are kept for other classes,
 	keptFor   time.Duration   // and how long they are, if those do not ask again
-	spent     *state.Spend    // nil for none
-	apart     spentApart      // the shares of other limiters in what is left to spend
+	keeps     bool            // external has what is kept, too, and not in reported
+	reported  *external.Usage
+	spent     *state.Spend // nil for none
+	apart     spentApart   // the shares of other limiters in what is left to spend
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -65,7 +67,11 @@ func (r *view) rareStats(s *ModelStats) {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
 	s.SpendDay, s.SpendMonth = r.daySpend(), r.monthSpend()
-	if u := r.external; u != nil {
+	u := r.external
+	if r.keeps {
+		u = r.reported
+	}
+	if u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
 	}
