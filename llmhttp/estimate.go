@@ -42,7 +42,7 @@ func (t *Transport) estimatePrompt(f *flight, learned ratelimit.Estimate) int {
 	if call.Media == 0 {
 		f.uncorrected = text
 	}
-	if t.countPrompt(call) {
+	if t.countPrompt(f) {
 		return call.counted
 	}
 	corrected := learned.Correct(text)

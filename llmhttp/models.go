@@ -24,6 +24,9 @@ type model struct {
 	// Since the provider answered a call as asked, for models that adapt their limits:
 	overloaded time.Time // when it was overloaded first; zero for never
 	failures   int       // calls that failed
+	// With a Route, of what was set aside, for which no more calls are meant until it answers:
+	aside    int       // how often in a row
+	asideEnd time.Time // until when
 	// slowest is how long the slowest of the last answers took to their headers.
 	slowest time.Duration
 	// The calls without an answer, the one sent last first.
@@ -119,6 +122,7 @@ func (m *models) succeeded(known *model, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known.pauses, known.failures, known.overloaded = 0, 0, time.Time{}
+	known.aside, known.asideEnd = 0, time.Time{}
 	known.slowest = max(took, known.slowest-known.slowest/64)
 }
 
@@ -147,4 +151,32 @@ func (m *models) failed(known *model) bool {
 	defer m.mu.Unlock()
 	known.failures = min(known.failures+1, downFailures)
 	return known.failures == downFailures
+}
+
+// setAside records that a backend is out of credit for a model or failed, so that other backends
+// get the calls: for a second at first, and twice as long each time in a row.
+func (m *models) setAside(known *model, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Before(known.asideEnd) {
+		return // another call of the same burst
+	}
+	known.asideEnd = now.Add(min(firstPause<<known.aside, maxPause))
+	known.aside = min(known.aside+1, 6)
+}
+
+// withoutAside returns the offers of backends that are not set aside; all if all are.
+func (m *models) withoutAside(offers []offer, now time.Time) []offer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	usable := make([]offer, 0, len(offers))
+	for _, o := range offers {
+		if known := m.named[o.name]; known == nil || !now.Before(known.asideEnd) {
+			usable = append(usable, o)
+		}
+	}
+	if len(usable) == 0 {
+		return offers
+	}
+	return usable
 }

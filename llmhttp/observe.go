@@ -20,7 +20,13 @@ const (
 	maxJitter = time.Second
 )
 
-func (f *flight) host() string { return f.call.Request.URL.Hostname() }
+// host returns the host that answers the call.
+func (f *flight) host() string {
+	if f.way != nil && f.backend.url != nil && !f.way.addressed {
+		return f.backend.url.Hostname()
+	}
+	return f.call.Request.URL.Hostname()
+}
 
 // readHeaders passes the limits in the headers of an answer to the limiter, and pauses the model if
 // they ask for it. With bodyNext, the body decides on the pause instead.
@@ -55,6 +61,9 @@ func (f *flight) resolveProblem() {
 		if until := f.pause(f.problem, now); until.After(f.pausedUntil) {
 			f.pausedUntil = until
 		}
+	}
+	if f.way != nil && (f.problem.Kind == Exhausted || f.problem.Kind == Failed) {
+		t.models.setAside(f.model, now)
 	}
 	if name := f.problem.Kind.refusal(); name != "" {
 		f.observeRefusal(name, f.problem.RetryAfter)
