@@ -64,8 +64,8 @@ type Event struct {
 	Requested string // the model that the request names; at Azure, the deployment
 	// Model is the name under which the model is counted, after Transport.Model, Config.Aliases
 	// and Config.MatchVersions: "gpt-4o" for a request of "gpt-4o-2024-08-06". A model that only
-	// "*" covers is counted under its own name. It is the same in all events of a call, but for those
-	// of a Route: there it is that at Backend, and the first backend's before one was chosen.
+	// "*" covers is counted under its own name. It is the same in all events of a call, but for
+	// those of a Route: there it is that at Backend, and the first one's before one was chosen.
 	Model   string
 	Backend string // of a Route, where the call goes; empty without one
 	Stream  bool   // the request asked for a streamed answer

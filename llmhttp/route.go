@@ -28,7 +28,7 @@ type Backend struct {
 	// Header replaces these headers of a request: Authorization, X-Api-Key, Api-Key and the like.
 	// One without values is removed. Host, Content-Length and Transfer-Encoding cannot be set.
 	// The headers are sent to this backend alone, also where it redirects to itself.
-	Header http.Header `json:"-"`
+	Header http.Header `json:"-" yaml:"-"`
 }
 
 // String returns the name and the base URL.

@@ -30,8 +30,8 @@ func (t *Transport) admitAtOne(f *flight) error {
 	return nil
 }
 
-// reserveOne charges the first offer for which there is room, and returns its index. Without room it
-// returns that of the offer whose denial ends first, as far as that is known, and the denial.
+// reserveOne charges the first offer for which there is room, and returns its index. Without room
+// it returns that of the offer whose denial ends first, as far as that is known, and the denial.
 func (f *flight) reserveOne(offers []offer) (at int, denial ratelimit.Decision) {
 	for i, o := range offers {
 		d := f.reserve(o.name, o.prompt, o.output)
