@@ -89,7 +89,7 @@ func (f *flight) countAt(b *backend, name string) {
 // wait is Acquire within MaxWait for one of the offers, of which there is at least one. It returns
 // the one that was charged.
 func (t *Transport) wait(f *flight, offers []offer) (offer, error) {
-	bounded, cancel, byMaxWait := t.patience(&f.ctx)
+	bounded, cancel, byMaxWait := f.patience()
 	defer cancel()
 	all := f.requestsOf(offers)
 	f.ctx.Tentative = t.Estimate == nil

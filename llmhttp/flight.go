@@ -20,16 +20,17 @@ type flight struct {
 	transport   *Transport
 	adapter     Adapter
 	call        *Call
-	ctx         callctx.Call // that the limiter's events get, with the ID of the call
-	name        string       // that the limiter is asked for
-	countedAs   string       // the name under which it counts that; empty without OnEvent
-	attempt     int          // tries before this one
-	retries     int          // of them, those after which Retry waited
-	hidesUsage  bool         // the caller did not ask for the chunk with the usage
-	way         *way         // nil without a Route
-	backend     *backend     // where the call is sent; nil without a Route
-	bare        string       // name without that of the backend
-	tried       []*backend   // that have refused or failed the call
+	ctx         callctx.Call  // that the limiter's events get, with the ID of the call
+	name        string        // that the limiter is asked for
+	countedAs   string        // the name under which it counts that; empty without OnEvent
+	attempt     int           // tries before this one
+	retries     int           // of them, those after which Retry waited
+	hidesUsage  bool          // the caller did not ask for the chunk with the usage
+	way         *way          // nil without a Route
+	backend     *backend      // where the call is sent; nil without a Route
+	bare        string        // name without that of the backend
+	tried       []*backend    // that have refused or failed the call
+	maxWait     time.Duration // bounds the wait beside MaxWait; zero does not
 	reservation *ratelimit.Reservation
 	together    ratelimit.Reservations // all of the try, the model's first; nil without charges
 	charges     []ratelimit.Request    // beside the model's, see WithCharge

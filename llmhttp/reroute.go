@@ -2,10 +2,12 @@ package llmhttp
 
 import (
 	"net/http"
+	"time"
 )
 
 // reroute decides whether a call that a backend has refused is sent to another one, and waits until
-// there is room. It returns the next try as retry does.
+// there is room, but no longer than the first one asks for: that is as good then. It returns the
+// next try as retry does.
 func (t *Transport) reroute(
 	f *flight, sent *http.Request, resp *http.Response, err error,
 ) (*flight, *http.Request) {
@@ -29,6 +31,10 @@ func (t *Transport) reroute(
 	}
 	t.report(next, Event{Kind: EventRetry, Status: f.status, Problem: p})
 	f.finish(false) // the answer is not for the caller
+	if p.Kind == RateLimited || p.Kind == Overloaded {
+		pause := time.Until(t.Limiter.Stats(f.name).CooldownUntil)
+		next.maxWait = max(p.RetryAfter, pause, firstPause)
+	}
 	if t.admit(next) != nil {
 		closeBody(again)
 		return nil, nil

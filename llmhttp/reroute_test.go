@@ -90,8 +90,8 @@ func TestReroute(t *testing.T) {
 			want: "b c", status: 200, after: time.Second / 2},
 		{name: "also after a broken connection", scripts: scripts{"a": {answered}, "b": {cut}, "c": {answered}}, retry: llmhttp.Retry{Max: 1},
 			want: "b c", status: 200, after: time.Second / 2},
-		{name: "Retry begins anew", scripts: scripts{"a": {limited}, "b": {limited, answered}, "c": {limited}}, retry: llmhttp.Retry{Max: 1},
-			want: "b c a b", status: 200, after: 2 * time.Second},
+		{name: "Retry begins anew", scripts: scripts{"a": {limited, answered}, "b": {limited, answered}, "c": {limited, answered}}, retry: llmhttp.Retry{Max: 1},
+			want: "b c a ?", status: 200, after: 2 * time.Second},
 		{name: "a chosen one", scripts: scripts{"a": {limited}, "b": {answered}, "c": {answered}}, only: "a", want: "a", status: 429},
 		{name: "a chosen one, and Retry", scripts: scripts{"a": {limited, answered}, "b": {answered}, "c": {answered}}, only: "a",
 			retry: llmhttp.Retry{Max: 1}, want: "a a", status: 200, after: 2 * time.Second},
@@ -141,8 +141,8 @@ func TestReroute(t *testing.T) {
 						t.Errorf("the body has %d bytes", len(text))
 					}
 				}
-				if fmt.Sprint(got) != "["+test.want+"]" {
-					t.Errorf("sent to %v, want %s", got, test.want)
+				if want := strings.Replace(test.want, "?", got[len(got)-1], 1); fmt.Sprint(got) != "["+want+"]" {
+					t.Errorf("sent to %v, want %s", got, want)
 				}
 				if took < test.after || took > test.after*3/2 {
 					t.Errorf("it took %v, want %v", took, test.after)
@@ -327,6 +327,69 @@ func TestRouteWaits(t *testing.T) {
 				readAll(t, resp)
 				if fmt.Sprint(got) != "["+test.want+"]" {
 					t.Errorf("sent to %v, want %s", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A refused call waits for room at another backend, but no longer than the refusal asks it to. Then
+// the caller gets that.
+func TestRerouteWaits(t *testing.T) {
+	const s = time.Second
+	for _, test := range []struct {
+		name    string
+		room    time.Duration // at a; it is known if it is more than half a minute
+		asks    string        // Retry-After of b
+		status  int           // of b, 429 for 0
+		maxWait time.Duration
+		want    string
+		after   time.Duration
+	}{
+		{name: "room comes before", room: 10 * s, asks: "20", want: "b a", after: 10 * s},
+		{name: "it does not", room: 29 * s, asks: "20", want: "b", after: 20 * s},
+		{name: "it is known that it does not", room: 40 * s, asks: "20", want: "b"},
+		{name: "MaxWait is shorter", room: 10 * s, asks: "20", maxWait: 5 * s, want: "b", after: 5 * s},
+		{name: "it does not say", room: 900 * time.Millisecond, want: "b a", after: 900 * time.Millisecond},
+		{name: "no credit never ends", room: 50 * s, status: 402, want: "b a", after: 50 * s},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a/m": {MaxRPM: 1}, "b/m": {MaxRPM: 100}}})
+				if test.room > 30*s {
+					rl.RecordUsage("a/m", 1, 1)
+					time.Sleep(time.Minute - test.room)
+				} else {
+					rl.SetQuota("a/m", ratelimit.ModelQuota{MaxInFlight: 1})
+					held, _ := rl.Reserve("a/m", 0, 0)
+					time.AfterFunc(test.room, held.Cancel)
+				}
+				var got []string
+				refusal := scripted{status: max(test.status, 429), body: `{"error":{}}`}
+				if test.status > 0 {
+					refusal.status = test.status
+				}
+				if test.asks != "" {
+					refusal.headers = []string{"Retry-After: " + test.asks}
+				}
+				route := &llmhttp.Route{Backends: keyed("a", "b"), Transport: llmhttp.Transport{
+					Limiter: rl, MaxWait: test.maxWait,
+					Base: providerOf(t, `{"model":"m"}`, &got, map[string][]scripted{"a": {answered}, "b": {refusal}}),
+				}}
+				began := time.Now()
+				resp, err := post(t, route, chatURL, `{"model":"m"}`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took < test.after || took > test.after+test.after/8 {
+					t.Errorf("it took %v, want %v", took, test.after)
+				}
+				status, body := 200, answered.body
+				if !strings.HasSuffix(test.want, "a") {
+					status, body = refusal.status, refusal.body
+				}
+				if text := readAll(t, resp); resp.StatusCode != status || text != body || fmt.Sprint(got) != "["+test.want+"]" {
+					t.Errorf("sent to %v, answered %d %q", got, resp.StatusCode, text)
 				}
 			})
 		})

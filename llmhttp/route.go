@@ -47,13 +47,13 @@ func (b Backend) GoString() string {
 // room first. A call is charged to the backend that it is sent to, and to no other.
 //
 // A refusal for the quota, the credit or the overload of a backend (429, 402, 503, 529) counts for
-// that one, as in a Transport. The call is then sent to another backend, once to each at most, and
-// waits for room there. It is not where all have refused it, where the body cannot be sent again
-// (it has no GetBody and is larger than MaxBody), or where a backend was chosen by [WithBackend]:
-// then the caller gets the last refusal. That is decided before the caller has anything of the
-// answer. Other failures are left to Retry, which takes a backend that has not failed the call.
-// One that is out of credit, or failed, gets no calls for a second, then two, up to a minute until
-// it answers, unless all are.
+// that one, as in a Transport. The call is then sent to another backend, once to each at most. It
+// waits for room there, but no longer than the first one asks it to. The caller gets the last
+// refusal where there is no other backend with room in that time, where the body cannot be sent
+// again (it has no GetBody and is larger than MaxBody), or where a backend was chosen by
+// [WithBackend]. That is decided before the caller has anything of the answer. Other failures are
+// left to Retry, which takes a backend that has not failed the call. One that is out of credit, or
+// failed, gets no calls for a second, then two, up to a minute until it answers, unless all are.
 //
 // Requests that are no calls to a model go to the first backend. What is stored at a provider, such
 // as files, batches and earlier responses, is known to the backend that stored it: see WithBackend.
