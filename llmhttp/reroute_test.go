@@ -36,8 +36,8 @@ var (
 	cut        = scripted{err: errors.New("connection reset")}
 )
 
-// providerOf answers each key by its script, and notes the keys in the order of the calls. It checks
-// that all bodies are equal to want.
+// providerOf answers each key by its script, and notes the keys in the order of the calls. It
+// checks that all bodies are equal to want.
 func providerOf(t testing.TB, want string, got *[]string, scripts map[string][]scripted) base {
 	next := make(map[string]int)
 	return func(req *http.Request) (*http.Response, error) {
