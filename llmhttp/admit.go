@@ -81,6 +81,9 @@ func (f *flight) admitted(began time.Time, prompt, output int) {
 func (f *flight) countAt(b *backend, name string) {
 	t := f.transport
 	f.backend, f.name, f.model = b, name, t.models.get(name)
+	if b != nil {
+		f.standing = t.models.get(b.standingOf(f.bare))
+	}
 	if t.OnEvent != nil {
 		f.countedAs = t.Limiter.CountedAs(name)
 	}

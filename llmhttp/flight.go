@@ -29,6 +29,7 @@ type flight struct {
 	way         *way          // nil without a Route
 	backend     *backend      // where the call is sent; nil without a Route
 	bare        string        // name without that of the backend
+	standing    *model        // of it at the backend, also where several are counted together
 	tried       []*backend    // that have refused or failed the call
 	maxWait     time.Duration // bounds the wait beside MaxWait; zero does not
 	reservation *ratelimit.Reservation
@@ -199,7 +200,7 @@ func (f *flight) fail(err error) {
 	f.mu.Unlock()
 	f.unanswered(err)
 	if f.way != nil && f.ctx.Err() == nil {
-		f.transport.models.setAside(f.model, time.Now())
+		f.transport.models.setAside(f.standing, time.Now())
 	}
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {

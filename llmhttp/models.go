@@ -122,7 +122,6 @@ func (m *models) succeeded(known *model, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known.pauses, known.failures, known.overloaded = 0, 0, time.Time{}
-	known.aside, known.asideEnd = 0, time.Time{}
 	known.slowest = max(took, known.slowest-known.slowest/64)
 }
 
@@ -165,13 +164,24 @@ func (m *models) setAside(known *model, now time.Time) {
 	known.aside = min(known.aside+1, 6)
 }
 
-// withoutAside returns the offers of backends that are not set aside; all if all are.
-func (m *models) withoutAside(offers []offer, now time.Time) []offer {
+// restore records that a backend answered as asked; nil is none.
+func (m *models) restore(known *model) {
+	if known == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known.aside, known.asideEnd = 0, time.Time{}
+}
+
+// withoutAside returns the offers of backends that are not set aside for a model; all if all are.
+func (m *models) withoutAside(offers []offer, bare string, now time.Time) []offer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	usable := make([]offer, 0, len(offers))
 	for _, o := range offers {
-		if known := m.named[o.name]; known == nil || !now.Before(known.asideEnd) {
+		known := m.named[o.backend.standingOf(bare)]
+		if known == nil || !now.Before(known.asideEnd) {
 			usable = append(usable, o)
 		}
 	}

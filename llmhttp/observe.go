@@ -43,6 +43,7 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 		}
 	case f.status >= 200:
 		t.models.succeeded(f.model, now.Sub(f.sent))
+		t.models.restore(f.standing)
 	}
 }
 
@@ -63,7 +64,7 @@ func (f *flight) resolveProblem() {
 		}
 	}
 	if f.way != nil && (f.problem.Kind == Exhausted || f.problem.Kind == Failed) {
-		t.models.setAside(f.model, now)
+		t.models.setAside(f.standing, now)
 	}
 	if name := f.problem.Kind.refusal(); name != "" {
 		f.observeRefusal(name, f.problem.RetryAfter)

@@ -79,7 +79,7 @@ func (f *flight) again() *flight {
 		countedAs: f.countedAs, charges: f.charges,
 		attempt: f.attempt + 1, retries: f.retries, hidesUsage: f.hidesUsage, began: time.Now(),
 		waited: f.waited + time.Since(f.sent),
-		way:    f.way, backend: f.backend, bare: f.bare,
+		way:    f.way, backend: f.backend, bare: f.bare, standing: f.standing,
 	}
 	if next.tried = f.tried; f.way != nil && !slices.Contains(f.tried, f.backend) {
 		next.tried = append(slices.Clip(f.tried), f.backend)

@@ -198,8 +198,11 @@ func (r *Route) countAs(b *backend, model string) string {
 	if r.CountAs != nil {
 		return r.CountAs(b.name, model)
 	}
-	return b.name + "/" + model
+	return b.standingOf(model)
 }
+
+// standingOf returns the name under which it is remembered how a model does at the backend.
+func (b *backend) standingOf(model string) string { return b.name + "/" + model }
 
 // baseURL is a URL in front of the paths of an API.
 type baseURL struct {

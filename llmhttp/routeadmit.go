@@ -93,7 +93,7 @@ func (r *Route) choice(f *flight, now time.Time) []offer {
 			left = append(left, offer{backend: b, name: r.countAs(b, f.bare)})
 		}
 	}
-	return r.models.withoutAside(left, now)
+	return r.models.withoutAside(left, f.bare, now)
 }
 
 // shareLeft returns the share that a call would leave of the scarcest limit: 1 without limits, a

@@ -134,6 +134,7 @@ func TestRouteKeepsTransport(t *testing.T) {
 func TestRouteCountAs(t *testing.T) {
 	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"org/m": {MaxRPM: 100}, "other/m": {MaxRPM: 1}}})
 	var got []string
+	scripts := map[string][]scripted{"a": {answered}, "b": {answered}}
 	route := &llmhttp.Route{
 		Backends: keyed("a", "b", "c"),
 		CountAs: func(backend, model string) string {
@@ -142,13 +143,20 @@ func TestRouteCountAs(t *testing.T) {
 			}
 			return "org/" + model
 		},
-		Transport: llmhttp.Transport{Limiter: rl, Base: providerOf(t, `{"model":"m"}`, &got, map[string][]scripted{"a": {answered}, "b": {answered}})},
+		Transport: llmhttp.Transport{Limiter: rl, Base: providerOf(t, `{"model":"m"}`, &got, scripts)},
 	}
 	for range 4 {
 		exchange(t, route, chatURL, `{"model":"m"}`)
 	}
 	if fmt.Sprint(got) != "[b a a b]" || rl.Stats("org/m").RPM != 4 {
 		t.Errorf("sent to %v, %d counted", got, rl.Stats("org/m").RPM)
+	}
+	got, scripts["b"] = nil, []scripted{failed}
+	for range 6 { // b fails once, and that is not said of a
+		exchange(t, route, chatURL, `{"model":"m"}`)
+	}
+	if fmt.Sprint(got) != "[a a b a a a]" {
+		t.Errorf("sent to %v", got)
 	}
 }
 
