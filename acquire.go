@@ -3,8 +3,6 @@ package ratelimit
 import (
 	"context"
 	"fmt"
-
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 // Acquire waits until Reserve would succeed, and returns the reservation. Waiters for a model are
@@ -27,27 +25,33 @@ import (
 // times of open reservations to a few seconds, so a request may wait until its deadline in vain.
 // Acquire is safe for concurrent use.
 func (rl *RateLimiter) Acquire(ctx context.Context, model string, promptTokens, outputTokens int) (*Reservation, error) {
+	return rl.acquireOne(ctx, Request{Model: model, PromptTokens: promptTokens, OutputTokens: outputTokens})
+}
+
+// acquireOne is Acquire for a request that may name its class.
+func (rl *RateLimiter) acquireOne(ctx context.Context, req Request) (*Reservation, error) {
 	by := rl.caller(ctx)
-	r, err := rl.acquire(ctx, &by, model, promptTokens, outputTokens)
+	r, err := rl.acquire(ctx, &by, req)
 	if err != nil {
-		rl.refused(ctx, &by, err, Request{model, promptTokens, outputTokens})
+		rl.refused(ctx, &by, err, req)
 	}
 	return r, err
 }
 
-func (rl *RateLimiter) acquire(ctx context.Context, by *caller, model string, promptTokens, outputTokens int) (*Reservation, error) {
+func (rl *RateLimiter) acquire(ctx context.Context, by *caller, req Request) (*Reservation, error) {
 	const op = "acquire"
-	if err := checkWait(ctx, op, promptTokens, outputTokens); err != nil {
+	if err := checkWait(ctx, op, req.PromptTokens, req.OutputTokens); err != nil {
 		return nil, err
 	}
 	var d Decision
-	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
-	if r, err := rl.reserveOne(ctx, by, &d, model, c); r != nil || err != nil {
+	c := req.cost()
+	if rl.classed.Load() {
+		by.asking = askingOf(ctx, []Request{req})
+	}
+	if r, err := rl.reserveOne(ctx, by, &d, req.Model, &c); r != nil || err != nil {
 		return r, err
 	}
-	reservations, err := rl.wait(ctx, by, &waiter{
-		op: op, charges: true, requests: []Request{{model, promptTokens, outputTokens}},
-	})
+	reservations, err := rl.wait(ctx, by, &waiter{op: op, charges: true, requests: []Request{req}})
 	if err != nil {
 		return nil, err
 	}

@@ -315,16 +315,16 @@ func TestReserveAll(t *testing.T) {
 		retry time.Duration
 	}{
 		{"none", nil, ratelimit.DecisionAllowed, "", false, 0},
-		{"one", []req{{"a", 1, 1}}, ratelimit.DecisionAllowed, "a", false, 0},
-		{"all", []req{{"a", 1, 1}, {"b", 1, 1}, {"org", 0, 0}, {"unknown", 5, 5}}, ratelimit.DecisionAllowed, "", false, 0},
-		{"one twice", []req{{"a", 40, 1}, {"a", 40, 1}}, ratelimit.DecisionAllowed, "", false, 0},
-		{"one twice too often", []req{{"a", 1, 1}, {"b", 1, 1}, {"b", 1, 1}}, ratelimit.DecisionInFlightLimit, "b", true, 0},
-		{"together too large", []req{{"a", 50, 1}, {"a", 50, 1}}, ratelimit.DecisionTPMLimit, "a", true, 0},
-		{"now together too large", []req{{"a", 50, 1}, {"a", 40, 1}}, ratelimit.DecisionTPMLimit, "a", false, time.Minute + 1},
-		{"the second denies", []req{{"a", 1, 1}, {"b", 51, 0}}, ratelimit.DecisionTPMLimit, "b", true, 0},
-		{"an alias of the same", []req{{"org", 0, 0}, {"alias", 0, 0}}, ratelimit.DecisionRPDLimit, "org", false, 24 * time.Hour},
-		{"a negative one", []req{{"a", 1, 1}, {"a", -1, 1}}, ratelimit.DecisionInvalidTokens, "a", true, 0},
-		{"negative for an unknown model", []req{{"unknown", 1, -1}}, ratelimit.DecisionInvalidTokens, "unknown", true, 0},
+		{"one", []req{{Model: "a", PromptTokens: 1, OutputTokens: 1}}, ratelimit.DecisionAllowed, "a", false, 0},
+		{"all", []req{{Model: "a", PromptTokens: 1, OutputTokens: 1}, {Model: "b", PromptTokens: 1, OutputTokens: 1}, {Model: "org", PromptTokens: 0, OutputTokens: 0}, {Model: "unknown", PromptTokens: 5, OutputTokens: 5}}, ratelimit.DecisionAllowed, "", false, 0},
+		{"one twice", []req{{Model: "a", PromptTokens: 40, OutputTokens: 1}, {Model: "a", PromptTokens: 40, OutputTokens: 1}}, ratelimit.DecisionAllowed, "", false, 0},
+		{"one twice too often", []req{{Model: "a", PromptTokens: 1, OutputTokens: 1}, {Model: "b", PromptTokens: 1, OutputTokens: 1}, {Model: "b", PromptTokens: 1, OutputTokens: 1}}, ratelimit.DecisionInFlightLimit, "b", true, 0},
+		{"together too large", []req{{Model: "a", PromptTokens: 50, OutputTokens: 1}, {Model: "a", PromptTokens: 50, OutputTokens: 1}}, ratelimit.DecisionTPMLimit, "a", true, 0},
+		{"now together too large", []req{{Model: "a", PromptTokens: 50, OutputTokens: 1}, {Model: "a", PromptTokens: 40, OutputTokens: 1}}, ratelimit.DecisionTPMLimit, "a", false, time.Minute + 1},
+		{"the second denies", []req{{Model: "a", PromptTokens: 1, OutputTokens: 1}, {Model: "b", PromptTokens: 51, OutputTokens: 0}}, ratelimit.DecisionTPMLimit, "b", true, 0},
+		{"an alias of the same", []req{{Model: "org", PromptTokens: 0, OutputTokens: 0}, {Model: "alias", PromptTokens: 0, OutputTokens: 0}}, ratelimit.DecisionRPDLimit, "org", false, 24 * time.Hour},
+		{"a negative one", []req{{Model: "a", PromptTokens: 1, OutputTokens: 1}, {Model: "a", PromptTokens: -1, OutputTokens: 1}}, ratelimit.DecisionInvalidTokens, "a", true, 0},
+		{"negative for an unknown model", []req{{Model: "unknown", PromptTokens: 1, OutputTokens: -1}}, ratelimit.DecisionInvalidTokens, "unknown", true, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

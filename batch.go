@@ -15,18 +15,21 @@ import (
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
-	return rl.reserveAll(&caller{ctx: background}, reqs)
+	by := caller{ctx: background}
+	rl.askFor(&by, background, reqs)
+	return rl.reserveAll(&by, reqs)
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
-		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs) })
+		class := by.class // so that by stays off the heap
+		rl.ledger.do(background, combine.Reserving, func(p *plan) { reservations, b = p.reserveAll(reqs, class) })
 	}
 	rl.mu.Lock()
 	if b == nil {
-		if b = rl.decideAllLocked(reqs); b.Allowed {
+		if b = rl.decideAllLocked(reqs, by.class); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
 			rl.linesLocked().settleLocked()
 		}
@@ -39,9 +42,9 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 }
 
 // decideAllLocked decides on requests that are to pass together, behind those that wait.
-func (rl *RateLimiter) decideAllLocked(reqs []Request) *batch {
+func (rl *RateLimiter) decideAllLocked(reqs []Request, class string) *batch {
 	b := rl.decideBatchLocked(reqs)
-	b.queuedLocked()
+	b.queuedLocked(class)
 	return b
 }
 
@@ -107,7 +110,8 @@ type modelCost struct {
 	cost  cost
 	view  view
 
-	unlisted bool // it has no quota of its own, and is limited
+	unlisted bool         // it has no quota of its own, and is limited
+	code     DecisionCode // the decision on it alone
 }
 
 // decideBatchLocked decides on requests that are to pass together, as of now and as if there were
@@ -131,6 +135,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		if !m.known {
 			rl.judgeUnknownRLocked(&d, m.model)
 		}
+		m.code = d.Code
 		b.merge(&d, wait)
 	}
 	b.boundLocked(rl.mostModels())
@@ -244,11 +249,11 @@ func (d *Decision) awaitsEvent() bool {
 	return (d.Code == DecisionInFlightLimit || d.Code == DecisionTooManyModels) && !d.Never && d.RetryAfter == 0
 }
 
-// queuedLocked denies the requests where others wait.
-func (b *batch) queuedLocked() (queued bool) {
+// queuedLocked denies the requests of a class where others wait that go before it.
+func (b *batch) queuedLocked(class string) (queued bool) {
 	for i := range b.costs {
 		m := &b.costs[i]
-		if m.view.slots.waiting() == 0 {
+		if !m.view.slots.queues(class) {
 			continue
 		}
 		if b.queue(); !b.Never {
@@ -298,6 +303,7 @@ func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs 
 // more.
 func (rl *RateLimiter) reserveContext(ctx context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
 	by := callerOf(ctx)
+	rl.askFor(&by, ctx, reqs)
 	if len(reqs) == 1 {
 		c := reqs[0].cost()
 		made, _ := rl.reserveOne(background, &by, d, reqs[0].Model, &c)

@@ -118,6 +118,11 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
+	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls of
+	// no class, or of a name that is not here, are of a class of weight 1; the name "" sets what
+	// that class is. With Shared and Store they are written there, and apply until another process
+	// sets others. Nil, the default, is none: all wait in one line, where flows take turns.
+	Classes map[string]Class `yaml:"classes,omitempty"`
 	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
 	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
 	// [RateLimiter.QuotaFor]. False, the default, takes names as they are; a model whose exact name
@@ -259,6 +264,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
 	}
+	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)
 	for _, profile := range profiles {
 		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
@@ -304,6 +310,9 @@ func (cfg *Config) validate() error {
 		return err
 	}
 	if err := cfg.checkStore(); err != nil {
+		return err
+	}
+	if err := validateClasses(cfg.Classes); err != nil {
 		return err
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {

@@ -111,8 +111,8 @@ func (l *waitLines) loadedLocked(g *slots, w *window, c cost) {
 
 // openedLocked notes that a call of a model was charged, which a settlement may give back.
 func (l *waitLines) openedLocked(w *window) {
-	if g := w.slots; g.waiting() > 0 && g.line.Front().Value.(*waiter).rank > 0 {
-		l.reviewAllLaterLocked(g) // the place that it waits for may be there now
+	if head := w.slots.head(); head != nil && head.rank > 0 {
+		l.reviewAllLaterLocked(w.slots) // the place that it waits for may be there now
 	}
 }
 
@@ -148,8 +148,14 @@ func (l *waitLines) settleLocked() {
 	}
 	for {
 		l.servePlacesLocked()
-		if len(l.reviews) == 0 {
+		if len(l.reviews)+len(l.vacated) == 0 {
 			return
+		}
+		for last := len(l.vacated) - 1; last >= 0; last = len(l.vacated) - 1 {
+			g := l.vacated[last]
+			l.vacated[last] = nil
+			l.vacated = l.vacated[:last]
+			l.serveLineLocked(g)
 		}
 		for last := len(l.reviews) - 1; last >= 0; last = len(l.reviews) - 1 {
 			g := l.reviews[last]
@@ -171,9 +177,8 @@ func (l *waitLines) reviewLocked(g *slots) {
 	g.stale = false
 	g.headroom.Forget()
 	moved := []*slots{g}
-	for e := g.line.Front(); e != nil; {
-		w := e.Value.(*waiter)
-		e = e.Next()
+	for e := range g.line.All() {
+		w := e.Value
 		if w.process != 0 || w.deadline.IsZero() {
 			continue
 		}

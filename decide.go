@@ -169,7 +169,7 @@ func (d *Decision) queue() {
 // nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
 // concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}})
+	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, "")
 	return d
 }
 
@@ -178,6 +178,14 @@ type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
+
+	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
+	// them, for that of [WithClass]. Of several requests in one call, the first class named is
+	// that of all of them.
+	Class string
+	// Flow is whose call it is, such as a tenant: flows of a class take turns while they wait.
+	// Empty for that of [WithFlow]; without that all calls are of one flow.
+	Flow string
 }
 
 func (req *Request) cost() cost {
@@ -188,11 +196,11 @@ func (req *Request) cost() cost {
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
 	c := req.cost()
-	rl.decide(&d, req.Model, &c)
+	rl.decide(&d, req.Model, &c, req.Class)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) {
 	var r view
 	rl.ledger.fresh()
 	rl.mu.RLock()
@@ -211,13 +219,13 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
 		}
-		if r.slots.waiting() > 0 {
+		if r.slots.queues(class) {
 			d.queue()
 		}
 	}
 	rl.mu.RUnlock()
 	if !ok {
-		rl.decideSlowly(d, model, c)
+		rl.decideSlowly(d, model, c, class)
 	}
 	rl.ledger.overrule(d)
 	d.Model = model
@@ -225,7 +233,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost) {
 
 // decideSlowly decides where a window may have to be brought in order first. It
 // leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
+func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class string) {
 	var q ModelQuota
 	var r view
 	rl.mu.Lock()
@@ -243,7 +251,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost) {
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 }

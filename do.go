@@ -22,7 +22,7 @@ type Usage struct {
 // Like Acquire it refuses at once only a call that could not pass in time even with all open calls
 // given back. call must not be nil. Do is safe for concurrent use.
 func (rl *RateLimiter) Do(ctx context.Context, req Request, call func(context.Context) (Usage, error)) error {
-	r, err := rl.Acquire(ctx, req.Model, req.PromptTokens, req.OutputTokens)
+	r, err := rl.acquireOne(ctx, req)
 	if err != nil {
 		return err
 	}

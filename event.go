@@ -103,6 +103,9 @@ type Event struct {
 	// program loaded its profile; else empty.
 	Provider Provider
 
+	// Class is the class of the call, as far as it is one of Config.Classes; else empty.
+	Class string
+
 	Estimated Usage         // the estimate, which EventAdmitted has charged
 	Settled   Usage         // what stays charged
 	Wait      time.Duration // in line

@@ -172,7 +172,7 @@ func TestEventsOfReserve(t *testing.T) {
 			"#3 refused m 60+41 [tpm_exceeded]", "#1 released slots 10+5 used 0+0",
 		}},
 		{"ReserveAll", func(s *eventStage) {
-			rs, _ := s.rl.ReserveAll(req{"m", 1, 2}, req{"slots", 3, 4}, req{"m", 5, 6})
+			rs, _ := s.rl.ReserveAll(req{Model: "m", PromptTokens: 1, OutputTokens: 2}, req{Model: "slots", PromptTokens: 3, OutputTokens: 4}, req{Model: "m", PromptTokens: 5, OutputTokens: 6})
 			time.Sleep(time.Second)
 			rs[1].Commit(1, 1)
 			time.Sleep(time.Second)
@@ -188,7 +188,7 @@ func TestEventsOfReserve(t *testing.T) {
 			s.rl.CanSend("m", 101)
 			s.rl.CanSend("m", -1)
 			s.rl.Decide("m", 101)
-			s.rl.DecideRequest(req{"slots", 101, 5})
+			s.rl.DecideRequest(req{Model: "slots", PromptTokens: 101, OutputTokens: 5})
 			s.rl.Stats("m")
 			s.rl.AllStats()
 			s.rl.Explain("m")
@@ -223,7 +223,7 @@ func TestEventsOfAReserveAllThatIsRefused(t *testing.T) {
 	type req = ratelimit.Request
 	onEventStages(t, nil, func(s *eventStage) {
 		s.w.spoils = false
-		_, d := s.rl.ReserveAll(req{"free", 1, 2}, req{"m", 60, 41})
+		_, d := s.rl.ReserveAll(req{Model: "free", PromptTokens: 1, OutputTokens: 2}, req{Model: "m", PromptTokens: 60, OutputTokens: 41})
 		synctest.Wait()
 		all := s.w.ofCalls()
 		if len(all) != 1 {

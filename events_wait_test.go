@@ -119,7 +119,7 @@ func TestEventsOfWaits(t *testing.T) {
 			<-closed
 		}, []string{"#1 queued m 10+5 [tpm_exceeded]", "#1 refused m 10+5 after 5s [closed] error: acquire: limiter is closed"}},
 		{"AcquireAll", func(s *eventStage) {
-			rs, err := s.rl.AcquireAll(s.ctx, req{"m", 1, 2}, req{"slots", 3, 4})
+			rs, err := s.rl.AcquireAll(s.ctx, req{Model: "m", PromptTokens: 1, OutputTokens: 2}, req{Model: "slots", PromptTokens: 3, OutputTokens: 4})
 			if err != nil {
 				s.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func TestEventsOfAcquireAllAfterAWait(t *testing.T) {
 	type req = ratelimit.Request
 	onEventStages(t, nil, func(s *eventStage) {
 		s.full()
-		rs, err := s.rl.AcquireAll(s.ctx, req{"free", 1, 2}, req{"m", 3, 4}, req{"m", 5, 6})
+		rs, err := s.rl.AcquireAll(s.ctx, req{Model: "free", PromptTokens: 1, OutputTokens: 2}, req{Model: "m", PromptTokens: 3, OutputTokens: 4}, req{Model: "m", PromptTokens: 5, OutputTokens: 6})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -176,7 +176,7 @@ func TestEventsOfAcquireAllAfterAWait(t *testing.T) {
 		if len(all) != 4 || all[0].Kind != ratelimit.EventQueued || all[0].Model != "m" || all[0].decision.Code != ratelimit.DecisionTPMLimit {
 			s.Fatalf("told %+v", all)
 		}
-		for i, want := range []req{{"free", 1, 2}, {"m", 3, 4}, {"m", 5, 6}} {
+		for i, want := range []req{{Model: "free", PromptTokens: 1, OutputTokens: 2}, {Model: "m", PromptTokens: 3, OutputTokens: 4}, {Model: "m", PromptTokens: 5, OutputTokens: 6}} {
 			is := all[1+i]
 			if is.Kind != ratelimit.EventAdmitted || is.ID != all[0].ID || is.Requested != want.Model || is.Wait != time.Minute+1 ||
 				is.Estimated != (ratelimit.Usage{PromptTokens: want.PromptTokens, OutputTokens: want.OutputTokens}) {

@@ -254,8 +254,11 @@ func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
 	if g.waiting() == 0 {
 		return nil
 	}
-	for e := g.line.Front(); e != nil && len(line) < most; e = e.Next() {
-		w := e.Value.(*waiter)
+	for e := range g.line.All() {
+		if len(line) == most {
+			break
+		}
+		w := e.Value
 		var c tokens.Count
 		for i := range w.requests {
 			if req := &w.requests[i]; rl.nameRLocked(req.Model) == g.name {

@@ -154,6 +154,11 @@ func (rl *RateLimiter) renameLocked() {
 	rl.cooldowns.Rename(rl.nameRLocked)
 	rl.teller.renameLocked()
 	rl.external.Rename(rl.nameRLocked)
+	rl.requeueLocked()
+}
+
+// requeueLocked puts all waiters into their lines again, in the order of their arrival.
+func (rl *RateLimiter) requeueLocked() {
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
 	for _, w := range waiters {

@@ -49,6 +49,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/answers"
@@ -123,6 +124,8 @@ type RateLimiter struct {
 	loaded     []Provider               // whose profiles those are
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
+	classes    map[string]Class         // Config.Classes; nil for none
+	classed    atomic.Bool              // there are any; for those who have no lock
 	expiry     expiry                   // the reservations that nobody settles
 	unused     unusedReservations       // that were not handed out yet
 
@@ -192,7 +195,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if known {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && w.slots.waiting() == 0 &&
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !w.slots.queues("") &&
 				(q.Burst == 0 || w.admitsNow(&q, &c, instant)) && (!q.adapts() || rl.found[name].Opens() <= instant)
 			if w == unused {
 				rl.checkAgeRLocked(name)

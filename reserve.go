@@ -129,7 +129,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(by.class) {
 		d.queue()
 	}
 	if !d.Allowed {

@@ -357,12 +357,12 @@ func (s *ledger) wait() {
 
 // reserve is plan.reserve. Where calls in flight deny, it makes sure that they are calls of
 // processes that live.
-func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost) (made *Reservation, err error) {
+func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost, class string) (made *Reservation, err error) {
 	// A step of a remote log may keep these. The caller's own stay off the heap.
 	decided, asked := new(Decision), *c
 	defer func() { *d = *decided }()
 	for {
-		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(decided, model, &asked) })
+		err = s.do(ctx, combine.Beside, func(p *plan) { made = p.reserve(decided, model, &asked, class) })
 		if err != nil || made != nil || decided.Code != DecisionInFlightLimit && decided.Code != DecisionQueued || !s.lookAfterPeers() {
 			break
 		}
@@ -372,7 +372,7 @@ func (s *ledger) reserve(ctx context.Context, d *Decision, model string, c *cost
 
 // reserveShared is reserveOne with Config.Shared.
 func (rl *RateLimiter) reserveShared(ctx context.Context, by *caller, d *Decision, model string, c *cost) (*Reservation, error) {
-	made, err := rl.ledger.reserve(ctx, d, model, c)
+	made, err := rl.ledger.reserve(ctx, d, model, c, by.class)
 	var e *telling
 	if err == nil && (rl.teller != nil || made == nil && !by.tentative) {
 		rl.mu.Lock()

@@ -112,7 +112,7 @@ func (p *plan) serve() {
 		}
 	}
 	for _, w := range p.waiters() {
-		first := w.first()
+		first := rl.linesLocked().isNextLocked(w)
 		if first && len(p.places) > 0 {
 			return // places are few, and the next step knows how many are left
 		}
@@ -200,11 +200,11 @@ func (p *plan) close() {
 // of two that stand in the same lines one is before the other in all.
 func (p *plan) enter(w *waiter) {
 	b := p.rl.decideBatchLocked(w.requests)
-	queued := b.queuedLocked()
+	queued := b.queuedLocked(w.class)
 	if p.resolve(w, b) {
 		return
 	}
-	if p.rl.linesLocked().isLineFull(b) {
+	if p.rl.linesLocked().isLineFull(w, b) {
 		p.end(w, nil, w.limited(b, ErrQueueFull))
 		return
 	}

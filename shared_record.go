@@ -31,7 +31,7 @@ func (p *plan) record(model string, used tokens.Count) {
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
-func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
+func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reservation {
 	var r view
 	var q ModelQuota
 	name, known := p.rl.findRLocked(model, &q)
@@ -50,7 +50,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost) *Reservation {
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
 	}
-	if r.slots.waiting() > 0 {
+	if r.slots.queues(class) {
 		d.queue()
 	}
 	p.s.overrule(d)
@@ -103,8 +103,8 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 }
 
 // reserveAll decides on requests that are to pass together, and plans their reservations.
-func (p *plan) reserveAll(reqs []Request) (Reservations, *batch) {
-	b := p.rl.decideAllLocked(reqs)
+func (p *plan) reserveAll(reqs []Request, class string) (Reservations, *batch) {
+	b := p.rl.decideAllLocked(reqs, class)
 	if !b.Allowed {
 		return nil, b
 	}

@@ -1,12 +1,13 @@
 package ratelimit
 
 import (
-	"container/list"
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 )
 
@@ -17,11 +18,12 @@ type slots struct {
 	home     *RateLimiter
 	name     string
 	inFlight int
-	line     list.List   // of *waiter, the first to come in front
-	timer    *time.Timer // wakes the line; nil until a waiter had to sleep
-	dayEnded int64       // when the last day that is over ended, in UnixNano
-	bare     bool        // the model has no state
-	leftAt   int64       // the instant at which it last lost its state with calls in flight; 0 for never
+	line     fairline.Line[*waiter]
+	scarce   state.Dimension // in which it last denied one that waits, with classes
+	timer    *time.Timer     // wakes the line; nil until a waiter had to sleep
+	dayEnded int64           // when the last day that is over ended, in UnixNano
+	bare     bool            // the model has no state
+	leftAt   int64           // the instant at which it last lost its state with calls in flight; 0 for never
 
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
@@ -48,8 +50,10 @@ type waitLines struct {
 	waiting  int               // places in all lines
 	forPlace placeQueue        // the waiters for a place for another model
 	reviews  []*slots          // lines in which a waiter may be too late
+	vacated  []*slots          // lines that candidates have left, because another one was served
 	arrivals int               // how many ever had to wait
 	maxQueue int               // waiters per model; 0 is no cap
+	flows    bool              // a waiter has named one
 }
 
 // linesLocked returns the lines. They learn here which limiter theirs is, because a zero
@@ -72,6 +76,17 @@ func (g *slots) waiting() int {
 		return 0
 	}
 	return g.line.Len()
+}
+
+// head returns the waiter that is next in the line; nil for none.
+func (g *slots) head() *waiter {
+	if g == nil {
+		return nil
+	}
+	if e := g.line.Head(); e != nil {
+		return e.Value
+	}
+	return nil
 }
 
 // slotsLocked returns the slots of a model.

@@ -238,6 +238,9 @@ func (e *Event) clear() {
 	if e.Quota != nil || e.By != "" {
 		e.Quota, e.By = nil, ""
 	}
+	if e.Class != "" {
+		e.Class = ""
+	}
 	if e.Problem != "" || e.Nearest != "" {
 		e.Problem, e.Nearest = "", ""
 	}
@@ -333,6 +336,7 @@ type caller struct {
 	why       *Decision       // why it stood there
 	queued    bool            // that was told, and what follows has to be told, too
 	waitsOnly bool            // it asks for no reservation
+	asking                    // its class and flow, as far as they matter
 }
 
 // callerOf returns the caller with a context.

@@ -74,7 +74,7 @@ func (rl *RateLimiter) checkWaitersLocked() error {
 				return errors.New("a waiter is not where it says")
 			}
 		}
-		if w.first() {
+		if w.isNext(nil) {
 			if b := rl.decideBatchLocked(w.requests); b.Allowed {
 				return fmt.Errorf("%+v waits, and could go: needs %d of %d, rank %d; %d models", w.requests, w.needs, rl.mostModels(), w.rank, rl.unlisted.index.Len())
 			}

@@ -42,7 +42,7 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 		s.DayStart = r.period.Shown
 	}
 	if r.slots != nil {
-		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.line.Len()
+		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.waiting()
 	}
 	if r.cool > r.wall || r.external != nil || r.adapts {
 		r.rareStats(s)

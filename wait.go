@@ -2,12 +2,12 @@ package ratelimit
 
 import (
 	"cmp"
-	"container/list"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 )
 
@@ -20,6 +20,8 @@ type waiter struct {
 	requests []Request
 	charges  bool      // makes reservations
 	deadline time.Time // zero for none
+	asking
+	any *anyCall // whose candidate it is, or which it stands for; nil for a call that has none
 
 	// With Config.Shared:
 	process int64 // the process that waits, if it is another one
@@ -43,9 +45,11 @@ type waiter struct {
 
 // place is the place of a waiter in the line of one model.
 type place struct {
-	slots   *slots
-	element *list.Element
-	slack   *headroom.Slack // nil for a waiter without a deadline
+	slots *slots
+	entry *fairline.Entry[*waiter]
+	slack *headroom.Slack // nil for a waiter without a deadline
+	pool  bool            // it is the line of a pool
+	part  int64           // of what is scarce there, for a waiter that was served: see fairline.Unit
 }
 
 // wait serves a waiter in its turn, and returns its error when it is refused or its context ends.
@@ -54,6 +58,8 @@ func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reserva
 	w.ended = ctx.Done()
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
+	w.asking = askingOf(ctx, w.requests)
+	by.asking = w.asking
 	if err := rl.enter(ctx, w); err != nil {
 		return nil, err
 	}
@@ -82,38 +88,49 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.linesLocked().enterLocked(w)
+	l := rl.linesLocked()
+	if w.any != nil {
+		l.enterAnyLocked(w.any)
+	} else {
+		l.enterLocked(w)
+	}
+	l.settleLocked()
 	return nil
 }
 
 // enterLocked serves or refuses a waiter at once, or puts it into all its lines in one step: so
 // of two in the same lines, one is ahead in all.
 func (l *waitLines) enterLocked(w *waiter) {
-	defer l.settleLocked()
 	b := l.rl.decideBatchLocked(w.requests)
-	queued := b.queuedLocked()
+	queued := b.queuedLocked(w.class)
 	if l.resolveLocked(w, b) {
 		return
 	}
-	if l.isLineFull(b) {
+	if l.isLineFull(w, b) {
 		l.endWaitLocked(w, w.limited(b, ErrQueueFull))
 		return
 	}
 	l.arrivals++
 	w.seq, w.since = l.arrivals, l.rl.clock.Sync()
+	l.flows = l.flows || w.flow != ""
 	w.stoodLocked(l.rl.teller, b)
 	l.queueLocked(w, b)
 	l.boundLocked(w, b)
-	if !queued {
+	switch {
+	case w.hasPools() || queued && l.mayLeadLocked(w):
+		l.serveLineLocked(w.places[0].slots)
+	case !queued:
 		l.restLocked(w, b)
 	}
 }
 
 // isLineFull reports whether as many wait for one of the models as may, which the batch then
 // names.
-func (l *waitLines) isLineFull(b *batch) bool {
+func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
+	most := l.rl.classes[w.class].MaxQueue
 	for i := range b.costs {
-		if l.maxQueue > 0 && b.costs[i].view.slots.waiting() >= l.maxQueue {
+		g := b.costs[i].view.slots
+		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
@@ -122,11 +139,18 @@ func (l *waitLines) isLineFull(b *batch) bool {
 	return false
 }
 
-// queueLocked puts a waiter at the end of all its lines.
+// queueLocked puts a waiter at the end of its flow and class in all its lines.
 func (l *waitLines) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		g := l.slotsLocked(b.costs[i].name)
-		w.places = append(w.places, place{slots: g, element: g.line.PushBack(w)})
+		p := place{slots: g, pool: b.costs[i].isPool()}
+		class := l.rl.fairClassRLocked(w.class)
+		if p.pool {
+			p.entry = g.line.PushAsleep(w, class, w.flow)
+		} else {
+			p.entry = g.line.Push(w, class, w.flow)
+		}
+		w.places = append(w.places, p)
 		if l.occupied == nil {
 			l.occupied = make(map[*slots]bool)
 		}
@@ -142,8 +166,11 @@ func (l *waitLines) resolveLocked(w *waiter, b *batch) bool {
 	if !over {
 		return false
 	}
-	if err == nil && w.charges {
-		w.reservations = l.rl.chargeAllLocked(w.requests, b)
+	if err == nil {
+		l.partsLocked(w, b)
+		if w.charges {
+			w.reservations = l.rl.chargeAllLocked(w.requests, b)
+		}
 	}
 	l.endWaitLocked(w, err)
 	return true
@@ -205,8 +232,8 @@ func (l *waitLines) endAllLocked() {
 // waitersLocked returns all waiters, each once, in the order of their arrival.
 func (l *waitLines) waitersLocked() (waiters []*waiter) {
 	for g := range l.occupied {
-		for e := g.line.Front(); e != nil; e = e.Next() {
-			if w := e.Value.(*waiter); w.places[0].element == e {
+		for e := range g.line.All() {
+			if w := e.Value; w.places[0].entry == e {
 				waiters = append(waiters, w)
 			}
 		}
@@ -218,7 +245,10 @@ func (l *waitLines) waitersLocked() (waiters []*waiter) {
 // endWaitLocked ends the wait, with an error or without.
 func (l *waitLines) endWaitLocked(w *waiter, err error) {
 	l.leaveLinesLocked(w)
-	w.err, w.over = err, true
+	if w.err, w.over = err, true; w.any != nil {
+		l.endCandidateLocked(w)
+		return
+	}
 	close(w.done)
 }
 
@@ -227,7 +257,11 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 	l.forPlace.forget(w)
 	for _, p := range w.places {
 		g := p.slots
-		g.line.Remove(p.element)
+		if p.part > 0 {
+			g.line.Serve(p.entry, p.part)
+		} else {
+			g.line.Remove(p.entry)
+		}
 		l.waiting--
 		if g.line.Len() == 0 {
 			g.headroom, g.stale = headroom.Line{}, false
@@ -257,6 +291,11 @@ func (l *waitLines) leaveLocked(w *waiter) {
 		w.reservations.cancelLocked(l.rl)
 		return
 	}
+	if w.any != nil {
+		l.leaveAnyLocked(w.any)
+		l.settleLocked()
+		return
+	}
 	places := w.places
 	l.leaveLinesLocked(w)
 	for _, p := range places {
@@ -272,37 +311,6 @@ func (l *waitLines) serveLocked(g *slots) {
 	}
 	l.serveLineLocked(g)
 	l.settleLocked()
-}
-
-// serveLineLocked serves a line, and those that this moves on.
-func (l *waitLines) serveLineLocked(g *slots) {
-	for pending := []*slots{g}; len(pending) > 0; {
-		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
-		for {
-			front := g.line.Front()
-			if front == nil {
-				break
-			}
-			w := front.Value.(*waiter)
-			places := w.places
-			if w.process != 0 || !w.first() {
-				break // its own process serves it; or it is not the first in its other lines
-			}
-			if ended := l.hasEndedLocked(w); ended != nil {
-				// It is about to leave. What it would get for a moment could keep
-				// others out.
-				l.endWaitLocked(w, ended)
-			} else if b := l.rl.decideBatchLocked(w.requests); !l.resolveLocked(w, b) {
-				l.restLocked(w, b)
-				break
-			}
-			for _, p := range places {
-				if p.slots != g {
-					pending = append(pending, p.slots)
-				}
-			}
-		}
-	}
 }
 
 // restLocked schedules the next review of a waiter at the head of its lines.
@@ -330,16 +338,6 @@ func (l *waitLines) hasEndedLocked(w *waiter) error {
 	return nil
 }
 
-// first reports whether w is at the head of all its lines.
-func (w *waiter) first() bool {
-	for _, p := range w.places {
-		if p.slots.line.Front() != p.element {
-			return false
-		}
-	}
-	return true
-}
-
 // sleepLocked looks again when a wait is over, by the timer of the first line.
 // One that only an event ends needs none.
 //
@@ -350,7 +348,14 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 	if len(w.places) == 0 || wait <= 0 {
 		return
 	}
-	g := w.places[0].slots
+	if w.hasPools() && w.restInPoolsLocked(wait) {
+		return
+	}
+	w.places[0].slots.sleepLocked(wait)
+}
+
+// sleepLocked has the line served when a wait is over.
+func (g *slots) sleepLocked(wait time.Duration) {
 	wait = min(wait, time.Duration(g.home.span()+1))
 	if g.timer == nil {
 		g.timer = time.AfterFunc(wait, g.wake)

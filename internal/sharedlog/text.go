@@ -107,6 +107,9 @@ type Request struct {
 	Model        string // the name under which it is counted
 	PromptTokens int
 	OutputTokens int
+
+	Class string `json:",omitempty"`
+	Flow  string `json:",omitempty"`
 }
 
 // RequestsText returns the Text of a Wait event.

@@ -9,7 +9,7 @@ import (
 
 // The texts are stored: what an older or newer program wrote is to be read.
 func TestTexts(t *testing.T) {
-	requests := []Request{{"a", 1, 2}, {Model: "\"b\n"}}
+	requests := []Request{{Model: "a", PromptTokens: 1, OutputTokens: 2}, {Model: "\"b\n"}}
 	for name, texts := range map[string][2]string{
 		"requests":    {RequestsText(requests), `[{"Model":"a","PromptTokens":1,"OutputTokens":2},{"Model":"\"b\n","PromptTokens":0,"OutputTokens":0}]`},
 		"no requests": {RequestsText(nil), "null"},

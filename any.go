@@ -1,0 +1,259 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
+type AnyOptions struct {
+	// Patience is how long the call waits for the first candidate alone, before it takes any. Zero
+	// is not at all; a negative value means the same.
+	Patience time.Duration
+}
+
+// anyCall is a call of AcquireAny: a waiter for the caller, which stands in no line, and one for each
+// candidate. The candidates are ordinary waiters, until one of them is served or all are refused.
+type anyCall struct {
+	whole      *waiter
+	candidates []*waiter
+	entered    int // how many of them were put into lines, or refused
+	patience   time.Duration
+	timer      *time.Timer // until the others enter; nil for none
+}
+
+// AcquireAny is Acquire for a call that one of several models can serve. The requests are the
+// candidates, in the order of preference. The first with room, and with nobody ahead in its line, is
+// charged at once. If there is none, the call waits in the lines of all of them, holds nothing
+// there, and takes the first that has room for it in its turn; it leaves the other lines in the same
+// moment. Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the
+// first candidate alone at the beginning, unless that can never serve it.
+//
+// It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of the
+// deadline only if none can pass before it, ErrQueueFull if the lines of all others are full. The
+// *LimitError names the first candidate for which it holds. Without requests it returns nil.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
+	by := rl.caller(ctx)
+	r, err := rl.acquireAny(ctx, &by, opts, requests)
+	if err != nil {
+		rl.refused(ctx, &by, err, requests...)
+	}
+	return r, err
+}
+
+func (rl *RateLimiter) acquireAny(ctx context.Context, by *caller, opts AnyOptions, requests []Request) (*Reservation, error) {
+	const op = "acquire any"
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, req := range requests {
+		if err := checkWait(ctx, op, req.PromptTokens, req.OutputTokens); err != nil {
+			return nil, err
+		}
+	}
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	a := &anyCall{patience: opts.Patience, candidates: make([]*waiter, len(requests))}
+	for i := range requests {
+		a.candidates[i] = &waiter{op: op, charges: true, requests: requests[i : i+1 : i+1], any: a}
+	}
+	a.whole = &waiter{op: op, charges: true, requests: requests, any: a}
+	rs, err := rl.wait(ctx, by, a.whole)
+	if err != nil {
+		return nil, err
+	}
+	return rs[0], nil
+}
+
+// enterAnyLocked serves a call at once by the first candidate that passes, or puts all candidates
+// into their lines; while the call is patient, the first alone.
+func (l *waitLines) enterAnyLocked(a *anyCall) {
+	for _, w := range a.candidates {
+		w.ended, w.deadline = a.whole.ended, a.whole.deadline
+		w.asking = askedFor(a.whole, &w.requests[0])
+	}
+	l.goOnLocked(a, a.patience > 0)
+	if a.whole.over || a.entered == len(a.candidates) {
+		return
+	}
+	rl := l.rl // the timer must not read that before it has the lock
+	a.timer = time.AfterFunc(a.patience, func() {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		if !a.whole.over {
+			l.goOnLocked(a, false)
+			l.settleLocked()
+		}
+	})
+}
+
+// goOnLocked lets candidates enter until one is served; with patience, until one waits.
+func (l *waitLines) goOnLocked(a *anyCall, patient bool) {
+	for a.entered < len(a.candidates) && !a.whole.over {
+		w := a.candidates[a.entered]
+		a.entered++
+		if l.enterLocked(w); w.over || a.whole.over {
+			continue
+		}
+		if a.whole.why == nil {
+			a.whole.why = w.why
+		}
+		if patient {
+			return
+		}
+	}
+}
+
+// askedFor returns the class and the flow of a candidate: its own, or those of the call.
+func askedFor(whole *waiter, req *Request) asking {
+	a := whole.asking
+	if req.Class != "" {
+		a.class = req.Class
+	}
+	if req.Flow != "" {
+		a.flow = req.Flow
+	}
+	return a
+}
+
+// endCandidateLocked ends a call whose candidate was served, or all of whose candidates were refused.
+func (l *waitLines) endCandidateLocked(w *waiter) {
+	a := w.any
+	if w == a.whole || a.whole.over {
+		return
+	}
+	if w.err == nil {
+		a.whole.reservations = w.reservations
+		l.endAnyLocked(a, nil)
+		return
+	}
+	switch {
+	case l.rl.closed || a.isRefused():
+		l.endAnyLocked(a, a.refusal())
+	case a.timer != nil && a.entered < len(a.candidates):
+		a.timer.Reset(0) // there is nothing left to be patient for
+	}
+}
+
+// isRefused reports whether no candidate is left.
+func (a *anyCall) isRefused() bool {
+	for _, w := range a.candidates {
+		if !w.over {
+			return false
+		}
+	}
+	return true
+}
+
+// refusal returns the error of the candidates, all of which were refused: the one that is the least
+// hopeless, of the first that has it.
+func (a *anyCall) refusal() (err error) {
+	best := -1
+	for _, w := range a.candidates {
+		rank := 0
+		switch {
+		case !w.over:
+			continue
+		case errors.Is(w.err, ErrNeverFits):
+		case errors.Is(w.err, ErrQueueFull):
+			rank = 1
+		case errors.Is(w.err, context.DeadlineExceeded), errors.Is(w.err, context.Canceled):
+			rank = 2
+		default:
+			rank = 3 // the limiter is closed
+		}
+		if rank > best {
+			best, err = rank, w.err
+		}
+	}
+	return err
+}
+
+// endAnyLocked ends a call, and takes its candidates out of their lines, which are served then.
+func (l *waitLines) endAnyLocked(a *anyCall, err error) {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.whole.err, a.whole.over = err, true
+	l.leaveAnyLocked(a)
+	close(a.whole.done)
+}
+
+// leaveAnyLocked takes the candidates of a call out of their lines, and has these served.
+func (l *waitLines) leaveAnyLocked(a *anyCall) {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.whole.over = true
+	for _, w := range a.candidates {
+		if w.over {
+			continue
+		}
+		l.vacated = append(l.vacated, w.otherLines(nil)...)
+		l.leaveLinesLocked(w)
+		w.over = true
+	}
+}
+
+// preferredLocked returns the first candidate of a call that would pass now, and its decision, where
+// a later one does.
+func (l *waitLines) preferredLocked(w *waiter, b *batch, pending *[]*slots) (*waiter, *batch) {
+	for _, before := range w.any.candidates {
+		switch {
+		case before == w:
+			return w, b
+		case before.over || len(before.places) == 0 || !before.isNext(nil):
+			continue
+		}
+		if decided := l.rl.decideBatchLocked(before.requests); decided.Allowed && l.standInPoolsLocked(before, decided, nil, pending) {
+			return before, decided
+		}
+	}
+	return w, b
+}
+
+// ReserveAny is Reserve for a call that one of several models can serve: it charges the first of the
+// candidates that passes. Reservation.Model says which. If none passes, it returns nil and the
+// decision on the one that opens first, by the smallest RetryAfter; where no time says when any
+// does, on the first. Without requests it returns nil and a Decision that allows.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) ReserveAny(requests ...Request) (r *Reservation, d Decision) {
+	if len(requests) == 0 {
+		return nil, Decision{Allowed: true, Code: DecisionAllowed, Reason: "within the quota"}
+	}
+	by := caller{ctx: background, tentative: true}
+	for i := range requests {
+		var decided Decision
+		c := requests[i].cost()
+		rl.askFor(&by, background, requests[i:i+1])
+		if r, _ = rl.reserveOne(background, &by, &decided, requests[i].Model, &c); r != nil {
+			return r, decided
+		}
+		if i == 0 || decided.opensBefore(&d) {
+			d = decided
+		}
+	}
+	by.tentative = false
+	rl.mu.Lock()
+	e := rl.reservedLocked(&by, nil, &d, requests)
+	rl.mu.Unlock()
+	rl.teller.tell(e)
+	return nil, d
+}
+
+// opensBefore reports whether a denial ends before another one, as far as time tells. One that
+// never ends is after all.
+func (d *Decision) opensBefore(other *Decision) bool {
+	switch {
+	case d.RetryAfter > 0 && other.RetryAfter > 0:
+		return d.RetryAfter < other.RetryAfter
+	case d.RetryAfter > 0:
+		return true
+	}
+	return other.RetryAfter == 0 && other.Never && !d.Never
+}

@@ -1,0 +1,204 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+func candidates(names ...string) (reqs []ratelimit.Request) {
+	for _, name := range names {
+		reqs = append(reqs, ratelimit.Request{Model: name, PromptTokens: 1})
+	}
+	return reqs
+}
+
+func oneSlotEach(names ...string) ratelimit.Config {
+	cfg := ratelimit.Config{Quotas: make(map[string]ratelimit.ModelQuota)}
+	for _, name := range names {
+		cfg.Quotas[name] = ratelimit.ModelQuota{MaxInFlight: 1, MaxTPM: 100}
+	}
+	return cfg
+}
+
+// anyOf calls AcquireAny in the background.
+func anyOf(t *testing.T, rl *ratelimit.RateLimiter, patience time.Duration, reqs ...ratelimit.Request) <-chan *ratelimit.Reservation {
+	got := make(chan *ratelimit.Reservation, 1)
+	go func() {
+		r, err := rl.AcquireAny(t.Context(), ratelimit.AnyOptions{Patience: patience}, reqs...)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- r
+	}()
+	synctest.Wait()
+	return got
+}
+
+func expectModel(t *testing.T, got <-chan *ratelimit.Reservation, want string) *ratelimit.Reservation {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case r := <-got:
+		if r.Model() != want {
+			t.Errorf("got %q, want %q", r.Model(), want)
+		}
+		return r
+	default:
+		if want != "" {
+			t.Errorf("waits, want %q", want)
+		}
+		return nil
+	}
+}
+
+func expectWaiting(t *testing.T, rl *ratelimit.RateLimiter, want map[string]int) {
+	t.Helper()
+	for model, n := range want {
+		if got := rl.Stats(model).Waiting; got != n {
+			t.Errorf("%d wait for %s, want %d", got, model, n)
+		}
+	}
+}
+
+func TestAcquireAnyTakesTheFirstWithRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, oneSlotEach("a", "b", "c"))
+		first := expectModel(t, anyOf(t, rl, 0, candidates("a", "b", "c")...), "a")
+		second := expectModel(t, anyOf(t, rl, 0, candidates("a", "b", "c")...), "b")
+		third := expectModel(t, anyOf(t, rl, time.Hour, candidates("c", "a")...), "c")
+		waits := anyOf(t, rl, 0, candidates("a", "b", "c")...)
+		behind, alone := anyOf(t, rl, 0, candidates("a", "b")...), anyOf(t, rl, 0, candidates("c")...)
+		expectWaiting(t, rl, map[string]int{"a": 2, "b": 2, "c": 2})
+		second.Cancel()
+		got := expectModel(t, waits, "b")
+		expectModel(t, behind, "")
+		expectWaiting(t, rl, map[string]int{"a": 1, "b": 1, "c": 1})
+		third.Cancel() // the one behind is served: the first is in its way no more
+		last := expectModel(t, alone, "c")
+		first.Cancel()
+		end := expectModel(t, behind, "a")
+		expectWaiting(t, rl, map[string]int{"a": 0, "b": 0, "c": 0})
+		for _, r := range []*ratelimit.Reservation{got, last, end} {
+			r.Commit(1, 1)
+		}
+	})
+}
+
+func TestAcquireAnyIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, oneSlotEach("a", "b", "c"))
+		a, _ := rl.Reserve("a", 1, 1)
+		got := anyOf(t, rl, 5*time.Second, candidates("a", "b")...)
+		expectWaiting(t, rl, map[string]int{"a": 1, "b": 0})
+		time.Sleep(5*time.Second - 1)
+		expectModel(t, got, "")
+		time.Sleep(1)
+		b := expectModel(t, got, "b")
+		got = anyOf(t, rl, 5*time.Second, candidates("a", "b", "c")...)
+		time.Sleep(time.Second)
+		a.Cancel()
+		a = expectModel(t, got, "a")
+		time.Sleep(time.Minute)
+		expectWaiting(t, rl, map[string]int{"a": 0, "b": 0, "c": 0})
+		a.Cancel()
+		b.Cancel()
+	})
+}
+
+func TestAcquireAnyThatCannotPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, oneSlotEach("a", "b", "c"))
+		try := func(ctx context.Context, reqs ...ratelimit.Request) error {
+			_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, reqs...)
+			return err
+		}
+		large := func(name string) ratelimit.Request { return ratelimit.Request{Model: name, PromptTokens: 101} }
+		if err := try(t.Context(), large("a"), large("b")); !errors.Is(err, ratelimit.ErrNeverFits) {
+			t.Errorf("%v, want never", err)
+		}
+		if err := try(t.Context(), large("a"), ratelimit.Request{Model: "b", PromptTokens: -1}); !errors.Is(err, ratelimit.ErrInvalidTokens) {
+			t.Errorf("%v, want invalid tokens", err)
+		}
+		if err := try(t.Context()); err != nil {
+			t.Errorf("%v without candidates", err)
+		}
+		rl.RecordUsage("b", 100, 0)
+		soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var limited *ratelimit.LimitError
+		if err := try(soon, large("a"), candidates("b")[0]); !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &limited) || limited.Model != "b" {
+			t.Errorf("%v, want a deadline that is too early for b", err)
+		}
+		// One that never fits keeps the call from nothing, and patience ends with it.
+		got := anyOf(t, rl, time.Hour, large("a"), candidates("c")[0])
+		expectModel(t, got, "c").Cancel()
+		c, _ := rl.Reserve("c", 1, 1)
+		got = anyOf(t, rl, time.Hour, candidates("c", "b")...)
+		rl.SetQuota("c", ratelimit.ModelQuota{MaxTPM: -1})
+		time.Sleep(time.Minute + 1)
+		expectModel(t, got, "b").Cancel()
+		c.Cancel()
+	})
+}
+
+func TestAcquireAnyEndsWithItsContextAndTheLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, oneSlotEach("a", "b"))
+		a, _ := rl.Reserve("a", 1, 1)
+		b, _ := rl.Reserve("b", 1, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 2)
+		wait := func(ctx context.Context, patience time.Duration) {
+			_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{Patience: patience}, candidates("a", "b")...)
+			failed <- err
+		}
+		go wait(ctx, 0)
+		synctest.Wait()
+		behind := anyOf(t, rl, 0, candidates("b")...)
+		cancel()
+		if err := <-failed; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		expectWaiting(t, rl, map[string]int{"a": 0, "b": 1})
+		b.Cancel()
+		b = expectModel(t, behind, "b")
+		go wait(t.Context(), 0)
+		go wait(t.Context(), time.Hour)
+		synctest.Wait()
+		rl.Close()
+		for range 2 {
+			if err := <-failed; !errors.Is(err, ratelimit.ErrClosed) {
+				t.Error(err)
+			}
+		}
+		a.Cancel()
+		b.Cancel()
+	})
+}
+
+func TestReserveAny(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "slot": {MaxInFlight: 1}}})
+		if r, d := rl.ReserveAny(); r != nil || !d.Allowed {
+			t.Errorf("%v, %+v without candidates", r, d)
+		}
+		for _, want := range []string{"slot", "a", "b"} {
+			r, d := rl.ReserveAny(candidates("slot", "a", "b")...)
+			if r.Model() != want || !d.Allowed || d.Model != want {
+				t.Errorf("got %q, %+v, want %q", r.Model(), d, want)
+			}
+			defer r.Cancel()
+			time.Sleep(time.Second)
+		}
+		r, d := rl.ReserveAny(candidates("slot", "b", "a")...)
+		if r != nil || d.Model != "a" || d.RetryAfter != 58*time.Second+1 {
+			t.Errorf("%v, %+v, want the wait for a", r, d)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Class says how calls of one kind go before others while they wait in line: see Config.Classes.
+// The zero value is a class like that of calls that name none: of weight 1, with no reserve.
+type Class struct {
+	// Weight is the class's share of what becomes free while calls of other classes wait, too: of
+	// the tokens where tokens deny, else of the requests. A class of weight 3 gets three times as
+	// much as one of weight 1, and a class alone everything. Zero means 1; at most 1,000,000.
+	Weight int `yaml:"weight,omitempty" json:"weight,omitempty"`
+	// ReservePercent is the share of each limit that calls of other classes leave free for this one
+	// if it was active: if a call of it was admitted or waited in the last minute. They have all of
+	// the limit if it was not. The shares of all classes add up to 100 at most. Zero is none.
+	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
+	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
+	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
+	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
+	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
+	// the weights. One that has waited for three minutes goes before all of them, so that nobody
+	// waits for ever.
+	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
+}
+
+// SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does so
+// for all processes, and the last one said holds. Classes with a field out of range, which the
+// constructor refuses, change nothing and are reported to Config.OnError. Those that wait are put in
+// order anew.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) SetClasses(classes map[string]Class) {
+	if err := validateClasses(classes); err != nil {
+		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.setClassesLocked(classes)
+	rl.linesLocked().serveAllLocked()
+}
+
+// setClassesLocked replaces all classes, and puts those that wait in order anew.
+func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
+	rl.classes = nil
+	if len(classes) > 0 {
+		rl.classes = maps.Clone(classes)
+	}
+	rl.classed.Store(len(classes) > 0)
+	rl.requeueLocked()
+}
+
+// asking is who asks: the class and the flow of a call, as the caller names them.
+type asking struct{ class, flow string }
+
+// askingOf returns the class and the flow of requests that were made together.
+func askingOf(ctx context.Context, reqs []Request) (a asking) {
+	for i := range reqs {
+		a.class, a.flow = cmp.Or(a.class, reqs[i].Class), cmp.Or(a.flow, reqs[i].Flow)
+	}
+	if a.class == "" {
+		a.class, _ = ctx.Value(classKey{}).(string)
+	}
+	if a.flow == "" {
+		a.flow, _ = ctx.Value(flowKey{}).(string)
+	}
+	return a
+}
+
+// askFor notes the class of a caller, where there are any.
+func (rl *RateLimiter) askFor(by *caller, ctx context.Context, reqs []Request) {
+	if rl.classed.Load() {
+		by.asking = askingOf(ctx, reqs)
+	}
+}
+
+// fairClassRLocked returns what a line has to know of a class. A name of no class is "".
+func (rl *RateLimiter) fairClassRLocked(name string) fairline.Class {
+	if len(rl.classes) == 0 {
+		return fairline.Class{}
+	}
+	c, ok := rl.classes[name]
+	if !ok {
+		name, c = "", rl.classes[""]
+	}
+	return fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead}
+}
+
+// queues reports whether a call of a class that comes now would go before those that wait. Nil slots
+// have none.
+func (g *slots) queues(class string) bool {
+	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
+}
+
+func (g *slots) queuesClass(class string) bool {
+	return !g.line.Leads(g.home.fairClassRLocked(class))
+}
+
+// Classes returns a copy of the classes in force. It is safe for concurrent use.
+func (rl *RateLimiter) Classes() map[string]Class {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return maps.Clone(rl.classes)
+}
+
+// validateClasses returns an error that names the first class and field out of range, and its value.
+func validateClasses(classes map[string]Class) error {
+	plain := make(map[string]state.Class, len(classes))
+	for name, c := range classes {
+		plain[name] = state.Class(c)
+	}
+	return state.ValidateClasses(plain)
+}
+
+type classKey struct{}
+
+type flowKey struct{}
+
+// WithClass returns a context whose calls are of a class, if their Request names none: a name in
+// Config.Classes. Methods with a context, Do and llmhttp.Transport take it from there. An empty name
+// is no class.
+func WithClass(ctx context.Context, class string) context.Context {
+	return context.WithValue(ctx, classKey{}, class)
+}
+
+// WithFlow returns a context whose calls are of a flow, if their Request names none: a tenant, a
+// user or a session. While several flows of a class wait, they take turns.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}

@@ -1,0 +1,378 @@
+// Package fairline keeps the waiters of one line in the order in which they are served: classes
+// share by weight, the flows of a class take turns, and a flow is first come, first served. It knows
+// no clock, so that processes that see the same arrivals and services have the same order.
+//
+// Classes are served by start-time fair queueing: each has a virtual time, which grows with what its
+// waiters got, divided by its weight, and the class that is behind is served first. A class that
+// comes back begins where the others are, so nobody saves up what was not asked for.
+package fairline
+
+import (
+	"iter"
+
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
+)
+
+// Overtaken is how many waiters of classes ahead are served at most, one after another, while one of
+// the other classes waits: the next one is of these. So the n-th waiter of a class without Ahead
+// waits for no more than n·Overtaken services of classes ahead.
+const Overtaken = 9
+
+// Unit is the charge of a whole limit: see Line.Serve. All weights up to 16 divide it.
+const Unit = int64(720_720) << 20
+
+// Class is the class of a waiter. Waiters of one name in a line have the same class.
+type Class struct {
+	Name   string
+	Weight int  // 0 means 1
+	Ahead  bool // its waiters go before those of classes that have it not
+}
+
+func (c *Class) weight() int64 { return int64(max(c.Weight, 1)) }
+
+// Line is a line of waiters. The zero value is empty. A Line is not safe for concurrent use.
+type Line[W any] struct{ in *waiting[W] } // nil when it is empty
+
+// waiting is a line that is not empty.
+type waiting[W any] struct {
+	first, last *Entry[W] // in the order of their arrival
+	len         int
+	arrivals    int64
+	classes     []*class[W] // that had waiters since it was empty
+
+	virtual [2]int64 // the virtual time of the classes, and of those ahead
+	passed  int      // services of classes ahead, since one of the others
+}
+
+// class is the waiters of a class in a line.
+type class[W any] struct {
+	Class
+	awake   eviction.Queue[*Entry[W]]
+	len     int   // also those that sleep
+	start   int64 // the virtual time at which the next one begins; while one is awake
+	finish  int64 // and at which the last one ended
+	turn    int64 // of the last service
+	flows   map[string]*flow
+	unnamed flow // the flow ""
+}
+
+// flow is the waiters of a flow in a class. It is forgotten when they have left.
+type flow struct {
+	len  int
+	turn int64 // of the last one
+}
+
+// Entry is the place of a waiter in a line.
+type Entry[W any] struct {
+	Value W
+
+	flow       string
+	class      *class[W]
+	turn       int64 // the services of each flow before it, in its class
+	arrival    int64
+	position   int
+	prev, next *Entry[W]
+	gone       bool
+}
+
+// Before orders the waiters of a class.
+func (e *Entry[W]) Before(other *Entry[W]) bool {
+	if e.turn != other.turn {
+		return e.turn < other.turn
+	}
+	return e.arrival < other.arrival
+}
+
+// Position returns where the queue of its class keeps its position.
+func (e *Entry[W]) Position() *int { return &e.position }
+
+// Class returns the name of the class.
+func (e *Entry[W]) Class() string { return e.class.Name }
+
+// IsAwake reports whether the waiter may be the head of the line.
+func (e *Entry[W]) IsAwake() bool { return e.position > 0 }
+
+// Len returns how many wait, asleep or not.
+func (l *Line[W]) Len() int {
+	if l.in == nil {
+		return 0
+	}
+	return l.in.len
+}
+
+// InClass returns how many wait of a class.
+func (l *Line[W]) InClass(name string) int {
+	if c := l.find(name); c != nil {
+		return c.len
+	}
+	return 0
+}
+
+func (l *Line[W]) find(name string) *class[W] {
+	if l.in != nil {
+		for _, c := range l.in.classes {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// of returns a class of a line that is not empty.
+func (l *Line[W]) of(c Class) *class[W] {
+	k := l.find(c.Name)
+	if k == nil {
+		k = &class[W]{Class: c}
+		l.in.classes = append(l.in.classes, k)
+	}
+	return k
+}
+
+// Push puts a waiter at the end of a flow of a class, awake.
+func (l *Line[W]) Push(w W, c Class, flow string) *Entry[W] {
+	e := l.PushAsleep(w, c, flow)
+	l.Wake(e)
+	return e
+}
+
+// PushAsleep is Push for a waiter that is not to be the head before Wake.
+func (l *Line[W]) PushAsleep(w W, c Class, of string) *Entry[W] {
+	if l.in == nil {
+		l.in = new(waiting[W])
+	}
+	in := l.in
+	k := l.of(c)
+	e := &Entry[W]{Value: w, flow: of, class: k, arrival: in.arrivals, prev: in.last}
+	in.arrivals++
+	if in.last != nil {
+		in.last.next = e
+	} else {
+		in.first = e
+	}
+	in.last = e
+	in.len++
+	k.len++
+	f := k.flow(of)
+	f.len++
+	f.turn = max(f.turn, k.turn) + 1
+	e.turn = f.turn
+	return e
+}
+
+// flow returns a flow of the class.
+func (k *class[W]) flow(name string) *flow {
+	if name == "" {
+		return &k.unnamed
+	}
+	f := k.flows[name]
+	if f == nil {
+		f = new(flow)
+		if k.flows == nil {
+			k.flows = make(map[string]*flow)
+		}
+		k.flows[name] = f
+	}
+	return f
+}
+
+// Wake lets a waiter be the head.
+func (l *Line[W]) Wake(e *Entry[W]) {
+	if e.IsAwake() {
+		return
+	}
+	k := e.class
+	if k.awake.Len() == 0 {
+		k.start = max(k.finish, *l.in.time(k.Ahead))
+	}
+	k.awake.Put(e)
+}
+
+// Sleep keeps a waiter from being the head until Wake. It keeps its place.
+func (l *Line[W]) Sleep(e *Entry[W]) { e.class.awake.Remove(e) }
+
+// Remove takes out a waiter that leaves without a service.
+func (l *Line[W]) Remove(e *Entry[W]) {
+	in, k := l.in, e.class
+	k.awake.Remove(e)
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		in.first = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	} else {
+		in.last = e.prev
+	}
+	e.prev, e.gone = nil, true // All may be at e, and goes on by e.next
+	k.len--
+	f := k.flow(e.flow)
+	if f.len--; f.len == 0 {
+		if *f = (flow{}); e.flow != "" {
+			delete(k.flows, e.flow)
+		}
+	}
+	if in.len--; in.len == 0 {
+		l.in = nil
+	}
+}
+
+// Serve takes out a waiter that was served, and charges its class for it: a part of the limit that
+// is scarce, in Units.
+func (l *Line[W]) Serve(e *Entry[W], charge int64) {
+	e.class.turn = max(e.class.turn, e.turn)
+	if len(l.in.classes) > 1 {
+		l.in.charge(e.class, charge)
+	}
+	l.Remove(e)
+}
+
+// Pass charges a class for a call that did not wait, while others do: see Leads.
+func (l *Line[W]) Pass(c Class, charge int64) {
+	if l.in == nil {
+		return
+	}
+	k := l.of(c)
+	if k.awake.Len() == 0 {
+		k.start = max(k.finish, *l.in.time(k.Ahead))
+	}
+	l.in.charge(k, charge)
+}
+
+// time returns the virtual time of the classes ahead, or of the others.
+func (in *waiting[W]) time(ahead bool) *int64 {
+	if ahead {
+		return &in.virtual[1]
+	}
+	return &in.virtual[0]
+}
+
+// charge counts a service of a class whose start is known.
+func (in *waiting[W]) charge(k *class[W], charge int64) {
+	v := in.time(k.Ahead)
+	*v = max(*v, k.start)
+	k.finish = k.start + max(min(charge, Unit)/k.weight(), 1)
+	k.start = k.finish
+	if in.passed++; !k.Ahead {
+		in.passed = 0
+	}
+	if k.finish > 1<<61 {
+		in.rebase(k.Ahead)
+	}
+}
+
+// rebase makes virtual times smaller, and keeps their differences.
+func (in *waiting[W]) rebase(ahead bool) {
+	v := in.time(ahead)
+	base := *v
+	for _, k := range in.classes {
+		if k.Ahead == ahead && k.awake.Len() > 0 {
+			base = min(base, k.start)
+		}
+	}
+	*v -= base
+	for _, k := range in.classes {
+		if k.Ahead == ahead {
+			k.start, k.finish = max(k.start-base, 0), max(k.finish-base, 0)
+		}
+	}
+}
+
+// Head returns the waiter that is next; nil where none is awake.
+func (l *Line[W]) Head() *Entry[W] {
+	k := l.next()
+	if k == nil {
+		return nil
+	}
+	return k.awake.First()
+}
+
+// next returns the class that is next.
+func (l *Line[W]) next() (next *class[W]) {
+	if l.in == nil {
+		return nil
+	}
+	yields := l.in.passed >= Overtaken
+	for _, k := range l.in.classes {
+		if k.awake.Len() > 0 && (next == nil || k.before(next, yields)) {
+			next = k
+		}
+	}
+	return next
+}
+
+// before orders classes with waiters. yields lets the classes that are not ahead go first.
+func (k *class[W]) before(other *class[W], yields bool) bool {
+	switch {
+	case k.Ahead != other.Ahead:
+		return k.Ahead != yields
+	case k.start != other.start:
+		return k.start < other.start
+	}
+	return k.awake.First().arrival < other.awake.First().arrival
+}
+
+// Heads returns the first waiter of each class, in the order in which they are next.
+func (l *Line[W]) Heads() (heads []*Entry[W]) {
+	if l.in == nil {
+		return nil
+	}
+	yields := l.in.passed >= Overtaken
+	for _, k := range l.in.classes {
+		if k.awake.Len() == 0 {
+			continue
+		}
+		at := len(heads)
+		for at > 0 && k.before(heads[at-1].class, yields) {
+			at--
+		}
+		heads = append(heads, nil)
+		copy(heads[at+1:], heads[at:])
+		heads[at] = k.awake.First()
+	}
+	return heads
+}
+
+// Leads reports whether a call of a class that comes now would be next: no other of its class
+// waits, and its class is ahead of those that wait, or got less than its share.
+func (l *Line[W]) Leads(c Class) bool {
+	head := l.Head()
+	if head == nil {
+		return true
+	}
+	start := int64(0)
+	if k := l.find(c.Name); k != nil {
+		if k.awake.Len() > 0 {
+			return false
+		}
+		start = k.finish
+	}
+	if c.Ahead != head.class.Ahead {
+		return c.Ahead && l.in.passed < Overtaken
+	}
+	return max(start, *l.in.time(c.Ahead)) < head.class.start
+}
+
+// All returns the waiters in the order of their arrival, asleep or not. Any of them may be removed
+// meanwhile.
+func (l *Line[W]) All() iter.Seq[*Entry[W]] {
+	return func(yield func(*Entry[W]) bool) {
+		if l.in == nil {
+			return
+		}
+		for e := l.in.first; e != nil; e = e.next {
+			if !e.gone && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Classes returns how many classes had waiters since the line was empty.
+func (l *Line[W]) Classes() int {
+	if l.in == nil {
+		return 0
+	}
+	return len(l.in.classes)
+}

@@ -1,0 +1,322 @@
+package fairline
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// oracle is a line that looks at everything each time.
+type oracle struct {
+	waiters []*oracleWaiter
+	finish  map[string]int64
+	start   map[string]int64 // of classes with waiters that are awake
+	turn    map[string]int64
+	known   map[string]Class
+	virtual map[bool]int64
+	passed  int
+	last    map[[2]string]int64 // of a class and a flow: the turn of the last that came
+}
+
+type oracleWaiter struct {
+	name    int
+	class   Class
+	flow    string
+	turn    int64
+	arrival int
+	awake   bool
+	entry   *Entry[int]
+}
+
+func newOracle() *oracle {
+	return &oracle{
+		finish: map[string]int64{}, start: map[string]int64{}, turn: map[string]int64{},
+		known: map[string]Class{}, virtual: map[bool]int64{},
+		last: map[[2]string]int64{},
+	}
+}
+
+// awake returns the first waiter of each class in the order of service.
+func (o *oracle) heads() (heads []*oracleWaiter) {
+	first := make(map[string]*oracleWaiter)
+	for _, w := range o.waiters {
+		h := first[w.class.Name]
+		if w.awake && (h == nil || cmp.Or(cmp.Compare(w.turn, h.turn), cmp.Compare(w.arrival, h.arrival)) < 0) {
+			first[w.class.Name] = w
+		}
+	}
+	for _, w := range first {
+		heads = append(heads, w)
+	}
+	rank := func(w *oracleWaiter) int {
+		if w.class.Ahead != (o.passed >= Overtaken) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortFunc(heads, func(a, b *oracleWaiter) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(o.start[a.class.Name], o.start[b.class.Name]), cmp.Compare(a.arrival, b.arrival))
+	})
+	return heads
+}
+
+func (o *oracle) isAwake(class string) bool {
+	return slices.ContainsFunc(o.waiters, func(w *oracleWaiter) bool { return w.awake && w.class.Name == class })
+}
+
+func (o *oracle) wake(w *oracleWaiter) {
+	if !w.awake && !o.isAwake(w.class.Name) {
+		o.start[w.class.Name] = max(o.finish[w.class.Name], o.virtual[w.class.Ahead])
+	}
+	w.awake = true
+}
+
+func (o *oracle) push(w *oracleWaiter) {
+	o.known[w.class.Name] = w.class
+	flow := [2]string{w.class.Name, w.flow}
+	if !slices.ContainsFunc(o.waiters, func(other *oracleWaiter) bool { return flow == [2]string{other.class.Name, other.flow} }) {
+		o.last[flow] = 0
+	}
+	w.turn = max(o.turn[w.class.Name], o.last[flow]) + 1
+	o.last[flow] = w.turn
+	o.waiters = append(o.waiters, w)
+}
+
+func (o *oracle) remove(w *oracleWaiter) {
+	o.waiters = slices.DeleteFunc(o.waiters, func(other *oracleWaiter) bool { return other == w })
+	if len(o.waiters) == 0 {
+		*o = *newOracle()
+	}
+}
+
+func (o *oracle) charge(c Class, amount int64) {
+	o.virtual[c.Ahead] = max(o.virtual[c.Ahead], o.start[c.Name])
+	o.finish[c.Name] = o.start[c.Name] + max(amount/int64(max(c.Weight, 1)), 1)
+	o.start[c.Name] = o.finish[c.Name]
+	if o.passed++; !c.Ahead {
+		o.passed = 0
+	}
+}
+
+func (o *oracle) serve(w *oracleWaiter, amount int64) {
+	o.turn[w.class.Name] = max(o.turn[w.class.Name], w.turn)
+	if len(o.known) > 1 {
+		o.charge(w.class, amount)
+	}
+	o.remove(w)
+}
+
+func TestLineAgreesWithOracle(t *testing.T) {
+	for seed := range uint64(200) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { play(t, rand.New(rand.NewPCG(seed, 7)), 1000) })
+	}
+}
+
+func play(t *testing.T, random *rand.Rand, steps int) {
+	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"ahead", 2, true}, {"also", 0, true}}
+	classes = classes[:1+random.IntN(len(classes))]
+	var l Line[int]
+	o, n := newOracle(), 0
+	draw := func() *oracleWaiter { return o.waiters[random.IntN(len(o.waiters))] }
+	for range steps {
+		switch action := random.IntN(10); {
+		case action < 4 || len(o.waiters) == 0:
+			w := &oracleWaiter{name: n, class: classes[random.IntN(len(classes))], flow: []string{"", "x", "y"}[random.IntN(3)], arrival: n}
+			n++
+			o.push(w)
+			if random.IntN(5) > 0 {
+				o.wake(w)
+				w.entry = l.Push(w.name, w.class, w.flow)
+			} else {
+				w.entry = l.PushAsleep(w.name, w.class, w.flow)
+			}
+		case action < 7:
+			if head := l.Head(); head != nil {
+				amount := random.Int64N(1000)
+				i := slices.IndexFunc(o.waiters, func(w *oracleWaiter) bool { return w.entry == head })
+				o.serve(o.waiters[i], amount)
+				l.Serve(head, amount)
+			}
+		case action == 7:
+			w := draw()
+			l.Remove(w.entry)
+			o.remove(w)
+		case action == 8:
+			if w := draw(); w.awake {
+				w.awake = false
+				l.Sleep(w.entry)
+			} else {
+				o.wake(w)
+				l.Wake(w.entry)
+			}
+		default:
+			w, amount := draw(), random.Int64N(1000)
+			o.serve(w, amount)
+			l.Serve(w.entry, amount)
+		}
+		var want []int
+		for _, w := range o.heads() {
+			want = append(want, w.name)
+		}
+		var got []int
+		for _, e := range l.Heads() {
+			got = append(got, e.Value)
+		}
+		if !slices.Equal(got, want) || len(o.waiters) != l.Len() {
+			t.Fatalf("the heads are %v of %d, want %v of %d", got, l.Len(), want, len(o.waiters))
+		}
+		if head := l.Head(); (head == nil) != (len(want) == 0) || head != nil && head.Value != want[0] {
+			t.Fatalf("the head is %v, want %v", head, want)
+		}
+		var all []int
+		for e := range l.All() {
+			all = append(all, e.Value)
+		}
+		if len(all) != l.Len() || !slices.IsSorted(all) {
+			t.Fatalf("all are %v", all)
+		}
+	}
+}
+
+// While classes wait all the time, they get what their weights say, whatever the sizes.
+func TestSharesFollowWeights(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var l Line[int64]
+	heavy, light := Class{"heavy", 3, false}, Class{"light", 1, false}
+	size := func(c Class) int64 {
+		if c.Name == "heavy" {
+			return 1 + random.Int64N(50)
+		}
+		return 1 + random.Int64N(2000)
+	}
+	got := make(map[string]int64)
+	for _, c := range []Class{heavy, light} {
+		for range 5 {
+			l.Push(size(c), c, "")
+		}
+	}
+	for got["heavy"]+got["light"] < 1_000_000 {
+		e := l.Head()
+		c := heavy
+		if e.Class() == "light" {
+			c = light
+		}
+		got[c.Name] += e.Value
+		l.Push(size(c), c, "")
+		l.Serve(e, e.Value*(Unit/1_000_000))
+	}
+	if share := float64(got["heavy"]) / float64(got["heavy"]+got["light"]); share < 0.745 || share > 0.755 {
+		t.Errorf("the share is %f, want 0.75", share)
+	}
+}
+
+// A class that was away has no credit: it is served once at most before the others go on.
+func TestIdleClassesSaveNothingUp(t *testing.T) {
+	var l Line[string]
+	a, b := Class{Name: "a"}, Class{Name: "b"}
+	for range 100 {
+		l.Push("a", a, "")
+	}
+	l.Push("b", b, "")
+	for range 50 {
+		l.Serve(l.Head(), 10)
+	}
+	for range 20 {
+		l.Push("b", b, "")
+	}
+	var order string
+	for range 10 {
+		order += l.Head().Value
+		l.Serve(l.Head(), 10)
+	}
+	if n := len(slices.DeleteFunc([]byte(order), func(c byte) bool { return c == 'a' })); n < 4 || n > 6 {
+		t.Errorf("the order is %s, want them to take turns", order)
+	}
+}
+
+// The last of many waiters of the lowest class is served, however many come who go before it.
+func TestNobodyWaitsForEver(t *testing.T) {
+	var l Line[int]
+	ahead, low := Class{"ahead", 100, true}, Class{"low", 1, false}
+	const many = 10_000
+	for n := range many {
+		l.Push(n, low, "")
+	}
+	served := 0
+	for l.InClass("low") > 0 {
+		l.Push(-1, ahead, "")
+		l.Serve(l.Head(), Unit)
+		served++
+	}
+	if most := many * (Overtaken + 1); served > most {
+		t.Errorf("the last is served after %d services, want %d at most", served, most)
+	}
+}
+
+func TestFlowsTakeTurns(t *testing.T) {
+	var l Line[string]
+	for n := range 6 {
+		l.Push(fmt.Sprint("x", n), Class{}, "x")
+	}
+	l.Push("y0", Class{}, "y")
+	l.Push("y1", Class{}, "y")
+	l.Push("z0", Class{}, "z")
+	var order []string
+	for l.Len() > 0 {
+		e := l.Head()
+		order = append(order, e.Value)
+		if l.Serve(e, 1); e.Value == "z0" {
+			l.Push("z1", Class{}, "z") // comes back, and is no earlier for that
+		}
+	}
+	want := []string{"x0", "y0", "z0", "x1", "y1", "z1", "x2", "x3", "x4", "x5"}
+	if !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
+}
+
+// Virtual times stay far from the largest number, and keep their order.
+func TestVirtualTimesAreRebased(t *testing.T) {
+	var l Line[string]
+	a, b := Class{Name: "a", Weight: 1}, Class{Name: "b", Weight: 3}
+	for range 4 {
+		l.Push("a", a, "")
+		l.Push("b", b, "")
+	}
+	got := make(map[string]int)
+	for range 1 << 23 {
+		e := l.Head()
+		got[e.Value]++
+		c := a
+		if e.Value == "b" {
+			c = b
+		}
+		l.Serve(e, Unit)
+		l.Push(e.Value, c, "")
+	}
+	if share := float64(got["b"]) / (1 << 23); share < 0.749 || share > 0.751 {
+		t.Errorf("the share is %f", share)
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"c", 2, true}}
+	for _, n := range []int{100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var l Line[int]
+			for i := range n {
+				l.Push(i, classes[i%4], "")
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				e := l.Head()
+				l.Push(i, *classOf(e), "")
+				l.Serve(e, 1000)
+			}
+		})
+	}
+}
+
+func classOf(e *Entry[int]) *Class { return &e.class.Class }

@@ -1,0 +1,226 @@
+package ratelimit
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// turn is what came of looking at the head of a line.
+type turn int
+
+const (
+	stays  turn = iota // the next one waits, and those behind it
+	yields             // it waits for long, and the heads of other classes may go
+	again              // the line has changed
+)
+
+// serveLineLocked serves a line, and those that this moves on.
+func (l *waitLines) serveLineLocked(g *slots) {
+	for pending := []*slots{g}; len(pending) > 0; {
+		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
+		for {
+			head := g.head()
+			if head == nil {
+				break
+			}
+			t := l.tryLocked(head, g, &pending)
+			if t == yields {
+				t = l.tryOthersLocked(head, g, &pending)
+			}
+			if t != again {
+				break
+			}
+		}
+	}
+}
+
+// tryOthersLocked tries the heads of the other classes of a line, of which the first waits for long.
+func (l *waitLines) tryOthersLocked(head *waiter, g *slots, pending *[]*slots) (t turn) {
+	for _, e := range g.line.Heads() {
+		if e.Value == head {
+			continue
+		}
+		if t = l.tryLocked(e.Value, g, pending); t != yields {
+			return t
+		}
+	}
+	return stays
+}
+
+// tryLocked serves a waiter that is the head of a line, or of its class there, if it passes and is
+// next in its other lines. The lines that this moves on are added to pending.
+func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
+	if w.process != 0 {
+		return stays // its own process serves it
+	}
+	if !w.isNext(g) {
+		next := l.breakTieLocked(w)
+		if next == nil {
+			return l.sleepInPoolsLocked(w, g, pending)
+		}
+		w = next
+	}
+	if ended := l.hasEndedLocked(w); ended != nil {
+		// It is about to leave. What it would get for a moment could keep
+		// others out.
+		*pending = append(*pending, w.otherLines(g)...)
+		l.endWaitLocked(w, ended)
+		return again
+	}
+	b := l.rl.decideBatchLocked(w.requests)
+	waits := !l.standInPoolsLocked(w, b, g, pending)
+	if b.Allowed && !waits && w.any != nil {
+		w, b = l.preferredLocked(w, b, pending)
+	}
+	others := w.otherLines(g)
+	if !(b.Allowed && waits) && l.resolveLocked(w, b) {
+		*pending = append(*pending, others...)
+		return again
+	}
+	l.scarceLocked(w, b)
+	l.restLocked(w, b)
+	switch {
+	case w.isAsleepIn(g):
+		return again
+	case g.line.Classes() > 1 && !b.event && b.wait > time.Duration(l.rl.span()):
+		return yields
+	}
+	return stays
+}
+
+// otherLines returns the lines of a waiter but for one.
+func (w *waiter) otherLines(but *slots) (lines []*slots) {
+	for i := range w.places {
+		if g := w.places[i].slots; g != but {
+			lines = append(lines, g)
+		}
+	}
+	return lines
+}
+
+// isNext reports whether w is at the head of the lines of all its models, but for one, in which its
+// turn is known to have come; nil for none.
+func (w *waiter) isNext(but *slots) bool {
+	for i := range w.places {
+		if p := &w.places[i]; !p.pool && p.slots != but && p.slots.line.Head() != p.entry {
+			return false
+		}
+	}
+	return true
+}
+
+// isNextLocked reports whether a waiter may be served: it is at the head of all its lines, or is the
+// one that goes first of those that block each other.
+func (l *waitLines) isNextLocked(w *waiter) bool {
+	return w.isNext(nil) || l.breakTieLocked(w) == w
+}
+
+// mayLeadLocked reports whether a waiter that came to lines that are not empty goes before others.
+// Without classes and flows it does not.
+func (l *waitLines) mayLeadLocked(w *waiter) bool {
+	return (len(l.rl.classes) > 0 || l.flows) && l.isNextLocked(w)
+}
+
+// breakTieLocked returns which waiter goes of those that block each other, where w is one of them:
+// each is the head of a line in which another one of them waits, and only they are before them. It
+// is the one that came first. It returns nil where a waiter of none of them blocks one.
+//
+// Lines of one class have the order of arrival, so there nobody blocks the other.
+func (l *waitLines) breakTieLocked(w *waiter) *waiter {
+	if len(w.places) < 2 || len(l.rl.classes) == 0 && !l.flows {
+		return nil
+	}
+	among, earliest := []*waiter{w}, w
+	for i := 0; i < len(among); i++ {
+		for j := range among[i].places {
+			p := &among[i].places[j]
+			if p.pool {
+				continue
+			}
+			head := p.slots.head()
+			if !slices.Contains(among, head) && len(head.places) < 2 {
+				return nil
+			}
+			if !slices.Contains(among, head) {
+				among = append(among, head)
+			}
+		}
+		if among[i].seq < earliest.seq {
+			earliest = among[i]
+		}
+	}
+	if !blocksAll(among) {
+		return nil
+	}
+	return earliest
+}
+
+// blocksAll reports whether the first of waiters blocks all others, each directly or by one that it
+// blocks.
+func blocksAll(among []*waiter) bool {
+	blocked := map[*waiter]bool{among[0]: true}
+	for more := true; more; {
+		more = false
+		for _, w := range among {
+			if !blocked[w] && slices.ContainsFunc(w.places, func(p place) bool { return !p.pool && blocked[p.slots.head()] }) {
+				blocked[w], more = true, true
+			}
+		}
+	}
+	return len(blocked) == len(among)
+}
+
+// scarceLocked notes in the lines of a waiter what denies it.
+func (l *waitLines) scarceLocked(w *waiter, b *batch) {
+	if len(l.rl.classes) == 0 {
+		return
+	}
+	for i := range b.costs {
+		if b.costs[i].passes() {
+			continue
+		}
+		for of := range state.Dimensions {
+			if DecisionCode(state.Limits[of].Code) == b.costs[i].code {
+				w.places[i].slots.scarce = of
+			}
+		}
+	}
+}
+
+// partsLocked notes what part of what is scarce a waiter that passes takes of each line.
+func (l *waitLines) partsLocked(w *waiter, b *batch) {
+	for i := range b.costs {
+		m := &b.costs[i]
+		switch g := m.view.slots; {
+		case len(w.places) > 0:
+			w.places[i].part = m.part(w.places[i].slots.scarce)
+		case g.waiting() > 0:
+			l.passLocked(g, w.class, m)
+		}
+	}
+}
+
+// passLocked charges a class in a line for a call that did not stand in it.
+func (l *waitLines) passLocked(g *slots, class string, m *modelCost) {
+	if len(l.rl.classes) > 0 {
+		g.line.Pass(l.rl.fairClassRLocked(class), m.part(g.scarce))
+	}
+}
+
+// part returns what part of the scarce limit the cost is, at least 1; where the quota has no such
+// limit, of that of requests.
+func (m *modelCost) part(scarce state.Dimension) int64 {
+	for _, of := range [...]state.Dimension{scarce, state.RPM, state.InFlight, state.RPD} {
+		if limit := *m.quota.limit(of); limit > 0 {
+			amount := min(max(m.cost.Of(of), 0), limit)
+			hi, lo := bits.Mul64(uint64(amount), uint64(fairline.Unit))
+			part, _ := bits.Div64(hi, lo, uint64(limit))
+			return max(int64(part), 1)
+		}
+	}
+	return fairline.Unit >> 10 * int64(min(m.cost.Requests, 1<<10))
+}
