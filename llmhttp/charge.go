@@ -86,7 +86,10 @@ func (f *flight) reserve(name string, prompt, output int) ratelimit.Decision {
 // acquire waits until it has charged all requests of one of the offers, which it returns.
 func (f *flight) acquire(ctx context.Context, offers []offer, all [][]ratelimit.Request) (got offer, err error) {
 	rl, at := f.transport.Limiter, 0
-	if len(offers) > 1 {
+	switch {
+	case len(offers) > 1 && len(f.charges) == 0:
+		return f.acquireAny(ctx, offers, all)
+	case len(offers) > 1: // with charges, it waits for the one that is to have room first
 		var d ratelimit.Decision
 		if at, d = f.reserveOne(offers); d.Allowed {
 			return offers[at], nil
@@ -100,6 +103,17 @@ func (f *flight) acquire(ctx context.Context, offers []offer, all [][]ratelimit.
 	reservations, err := rl.AcquireAll(ctx, all[at]...)
 	f.take(reservations)
 	return got, err
+}
+
+// acquireAny waits until it has charged the one request of one of the offers, which it returns.
+func (f *flight) acquireAny(ctx context.Context, offers []offer, all [][]ratelimit.Request) (got offer, err error) {
+	r, err := f.transport.Limiter.AcquireAny(ctx, ratelimit.AnyOptions{}, slices.Concat(all...)...)
+	if err != nil {
+		return offer{}, err
+	}
+	f.reservation = r
+	at := slices.IndexFunc(offers, func(o offer) bool { return o.name == r.Model() })
+	return offers[max(at, 0)], nil
 }
 
 // take keeps reservations that were made together.

@@ -1,0 +1,115 @@
+package llmhttp_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp"
+)
+
+// The class and the flow in a request's context count for its place in line, however the call is
+// charged and routed.
+func TestClassOfContext(t *testing.T) {
+	plain := func(rl *ratelimit.RateLimiter, b base) http.RoundTripper {
+		return &llmhttp.Transport{Limiter: rl, Base: b, Retry: llmhttp.Retry{Max: 1}}
+	}
+	routed := func(names ...string) func(*ratelimit.RateLimiter, base) http.RoundTripper {
+		return func(rl *ratelimit.RateLimiter, b base) http.RoundTripper {
+			return &llmhttp.Route{Transport: llmhttp.Transport{Limiter: rl, Base: b}, Backends: keyed(names...)}
+		}
+	}
+	for name, test := range map[string]struct {
+		wrap   func(*ratelimit.RateLimiter, base) http.RoundTripper
+		charge bool
+		refuse bool // the first try of each call gets a 503
+	}{
+		"Transport":             {wrap: plain},
+		"Transport with charge": {wrap: plain, charge: true},
+		"a retry":               {wrap: plain, refuse: true},
+		"Route":                 {wrap: routed("a", "b")},
+		"Route with charge":     {wrap: routed("a"), charge: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rl := newLimiterWith(t, ratelimit.Config{
+					Quotas:  map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 1}, "team": {MaxRPM: 1000}},
+					Classes: map[string]ratelimit.Class{"person": {Ahead: true}, "batch": {}},
+				})
+				var held ratelimit.Reservations
+				for _, model := range []string{"m", "a/m", "b/m"} {
+					r, _ := rl.Reserve(model, 0, 0)
+					held = append(held, r)
+				}
+				var mu sync.Mutex
+				var order []string
+				tried := make(map[string]bool)
+				rt := test.wrap(rl, func(req *http.Request) (*http.Response, error) {
+					io.Copy(io.Discard, req.Body)
+					who := req.Header.Get("X-Who")
+					mu.Lock()
+					again := tried[who]
+					tried[who] = true
+					if again || !test.refuse {
+						order = append(order, who)
+					}
+					mu.Unlock()
+					if !again && test.refuse {
+						return response(req, 500, `{}`), nil
+					}
+					time.Sleep(time.Second)
+					return response(req, 200, `{}`), nil
+				})
+				var wg sync.WaitGroup
+				send := func(who, class, flow string) {
+					ctx := ratelimit.WithFlow(ratelimit.WithClass(t.Context(), class), flow)
+					if test.charge {
+						ctx = llmhttp.WithCharge(ctx, ratelimit.Request{Model: "team"})
+					}
+					wg.Go(func() { call1(ctx, t, rt, who) })
+					synctest.Wait()
+				}
+				send("b1", "batch", "x")
+				send("b2", "batch", "x")
+				send("b3", "batch", "y")
+				send("p1", "person", "")
+				send("p2", "person", "")
+				time.Sleep(time.Second)
+				held[0].Cancel()
+				held[1].Cancel()
+				wg.Wait()
+				held[2].Cancel()
+				got := fmt.Sprint(order)
+				if test.refuse { // the tries after the first come back at random times
+					if first := order[0] + order[1]; !strings.HasPrefix(first, "p") {
+						t.Errorf("served %s", got)
+					}
+					return
+				}
+				if got != "[p1 p2 b1 b3 b2]" {
+					t.Errorf("served %s", got)
+				}
+			})
+		})
+	}
+}
+
+// call1 makes a call that says who makes it.
+func call1(ctx context.Context, t *testing.T, rt http.RoundTripper, who string) {
+	req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m"}`))
+	req.Header.Set("X-Who", who)
+	resp, err := rt.RoundTrip(req)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+}
