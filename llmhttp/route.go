@@ -127,7 +127,7 @@ func (r *Route) validate() (err error) {
 	for i := range r.Backends {
 		b, err := r.validated(&r.Backends[i])
 		if err != nil {
-			return fmt.Errorf("llmhttp: Route.Backends[%d].%w", i, err)
+			return fmt.Errorf("llmhttp: Route.Backends[%d]: %w", i, err)
 		}
 		r.backends = append(r.backends, b)
 	}
@@ -140,9 +140,9 @@ func (r *Route) validated(b *Backend) (*backend, error) {
 	known := func(other *backend) bool { return other.name == b.Name }
 	switch {
 	case b.Name == "" || len(b.Name) > maxBackendName || modelName(b.Name) != b.Name:
-		return nil, fmt.Errorf("Name: %.100q is no name of 1 to %d bytes", b.Name, maxBackendName)
+		return nil, fmt.Errorf("field Name: %.100q is no name of 1 to %d bytes", b.Name, maxBackendName)
 	case slices.ContainsFunc(r.backends, known):
-		return nil, fmt.Errorf("Name: %q is there twice", b.Name)
+		return nil, fmt.Errorf("field Name: %q is there twice", b.Name)
 	}
 	checked := &backend{name: b.Name, header: make(http.Header, len(b.Header))}
 	for name, values := range b.Header {
@@ -150,9 +150,9 @@ func (r *Route) validated(b *Backend) (*backend, error) {
 		_, twice := checked.header[key]
 		switch {
 		case key == "Host" || key == "Content-Length" || key == "Transfer-Encoding":
-			return nil, fmt.Errorf("Header: %s cannot be set", key)
+			return nil, fmt.Errorf("field Header: %s cannot be set", key)
 		case twice:
-			return nil, fmt.Errorf("Header: %.100q is there twice", key)
+			return nil, fmt.Errorf("field Header: %.100q is there twice", key)
 		}
 		checked.header[key] = slices.Clone(values)
 	}
@@ -161,10 +161,10 @@ func (r *Route) validated(b *Backend) (*backend, error) {
 	}
 	var err error
 	if checked.url, err = parseBaseURL(b.BaseURL); err != nil {
-		return nil, fmt.Errorf("BaseURL: %w", err)
+		return nil, fmt.Errorf("field BaseURL: %w", err)
 	}
 	if r.from == nil {
-		return nil, errors.New("BaseURL: Route.BaseURL, which it is to replace, is empty")
+		return nil, errors.New("field BaseURL: Route.BaseURL, which it is to replace, is empty")
 	}
 	return checked, nil
 }

@@ -210,19 +210,19 @@ func TestRouteInvalid(t *testing.T) {
 		backends         []llmhttp.Backend
 	}{
 		{"no backends", "", "Route.Backends is empty", nil},
-		{"no name", "", `Route.Backends[1].Name: ""`, with(func(b *llmhttp.Backend) { b.Name = "" })},
-		{"a control character", "", `Route.Backends[1].Name: "a\nb"`, with(func(b *llmhttp.Backend) { b.Name = "a\nb" })},
-		{"a long name", "", `Route.Backends[1].Name: "xxx`, with(func(b *llmhttp.Backend) { b.Name = strings.Repeat("x", 65) })},
-		{"the same name", "", `Route.Backends[1].Name: "first" is there twice`, with(func(b *llmhttp.Backend) { b.Name = "first" })},
-		{"Host", "", "Route.Backends[1].Header: Host cannot be set", with(func(b *llmhttp.Backend) { b.Header = http.Header{"host": {secret}} })},
-		{"the same header", "", `Route.Backends[1].Header: "X-Key" is there twice`, with(func(b *llmhttp.Backend) {
+		{"no name", "", `Route.Backends[1]: field Name: ""`, with(func(b *llmhttp.Backend) { b.Name = "" })},
+		{"a control character", "", `Route.Backends[1]: field Name: "a\nb"`, with(func(b *llmhttp.Backend) { b.Name = "a\nb" })},
+		{"a long name", "", `Route.Backends[1]: field Name: "xxx`, with(func(b *llmhttp.Backend) { b.Name = strings.Repeat("x", 65) })},
+		{"the same name", "", `Route.Backends[1]: field Name: "first" is there twice`, with(func(b *llmhttp.Backend) { b.Name = "first" })},
+		{"Host", "", "Route.Backends[1]: field Header: Host cannot be set", with(func(b *llmhttp.Backend) { b.Header = http.Header{"host": {secret}} })},
+		{"the same header", "", `Route.Backends[1]: field Header: "X-Key" is there twice`, with(func(b *llmhttp.Backend) {
 			b.Header = http.Header{"x-key": {secret}, "X-Key": {secret}}
 		})},
-		{"no URL to replace", "", "Route.Backends[1].BaseURL: Route.BaseURL, which", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test" })},
-		{"a password", "https://api.test", "Route.Backends[1].BaseURL: it has a user", with(func(b *llmhttp.Backend) { b.BaseURL = "https://" + secret + "@a.test" })},
-		{"a query", "https://api.test", "Route.Backends[1].BaseURL: it has a user, a query", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test?key=" + secret })},
-		{"no scheme", "https://api.test", "Route.Backends[1].BaseURL: it has no scheme", with(func(b *llmhttp.Backend) { b.BaseURL = "//a.test/" + secret })},
-		{"no URL", "https://api.test", "Route.Backends[1].BaseURL: it is no URL", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test:" + secret })},
+		{"no URL to replace", "", "Route.Backends[1]: field BaseURL: Route.BaseURL, which", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test" })},
+		{"a password", "https://api.test", "Route.Backends[1]: field BaseURL: it has a user", with(func(b *llmhttp.Backend) { b.BaseURL = "https://" + secret + "@a.test" })},
+		{"a query", "https://api.test", "Route.Backends[1]: field BaseURL: it has a user, a query", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test?key=" + secret })},
+		{"no scheme", "https://api.test", "Route.Backends[1]: field BaseURL: it has no scheme", with(func(b *llmhttp.Backend) { b.BaseURL = "//a.test/" + secret })},
+		{"no URL", "https://api.test", "Route.Backends[1]: field BaseURL: it is no URL", with(func(b *llmhttp.Backend) { b.BaseURL = "https://a.test:" + secret })},
 		{"no URL of the route", "api.test/" + secret, "Route.BaseURL: it has no scheme", with(func(*llmhttp.Backend) {})},
 	} {
 		t.Run(test.name, func(t *testing.T) {
