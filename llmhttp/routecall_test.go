@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -227,4 +229,123 @@ func TestRouteCanceled(t *testing.T) {
 			t.Errorf("a has %+v", s)
 		}
 	})
+}
+
+// A call takes the backend that has room first, also where no time tells which that is, and leaves
+// the other lines.
+func TestRouteTakesFirstThatOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxInFlight: 1}}})
+		var held ratelimit.Reservations
+		for _, model := range []string{"a/m", "b/m", "c/m"} {
+			r, _ := rl.Reserve(model, 0, 0)
+			held = append(held, r)
+		}
+		var mu sync.Mutex
+		var got []string
+		route := &llmhttp.Route{Backends: keyed("a", "b", "c"), Transport: llmhttp.Transport{
+			Limiter: rl, Base: base(func(req *http.Request) (*http.Response, error) {
+				mu.Lock()
+				got = append(got, keyOf(req))
+				mu.Unlock()
+				time.Sleep(time.Hour)
+				return reply(200, `{}`)(req)
+			}),
+		}}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { exchange(t, route, chatURL, `{"model":"m"}`) })
+			time.Sleep(time.Second)
+		}
+		for _, i := range []int{1, 2, 0} {
+			held[i].Cancel()
+			time.Sleep(time.Second)
+		}
+		for _, model := range []string{"a/m", "b/m", "c/m"} {
+			if s := rl.Stats(model); s.Waiting != 0 || s.InFlight != 1 {
+				t.Errorf("%s has %d in flight, %d waiting", model, s.InFlight, s.Waiting)
+			}
+		}
+		wg.Wait()
+		if fmt.Sprint(got) != "[b c a]" {
+			t.Errorf("sent to %v", got)
+		}
+	})
+}
+
+// Whatever backends answer, and however callers give up, nothing stays charged, in line or open.
+func TestRouteAtRandom(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			var mu sync.Mutex
+			draw := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return random.IntN(n)
+			}
+			rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{
+				"a/m": {MaxRPM: 60, MaxInFlight: 3}, "b/m": {MaxRPM: 30, MaxTPM: 1000}, "c/m": {MaxInFlight: 1}, "team": {MaxRPM: 200, MaxInFlight: 6},
+			}})
+			defer rl.Close()
+			scripts := []scripted{answered, answered, answered, limited, overloaded, broke, failed, cut}
+			route := &llmhttp.Route{Backends: keyed("a", "b", "c"), Transport: llmhttp.Transport{
+				Limiter: rl, Retry: llmhttp.Retry{Max: 1}, MaxWait: 20 * time.Second,
+				Base: base(func(req *http.Request) (*http.Response, error) {
+					body, err := io.ReadAll(req.Body)
+					if err != nil || string(body) != `{"model":"m"}` {
+						t.Errorf("sent %q, %v", body, err)
+					}
+					select {
+					case <-req.Context().Done():
+						return nil, req.Context().Err()
+					case <-time.After(time.Duration(draw(2000)) * time.Millisecond):
+					}
+					a := scripts[draw(len(scripts))]
+					if a.err != nil {
+						return nil, a.err
+					}
+					return response(req, a.status, a.body, a.headers...), nil
+				}),
+			}}
+			var wg sync.WaitGroup
+			answers := 0
+			for range 20 {
+				wg.Go(func() {
+					for range 20 {
+						ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+draw(60))*time.Second)
+						if draw(4) == 0 {
+							ctx = llmhttp.WithCharge(ctx, ratelimit.Request{Model: "team"})
+						}
+						if draw(8) == 0 {
+							ctx = llmhttp.WithBackend(ctx, "b")
+						}
+						req, _ := http.NewRequestWithContext(ctx, "POST", chatURL, strings.NewReader(`{"model":"m"}`))
+						if resp, err := route.RoundTrip(req); err == nil {
+							if draw(4) > 0 {
+								io.Copy(io.Discard, resp.Body)
+							}
+							resp.Body.Close()
+							if resp.StatusCode == 200 {
+								mu.Lock()
+								answers++
+								mu.Unlock()
+							}
+						}
+						cancel()
+					}
+				})
+			}
+			wg.Wait()
+			synctest.Wait()
+			for model, s := range rl.AllStats() {
+				if s.InFlight != 0 || s.Waiting != 0 {
+					t.Errorf("seed %d: %s has %d in flight, %d waiting", seed, model, s.InFlight, s.Waiting)
+				}
+			}
+			if answers < 20 {
+				t.Errorf("seed %d: %d answers", seed, answers)
+			}
+		})
+	}
 }
