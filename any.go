@@ -75,6 +75,7 @@ func (l *waitLines) enterAnyLocked(a *anyCall) {
 	for _, w := range a.candidates {
 		w.ended, w.deadline = a.whole.ended, a.whole.deadline
 		w.asking = askedFor(a.whole, &w.requests[0])
+		w.requests = w.named(w.requests)
 	}
 	l.goOnLocked(a, a.patience > 0)
 	if a.whole.over || a.entered == len(a.candidates) {

@@ -21,6 +21,7 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
+	reqs = by.named(reqs)
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
@@ -131,6 +132,9 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		m.view.modelStats(&d.Stats, &m.quota)
+		if rl.reserves != nil {
+			m.view.keepLocked(rl, &m.quota, classNamed(reqs), true)
+		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
 		if !m.known {
 			rl.judgeUnknownRLocked(&d, m.model)
@@ -213,6 +217,9 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 		b.costs = append(b.costs, modelCost{name: name, model: req.Model, quota: q, known: known})
 	}
 	c := &b.costs[i].cost
+	if rl.pricing != nil {
+		rl.addMostRLocked(c, name, req)
+	}
 	if c.Requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
 		c.Count = tokens.Count{Input: -1, Output: -1}
 	} else if c.Input >= 0 {

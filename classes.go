@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -53,6 +54,7 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
 	if len(classes) > 0 {
 		rl.classes = maps.Clone(classes)
 	}
+	rl.reserves = reservesOf(classes)
 	rl.classed.Store(len(classes) > 0)
 	rl.requeueLocked()
 }
@@ -72,6 +74,25 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 		a.flow, _ = ctx.Value(flowKey{}).(string)
 	}
 	return a
+}
+
+// named returns requests of which the first names the class and the flow of all of them, so that they
+// are known wherever the requests are.
+func (a asking) named(reqs []Request) []Request {
+	if len(reqs) == 0 || cmp.Or(a.class, reqs[0].Class) == reqs[0].Class && cmp.Or(a.flow, reqs[0].Flow) == reqs[0].Flow {
+		return reqs
+	}
+	reqs = slices.Clone(reqs)
+	reqs[0].Class, reqs[0].Flow = cmp.Or(a.class, reqs[0].Class), cmp.Or(a.flow, reqs[0].Flow)
+	return reqs
+}
+
+// classNamed returns the class of requests that were made together.
+func classNamed(reqs []Request) (class string) {
+	for i := range reqs {
+		class = cmp.Or(class, reqs[i].Class)
+	}
+	return class
 }
 
 // askFor notes the class of a caller, where there are any.

@@ -17,6 +17,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Config says how to make a RateLimiter. Its zero value is the one that New uses: YAML in the
@@ -34,6 +35,9 @@ type Config struct {
 	Backend string `yaml:"backend,omitempty"`
 	// Quotas are limits per model. They win over those of Providers.
 	Quotas map[string]ModelQuota `yaml:"quotas,omitempty"`
+	// Pools are limits that several models share, by name: see [Pool]. They win over those that
+	// Providers bring with them.
+	Pools map[string]Pool `yaml:"pools,omitempty"`
 	// Providers are the providers whose default profiles are loaded. A name without a profile is
 	// an error (ErrUnknownProvider). Without Providers and Quotas it is Gemini.
 	Providers []Provider `yaml:"providers,omitempty"`
@@ -131,6 +135,16 @@ type Config struct {
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
+	// Prices are what models cost, for Spend in the stats, events and [RateLimiter.Audit], and for
+	// the limits of spend in quotas. A price is found by the name under which a model is counted,
+	// else by the one that the caller uses, with MatchVersions also by that of which it is a
+	// version; else by the longest pattern, else "*". The zero price is that of a free model.
+	//
+	// The profiles have no prices. Prices are of this limiter alone: see [RateLimiter.SetPrice].
+	Prices map[string]money.Price `yaml:"prices,omitempty"`
+	// Unpriced says what happens to a call of a model without a price inside a budget. The zero
+	// value is UnpricedDeny.
+	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
 	// limiter, and the account's limits (SetAccountQuotas) are never exceeded. The quotas of
@@ -263,6 +277,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		unknown:   cfg.Unknown,
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
+		pricing:   newPricing(cfg.Prices, cfg.Unpriced),
 	}
 	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)
@@ -317,6 +332,12 @@ func (cfg *Config) validate() error {
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
 		return fmt.Errorf("field Unknown: %w", err)
+	}
+	if _, err := cfg.Unpriced.MarshalText(); err != nil {
+		return fmt.Errorf("field Unpriced: %w", err)
+	}
+	if err := validatePrices(cfg.Prices); err != nil {
+		return fmt.Errorf("field Prices: %w", err)
 	}
 	return validateQuotas(cfg.Quotas)
 }

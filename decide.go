@@ -36,6 +36,11 @@ const (
 	DecisionRPDLimit DecisionCode = "rpd_exceeded"
 	// DecisionTPDLimit: denied by the tokens per day.
 	DecisionTPDLimit DecisionCode = "tpd_exceeded"
+	// DecisionSpendLimit: denied by the spend of the day or of the month.
+	DecisionSpendLimit DecisionCode = "spend_exceeded"
+	// DecisionUnpriced: denied, because spend is limited and the model has no price: see
+	// Config.Unpriced. Only SetPrice helps.
+	DecisionUnpriced DecisionCode = "unpriced"
 	// DecisionRPMLimit: denied by the requests per minute.
 	DecisionRPMLimit DecisionCode = "rpm_exceeded"
 	// DecisionITPMLimit: denied by the input tokens per minute.
@@ -57,8 +62,9 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, requests per minute, input, output and all tokens
-	// per minute. A request that would jump the queue gets DecisionQueued instead.
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute, input,
+	// output and all tokens per minute. A request that would jump the queue gets DecisionQueued
+	// instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
@@ -81,6 +87,9 @@ type Decision struct {
 	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
 	// CooldownFor. It is empty with every other code.
 	Cause Cause `json:"cause,omitempty"`
+	// Pool is the pool that denied, where the model itself did not. Code, Reason, Never and Cause
+	// are then those of the pool, and Stats is still the model's: see [RateLimiter.PoolStats].
+	Pool string `json:"pool,omitempty"`
 }
 
 // The reasons that are also given without a decision.
@@ -146,9 +155,9 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+	case r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
 		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant):
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -215,6 +224,9 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
+		if rl.pricing != nil {
+			rl.mostRLocked(c, name, model)
+		}
 		decide(d, &q, known, &r, c)
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
@@ -246,6 +258,12 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 	} else {
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
+		if rl.reserves != nil {
+			r.keepLocked(rl, &q, class, false)
+		}
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
 	}
 	decide(d, &q, known, &r, c)
 	if !known {

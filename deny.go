@@ -39,6 +39,9 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
 		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
 	}
+	if q.limitsSpend() {
+		f.checkSpend(r, q, c)
+	}
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
@@ -58,6 +61,10 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	}
 	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
 		f.check(state.TPM, used, total, q.MaxTPM, r, p)
+	}
+	if f.code == "" { // calls in flight are kept for others, and there are enough
+		d.Allowed, d.Code, d.Reason = true, DecisionAllowed, "within the quota"
+		return 0
 	}
 	d.Code, d.Reason = f.code, f.reason
 	switch {
@@ -106,10 +113,15 @@ func (f *refusal) checkPlace(r *view) {
 
 // checkSlots checks the calls in flight.
 func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
-	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) && !r.shareless {
+	if fits(tokens.AddSaturated(r.slots.calls(), r.slotsKept), c.Requests, q.MaxInFlight) && !r.shareless {
 		return
 	}
 	slots := &state.Limits[state.InFlight]
+	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) && !r.shareless {
+		f.refuse(DecisionCode(slots.Code), "the calls in flight that are left are kept for other classes")
+		f.until(r.keptFor)
+		return
+	}
 	f.refuse(DecisionCode(slots.Code), slots.UsedUp)
 	f.event = true
 	if c.Requests > r.mostSlots(q) && !r.shareless {

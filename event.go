@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"context"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // EventHandler is told what a limiter does: see Config.Events. Packages otelratelimit and
@@ -108,6 +110,7 @@ type Event struct {
 
 	Estimated Usage         // the estimate, which EventAdmitted has charged
 	Settled   Usage         // what stays charged
+	Cost      money.Amount  // what the call cost; of EventAdmitted the most that it can cost
 	Wait      time.Duration // in line
 	Held      time.Duration // from the admission to the settlement
 	// Decision is why a call was refused or had to wait; nil in other events.

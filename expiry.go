@@ -89,7 +89,7 @@ func (e *expiry) settle(rl *RateLimiter) {
 			return
 		}
 		if r := x.reservation.Value(); r != nil {
-			r.commitLocked(r.estimate)
+			r.expireLocked()
 			rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 		} else {
 			e.open.Remove(oldest) // abandon is about to settle it
@@ -122,6 +122,7 @@ func (r *Reservation) abandon() {
 	case r.settled:
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
+		r.auditEndedLocked(EventExpired, r.estimate)
 		r.releaseLocked()
 		e := rl.teller.endedLocked(r, EventExpired, r.estimate)
 		if e != nil {
@@ -129,7 +130,7 @@ func (r *Reservation) abandon() {
 		}
 		rl.teller.postLaterRLocked(e)
 	default:
-		r.commitLocked(r.estimate)
+		r.expireLocked()
 		rl.teller.postRLocked(rl.teller.endedLocked(r, EventExpired, r.estimate))
 	}
 }

@@ -154,7 +154,7 @@ func TestFormerSharedDatabase(t *testing.T) {
 	if got := sqliteQuery(t, path, "SELECT * FROM shared_log ORDER BY seq"); len(events) == 0 || !slices.Equal(got[:min(len(events), len(got))], events) {
 		t.Errorf("the events are %q, were %q", got, events)
 	}
-	if got := sqliteQuery(t, path, "PRAGMA user_version"); !slices.Equal(got, []string{"101"}) {
+	if got := sqliteQuery(t, path, "PRAGMA user_version"); !slices.Equal(got, []string{"102"}) {
 		t.Errorf("format %s", got)
 	}
 	if got := sqliteQuery(t, path, "SELECT count(*) FROM sqlite_master WHERE name = 'ledger'"); !slices.Equal(got, []string{"0"}) {

@@ -33,6 +33,7 @@ var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/int
 var importRules = map[string][]string{
 	".": {
 		modulePath + "/adaptive", modulePath + "/debounce", modulePath + "/limit", modulePath + "/internal/...",
+		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
 	"adaptive":        {modulePath + "/limit"},
@@ -64,6 +65,8 @@ var importRules = map[string][]string{
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
+	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/fairline": {modulePath + "/internal/eviction"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -100,7 +103,7 @@ var importRules = map[string][]string{
 	},
 	"internal/sharedlog/sharedlogtest": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
-		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/sharedoracle":    {modulePath},
 	"internal/instruments":     {modulePath},
@@ -111,12 +114,16 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
 		"modernc.org/sqlite",
 	},
+	"internal/spend": {
+		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",
+	},
 	"internal/sqlitestate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", "modernc.org/sqlite", "modernc.org/sqlite/lib",
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
+		modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},
@@ -128,6 +135,7 @@ var importRules = map[string][]string{
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
+		modulePath + "/money",
 	},
 	"internal/yamldoc": {modulePath + "/internal/errtext", "gopkg.in/yaml.v3"},
 	"internal/configfile": {

@@ -12,6 +12,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/sample"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // LogOptions says what [LogEvents] writes. The zero value is a good choice for production.
@@ -183,6 +184,12 @@ func (a *attrs) number(key string, value int) {
 	}
 }
 
+func (a *attrs) amount(key string, value money.Amount) {
+	if value != 0 {
+		a.text(key, value.String())
+	}
+}
+
 func (a *attrs) yes(key string, value bool) {
 	if value {
 		a.add(slog.Bool(key, value))
@@ -217,6 +224,7 @@ func (d Decision) LogValue() slog.Value {
 	a.yes("never", d.Never)
 	a.text("model", d.Model)
 	a.text("cause", string(d.Cause))
+	a.text("pool", d.Pool)
 	if d.Stats != (ModelStats{}) {
 		a.add(slog.Any("stats", d.Stats))
 	}
@@ -252,6 +260,10 @@ func (s ModelStats) LogValue() slog.Value {
 	a.number("external_otpm", s.ExternalOTPM)
 	a.number("external_rpd", s.ExternalRPD)
 	a.number("external_tpd", s.ExternalTPD)
+	a.amount("spend_day", s.SpendDay)
+	a.amount("max_spend_per_day", s.MaxSpendPerDay)
+	a.amount("spend_month", s.SpendMonth)
+	a.amount("max_spend_per_month", s.MaxSpendPerMonth)
 	return slog.GroupValue(a...)
 }
 
@@ -284,6 +296,7 @@ func (e *Event) attributes(a *attrs) {
 	}
 	a.usage("estimated", e.Estimated)
 	a.usage("settled", e.Settled)
+	a.amount("cost", e.Cost)
 	a.duration("wait", e.Wait)
 	a.duration("held", e.Held)
 	a.text("cause", string(e.Cause))
@@ -314,6 +327,9 @@ func (a *attrs) quota(q *ModelQuota) {
 	limits.duration("burst", q.Burst)
 	for _, bound := range state.Adaptive {
 		limits.number(bound.Key, *bound.Of((*state.Quota)(q)))
+	}
+	for _, limit := range state.Spends {
+		limits.amount(limit.Key, *limit.Of((*state.Quota)(q)))
 	}
 	if len(limits) == 0 {
 		limits.add(slog.Bool("unlimited", true))

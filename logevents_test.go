@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // logOf returns a logger that writes JSON without times, and what it has written.
@@ -257,7 +258,7 @@ func TestLogEventsConcurrently(t *testing.T) {
 func setFields(v reflect.Value) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Interface().(type) {
-		case int, time.Duration:
+		case int, time.Duration, money.Amount:
 			f.SetInt(int64(i + 1))
 		case time.Time:
 			f.Set(reflect.ValueOf(time.Unix(int64(i+1), 0).UTC()))

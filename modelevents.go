@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // The values of Event.By.
@@ -235,7 +236,7 @@ func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
 }
 
 // recorded tells of a RecordUsage.
-func (t *teller) recorded(model string, used tokens.Count) {
+func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
 	if t == nil {
 		return
 	}
@@ -243,7 +244,7 @@ func (t *teller) recorded(model string, used tokens.Count) {
 	e := t.makeRLocked(background, EventRecorded)
 	if e != nil {
 		t.nameRLocked(e, model)
-		e.ID, e.Settled = callctx.NextID(), usageOf(used)
+		e.ID, e.Settled, e.Cost = callctx.NextID(), usageOf(used), cost
 	}
 	t.rl.mu.RUnlock()
 	t.tell(e)

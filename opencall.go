@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // openCall is what the events of a reservation need, from its admission to its end. It does not
@@ -16,7 +17,8 @@ type openCall struct {
 	slots     *slots
 	requested string
 	estimate  tokens.Count
-	since     int64 // the instant of the admission
+	most      money.Amount // that it can cost
+	since     int64        // the instant of the admission
 
 	// How it ends, once a plan of a ledger says so:
 	end        EventKind
@@ -113,6 +115,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots, r.estimate, r.instant
 	c.slots.open.add(c)
 	c.requested = r.slots.name
+	c.most = r.costOf(EventAdmitted)
 	if r.extra != nil {
 		c.since -= r.extra.delay
 		if r.extra.model != "" {
@@ -120,12 +123,12 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 		}
 	}
 	t.fill(e, c)
-	e.Wait = by.waited
+	e.Wait, e.Cost = by.waited, c.most
 	if by.why != nil {
 		e.decided(by.why)
 	}
 	if !t.outlet.IsOpen() { // since the call stood in line
-		return e.then(t.endLocked(by, c, EventReleased, c.estimate))
+		return e.then(t.endLocked(by, c, EventReleased, c.estimate, c.most))
 	}
 	r.call = c
 	return e
@@ -158,13 +161,14 @@ func (t *teller) endedLocked(r *Reservation, kind EventKind, used tokens.Count) 
 	if c.slots == nil {
 		return nil // Close has told of it
 	}
-	return t.endLocked(&caller{ctx: c.ctx}, c, kind, used)
+	return t.endLocked(&caller{ctx: c.ctx}, c, kind, used, r.costOf(kind))
 }
 
-func (t *teller) endLocked(by *caller, c *openCall, kind EventKind, used tokens.Count) *telling {
+func (t *teller) endLocked(by *caller, c *openCall, kind EventKind, used tokens.Count, cost money.Amount) *telling {
 	e := by.makeLocked(t, kind)
 	if e != nil {
 		t.fill(e, c)
+		e.Cost = cost
 		e.Settled, e.Held = usageOf(used), time.Duration(max(t.rl.clock.Now()-c.since, 0))
 	}
 	t.open.remove(c)

@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yamlstate"
 )
 
@@ -42,6 +43,7 @@ type storage struct {
 	path    string     // the YAML file; empty with SQLite
 	suspect bool       // the YAML file could not be loaded
 	sqlite  *sqliteStore
+	spent   map[string]state.Spend // what of the spend in memory is in the file
 }
 
 // isClosed reports whether the database is closed; a YAML file never is.
@@ -126,6 +128,7 @@ func (s *storage) load(rl *RateLimiter) error {
 	}
 	l := loading{rl, loaded}
 	l.replace(l.index())
+	s.loadSpend(l)
 	return nil
 }
 

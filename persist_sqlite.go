@@ -57,6 +57,7 @@ func (s *sqliteStore) load(rl *RateLimiter) error {
 	usage := l.index()
 	s.remember(is, usage)
 	l.replace(usage)
+	rl.storage.loadSpend(l)
 	return nil
 }
 
@@ -83,14 +84,16 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	defer save.done()
 	quotas, said, supplied := save.quotas()
 	rl.indexAll()
-	cooldowns := s.compareAll(save)
+	cooldowns, spent := s.compareAll(save), save.spends()
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
 		Answers: rl.answers.All(), Found: save.founds(),
-		Now: now, Cutoff: now - rl.span() - int64(keepRows),
+		Spend: spendSince(spent, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
-	s.end(rl, err == nil)
+	if s.end(rl, err == nil); err == nil {
+		rl.storage.spent = spent
+	}
 	return err
 }
 

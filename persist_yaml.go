@@ -27,7 +27,7 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 		return yamlstate.Encode(w, snapshot, time.Now())
 	})
 	if err == nil {
-		s.suspect = false
+		s.suspect, s.spent = false, snapshot.Spend
 	}
 	return err
 }
@@ -54,7 +54,7 @@ func (s saving) snapshot() *state.Snapshot {
 	room := len(rl.State)
 	rl.mu.RUnlock()
 	entries := ring.Room[entry](room + room/8)
-	snapshot := &state.Snapshot{Answers: rl.answers.All(), Found: s.founds()}
+	snapshot := &state.Snapshot{Answers: rl.answers.All(), Found: s.founds(), Spend: s.spends()}
 	snapshot.Quotas, snapshot.Said, _ = s.quotas()
 	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
 		return !isStorable(model, q, snapshot.Said[model])

@@ -10,6 +10,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // ModelQuota is what a provider allows one model. A zero field is unlimited, so the zero value
@@ -55,7 +56,23 @@ type ModelQuota struct {
 	// overload lowers. Where only one of them is set, the floor is 1 and the ceiling 10,000.
 	AdaptiveFloorInFlight   int `yaml:"adaptive_floor_in_flight,omitempty" json:"adaptive_floor_in_flight,omitempty"`
 	AdaptiveCeilingInFlight int `yaml:"adaptive_ceiling_in_flight,omitempty" json:"adaptive_ceiling_in_flight,omitempty"`
+
+	// MaxSpendPerDay and MaxSpendPerMonth limit what calls cost, by Config.Prices. The day is that
+	// of DayZone, without which it is 24 hours from its first spend. The month is the calendar
+	// month in DayZone, without which it is that in UTC. In files and in JSON they are texts, such
+	// as $12.50.
+	//
+	// A call is admitted if the most that it can cost fits: all of its input at the highest price
+	// of input, and the output tokens of its request. What it did cost replaces that when it is
+	// settled. So spend exceeds a limit only by what open calls use beyond their requests, as calls
+	// do whose output tokens are a guess and not the cap that the provider was given. Reset does not
+	// change spend: it counts until its day and month end.
+	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
+	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
+
+// limitsSpend reports whether a limit of spend is set, be it a negative one.
+func (q *ModelQuota) limitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
 
 // limit returns where the quota has its limit of a dimension.
 func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
@@ -63,7 +80,8 @@ func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).L
 // unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts()
+	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts() &&
+		!q.limitsSpend()
 }
 
 // limitsMinute reports whether anything in a minute is limited.
@@ -252,6 +270,9 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
 	rl.repaceLocked(name, instant)
+	if len(rl.spends) > 0 {
+		rl.rezoneSpendLocked(name, instant)
+	}
 	for _, model := range rl.provenance.Outdated(name) {
 		rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Forget(model) })
 	}

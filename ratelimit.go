@@ -61,8 +61,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
+	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // UsageStats is the usage of a model: the charges of the last minute and the count of the day.
@@ -125,9 +127,14 @@ type RateLimiter struct {
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
 	classes    map[string]Class         // Config.Classes; nil for none
+	reserves   []reserve                // of those; nil for none
 	classed    atomic.Bool              // there are any; for those who have no lock
 	expiry     expiry                   // the reservations that nobody settles
 	unused     unusedReservations       // that were not handed out yet
+
+	spends  spend.Book // what was spent in the days and months that last
+	audits  audits
+	pricing *pricing // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -192,7 +199,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
-	if known {
+	if known && !q.limitsSpend() {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !w.slots.queues("") &&
@@ -215,18 +222,24 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
 	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	rl.recordUsage(model, used, billed(used))
+}
+
+// recordUsage is RecordUsage with what is billed of the usage.
+func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.Usage) {
 	if rl.ledger != nil {
-		rl.ledger.update(combine.Appended, func(p *plan) { p.record(model, used) })
-		rl.teller.recorded(model, used)
+		var cost money.Amount
+		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, bill) })
+		rl.teller.recorded(model, used, cost)
 		return
 	}
 	rl.mu.Lock()
-	rl.recordLocked(model, used)
+	cost := rl.recordLocked(model, used, bill)
 	rl.mu.Unlock()
-	rl.teller.recorded(model, used)
+	rl.teller.recorded(model, used, cost)
 }
 
-func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
+func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.Usage) (spent money.Amount) {
 	name := model
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
@@ -239,6 +252,10 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.checkAgeRLocked(name)
 	}
 	now := rl.clock.At(instant)
+	if rl.pricing != nil {
+		spent = rl.recordSpendLocked(name, model, bill, instant)
+	}
+	rl.auditLocked(name).recorded.add(used, spent)
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
 		w := rl.windowLocked(name, stats, instant)
 		w.charge(instant, now, used, rl.span())
@@ -256,6 +273,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 			rl.linesLocked().settleLocked()
 		}
 	}
+	return spent
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -39,6 +40,9 @@ type extra struct {
 	model   string        // as the caller named it, where it is counted under another name
 	delay   int64         // how much later the charge counts than it was admitted
 	expires *list.Element // in expiry.open, with Config.HoldTTL
+	share   *classuse.Charge
+	charged               // the money; without prices nothing
+	class   *audited      // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -125,6 +129,12 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
+	if rl.reserves != nil {
+		r.keepLocked(rl, &q, by.class, true)
+	}
+	if rl.pricing != nil {
+		rl.mostRLocked(c, name, model)
+	}
 	decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
@@ -212,6 +222,13 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
+	if rl.reserves != nil {
+		made.countLocked(r.class)
+	}
+	if rl.pricing != nil {
+		made.spendLocked(q, model, r.instant)
+	}
+	made.auditReservedLocked()
 	return made
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Commit settles the reservation: the real usage replaces the estimate, at the time of admission.
@@ -14,18 +15,26 @@ import (
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
+	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	r.commit(used, billed(used))
+}
+
+// commit is Commit with what is billed of the usage.
+func (r *Reservation) commit(used tokens.Count, bill money.Usage) {
 	if r == nil || r.home == nil {
 		return
 	}
-	rl, used := r.home, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
+	rl := r.home
 	if rl.ledger != nil { // before the function is made, which takes an allocation
-		rl.ledger.update(combine.Appended, func(p *plan) { p.commit(r, EventSettled, used) })
-		rl.teller.tellEnded(r)
+		rl.ledger.commit(r, used, bill)
 		return
 	}
 	rl.mu.Lock()
 	if !r.settled {
 		r.slots.settledLocked(r.estimate, used)
+	}
+	if rl.pricing != nil {
+		r.priceLocked(bill)
 	}
 	r.commitLocked(used)
 	e := rl.teller.endedLocked(r, EventSettled, used)
@@ -58,10 +67,19 @@ func (r *Reservation) Cancel() {
 }
 
 // commitLocked replaces the estimate by the real usage.
-func (r *Reservation) commitLocked(used tokens.Count) {
+func (r *Reservation) commitLocked(used tokens.Count) { r.endAsLocked(EventSettled, used) }
+
+// expireLocked leaves the estimate charged.
+func (r *Reservation) expireLocked() { r.endAsLocked(EventExpired, r.estimate) }
+
+func (r *Reservation) endAsLocked(end EventKind, used tokens.Count) {
 	if r.settled {
 		return
 	}
+	if r.extra != nil {
+		r.respendLocked(end)
+	}
+	r.auditEndedLocked(end, used)
 	if used != r.estimate {
 		r.correctLocked(used)
 		r.home.changedNowLocked()
@@ -76,6 +94,10 @@ func (r *Reservation) cancelLocked() {
 	if r.settled {
 		return
 	}
+	if r.extra != nil {
+		r.respendLocked(EventReleased)
+	}
+	r.auditEndedLocked(EventReleased, tokens.Count{})
 	r.refundLocked()
 	r.home.changedNowLocked()
 	r.keptLocked(tokens.Count{})
@@ -94,6 +116,7 @@ func (r *Reservation) endLocked() {
 func (r *Reservation) releaseLocked() {
 	rl := r.home
 	r.settled = true
+	r.share().Close()
 	rl.expiry.forget(r)
 	g := r.slots
 	if !r.isSlotless() {
@@ -195,6 +218,7 @@ func (w *window) restOfDay(dayTokens int, r *Reservation, now tokens.Count) int 
 
 // refundLocked takes the charge of a reservation back.
 func (r *Reservation) refundLocked() {
+	r.share().Refund()
 	w, request, token := r.findLocked()
 	if w == nil || w != r.window && request < 0 && token < 0 {
 		return // forgotten
@@ -211,6 +235,7 @@ func (r *Reservation) refundLocked() {
 // correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
 // if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
+	r.share().Settle(used)
 	rl := r.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false

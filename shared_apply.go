@@ -184,6 +184,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.evict(e.Ref)
 	case sharedlog.Found:
 		f.find(e)
+	case sharedlog.Spend:
+		f.spend(e)
 	case sharedlog.Answers:
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())

@@ -30,6 +30,7 @@ type plan struct {
 	byName  map[string]int       // the indexes of the days, once they are many
 	places  map[string]bool      // models without a quota of their own that get state
 	settled []*Reservation
+	ends    []ending       // of the settled
 	made    []*Reservation // that hold a charge
 	serial  int64          // tells plans apart
 
@@ -48,7 +49,7 @@ func (s *ledger) newPlanLocked() *plan {
 	s.spare = nil
 	*p = plan{
 		s: s, rl: s.rl, base: s.lastN, serial: s.plans, machine: s.log.Clock(), instant: s.rl.clock.Sync(),
-		days: p.days[:0], added: p.added[:0], settled: p.settled[:0],
+		days: p.days[:0], added: p.added[:0], settled: p.settled[:0], ends: p.ends[:0],
 		stirs: s.lines.servedStirs, reviews: s.lines.servedReviews,
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -53,6 +54,7 @@ type lostLog struct {
 	days      map[string]state.DayUsage
 	cooldowns map[string]state.Cooldown
 	quotas    map[string]state.Said
+	spends    spend.Book
 }
 
 // rebuild makes memory anew as of an instant. Its methods are called with RateLimiter.mu held.
@@ -115,9 +117,12 @@ func (b *rebuild) load() {
 	b.s.tail = sharedlog.Tail{}
 	b.s.seen = 0
 	b.loadFound()
+	b.loadSpend()
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
-		if e.Kind != sharedlog.Quota && e.Kind != sharedlog.Cooldown && e.Kind != sharedlog.Found { // the image has those
+		switch e.Kind {
+		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Spend: // the image has those
+		default:
 			b.do(e)
 		}
 		b.s.tail.Meet(b.s.peers, e, b.folded)
@@ -233,6 +238,7 @@ func (b *rebuild) remember() *lostLog {
 		days:      make(map[string]state.DayUsage, len(b.rl.State)),
 		cooldowns: b.rl.cooldowns,
 		quotas:    b.s.quotas,
+		spends:    b.rl.spends,
 	}
 	for model, stats := range b.rl.State {
 		if w := stats.window; w != nil {
@@ -253,6 +259,7 @@ func (b *rebuild) restore() {
 		}
 	}
 	b.restoreFound()
+	b.restoreSpend()
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {
 		if b.rl.cooldowns.Rises(model, c.Until, now) {

@@ -11,15 +11,20 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // record plans a charge without a settlement.
-func (p *plan) record(model string, used tokens.Count) {
+func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost money.Amount) {
 	name, instant := p.rl.nameRLocked(model), p.instant
 	p.rl.meetIfUnknownRLocked(model, name)
 	p.rl.checkAgeRLocked(name)
+	if p.rl.pricing != nil {
+		cost = p.recordSpend(name, model, bill)
+	}
+	p.then(func() { p.rl.auditLocked(name).recorded.add(used, cost) })
 	if !p.hasPlace(name, nil, instant) {
-		return
+		return cost
 	}
 	used = used.Clamp()
 	day := p.day(name, instant)
@@ -28,6 +33,7 @@ func (p *plan) record(model string, used tokens.Count) {
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
 	p.setDay(day)
 	day.beside.charge(used)
+	return cost
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
@@ -40,10 +46,17 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 	p.rl.readToChargeLocked(name, &q, known, &r)
 	*d = Decision{Model: model}
 	r.modelStats(&d.Stats, &q)
+	if p.rl.pricing != nil {
+		p.rl.mostRLocked(c, name, model)
+	}
 	asked, others := *c, p.plannedDay(name)
 	if others != nil && c.Input >= 0 && c.Output >= 0 {
+		asked.Money = asked.Money.Add(others.beside.cost.Money)
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
+	}
+	if p.rl.reserves != nil {
+		r.keepLocked(p.rl, &q, class, true)
 	}
 	exact := r.followPlan(&q, others)
 	decide(d, &q, known, &r, &asked)
@@ -89,6 +102,9 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
+	if p.rl.pricing != nil {
+		p.spendMost(made, name, model)
+	}
 	return made
 }
 
@@ -118,10 +134,12 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 		return false
 	}
 	r.extra.plan = p.serial
+	p.ends = append(p.ends, ending{end, used})
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
 	if end == EventSettled {
 		r.slots.settledLocked(r.estimate, used)
 	}
+	p.respend(r, end)
 	if r.call != nil {
 		r.call.end, r.call.used, r.call.unattended = end, used, end == EventExpired
 	}

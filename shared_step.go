@@ -278,6 +278,7 @@ func (s *ledger) finishLocked(p *plan) (served []*waiter) {
 	for _, f := range p.after {
 		f()
 	}
+	p.auditLocked()
 	s.rl.teller.endPlannedLocked(p.settled)
 	s.endPlanLocked()
 	served, s.lines.served = s.lines.served, nil

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
@@ -27,6 +28,9 @@ type slots struct {
 
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
+
+	uses  map[string]*classuse.Use // by classes with a reserve
+	audit *audited                 // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 
@@ -115,7 +119,7 @@ func (l *waitLines) joinLocked(name string, w *window) {
 
 // leftLocked notes that the model has lost its state.
 func (g *slots) leftLocked() {
-	g.bare, g.refusals = true, nil
+	g.bare, g.refusals, g.uses = true, nil, nil
 	if g.inFlight > 0 {
 		g.leftAt = max(g.home.clock.Now(), 1)
 	}

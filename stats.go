@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
-
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // ModelStats is the usage and the limits of a model at one moment. A maximum of zero is
@@ -49,12 +49,20 @@ type ModelStats struct {
 	// and AdaptiveRPM also where the headers of the provider say its limits (Config.LearnQuotas).
 	AdaptiveRPM      int `json:"adaptive_rpm,omitempty"`
 	AdaptiveInFlight int `json:"adaptive_in_flight,omitempty"`
+
+	// SpendDay and SpendMonth are what the calls of the day and of the calendar month cost, those
+	// that are open at the most that they can cost: see ModelQuota.MaxSpendPerDay.
+	SpendDay         money.Amount `json:"spend_day,omitempty"`
+	MaxSpendPerDay   money.Amount `json:"max_spend_per_day,omitempty"`
+	SpendMonth       money.Amount `json:"spend_month,omitempty"`
+	MaxSpendPerMonth money.Amount `json:"max_spend_per_month,omitempty"`
 }
 
 // limits fills in the maxima.
 func (s *ModelStats) limits(q *ModelQuota) {
 	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
 	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
+	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
 }
 
 // used returns the usage by dimension, but for the calls in flight.

@@ -28,6 +28,10 @@ type view struct {
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
+	class     string          // that asks, where classes have reserves
+	slotsKept int             // calls in flight that are kept for other classes,
+	keptFor   time.Duration   // and how long they are, if those do not ask again
+	spent     *state.Spend    // nil for none
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -44,7 +48,7 @@ func (r *view) modelStats(s *ModelStats, q *ModelQuota) {
 	if r.slots != nil {
 		s.InFlight, s.Waiting = r.slots.inFlight, r.slots.waiting()
 	}
-	if r.cool > r.wall || r.external != nil || r.adapts {
+	if r.cool > r.wall || r.external != nil || r.adapts || r.spent != nil {
 		r.rareStats(s)
 	}
 }
@@ -58,6 +62,7 @@ func (r *view) rareStats(s *ModelStats) {
 	if r.cool > r.wall {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
+	s.SpendDay, s.SpendMonth = r.daySpend(), r.monthSpend()
 	if u := r.external; u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
@@ -75,7 +80,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if rl.ledger.maybeUsed() || rl.ledger.divides() || rl.reserves != nil {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
@@ -115,7 +120,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 	if q.adapts() {
 		r.adapts, r.found, r.slotLimit = true, rl.found[name], slotLimit
 	}
-	return true
+	return len(rl.spends) == 0 || r.readSpend(rl, name)
 }
 
 // findLocked has the quota limit the calls in flight as was found.
@@ -198,6 +203,9 @@ func (r *view) readOutsideLocked(rl *RateLimiter, name string) {
 	}
 	if len(rl.cooldowns) > 0 {
 		r.cool, r.cause = rl.cooldowns.Of(name, r.wall)
+	}
+	if len(rl.spends) > 0 {
+		r.settleSpendLocked(rl, name)
 	}
 }
 

@@ -59,7 +59,7 @@ func (rl *RateLimiter) wait(ctx context.Context, by *caller, w *waiter) (Reserva
 	w.deadline, _ = ctx.Deadline()
 	w.done = make(chan struct{})
 	w.asking = askingOf(ctx, w.requests)
-	by.asking = w.asking
+	w.requests, by.asking = w.named(w.requests), w.asking
 	if err := rl.enter(ctx, w); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,9 @@ func (l *Log) writeOf(b *sharedlog.Batch, from, to int) (w *write, err error) {
 		}
 		c.add(e, added)
 		w.add(e, b.Wall)
+		if e.Kind == sharedlog.Spend {
+			w.addSpend(e, i-from)
+		}
 		if err := w.addEffects(l, e, b.NameOf); err != nil {
 			return nil, err
 		}
@@ -134,6 +137,12 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 		w.effect("a", field(e.Model), e.Text)
 	case sharedlog.Found:
 		w.effect("f", field(e.Model), e.Text)
+	case sharedlog.Classes:
+		if e.Text == "" {
+			w.effect("Q", classesLetter+e.Model, "")
+		} else {
+			w.effect("q", classesLetter+e.Model, e.Text)
+		}
 	case sharedlog.Quota:
 		w.addQuota(e)
 	case sharedlog.Gone:
@@ -144,6 +153,10 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 
 // quotaOrigins are the letters of the origins in the fields of quotas.
 var quotaOrigins = map[state.Origin]string{state.Program: "p", state.Account: "a"}
+
+// classesLetter is the letter of the fields of the quotas that say what the classes are, and how far
+// lines.
+const classesLetter = "c"
 
 // addQuota adds what an event says of a quota: each origin has a field of its own, so that nobody
 // has to know what the others said.

@@ -121,7 +121,7 @@ func (l *Log) drop(ctx context.Context, drops [][2]int64) error {
 	return nil
 }
 
-// sweep deletes days, cooldowns and what was found that are long over, and what is left of
+// sweep deletes days, cooldowns, spend and what was found that are long over, and what is left of
 // processes, if no other process has done so in the last minute.
 func (l *Log) sweep(ctx context.Context) error {
 	claimed, err := l.runSweep(ctx, "claim")
@@ -129,7 +129,7 @@ func (l *Log) sweep(ctx context.Context) error {
 		return err
 	}
 	now := l.clock.now()
-	for key, name := range map[int]string{keyDays: "days", keyCooldowns: "cooldowns", keyFound: "found"} {
+	for key, name := range map[int]string{keyDays: "days", keyCooldowns: "cooldowns", keyFound: "found", keySpend: "spend"} {
 		var old []any
 		err := l.scan(ctx, key, func(field, value string) {
 			if _, isModel := modelOf(field); !isModel {
@@ -156,6 +156,10 @@ func isOver(key int, value string, now int64) bool {
 	if key == keyFound {
 		f, err := state.ParseFound(value)
 		return err == nil && f.At < now-int64(state.FoundLasts)
+	}
+	if key == keySpend {
+		s, err := parseSpent(value)
+		return err == nil && s.IsOver(now-int64(overFor))
 	}
 	at, _, err := parseOrdered(value)
 	return err == nil && at < now-int64(overFor)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,8 @@ type content struct {
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	spend     map[string]spent
+	classes   map[string]string
 	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
 	leasesAt  time.Time         // as they were at this time
 	asOf      time.Time         // what was written before is here
@@ -102,6 +105,7 @@ func (c *content) join(ctx context.Context) error {
 func (c *content) readHashes(ctx context.Context) error {
 	c.days, c.said = make(map[string]state.DayUsage), make(map[string]state.Said)
 	c.answers, c.found = make(map[string]state.Answers), make(map[string]state.Found)
+	c.spend, c.classes = make(map[string]spent), make(map[string]string)
 	var bad error
 	err := c.log.scan(ctx, keyDays, func(key, value string) {
 		if model, ok := modelOf(key); ok {
@@ -122,6 +126,9 @@ func (c *content) readHashes(ctx context.Context) error {
 		err = scanTexts(ctx, c.log, keyFound, c.found, state.ParseFound)
 	}
 	if err == nil {
+		err = c.readSpend(ctx)
+	}
+	if err == nil {
 		err = bad
 	}
 	return err
@@ -140,6 +147,10 @@ func scanTexts[T any](ctx context.Context, l *Log, key int, into map[string]T, p
 
 // addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
 func (c *content) addQuota(key, value string) {
+	if model, is := strings.CutPrefix(key, classesLetter); is {
+		c.classes[model] = value
+		return
+	}
 	for origin, letter := range quotaOrigins {
 		if len(key) > 0 && key[:1] == letter {
 			if q, err := sharedlog.ParseQuota(value); err == nil {
@@ -302,6 +313,12 @@ func (c *content) fold() {
 			if f, err := state.ParseFound(e.Text); err == nil {
 				c.found[e.Model] = f
 			}
+		case sharedlog.Classes:
+			if c.classes[e.Model] = e.Text; e.Text == "" {
+				delete(c.classes, e.Model)
+			}
+		case sharedlog.Spend:
+			c.foldSpend(e)
 		}
 	}
 }

@@ -267,10 +267,12 @@ func parseCount(text string) (int64, error) {
 // cooldownText returns a cooldown as the store has it.
 func cooldownText(e *sharedlog.Event) string { return ordered(e.Wall) + e.Text }
 
-// emptyField keeps a hash there that has nothing else. laterField is LATER of the scripts.
+// emptyField keeps a hash there that has nothing else. laterField is LATER of the scripts, and
+// foundField what it was in the version before.
 const (
 	emptyField = "\x00"
-	laterField = "\x00(the store is of a later version of go-ratelimit: update this program)"
+	laterField = "\x00(the store is of a later version of go-ratelimit, update this program)"
+	foundField = "\x00(the store is of a later version of go-ratelimit: update this program)"
 )
 
 // field returns the field of a model in a hash.
@@ -283,7 +285,7 @@ func field(model string) string {
 
 // modelOf is the reverse of field; false where the field is none.
 func modelOf(field string) (model string, ok bool) {
-	if field == emptyField || field == laterField {
+	if field == emptyField || field == laterField || field == foundField {
 		return "", false
 	}
 	return strings.TrimPrefix(field, emptyField), true

@@ -38,7 +38,7 @@ func TestFormerProgram(t *testing.T) {
 	if s := one.Stats(model); s.TPM != 30 || s.RPM != 3 || s.InFlight != 3 {
 		t.Errorf("what the program of before did is %+v", s)
 	}
-	const words = "the store is of a later version of go-ratelimit: update this program"
+	const words = "the store is of a later version of go-ratelimit, update this program"
 	former.Do("reserve")
 	for began := time.Now(); !strings.Contains(former.Do("state").Error, words); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > 10*time.Second {

@@ -37,7 +37,8 @@ func (l *Log) everything(ctx context.Context) (news sharedlog.News, last int64, 
 func (c *content) image() *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: c.identity, Events: c.events, Quotas: make(map[string]state.Quota), Said: make(map[string]state.Said),
-		Cooldowns: c.cooldowns, Days: c.days, Answers: c.answers, Found: c.found, UsedWall: c.used,
+		Cooldowns: c.cooldowns, Days: c.days, Answers: c.answers, Found: c.found, Classes: c.classes, UsedWall: c.used,
+		Spend: c.spends(),
 	}
 	for model, said := range c.said {
 		if !said.IsEmpty() {

@@ -57,12 +57,13 @@ const (
 	keyProcs
 	keyHoles
 	keyFound
+	keySpend
 )
 
 // keysOf returns the keys of a prefix.
 func keysOf(prefix string) []string {
 	var keys []string
-	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found"} {
+	for _, name := range []string{"log", "meta", "days", "quotas", "cooldowns", "answers", "procs", "holes", "found", "spend"} {
 		keys = append(keys, "{"+prefix+"}:ratelimit:"+layout+":"+name)
 	}
 	return keys

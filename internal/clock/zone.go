@@ -132,3 +132,28 @@ func firstShowing(t, reading time.Time) time.Time {
 		t = change
 	}
 }
+
+// Month returns the calendar month of zone that t lies in: from its first instant to that of the
+// next. A nil zone is UTC. Months begin as their first dates do: see Day. Month is safe for
+// concurrent use.
+func Month(t time.Time, zone *time.Location) (begin, end time.Time) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	t = t.Round(0).In(zone)
+	year, month, _ := clockFace(t).Date()
+	if year < -1e6 || year > 1e6 {
+		return t, t.AddDate(0, 1, 0) // package time saturates at the ends of its range
+	}
+	first := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC)
+	// No clock is two days away from UTC. A month that has begun lasts, although the clocks that
+	// were set back over midnight show the one before it.
+	begin = firstShowing(first.Add(-2*oneDay).In(zone), first)
+	for {
+		first = first.AddDate(0, 1, 0)
+		if end = firstShowing(begin, first); end.After(t) {
+			return begin, end
+		}
+		begin = end
+	}
+}

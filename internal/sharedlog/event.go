@@ -55,6 +55,13 @@ const (
 	// Found says what was found of the limits of a model by being refused, which is Text, as
 	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
 	Found Kind = 21
+	// Spend adds to what was spent in the day and the month of an account, which is Model: Text is
+	// state.SpendText of the change. A Log keeps the sum of each account until both are over.
+	Spend Kind = 23
+	// Classes says what the classes are, as state.ClassesText, where Model is empty; else how far the
+	// line of a model is, as state.LineText, or nothing, which is that it begins anew. It counts to
+	// nothing, and a Log keeps the last text of each Model that is not empty.
+	Classes Kind = 24
 )
 
 // Event is a change that some process made. It says what happened to the windows, not why,
@@ -118,6 +125,10 @@ func (e *Event) checkKind() (err error) {
 		_, err = ParseSaying(e.Text)
 	case e.Kind == Found:
 		_, err = state.ParseFound(e.Text)
+	case e.Kind == Spend:
+		_, err = state.ParseSpendChange(e.Text)
+	case e.Kind == Classes:
+		err = checkClasses(e)
 	case e.Kind < Use || e.Kind > ReleaseAll && e.Kind != Answers:
 		err = errLater
 	}
@@ -132,4 +143,14 @@ func CooldownOf(model string, c state.Cooldown, at int64) *Event {
 // Cooldown returns the cooldown that an event of that kind begins.
 func (e *Event) Cooldown() state.Cooldown {
 	return state.Cooldown{Until: time.Unix(0, e.Wall), Cause: e.Text}
+}
+
+func checkClasses(e *Event) (err error) {
+	switch {
+	case e.Model == "":
+		_, err = state.ParseClasses(e.Text)
+	case e.Text != "":
+		_, err = state.ParseLine(e.Text)
+	}
+	return err
 }

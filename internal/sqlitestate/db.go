@@ -131,7 +131,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 	}
 	u := &Update{
 		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
-		Answers: snapshot.Answers, Found: snapshot.Found,
+		Answers: snapshot.Answers, Found: snapshot.Found, Spend: snapshot.Spend,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

@@ -10,6 +10,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -29,10 +30,8 @@ func (s *Statements) PutSaid(model string, said state.Said) error {
 		_, err := s.Exec("DELETE FROM origins WHERE model = ?", model)
 		return err
 	}
-	if said.Adapts() {
-		if err := s.ensureBoundsFormat(); err != nil {
-			return err
-		}
+	if err := s.ensureFormat(formatOf(said.Adapts(), said.LimitsSpend())); err != nil {
+		return err
 	}
 	_, err := s.Exec(originsTable.InsertInto("INSERT OR REPLACE"), model, said.Text())
 	return err
@@ -43,8 +42,10 @@ func (s *Statements) DropQuota(model string) error {
 	if _, err := s.Exec("DELETE FROM quotas WHERE model = ?", model); err != nil {
 		return err
 	}
-	if err := s.dropBounds(model); err != nil {
-		return err
+	for _, t := range []*Table{boundsTable, budgetsTable} {
+		if err := s.putBeside(t, false, []any{model}); err != nil {
+			return err
+		}
 	}
 	return s.PutSaid(model, state.Said{})
 }
@@ -57,34 +58,48 @@ func (s *Statements) insertQuota(verb, model string, q state.Quota) (stored bool
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	return true, s.putBounds(model, q)
+	adapts := q.AdaptsRate() || q.AdaptsSlots()
+	if err := s.ensureFormat(formatOf(adapts, q.LimitsSpend())); err != nil {
+		return false, err
+	}
+	if err := s.putBeside(boundsTable, adapts, boundValues(model, q)); err != nil {
+		return false, err
+	}
+	return true, s.putBeside(budgetsTable, q.LimitsSpend(), budgetValues(model, q))
 }
 
-// putBounds stores the bounds of the limits that are found; none where the quota has none.
-func (s *Statements) putBounds(model string, q state.Quota) error {
-	if !q.AdaptsRate() && !q.AdaptsSlots() {
-		return s.dropBounds(model)
-	}
-	if err := s.ensureBoundsFormat(); err != nil {
+// putBeside stores a row beside that of a quota, which begins with its model; or none.
+func (s *Statements) putBeside(t *Table, has bool, values []any) error {
+	if !has {
+		_, err := s.Exec("DELETE FROM "+t.Name+" WHERE model = ?", values[0])
 		return err
 	}
-	_, err := s.Exec(boundsTable.InsertInto("INSERT OR REPLACE"), boundValues(model, q)...)
+	_, err := s.Exec(t.InsertInto("INSERT OR REPLACE"), values...)
 	return err
 }
 
-func (s *Statements) dropBounds(model string) error {
-	_, err := s.Exec("DELETE FROM quota_bounds WHERE model = ?", model)
-	return err
+// formatOf returns the format of a database with such a quota.
+func formatOf(adapts, limitsSpend bool) int64 {
+	switch {
+	case limitsSpend:
+		return limitsFormat
+	case adapts:
+		return boundsFormat
+	}
+	return 0
 }
 
-// ensureBoundsFormat makes versions that do not know the bounds refuse the database: they would
-// drop them.
-func (s *Statements) ensureBoundsFormat() error {
+// ensureFormat makes versions refuse the database that do not know what is in it from a format on:
+// they would drop it.
+func (s *Statements) ensureFormat(least int64) error {
+	if least == 0 {
+		return nil
+	}
 	version, err := s.Format()
-	if err != nil || version >= boundsFormat {
+	if err != nil || version >= least {
 		return err
 	}
-	return s.SetFormat(boundsFormat)
+	return s.SetFormat(int(least))
 }
 
 // PutCooldown stores the cooldown of a model. Of two for a model the later stays, with its cause,
@@ -115,6 +130,32 @@ func (s *Statements) PutAnswers(model string, a state.Answers) error {
 // PutFound stores what was found of the limits of a model, whatever was there.
 func (s *Statements) PutFound(model string, f state.Found) error {
 	_, err := s.Exec(foundTable.InsertInto("INSERT OR REPLACE"), model, state.FoundText(f))
+	return err
+}
+
+// AddSpend adds a change to what was spent.
+func (s *Statements) AddSpend(account string, change state.Spend) error {
+	var text string
+	var is state.Spend
+	has, err := s.row([]any{&text}, "SELECT spent FROM spend WHERE model = ?", account)
+	if err == nil && has {
+		is, err = state.ParseSpend(text)
+		if err != nil {
+			err = Damaged("spend of %q: %w", errtext.Clip(account), err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	is.Add(change)
+	_, err = s.Exec(spendTable.InsertInto("INSERT OR REPLACE"), account, state.SpendText(is))
+	return err
+}
+
+// sweepSpend deletes some of the accounts of which nothing counts any more at now, in UnixNano.
+func (s *Statements) sweepSpend(now int64, most int) error {
+	_, err := s.Exec(`DELETE FROM spend WHERE rowid IN (SELECT rowid FROM spend WHERE CASE WHEN json_valid(spent)
+		THEN json_extract(spent, '$[1]') < ?1 AND json_extract(spent, '$[4]') < ?1 END LIMIT ?2)`, now, most)
 	return err
 }
 
@@ -159,6 +200,9 @@ func (s *Statements) Sweep(now int64) error {
 			now-int64(24*time.Hour), most); err != nil {
 			return err
 		}
+	}
+	if err := s.sweepSpend(now-int64(24*time.Hour), most); err != nil {
+		return err
 	}
 	_, err := s.Exec(`DELETE FROM found WHERE rowid IN (SELECT rowid FROM found
 		WHERE CASE WHEN json_valid(found) THEN json_extract(found, '$.at') < ? END LIMIT ?)`, now-int64(state.FoundLasts), most)

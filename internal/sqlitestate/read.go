@@ -22,12 +22,14 @@ type Models struct {
 	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
 	Found     map[string]state.Found
+	Spend     map[string]state.Spend
 }
 
 // ReadModels reads what there is of all models beside their charges.
 func (s *Statements) ReadModels() (m Models, err error) {
 	for _, table := range []*Table{
 		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+		budgetsTable, spendTable,
 	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
@@ -48,7 +50,10 @@ func (s *Statements) ReadModels() (m Models, err error) {
 	if m.Answers, err = readTexts(s, answersTable, state.ParseAnswers); err != nil {
 		return m, err
 	}
-	m.Found, err = readTexts(s, foundTable, state.ParseFound)
+	if m.Found, err = readTexts(s, foundTable, state.ParseFound); err != nil {
+		return m, err
+	}
+	m.Spend, err = readTexts(s, spendTable, state.ParseSpend)
 	return m, err
 }
 
@@ -250,6 +255,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
 	snapshot.Quotas, snapshot.Said, snapshot.Answers, snapshot.Found = m.Quotas, m.Said, m.Answers, m.Found
+	snapshot.Spend = m.Spend
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

@@ -16,6 +16,8 @@ const (
 	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
 	// table refuse it, and go on with a database that has no such row.
 	boundsFormat = 2
+	// limitsFormat is the same for budgetsTable.
+	limitsFormat = 3
 )
 
 var (
@@ -77,6 +79,20 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// budgetsTable has those quotas' limits of spend. A quota without any has no row.
+	budgetsTable = &Table{
+		Name:    "quota_budgets",
+		Columns: append([]Column{modelColumn}, budgetColumns()...),
+		Keyed:   true, Later: true,
+	}
+
+	// spendTable has what was spent, as the text of state.Spend.
+	spendTable = &Table{
+		Name:    "spend",
+		Columns: []Column{modelColumn, {Name: "spent", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	foundTable = &Table{
 		Name:    "found",
 		Columns: []Column{modelColumn, {Name: "found", Text: true}},
@@ -86,6 +102,7 @@ var (
 	// baseTables are those of the base format.
 	baseTables = []*Table{
 		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
+		budgetsTable, spendTable,
 	}
 )
 
@@ -107,6 +124,14 @@ func boundColumns() (columns []Column) {
 	return columns
 }
 
+// budgetColumns returns the columns of the limits of spend, in micro-dollars.
+func budgetColumns() (columns []Column) {
+	for _, f := range state.Spends {
+		columns = append(columns, Column{Name: f.Key, Default: true})
+	}
+	return columns
+}
+
 // boundValues returns the values of a row of boundsTable, in the order of its columns.
 func boundValues(model string, q state.Quota) []any {
 	values := []any{model}
@@ -116,8 +141,17 @@ func boundValues(model string, q state.Quota) []any {
 	return values
 }
 
-// selectQuotas yields the columns of quotasTable, and behind them those of boundsTable without the
-// model.
+// budgetValues returns the values of a row of budgetsTable, in the order of its columns.
+func budgetValues(model string, q state.Quota) []any {
+	values := []any{model}
+	for _, f := range state.Spends {
+		values = append(values, int64(*f.Of(&q)))
+	}
+	return values
+}
+
+// selectQuotas yields the columns of quotasTable, and behind them those of boundsTable and
+// budgetsTable without the model.
 var selectQuotas = func() string {
 	var names []string
 	for _, c := range quotasTable.all() {
@@ -126,7 +160,11 @@ var selectQuotas = func() string {
 	for _, c := range boundColumns() {
 		names = append(names, "ifnull(b."+c.Name+", 0)")
 	}
-	return "SELECT " + strings.Join(names, ", ") + " FROM quotas q LEFT JOIN quota_bounds b ON b.model = q.model"
+	for _, c := range budgetColumns() {
+		names = append(names, "ifnull(s."+c.Name+", 0)")
+	}
+	return "SELECT " + strings.Join(names, ", ") + " FROM quotas q LEFT JOIN quota_bounds b ON b.model = q.model" +
+		" LEFT JOIN quota_budgets s ON s.model = q.model"
 }()
 
 // quotaValues returns the values of a row of quotasTable, in the order of its columns.
@@ -147,6 +185,9 @@ func quotaTargets(model *string, q *state.Quota) []any {
 	targets = append(targets, &q.DayZone, (*int64)(&q.Burst))
 	for _, f := range state.Adaptive {
 		targets = append(targets, limitColumn{f.Of(q)})
+	}
+	for _, f := range state.Spends {
+		targets = append(targets, (*int64)(f.Of(q)))
 	}
 	return targets
 }
@@ -239,8 +280,8 @@ func (s *Statements) checkFormat(formats Formats) error {
 		return err
 	case extended && formats.Refused != nil:
 		return formats.Refused
-	case version < 0 || version > boundsFormat && !extended:
-		return foreign("format %d, this version knows up to %d and %d", version, boundsFormat, formats.Extended)
+	case version < 0 || version > limitsFormat && !extended:
+		return foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
 	}
 	return nil
 }

@@ -53,6 +53,14 @@ func (w *writer) update(u *Update) error {
 	if err := w.writeTexts(foundTable, w.known.found, w.found); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
 	}
+	for _, account := range slices.Sorted(maps.Keys(u.Spend)) {
+		if err := w.AddSpend(account, u.Spend[account]); err != nil {
+			return fmt.Errorf("write spend: %w", err)
+		}
+	}
+	if err := w.sweepSpend(w.cutoff, 1000+2*len(u.Spend)); err != nil {
+		return fmt.Errorf("sweep spend: %w", err)
+	}
 	if err := w.learnDays(); err != nil {
 		return err
 	}

@@ -1,11 +1,17 @@
 package state
 
-import "dappco.re/go/core/go-ratelimit/internal/tokens"
+import (
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
 
-// Cost is the charge of requests: how many they are, and the tokens of all of them.
+// Cost is the charge of requests: how many they are, the tokens of all of them, and the most that
+// they can cost together.
 type Cost struct {
 	Requests int
 	tokens.Count
+	Money  money.Amount
+	Priced bool // Money is known: their models have prices, or need none
 }
 
 // Of returns the cost in a dimension.

@@ -11,6 +11,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Quota is what a provider allows one model. It has the fields of ModelQuota in the same
@@ -27,7 +28,14 @@ type Quota struct {
 	AdaptiveCeilingRPM      int `json:",omitzero"`
 	AdaptiveFloorInFlight   int `json:",omitzero"`
 	AdaptiveCeilingInFlight int `json:",omitzero"`
+
+	// The limits of spend, left out as JSON where they are zero, as the bounds.
+	MaxSpendPerDay   money.Amount `json:",omitzero"`
+	MaxSpendPerMonth money.Amount `json:",omitzero"`
 }
+
+// LimitsSpend reports whether a limit of spend is set, be it a negative one.
+func (q *Quota) LimitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
 
 // Limit returns where the quota has its limit of a dimension.
 func (q *Quota) Limit(of Dimension) *int {
@@ -62,7 +70,8 @@ func (q *Quota) FirstOfMinute() Dimension {
 // Invalid returns the reason of a refusal by the first field that is out of range. It does not look
 // at the zone.
 func (q *Quota) Invalid() (reason string, bad bool) {
-	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 {
+	if q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight >= 0 && q.Burst >= 0 &&
+		q.MaxSpendPerDay|q.MaxSpendPerMonth >= 0 {
 		if !q.AdaptsRate() && !q.AdaptsSlots() {
 			return "", false // every denial asks
 		}
@@ -74,6 +83,12 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 			return Limits[of].Invalid, true
 		}
 	}
+	switch {
+	case q.MaxSpendPerDay < 0: // not by Of, a call of which would put the quota on the heap
+		return Spends[0].Invalid, true
+	case q.MaxSpendPerMonth < 0:
+		return Spends[1].Invalid, true
+	}
 	return "invalid quota: Burst (burst) is negative", true
 }
 
@@ -81,7 +96,7 @@ func (q *Quota) Invalid() (reason string, bad bool) {
 // Burst, which spreads other limits. A negative field is not unlimited.
 func (q *Quota) IsUnlimited() bool {
 	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 &&
-		!q.AdaptsRate() && !q.AdaptsSlots()
+		!q.AdaptsRate() && !q.AdaptsSlots() && !q.LimitsSpend()
 }
 
 // Over returns the quota with what it leaves open taken from another one: the limits that are
@@ -99,6 +114,13 @@ func (q Quota) Over(below *Quota) Quota {
 		} else {
 			*limit = *below.Limit(of)
 		}
+	}
+	limits[Day] = limits[Day] || q.LimitsSpend()
+	if over.MaxSpendPerDay == 0 {
+		over.MaxSpendPerDay = below.MaxSpendPerDay
+	}
+	if over.MaxSpendPerMonth == 0 {
+		over.MaxSpendPerMonth = below.MaxSpendPerMonth
 	}
 	if q.DayZone == "" && !limits[Day] {
 		over.DayZone = below.DayZone
@@ -127,6 +149,11 @@ func (q *Quota) Validate(model string) error {
 	}
 	if q.Burst < 0 {
 		return outOfRange(model, BurstField, BurstKey, q.Burst)
+	}
+	for i := range Spends {
+		if limit := *Spends[i].Of(q); limit < 0 {
+			return outOfRange(model, Spends[i].Field, Spends[i].Key, limit)
+		}
 	}
 	if err := q.CheckAdaptive(); err != nil {
 		return fmt.Errorf("%w: model %q: %w", ErrInvalidQuota, errtext.Clip(model), err)

@@ -75,6 +75,11 @@ func (s *Said) Adapts() bool {
 	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.AdaptsRate() || q.AdaptsSlots() })
 }
 
+// LimitsSpend reports whether anybody said a limit of spend.
+func (s *Said) LimitsSpend() bool {
+	return slices.ContainsFunc(s.quotas[:], func(q Quota) bool { return q.LimitsSpend() })
+}
+
 // IsEmpty reports whether nobody said anything.
 func (s *Said) IsEmpty() bool { return *s == Said{} }
 

@@ -81,6 +81,7 @@ type Snapshot struct {
 	Said      map[string]Said    // where the quotas come from; a file before there was that has none
 	Answers   map[string]Answers // what was learned of the models' answers
 	Found     map[string]Found   // what was found of the models' limits
+	Spend     map[string]Spend   // what was spent, by account
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -92,5 +93,6 @@ func NewSnapshot() *Snapshot {
 		Said:      make(map[string]Said),
 		Answers:   make(map[string]Answers),
 		Found:     make(map[string]Found),
+		Spend:     make(map[string]Spend),
 	}
 }

@@ -33,6 +33,7 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	w.origins(s)
 	w.answers(s.Answers)
 	w.found(s.Found)
+	w.spend(s.Spend)
 	return w.out.Flush()
 }
 
@@ -60,6 +61,11 @@ func (w *encoder) quotaFields(q *state.Quota) {
 	}
 	for _, f := range state.Adaptive {
 		w.optional(f.Key, *f.Of(q))
+	}
+	for _, f := range state.Spends {
+		if limit := *f.Of(q); limit != 0 {
+			w.text(f.Key, limit.String())
+		}
 	}
 }
 

@@ -42,6 +42,8 @@ func parse(data []byte) (*state.Snapshot, error) {
 			return eachField(value, b.answers)
 		case "found":
 			return eachField(value, b.found)
+		case "spend":
+			return eachField(value, b.spend)
 		}
 		return nil
 	})

@@ -30,7 +30,7 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state, cooldowns, origins, answers, found bool
+	var quotas, state, cooldowns, origins, answers, found, spend bool
 	for !p.done {
 		if p.indent != 0 {
 			return errLayout
@@ -55,6 +55,9 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 		case !found && text == "found:":
 			found = true
 			err = p.models(text, func(model string, indent int) error { return p.found(s, model, indent) })
+		case !spend && text == "spend:":
+			spend = true
+			err = p.models(text, func(model string, indent int) error { return p.spend(s, model, indent) })
 		default:
 			err = errLayout
 		}
@@ -182,6 +185,9 @@ func (p *lineScanner) quotaFields(indent int) (q state.Quota, err error) {
 		}
 		if f, isBound := state.AdaptiveOf(key); isBound {
 			return p.count(key, f.Of(&q))
+		}
+		if f, isSpend := state.SpendFieldOf(key); isSpend {
+			return p.amount(key, f.Of(&q))
 		}
 		return errLayout
 	})

@@ -54,6 +54,9 @@ func quotaOf(n *yaml.Node) (q state.Quota, err error) {
 		if f, isBound := state.AdaptiveOf(key); isBound {
 			*f.Of(&q), err = countOf(value)
 		}
+		if f, isSpend := state.SpendFieldOf(key); isSpend {
+			*f.Of(&q), err = amountOf(value)
+		}
 		return err
 	})
 	if err == nil {

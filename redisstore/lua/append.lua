@@ -84,7 +84,7 @@ end
 if DAYS > 11 then
   local effects = effects_of()
   for i = 11, DAYS - 1, 3 do
-    effects[ARGV[i]](ARGV[i + 1], ARGV[i + 2])
+    effects[ARGV[i]](ARGV[i + 1], ARGV[i + 2], first)
   end
 end
 if ARGV[DAYS] then

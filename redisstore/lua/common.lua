@@ -1,12 +1,13 @@
--- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found
+-- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found, spend
 local log, meta = KEYS[1], KEYS[2]
 local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local procs, holes, found = KEYS[7], KEYS[8], KEYS[9]
+local procs, holes, found, spend = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
--- LATER is a field of days, which is no day. Versions that do not know found fail with these words.
-local LATER = '\0(the store is of a later version of go-ratelimit: update this program)'
+-- LATER is a field of days, which is no day. Versions that do not know spend fail with these words.
+-- Those that know found pass over the field that said so before, without the comma.
+local LATER = '\0(the store is of a later version of go-ratelimit, update this program)'
 
 local function text(n) return string.format('%.0f', n) end
 
@@ -56,7 +57,7 @@ end
 
 -- touch puts off the end of the keys, once an hour.
 local function touch()
-  if #KEYS == 9 and now - tonumber(touched or 0) > 3600 * SECOND then
+  if #KEYS == 10 and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)

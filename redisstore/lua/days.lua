@@ -9,42 +9,42 @@ local function before(a, b)
   return false
 end
 
+-- plus adds to a whole number between zero and the largest of 63 bits, in two parts: a number of
+-- Lua has 53 bits.
+local function plus(was, more)
+  if #was <= 15 and #more <= 15 then
+    return text(math.max(tonumber(was) + tonumber(more), 0))
+  end
+  local BASE = 1000000000
+  local function split(n)
+    local sign = 1
+    if string.sub(n, 1, 1) == '-' then
+      sign, n = -1, string.sub(n, 2)
+    end
+    local low = tonumber(string.sub(n, -9))
+    local high = #n > 9 and tonumber(string.sub(n, 1, -10)) or 0
+    return sign * high, sign * low
+  end
+  local high, low = split(was)
+  local more_high, more_low = split(more)
+  high, low = high + more_high, low + more_low
+  if low >= BASE then
+    high, low = high + 1, low - BASE
+  elseif low < 0 then
+    high, low = high - 1, low + BASE
+  end
+  if high < 0 then
+    return '0'
+  elseif high > 9223372036 or high == 9223372036 and low > 854775807 then
+    return '9223372036854775807'
+  end
+  return string.format('%.0f%09.0f', high, low)
+end
+
 -- days_behind returns an entry with the days of models as they are behind what others have written,
 -- and those days. Its events begin at a byte of it. The days are those of the models that others have
 -- told of, or of all.
 local function days_behind(value, begin, added, models, told)
-  -- plus adds to a whole number between zero and the largest of 63 bits, in two parts: a number of
-  -- Lua has 53 bits.
-  local function plus(was, more)
-    if #was <= 15 and #more <= 15 then
-      return text(math.max(tonumber(was) + tonumber(more), 0))
-    end
-    local BASE = 1000000000
-    local function split(n)
-      local sign = 1
-      if string.sub(n, 1, 1) == '-' then
-        sign, n = -1, string.sub(n, 2)
-      end
-      local low = tonumber(string.sub(n, -9))
-      local high = #n > 9 and tonumber(string.sub(n, 1, -10)) or 0
-      return sign * high, sign * low
-    end
-    local high, low = split(was)
-    local more_high, more_low = split(more)
-    high, low = high + more_high, low + more_low
-    if low >= BASE then
-      high, low = high + 1, low - BASE
-    elseif low < 0 then
-      high, low = high - 1, low + BASE
-    end
-    if high < 0 then
-      return '0'
-    elseif high > 9223372036 or high == 9223372036 and low > 854775807 then
-      return '9223372036854775807'
-    end
-    return string.format('%.0f%09.0f', high, low)
-  end
-
   -- follows is the function of the same name beside DayAdded.After, for days as texts. The
   -- difference of their starts, in nanoseconds, is exact for months.
   local function follows(day, earlier)

@@ -9,11 +9,38 @@ local function effects_of()
     redis.call('PEXPIRE', key, 604800000)
   end
 
+  -- add is SpendPeriod.add: the period and the amount after a change of both.
+  local function add(was, spent, is, more)
+    local begin, ends = string.sub(was, 1, 8), string.sub(was, 9)
+    if begin == ends or not before(is, ends) then
+      return is, plus('0', more)
+    elseif not before(begin, string.sub(is, 9)) then
+      return was, spent
+    elseif not before(begin, is) then
+      was = is
+    end
+    if spent ~= '9223372036854775807' then
+      spent = plus(spent, more)
+    end
+    return was, spent
+  end
+
   return {
     q = function(field, arg) redis.call('HSET', quotas, field, arg) end,
     Q = function(field) redis.call('HDEL', quotas, field) end,
     a = function(model, arg) redis.call('HSET', answers, model, arg) end,
     f = function(model, arg) redis.call('HSET', found, model, arg) end,
+    -- The value tells the last event that is in it: whoever reads the events, too, must not add
+    -- one twice.
+    s = function(account, arg, first)
+      local was = redis.call('HGET', spend, account) or string.rep('\128\0\0\0\0\0\0\0', 4) .. '0 0 '
+      local day, month = string.match(was, '^(%d+) (%d+) ', 33)
+      local more_today, more, i = string.match(arg, '^(%S+) (%S+) (%d+)$', 33)
+      local today, calendar
+      today, day = add(string.sub(was, 1, 16), day, string.sub(arg, 1, 16), more_today)
+      calendar, month = add(string.sub(was, 17, 32), month, string.sub(arg, 17, 32), more)
+      redis.call('HSET', spend, account, today .. calendar .. day .. ' ' .. month .. ' ' .. text(first + i))
+    end,
     c = function(model, arg)
       local was = redis.call('HGET', cooldowns, model)
       if not was or before(was, arg) then

@@ -1,5 +1,5 @@
--- ARGV goes on with a command: 'claim'; 'days', 'cooldowns' or 'found' with pairs of field and value;
--- or 'dead' with processes.
+-- ARGV goes on with a command: 'claim'; 'days', 'cooldowns', 'found' or 'spend' with pairs of field and
+-- value; or 'dead' with processes.
 if identity ~= wanted or not complete then
   return replaced()
 end
@@ -18,7 +18,7 @@ elseif what == 'dead' then
     end
   end
 else
-  local key = ({days = days, cooldowns = cooldowns, found = found})[what]
+  local key = ({days = days, cooldowns = cooldowns, found = found, spend = spend})[what]
   for i = 8, #ARGV, 2 do
     if redis.call('HGET', key, ARGV[i]) == ARGV[i + 1] then
       redis.call('HDEL', key, ARGV[i])

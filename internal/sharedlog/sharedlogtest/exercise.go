@@ -62,6 +62,8 @@ var tests = []struct {
 	{"quotas and cooldowns", (*exercise).tables},
 	{"who said quotas", (*exercise).origins},
 	{"what was found of limits", (*exercise).found},
+	{"what was spent", (*exercise).spent},
+	{"classes and lines", (*exercise).classes},
 	{"a reset ends cooldowns of all names of a model", (*exercise).names},
 	{"own events are known by their numbers", (*exercise).numbers},
 	{"leases", (*exercise).leases},

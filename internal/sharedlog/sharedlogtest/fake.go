@@ -44,6 +44,8 @@ type Fake struct {
 	events    []*sharedlog.Event
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	classes   map[string]string
+	spend     map[string]state.Spend    // after the last event
 	days      map[string]state.DayUsage // those after the event at folded
 	said      map[string]state.Said
 	cooldowns cooldown.Times
@@ -76,6 +78,7 @@ func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
 	f.said, f.answers, f.found = make(map[string]state.Said), make(map[string]state.Answers), make(map[string]state.Found)
+	f.spend, f.classes = make(map[string]state.Spend), make(map[string]string)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
 
@@ -245,6 +248,7 @@ func (s *step) tidy(b *sharedlog.Batch) {
 		const most = int64(72 * time.Hour)
 		maps.DeleteFunc(f.days, func(_ string, d state.DayUsage) bool { return d.Start < b.Wall-most })
 		maps.DeleteFunc(f.cooldowns, func(_ string, c state.Cooldown) bool { return c.Until.UnixNano() < b.Wall-most })
+		maps.DeleteFunc(f.spend, func(_ string, is state.Spend) bool { return is.IsOver(b.Wall - int64(24*time.Hour)) })
 		maps.DeleteFunc(f.found, func(_ string, is state.Found) bool { return is.At < b.Wall-int64(state.FoundLasts) })
 	}
 }
@@ -292,6 +296,15 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Found:
 		f.found[e.Model], _ = state.ParseFound(e.Text)
+	case sharedlog.Classes:
+		if f.classes[e.Model] = e.Text; e.Text == "" {
+			delete(f.classes, e.Model)
+		}
+	case sharedlog.Spend:
+		is := f.spend[e.Model]
+		change, _ := state.ParseSpendChange(e.Text)
+		is.Add(change)
+		f.spend[e.Model] = is
 	case sharedlog.Gone:
 		delete(f.leases, e.Ref)
 	}

@@ -6,9 +6,11 @@ import (
 	"database/sql"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -20,6 +22,7 @@ const (
 	factUsedMono = "usedmono" // and in the time of the machine
 	factSpan     = "span"     // how long a row must be kept for the minute, in nanoseconds
 	factFolded   = "folded"   // up to which event the table daily is
+	factClasses  = "class:"   // and a model: the text of the last event of the kind Classes
 )
 
 // fact returns a fact that is an integer; 0 where there is none.
@@ -32,6 +35,26 @@ var putFact = factsTable.InsertInto("INSERT OR REPLACE")
 func (r rows) setFact(name, value string) error {
 	_, err := r.Exec(putFact, name, value)
 	return err
+}
+
+// setClasses stores what an event says of the classes, or of the line of a model.
+func (r rows) setClasses(e *sharedlog.Event) error {
+	if e.Text == "" {
+		_, err := r.Exec("DELETE FROM facts WHERE name = ?", factClasses+e.Model)
+		return err
+	}
+	return r.setFact(factClasses+e.Model, e.Text)
+}
+
+// classes returns what the events of the kind Classes have said.
+func (f facts) classes() map[string]string {
+	all := make(map[string]string)
+	for name, text := range f {
+		if model, is := strings.CutPrefix(name, factClasses); is {
+			all[model] = text
+		}
+	}
+	return all
 }
 
 // facts is the table facts.

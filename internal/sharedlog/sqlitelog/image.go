@@ -38,6 +38,7 @@ func (r rows) readContent() (*content, error) {
 		return nil, sqlitestate.Damaged("facts: the days are those after event %d, which is not there yet", folded)
 	}
 	c.foldDays()
+	c.foldSpend()
 	return &c, nil
 }
 
@@ -65,12 +66,29 @@ func (c *content) foldDays() {
 	}
 }
 
+// foldSpend brings the table spend up to the last event.
+func (c *content) foldSpend() {
+	folded := c.facts.number(factFolded)
+	for _, e := range c.events {
+		if e.Kind != sharedlog.Spend || e.Seq <= folded {
+			continue
+		}
+		if change, err := state.ParseSpendChange(e.Text); err == nil {
+			is := c.Spend[e.Model]
+			is.Add(change)
+			c.Spend[e.Model] = is
+		}
+	}
+}
+
 // news returns the content as a step tells it to the process of the given number.
 func (c *content) news(process int64) sharedlog.News {
 	image := &sharedlog.Image{
 		Identity: c.facts[factFile],
 		Events:   c.events,
 		Quotas:   c.Quotas, Said: c.Said, Cooldowns: c.Cooldowns, Days: c.Days, Answers: c.Answers, Found: c.Found,
+		Spend:    c.Spend,
+		Classes:  c.facts.classes(),
 		UsedWall: c.facts.number(factUsedWall), UsedMono: c.facts.number(factUsedMono),
 	}
 	for _, other := range c.processes() {

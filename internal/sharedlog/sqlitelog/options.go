@@ -12,7 +12,8 @@ import (
 // not know the log must not write there, so it is larger than those of internal/sqlitestate,
 // with room for more of both. Databases from earliestFormat on are brought up to it: see upgrade.
 const (
-	format         = 101
+	format         = 102
+	foundFormat    = 101 // without spend
 	earliestFormat = 100 // without what was found; the events are in another table
 )
 

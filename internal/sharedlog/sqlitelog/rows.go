@@ -81,6 +81,8 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 			err = r.PutFound(e.Model, f)
 		}
 		return err
+	case sharedlog.Classes:
+		return r.setClasses(e)
 	case sharedlog.Gone:
 		_, err := r.Exec("DELETE FROM processes WHERE id = ?", e.Ref)
 		return err
@@ -139,7 +141,8 @@ func (r rows) forget(model string, nameOf func(model string) string) error {
 	return nil
 }
 
-// fold writes the days after the events that count no more to the table daily. The last event of a
+// fold writes the days after the events that count no more to the table daily, and adds what was
+// spent to the table spend. The last event of a
 // model says what its day is, so the table is needed only once the events are deleted, and a write
 // with each event would cost a page every time. Events that another process has folded are left
 // alone, because later ones may have been deleted.
@@ -155,6 +158,14 @@ func (r rows) fold(passed []*sharedlog.Event) error {
 	for _, e := range passed {
 		switch {
 		case e.Seq <= folded:
+		case e.Kind == sharedlog.Spend:
+			change, err := state.ParseSpendChange(e.Text)
+			if err == nil {
+				err = r.AddSpend(e.Model, change)
+			}
+			if err != nil {
+				return err
+			}
 		case e.Kind == sharedlog.Reset:
 			if e.Model == "" {
 				clear(last)

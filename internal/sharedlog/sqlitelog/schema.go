@@ -91,6 +91,8 @@ func ensureTables(s *sqlitestate.Statements) error {
 	switch version {
 	case format:
 		return nil
+	case foundFormat:
+		return bring(s, nil, "")
 	case earliestFormat:
 		return bring(s, upgrade, "upgrade the events")
 	default:

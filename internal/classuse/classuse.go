@@ -1,0 +1,127 @@
+// Package classuse counts what the calls of one class use of the limits of one model, so that the
+// limiter knows how much of the class's reserve is left.
+package classuse
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// Use is the use of a model by a class. The zero value is none. A Use is not safe for concurrent
+// use.
+type Use struct {
+	seenAt  int64 // the instant at which a call of the class last asked; 0 for never
+	charges []*Charge
+	minute  state.Cost // of the charges
+	open    int
+	day     state.Cost // since dayBegan
+	began   int64
+}
+
+// Charge is the charge of one call. A nil Charge is of a class that is not counted.
+type Charge struct {
+	use    *Use
+	at     int64
+	count  tokens.Count
+	began  int64
+	left   bool // the minute
+	closed bool
+}
+
+// See notes that a call of the class asks at an instant.
+func (u *Use) See(instant int64) { u.seenAt = max(u.seenAt, instant, 1) }
+
+// SeenAt returns when a call of the class last asked; 0 for never.
+func (u *Use) SeenAt() int64 { return u.seenAt }
+
+// Charge counts a call that was admitted at an instant of a day. The instants of calls rise.
+func (u *Use) Charge(instant, dayBegan int64, c tokens.Count) *Charge {
+	u.See(instant)
+	u.turnDay(dayBegan)
+	one := &Charge{use: u, at: instant, count: c, began: dayBegan}
+	u.charges = append(u.charges, one)
+	add(&u.minute, 1, c)
+	add(&u.day, 1, c)
+	u.open++
+	return one
+}
+
+func add(to *state.Cost, requests int, c tokens.Count) {
+	to.Requests += requests
+	to.Count = to.Plus(c)
+}
+
+func less(of *state.Cost, requests int, c tokens.Count) {
+	of.Requests = max(of.Requests-requests, 0)
+	of.Input, of.Output = max(of.Input-c.Input, 0), max(of.Output-c.Output, 0)
+}
+
+// Settle makes the tokens of the call what it used.
+func (c *Charge) Settle(used tokens.Count) {
+	if c == nil {
+		return
+	}
+	if !c.left {
+		less(&c.use.minute, 0, c.count)
+		add(&c.use.minute, 0, used)
+	}
+	if c.began == c.use.began {
+		less(&c.use.day, 0, c.count)
+		add(&c.use.day, 0, used)
+	}
+	c.count = used
+}
+
+// Refund takes back the charge of a call that was not sent.
+func (c *Charge) Refund() {
+	if c == nil {
+		return
+	}
+	c.Settle(tokens.Count{})
+	if !c.left {
+		less(&c.use.minute, 1, tokens.Count{})
+		c.left = true
+	}
+	if c.began == c.use.began {
+		less(&c.use.day, 1, tokens.Count{})
+	}
+}
+
+// Close notes that the call is in flight no more.
+func (c *Charge) Close() {
+	if c != nil && !c.closed {
+		c.closed = true
+		c.use.open--
+	}
+}
+
+func (u *Use) turnDay(began int64) {
+	if u.began != began {
+		u.began, u.day = began, state.Cost{}
+	}
+}
+
+// Of returns what the class uses of a dimension at an instant, when charges of the minute count from
+// cut on, and the day began at dayBegan.
+func (u *Use) Of(of state.Dimension, cut, dayBegan int64) int {
+	switch state.Limits[of].Window {
+	case state.Settled:
+		return u.open
+	case state.Day:
+		u.turnDay(dayBegan)
+		return u.day.Of(of)
+	}
+	n := 0
+	for n < len(u.charges) && u.charges[n].at < cut {
+		if c := u.charges[n]; !c.left {
+			less(&u.minute, 1, c.count)
+			c.left = true
+		}
+		u.charges[n] = nil
+		n++
+	}
+	if u.charges = u.charges[n:]; len(u.charges) == 0 {
+		u.charges, u.minute = nil, state.Cost{}
+	}
+	return u.minute.Of(of)
+}

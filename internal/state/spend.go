@@ -1,0 +1,171 @@
+package state
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// SpendPeriod is what was spent in a day or a month. The zero value is a period that is long over.
+type SpendPeriod struct {
+	Begin, End int64 // in UnixNano; End is excluded
+	Spent      money.Amount
+}
+
+// Holds reports whether an instant, in UnixNano, lies in the period.
+func (p *SpendPeriod) Holds(wall int64) bool { return p.Begin <= wall && wall < p.End }
+
+// add adds a change of the same period. One of a later period begins that; one of an earlier period
+// changes nothing, because that is over. Periods that overlap are the same, as processes know it
+// that are not told of each other: it begins where the first of them does.
+func (p *SpendPeriod) add(change SpendPeriod) {
+	switch {
+	case change.Begin >= p.End || p.Begin == p.End:
+		*p = change
+		p.Spent = max(p.Spent, 0)
+		return
+	case change.End <= p.Begin:
+		return
+	case change.Begin <= p.Begin:
+		p.Begin, p.End = change.Begin, change.End
+	}
+	if p.Spent != money.Max { // which may stand for more
+		p.Spent = max(p.Spent.Add(change.Spent), 0)
+	}
+}
+
+// atLeast returns the later of two periods; of one, the larger amount.
+func (p SpendPeriod) atLeast(other SpendPeriod) SpendPeriod {
+	switch {
+	case other.Begin >= p.End:
+		return other
+	case other.End > p.Begin:
+		p.Spent = max(p.Spent, other.Spent)
+	}
+	return p
+}
+
+// SpendField is a limit of spend in Quota.
+type SpendField struct {
+	Field   string // its name in Go
+	Key     string // its key in a YAML file, and its column in a database
+	Of      func(*Quota) *money.Amount
+	Invalid string // the reason of the refusal of a negative one
+}
+
+// Spends are the limits of spend, in the order of the fields of Quota.
+var Spends = [...]SpendField{
+	{
+		"MaxSpendPerDay", "max_spend_per_day", func(q *Quota) *money.Amount { return &q.MaxSpendPerDay },
+		"invalid quota: MaxSpendPerDay (max_spend_per_day) is negative",
+	},
+	{
+		"MaxSpendPerMonth", "max_spend_per_month", func(q *Quota) *money.Amount { return &q.MaxSpendPerMonth },
+		"invalid quota: MaxSpendPerMonth (max_spend_per_month) is negative",
+	},
+}
+
+// SpendFieldOf returns the limit of spend that has the given key in files.
+func SpendFieldOf(key string) (f *SpendField, ok bool) {
+	for i := range Spends {
+		if Spends[i].Key == key {
+			return &Spends[i], true
+		}
+	}
+	return nil, false
+}
+
+// Spend is what was spent on a model, or in a pool, in a day and in a month. The zero value is
+// nothing. As a change it is what a call adds to both, which may be negative.
+type Spend struct{ Day, Month SpendPeriod }
+
+// Add adds a change.
+func (s *Spend) Add(change Spend) {
+	s.Day.add(change.Day)
+	s.Month.add(change.Month)
+}
+
+// AtLeast returns the spend that is no less than either.
+func (s Spend) AtLeast(other Spend) Spend {
+	return Spend{Day: s.Day.atLeast(other.Day), Month: s.Month.atLeast(other.Month)}
+}
+
+// Less returns the change that makes before s: what s has more in the same periods.
+func (s Spend) Less(before Spend) Spend {
+	less := func(is, was SpendPeriod) SpendPeriod {
+		if was.Begin < is.End && is.Begin < was.End {
+			is.Spent = is.Spent.Sub(was.Spent)
+		}
+		return is
+	}
+	return Spend{Day: less(s.Day, before.Day), Month: less(s.Month, before.Month)}
+}
+
+// IsOver reports whether day and month are over at an instant, in UnixNano, so nothing counts.
+func (s *Spend) IsOver(wall int64) bool { return s.Day.End <= wall && s.Month.End <= wall }
+
+// The longest periods: a zone that crosses the date line has days of 48 hours.
+const (
+	longestSpendDay   = uint64(49 * time.Hour)
+	longestSpendMonth = uint64(34 * 24 * time.Hour)
+)
+
+// Check returns an error that names the field and its value if no limiter has such a spend. A change
+// may be negative.
+func (s *Spend) Check(change bool) error {
+	for _, is := range [...]struct {
+		name    string
+		period  *SpendPeriod
+		longest uint64
+	}{{"day", &s.Day, longestSpendDay}, {"month", &s.Month, longestSpendMonth}} {
+		p := is.period
+		switch {
+		case p.Begin > p.End || uint64(p.End)-uint64(p.Begin) > is.longest:
+			return fmt.Errorf("%s is from %d to %d", is.name, p.Begin, p.End)
+		case p.Spent < 0 && !change:
+			return fmt.Errorf("%s: spent is %v, want $0 or more", is.name, p.Spent)
+		}
+	}
+	return nil
+}
+
+// SpendText returns a spend as databases and events store it: six integers.
+func SpendText(s Spend) string {
+	text, err := json.Marshal([...]int64{
+		s.Day.Begin, s.Day.End, int64(s.Day.Spent), s.Month.Begin, s.Month.End, int64(s.Month.Spent),
+	})
+	if err != nil {
+		panic(err) // of integers
+	}
+	return string(text)
+}
+
+// ParseSpend is the reverse of SpendText for what is stored, ParseSpendChange for what an event
+// adds. The error names what is wrong with the text.
+func ParseSpend(text string) (Spend, error) { return parseSpend(text, false) }
+
+// ParseSpendChange is ParseSpend for a change.
+func ParseSpendChange(text string) (Spend, error) { return parseSpend(text, true) }
+
+var errSpend = errors.New("want six integers")
+
+func parseSpend(text string, change bool) (s Spend, err error) {
+	var n []int64
+	if err := DecodeStrictly(text, &n); err != nil {
+		return Spend{}, err
+	}
+	if len(n) != 6 {
+		return Spend{}, fmt.Errorf("%w, not %d", errSpend, len(n))
+	}
+	s = Spend{
+		Day:   SpendPeriod{Begin: n[0], End: n[1], Spent: money.Amount(n[2])},
+		Month: SpendPeriod{Begin: n[3], End: n[4], Spent: money.Amount(n[5])},
+	}
+	if err := s.Check(change); err != nil {
+		return Spend{}, err
+	}
+	return s, nil
+}

@@ -1,0 +1,168 @@
+package ratelimit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// UnpricedPolicy says what happens to a call of a model without a price (Config.Prices, SetPrice)
+// where the quota of the model, or of one of its pools, limits spend. The zero value is
+// UnpricedDeny.
+type UnpricedPolicy int
+
+// The policies.
+const (
+	UnpricedDeny UnpricedPolicy = iota // the call is denied, with DecisionUnpriced
+	UnpricedFree                       // the call costs nothing
+)
+
+// String returns "deny" or "free".
+func (p UnpricedPolicy) String() string {
+	switch p {
+	case UnpricedDeny:
+		return "deny"
+	case UnpricedFree:
+		return "free"
+	}
+	return fmt.Sprintf("UnpricedPolicy(%d)", int(p))
+}
+
+// MarshalText returns what String does. It fails for a value that is neither policy.
+func (p UnpricedPolicy) MarshalText() ([]byte, error) {
+	if p != UnpricedDeny && p != UnpricedFree {
+		return nil, fmt.Errorf("unpriced policy is %d, want %q or %q", int(p), UnpricedDeny, UnpricedFree)
+	}
+	return []byte(p.String()), nil
+}
+
+// UnmarshalText reads "deny" or "free". It fails for any other text, and changes nothing then.
+func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case UnpricedDeny.String():
+		*p = UnpricedDeny
+	case UnpricedFree.String():
+		*p = UnpricedFree
+	default:
+		return fmt.Errorf("unpriced policy is %q, want %q or %q", text, UnpricedDeny, UnpricedFree)
+	}
+	return nil
+}
+
+// SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and
+// patterns. The zero price is that of a free model. Calls that are open keep the amount that they
+// have reserved, and are settled at the new price. Prices are of this limiter alone: they are
+// neither saved nor shared, because what a call costs is.
+//
+// A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. Waiters are
+// served or refused at once. SetPrice is safe for concurrent use.
+func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
+	if err := validatePrice(model, price); err != nil {
+		return fmt.Errorf("set price: %w", err)
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	if rl.pricing == nil {
+		rl.pricing = new(pricing)
+	}
+	rl.pricing.set(model, price)
+	rl.requoteLocked()
+	return nil
+}
+
+// PriceOf returns the price by which calls of a model are counted: see Config.Prices. ok is false
+// where the model has none. PriceOf is safe for concurrent use.
+func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	if rl.pricing == nil {
+		return money.Price{}, false
+	}
+	return rl.pricing.find(&rl.naming, rl.nameRLocked(model), model)
+}
+
+// validatePrices returns an error that names the model, the field and the value of the first price
+// that is out of range.
+func validatePrices(prices map[string]money.Price) error {
+	for _, model := range slices.Sorted(maps.Keys(prices)) {
+		if err := validatePrice(model, prices[model]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validatePrice(model string, price money.Price) error {
+	if err := price.Validate(); err != nil {
+		return fmt.Errorf("model %q: %w", errtext.Clip(model), err)
+	}
+	return nil
+}
+
+// pricing is the prices of a limiter. Nil is a limiter that counts no money: none of its calls has a
+// price.
+type pricing struct {
+	prices map[string]money.Price // by names as callers use them, counted names, and patterns
+	index  *modelname.Index       // the patterns
+	free   bool                   // a model without a price costs nothing
+}
+
+// newPricing returns the prices of a configuration; nil where there is nothing to count.
+func newPricing(prices map[string]money.Price, policy UnpricedPolicy) *pricing {
+	if len(prices) == 0 && policy != UnpricedFree {
+		return nil
+	}
+	p := &pricing{prices: maps.Clone(prices), free: policy == UnpricedFree}
+	p.index = modelname.NewIndex(maps.Keys(p.prices))
+	return p
+}
+
+func (p *pricing) set(model string, price money.Price) {
+	if p.prices == nil {
+		p.prices = make(map[string]money.Price)
+	}
+	p.prices[strings.Clone(model)] = price
+	p.index = modelname.NewIndex(maps.Keys(p.prices))
+}
+
+// find returns the price of a model, which is counted under a name.
+func (p *pricing) find(naming *modelname.Names, name, model string) (price money.Price, ok bool) {
+	if price, ok = p.prices[name]; ok {
+		return price, true
+	}
+	if price, ok = p.prices[model]; ok {
+		return price, true
+	}
+	if naming.MatchVersions {
+		version, _ := naming.Match(model, func(name string) bool { _, ok := p.prices[name]; return ok })
+		if price, ok = p.prices[version]; ok {
+			return price, true
+		}
+	}
+	if p.index != nil {
+		if pattern, ok := p.index.Longest(name); ok {
+			return p.prices[pattern], true
+		}
+	}
+	price, ok = p.prices[everyModel]
+	return price, ok
+}
+
+// most fills in the most that a call of a model can cost.
+func (p *pricing) most(naming *modelname.Names, c *cost, name, model string) {
+	price, ok := p.find(naming, name, model)
+	c.Priced = ok || p.free
+	c.Money = price.MaxCost(c.Input, c.Output)
+}
+
+// used returns what the tokens of a call cost.
+func (p *pricing) used(naming *modelname.Names, name, model string, used tokens.Count) money.Amount {
+	price, _ := p.find(naming, name, model)
+	return price.Cost(money.Usage{Input: used.Input, Output: used.Output})
+}

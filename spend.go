@@ -1,0 +1,291 @@
+package ratelimit
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/spend"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// CommitUsage is Commit for a call whose cost depends on more than its prompt and output: used has
+// all kinds of tokens that are billed, and promptTokens and outputTokens are those that count to
+// the limits, which often differ: see package money. Commit(p, o) is CommitUsage with
+// money.Usage{Input: p, Output: o}.
+//
+// Only the first settlement of a reservation counts. CommitUsage is safe for concurrent use.
+func (r *Reservation) CommitUsage(promptTokens, outputTokens int, used money.Usage) {
+	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+}
+
+// RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
+// CommitUsage is Commit. It is safe for concurrent use.
+func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+}
+
+// billed is what Commit and RecordUsage say of the usage.
+func billed(used tokens.Count) money.Usage {
+	return money.Usage{Input: used.Input, Output: used.Output}
+}
+
+// charged is the money of a reservation. It is the same in its pools as in its model.
+type charged struct {
+	most  money.Amount // that the call can cost, which was charged;
+	cost  money.Amount // what it did cost, once it is known
+	at    int64        // when it was charged, in UnixNano
+	other bool         // to the account that models share
+	known bool         // money is counted for it
+}
+
+// account returns the name of the account to which the money of a reservation was charged.
+func (r *Reservation) account() string {
+	if r.extra.other {
+		return spend.Other
+	}
+	return r.slots.name
+}
+
+// mostRLocked fills in the most that requests of a model, which is counted under a name, can cost.
+func (rl *RateLimiter) mostRLocked(c *cost, name, model string) {
+	rl.pricing.most(&rl.naming, c, name, model)
+}
+
+// spendLocked charges what a reservation can cost at most, as of the instant of its charge, and
+// remembers it. model is the one that has the price: a reservation of a pool costs what the call
+// does.
+func (r *Reservation) spendLocked(q *ModelQuota, model string, instant int64) {
+	rl := r.home
+	c := cost{Count: r.estimate}
+	rl.mostRLocked(&c, r.slots.name, model)
+	x := r.more()
+	x.charged = charged{most: c.Money, at: rl.clock.UnixNano(instant), known: true}
+	if c.Money != 0 {
+		name := rl.accountLocked(r.slots.name, x.at)
+		x.other = name != r.slots.name
+		rl.spends.Add(name, spend.Charge(rl.spends[name], c.Money, x.at, zoneOf(q.DayZone)))
+	}
+}
+
+// priceLocked notes what a call did cost, before its reservation is settled.
+func (r *Reservation) priceLocked(used money.Usage) {
+	if r.settled || r.extra == nil || !r.extra.known {
+		return
+	}
+	model := r.slots.name
+	if r.extra.model != "" {
+		model = r.extra.model
+	}
+	price, _ := r.home.pricing.find(&r.home.naming, r.slots.name, model)
+	r.extra.cost = price.Cost(used)
+}
+
+// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what was
+// charged.
+func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
+	switch {
+	case r.extra == nil || !r.extra.known || end == EventExpired:
+		return 0
+	case end == EventReleased:
+		r.extra.cost = 0
+	}
+	return r.extra.cost.Sub(r.extra.most)
+}
+
+// respendLocked has a settlement replace the charge by what the call did cost.
+func (r *Reservation) respendLocked(end EventKind) {
+	more := r.correctionRLocked(end)
+	if more == 0 {
+		return
+	}
+	rl, name := r.home, r.account()
+	wall := rl.clock.UnixNano(rl.clock.Sync())
+	if change, any := rl.changeRLocked(name, r.extra.at, more, wall); any {
+		rl.spends.Add(name, change)
+		rl.changedNowLocked()
+	}
+}
+
+// changeRLocked returns the change of an account for a call that cost more, or less, than was
+// charged for it.
+func (rl *RateLimiter) changeRLocked(name string, charged int64, more money.Amount, wall int64) (change state.Spend, any bool) {
+	s := rl.spends[name]
+	return spend.Correct(s, charged, more, wall, rl.spendZoneRLocked(s, name, wall))
+}
+
+// costOf returns what a call has cost when it ends; of a call that goes on, the most that it can.
+func (r *Reservation) costOf(end EventKind) money.Amount {
+	switch {
+	case r.extra == nil || !r.extra.known:
+		return 0
+	case end == EventSettled:
+		return r.extra.cost
+	case end == EventReleased:
+		return 0
+	}
+	return r.extra.most
+}
+
+// recordSpendLocked charges what a call has cost that was not reserved.
+func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, instant int64) (cost money.Amount) {
+	price, _ := rl.pricing.find(&rl.naming, name, model)
+	if cost = price.Cost(used); cost != 0 {
+		wall := rl.clock.UnixNano(instant)
+		name = rl.accountLocked(name, wall)
+		s := rl.spends[name]
+		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+	}
+	return cost
+}
+
+// accountLocked returns the account of a counted name: its own, or the one that models share for
+// which there is no room. As long as anything counts in that, models without an account go there.
+func (rl *RateLimiter) accountLocked(name string, wall int64) string {
+	if rl.spends[name] != nil || rl.isListedRLocked(name) || state.IsPool(name) {
+		return name
+	}
+	if other := rl.spends[spend.Other]; other != nil && !other.IsOver(wall) {
+		return spend.Other
+	}
+	most := rl.mostModels() + len(rl.Quotas)
+	if len(rl.spends) >= most {
+		rl.spends.DropOver(wall)
+	}
+	if len(rl.spends) >= most {
+		return spend.Other
+	}
+	return name
+}
+
+// spentRLocked returns the account of a counted name; nil where there is none.
+func (rl *RateLimiter) spentRLocked(name string) *state.Spend {
+	if s := rl.spends[name]; s != nil {
+		return s
+	}
+	if other := rl.spends[spend.Other]; other != nil && !rl.isListedRLocked(name) && !state.IsPool(name) {
+		return other
+	}
+	return nil
+}
+
+// spendZoneRLocked returns the zone of an account where a period has to be begun.
+func (rl *RateLimiter) spendZoneRLocked(s *state.Spend, name string, wall int64) *time.Location {
+	if spend.Lasts(s, wall) {
+		return nil
+	}
+	return zoneOf(rl.zoneRLocked(name))
+}
+
+// zoneOf returns a zone by its name; nil for none, and for a bad one, whose quota admits nothing.
+func zoneOf(name string) *time.Location {
+	zone, _ := clock.LoadZone(name)
+	return zone
+}
+
+// rezoneSpendLocked follows a change of the quota of a name, which may be a pattern.
+func (rl *RateLimiter) rezoneSpendLocked(name string, instant int64) {
+	wall := rl.clock.UnixNano(instant)
+	if s := rl.spends[name]; s != nil {
+		spend.Rezone(s, wall, zoneOf(rl.zoneRLocked(name)))
+		return
+	}
+	for name, s := range rl.spends {
+		if !rl.isListedRLocked(name) {
+			spend.Rezone(s, wall, zoneOf(rl.zoneRLocked(name)))
+		}
+	}
+}
+
+// readSpend reads the account of a view. It reports whether that is in order: not where the clock
+// was set back.
+func (r *view) readSpend(rl *RateLimiter, name string) (ok bool) {
+	r.spent = rl.spentRLocked(name)
+	return r.spent == nil || !spend.IsAhead(r.spent, r.wall)
+}
+
+// settleSpendLocked is readSpend, and brings the account in order.
+func (r *view) settleSpendLocked(rl *RateLimiter, name string) {
+	if !r.readSpend(rl, name) {
+		spend.Settle(r.spent, r.wall, zoneOf(rl.zoneRLocked(name)))
+	}
+}
+
+// daySpend and monthSpend are what counts of the spend.
+func (r *view) daySpend() money.Amount {
+	if r.spent == nil || r.spent.Day.End <= r.wall {
+		return 0
+	}
+	return r.spent.Day.Spent
+}
+
+func (r *view) monthSpend() money.Amount {
+	if r.spent == nil || r.spent.Month.End <= r.wall {
+		return 0
+	}
+	return r.spent.Month.Spent
+}
+
+// affordable reports whether more fits a limit of which some is spent, as fits does.
+func affordable(spent, more, limit money.Amount) bool {
+	return limit == 0 || more <= limit && spent <= limit-more
+}
+
+// affords reports whether a request fits the limits of spend.
+func (r *view) affords(q *ModelQuota, c *cost) bool {
+	return c.Priced && affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) &&
+		affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth)
+}
+
+// The reasons of the refusals by spend.
+const (
+	noPrice      = "the model has no price, and spend is limited"
+	dayOver      = "the spend of the day is used up"
+	monthOver    = "the spend of the month is used up"
+	dayTooMuch   = "the request alone may cost more than the spend of a day"
+	monthTooMuch = "the request alone may cost more than the spend of a month"
+)
+
+// checkSpend checks the limits of spend.
+func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
+	if !c.Priced {
+		f.refuse(DecisionUnpriced, noPrice)
+		f.never(noPrice)
+		return
+	}
+	if !affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) {
+		f.spendOver(c.Money > q.MaxSpendPerDay, dayOver, dayTooMuch)
+		f.until(r.spentUntil(r.spent, false))
+	}
+	if !affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth) {
+		f.spendOver(c.Money > q.MaxSpendPerMonth, monthOver, monthTooMuch)
+		f.until(r.spentUntil(r.spent, true))
+	}
+}
+
+func (f *refusal) spendOver(never bool, reason, tooMuch string) {
+	if f.refuse(DecisionSpendLimit, reason); never {
+		f.never(tooMuch)
+	}
+}
+
+// spentUntil returns how long the spend of the day, or of the month, still counts.
+func (r *view) spentUntil(s *state.Spend, month bool) time.Duration {
+	switch {
+	case s == nil:
+		return 0
+	case month:
+		return time.Duration(s.Month.End - r.wall)
+	}
+	return time.Duration(s.Day.End - r.wall)
+}
+
+// addMostRLocked adds the most that a request can cost to the cost of a batch. It is rounded up for
+// each call, as the calls are charged.
+func (rl *RateLimiter) addMostRLocked(c *cost, name string, req *Request) {
+	one := req.cost()
+	rl.mostRLocked(&one, name, req.Model)
+	c.Priced = one.Priced && (c.Priced || c.Requests == 0)
+	c.Money = c.Money.Add(one.Money)
+}
