@@ -278,6 +278,7 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
 		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+		rl.madeLocked(rs[i], &m.quota, rl.mostOfRLocked(m.name, req), m.view.instant)
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {

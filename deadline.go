@@ -122,6 +122,9 @@ func (l *waitLines) shutLocked(g *slots, w *window) {
 	if g.waiting() > 0 && w != nil && w.pace != nil && !w.hasOpen(l.rl.clock.Sync()) {
 		l.reviewAllLaterLocked(g)
 	}
+	if l.rl.pricing != nil {
+		l.spentLocked(g.name)
+	}
 }
 
 // reviewAllLaterLocked makes settleLocked look at all waiters in a line. Nil slots have none.
@@ -302,6 +305,9 @@ func (m *modelCost) passesBy(instant, left int64) bool {
 		return false
 	}
 	if r.adapts && r.found.OpensAtBest(r.slots.calls()) > instant {
+		return false
+	}
+	if q.limitsSpend() && !r.affordsBy(q, &m.cost, left) {
 		return false
 	}
 	p := r.paceOf(q)

@@ -187,6 +187,11 @@ type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
+	// BilledOutput is the most output tokens that the call can cost, where that is more than
+	// OutputTokens. It counts to limits of spend alone: the caller may know a cap that is far above
+	// the expected size, and some providers bill output that they do not limit. Zero, the default,
+	// is OutputTokens.
+	BilledOutput int
 
 	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
 	// them, for that of [WithClass]. Of several requests in one call, the first class named is
@@ -198,7 +203,7 @@ type Request struct {
 }
 
 func (req *Request) cost() cost {
-	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
+	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, Billed: req.BilledOutput}
 }
 
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them

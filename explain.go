@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Explanation says why a model waits at one moment, for logs, dashboards and people: see
@@ -32,6 +33,8 @@ type Explanation struct {
 	// Limits are the limits of the quota, without those that are unlimited, in the order in which
 	// they deny.
 	Limits []LimitState `json:"limits,omitempty"`
+	// Budgets is the spend of the day and of the month, as far as anything was spent or limits it.
+	Budgets []BudgetState `json:"budgets,omitempty"`
 	// Found is the limits that the quota searches for, see ModelQuota.AdaptiveFloorRPM; nil for
 	// none.
 	Found    *FoundLimits `json:"found,omitempty"`
@@ -75,6 +78,15 @@ type LimitState struct {
 	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// BudgetState is the spend of a day or a month in an Explanation.
+type BudgetState struct {
+	Limit string       `json:"limit"`         // the key in files: "max_spend_per_day" or "max_spend_per_month"
+	Max   money.Amount `json:"max,omitempty"` // zero is unlimited
+	// Spent is what the calls of the period cost, those that are open at the most that they can.
+	Spent money.Amount `json:"spent"`
+	Until time.Time    `json:"until,omitzero"` // when the period ends; zero where nothing was spent in it
 }
 
 // FoundLimits is the limits of a model that are searched for, at one moment: see
@@ -153,6 +165,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 			e.ProfileReadOn = row.source.ReadOn
 		}
 	}
+	e.Budgets = r.budgets(&q)
 	e.Provider = rl.providerOfRLocked(name)
 	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
 	e.OldestOpen, e.OpenOverMinute = r.agesLocked()
@@ -167,6 +180,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
+	if rl.pricing != nil {
+		rl.mostRLocked(&c, name, model)
+	}
 	decide(&e.Next, &q, known, &r, &c)
 	if !known {
 		var nearest string
@@ -318,6 +334,9 @@ func (e Explanation) String() string {
 	for i := range e.Limits {
 		l := &e.Limits[i]
 		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
+	}
+	for _, b := range e.Budgets {
+		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Spends[1].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
 	}
 	return f.Text()
 }

@@ -58,11 +58,11 @@ func formerShared(t *testing.T, program string) {
 		}
 	}
 	_, said = formertest.Start(t, program, "shared", path)
-	if !said.Corrupt || !strings.Contains(said.Error, "format 101, this version knows up to 1 and 100") {
+	if !said.Corrupt || !strings.Contains(said.Error, "format 102, this version knows up to 1 and 100") {
 		t.Errorf("opened again: %+v", said)
 	}
 	_, said = formertest.Start(t, program, "private", path)
-	if !said.Corrupt || !strings.Contains(said.Error, "format 101") {
+	if !said.Corrupt || !strings.Contains(said.Error, "format 102") {
 		t.Errorf("opened as a private one: %+v", said)
 	}
 	rl.RecordUsage("m", 7, 0)
@@ -151,7 +151,7 @@ func TestFormerSharedDatabase(t *testing.T) {
 	if e := rl.Estimate("m"); e.Answers != 40 || e.PromptPermille != 1500 {
 		t.Errorf("learned %+v", e)
 	}
-	if got := sqliteQuery(t, path, "SELECT * FROM shared_log ORDER BY seq"); len(events) == 0 || !slices.Equal(got[:min(len(events), len(got))], events) {
+	if got := sqliteQuery(t, path, "SELECT * FROM shared_events ORDER BY seq"); len(events) == 0 || !slices.Equal(got[:min(len(events), len(got))], events) {
 		t.Errorf("the events are %q, were %q", got, events)
 	}
 	if got := sqliteQuery(t, path, "PRAGMA user_version"); !slices.Equal(got, []string{"102"}) {

@@ -54,6 +54,10 @@ func (e *DenialsError) advice() string {
 		return "wait in line, too, with Acquire; Explain tells what the first of the line asks for"
 	case DecisionRPDLimit, DecisionTPDLimit:
 		return "send to another model, or ask the provider for a larger quota"
+	case DecisionSpendLimit:
+		return "send to a cheaper model, or raise the limit of spend; Audit tells what the calls cost"
+	case DecisionUnpriced:
+		return "give the model a price by SetPrice, or see Config.Unpriced"
 	case DecisionTooManyModels:
 		return "raise Config.MaxModels, or give the models quotas of their own"
 	case DecisionInvalidTokens, DecisionInvalidQuota, DecisionUnknownModel:

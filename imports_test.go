@@ -43,7 +43,7 @@ var importRules = map[string][]string{
 	"keyed":           {modulePath + "/limit"},
 	"keyed/keyedtest": {modulePath + "/keyed", modulePath + "/limit"},
 	"llmhttp": {
-		modulePath, modulePath + "/debounce", modulePath + "/limit",
+		modulePath, modulePath + "/debounce", modulePath + "/limit", modulePath + "/money",
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
@@ -73,6 +73,7 @@ var importRules = map[string][]string{
 	"internal/cooldown": {modulePath + "/internal/clock", modulePath + "/internal/state"},
 	"internal/explain": {
 		modulePath + "/internal/cooldown", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/money",
 	},
 	"internal/durationtext": {modulePath + "/internal/errtext"},
 	"internal/errtext":      {},

@@ -158,7 +158,7 @@ func (p *pricing) find(naming *modelname.Names, name, model string) (price money
 func (p *pricing) most(naming *modelname.Names, c *cost, name, model string) {
 	price, ok := p.find(naming, name, model)
 	c.Priced = ok || p.free
-	c.Money = price.MaxCost(c.Input, c.Output)
+	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))
 }
 
 // used returns what the tokens of a call cost.

@@ -267,6 +267,9 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 		}
 		if rl.lines.waiting > 0 {
 			rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
+			if spent != 0 {
+				rl.linesLocked().spentLocked(name)
+			}
 		}
 		rl.changedLocked(instant)
 		if rl.lines.waiting > 0 {

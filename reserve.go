@@ -151,7 +151,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		}
 		return nil
 	}
-	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
 	}
@@ -225,10 +225,6 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 	if rl.reserves != nil {
 		made.countLocked(r.class)
 	}
-	if rl.pricing != nil {
-		made.spendLocked(q, model, r.instant)
-	}
-	made.auditReservedLocked()
 	return made
 }
 

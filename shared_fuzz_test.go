@@ -28,7 +28,7 @@ var sharedTables = []struct {
 	columns []string
 	values  []any
 }{
-	{"shared_log", []string{
+	{"shared_events", []string{
 		"seq", "process", "n", "kind", "ref", "model", "wall", "mono", "age", "requests", "input", "output",
 		"has_day", "day_start", "day_count", "day_tokens", "text",
 	}, []any{sharedNext{}, 5, sharedNext{}, 1, 0, "m", sharedNow{}, 0, 0, 1, 2, 3, 0, sharedNow{}, 1, 5, ""}},
@@ -256,7 +256,7 @@ func FuzzSharedRows(f *testing.F) {
 		live = !live
 	}
 	type columns = map[string]any
-	event := func(values columns) []byte { return sharedRow(f, "shared_log", values) }
+	event := func(values columns) []byte { return sharedRow(f, "shared_events", values) }
 	for kind := range 16 { // those that there are, and two that there are not
 		refer := event(columns{"kind": kind, "ref": 1, "has_day": 1, "input": int64(math.MaxInt64), "output": int64(math.MaxInt64), "text": `{"MaxRPM":1}`})
 		seed(

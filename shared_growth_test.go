@@ -43,7 +43,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 	// A limiter deletes events when there are sharedlog.SweepFrom of them.
 	rowsMost := int64(perMinute*2*2 + 2*sharedlog.SweepFrom + openMost + 10)
 	most := map[string]int64{
-		"rows of shared_log": rowsMost, "rows of processes": 4, "rows of facts": 10, "rows of quotas": names + 1,
+		"rows of shared_events": rowsMost, "rows of processes": 4, "rows of facts": 10, "rows of quotas": names + 1,
 		// These two are deleted when they are days old.
 		"rows of daily": int64(4 * perDay / newNames), "rows of cooldowns": int64(3 * perDay / 10),
 		"state": models + names, "gates": models + names + openMost, "quotas": names + 1, "supplied": names + 1,
@@ -80,7 +80,7 @@ func TestSharedDoesNotGrow(t *testing.T) {
 				}
 				check(when, name, info.Size())
 			}
-			for _, table := range []string{"shared_log", "processes", "facts", "daily", "quotas", "cooldowns"} {
+			for _, table := range []string{"shared_events", "processes", "facts", "daily", "quotas", "cooldowns"} {
 				check(when, "rows of "+table, sqliteNumber(t, path, "SELECT count(*) FROM "+table))
 			}
 			rl.mu.Lock()

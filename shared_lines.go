@@ -180,7 +180,7 @@ func (p *plan) wait(w *waiter, b *batch) {
 	requests := make([]sharedlog.Request, len(w.requests))
 	for i, req := range w.requests {
 		req.Model = b.costs[b.of[i]].name
-		requests[i] = sharedlog.Request(req)
+		requests[i] = sharedlog.Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens}
 	}
 	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: sharedlog.RequestsText(requests)})
 	p.s.own.waits[e.N] = w
@@ -251,7 +251,7 @@ func (f effect) standIn(e *sharedlog.Event) {
 			return
 		}
 		for _, req := range requests {
-			w.requests = append(w.requests, Request(req))
+			w.requests = append(w.requests, Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens})
 		}
 	}
 	f.rl.lines.arrivals++

@@ -76,7 +76,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 	case others != nil:
 		others.show(&d.Stats)
 	}
-	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
+	made := p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
+	p.spendMost(made, name, c.Money)
+	return made
 }
 
 // charge plans a reservation for requests that pass. m is what they cost their model, and
@@ -102,9 +104,6 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
-	if p.rl.pricing != nil {
-		p.spendMost(made, name, model)
-	}
 	return made
 }
 
@@ -114,6 +113,7 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 	for i := range reqs {
 		req := &reqs[i]
 		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.costs)
+		p.spendMost(rs[i], b.costs[b.of[i]].name, p.rl.mostOfRLocked(b.costs[b.of[i]].name, req))
 	}
 	return rs
 }

@@ -429,7 +429,7 @@ func TestSharedRefuses(t *testing.T) {
 		{"another program's database", sqlite("CREATE TABLE customers (name TEXT)"), "another program"},
 		{"a newer format", sqlite("PRAGMA user_version = 102"), "format 102"},
 		{"a folder", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a regular file"},
-		{"a log that is not ours", sqlite("CREATE TABLE shared_log (x INTEGER)", "CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER, max_tpm INTEGER, max_rpd INTEGER)"), ""},
+		{"a log that is not ours", sqlite("CREATE TABLE shared_events (x INTEGER)", "CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER, max_tpm INTEGER, max_rpd INTEGER)"), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.db")

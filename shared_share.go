@@ -16,6 +16,7 @@ type division struct {
 	// As of then, by model:
 	days  map[string]state.DayUsage
 	slots map[string]int // calls in flight
+	spent map[string]state.Spend
 }
 
 // divideLocked begins to divide the quotas, unless that is so already.
@@ -36,6 +37,7 @@ func (s *ledger) divideLocked() {
 			d.days[model] = dayOf(w)
 		}
 	}
+	d.spent = s.rl.spends.All(s.rl.clock.UnixNano(d.since))
 	for model, g := range s.rl.lines.allSlots {
 		d.slots[model] = g.inFlight
 	}
@@ -85,6 +87,7 @@ func (s *ledger) shareLocked(name string, q *ModelQuota, r *view) {
 		}
 	}
 	r.external = &u
+	r.shareSpend(d, name, q)
 	if q.MaxInFlight > 0 {
 		share := q.MaxInFlight - rest(q.MaxInFlight, d.slots[name])
 		q.MaxInFlight, r.shareless = max(share, 1), share == 0 // 0 would be no limit

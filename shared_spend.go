@@ -33,20 +33,21 @@ func (p *plan) spend(account, model string, change state.Spend, amount money.Amo
 	}
 }
 
-// spendMost plans to charge what a reservation can cost at most.
-func (p *plan) spendMost(r *Reservation, name, model string) {
+// spendMost plans to charge the most that the call of a reservation can cost.
+func (p *plan) spendMost(r *Reservation, name string, most money.Amount) {
 	rl := p.rl
-	c := cost{Count: r.estimate}
-	rl.mostRLocked(&c, name, model)
+	if rl.pricing == nil || r.home == nil {
+		return
+	}
 	x := r.more()
-	x.charged = charged{most: c.Money, at: rl.clock.UnixNano(p.instant), known: true}
-	if c.Money == 0 {
+	x.charged = charged{most: most, at: rl.clock.UnixNano(p.instant), known: true}
+	if most == 0 {
 		return
 	}
 	account := rl.accountLocked(name, x.at)
 	x.other = account != name
 	s := rl.spends[account]
-	p.spend(account, name, spend.Charge(s, c.Money, x.at, rl.spendZoneRLocked(s, name, x.at)), c.Money)
+	p.spend(account, name, spend.Charge(s, most, x.at, rl.spendZoneRLocked(s, name, x.at)), most)
 }
 
 // respend plans that what a call did cost replaces what was charged for it.
@@ -88,7 +89,7 @@ func (f effect) spend(e *sharedlog.Event) {
 		rl.spends.DropOver(wall)
 	}
 	rl.spends.Add(e.Model, change)
-	f.s.lines.reviews++
+	rl.linesLocked().spentLocked(e.Model)
 }
 
 // loadSpend makes the accounts those of the log. What this limiter knows of a log that another one
@@ -132,4 +133,25 @@ func (p *plan) auditLocked() {
 	for i, r := range p.settled {
 		r.auditEndedLocked(p.ends[i].end, p.ends[i].used)
 	}
+}
+
+// spentApart is amounts that count as spent without having been.
+type spentApart struct{ Day, Month money.Amount }
+
+// shareSpend counts the shares of the others in what was left to spend as spent.
+func (r *view) shareSpend(d *division, name string, q *ModelQuota) {
+	before := d.spent[name]
+	apart := func(limit money.Amount, was, is *state.SpendPeriod) money.Amount {
+		left := limit
+		if is != nil && was.Begin < is.End && is.Begin < was.End {
+			left = max(limit.Sub(was.Spent), 0)
+		}
+		return left - left/money.Amount(d.sharers)
+	}
+	var day, month *state.SpendPeriod
+	if r.spent != nil {
+		day, month = &r.spent.Day, &r.spent.Month
+	}
+	r.apart.Day = apart(q.MaxSpendPerDay, &before.Day, day)
+	r.apart.Month = apart(q.MaxSpendPerMonth, &before.Month, month)
 }

@@ -53,20 +53,30 @@ func (rl *RateLimiter) mostRLocked(c *cost, name, model string) {
 	rl.pricing.most(&rl.naming, c, name, model)
 }
 
-// spendLocked charges what a reservation can cost at most, as of the instant of its charge, and
-// remembers it. model is the one that has the price: a reservation of a pool costs what the call
-// does.
-func (r *Reservation) spendLocked(q *ModelQuota, model string, instant int64) {
-	rl := r.home
-	c := cost{Count: r.estimate}
-	rl.mostRLocked(&c, r.slots.name, model)
-	x := r.more()
-	x.charged = charged{most: c.Money, at: rl.clock.UnixNano(instant), known: true}
-	if c.Money != 0 {
+// spendLocked charges the most that the call of a reservation can cost, as of the instant of its
+// charge, and remembers it.
+func (r *Reservation) spendLocked(q *ModelQuota, most money.Amount, instant int64) {
+	if r.home == nil {
+		return
+	}
+	rl, x := r.home, r.more()
+	x.charged = charged{most: most, at: rl.clock.UnixNano(instant), known: true}
+	if most != 0 {
 		name := rl.accountLocked(r.slots.name, x.at)
 		x.other = name != r.slots.name
-		rl.spends.Add(name, spend.Charge(rl.spends[name], c.Money, x.at, zoneOf(q.DayZone)))
+		rl.spends.Add(name, spend.Charge(rl.spends[name], most, x.at, zoneOf(q.DayZone)))
 	}
+}
+
+// madeLocked ends a charge: it counts the money that a call can cost at most, and adds it up.
+func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.Amount, instant int64) *Reservation {
+	if rl.pricing != nil {
+		made.spendLocked(q, most, instant)
+	}
+	if made.home != nil {
+		made.auditReservedLocked()
+	}
+	return made
 }
 
 // priceLocked notes what a call did cost, before its reservation is settled.
@@ -234,8 +244,31 @@ func affordable(spent, more, limit money.Amount) bool {
 
 // affords reports whether a request fits the limits of spend.
 func (r *view) affords(q *ModelQuota, c *cost) bool {
-	return c.Priced && affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) &&
-		affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth)
+	return c.Priced && affordable(r.daySpend().Add(r.apart.Day), c.Money, q.MaxSpendPerDay) &&
+		affordable(r.monthSpend().Add(r.apart.Month), c.Money, q.MaxSpendPerMonth)
+}
+
+// affordsBy reports whether a request may fit the limits of spend in so many nanoseconds. The calls
+// in flight may give back enough.
+func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
+	if r.spent == nil || r.slots.calls() > 0 {
+		return true
+	}
+	lasts := func(p *state.SpendPeriod) bool { return p.End > r.wall && p.End-r.wall > left }
+	return (!lasts(&r.spent.Day) || affordable(r.spent.Day.Spent, c.Money, q.MaxSpendPerDay)) &&
+		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
+}
+
+// spentLocked notes that money was spent, and what a call has reserved became final. Once none is in
+// flight, a waiter may be too late.
+func (l *waitLines) spentLocked(name string) {
+	if name == spend.Other {
+		for g := range l.occupied {
+			l.reviewAllLaterLocked(g)
+		}
+	} else if g := l.allSlots[name]; g.calls() == 0 {
+		l.reviewAllLaterLocked(g)
+	}
 }
 
 // The reasons of the refusals by spend.
@@ -254,13 +287,13 @@ func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
 		f.never(noPrice)
 		return
 	}
-	if !affordable(r.daySpend(), c.Money, q.MaxSpendPerDay) {
+	if day := r.daySpend(); !affordable(day.Add(r.apart.Day), c.Money, q.MaxSpendPerDay) {
 		f.spendOver(c.Money > q.MaxSpendPerDay, dayOver, dayTooMuch)
-		f.until(r.spentUntil(r.spent, false))
+		f.until(r.spentUntil(affordable(day, c.Money, q.MaxSpendPerDay), func(s *state.Spend) int64 { return s.Day.End }))
 	}
-	if !affordable(r.monthSpend(), c.Money, q.MaxSpendPerMonth) {
+	if month := r.monthSpend(); !affordable(month.Add(r.apart.Month), c.Money, q.MaxSpendPerMonth) {
 		f.spendOver(c.Money > q.MaxSpendPerMonth, monthOver, monthTooMuch)
-		f.until(r.spentUntil(r.spent, true))
+		f.until(r.spentUntil(affordable(month, c.Money, q.MaxSpendPerMonth), func(s *state.Spend) int64 { return s.Month.End }))
 	}
 }
 
@@ -270,15 +303,16 @@ func (f *refusal) spendOver(never bool, reason, tooMuch string) {
 	}
 }
 
-// spentUntil returns how long the spend of the day, or of the month, still counts.
-func (r *view) spentUntil(s *state.Spend, month bool) time.Duration {
+// spentUntil returns how long spend denies: until its period ends or, where only the shares of
+// others deny, for a moment, because these change all the time.
+func (r *view) spentUntil(byShares bool, end func(*state.Spend) int64) time.Duration {
 	switch {
-	case s == nil:
+	case byShares:
+		return time.Second
+	case r.spent == nil:
 		return 0
-	case month:
-		return time.Duration(s.Month.End - r.wall)
 	}
-	return time.Duration(s.Day.End - r.wall)
+	return time.Duration(end(r.spent) - r.wall)
 }
 
 // addMostRLocked adds the most that a request can cost to the cost of a batch. It is rounded up for
@@ -288,4 +322,32 @@ func (rl *RateLimiter) addMostRLocked(c *cost, name string, req *Request) {
 	rl.mostRLocked(&one, name, req.Model)
 	c.Priced = one.Priced && (c.Priced || c.Requests == 0)
 	c.Money = c.Money.Add(one.Money)
+}
+
+// mostOfRLocked returns the most that a request can cost.
+func (rl *RateLimiter) mostOfRLocked(name string, req *Request) money.Amount {
+	if rl.pricing == nil {
+		return 0
+	}
+	c := req.cost()
+	rl.mostRLocked(&c, name, req.Model)
+	return c.Money
+}
+
+// budgets returns the spend of a view, for Explain.
+func (r *view) budgets(q *ModelQuota) (budgets []BudgetState) {
+	day := BudgetState{Limit: state.Spends[0].Key, Max: q.MaxSpendPerDay, Spent: r.daySpend()}
+	month := BudgetState{Limit: state.Spends[1].Key, Max: q.MaxSpendPerMonth, Spent: r.monthSpend()}
+	if day.Spent != 0 {
+		day.Until = time.Unix(0, r.spent.Day.End)
+	}
+	if month.Spent != 0 {
+		month.Until = time.Unix(0, r.spent.Month.End)
+	}
+	for _, b := range [...]BudgetState{day, month} {
+		if b.Max != 0 || b.Spent != 0 {
+			budgets = append(budgets, b)
+		}
+	}
+	return budgets
 }

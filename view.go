@@ -32,6 +32,7 @@ type view struct {
 	slotsKept int             // calls in flight that are kept for other classes,
 	keptFor   time.Duration   // and how long they are, if those do not ask again
 	spent     *state.Spend    // nil for none
+	apart     spentApart      // the shares of other limiters in what is left to spend
 }
 
 // unused is the window of an unused model. It is never changed.

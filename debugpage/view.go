@@ -120,11 +120,27 @@ func detailsOf(e *ratelimit.Explanation) (details []string) {
 	}
 	switch e.Quota {
 	case "":
-		return details
 	case e.Counted:
-		return append(details, "quota "+origin)
+		details = append(details, "quota "+origin)
+	default:
+		details = append(details, "quota of "+nameText(e.Quota)+", "+origin)
 	}
-	return append(details, "quota of "+nameText(e.Quota)+", "+origin)
+	for _, b := range e.Budgets {
+		details = append(details, budgetText(&b))
+	}
+	return details
+}
+
+// budgetText says what was spent in a day or a month.
+func budgetText(b *ratelimit.BudgetState) string {
+	text := b.Spent.String() + " spent"
+	if b.Max != 0 {
+		text += " of " + b.Max.String()
+	}
+	if b.Limit == "max_spend_per_month" {
+		return text + " this month"
+	}
+	return text + " today"
 }
 
 // state says what blocks the model, if anything does, and when there is room again.
@@ -148,7 +164,7 @@ func (v *modelView) state(e *ratelimit.Explanation, now time.Time) {
 		v.head(e)
 	case d.Allowed:
 		v.Kind, v.Why = kindFree, ""
-	case d.Code == ratelimit.DecisionRPDLimit || d.Code == ratelimit.DecisionTPDLimit:
+	case d.Code == ratelimit.DecisionRPDLimit || d.Code == ratelimit.DecisionTPDLimit || d.Code == ratelimit.DecisionSpendLimit:
 		v.Kind = kindStop
 	case d.Code == ratelimit.DecisionInFlightLimit:
 		v.NoRoom = "when a call ends"

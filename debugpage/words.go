@@ -109,6 +109,8 @@ var stateWords = map[ratelimit.DecisionCode]string{
 	ratelimit.DecisionInFlightLimit: "calls at limit",
 	ratelimit.DecisionRPDLimit:      "day used up",
 	ratelimit.DecisionTPDLimit:      "day used up",
+	ratelimit.DecisionSpendLimit:    "budget used up",
+	ratelimit.DecisionUnpriced:      "no price",
 	ratelimit.DecisionRPMLimit:      "requests used up",
 	ratelimit.DecisionITPMLimit:     "input used up",
 	ratelimit.DecisionOTPMLimit:     "output used up",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // chargeKey is the key of the requests in a context made by WithCharge.
@@ -43,10 +44,10 @@ func followsUse(req *ratelimit.Request) bool {
 func (f *flight) requests(name string, prompt, output int) []ratelimit.Request {
 	t := f.transport
 	all := make([]ratelimit.Request, 1, 1+len(f.charges))
-	all[0] = ratelimit.Request{Model: name, PromptTokens: prompt, OutputTokens: output}
+	all[0] = f.request(name, prompt, output)
 	for _, req := range f.charges {
 		if followsUse(&req) {
-			req.PromptTokens, req.OutputTokens = prompt, output
+			req.PromptTokens, req.OutputTokens, req.BilledOutput = prompt, output, f.billedOutput
 			if t.Estimate == nil {
 				stats := t.Limiter.Stats(req.Model)
 				req.PromptTokens, req.OutputTokens = cutToQuota(&stats, prompt, output)
@@ -66,13 +67,18 @@ func (f *flight) requestsOf(offers []offer) [][]ratelimit.Request {
 	return all
 }
 
+// request returns what a try is charged for an estimate, of its own model.
+func (f *flight) request(name string, prompt, output int) ratelimit.Request {
+	return ratelimit.Request{Model: name, PromptTokens: prompt, OutputTokens: output, BilledOutput: f.billedOutput}
+}
+
 // reserve charges an estimate if there is room. A denial is not reported to Config.Events: the
 // caller asks for less, or waits.
 func (f *flight) reserve(name string, prompt, output int) ratelimit.Decision {
 	rl := f.transport.Limiter
 	f.ctx.Tentative = true
 	if len(f.charges) == 0 {
-		one, d := rl.ReserveContext(&f.ctx, ratelimit.Request{Model: name, PromptTokens: prompt, OutputTokens: output})
+		one, d := rl.ReserveContext(&f.ctx, f.request(name, prompt, output))
 		if len(one) > 0 {
 			f.reservation = one[0]
 		}
@@ -96,7 +102,7 @@ func (f *flight) acquire(ctx context.Context, offers []offer, all [][]ratelimit.
 		}
 	}
 	got = offers[at]
-	if own := &all[at][0]; len(all[at]) == 1 {
+	if own := &all[at][0]; len(all[at]) == 1 && own.BilledOutput == 0 {
 		f.reservation, err = rl.Acquire(ctx, own.Model, own.PromptTokens, own.OutputTokens)
 		return got, err
 	}
@@ -139,12 +145,12 @@ func (f *flight) arrived(at time.Time) {
 	}
 }
 
-// commit settles all that the try was charged.
-func (f *flight) commit(used ratelimit.Usage) {
-	f.reservation.Commit(used.PromptTokens, used.OutputTokens)
+// commit settles all that the try was charged. bill is what is billed of the usage.
+func (f *flight) commit(used ratelimit.Usage, bill money.Usage) {
+	f.reservation.CommitUsage(used.PromptTokens, used.OutputTokens, bill)
 	for i, r := range f.beside() {
 		if req := &f.charges[i]; followsUse(req) {
-			r.Commit(used.PromptTokens, used.OutputTokens)
+			r.CommitUsage(used.PromptTokens, used.OutputTokens, bill)
 		} else {
 			r.Commit(req.PromptTokens, req.OutputTokens)
 		}

@@ -18,9 +18,11 @@ func textTokens(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerTo
 func (t *Transport) estimate(f *flight) (promptTokens, outputTokens int) {
 	call := f.call
 	if t.Estimate != nil {
+		f.billedOutput = t.billable(f, ratelimit.Estimate{})
 		return t.Estimate(call)
 	}
 	learned := t.Limiter.Estimate(f.name)
+	f.billedOutput = t.billable(f, learned)
 	output := learned.OutputTokens
 	if learned.Answers == 0 {
 		output = t.firstOutput()

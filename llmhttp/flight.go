@@ -13,34 +13,36 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // flight is one try of a call, from its admission until it is settled.
 type flight struct {
-	transport   *Transport
-	adapter     Adapter
-	call        *Call
-	ctx         callctx.Call  // that the limiter's events get, with the ID of the call
-	name        string        // that the limiter is asked for
-	countedAs   string        // the name under which it counts that; empty without OnEvent
-	attempt     int           // tries before this one
-	retries     int           // of them, those after which Retry waited
-	hidesUsage  bool          // the caller did not ask for the chunk with the usage
-	way         *way          // nil without a Route
-	backend     *backend      // where the call is sent; nil without a Route
-	bare        string        // name without that of the backend
-	standing    *model        // of it at the backend, also where several are counted together
-	tried       []*backend    // that have refused or failed the call
-	maxWait     time.Duration // bounds the wait beside MaxWait; zero does not
-	reservation *ratelimit.Reservation
-	together    ratelimit.Reservations // all of the try, the model's first; nil without charges
-	charges     []ratelimit.Request    // beside the model's, see WithCharge
-	estimated   ratelimit.Usage        // before it was cut to the quota
-	charged     ratelimit.Usage
-	uncorrected int                  // the estimate of the prompt before correction; 0 where that is not of its text
-	began       time.Time            // of a retry, when the previous try failed; else zero
-	waited      time.Duration        // for its place, and while earlier tries were under way
-	counted     ratelimit.ModelStats // at the time of sending, this call included
+	transport    *Transport
+	adapter      Adapter
+	call         *Call
+	ctx          callctx.Call  // that the limiter's events get, with the ID of the call
+	name         string        // that the limiter is asked for
+	countedAs    string        // the name under which it counts that; empty without OnEvent
+	attempt      int           // tries before this one
+	retries      int           // of them, those after which Retry waited
+	hidesUsage   bool          // the caller did not ask for the chunk with the usage
+	way          *way          // nil without a Route
+	backend      *backend      // where the call is sent; nil without a Route
+	bare         string        // name without that of the backend
+	standing     *model        // of it at the backend, also where several are counted together
+	tried        []*backend    // that have refused or failed the call
+	maxWait      time.Duration // bounds the wait beside MaxWait; zero does not
+	reservation  *ratelimit.Reservation
+	together     ratelimit.Reservations // all of the try, the model's first; nil without charges
+	charges      []ratelimit.Request    // beside the model's, see WithCharge
+	estimated    ratelimit.Usage        // before it was cut to the quota
+	charged      ratelimit.Usage
+	billedOutput int                  // what the call may cost beyond charged: ratelimit.Request.BilledOutput
+	uncorrected  int                  // the estimate of the prompt before correction; 0 where that is not of its text
+	began        time.Time            // of a retry, when the previous try failed; else zero
+	waited       time.Duration        // for its place, and while earlier tries were under way
+	counted      ratelimit.ModelStats // at the time of sending, this call included
 
 	sent         time.Time
 	model        *model
@@ -204,7 +206,7 @@ func (f *flight) fail(err error) {
 	}
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
-		f.commit(f.charged)
+		f.commit(f.charged, money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)})
 		e.Settled, e.Source = f.charged, SourceEstimate
 	} else {
 		f.cancel()

@@ -57,13 +57,14 @@ func sooner(d, than *ratelimit.Decision) bool {
 func (r *Route) offers(f *flight) []offer {
 	now := time.Now()
 	offers := r.choice(f, now)
-	before, name := f.backend, f.name
+	before, name, billed := f.backend, f.name, 0
 	for i := range offers {
 		o := &offers[i]
 		f.backend, f.name = o.backend, o.name // for which the estimate is
 		stats := r.Limiter.Stats(o.name)
 		if i == 0 || r.Estimate == nil {
 			o.prompt, o.output = r.estimate(f)
+			billed = max(billed, f.billedOutput)
 			o.estimated = ratelimit.Usage{PromptTokens: o.prompt, OutputTokens: o.output}
 			if r.Estimate == nil {
 				o.prompt, o.output = cutToQuota(&stats, o.prompt, o.output)
@@ -73,7 +74,7 @@ func (r *Route) offers(f *flight) []offer {
 		}
 		o.share = shareLeft(&stats, o.prompt, o.output, now)
 	}
-	f.backend, f.name = before, name
+	f.backend, f.name, f.billedOutput = before, name, billed
 	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(b.share, a.share) })
 	return offers
 }

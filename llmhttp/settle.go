@@ -3,6 +3,7 @@ package llmhttp
 import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // finish settles the flight, once. whole says that the body was read to its end; otherwise it was
@@ -31,22 +32,24 @@ func (f *flight) finish(whole bool) {
 	}
 	f.mu.Unlock()
 	f.resolveProblem()
-	used, source := f.used(whole, text)
-	f.commit(used)
+	used, bill, source := f.used(whole, text)
+	f.commit(used, bill)
 	f.transport.report(f, Event{
 		Kind: EventSettled, Status: f.status,
 		Settled: used, Source: source, Reported: f.usage,
 	})
 }
 
-// used returns the final charge of a call that was answered. whole says that the answer was read to
-// its end, text is the estimated number of tokens in the text that was read.
-func (f *flight) used(whole bool, text int) (used ratelimit.Usage, source Source) {
+// used returns the final charge of a call that was answered, and what is billed of it. whole says
+// that the answer was read to its end, text is the estimated number of tokens in the text that was
+// read.
+func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Usage, source Source) {
+	estimated := money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)}
 	switch {
 	case f.status >= 300 && (f.status < 500 || f.overloaded()):
-		return ratelimit.Usage{}, SourceRefused
+		return ratelimit.Usage{}, money.Usage{}, SourceRefused
 	case f.status >= 300 || f.status < 200:
-		return f.charged, SourceEstimate
+		return f.charged, estimated, SourceEstimate
 	}
 	reported := f.usage
 	if longest := max(maxText, f.call.MaxOutput); !reported.Known && text > longest {
@@ -54,7 +57,7 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, source Source
 	}
 	if reported.Anomalies > 0 {
 		f.transport.anomalies.Add(int64(reported.Anomalies))
-		return f.charged, SourceEstimate
+		return f.charged, estimated, SourceEstimate
 	}
 	source = SourceReported
 	switch {
@@ -76,7 +79,10 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, source Source
 	}
 	used.PromptTokens, used.OutputTokens = f.adapter.Count(f.call, &reported)
 	used.OutputTokens += max(f.unrefunded()-used.PromptTokens-used.OutputTokens, 0)
-	return used, source
+	if bill = billOf(f.adapter, f.call, &reported); source == SourceEstimate {
+		bill.Output = max(bill.Output, estimated.Output)
+	}
+	return used, bill, source
 }
 
 // unrefunded returns the tokens that the provider charged on arrival and does not refund.

@@ -25,6 +25,7 @@
 //	ratelimit.quota.utilization      gauge, 1      the same
 //	ratelimit.quota.found            gauge         ratelimit.dimension
 //	ratelimit.tokens                 counter       ratelimit.kind, gen_ai.token.type
+//	ratelimit.spend                  counter, USD
 //	ratelimit.estimate.ratio         histogram, 1
 //	ratelimit.provider.rejections    counter       http.response.status_code, error.type
 //	ratelimit.provider.pause         gauge, s      ratelimit.cause

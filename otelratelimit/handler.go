@@ -33,6 +33,7 @@ type Handler struct {
 	ratio      metric.Float64Histogram
 	writes     metric.Float64Histogram
 	tokens     metric.Int64ObservableCounter
+	spend      metric.Float64Counter
 	genAI      *genAI // nil without WithGenAIMetrics
 
 	// Of the instruments that are read from a limiter each is in one of these.
@@ -59,7 +60,7 @@ func NewHandler(opts ...Option) (*Handler, error) {
 	h.requests, h.rejections = m.counter(list[instruments.Requests]), m.counter(list[instruments.ProviderRejections])
 	h.inQueue, h.lease = m.histogram(list[instruments.TimeInQueue]), m.histogram(list[instruments.LeaseDuration])
 	h.ratio, h.writes = m.histogram(list[instruments.EstimateRatio]), m.histogram(list[instruments.StoreDuration])
-	h.tokens = m.sum(list[instruments.Tokens])
+	h.tokens, h.spend = m.sum(list[instruments.Tokens]), m.amounts(list[instruments.Spend])
 	for id, i := range list {
 		if i.Kind == instruments.UpDownCounter || i.Kind == instruments.Gauge {
 			h.whole[id], h.broken[id] = m.observable(i)
@@ -116,6 +117,9 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	}
 	s.addTokens(1, m.Settled)
 	s.addTokens(2, m.Returned)
+	if m.Spent > 0 {
+		h.spend.Add(ctx, m.Spent, s.model.add...)
+	}
 	if m.Rejected {
 		h.rejections.Add(ctx, 1, s.points.Of(point{ID: instruments.ProviderRejections, n: m.Status, a: m.ErrorType}).add...)
 	}

@@ -29,6 +29,12 @@ func (m *maker) counter(i instruments.Instrument) metric.Int64Counter {
 	return made
 }
 
+func (m *maker) amounts(i instruments.Instrument) metric.Float64Counter {
+	made, err := m.Float64Counter(i.Name, metric.WithUnit(i.Unit), metric.WithDescription(i.Description))
+	m.failed(i.Name, err)
+	return made
+}
+
 func (m *maker) histogram(i instruments.Instrument) metric.Float64Histogram {
 	made, err := m.Float64Histogram(i.Name, metric.WithUnit(i.Unit), metric.WithDescription(i.Description),
 		metric.WithExplicitBucketBoundaries(i.Boundaries...))

@@ -37,7 +37,7 @@ func fullMetrics(t *testing.T) map[string]metricdata.Metrics {
 	rl.SetQuota("gemini-2.0-flash", ratelimit.ModelQuota{AdaptiveFloorInFlight: 1})
 	tell(h,
 		ratelimit.Event{Kind: ratelimit.EventAdmitted, Estimated: usage(9, 9), Wait: time.Second, Decision: &ratelimit.Decision{Code: ratelimit.DecisionRPMLimit}},
-		ratelimit.Event{Kind: ratelimit.EventSettled, Estimated: usage(9, 9), Settled: usage(5, 5)},
+		ratelimit.Event{Kind: ratelimit.EventSettled, Estimated: usage(9, 9), Settled: usage(5, 5), Cost: 1},
 		ratelimit.Event{Kind: ratelimit.EventProviderRefused, Status: 429, Problem: "rate_limited"},
 		ratelimit.Event{Kind: ratelimit.EventSaved, System: "yaml", Operation: "save", Took: time.Millisecond})
 	return collect(t, reader)

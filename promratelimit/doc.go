@@ -17,6 +17,7 @@
 //	ratelimit_request_time_in_queue_seconds   result (histogram)
 //	ratelimit_lease_duration_seconds          (histogram)
 //	ratelimit_tokens_total                    kind, token_type
+//	ratelimit_spend_dollars_total
 //	ratelimit_estimate_ratio                  (histogram)
 //	ratelimit_provider_rejections_total       status, error_type
 //	ratelimit_store_duration_seconds          system, operation (histogram)

@@ -43,6 +43,7 @@ type Handler struct {
 	table    *instruments.Table[instruments.Key, *series]
 
 	requests, tokens, rejections *prometheus.CounterVec
+	spend                        *prometheus.CounterVec
 	inQueue, lease, ratio, store *prometheus.HistogramVec
 }
 
@@ -62,6 +63,7 @@ func NewHandler(options HandlerOptions) *Handler {
 		requests:   newCounter(instruments.Requests, constant),
 		tokens:     newCounter(instruments.Tokens, constant),
 		rejections: newCounter(instruments.ProviderRejections, constant),
+		spend:      newCounter(instruments.Spend, constant),
 		inQueue:    newHistogram(instruments.TimeInQueue, constant),
 		lease:      newHistogram(instruments.LeaseDuration, constant),
 		ratio:      newHistogram(instruments.EstimateRatio, constant),
@@ -69,8 +71,8 @@ func NewHandler(options HandlerOptions) *Handler {
 	}
 }
 
-func (h *Handler) collectors() [7]prometheus.Collector {
-	return [...]prometheus.Collector{h.requests, h.inQueue, h.lease, h.tokens, h.ratio, h.rejections, h.store}
+func (h *Handler) collectors() [8]prometheus.Collector {
+	return [...]prometheus.Collector{h.requests, h.inQueue, h.lease, h.tokens, h.ratio, h.rejections, h.store, h.spend}
 }
 
 // Describe implements [prometheus.Collector].
@@ -94,7 +96,7 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	switch {
 	case m.Written:
 		h.store.WithLabelValues(labelValue(m.System), m.Operation).Observe(m.Took)
-	case m.Request, m.Queued, m.Ended, m.Rejected, m.Settled != ratelimit.Usage{}:
+	case m.Request, m.Queued, m.Ended, m.Rejected, m.Spent > 0, m.Settled != ratelimit.Usage{}:
 		k := instruments.Key{Model: e.Model, Provider: e.Provider}
 		if instruments.IsStray(e) {
 			k = h.table.Seen(k)
@@ -116,6 +118,9 @@ func (h *Handler) count(ctx context.Context, s *series, m *instruments.Measureme
 	}
 	s.reserved.add(m.Reserved.PromptTokens, m.Reserved.OutputTokens)
 	s.settled.add(m.Settled.PromptTokens, m.Settled.OutputTokens)
+	if m.Spent > 0 {
+		h.spend.WithLabelValues(s.model, s.provider).Add(m.Spent)
+	}
 	s.giveBacks.add(m.Returned.PromptTokens, m.Returned.OutputTokens)
 	if !m.Queued && !m.Ended && !m.Compared {
 		return

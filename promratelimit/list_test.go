@@ -21,6 +21,7 @@ func everything(t *testing.T) []prometheus.Collector {
 	tell(h,
 		ratelimit.Event{Kind: ratelimit.EventAdmitted, Model: "m", Wait: time.Second, Decision: &d, Estimated: usage(2, 2)},
 		settled("m", usage(2, 2), usage(1, 1), time.Second),
+		ratelimit.Event{Kind: ratelimit.EventRecorded, Model: "m", Cost: 1},
 		ratelimit.Event{Kind: ratelimit.EventProviderRefused, Model: "m", Status: 429, Problem: "rate_limited"},
 		ratelimit.Event{Kind: ratelimit.EventSaved, System: "yaml", Operation: "save", Took: time.Second},
 	)

@@ -58,7 +58,7 @@ func sharedWith(tb testing.TB, n int) (rl *ratelimit.RateLimiter, path string) {
 	db := rawDatabase(tb, path)
 	now := time.Now().UnixNano()
 	const fill = `WITH RECURSIVE rows(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM rows WHERE i < ?1)
-		INSERT INTO shared_log (process, n, kind, ref, model, wall, mono, age, requests, input, output,
+		INSERT INTO shared_events (process, n, kind, ref, model, wall, mono, age, requests, input, output,
 			has_day, day_start, day_count, day_tokens, text)
 		SELECT 0, i, 1, 0, ?2, ?3 - (?1 - i), 0, 0, 1, 10, 0, 0, 0, 0, 0, '' FROM rows`
 	if _, err := db.Exec(fill, n, model, now); err != nil {

@@ -4,12 +4,14 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // The origins of quotas.
@@ -29,6 +31,7 @@ type Facts struct {
 	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
+	Budgets        []Budget
 	Found          *Found        // the limits that are searched for; nil for none
 	InFlight       int           // calls
 	OldestOpen     time.Duration // of them, at least
@@ -47,6 +50,13 @@ type Limit struct {
 	Key                 string // in files
 	Max, Used, External int
 	RoomAt              time.Time // when one more fits; zero if it does, or no time tells
+}
+
+// Budget is the spend of a day or a month.
+type Budget struct {
+	Month      bool
+	Max, Spent money.Amount // Max is zero where it is unlimited
+	Until      time.Time    // the end; zero if it is not known
 }
 
 // Waiter is a caller that waits, and the tokens that it asks for.
@@ -76,6 +86,9 @@ func (f *Facts) Text() string {
 	for i := range f.Limits {
 		w.limit(&f.Limits[i])
 	}
+	for _, b := range f.Budgets {
+		w.budget(b)
+	}
 	if f.Found != nil {
 		w.found(f.Found)
 	}
@@ -104,6 +117,10 @@ func (f *Facts) limitsCalls() bool {
 		}
 	}
 	return false
+}
+
+func (f *Facts) limitsSpend() bool {
+	return slices.ContainsFunc(f.Budgets, func(b Budget) bool { return b.Max != 0 })
 }
 
 type lines struct {
@@ -185,7 +202,7 @@ func (w *lines) quota() {
 	default:
 		w.add("quota: that of %q%s", f.Quota, from)
 	}
-	if len(f.Limits) == 0 && f.Found == nil {
+	if len(f.Limits) == 0 && f.Found == nil && !f.limitsSpend() {
 		w.add("limits: none")
 	}
 }
@@ -198,6 +215,21 @@ func (w *lines) limit(l *Limit) {
 	}
 	if l.RoomAt.After(w.facts.At) {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
+	}
+	w.add("%s", text)
+}
+
+// budget is the line of a day or a month of spend.
+func (w *lines) budget(b Budget) {
+	text := "spend per day: " + b.Spent.String()
+	if b.Month {
+		text = "spend per month: " + b.Spent.String()
+	}
+	if b.Max != 0 {
+		text += " of " + b.Max.String()
+	}
+	if !b.Until.IsZero() {
+		text += ", until " + w.time(b.Until)
 	}
 	w.add("%s", text)
 }

@@ -25,6 +25,7 @@ const (
 	StoreDuration
 	StoreDegraded
 	ProfileAge
+	Spend
 	Count // the number of instruments
 )
 
@@ -195,5 +196,10 @@ var List = [Count]Instrument{
 		Name: "ratelimit.profile.age", Prometheus: "ratelimit_profile_age_seconds",
 		Kind: Gauge, Unit: "s", PerModel: true,
 		Description: "The time since the quota was read from the provider's documents. Only quotas of profiles have it.",
+	},
+	Spend: {
+		Name: "ratelimit.spend", Prometheus: "ratelimit_spend_dollars_total",
+		Kind: Counter, Unit: "USD", PerModel: true,
+		Description: "What requests have cost that are settled, in dollars, by the prices of the limiter.",
 	},
 }

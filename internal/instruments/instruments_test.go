@@ -11,7 +11,7 @@ import (
 // The names in Prometheus are those in OpenTelemetry, with the unit and the kind at the end as
 // Prometheus has them.
 func TestNames(t *testing.T) {
-	units := map[string]string{"s": "_seconds"}
+	units := map[string]string{"s": "_seconds", "USD": "_dollars"}
 	for _, i := range instruments.List {
 		want := strings.ReplaceAll(i.Name, ".", "_") + units[i.Unit]
 		switch {

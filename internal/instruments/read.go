@@ -41,6 +41,9 @@ type Measurements struct {
 	// Reserved, Settled and Returned are added to ratelimit.tokens.
 	Reserved, Settled, Returned ratelimit.Usage
 
+	// Spent is added to ratelimit.spend, in dollars.
+	Spent float64
+
 	// Compared tells of ratelimit.estimate.ratio: Ratio.
 	Compared bool
 	Ratio    float64
@@ -83,6 +86,7 @@ func Read(e *ratelimit.Event, m *Measurements) {
 		m.end(e)
 	case ratelimit.EventRecorded:
 		m.Settled = positive(e.Settled)
+		m.Spent = max(e.Cost, 0).Dollars()
 	case ratelimit.EventProviderRefused:
 		m.Rejected, m.Status, m.ErrorType = true, status(e.Status), problem(e.Problem)
 	case ratelimit.EventSaved:
@@ -115,7 +119,7 @@ func (m *Measurements) queue(e *ratelimit.Event) {
 
 func (m *Measurements) end(e *ratelimit.Event) {
 	m.Ended, m.Lease = true, seconds(e.Held)
-	m.Settled = positive(e.Settled)
+	m.Settled, m.Spent = positive(e.Settled), max(e.Cost, 0).Dollars()
 	m.Returned = positive(ratelimit.Usage{
 		PromptTokens: e.Estimated.PromptTokens - e.Settled.PromptTokens,
 		OutputTokens: e.Estimated.OutputTokens - e.Settled.OutputTokens,

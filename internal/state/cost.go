@@ -10,6 +10,7 @@ import (
 type Cost struct {
 	Requests int
 	tokens.Count
+	Billed int // of a single request, the output tokens that may be billed; not less than Output
 	Money  money.Amount
 	Priced bool // Money is known: their models have prices, or need none
 }

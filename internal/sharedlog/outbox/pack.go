@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -28,12 +30,12 @@ type Present struct {
 func (o *Outbox) IsLong() bool { return len(o.events) >= max(o.packAt, packFrom) }
 
 // Pack makes the outbox shorter: of charges that count no more, only what they add to the day is
-// kept, in one Tally for each model, and of what was found of a model only the last for
-// each search. An event that may be in the log already stays as it is,
-// because there it would be known by its number.
+// kept, in one Tally for each model, of what was found of a model only the last for each search, and
+// of what was spent the sum for each account and period. An event that may be in the log already
+// stays as it is, because there it would be known by its number.
 //
-// Pack returns the new tallies in their order. They are in the outbox already, and the caller
-// gives them their numbers.
+// Pack returns the new tallies and sums in their order. They are in the outbox already, and the
+// caller gives them their numbers.
 func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 	p := newPacking(o, present)
 	kept := make([]*sharedlog.Event, 0, len(o.events))
@@ -51,6 +53,8 @@ func (o *Outbox) Pack(present Present) (tallies []*sharedlog.Event) {
 		}
 	}
 	tally("")
+	spends := p.spends()
+	kept, tallies = append(kept, spends...), append(tallies, spends...)
 	o.Replace(kept)
 	o.packAt = 2 * len(kept)
 	return tallies
@@ -64,13 +68,20 @@ type packing struct {
 	waits   map[int64]bool             // places in line that are left already
 	found   map[*sharedlog.Event]bool  // say what was found, as later ones do
 	days    map[string]*sharedlog.Event
+	spent   map[spentIn]state.Spend // what the events add
+}
+
+// spentIn is an account and its periods.
+type spentIn struct {
+	account string
+	periods state.Spend
 }
 
 func newPacking(o *Outbox, present Present) *packing {
 	p := &packing{
 		Present: present, outbox: o,
 		charges: make(map[int64]*sharedlog.Event), waits: make(map[int64]bool), days: make(map[string]*sharedlog.Event),
-		found: supersededFound(o.events),
+		found: supersededFound(o.events), spent: make(map[spentIn]state.Spend),
 	}
 	latest := make(map[int64]int64) // when the charge of a reservation counts
 	for _, e := range o.events {
@@ -141,6 +152,8 @@ func (p *packing) takes(e *sharedlog.Event) bool {
 		return true
 	case e.Kind == sharedlog.Found:
 		return p.found[e]
+	case e.Kind == sharedlog.Spend:
+		return p.takesSpend(e)
 	case e.Kind == sharedlog.Wait:
 		return p.waits[e.N]
 	case e.Kind == sharedlog.Leave:
@@ -174,6 +187,35 @@ func (p *packing) tallies(of string) (events []*sharedlog.Event) {
 			events = append(events, p.days[model])
 			delete(p.days, model)
 		}
+	}
+	return events
+}
+
+// takesSpend adds what an event adds to the sum of its account and its periods.
+func (p *packing) takesSpend(e *sharedlog.Event) bool {
+	change, err := state.ParseSpendChange(e.Text)
+	if err != nil {
+		return false
+	}
+	key := spentIn{e.Model, change}
+	key.periods.Day.Spent, key.periods.Month.Spent = 0, 0
+	is := p.spent[key]
+	change.Day.Spent, change.Month.Spent = change.Day.Spent.Add(is.Day.Spent), change.Month.Spent.Add(is.Month.Spent)
+	p.spent[key] = change
+	return true
+}
+
+// spends returns what was spent, the earlier periods first.
+func (p *packing) spends() (events []*sharedlog.Event) {
+	keys := slices.SortedFunc(maps.Keys(p.spent), func(a, b spentIn) int {
+		return cmp.Or(strings.Compare(a.account, b.account), cmp.Compare(a.periods.Month.Begin, b.periods.Month.Begin),
+			cmp.Compare(a.periods.Day.Begin, b.periods.Day.Begin), cmp.Compare(a.periods.Day.End, b.periods.Day.End),
+			cmp.Compare(a.periods.Month.End, b.periods.Month.End))
+	})
+	for _, key := range keys {
+		events = append(events, &sharedlog.Event{
+			Kind: sharedlog.Spend, Model: key.account, At: p.Instant, Text: state.SpendText(p.spent[key]),
+		})
 	}
 	return events
 }

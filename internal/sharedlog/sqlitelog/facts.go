@@ -140,7 +140,7 @@ func (l *Log) settleBoot(s settling) error {
 		}
 	}
 	for _, statement := range []string{
-		"UPDATE shared_log SET mono = 0 WHERE mono <> 0",
+		"UPDATE shared_events SET mono = 0 WHERE mono <> 0",
 		"UPDATE processes SET lease_mono = 0",
 	} {
 		if _, err := s.Exec(statement); err != nil {

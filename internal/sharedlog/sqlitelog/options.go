@@ -13,8 +13,8 @@ import (
 // with room for more of both. Databases from earliestFormat on are brought up to it: see upgrade.
 const (
 	format         = 102
-	foundFormat    = 101 // without spend
-	earliestFormat = 100 // without what was found; the events are in another table
+	foundFormat    = 101 // without pools, classes and money
+	earliestFormat = 100 // without what was found; the events of each are in another table
 )
 
 // Private are the formats that a limiter opens that keeps a copy of its own: not those that

@@ -234,12 +234,12 @@ func TestLogOfADamagedFile(t *testing.T) {
 // A row that no limiter writes is named.
 func TestLogRefusesBadRows(t *testing.T) {
 	for _, tt := range []struct{ statement, want string }{
-		{`UPDATE shared_log SET process = -1`, "shared_log: event 1 is of process -1"},
-		{`UPDATE shared_log SET age = -5`, "shared_log: event 1 is -5 ns older than its time"},
-		{`UPDATE shared_log SET requests = 'many'`, "shared_log: "},
-		{`UPDATE shared_log SET kind = 22`, "shared_log: event 1 is of kind 22: this version does not know it"},
-		{`UPDATE shared_log SET kind = 9, text = '{"MaxRPM":1,"MinRPM":2}'`, `shared_log: event 1 is of kind 9: json: unknown field "MinRPM"`},
-		{`UPDATE shared_log SET kind = 21, text = '{"at":1,"until":2}'`, `shared_log: event 1 is of kind 21: json: unknown field "until"`},
+		{`UPDATE shared_events SET process = -1`, "shared_events: event 1 is of process -1"},
+		{`UPDATE shared_events SET age = -5`, "shared_events: event 1 is -5 ns older than its time"},
+		{`UPDATE shared_events SET requests = 'many'`, "shared_events: "},
+		{`UPDATE shared_events SET kind = 30`, "shared_events: event 1 is of kind 30: this version does not know it"},
+		{`UPDATE shared_events SET kind = 9, text = '{"MaxRPM":1,"MinRPM":2}'`, `shared_events: event 1 is of kind 9: json: unknown field "MinRPM"`},
+		{`UPDATE shared_events SET kind = 21, text = '{"at":1,"until":2}'`, `shared_events: event 1 is of kind 21: json: unknown field "until"`},
 		{`INSERT INTO found VALUES ('m', '{"at":1,"until":2}')`, `found of "m": found: json: unknown field "until"`},
 		{`INSERT INTO processes VALUES (9, 'x', 0, 0)`, "processes: "},
 		{`INSERT INTO facts VALUES ('folded', '7')`, "facts: the days are those after event 7, which is not there yet"},

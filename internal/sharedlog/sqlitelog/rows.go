@@ -30,7 +30,7 @@ func (r rows) eventsAfter(seq int64) (events []*sharedlog.Event, complete bool, 
 		complete = complete && e.Seq == seq
 		events = append(events, e)
 		return nil
-	}, "SELECT "+eventsTable.ColumnList()+" FROM shared_log WHERE seq > ? ORDER BY seq", seq)
+	}, "SELECT "+eventsTable.ColumnList()+" FROM shared_events WHERE seq > ? ORDER BY seq", seq)
 	return events, complete, err
 }
 
@@ -192,7 +192,7 @@ func (r rows) fold(passed []*sharedlog.Event) error {
 
 // drop deletes the events from one place to another, both included.
 func (r rows) drop(from, to int64) error {
-	_, err := r.Exec("DELETE FROM shared_log WHERE seq >= ? AND seq <= ?", from, to)
+	_, err := r.Exec("DELETE FROM shared_events WHERE seq >= ? AND seq <= ?", from, to)
 	return err
 }
 

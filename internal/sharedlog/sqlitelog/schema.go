@@ -11,9 +11,11 @@ import (
 type column = sqlitestate.Column
 
 var (
-	eventsTable = tableOfEvents("shared_log")
-	// earliestTable has the events in a database of earliestFormat.
-	earliestTable = tableOfEvents("ledger")
+	eventsTable = tableOfEvents("shared_events")
+	// earlierTables have the events in databases of earlier formats.
+	earlierTables = map[int64]*sqlitestate.Table{
+		earliestFormat: tableOfEvents("ledger"), foundFormat: tableOfEvents("shared_log"),
+	}
 
 	processesTable = &sqlitestate.Table{
 		Name:    "processes",
@@ -42,14 +44,16 @@ func tableOfEvents(name string) *sqlitestate.Table {
 	}
 }
 
-// upgrade brings a database of earliestFormat up to the present one. The events get a table of
-// another name, so that a program of before that has the database open fails with its next
-// statement: it does not ask for the format again. It is a copy, because SQLite refuses to rename a
-// table beside a broken view of another program.
-var upgrade = []string{
-	"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + earliestTable.ColumnList() +
-		" FROM " + earliestTable.Name,
-	"DROP TABLE " + earliestTable.Name,
+// upgradeOf returns what brings a database of an earlier format up to the present one. The events
+// get a table of another name, so that a program of before that has the database open fails with its
+// next statement: it does not ask for the format again. It is a copy, because SQLite refuses to
+// rename a table beside a broken view of another program.
+func upgradeOf(earlier *sqlitestate.Table) []string {
+	return []string{
+		"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + earlier.ColumnList() +
+			" FROM " + earlier.Name,
+		"DROP TABLE " + earlier.Name,
+	}
 }
 
 // takeOver makes the charges of a database that one limiter had for itself events of
@@ -62,7 +66,7 @@ var takeOver = []string{
 	`DELETE FROM tokens`,
 }
 
-const charge = `INSERT INTO shared_log (process, n, kind, ref, model, wall, mono, age, requests, input, output,
+const charge = `INSERT INTO shared_events (process, n, kind, ref, model, wall, mono, age, requests, input, output,
 			has_day, day_start, day_count, day_tokens, text) `
 
 // ensureTables makes a database one that is shared, with the usage that it holds.
@@ -74,9 +78,9 @@ func ensureTables(s *sqlitestate.Statements) error {
 	if err != nil {
 		return err
 	}
-	check := tables
-	if version == earliestFormat {
-		check = append([]*sqlitestate.Table{earliestTable}, tables...)
+	check, earlier := tables, earlierTables[version]
+	if earlier != nil {
+		check = append([]*sqlitestate.Table{earlier}, tables...)
 	}
 	for _, table := range check {
 		if _, err := s.Check(table); err != nil {
@@ -88,13 +92,11 @@ func ensureTables(s *sqlitestate.Statements) error {
 			return err
 		}
 	}
-	switch version {
-	case format:
+	switch {
+	case version == format:
 		return nil
-	case foundFormat:
-		return bring(s, nil, "")
-	case earliestFormat:
-		return bring(s, upgrade, "upgrade the events")
+	case earlier != nil:
+		return bring(s, upgradeOf(earlier), "upgrade the events")
 	default:
 		return bring(s, takeOver, "take over usage")
 	}
