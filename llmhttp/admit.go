@@ -18,7 +18,9 @@ type offer struct {
 	// With a Route:
 	backend   *backend
 	estimated ratelimit.Usage // before it was cut to the quota
-	share     float64         // of the scarcest limit that the call would leave; negative for no room
+	// The share that the call would leave of the scarcest limit, of the model's own and of all; it
+	// is negative where there is no room.
+	own, share float64
 }
 
 // admit waits for room and charges the estimate. Its errors are those of RoundTrip.
@@ -34,10 +36,7 @@ func (t *Transport) admit(f *flight) error {
 	f.estimated = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	d := f.reserve(f.name, prompt, output)
 	if d.Never && t.Estimate == nil {
-		if len(f.charges) > 0 {
-			d.Stats = t.Limiter.Stats(f.name) // another may have denied
-		}
-		prompt, output = cutToQuota(&d.Stats, prompt, output)
+		prompt, output = cutToQuotas(t.limits(f.name), prompt, output)
 		d = f.reserve(f.name, prompt, output)
 	}
 	began := f.began
@@ -105,8 +104,7 @@ func (t *Transport) wait(f *flight, offers []offer) (offer, error) {
 			// A quota may have shrunk since the estimate was cut to it.
 			for i := range offers {
 				o := &offers[i]
-				stats := t.Limiter.Stats(o.name)
-				o.prompt, o.output = cutToQuota(&stats, o.prompt, o.output)
+				o.prompt, o.output = cutToQuotas(t.limits(o.name), o.prompt, o.output)
 			}
 			before := all
 			all = f.requestsOf(offers)

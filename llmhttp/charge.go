@@ -49,8 +49,7 @@ func (f *flight) requests(name string, prompt, output int) []ratelimit.Request {
 		if followsUse(&req) {
 			req.PromptTokens, req.OutputTokens, req.BilledOutput = prompt, output, f.billedOutput
 			if t.Estimate == nil {
-				stats := t.Limiter.Stats(req.Model)
-				req.PromptTokens, req.OutputTokens = cutToQuota(&stats, prompt, output)
+				req.PromptTokens, req.OutputTokens = cutToQuotas(t.limits(req.Model), prompt, output)
 			}
 		}
 		all = append(all, req)

@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -61,21 +60,28 @@ func (r *Route) offers(f *flight) []offer {
 	for i := range offers {
 		o := &offers[i]
 		f.backend, f.name = o.backend, o.name // for which the estimate is
-		stats := r.Limiter.Stats(o.name)
+		limits := r.limits(o.name)
 		if i == 0 || r.Estimate == nil {
 			o.prompt, o.output = r.estimate(f)
 			billed = max(billed, f.billedOutput)
 			o.estimated = ratelimit.Usage{PromptTokens: o.prompt, OutputTokens: o.output}
 			if r.Estimate == nil {
-				o.prompt, o.output = cutToQuota(&stats, o.prompt, o.output)
+				o.prompt, o.output = cutToQuotas(limits, o.prompt, o.output)
 			}
 		} else {
 			o.prompt, o.output, o.estimated = offers[0].prompt, offers[0].output, offers[0].estimated
 		}
-		o.share = shareLeft(&stats, o.prompt, o.output, now)
+		o.own = shareLeft(&limits[0], o.prompt, o.output, now)
+		o.share = o.own
+		for j := range limits[1:] {
+			o.share = min(o.share, shareLeft(&limits[1+j], o.prompt, o.output, now))
+		}
 	}
 	f.backend, f.name, f.billedOutput = before, name, billed
-	slices.SortStableFunc(offers, func(a, b offer) int { return cmp.Compare(b.share, a.share) })
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		// Where one pool is the scarcest for several, they go by their own limits.
+		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(b.own, a.own))
+	})
 	return offers
 }
 
@@ -119,8 +125,14 @@ func shareLeft(s *ratelimit.ModelStats, prompt, output int, now time.Time) float
 		{s.AdaptiveInFlight, float64(s.InFlight), 1},
 	} {
 		if l.limit > 0 {
-			least = math.Min(least, 1-(l.used+l.cost)/float64(l.limit))
+			least = min(least, 1-(l.used+l.cost)/float64(l.limit))
 		}
+	}
+	if s.MaxSpendPerDay > 0 {
+		least = min(least, 1-float64(s.SpendDay)/float64(s.MaxSpendPerDay))
+	}
+	if s.MaxSpendPerMonth > 0 {
+		least = min(least, 1-float64(s.SpendMonth)/float64(s.MaxSpendPerMonth))
 	}
 	return least
 }
