@@ -26,10 +26,10 @@ type offer struct {
 // admit waits for room and charges the estimate. Its errors are those of RoundTrip.
 func (t *Transport) admit(f *flight) error {
 	if f.ctx.Err() != nil {
-		_, err := t.wait(f, []offer{{name: f.name, backend: f.backend}}) // so that Config.Events learns of it
+		_, err := t.wait(f, []offer{{name: f.name, backend: f.backend()}}) // so that Config.Events learns of it
 		return err
 	}
-	if f.way != nil {
+	if f.routed != nil {
 		return t.admitAtOne(f)
 	}
 	prompt, output := t.estimate(f)
@@ -79,9 +79,9 @@ func (f *flight) admitted(began time.Time, prompt, output int) {
 // countAt makes the call one to a backend, nil without a Route, that is counted under a name.
 func (f *flight) countAt(b *backend, name string) {
 	t := f.transport
-	f.backend, f.name, f.model = b, name, t.models.get(name)
+	f.name, f.model = name, t.models.get(name)
 	if b != nil {
-		f.standing = t.models.get(b.standingOf(f.bare))
+		f.routed.backend, f.routed.standing = b, t.models.get(b.standingOf(f.routed.bare))
 	}
 	if t.OnEvent != nil {
 		f.countedAs = t.Limiter.CountedAs(name)

@@ -37,9 +37,9 @@ func (t *Transport) askForCount(f *flight) (promptTokens int) {
 		return 0
 	}
 	original := call.Request
-	if f.way != nil {
+	if f.routed != nil {
 		original = original.WithContext(original.Context())
-		f.way.address(original, f.backend)
+		f.routed.way.address(original, f.routed.backend)
 	}
 	n, err := tokencount.Request(original.Context(), t.roundTripper(), original, body)
 	if err != nil {

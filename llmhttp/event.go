@@ -121,8 +121,8 @@ func (t *Transport) report(f *flight, e Event) {
 	e.ID, e.Context = f.ctx.ID, f.ctx.Context
 	e.Adapter, e.Operation = f.call.Adapter, f.call.Operation
 	e.Requested, e.Model, e.Stream = f.call.Model, f.countedAs, f.call.Stream
-	if f.backend != nil {
-		e.Backend = f.backend.name
+	if b := f.backend(); b != nil {
+		e.Backend = b.name
 	}
 	e.Attempt, e.Estimated, e.Charged = f.attempt, f.estimated, f.charged
 	if e.Booked = f.charged; e.Kind == EventSettled {

@@ -21,18 +21,12 @@ type flight struct {
 	transport    *Transport
 	adapter      Adapter
 	call         *Call
-	ctx          callctx.Call  // that the limiter's events get, with the ID of the call
-	name         string        // that the limiter is asked for
-	countedAs    string        // the name under which it counts that; empty without OnEvent
-	attempt      int           // tries before this one
-	retries      int           // of them, those after which Retry waited
-	hidesUsage   bool          // the caller did not ask for the chunk with the usage
-	way          *way          // nil without a Route
-	backend      *backend      // where the call is sent; nil without a Route
-	bare         string        // name without that of the backend
-	standing     *model        // of it at the backend, also where several are counted together
-	tried        []*backend    // that have refused or failed the call
-	maxWait      time.Duration // bounds the wait beside MaxWait; zero does not
+	ctx          callctx.Call // that the limiter's events get, with the ID of the call
+	name         string       // that the limiter is asked for
+	countedAs    string       // the name under which it counts that; empty without OnEvent
+	routed       *routed      // nil without a Route
+	attempt      int          // tries before this one
+	hidesUsage   bool         // the caller did not ask for the chunk with the usage
 	reservation  *ratelimit.Reservation
 	together     ratelimit.Reservations // all of the try, the model's first; nil without charges
 	charges      []ratelimit.Request    // beside the model's, see WithCharge
@@ -92,8 +86,8 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	t.arrivals.start(&f.arrival)
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wroteRequest
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
-	if f.way != nil {
-		f.way.address(req, f.backend)
+	if f.routed != nil {
+		f.routed.way.address(req, f.routed.backend)
 	}
 	if _, known := base.(*http.Transport); !known {
 		// An http.Transport traces its writing and leaves headers alone, so it gets the body as it
@@ -122,8 +116,8 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Request = f.call.Request
-	if f.way != nil {
-		f.way.redirected(resp, req.URL, f.backend)
+	if f.routed != nil {
+		f.routed.way.redirected(resp, req.URL, f.routed.backend)
 	}
 	f.answer(resp)
 	return resp, nil
@@ -201,8 +195,8 @@ func (f *flight) fail(err error) {
 	f.stage = settled
 	f.mu.Unlock()
 	f.unanswered(err)
-	if f.way != nil && f.ctx.Err() == nil {
-		f.transport.models.setAside(f.standing, time.Now())
+	if f.routed != nil && f.ctx.Err() == nil {
+		f.transport.models.setAside(f.routed.standing, time.Now())
 	}
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {

@@ -29,8 +29,8 @@ func (f *flight) patience() (bounded context.Context, cancel context.CancelFunc,
 	if !ok {
 		longest = f.transport.MaxWait
 	}
-	if f.maxWait > 0 && (longest <= 0 || f.maxWait < longest) {
-		longest = f.maxWait
+	if f.routed != nil && f.routed.maxWait > 0 && (longest <= 0 || f.routed.maxWait < longest) {
+		longest = f.routed.maxWait
 	}
 	if longest <= 0 {
 		return ctx, func() {}, false

@@ -164,11 +164,8 @@ func (m *models) setAside(known *model, now time.Time) {
 	known.aside = min(known.aside+1, 6)
 }
 
-// restore records that a backend answered as asked; nil is none.
+// restore records that a backend answered as asked.
 func (m *models) restore(known *model) {
-	if known == nil {
-		return
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known.aside, known.asideEnd = 0, time.Time{}

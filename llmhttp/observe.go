@@ -22,8 +22,8 @@ const (
 
 // host returns the host that answers the call.
 func (f *flight) host() string {
-	if f.way != nil && f.backend.url != nil && !f.way.addressed {
-		return f.backend.url.Hostname()
+	if b := f.backend(); b != nil && b.url != nil && !f.routed.way.addressed {
+		return b.url.Hostname()
 	}
 	return f.call.Request.URL.Hostname()
 }
@@ -43,7 +43,9 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 		}
 	case f.status >= 200:
 		t.models.succeeded(f.model, now.Sub(f.sent))
-		t.models.restore(f.standing)
+		if f.routed != nil {
+			t.models.restore(f.routed.standing)
+		}
 	}
 }
 
@@ -63,8 +65,8 @@ func (f *flight) resolveProblem() {
 			f.pausedUntil = until
 		}
 	}
-	if f.way != nil && (f.problem.Kind == Exhausted || f.problem.Kind == Failed) {
-		t.models.setAside(f.standing, now)
+	if f.routed != nil && (f.problem.Kind == Exhausted || f.problem.Kind == Failed) {
+		t.models.setAside(f.routed.standing, now)
 	}
 	if name := f.problem.Kind.refusal(); name != "" {
 		f.observeRefusal(name, f.problem.RetryAfter)

@@ -11,12 +11,12 @@ import (
 func (t *Transport) reroute(
 	f *flight, sent *http.Request, resp *http.Response, err error,
 ) (*flight, *http.Request) {
-	if f.way == nil || f.way.only != nil || err != nil || !mayBeRefusal(f.status) ||
+	if f.routed == nil || f.routed.way.only != nil || err != nil || !mayBeRefusal(f.status) ||
 		f.call.Request.Context().Err() != nil || !replayable(sent) {
 		return nil, nil
 	}
 	next := f.again()
-	if len(next.tried) == len(f.way.route.backends) {
+	if len(next.routed.tried) == len(f.routed.way.route.backends) {
 		return nil, nil
 	}
 	p := f.classify(resp)
@@ -29,11 +29,12 @@ func (t *Transport) reroute(
 	if !ok {
 		return nil, nil
 	}
+	next.routed.rerouted++
 	t.report(next, Event{Kind: EventRetry, Status: f.status, Problem: p})
 	f.finish(false) // the answer is not for the caller
 	if p.Kind == RateLimited || p.Kind == Overloaded {
 		pause := time.Until(t.Limiter.Stats(f.name).CooldownUntil)
-		next.maxWait = max(p.RetryAfter, pause, firstPause)
+		next.routed.maxWait = max(p.RetryAfter, pause, firstPause)
 	}
 	if t.admit(next) != nil {
 		closeBody(again)

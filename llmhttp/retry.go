@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
@@ -34,7 +33,7 @@ func (t *Transport) retry(
 	f *flight, sent *http.Request, resp *http.Response, err error,
 ) (*flight, *http.Request) {
 	ctx := f.call.Request.Context()
-	if f.retries >= t.Retry.Max || ctx.Err() != nil || !replayable(sent) ||
+	if f.retries() >= t.Retry.Max || ctx.Err() != nil || !replayable(sent) ||
 		errors.As(err, new(*RedirectError)) {
 		return nil, nil
 	}
@@ -50,7 +49,6 @@ func (t *Transport) retry(
 		return nil, nil
 	}
 	next := f.again()
-	next.retries++
 	t.report(next, e)
 	f.finish(false) // the next try may wait for the slot of this one
 	timer := time.NewTimer(delay)
@@ -77,12 +75,11 @@ func (f *flight) again() *flight {
 		transport: f.transport, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
 		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
 		countedAs: f.countedAs, charges: f.charges,
-		attempt: f.attempt + 1, retries: f.retries, hidesUsage: f.hidesUsage, began: time.Now(),
+		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
 		waited: f.waited + time.Since(f.sent),
-		way:    f.way, backend: f.backend, bare: f.bare, standing: f.standing,
 	}
-	if next.tried = f.tried; f.way != nil && !slices.Contains(f.tried, f.backend) {
-		next.tried = append(slices.Clip(f.tried), f.backend)
+	if f.routed != nil {
+		next.routed = f.routed.again()
 	}
 	return next
 }
@@ -102,7 +99,7 @@ func (t *Transport) retryDelay(
 	f *flight, resp *http.Response, err error,
 ) (e Event, delay time.Duration, ok bool) {
 	e = Event{Kind: EventRetry, Err: quiet(err)}
-	delay = time.Second << min(f.retries, 5) / 2
+	delay = time.Second << min(f.retries(), 5) / 2
 	if err == nil {
 		if !retryable(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
 			return e, 0, false

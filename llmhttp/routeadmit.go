@@ -8,10 +8,47 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
+// routed is what the flight of a Route has beside that of a Transport.
+type routed struct {
+	way      *way
+	backend  *backend      // where the call is sent; the first one that it may be before one was chosen
+	bare     string        // the name under which the call is counted, without that of the backend
+	standing *model        // of it at the backend, also where several are counted together
+	tried    []*backend    // that have refused or failed the call
+	rerouted int           // how many of the tries before this one were sent elsewhere without Retry
+	maxWait  time.Duration // bounds the wait beside MaxWait; zero does not
+}
+
+// backend returns where the call is sent; nil without a Route.
+func (f *flight) backend() *backend {
+	if f.routed == nil {
+		return nil
+	}
+	return f.routed.backend
+}
+
+// retries returns how many of the tries before this one Retry has repeated.
+func (f *flight) retries() int {
+	if f.routed == nil {
+		return f.attempt
+	}
+	return f.attempt - f.routed.rerouted
+}
+
+// again returns what the next try has, after the backend refused or failed this one.
+func (r *routed) again() *routed {
+	next := *r
+	next.maxWait = 0
+	if !slices.Contains(r.tried, r.backend) {
+		next.tried = append(slices.Clip(r.tried), r.backend)
+	}
+	return &next
+}
+
 // admitAtOne is admit for a call that may go to several backends.
 func (t *Transport) admitAtOne(f *flight) error {
 	began := f.began
-	offers := f.way.route.offers(f)
+	offers := f.routed.way.route.offers(f)
 	at, d := f.reserveOne(offers)
 	got := offers[at]
 	if !d.Allowed {
@@ -55,11 +92,11 @@ func sooner(d, than *ratelimit.Decision) bool {
 // offers returns the backends at which a call may be made, that with the most room first.
 func (r *Route) offers(f *flight) []offer {
 	now := time.Now()
-	offers := r.choice(f, now)
-	before, name, billed := f.backend, f.name, 0
+	offers := r.choice(f.routed, now)
+	before, name, billed := f.routed.backend, f.name, 0
 	for i := range offers {
 		o := &offers[i]
-		f.backend, f.name = o.backend, o.name // for which the estimate is
+		f.routed.backend, f.name = o.backend, o.name // for which the estimate is
 		limits := r.limits(o.name)
 		if i == 0 || r.Estimate == nil {
 			o.prompt, o.output = r.estimate(f)
@@ -77,7 +114,7 @@ func (r *Route) offers(f *flight) []offer {
 			o.share = min(o.share, shareLeft(&limits[1+j], o.prompt, o.output, now))
 		}
 	}
-	f.backend, f.name, f.billedOutput = before, name, billed
+	f.routed.backend, f.name, f.billedOutput = before, name, billed
 	slices.SortStableFunc(offers, func(a, b offer) int {
 		// Where one pool is the scarcest for several, they go by their own limits.
 		return cmp.Or(cmp.Compare(b.share, a.share), cmp.Compare(b.own, a.own))
@@ -87,7 +124,7 @@ func (r *Route) offers(f *flight) []offer {
 
 // choice returns the backends that a call may go to: those that it was not tried at, and of these
 // the ones that are not set aside, as far as there are any. Each call begins with another one.
-func (r *Route) choice(f *flight, now time.Time) []offer {
+func (r *Route) choice(f *routed, now time.Time) []offer {
 	if b := f.way.only; b != nil {
 		return []offer{{backend: b, name: r.countAs(b, f.bare)}}
 	}

@@ -296,12 +296,13 @@ func closeBody(req *http.Request) {
 
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
-	f := &flight{transport: t, adapter: a, call: call, way: w, bare: name}
+	f := &flight{transport: t, adapter: a, call: call}
 	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
 	f.charges = chargesOf(f.ctx.Context)
 	if w == nil {
 		f.countAt(nil, name)
 	} else {
+		f.routed = &routed{way: w, bare: name}
 		f.countAt(w.first(), w.route.countAs(w.first(), name))
 	}
 	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
