@@ -76,7 +76,7 @@ type Route struct {
 
 	// CountAs returns the name under which a model is counted at a backend. Backends for which it
 	// is the same share a quota. Nil means backend + "/" + model. It must be fast, and always
-	// return the same for the same arguments.
+	// return the same name, which is not empty, for the same arguments.
 	CountAs func(backend, model string) string
 
 	check    sync.Once

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -81,7 +82,7 @@ func (w *way) address(req *http.Request, to *backend) {
 		if len(values) == 0 {
 			delete(req.Header, name)
 		} else {
-			req.Header[name] = values
+			req.Header[name] = slices.Clone(values) // Base may change them
 		}
 	}
 }
