@@ -161,10 +161,14 @@ func (rl *RateLimiter) renameLocked() {
 func (rl *RateLimiter) requeueLocked() {
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
+	states := l.statesLocked()
 	for _, w := range waiters {
 		l.leaveLinesLocked(w)
 	}
 	for _, w := range waiters {
 		l.queueLocked(w, rl.costsRLocked(w.requests))
+	}
+	for name, s := range states {
+		l.setStateLocked(name, s)
 	}
 }

@@ -127,6 +127,7 @@ type RateLimiter struct {
 	unlisted   unlistedModels           // the models without a quota of their own
 	lines      waitLines                // the slots and the waiters
 	classes    map[string]Class         // Config.Classes; nil for none
+	classesID  uint64                   // state.ClassesID of those
 	reserves   []reserve                // of those; nil for none
 	classed    atomic.Bool              // there are any; for those who have no lock
 	expiry     expiry                   // the reservations that nobody settles

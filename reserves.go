@@ -117,3 +117,11 @@ func (r *Reservation) share() *classuse.Charge {
 	}
 	return r.extra.share
 }
+
+// reservedClassRLocked returns a class if it has a reserve; else nothing.
+func (rl *RateLimiter) reservedClassRLocked(class string) string {
+	if class != "" && slices.ContainsFunc(rl.reserves, func(r reserve) bool { return r.class == class }) {
+		return class
+	}
+	return ""
+}
