@@ -256,9 +256,14 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	if rl.pricing != nil {
 		spent = rl.recordSpendLocked(name, model, bill, instant)
 	}
-	rl.auditLocked(name).recorded.add(used, spent)
-	if stats := rl.stateLocked(name, instant, now); stats != nil {
+	if stats := rl.stateLocked(name, instant, now); stats == nil {
+		rl.auditLocked(name).recorded.add(used, spent)
+	} else {
 		w := rl.windowLocked(name, stats, instant)
+		if w.audit == nil {
+			w.audit = rl.auditLocked(name)
+		}
+		w.audit.recorded.add(used, spent)
 		w.charge(instant, now, used, rl.span())
 		if w.adapts {
 			rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)

@@ -146,6 +146,7 @@ func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, i
 		name = rl.accountLocked(name, wall)
 		s := rl.spends[name]
 		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+		rl.changedLocked(instant)
 	}
 	return cost
 }

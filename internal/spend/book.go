@@ -131,17 +131,21 @@ func Correct(s *state.Spend, charged int64, more money.Amount, wall int64, zone 
 // Lasts reports whether both periods of an account hold an instant, so that no zone has to be known.
 // Nil is an account without spend.
 func Lasts(s *state.Spend, wall int64) bool {
-	return s != nil && s.Day.Holds(wall) && s.Month.Holds(wall)
+	return s != nil && isBegun(&s.Day, wall) && isBegun(&s.Month, wall)
 }
+
+// isBegun reports whether a period holds an instant, and something is spent in it: a day without a
+// zone begins with that.
+func isBegun(p *state.SpendPeriod, wall int64) bool { return p.Spent != 0 && p.Holds(wall) }
 
 // present returns the periods at an instant, as far as an account knows them.
 func present(s *state.Spend, wall int64, zone *time.Location) (is state.Spend) {
-	if s != nil && s.Day.Holds(wall) {
+	if s != nil && isBegun(&s.Day, wall) {
 		is.Day.Begin, is.Day.End = s.Day.Begin, s.Day.End
 	} else {
 		is.Day = Day(wall, zone)
 	}
-	if s != nil && s.Month.Holds(wall) {
+	if s != nil && isBegun(&s.Month, wall) {
 		is.Month.Begin, is.Month.End = s.Month.Begin, s.Month.End
 	} else {
 		is.Month = Month(wall, zone)

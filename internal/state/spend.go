@@ -18,12 +18,13 @@ type SpendPeriod struct {
 // Holds reports whether an instant, in UnixNano, lies in the period.
 func (p *SpendPeriod) Holds(wall int64) bool { return p.Begin <= wall && wall < p.End }
 
-// add adds a change of the same period. One of a later period begins that; one of an earlier period
-// changes nothing, because that is over. Periods that overlap are the same, as processes know it
-// that are not told of each other: it begins where the first of them does.
+// add adds a change of the same period. One of a later period begins that, and so does any where
+// nothing is spent; one of an earlier period changes nothing, because that is over. Periods that
+// overlap are the same, as processes know it that are not told of each other: it begins where the
+// first of them does.
 func (p *SpendPeriod) add(change SpendPeriod) {
 	switch {
-	case change.Begin >= p.End || p.Begin == p.End:
+	case change.Begin >= p.End || p.Spent == 0 && change.Begin != change.End:
 		*p = change
 		p.Spent = max(p.Spent, 0)
 		return
