@@ -10,21 +10,34 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 )
 
+// offer is a name under which a call may be charged, and what it is charged there.
+type offer struct {
+	name           string // that the limiter is asked for
+	prompt, output int
+
+	// With a Route:
+	backend   *backend
+	estimated ratelimit.Usage // before it was cut to the quota
+	// The share that the call would leave of the scarcest limit, of the model's own and of all; it
+	// is negative where there is no room.
+	own, share float64
+}
+
 // admit waits for room and charges the estimate. Its errors are those of RoundTrip.
 func (t *Transport) admit(f *flight) error {
 	if f.ctx.Err() != nil {
-		_, _, err := t.wait(f, 0, 0) // which refuses it, so that Config.Events learns of it
+		_, err := t.wait(f, []offer{{name: f.name, backend: f.backend()}}) // so that Config.Events learns of it
 		return err
+	}
+	if f.routed != nil {
+		return t.admitAtOne(f)
 	}
 	prompt, output := t.estimate(f)
 	f.estimated = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
-	d := f.reserve(prompt, output)
+	d := f.reserve(f.name, prompt, output)
 	if d.Never && t.Estimate == nil {
-		if len(f.charges) > 0 {
-			d.Stats = t.Limiter.Stats(f.name) // another may have denied
-		}
-		prompt, output = cutToQuota(&d.Stats, prompt, output)
-		d = f.reserve(prompt, output)
+		prompt, output = cutToQuotas(t.limits(f.name), prompt, output)
+		d = f.reserve(f.name, prompt, output)
 	}
 	began := f.began
 	if d.Allowed && len(f.charges) == 0 {
@@ -40,41 +53,63 @@ func (t *Transport) admit(f *flight) error {
 			if began.IsZero() {
 				began = time.Now()
 			}
-			var err error
-			if prompt, output, err = t.wait(f, prompt, output); err != nil {
+			got, err := t.wait(f, []offer{{name: f.name, prompt: prompt, output: output}})
+			if err != nil {
 				return err
 			}
+			prompt, output = got.prompt, got.output
 		}
 		f.counted = t.Limiter.Stats(f.name)
 	}
+	f.admitted(began, prompt, output)
+	return nil
+}
+
+// admitted records what a call was charged, for which it waited since a time; zero for no wait.
+func (f *flight) admitted(began time.Time, prompt, output int) {
 	var wait time.Duration
 	if !began.IsZero() {
 		wait = time.Since(began)
 	}
 	f.waited += wait
 	f.charged = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
-	t.report(f, Event{Kind: EventAdmitted, Wait: wait})
-	return nil
+	f.transport.report(f, Event{Kind: EventAdmitted, Wait: wait})
 }
 
-// wait is Acquire within MaxWait. It returns the estimate that was charged.
-func (t *Transport) wait(f *flight, prompt, output int) (int, int, error) {
-	bounded, cancel, byMaxWait := t.patience(&f.ctx)
+// countAt makes the call one to a backend, nil without a Route, that is counted under a name.
+func (f *flight) countAt(b *backend, name string) {
+	t := f.transport
+	f.name, f.model = name, t.models.get(name)
+	if b != nil {
+		f.routed.backend, f.routed.standing = b, t.models.get(b.standingOf(f.routed.bare))
+	}
+	if t.OnEvent != nil {
+		f.countedAs = t.Limiter.CountedAs(name)
+	}
+}
+
+// wait is Acquire within MaxWait for one of the offers, of which there is at least one. It returns
+// the one that was charged.
+func (t *Transport) wait(f *flight, offers []offer) (offer, error) {
+	bounded, cancel, byMaxWait := f.patience()
 	defer cancel()
-	all := f.requests(prompt, output)
+	all := f.requestsOf(offers)
 	f.ctx.Tentative = t.Estimate == nil
 	for {
-		err := f.acquire(bounded, all)
+		got, err := f.acquire(bounded, offers, all)
 		if err == nil {
-			return prompt, output, nil
+			return got, nil
 		}
 		if f.ctx.Tentative && errors.Is(err, ratelimit.ErrNeverFits) {
 			// A quota may have shrunk since the estimate was cut to it.
-			stats := t.Limiter.Stats(f.name)
-			prompt, output = cutToQuota(&stats, prompt, output)
+			for i := range offers {
+				o := &offers[i]
+				o.prompt, o.output = cutToQuotas(t.limits(o.name), o.prompt, o.output)
+			}
 			before := all
-			all = f.requests(prompt, output)
-			f.ctx.Tentative = !slices.Equal(all, before) // else the same refusal again, for good
+			all = f.requestsOf(offers)
+			same := slices.EqualFunc(all, before, slices.Equal[[]ratelimit.Request])
+			f.ctx.Tentative = !same // else the same refusal again, for good
 			continue
 		}
 		var limit *ratelimit.LimitError
@@ -84,15 +119,15 @@ func (t *Transport) wait(f *flight, prompt, output int) (int, int, error) {
 			if late && byMaxWait {
 				limit.Err = ratelimit.ErrMaxWait
 			}
-			return 0, 0, limit
+			return offer{}, limit
 		case late && byMaxWait && f.ctx.Err() == nil:
 			// MaxWait passed while the call was queued. Room may have come in the same moment.
-			d := f.reserve(prompt, output)
+			at, d := f.reserveOne(offers)
 			if d.Allowed {
-				return prompt, output, nil
+				return offers[at], nil
 			}
-			return 0, 0, &ratelimit.LimitError{Model: d.Model, Decision: d, Err: ratelimit.ErrMaxWait}
+			return offer{}, &ratelimit.LimitError{Model: d.Model, Decision: d, Err: ratelimit.ErrMaxWait}
 		}
-		return 0, 0, fmt.Errorf("llmhttp: wait for quota: %w", err)
+		return offer{}, fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}
 }

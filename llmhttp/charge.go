@@ -41,16 +41,15 @@ func followsUse(req *ratelimit.Request) bool {
 
 // requests returns all that a try is charged for an estimate, its model first. Estimates are cut
 // to the quotas, unless the program made them.
-func (f *flight) requests(prompt, output int) []ratelimit.Request {
+func (f *flight) requests(name string, prompt, output int) []ratelimit.Request {
 	t := f.transport
 	all := make([]ratelimit.Request, 1, 1+len(f.charges))
-	all[0] = f.request(prompt, output)
+	all[0] = f.request(name, prompt, output)
 	for _, req := range f.charges {
 		if followsUse(&req) {
 			req.PromptTokens, req.OutputTokens, req.BilledOutput = prompt, output, f.billedOutput
 			if t.Estimate == nil {
-				stats := t.Limiter.Stats(req.Model)
-				req.PromptTokens, req.OutputTokens = cutToQuota(&stats, prompt, output)
+				req.PromptTokens, req.OutputTokens = cutToQuotas(t.limits(req.Model), prompt, output)
 			}
 		}
 		all = append(all, req)
@@ -58,38 +57,68 @@ func (f *flight) requests(prompt, output int) []ratelimit.Request {
 	return all
 }
 
+// requestsOf returns the requests of each offer.
+func (f *flight) requestsOf(offers []offer) [][]ratelimit.Request {
+	all := make([][]ratelimit.Request, len(offers))
+	for i := range offers {
+		all[i] = f.requests(offers[i].name, offers[i].prompt, offers[i].output)
+	}
+	return all
+}
+
 // request returns what a try is charged for an estimate, of its own model.
-func (f *flight) request(prompt, output int) ratelimit.Request {
-	return ratelimit.Request{Model: f.name, PromptTokens: prompt, OutputTokens: output, BilledOutput: f.billedOutput}
+func (f *flight) request(name string, prompt, output int) ratelimit.Request {
+	return ratelimit.Request{Model: name, PromptTokens: prompt, OutputTokens: output, BilledOutput: f.billedOutput}
 }
 
 // reserve charges an estimate if there is room. A denial is not reported to Config.Events: the
 // caller asks for less, or waits.
-func (f *flight) reserve(prompt, output int) ratelimit.Decision {
+func (f *flight) reserve(name string, prompt, output int) ratelimit.Decision {
 	rl := f.transport.Limiter
 	f.ctx.Tentative = true
 	if len(f.charges) == 0 {
-		one, d := rl.ReserveContext(&f.ctx, f.request(prompt, output))
+		one, d := rl.ReserveContext(&f.ctx, f.request(name, prompt, output))
 		if len(one) > 0 {
 			f.reservation = one[0]
 		}
 		return d
 	}
-	all, d := rl.ReserveContext(&f.ctx, f.requests(prompt, output)...)
+	all, d := rl.ReserveContext(&f.ctx, f.requests(name, prompt, output)...)
 	f.take(all)
 	return d
 }
 
-// acquire waits until it has charged all requests.
-func (f *flight) acquire(ctx context.Context, all []ratelimit.Request) (err error) {
-	rl, own := f.transport.Limiter, &all[0]
-	if len(all) == 1 && own.BilledOutput == 0 {
-		f.reservation, err = rl.Acquire(ctx, own.Model, own.PromptTokens, own.OutputTokens)
-		return err
+// acquire waits until it has charged all requests of one of the offers, which it returns.
+func (f *flight) acquire(ctx context.Context, offers []offer, all [][]ratelimit.Request) (got offer, err error) {
+	rl, at := f.transport.Limiter, 0
+	switch {
+	case len(offers) > 1 && len(f.charges) == 0:
+		return f.acquireAny(ctx, offers, all)
+	case len(offers) > 1: // with charges, it waits for the one that is to have room first
+		var d ratelimit.Decision
+		if at, d = f.reserveOne(offers); d.Allowed {
+			return offers[at], nil
+		}
 	}
-	reservations, err := rl.AcquireAll(ctx, all...)
+	got = offers[at]
+	if own := &all[at][0]; len(all[at]) == 1 && own.BilledOutput == 0 {
+		f.reservation, err = rl.Acquire(ctx, own.Model, own.PromptTokens, own.OutputTokens)
+		return got, err
+	}
+	reservations, err := rl.AcquireAll(ctx, all[at]...)
 	f.take(reservations)
-	return err
+	return got, err
+}
+
+// acquireAny waits until it has charged the one request of one of the offers, which it returns.
+func (f *flight) acquireAny(ctx context.Context, offers []offer, all [][]ratelimit.Request) (got offer, err error) {
+	r, err := f.transport.Limiter.AcquireAny(ctx, ratelimit.AnyOptions{}, slices.Concat(all...)...)
+	if err != nil {
+		return offer{}, err
+	}
+	f.reservation = r
+	at := slices.IndexFunc(offers, func(o offer) bool { return o.name == r.Model() })
+	return offers[max(at, 0)], nil
 }
 
 // take keeps reservations that were made together.

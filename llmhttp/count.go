@@ -8,10 +8,11 @@ import (
 
 // countPrompt has the provider count the prompt of a call that is estimated above CountAbove, once.
 // It reports whether call.counted has the result.
-func (t *Transport) countPrompt(call *Call) (ok bool) {
+func (t *Transport) countPrompt(f *flight) (ok bool) {
+	call := f.call
 	if call.counted == 0 && t.CountAbove > 0 && textTokens(call.PromptBytes)+call.mediaTokens > t.CountAbove {
 		call.counted = -1
-		if n := t.askForCount(call); n > 0 {
+		if n := t.askForCount(f); n > 0 {
 			call.counted = n
 		}
 	}
@@ -19,7 +20,8 @@ func (t *Transport) countPrompt(call *Call) (ok bool) {
 }
 
 // askForCount returns what the provider counts; 0 if that fails or is not possible.
-func (t *Transport) askForCount(call *Call) (promptTokens int) {
+func (t *Transport) askForCount(f *flight) (promptTokens int) {
+	call := f.call
 	if call.body == nil || call.invalid {
 		return 0
 	}
@@ -34,7 +36,12 @@ func (t *Transport) askForCount(call *Call) (promptTokens int) {
 	if err != nil || int64(len(body)) > t.maxBody() {
 		return 0
 	}
-	n, err := tokencount.Request(call.Request.Context(), t.roundTripper(), call.Request, body)
+	original := call.Request
+	if f.routed != nil {
+		original = original.WithContext(original.Context())
+		f.routed.way.address(original, f.routed.backend)
+	}
+	n, err := tokencount.Request(original.Context(), t.roundTripper(), original, body)
 	if err != nil {
 		return 0
 	}

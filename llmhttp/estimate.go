@@ -44,7 +44,7 @@ func (t *Transport) estimatePrompt(f *flight, learned ratelimit.Estimate) int {
 	if call.Media == 0 {
 		f.uncorrected = text
 	}
-	if t.countPrompt(call) {
+	if t.countPrompt(f) {
 		return call.counted
 	}
 	corrected := learned.Correct(text)
@@ -80,8 +80,25 @@ func (f *flight) promptOf(reported *Usage) int {
 	return reported.Prompt
 }
 
-// cutToQuota returns an estimate that the quota in s can ever allow, so that a small quota does not
-// refuse a call forever because of an estimate that is too large.
+// limits returns the usage and the limits of a model, and after it those of its pools.
+func (t *Transport) limits(name string) []ratelimit.ModelStats {
+	all := []ratelimit.ModelStats{t.Limiter.Stats(name)}
+	for _, pool := range t.Limiter.PoolsOf(name) {
+		all = append(all, t.Limiter.PoolStats(pool))
+	}
+	return all
+}
+
+// cutToQuotas returns an estimate that the quotas in all can ever allow, so that a small quota does
+// not refuse a call forever because of an estimate that is too large.
+func cutToQuotas(all []ratelimit.ModelStats, prompt, output int) (int, int) {
+	for i := range all {
+		prompt, output = cutToQuota(&all[i], prompt, output)
+	}
+	return prompt, output
+}
+
+// cutToQuota is cutToQuotas for one quota.
 func cutToQuota(s *ratelimit.ModelStats, prompt, output int) (int, int) {
 	capped := func(n, limit int) int {
 		if limit > 0 {

@@ -64,10 +64,12 @@ type Event struct {
 	Requested string // the model that the request names; at Azure, the deployment
 	// Model is the name under which the model is counted, after Transport.Model, Config.Aliases
 	// and Config.MatchVersions: "gpt-4o" for a request of "gpt-4o-2024-08-06". A model that only
-	// "*" covers is counted under its own name. It is the same in all events of a call.
+	// "*" covers is counted under its own name. It is the same in all events of a call, but for
+	// those of a Route: there it is that at Backend, and the first one's before one was chosen.
 	Model   string
-	Stream  bool // the request asked for a streamed answer
-	Attempt int  // 0 at first, 1 for the first retry of Transport.Retry
+	Backend string // of a Route, where the call goes; empty without one
+	Stream  bool   // the request asked for a streamed answer
+	Attempt int    // 0 at first, 1 for the first retry of Transport.Retry or at another backend
 
 	Wait time.Duration // time that the call waited for its place, and for its retry
 	// Estimated is the expected usage, as the provider charges it on arrival, before it is cut to
@@ -119,6 +121,9 @@ func (t *Transport) report(f *flight, e Event) {
 	e.ID, e.Context = f.ctx.ID, f.ctx.Context
 	e.Adapter, e.Operation = f.call.Adapter, f.call.Operation
 	e.Requested, e.Model, e.Stream = f.call.Model, f.countedAs, f.call.Stream
+	if b := f.backend(); b != nil {
+		e.Backend = b.name
+	}
 	e.Attempt, e.Estimated, e.Charged = f.attempt, f.estimated, f.charged
 	if e.Booked = f.charged; e.Kind == EventSettled {
 		e.Booked = e.Settled

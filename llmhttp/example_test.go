@@ -349,3 +349,79 @@ func ExampleEvent() {
 	// ann: gpt-4o-2024-08-06 as gpt-4o, attempt 0, call known: true
 	// estimated {10 200} booked {12 3}
 }
+
+// Two keys of one API: a call goes to the key with the most room, and a refused one to the other.
+func ExampleRoute() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.Header.Get("Authorization"))
+		if r.Header.Get("Authorization") == "Bearer sk-large" {
+			w.Header().Set("Retry-After", "20")
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		io.WriteString(w, `{"usage":{"prompt_tokens":12,"completion_tokens":3}}`)
+	}))
+	defer server.Close()
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{
+			"large/gpt-4o": {MaxRPM: 500},
+			"small/gpt-4o": {MaxRPM: 60},
+		},
+		FilePath: filepath.Join(os.TempDir(), "example.yaml"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := &http.Client{Transport: &llmhttp.Route{
+		Transport: llmhttp.Transport{Limiter: rl},
+		Backends: []llmhttp.Backend{
+			{Name: "large", Header: http.Header{"Authorization": {"Bearer sk-large"}}},
+			{Name: "small", Header: http.Header{"Authorization": {"Bearer sk-small"}}},
+		},
+	}}
+	for range 2 { // the large one pauses after the first call
+		resp, err := client.Post(server.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"gpt-4o"}`))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		fmt.Println(resp.StatusCode)
+	}
+	// Output:
+	// Bearer sk-large
+	// Bearer sk-small
+	// 200
+	// Bearer sk-small
+	// 200
+}
+
+// A file is known to the backend that it was uploaded to.
+func ExampleWithBackend() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Println(r.URL.Path, r.Header.Get("Authorization"))
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &llmhttp.Route{
+		Transport: llmhttp.Transport{Limiter: exampleLimiter(ratelimit.ModelQuota{})},
+		Backends: []llmhttp.Backend{
+			{Name: "eu", Header: http.Header{"Authorization": {"Bearer sk-eu"}}},
+			{Name: "us", Header: http.Header{"Authorization": {"Bearer sk-us"}}},
+		},
+	}}
+	ctx := llmhttp.WithBackend(context.Background(), "us")
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/v1/files/file-1", nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resp.Body.Close()
+	// Output: /v1/files/file-1 Bearer sk-us
+}

@@ -24,8 +24,9 @@ type flight struct {
 	ctx          callctx.Call // that the limiter's events get, with the ID of the call
 	name         string       // that the limiter is asked for
 	countedAs    string       // the name under which it counts that; empty without OnEvent
-	attempt      int
-	hidesUsage   bool // the caller did not ask for the chunk with the usage
+	routed       *routed      // nil without a Route
+	attempt      int          // tries before this one
+	hidesUsage   bool         // the caller did not ask for the chunk with the usage
 	reservation  *ratelimit.Reservation
 	together     ratelimit.Reservations // all of the try, the model's first; nil without charges
 	charges      []ratelimit.Request    // beside the model's, see WithCharge
@@ -85,11 +86,14 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	t.arrivals.start(&f.arrival)
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wroteRequest
 	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
+	if f.routed != nil {
+		f.routed.way.address(req, f.routed.backend)
+	}
 	if _, known := base.(*http.Transport); !known {
 		// An http.Transport traces its writing and leaves headers alone, so it gets the body as it
 		// is: with one of an unknown type it would send the headers in a packet of their own,
 		// which takes half as long as the whole call.
-		req.Header = send.Header.Clone()
+		req.Header = req.Header.Clone()
 		if send.Body != nil && send.Body != http.NoBody {
 			req.Body = &sentBody{send.Body, f}
 		}
@@ -112,6 +116,9 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp.Request = f.call.Request
+	if f.routed != nil {
+		f.routed.way.redirected(resp, req.URL, f.routed.backend)
+	}
 	f.answer(resp)
 	return resp, nil
 }
@@ -188,6 +195,9 @@ func (f *flight) fail(err error) {
 	f.stage = settled
 	f.mu.Unlock()
 	f.unanswered(err)
+	if f.routed != nil && f.ctx.Err() == nil {
+		f.transport.models.setAside(f.routed.standing, time.Now())
+	}
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
 		f.commit(f.charged, money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)})

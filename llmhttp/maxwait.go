@@ -23,12 +23,14 @@ func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
 // patience returns a context for the wait of a call, and reports whether MaxWait bounds it. The
 // context's own deadline does where it comes first. The cause of the bound's end is
 // ratelimit.ErrMaxWait.
-func (t *Transport) patience(ctx context.Context) (
-	bounded context.Context, cancel context.CancelFunc, byMaxWait bool,
-) {
+func (f *flight) patience() (bounded context.Context, cancel context.CancelFunc, byMaxWait bool) {
+	ctx := &f.ctx
 	longest, ok := ctx.Value(maxWaitKey{}).(time.Duration)
 	if !ok {
-		longest = t.MaxWait
+		longest = f.transport.MaxWait
+	}
+	if f.routed != nil && f.routed.maxWait > 0 && (longest <= 0 || f.routed.maxWait < longest) {
+		longest = f.routed.maxWait
 	}
 	if longest <= 0 {
 		return ctx, func() {}, false

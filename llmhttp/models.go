@@ -24,6 +24,9 @@ type model struct {
 	// Since the provider answered a call as asked, for models that adapt their limits:
 	overloaded time.Time // when it was overloaded first; zero for never
 	failures   int       // calls that failed
+	// With a Route, of what was set aside, for which no more calls are meant until it answers:
+	aside    int       // how often in a row
+	asideEnd time.Time // until when
 	// slowest is how long the slowest of the last answers took to their headers.
 	slowest time.Duration
 	// The calls without an answer, the one sent last first.
@@ -147,4 +150,40 @@ func (m *models) failed(known *model) bool {
 	defer m.mu.Unlock()
 	known.failures = min(known.failures+1, downFailures)
 	return known.failures == downFailures
+}
+
+// setAside records that a backend is out of credit for a model or failed, so that other backends
+// get the calls: for a second at first, and twice as long each time in a row.
+func (m *models) setAside(known *model, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Before(known.asideEnd) {
+		return // another call of the same burst
+	}
+	known.asideEnd = now.Add(min(firstPause<<known.aside, maxPause))
+	known.aside = min(known.aside+1, 6)
+}
+
+// restore records that a backend answered as asked.
+func (m *models) restore(known *model) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known.aside, known.asideEnd = 0, time.Time{}
+}
+
+// withoutAside returns the offers of backends that are not set aside for a model; all if all are.
+func (m *models) withoutAside(offers []offer, bare string, now time.Time) []offer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	usable := make([]offer, 0, len(offers))
+	for _, o := range offers {
+		known := m.named[o.backend.standingOf(bare)]
+		if known == nil || !now.Before(known.asideEnd) {
+			usable = append(usable, o)
+		}
+	}
+	if len(usable) == 0 {
+		return offers
+	}
+	return usable
 }

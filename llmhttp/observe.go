@@ -20,7 +20,13 @@ const (
 	maxJitter = time.Second
 )
 
-func (f *flight) host() string { return f.call.Request.URL.Hostname() }
+// host returns the host that answers the call.
+func (f *flight) host() string {
+	if b := f.backend(); b != nil && b.url != nil && !f.routed.way.addressed {
+		return b.url.Hostname()
+	}
+	return f.call.Request.URL.Hostname()
+}
 
 // readHeaders passes the limits in the headers of an answer to the limiter, and pauses the model if
 // they ask for it. With bodyNext, the body decides on the pause instead.
@@ -37,6 +43,9 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 		}
 	case f.status >= 200:
 		t.models.succeeded(f.model, now.Sub(f.sent))
+		if f.routed != nil {
+			t.models.restore(f.routed.standing)
+		}
 	}
 }
 
@@ -55,6 +64,9 @@ func (f *flight) resolveProblem() {
 		if until := f.pause(f.problem, now); until.After(f.pausedUntil) {
 			f.pausedUntil = until
 		}
+	}
+	if f.routed != nil && (f.problem.Kind == Exhausted || f.problem.Kind == Failed) {
+		t.models.setAside(f.routed.standing, now)
 	}
 	if name := f.problem.Kind.refusal(); name != "" {
 		f.observeRefusal(name, f.problem.RetryAfter)

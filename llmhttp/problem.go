@@ -113,6 +113,9 @@ type Problem struct {
 	// Model is the model that denied a NotSent, which WithCharge may have added; empty for other
 	// kinds.
 	Model string
+	// Pool is the pool of that model that denied, as in ratelimit.Decision; empty where the model
+	// itself did.
+	Pool string
 	// Err is what ended the wait of a NotSent, as in *ratelimit.LimitError: ratelimit.ErrMaxWait,
 	// ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded. The Problem
 	// matches it, too. It is nil for other kinds.

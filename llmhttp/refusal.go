@@ -27,18 +27,19 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 }
 
 // The headers that mark a response that the Transport made itself. Their values are the code of
-// the decision, the cause of the cooldown that denied, if it was one, the model that denied,
-// quoted, and what ended the wait, by its name in endings.
+// the decision, the cause of the cooldown that denied, if it was one, the model that denied and its
+// pool that did, both quoted, and what ended the wait, by its name in endings.
 const (
 	refusedHeader = "X-Go-Ratelimit-Refused"
 	causeHeader   = "X-Go-Ratelimit-Cause"
 	modelHeader   = "X-Go-Ratelimit-Model"
+	poolHeader    = "X-Go-Ratelimit-Pool"
 	endingHeader  = "X-Go-Ratelimit-Ending"
 )
 
 // refusedText begins the message of a refusal. The codes follow in parentheses: that of the
 // decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
-// behind them. So a refusal is found in errors that keep only the text of an answer.
+// behind them, and its pool where that denied. So a refusal is found in errors that keep only the text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
 
 // endings are the errors that a LimitError unwraps to, by their names in responses.
@@ -77,6 +78,7 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 	p := &Problem{
 		Kind: NotSent, Status: http.StatusTooManyRequests, Code: string(limit.Decision.Code),
 		Model: modelName(limit.Model), Err: limit.Unwrap(), Cause: limit.Decision.Cause,
+		Pool: modelName(limit.Decision.Pool),
 	}
 	if !limit.Decision.Never {
 		p.RetryAfter = max(limit.Decision.RetryAfter, 0)
@@ -93,13 +95,20 @@ func refusalMessage(limit *ratelimit.LimitError) string {
 			codes = append(codes, code)
 		}
 	}
-	message := fmt.Sprintf("%s (%s): model %q: %s",
-		refusedText, strings.Join(codes, ", "), limit.Model, d.Reason)
+	denied := strconv.Quote(limit.Model)
+	if d.Pool != "" {
+		denied += poolText + strconv.Quote(d.Pool)
+	}
+	message := fmt.Sprintf("%s (%s): model %s: %s",
+		refusedText, strings.Join(codes, ", "), denied, d.Reason)
 	if d.RetryAfter > 0 && !d.Never {
 		message += fmt.Sprintf("%s%v", refusedFree, d.RetryAfter.Round(time.Millisecond))
 	}
 	return message + fmt.Sprintf(": %v", limit.Unwrap())
 }
+
+// poolText stands before the pool that denied in the message of a refusal.
+const poolText = ", pool "
 
 // refusedFree stands before the time at which there is room in the message of a refusal.
 const refusedFree = ", free in "
@@ -117,6 +126,9 @@ func refusalIn(h http.Header) *Problem {
 	}
 	if model, err := strconv.Unquote(h.Get(modelHeader)); err == nil {
 		p.Model = modelName(model)
+	}
+	if pool, err := strconv.Unquote(h.Get(poolHeader)); err == nil {
+		p.Pool = modelName(pool)
 	}
 	return p
 }
@@ -149,11 +161,9 @@ func refusalText(text string) *Problem {
 	if strings.HasPrefix(text, `\"`) { // the message as it stands in a body
 		text = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(text)
 	}
-	if quoted, err := strconv.QuotedPrefix(text); err == nil {
-		text = text[len(quoted):]
-		if model, err := strconv.Unquote(quoted); err == nil {
-			p.Model = modelName(model)
-		}
+	p.Model, text = quotedName(text)
+	if rest, ok := strings.CutPrefix(text, poolText); ok {
+		p.Pool, text = quotedName(rest)
 	}
 	if _, after, ok := strings.Cut(text, refusedFree); ok {
 		end := strings.IndexFunc(after, func(r rune) bool {
@@ -169,6 +179,19 @@ func refusalText(text string) *Problem {
 	return p
 }
 
+// quotedName returns the quoted name at the beginning of a text, and the rest of it; an empty name
+// and the whole text if there is none.
+func quotedName(text string) (name, rest string) {
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", text
+	}
+	if name, err = strconv.Unquote(quoted); err != nil {
+		return "", text
+	}
+	return modelName(name), text[len(quoted):]
+}
+
 // refusal returns a response that SDKs take for one of the provider.
 func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.Response {
 	h := http.Header{
@@ -181,6 +204,9 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 	}
 	if ending := endingOf(limit); ending != "" {
 		h.Set(endingHeader, ending)
+	}
+	if pool := limit.Decision.Pool; pool != "" {
+		h.Set(poolHeader, strconv.QuoteToASCII(pool))
 	}
 	if cause := limit.Decision.Cause; cause != "" {
 		h.Set(causeHeader, string(cause))

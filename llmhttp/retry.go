@@ -33,7 +33,7 @@ func (t *Transport) retry(
 	f *flight, sent *http.Request, resp *http.Response, err error,
 ) (*flight, *http.Request) {
 	ctx := f.call.Request.Context()
-	if f.attempt >= t.Retry.Max || ctx.Err() != nil || !replayable(sent) ||
+	if f.retries() >= t.Retry.Max || ctx.Err() != nil || !replayable(sent) ||
 		errors.As(err, new(*RedirectError)) {
 		return nil, nil
 	}
@@ -48,13 +48,7 @@ func (t *Transport) retry(
 	if !ok {
 		return nil, nil
 	}
-	next := &flight{
-		transport: t, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
-		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
-		countedAs: f.countedAs, charges: f.charges,
-		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
-		waited: f.waited + time.Since(f.sent),
-	}
+	next := f.again()
 	t.report(next, e)
 	f.finish(false) // the next try may wait for the slot of this one
 	timer := time.NewTimer(delay)
@@ -75,18 +69,42 @@ func (t *Transport) retry(
 	return next, again
 }
 
+// again returns the next try of a call.
+func (f *flight) again() *flight {
+	next := &flight{
+		transport: f.transport, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
+		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
+		countedAs: f.countedAs, charges: f.charges,
+		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
+		waited: f.waited + time.Since(f.sent),
+	}
+	if f.routed != nil {
+		next.routed = f.routed.again()
+	}
+	return next
+}
+
+// classify is Classify for the answer of the flight.
+func (f *flight) classify(resp *http.Response) *Problem {
+	var body []byte
+	if resp.Body != nil && resp.Body != http.NoBody {
+		body, resp.Body = reread(resp.Body)
+	}
+	return classify(resp.StatusCode, resp.Header, body, f.host(), time.Now())
+}
+
 // retryDelay returns the delay before the next try and the event that announces it. It returns
 // false if a retry is useless, or would be later than MaxDelay allows.
 func (t *Transport) retryDelay(
 	f *flight, resp *http.Response, err error,
 ) (e Event, delay time.Duration, ok bool) {
 	e = Event{Kind: EventRetry, Err: quiet(err)}
-	delay = time.Second << min(f.attempt, 5) / 2
+	delay = time.Second << min(f.retries(), 5) / 2
 	if err == nil {
 		if !retryable(f.status) || resp.Header.Get("X-Should-Retry") == "false" {
 			return e, 0, false
 		}
-		p := Classify(resp)
+		p := f.classify(resp)
 		switch p.Kind {
 		case RateLimited, Overloaded, Failed, Rejected:
 		default:

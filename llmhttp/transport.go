@@ -237,14 +237,19 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // closed and the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is
 // closed on every path. It is safe for concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	return t.roundTrip(req, nil)
+}
+
+// roundTrip is RoundTrip for a request that goes a way; nil for one that is not routed.
+func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error) {
 	if t.Limiter == nil {
 		closeBody(req)
 		return nil, errors.New("llmhttp: Transport.Limiter is nil")
 	}
 	if req.URL == nil {
-		return t.pass(req) // Base returns the error
+		return t.pass(req, nil) // Base returns the error
 	}
-	if !t.AllowRedirects {
+	if !t.AllowRedirects && w == nil {
 		if err := foreignRedirect(req); err != nil {
 			closeBody(req)
 			return nil, err
@@ -253,7 +258,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	call := new(Call)
 	a := t.recognize(req, call)
 	if a == nil || call.Free {
-		return t.pass(req)
+		return t.pass(req, w)
 	}
 	send, err := t.inspect(call, a)
 	if err != nil {
@@ -265,13 +270,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		name = modelName(t.Model(call))
 	}
 	if name == "" {
-		return t.pass(send)
+		return t.pass(send, w)
 	}
-	return t.send(send, call, name, a)
+	return t.send(send, call, name, a, w)
 }
 
 // pass sends a request that is not limited.
-func (t *Transport) pass(req *http.Request) (*http.Response, error) {
+func (t *Transport) pass(req *http.Request, w *way) (*http.Response, error) {
+	if w != nil {
+		return w.pass(req)
+	}
 	resp, err := t.roundTripper().RoundTrip(req)
 	if resp != nil && resp.Request == nil {
 		resp.Request = req // which foreignRedirect needs
@@ -287,12 +295,15 @@ func closeBody(req *http.Request) {
 }
 
 // send sends a call, more than once with Retry. It closes the body of send.
-func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter) (*http.Response, error) {
-	f := &flight{transport: t, adapter: a, call: call, name: name, model: t.models.get(name)}
+func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
+	f := &flight{transport: t, adapter: a, call: call}
 	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
 	f.charges = chargesOf(f.ctx.Context)
-	if t.OnEvent != nil {
-		f.countedAs = t.Limiter.CountedAs(name)
+	if w == nil {
+		f.countAt(nil, name)
+	} else {
+		f.routed = &routed{way: w, bare: name}
+		f.countAt(w.first(), w.route.countAs(w.first(), name))
 	}
 	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
@@ -306,8 +317,13 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter)
 	}
 	for {
 		resp, err := f.roundTrip(send)
-		if f, send = t.retry(f, send, resp, err); f == nil {
+		next, again := t.reroute(f, send, resp, err)
+		if next == nil {
+			next, again = t.retry(f, send, resp, err)
+		}
+		if next == nil {
 			return resp, err
 		}
+		f, send = next, again
 	}
 }

@@ -235,8 +235,8 @@ type counter struct{ atomic.Int64 }
 
 func (c *counter) HandleEvent(context.Context, *ratelimit.Event) { c.Add(1) }
 
-// BenchmarkTransport measures a call without a network, bare, through a Transport, and with a
-// handler of the limiter's events.
+// BenchmarkTransport measures a call without a network, bare, through a Transport, with a handler of
+// the limiter's events, and through a Route with three keys.
 // internal/bench measures the same over loopback.
 func BenchmarkTransport(b *testing.B) {
 	header := http.Header{
@@ -263,6 +263,9 @@ func BenchmarkTransport(b *testing.B) {
 		{"bare", bare},
 		{"ours", &llmhttp.Transport{Limiter: newLimiter(b, wide), Base: bare}},
 		{"observed", &llmhttp.Transport{Limiter: newLimiterWith(b, ratelimit.Config{Events: new(counter), Quotas: map[string]ratelimit.ModelQuota{"m": wide}}), Base: bare}},
+		{"routed", &llmhttp.Route{Backends: keyed("a", "b", "c"), Transport: llmhttp.Transport{
+			Limiter: newLimiterWith(b, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": wide}}), Base: bare,
+		}}},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()
