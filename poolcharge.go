@@ -24,9 +24,13 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 		r := rl.chargePoolLocked(p, of, c, watched)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
+			r.classLocked(of.class)
 			made, last = r, r
 		} else {
 			last.pool, last = r, r
+			if class := rl.knownClassRLocked(of.class); class != "" && rl.reserves != nil {
+				r.countLocked(class)
+			}
 		}
 		rl.madeLocked(r, &p.quota, most, of.instant)
 	}

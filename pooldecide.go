@@ -12,7 +12,6 @@ type inPools struct {
 	d     *Decision
 	wait  time.Duration // how long the limits deny that end with time
 	event bool          // some are denied until something ends that no time tells
-	class string        // that asks
 }
 
 // merge takes in the decision on one pool, in the line of which others may come first. The first
@@ -123,16 +122,16 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 			return false
 		}
 	}
-	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil || rl.isIntricate(&p.quota) {
 			return false
 		}
-		if w.admitsPool(&p.quota, c, instant, m.class) {
+		if w.admitsPool(&p.quota, c, instant, of.class) {
 			continue
 		}
-		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
+		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span(), class: of.class}
 		r.take(w)
 		m.decide(p, &p.quota, &r, c)
 	}
@@ -141,7 +140,7 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 
 // decide decides on one pool by its usage.
 func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
-	queued := r.slots.queues(m.class)
+	queued := r.slots.queues(r.class)
 	if !queued && r.passes(q, c) {
 		return
 	}
@@ -158,26 +157,26 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	if d.Never || len(in) == 0 {
 		return in
 	}
-	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant, m.class) {
-			rl.decidePoolLocked(&m, p, c, instant, charges)
+		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant, of.class) {
+			rl.decidePoolLocked(&m, p, c, instant, of.class, charges)
 		}
 	}
 	return in
 }
 
 // decidePoolLocked decides on one pool, after bringing its window in order.
-func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
-	q, r := p.quota, view{instant: instant}
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, class string, charges bool) {
+	q, r := p.quota, view{instant: instant, class: class}
 	if charges {
 		rl.readToChargeLocked(p.counted, &q, true, &r)
 	} else {
 		rl.readLocked(p.counted, &q, true, &r)
 	}
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, m.class, charges)
+		r.keepLocked(rl, &q, class, charges)
 	}
 	m.decide(p, &q, &r, c)
 }
