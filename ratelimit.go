@@ -60,6 +60,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
@@ -232,7 +233,7 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 }
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
-	name := model
+	name := state.ModelName(model)
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
 	}
