@@ -54,6 +54,6 @@ func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, 
 		if stats == nil {
 			stats = rl.newStateLocked(p.counted, instant, now)
 		}
-		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, instant)
+		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, instant, now)
 	}
 }

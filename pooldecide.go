@@ -46,9 +46,9 @@ func (p *pool) says(d *Decision) string {
 	return "the pool " + strconv.Quote(errtext.Clip(p.name)) + ": " + reason
 }
 
-// passes is decide without its explanation, for what has a quota.
-func (r *view) passes(q *ModelQuota, c *cost) bool {
-	return r.cool <= r.wall && !r.badZone && (q.unlimited() || r.isWithin(q, c))
+// isPlain reports whether nothing but the window says whether a request passes.
+func (r *view) isPlain() bool {
+	return r.cool <= r.wall && r.external == nil && r.used == 0 && !r.adapts && !r.shareless && !r.full
 }
 
 // lookPoolRLocked is lookRLocked for a pool, as of an instant at which the clocks were compared.
@@ -136,7 +136,7 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 
 // decide decides on one pool by its usage.
 func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
-	if r.slots.waiting() == 0 && r.passes(q, c) {
+	if r.isPlain() && r.window != unused && r.admitsPool(q, c, r.instant) {
 		return
 	}
 	var on Decision

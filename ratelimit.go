@@ -249,7 +249,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 		rl.recordPoolsLocked(name, model, used, instant)
 	}
 	if stats := rl.stateLocked(name, instant, now); stats != nil {
-		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, instant)
+		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, instant, now)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
@@ -257,8 +257,8 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count) {
 }
 
 // recordWindowLocked charges a window in order without a settlement.
-func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, instant int64) {
-	w.charge(instant, rl.clock.At(instant), used, rl.span())
+func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, instant int64, now time.Time) {
+	w.charge(instant, now, used, rl.span())
 	if w.adapts {
 		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
 	}
