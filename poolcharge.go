@@ -62,6 +62,6 @@ func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, 
 			stats = rl.newStateLocked(p.counted, instant, now)
 		}
 		rl.spentMoreLocked(p.counted, spent, instant)
-		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant)
+		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant, now)
 	}
 }
