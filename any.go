@@ -21,6 +21,9 @@ type anyCall struct {
 	entered    int // how many of them were put into lines, or refused
 	patience   time.Duration
 	timer      *time.Timer // until the others enter; nil for none
+
+	// With Config.Shared:
+	plan int64 // the serial of the plan that serves it
 }
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
@@ -72,11 +75,7 @@ func (rl *RateLimiter) acquireAny(ctx context.Context, by *caller, opts AnyOptio
 // enterAnyLocked serves a call at once by the first candidate that passes, or puts all candidates
 // into their lines; while the call is patient, the first alone.
 func (l *waitLines) enterAnyLocked(a *anyCall) {
-	for _, w := range a.candidates {
-		w.ended, w.deadline = a.whole.ended, a.whole.deadline
-		w.asking = askedFor(a.whole, &w.requests[0])
-		w.requests = w.named(w.requests)
-	}
+	a.begin()
 	l.goOnLocked(a, a.patience > 0)
 	if a.whole.over || a.entered == len(a.candidates) {
 		return
@@ -90,6 +89,15 @@ func (l *waitLines) enterAnyLocked(a *anyCall) {
 			l.settleLocked()
 		}
 	})
+}
+
+// begin tells the candidates what is known of the call.
+func (a *anyCall) begin() {
+	for _, w := range a.candidates {
+		w.ended, w.deadline = a.whole.ended, a.whole.deadline
+		w.asking = askedFor(a.whole, &w.requests[0])
+		w.requests = w.named(w.requests)
+	}
 }
 
 // goOnLocked lets candidates enter until one is served; with patience, until one waits.
@@ -141,8 +149,11 @@ func (l *waitLines) endCandidateLocked(w *waiter) {
 }
 
 // isRefused reports whether no candidate is left.
-func (a *anyCall) isRefused() bool {
-	for _, w := range a.candidates {
+func (a *anyCall) isRefused() bool { return a.entered == len(a.candidates) && a.isRefusedSoFar() }
+
+// isRefusedSoFar reports whether no candidate is left of those that have entered.
+func (a *anyCall) isRefusedSoFar() bool {
+	for _, w := range a.candidates[:a.entered] {
 		if !w.over {
 			return false
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -42,6 +43,9 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
+	if rl.ledger.update(combine.Apart, func(p *plan) { p.setClasses(classes) }) {
+		return
+	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.setClassesLocked(classes)
@@ -54,9 +58,19 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
 	if len(classes) > 0 {
 		rl.classes = maps.Clone(classes)
 	}
+	rl.classesID = state.ClassesID(classesText(classes))
 	rl.reserves = reservesOf(classes)
 	rl.classed.Store(len(classes) > 0)
-	rl.requeueLocked()
+	rl.linesLocked().requeueLocked() // which knows no line's state by the new ID
+}
+
+// classesText returns classes as the text of an event.
+func classesText(classes map[string]Class) string {
+	plain := make(map[string]state.Class, len(classes))
+	for name, c := range classes {
+		plain[name] = state.Class(c)
+	}
+	return state.ClassesText(plain)
 }
 
 // asking is who asks: the class and the flow of a call, as the caller names them.
@@ -120,8 +134,10 @@ func (g *slots) queues(class string) bool {
 	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
 }
 
+// queuesClass is queues for a line that is not empty. What jumps a line must be charged there, which
+// only a limiter that shares nothing does.
 func (g *slots) queuesClass(class string) bool {
-	return !g.line.Leads(g.home.fairClassRLocked(class))
+	return g.home.ledger != nil || !g.line.Leads(g.home.fairClassRLocked(class))
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.

@@ -66,7 +66,7 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
 	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/fairline": {modulePath + "/internal/eviction"},
+	"internal/fairline": {modulePath + "/internal/eviction", modulePath + "/internal/state"},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -147,6 +147,7 @@ var importRules = map[string][]string{
 	"internal/jsonscan":   {},
 	"internal/sse":        {modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/periodic":   {},
+	"internal/pooling":    {modulePath + "/internal/modelname"},
 	"internal/piecetest":  {},
 	"internal/formertest": {},
 	"internal/modelname":  {},

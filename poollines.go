@@ -17,7 +17,7 @@ func (m *modelCost) passes() bool {
 }
 
 // isPool reports whether it is the cost for a pool.
-func (m *modelCost) isPool() bool { return state.IsPool(m.name) }
+func (m *modelCost) isPool() bool { return m.pool != nil }
 
 // hasPools reports whether w stands in the line of a pool.
 func (w *waiter) hasPools() bool { return len(w.places) > 0 && w.places[len(w.places)-1].pool }
@@ -99,4 +99,33 @@ func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
 		}
 	}
 	return keeps
+}
+
+// standInPools wakes the waiters of all processes in the lines of the pools that they wait for: see
+// waitLines.standInPoolsLocked. No event says which those are; all processes come to the same.
+func (p *plan) standInPools() {
+	l := p.rl.linesLocked()
+	var pending []*slots // which a plan looks at anyway
+	for g := range l.occupied {
+		if !state.IsPool(g.name) {
+			continue
+		}
+		for e := range g.line.All() {
+			if w := e.Value; l.isNextLocked(w) {
+				l.standInPoolsLocked(w, p.rl.decideBatchLocked(w.requests), nil, &pending)
+			} else {
+				l.sleepInPoolsLocked(w, nil, &pending)
+			}
+		}
+	}
+}
+
+// leadsPools reports whether a waiter is at the head of the lines of the pools that it waits for.
+func (w *waiter) leadsPools() bool {
+	for i := range w.places {
+		if p := &w.places[i]; p.pool && p.entry.IsAwake() && p.slots.line.Head() != p.entry {
+			return false
+		}
+	}
+	return true
 }

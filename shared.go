@@ -67,6 +67,7 @@ type ledger struct {
 	identity  string                // which log this memory follows; empty for none
 	usedUntil int64                 // all minutes count as used until this instant; 0 for none
 	keep      int64                 // how long an event is kept for the minute, in nanoseconds
+	classes   string                // what they say of the classes, as an event does; empty for nothing
 	quotas    map[string]state.Said // what the processes say of quotas, as the program and the account
 	lost      *lostLog              // the content of the replaced log, until it is written to the new one
 	peers     *peerSet              // all processes that have anything open; this one, too
@@ -115,7 +116,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 	if err == nil {
 		s.remote, _ = s.log.(sharedlog.Remote)
 		s.system = sharedlog.SystemOf(s.log)
-		if err = s.join(cfg.Quotas); err != nil {
+		if err = s.join(&cfg); err != nil {
 			s.log.Close()
 		}
 	}
@@ -151,14 +152,15 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 }
 
 // join brings memory to the end of the log, and writes the quotas that the program set.
-func (s *ledger) join(quotas map[string]ModelQuota) error {
+func (s *ledger) join(cfg *Config) error {
 	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
-		for model, q := range quotas {
+		for model, q := range cfg.Quotas {
 			said := s.quotas[model]
 			if said.Only(state.Program) != state.SaidBy(state.Program, state.Quota(q)) {
 				p.setQuota(model, q)
 			}
 		}
+		p.joinClasses(cfg.Classes)
 	})
 	return err
 }

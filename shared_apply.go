@@ -184,6 +184,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.evict(e.Ref)
 	case sharedlog.Found:
 		f.find(e)
+	case sharedlog.Classes:
+		f.setClasses(e)
 	case sharedlog.Spend:
 		f.spend(e)
 	case sharedlog.Answers:
@@ -288,6 +290,9 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 		r.window = &window{gone: true}
 	} else {
 		r.openLocked()
+		if f.rl.reserves != nil {
+			r.countLocked(e.Text)
+		}
 	}
 	f.rl.linesLocked().openedLocked(w)
 	w.slots.inFlight++
@@ -345,6 +350,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 		inDay := w.inDay(r)
 		switch e.Kind {
 		case sharedlog.Amend:
+			r.share().Settle(e.Count)
 			if token >= 0 {
 				w.setTokens(token, r, e.Count)
 			}
@@ -352,6 +358,7 @@ func (f effect) settle(e *sharedlog.Event) (change dayChange) {
 				change = dayChange{w, 0, e.Total() - r.estimate.Total()}
 			}
 		case sharedlog.Cancel:
+			r.share().Refund()
 			w.removeCharge(request, token)
 			r.uncountFoundLocked()
 			if inDay && (w == r.window || request >= 0 || token >= 0) {

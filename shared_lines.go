@@ -111,8 +111,14 @@ func (p *plan) serve() {
 			g.headroom.Forget() // which boundLocked works out again
 		}
 	}
+	lines := rl.linesLocked()
+	p.standInPools()
 	for _, w := range p.waiters() {
-		first := rl.linesLocked().isNextLocked(w)
+		if w.any != nil && w.any.plan == p.serial {
+			continue
+		}
+		first := lines.isNextLocked(w) || len(rl.classes) > 0 && lines.isHeldOffLocked(w)
+		first = first && w.leadsPools()
 		if first && len(p.places) > 0 {
 			return // places are few, and the next step knows how many are left
 		}
@@ -150,6 +156,9 @@ func (p *plan) resolve(w *waiter, b *batch) bool {
 	if err == nil && w.charges {
 		rs = p.chargeAll(w.requests, b)
 	}
+	if err == nil {
+		p.turns(w, b)
+	}
 	p.end(w, rs, err)
 	return true
 }
@@ -165,6 +174,10 @@ func (p *plan) refuse(w *waiter, b *batch) bool {
 
 // end plans the end of a wait, with reservations or an error.
 func (p *plan) end(w *waiter, rs Reservations, err error) {
+	if w.any != nil {
+		p.endCandidate(w, rs, err)
+		return
+	}
 	if w.ticket != 0 {
 		p.addNow(&sharedlog.Event{Kind: sharedlog.Leave, Ref: w.ticket})
 	}
@@ -180,9 +193,11 @@ func (p *plan) wait(w *waiter, b *batch) {
 	requests := make([]sharedlog.Request, len(w.requests))
 	for i, req := range w.requests {
 		req.Model = b.costs[b.of[i]].name
-		requests[i] = sharedlog.Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens}
+		requests[i] = sharedlog.Request{
+			Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens, Class: req.Class, Flow: req.Flow,
+		}
 	}
-	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Text: sharedlog.RequestsText(requests)})
+	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Ref: p.turnOf(w, b), Text: sharedlog.RequestsText(requests)})
 	p.s.own.waits[e.N] = w
 }
 
@@ -199,11 +214,19 @@ func (p *plan) close() {
 // enter plans to serve or refuse a waiter at once, or to put it in its lines in one step: so
 // of two that stand in the same lines one is before the other in all.
 func (p *plan) enter(w *waiter) {
-	b := p.rl.decideBatchLocked(w.requests)
-	queued := b.queuedLocked(w.class)
-	if p.resolve(w, b) {
+	if w.any != nil && w == w.any.whole {
+		p.enterAny(w.any)
 		return
 	}
+	b := p.rl.decideBatchLocked(w.requests)
+	queued := b.queuedLocked(w.class)
+	if !p.resolve(w, b) {
+		p.standInLine(w, b, queued)
+	}
+}
+
+// standInLine plans that a waiter stands in its lines, or is refused because one is full.
+func (p *plan) standInLine(w *waiter, b *batch, queued bool) {
 	if p.rl.linesLocked().isLineFull(w, b) {
 		p.end(w, nil, w.limited(b, ErrQueueFull))
 		return
@@ -211,7 +234,9 @@ func (p *plan) enter(w *waiter) {
 	w.since = p.instant
 	p.wait(w, b)
 	p.then(func() {
-		w.stoodLocked(p.rl.teller, b)
+		if w.stoodLocked(p.rl.teller, b); w.any != nil && w.any.whole.why == nil {
+			w.any.whole.why = w.why
+		}
 		if len(w.places) == 0 {
 			return // it was taken out already
 		}
@@ -231,6 +256,10 @@ func (p *plan) leave(w *waiter) {
 		}
 		return
 	}
+	if w.any != nil {
+		p.leaveAny(w.any)
+		return
+	}
 	p.end(w, nil, context.Canceled)
 }
 
@@ -240,10 +269,10 @@ func (f effect) standIn(e *sharedlog.Event) {
 	if e.Process == 0 || f.s.peers.HasWaiter(e.Process, e.N) {
 		return
 	}
-	w := &waiter{process: e.Process, since: e.At}
+	w := &waiter{process: e.Process, since: e.At, turn: e.Ref}
 	if own := f.s.own.waits[e.N]; own != nil && e.Process == f.s.id {
 		w = own
-		w.ticket, w.unwritten = e.N, e.Seq == 0
+		w.ticket, w.unwritten, w.turn = e.N, e.Seq == 0, e.Ref
 		f.s.lines.forget(w)
 	} else {
 		requests, err := sharedlog.ParseRequests(e.Text)
@@ -251,9 +280,13 @@ func (f effect) standIn(e *sharedlog.Event) {
 			return
 		}
 		for _, req := range requests {
-			w.requests = append(w.requests, Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens})
+			w.requests = append(w.requests, Request{
+				Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens, Class: req.Class, Flow: req.Flow,
+			})
 		}
+		w.asking = askingOf(background, w.requests)
 	}
+	f.rl.lines.flows = f.rl.lines.flows || w.flow != ""
 	f.rl.lines.arrivals++
 	w.seq = f.rl.lines.arrivals
 	f.rl.linesLocked().queueLocked(w, f.rl.costsRLocked(w.requests))

@@ -109,6 +109,7 @@ func (b *rebuild) missing() []*sharedlog.Event {
 func (b *rebuild) load() {
 	rl := b.s.rl
 	b.loadQuotas()
+	b.loadClasses()
 	rl.State = make(map[string]*UsageStats)
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
@@ -121,13 +122,14 @@ func (b *rebuild) load() {
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
 		switch e.Kind {
-		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Spend: // the image has those
+		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Spend, sharedlog.Classes: // the image has those
 		default:
 			b.do(e)
 		}
 		b.s.tail.Meet(b.s.peers, e, b.folded)
 		b.s.seen = e.Seq
 	}
+	b.loadLines()
 	rl.answers.Merge(b.img.Answers, rl.mostModels())
 	for model, c := range b.img.Cooldowns {
 		b.cool(model, c, rl.clock.At(b.instant))
@@ -259,6 +261,7 @@ func (b *rebuild) restore() {
 		}
 	}
 	b.restoreFound()
+	b.restoreClasses()
 	b.restoreSpend()
 	now, restored := b.rl.clock.At(b.instant), false
 	for model, c := range b.s.lost.cooldowns {

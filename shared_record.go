@@ -98,12 +98,16 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	p.findBeside(day, m.view.found, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
+	e.Text = p.rl.reservedClassRLocked(m.view.class)
 	p.setDay(day)
 	day.beside.charge(made.estimate)
 	day.beside.slots++
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
+	if class := m.view.class; class != "" {
+		made.more().class = p.rl.audits.class(class)
+	}
 	return made
 }
 

@@ -118,7 +118,7 @@ func (s *ledger) doubt(p *plan) {
 			continue
 		}
 		w.reservations, w.over = nil, false
-		s.lines.evicted = append(s.lines.evicted, w)
+		s.lines.againLocked(w)
 	}
 	s.rl.mu.Unlock()
 	made := p.made

@@ -28,6 +28,7 @@ type waiter struct {
 	ticket  int64 // the event that says that it waits; 0 if there is none
 	// unwritten says that the log did not have that event when memory learned of it.
 	unwritten bool
+	turn      int64 // among the flows of its class, as all processes know it; 0 for a private limiter
 
 	// While it waits for places for its models:
 	needs   int   // how many,
@@ -130,6 +131,9 @@ func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
 	most := l.rl.classes[w.class].MaxQueue
 	for i := range b.costs {
 		g := b.costs[i].view.slots
+		if b.costs[i].pool != nil {
+			continue
+		}
 		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model
@@ -144,11 +148,8 @@ func (l *waitLines) queueLocked(w *waiter, b *batch) {
 	for i := range b.costs {
 		g := l.slotsLocked(b.costs[i].name)
 		p := place{slots: g, pool: b.costs[i].isPool()}
-		class := l.rl.fairClassRLocked(w.class)
-		if p.pool {
-			p.entry = g.line.PushAsleep(w, class, w.flow)
-		} else {
-			p.entry = g.line.Push(w, class, w.flow)
+		if p.entry = g.line.PushAsleep(w, l.rl.fairClassRLocked(w.class), w.flow, w.turn); !p.pool {
+			g.line.Wake(p.entry)
 		}
 		w.places = append(w.places, p)
 		if l.occupied == nil {

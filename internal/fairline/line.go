@@ -11,6 +11,7 @@ import (
 	"iter"
 
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one of
@@ -49,8 +50,7 @@ type class[W any] struct {
 	Class
 	awake   eviction.Queue[*Entry[W]]
 	len     int   // also those that sleep
-	start   int64 // the virtual time at which the next one begins; while one is awake
-	finish  int64 // and at which the last one ended
+	start   int64 // the virtual time at which the next one begins
 	turn    int64 // of the last service
 	flows   map[string]*flow
 	unnamed flow // the flow ""
@@ -131,13 +131,14 @@ func (l *Line[W]) of(c Class) *class[W] {
 
 // Push puts a waiter at the end of a flow of a class, awake.
 func (l *Line[W]) Push(w W, c Class, flow string) *Entry[W] {
-	e := l.PushAsleep(w, c, flow)
+	e := l.PushAsleep(w, c, flow, 0)
 	l.Wake(e)
 	return e
 }
 
-// PushAsleep is Push for a waiter that is not to be the head before Wake.
-func (l *Line[W]) PushAsleep(w W, c Class, of string) *Entry[W] {
+// PushAsleep is Push for a waiter that is not to be the head before Wake. Its turn is that which Turn
+// has returned before; 0 for what it returns now.
+func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
 	if l.in == nil {
 		l.in = new(waiting[W])
 	}
@@ -155,9 +156,36 @@ func (l *Line[W]) PushAsleep(w W, c Class, of string) *Entry[W] {
 	k.len++
 	f := k.flow(of)
 	f.len++
-	f.turn = max(f.turn, k.turn) + 1
-	e.turn = f.turn
+	if turn == 0 {
+		turn = k.next(f)
+	}
+	e.turn, f.turn = turn, max(f.turn, turn)
 	return e
+}
+
+// next returns the turn of the next waiter of a flow.
+func (k *class[W]) next(f *flow) int64 {
+	turn := max(f.turn, k.turn) + 1
+	if k.awake.Len() > 0 {
+		turn = max(turn, k.awake.First().turn)
+	}
+	return turn
+}
+
+// Turn returns the turn of a waiter that would be pushed now. Processes that share a line have to
+// agree on it, and may have seen other services before.
+func (l *Line[W]) Turn(c Class, of string) int64 {
+	k := l.find(c.Name)
+	if k == nil {
+		return 1
+	}
+	f := &k.unnamed
+	if of != "" {
+		if f = k.flows[of]; f == nil {
+			f = new(flow)
+		}
+	}
+	return k.next(f)
 }
 
 // flow returns a flow of the class.
@@ -183,7 +211,7 @@ func (l *Line[W]) Wake(e *Entry[W]) {
 	}
 	k := e.class
 	if k.awake.Len() == 0 {
-		k.start = max(k.finish, *l.in.time(k.Ahead))
+		k.start = max(k.start, *l.in.time(k.Ahead))
 	}
 	k.awake.Put(e)
 }
@@ -235,7 +263,7 @@ func (l *Line[W]) Pass(c Class, charge int64) {
 	}
 	k := l.of(c)
 	if k.awake.Len() == 0 {
-		k.start = max(k.finish, *l.in.time(k.Ahead))
+		k.start = max(k.start, *l.in.time(k.Ahead))
 	}
 	l.in.charge(k, charge)
 }
@@ -252,12 +280,11 @@ func (in *waiting[W]) time(ahead bool) *int64 {
 func (in *waiting[W]) charge(k *class[W], charge int64) {
 	v := in.time(k.Ahead)
 	*v = max(*v, k.start)
-	k.finish = k.start + max(min(charge, Unit)/k.weight(), 1)
-	k.start = k.finish
+	k.start += max(min(charge, Unit)/k.weight(), 1)
 	if in.passed++; !k.Ahead {
 		in.passed = 0
 	}
-	if k.finish > 1<<61 {
+	if k.start > 1<<61 {
 		in.rebase(k.Ahead)
 	}
 }
@@ -274,7 +301,7 @@ func (in *waiting[W]) rebase(ahead bool) {
 	*v -= base
 	for _, k := range in.classes {
 		if k.Ahead == ahead {
-			k.start, k.finish = max(k.start-base, 0), max(k.finish-base, 0)
+			k.start = max(k.start-base, 0)
 		}
 	}
 }
@@ -346,7 +373,7 @@ func (l *Line[W]) Leads(c Class) bool {
 		if k.awake.Len() > 0 {
 			return false
 		}
-		start = k.finish
+		start = k.start
 	}
 	if c.Ahead != head.class.Ahead {
 		return c.Ahead && l.in.passed < Overtaken
@@ -375,4 +402,49 @@ func (l *Line[W]) Classes() int {
 		return 0
 	}
 	return len(l.in.classes)
+}
+
+// State returns how far the classes have been served, after a service of e that charges its class;
+// nil for none. The zero State is that of an empty line.
+func (l *Line[W]) State(e *Entry[W], charge int64) (s state.Line) {
+	if l.in == nil {
+		return s
+	}
+	in := *l.in
+	in.classes = make([]*class[W], len(l.in.classes))
+	for i, k := range l.in.classes {
+		copied := *k
+		if in.classes[i] = &copied; e != nil && e.class == k {
+			copied.turn = max(k.turn, e.turn)
+		}
+	}
+	for _, k := range in.classes {
+		if e != nil && e.class.Name == k.Name && len(in.classes) > 1 {
+			in.charge(k, charge)
+		}
+	}
+	s = state.Line{Virtual: in.virtual, Passed: in.passed, Classes: make(map[string]state.LineClass)}
+	for _, k := range in.classes {
+		s.Classes[k.Name] = state.LineClass{Start: k.start, Turn: k.turn}
+	}
+	return s
+}
+
+// SetState says how far the classes have been served.
+func (l *Line[W]) SetState(s state.Line, classOf func(name string) Class) {
+	if l.in == nil {
+		return
+	}
+	l.in.virtual, l.in.passed = s.Virtual, s.Passed
+	for name, is := range s.Classes {
+		k := l.find(name)
+		if k == nil {
+			c := classOf(name)
+			if c.Name != name {
+				continue
+			}
+			k = l.of(c)
+		}
+		k.start, k.turn = is.Start, is.Turn
+	}
 }

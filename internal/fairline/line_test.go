@@ -11,7 +11,6 @@ import (
 // oracle is a line that looks at everything each time.
 type oracle struct {
 	waiters []*oracleWaiter
-	finish  map[string]int64
 	start   map[string]int64 // of classes with waiters that are awake
 	turn    map[string]int64
 	known   map[string]Class
@@ -32,7 +31,7 @@ type oracleWaiter struct {
 
 func newOracle() *oracle {
 	return &oracle{
-		finish: map[string]int64{}, start: map[string]int64{}, turn: map[string]int64{},
+		start: map[string]int64{}, turn: map[string]int64{},
 		known: map[string]Class{}, virtual: map[bool]int64{},
 		last: map[[2]string]int64{},
 	}
@@ -68,7 +67,7 @@ func (o *oracle) isAwake(class string) bool {
 
 func (o *oracle) wake(w *oracleWaiter) {
 	if !w.awake && !o.isAwake(w.class.Name) {
-		o.start[w.class.Name] = max(o.finish[w.class.Name], o.virtual[w.class.Ahead])
+		o.start[w.class.Name] = max(o.start[w.class.Name], o.virtual[w.class.Ahead])
 	}
 	w.awake = true
 }
@@ -80,6 +79,11 @@ func (o *oracle) push(w *oracleWaiter) {
 		o.last[flow] = 0
 	}
 	w.turn = max(o.turn[w.class.Name], o.last[flow]) + 1
+	for _, h := range o.heads() {
+		if h.class.Name == w.class.Name {
+			w.turn = max(w.turn, h.turn)
+		}
+	}
 	o.last[flow] = w.turn
 	o.waiters = append(o.waiters, w)
 }
@@ -93,8 +97,7 @@ func (o *oracle) remove(w *oracleWaiter) {
 
 func (o *oracle) charge(c Class, amount int64) {
 	o.virtual[c.Ahead] = max(o.virtual[c.Ahead], o.start[c.Name])
-	o.finish[c.Name] = o.start[c.Name] + max(amount/int64(max(c.Weight, 1)), 1)
-	o.start[c.Name] = o.finish[c.Name]
+	o.start[c.Name] += max(amount/int64(max(c.Weight, 1)), 1)
 	if o.passed++; !c.Ahead {
 		o.passed = 0
 	}
@@ -130,7 +133,7 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 				o.wake(w)
 				w.entry = l.Push(w.name, w.class, w.flow)
 			} else {
-				w.entry = l.PushAsleep(w.name, w.class, w.flow)
+				w.entry = l.PushAsleep(w.name, w.class, w.flow, l.Turn(w.class, w.flow))
 			}
 		case action < 7:
 			if head := l.Head(); head != nil {
