@@ -83,7 +83,8 @@ func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.A
 	return made
 }
 
-// priceLocked notes what a call did cost, before its reservation and those of its pools are settled.
+// priceLocked notes what a call did cost, before its reservation and those of its pools are
+// settled.
 func (r *Reservation) priceLocked(used money.Usage) {
 	if r.settled || r.extra == nil || !r.extra.known {
 		return
@@ -104,8 +105,8 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	}
 }
 
-// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what was
-// charged.
+// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what
+// was charged.
 func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
 	switch {
 	case r.extra == nil || !r.extra.known || end == EventExpired:
@@ -289,8 +290,8 @@ func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
 		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
 }
 
-// spentLocked notes that money was spent, and what a call has reserved became final. Once none is in
-// flight, a waiter may be too late.
+// spentLocked notes that money was spent, and what a call has reserved became final. Once none is
+// in flight, a waiter may be too late.
 func (l *waitLines) spentLocked(name string) {
 	if name == spend.Other {
 		for g := range l.occupied {
