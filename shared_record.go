@@ -126,7 +126,9 @@ func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, most mo
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
 	if class := p.rl.knownClassRLocked(m.view.class); class != "" {
-		made.more().class = p.rl.audits.class(class)
+		if m.pool == nil {
+			made.more().class = p.rl.audits.class(class)
+		}
 		e.Text = p.rl.reservedClassRLocked(class)
 	}
 	p.setDay(day)
