@@ -95,7 +95,8 @@ type batch struct {
 	wait  time.Duration // how long the limits deny that end with time
 	event bool          // some of them are denied until something ends that no time tells
 	costs []modelCost
-	of    []int // which of the costs each request belongs to
+	of    []int   // which of the costs each request belongs to
+	pools [][]int // which of the costs are its pools'; nil where no model is in any
 
 	newcomers int   // how many of the models need a place for their state,
 	lacking   int   // for how many of them there is none,
@@ -112,12 +113,17 @@ type modelCost struct {
 	view  view
 
 	unlisted bool         // it has no quota of its own, and is limited
+	pool     *pool        // whose cost it is; nil for a model's
+	member   int          // for a pool: the cost of the first model in it
 	code     DecisionCode // the decision on it alone
 }
 
 // decideBatchLocked decides on requests that are to pass together, as of now and as if there were
 // no waiters.
 func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
+	if rl.pools.count > 0 {
+		rl.cachePoolsLocked(reqs)
+	}
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
 	instant := rl.clock.Sync()
@@ -131,15 +137,20 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	for i := range b.costs {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
-		m.view.modelStats(&d.Stats, &m.quota)
 		if rl.reserves != nil {
 			m.view.keepLocked(rl, &m.quota, classNamed(reqs), true)
 		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
+		m.code = d.Code
+		if m.pool != nil {
+			b.mergePool(m, &d, wait)
+			continue
+		}
+		m.view.modelStats(&d.Stats, &m.quota)
 		if !m.known {
 			rl.judgeUnknownRLocked(&d, m.model)
+			m.code = d.Code
 		}
-		m.code = d.Code
 		b.merge(&d, wait)
 	}
 	b.boundLocked(rl.mostModels())
@@ -202,6 +213,9 @@ func (rl *RateLimiter) costsRLocked(reqs []Request) *batch {
 	for i := range reqs {
 		b.of[i] = b.add(rl, &reqs[i])
 	}
+	if rl.pools.count > 0 {
+		b.addPools(rl, reqs)
+	}
 	return b
 }
 
@@ -216,16 +230,21 @@ func (b *batch) add(rl *RateLimiter, req *Request) int {
 	if i == len(b.costs) {
 		b.costs = append(b.costs, modelCost{name: name, model: req.Model, quota: q, known: known})
 	}
-	c := &b.costs[i].cost
 	if rl.pricing != nil {
-		rl.addMostRLocked(c, name, req)
+		rl.addMostRLocked(&b.costs[i].cost, name, req)
 	}
+	b.costs[i].add(req)
+	return i
+}
+
+// add counts a request to a cost.
+func (m *modelCost) add(req *Request) {
+	c := &m.cost
 	if c.Requests++; min(req.PromptTokens, req.OutputTokens) < 0 {
 		c.Count = tokens.Count{Input: -1, Output: -1}
 	} else if c.Input >= 0 {
 		c.Count = c.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 	}
-	return i
 }
 
 // merge takes the decision on one model into the one on all. The first that denies names it, or
@@ -242,7 +261,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		b.Decision = *d
 	case b.Allowed && !d.Allowed:
 		b.Decision = *d
-	case b.Allowed && len(b.costs) == 1:
+	case b.Allowed && b.models() == 1:
 		b.Decision = *d
 		b.Model = ""
 	}
@@ -263,6 +282,10 @@ func (b *batch) queuedLocked(class string) (queued bool) {
 		if !m.view.slots.queues(class) {
 			continue
 		}
+		if m.pool != nil {
+			b.queueForPool(m)
+			return true
+		}
 		if b.queue(); !b.Never {
 			b.Model, b.Stats = m.model, ModelStats{}
 			m.view.modelStats(&b.Stats, &m.quota)
@@ -277,8 +300,13 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	charge := func(i int) {
 		m, req := &b.costs[b.of[i]], &reqs[i]
-		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
-		rl.madeLocked(rs[i], &m.quota, rl.mostOfRLocked(m.name, req), m.view.instant)
+		c, in := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.poolsOf(i)
+		most := rl.mostOfRLocked(m.name, req)
+		m.view.watched = anyLimitsSlots(in)
+		rs[i] = rl.madeLocked(rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c), &m.quota, most, m.view.instant)
+		if in != nil {
+			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, &m.view, c, most)
+		}
 	}
 	// Those with state first, so that it is not idle when another needs a place.
 	for i := range reqs {

@@ -12,6 +12,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/configfile"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/pooling"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -285,7 +286,13 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
 	}
 	for model, quota := range cfg.Quotas {
+		model = state.ModelName(model)
 		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
+	}
+	for name, pool := range cfg.Pools {
+		counted := state.PoolName(name)
+		rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.SetProgram(counted, state.Quota(pool.Quota)) })
+		rl.joinPoolLocked(counted, pooling.New(pool.Models))
 	}
 	rl.clock.Sync()
 	return rl, nil
@@ -332,6 +339,9 @@ func (cfg *Config) validate() error {
 	}
 	if _, err := cfg.Unknown.MarshalText(); err != nil {
 		return fmt.Errorf("field Unknown: %w", err)
+	}
+	if err := validatePools(cfg.Pools); err != nil {
+		return err
 	}
 	if _, err := cfg.Unpriced.MarshalText(); err != nil {
 		return fmt.Errorf("field Unpriced: %w", err)

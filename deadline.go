@@ -173,7 +173,7 @@ func (l *waitLines) settleLocked() {
 // reviewLocked refuses the waiters of a line that would come too late, at any place in it.
 func (l *waitLines) reviewLocked(g *slots) {
 	var buckets *pace.Buckets
-	if stats := l.rl.State[g.name]; stats != nil && stats.window != nil {
+	if stats := l.rl.statsRLocked(g.name); stats != nil && stats.window != nil {
 		buckets = stats.window.pace
 	}
 	all := g.stale

@@ -155,9 +155,7 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
-		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c)):
+	case r.isWithin(q, c):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
@@ -166,10 +164,17 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	return wait
 }
 
+// isWithin reports whether a request fits all limits of a quota.
+func (r *view) isWithin(q *ModelQuota, c *cost) bool {
+	return r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c))
+}
+
 // queue denies a request that would jump the queue.
 func (d *Decision) queue() {
 	if !d.Never {
-		d.Allowed, d.Cause = false, ""
+		d.Allowed, d.Cause, d.Pool = false, "", ""
 		d.Code, d.Reason = DecisionQueued, "others wait for the model and come first"
 	}
 }
@@ -229,12 +234,16 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 			rl.checkAgeRLocked(name)
 		}
 		r.modelStats(&d.Stats, &q)
+		r.class = class
 		if rl.pricing != nil {
 			rl.mostRLocked(c, name, model)
 		}
-		decide(d, &q, known, &r, c)
+		wait := decide(d, &q, known, &r, c)
 		if !known {
 			rl.judgeUnknownRLocked(d, model)
+		}
+		if rl.pools.count > 0 {
+			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
 		if r.slots.queues(class) {
 			d.queue()
@@ -242,6 +251,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 	}
 	rl.mu.RUnlock()
 	if !ok {
+		*d = Decision{}
 		rl.decideSlowly(d, model, c, class)
 	}
 	rl.ledger.overrule(d)
@@ -256,7 +266,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.Sync()
+	r.instant, r.class = rl.clock.Sync(), class
 	rl.checkAgeRLocked(name)
 	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
 		rl.countLocked(name, &q, &r, &d.Stats)
@@ -270,9 +280,12 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 	if rl.pricing != nil {
 		rl.mostRLocked(c, name, model)
 	}
-	decide(d, &q, known, &r, c)
+	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
+	}
+	if rl.pools.count > 0 {
+		rl.decidePoolsLocked(d, name, model, &r, c, wait, false)
 	}
 	if r.slots.queues(class) {
 		d.queue()

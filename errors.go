@@ -62,7 +62,8 @@ var (
 	// for a provider that has no profile, such as a misspelt one. The error names it.
 	ErrUnknownProvider = errors.New("unknown provider")
 
-	errNoFile = errors.New("the limiter has no state file: make it with a constructor")
+	errNoPoolName = errors.New("the name of the pool is empty")
+	errNoFile     = errors.New("the limiter has no state file: make it with a constructor")
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to

@@ -19,18 +19,18 @@ func (f eventFields) has(name string) bool {
 
 // fieldsOf is what event.go says of each kind.
 var fieldsOf = map[ratelimit.EventKind]eventFields{
-	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Decision!", "Operation"},
-	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision"},
-	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision!", "Operation"},
-	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Wait", "Decision", "Err", "Operation"},
+	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Decision!", "Operation"},
+	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision"},
+	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision!", "Operation"},
+	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision", "Err", "Operation"},
 	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
 	ratelimit.EventRecorded: {"ID!", "Model!", "Requested!", "Provider", "Settled"},
 
-	ratelimit.EventCooldownBegan:   {"Model!", "Requested!", "Provider", "Cause!", "Until!"},
-	ratelimit.EventCooldownEnded:   {"Model!", "Requested!", "Provider", "Cause!"},
-	ratelimit.EventQuotaChanged:    {"Model!", "Requested!", "Provider", "Quota", "By!"},
+	ratelimit.EventCooldownBegan:   {"Model!", "Requested!", "Pool", "Provider", "Cause!", "Until!"},
+	ratelimit.EventCooldownEnded:   {"Model!", "Requested!", "Pool", "Provider", "Cause!"},
+	ratelimit.EventQuotaChanged:    {"Model!", "Requested!", "Pool", "Provider", "Quota", "By!"},
 	ratelimit.EventProviderRefused: {"Model!", "Requested!", "Provider", "Status", "Problem", "RetryAfter"},
 	ratelimit.EventUnknownModel:    {"Model!", "Requested!", "Provider", "Nearest"},
 	ratelimit.EventEvicted:         {"Model!", "Requested!", "Provider"},
@@ -51,6 +51,10 @@ func (is *told) misfit() string {
 		name := e.Type().Field(i).Name
 		switch zero := e.Field(i).IsZero(); {
 		case name == "Kind":
+		case is.Pool != "" && is.Decision == nil && (name == "Model" || name == "Requested"):
+			if !zero {
+				return "an event of a pool has " + name
+			}
 		case zero && slices.Contains(set, name+"!"):
 			return name + " is zero"
 		case !zero && !set.has(name):

@@ -122,8 +122,10 @@ func (r *Reservation) abandon() {
 	case r.settled:
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
-		r.auditEndedLocked(EventExpired, r.estimate)
-		r.releaseLocked()
+		for part := r; part != nil; part = part.pool {
+			part.auditEndedLocked(EventExpired, part.estimate)
+			part.releaseLocked()
+		}
 		e := rl.teller.endedLocked(r, EventExpired, r.estimate)
 		if e != nil {
 			e.Held = 0 // the clock here is not that of the admission

@@ -58,6 +58,9 @@ type Explanation struct {
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
 	Cause         Cause     `json:"cause,omitempty"`         // of the cooldown
 
+	// Pools are the pools of the model, sorted by name.
+	Pools []PoolState `json:"pools,omitempty"`
+
 	// Next is the decision on a request of one input token, and of one output token if the model
 	// limits those. Its RetryAfter is when there is room again.
 	Next Decision `json:"next"`
@@ -78,6 +81,17 @@ type LimitState struct {
 	Origin string `json:"origin"`
 	// RoomAt is when one more request or token fits; zero if it does now, or if no time tells.
 	RoomAt time.Time `json:"room_at,omitzero"`
+}
+
+// PoolState is the state of a pool in an Explanation.
+type PoolState struct {
+	Pool string `json:"pool"` // its name
+	// Limits are those of the pool, as in an Explanation.
+	Limits        []LimitState `json:"limits,omitempty"`
+	InFlight      int          `json:"in_flight"`               // open reservations of all its models
+	Waiting       int          `json:"waiting"`                 // waiters for any of its models
+	CooldownUntil time.Time    `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
+	Cause         Cause        `json:"cause,omitempty"`         // of the cooldown
 }
 
 // BudgetState is the spend of a day or a month in an Explanation.
@@ -160,7 +174,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		if r.adapts {
 			shown.MaxInFlight = r.slotLimit
 		}
-		e.limits(&shown, &r, &origins)
+		e.Limits = limitStates(&shown, &r, &origins, e.At)
 		if row, ok := rl.profileRowRLocked(name); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
@@ -183,13 +197,16 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if rl.pricing != nil {
 		rl.mostRLocked(&c, name, model)
 	}
-	decide(&e.Next, &q, known, &r, &c)
-	if !known {
+	wait := decide(&e.Next, &q, known, &r, &c)
+	if !known && !rl.isNamedByPoolRLocked(model) {
 		var nearest string
 		if rl.unknown == UnknownDeny { // it is looked for among all quotas, and else not shown
 			nearest = rl.nearestRLocked(model)
 		}
 		rl.refuseUnknownRLocked(&e.Next, nearest)
+	}
+	if rl.pools.count > 0 {
+		e.explainPoolsLocked(rl, &r, &c, wait)
 	}
 	if e.Waiting > 0 {
 		e.Next.queue()
@@ -204,7 +221,8 @@ type quotaOrigins [state.Dimensions]state.Origin
 // originsRLocked returns the name of the quota that covers a counted name, and who said it.
 func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
 	quota = rl.quotaNameRLocked(name)
-	return quota, rl.provenance.Origins(quota, state.Quota(rl.Quotas[quota]))
+	is, _ := rl.quotaRLocked(quota)
+	return quota, rl.provenance.Origins(quota, state.Quota(is))
 }
 
 // whole returns who said a quota: a report that corrected it, else the first in the order of their
@@ -223,9 +241,9 @@ func (o *quotaOrigins) whole(shared bool) string {
 	return explain.Given
 }
 
-// limits fills in the limits of a quota.
-func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
-	e.Limits = make([]LimitState, 0, state.Dimensions)
+// limitStates returns the state of the limits of a quota at a moment.
+func limitStates(q *ModelQuota, r *view, origins *quotaOrigins, at time.Time) []LimitState {
+	limits := make([]LimitState, 0, state.Dimensions)
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {
@@ -243,12 +261,13 @@ func (e *Explanation) limits(q *ModelQuota, r *view, origins *quotaOrigins) {
 				l.External = r.external[of].Amount
 			}
 			if wait := r.roomIn(of, l.Used, q); wait > 0 {
-				l.RoomAt = e.At.Add(wait)
+				l.RoomAt = at.Add(wait)
 			}
 		}
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
-		e.Limits = append(e.Limits, l)
+		limits = append(limits, l)
 	}
+	return limits
 }
 
 // agesLocked returns the age of the oldest open call, and how many are older than a minute. A call
@@ -332,9 +351,9 @@ func (e Explanation) String() string {
 		}
 	}
 	for i := range e.Limits {
-		l := &e.Limits[i]
-		f.Limits = append(f.Limits, explain.Limit{Key: l.Limit, Max: l.Max, Used: l.Used, External: l.External, RoomAt: l.RoomAt})
+		f.Limits = append(f.Limits, limitFacts(&e.Limits[i]))
 	}
+	f.Pools = poolFacts(e.Pools)
 	for _, b := range e.Budgets {
 		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Spends[1].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
 	}

@@ -1,7 +1,7 @@
 //go:build !nosqlite
 
-// Databases that a program of the commit before used, or uses beside this version: those of formats
-// without limits that are found.
+// Databases that programs of earlier commits used, or use beside this version: those of formats
+// without limits that are found, and without pools.
 
 package ratelimit_test
 
@@ -18,28 +18,47 @@ import (
 
 var adaptive = map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000, AdaptiveFloorRPM: 5, AdaptiveCeilingInFlight: 6}}
 
-// formerProgram is built once for all tests of it.
-func formerProgram(t *testing.T) string {
+// formerProgram is a program of an earlier commit.
+type formerProgram struct {
+	path   string
+	table  string // of its events
+	knows  string // the formats that it knows, in words
+	format string // that it refuses of a private database with news in it
+	// news are what a private database has then.
+	news func(rl *ratelimit.RateLimiter)
+}
+
+// buildFormer builds a program once for all tests of it.
+func buildFormer(t *testing.T, commit string) string {
 	t.Helper()
 	source, err := os.ReadFile("testdata/former/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return formertest.Build(t, ".", string(source))
+	return formertest.Build(t, commit, ".", string(source))
 }
 
 func TestFormerProgram(t *testing.T) {
 	t.Parallel()
-	program := formerProgram(t)
-	t.Run("shared", func(t *testing.T) { formerShared(t, program) })
-	t.Run("private", func(t *testing.T) { formerPrivate(t, program) })
+	for _, former := range []formerProgram{
+		{buildFormer(t, formertest.BeforeFound), "ledger", "up to 1 and 100", "format 2", func(rl *ratelimit.RateLimiter) {
+			rl.SetQuota("m", adaptive["m"])
+		}},
+		{buildFormer(t, formertest.BeforePools), "shared_log", "up to 2 and 101", "format 3", func(rl *ratelimit.RateLimiter) {
+			rl.SetQuota("m", adaptive["m"])
+			rl.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: adaptive["m"]})
+		}},
+	} {
+		t.Run("shared/"+former.table, func(t *testing.T) { formerShared(t, former) })
+		t.Run("private/"+former.table, func(t *testing.T) { formerPrivate(t, former) })
+	}
 }
 
 // formerShared: this version takes a shared database over, with what a program of before did there.
 // That program fails with its next step, and cannot open the database again.
-func formerShared(t *testing.T, program string) {
+func formerShared(t *testing.T, program formerProgram) {
 	path := filepath.Join(t.TempDir(), "shared.db")
-	former, said := formertest.Start(t, program, "shared", path)
+	former, said := formertest.Start(t, program.path, "shared", path)
 	if said.Error != "" {
 		t.Fatal(said)
 	}
@@ -53,15 +72,15 @@ func formerShared(t *testing.T, program string) {
 		t.Errorf("what the program of before did is %+v", s)
 	}
 	for range 2 {
-		if said := former.Do("reserve"); !said.Corrupt || !strings.Contains(said.Error, "ledger") {
+		if said := former.Do("reserve"); !said.Corrupt || !strings.Contains(said.Error, program.table) {
 			t.Errorf("the step of a program that has the database open: %+v", said)
 		}
 	}
-	_, said = formertest.Start(t, program, "shared", path)
-	if !said.Corrupt || !strings.Contains(said.Error, "format 102, this version knows up to 1 and 100") {
+	_, said = formertest.Start(t, program.path, "shared", path)
+	if !said.Corrupt || !strings.Contains(said.Error, "format 102, this version knows "+program.knows) {
 		t.Errorf("opened again: %+v", said)
 	}
-	_, said = formertest.Start(t, program, "private", path)
+	_, said = formertest.Start(t, program.path, "private", path)
 	if !said.Corrupt || !strings.Contains(said.Error, "format 102") {
 		t.Errorf("opened as a private one: %+v", said)
 	}
@@ -80,10 +99,11 @@ func formerShared(t *testing.T, program string) {
 	}
 }
 
-// formerPrivate: a program of before goes on with a private database until a quota has bounds.
-func formerPrivate(t *testing.T, program string) {
+// formerPrivate: a program of before goes on with a private database until there is something in it
+// that the program does not know.
+func formerPrivate(t *testing.T, program formerProgram) {
 	path := filepath.Join(t.TempDir(), "private.db")
-	former, said := formertest.Start(t, program, "private", path)
+	former, said := formertest.Start(t, program.path, "private", path)
 	if said.Error != "" {
 		t.Fatal(said)
 	}
@@ -100,17 +120,17 @@ func formerPrivate(t *testing.T, program string) {
 	sqlitePersist(t, rl)
 	for _, order := range []string{"load", "persist"} {
 		if said := former.Do(order); said.Error != "" {
-			t.Errorf("%s of a database without bounds: %+v", order, said)
+			t.Errorf("%s of a database without news: %+v", order, said)
 		}
 	}
-	rl.SetQuota("m", adaptive["m"])
+	program.news(rl)
 	sqlitePersist(t, rl)
 	for _, order := range []string{"load", "persist"} {
-		if said := former.Do(order); !said.Corrupt || !strings.Contains(said.Error, "format 2, this version knows up to 1 and 100") {
-			t.Errorf("%s of a database with bounds: %+v", order, said)
+		if said := former.Do(order); !said.Corrupt || !strings.Contains(said.Error, program.format+", this version knows "+program.knows) {
+			t.Errorf("%s of a database with news: %+v", order, said)
 		}
 	}
-	if _, said := formertest.Start(t, program, "private", path); !said.Corrupt || !strings.Contains(said.Error, "format 2") {
+	if _, said := formertest.Start(t, program.path, "private", path); !said.Corrupt || !strings.Contains(said.Error, program.format) {
 		t.Errorf("opened again: %+v", said)
 	}
 	again := sqliteLimiter(t, path)

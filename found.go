@@ -78,7 +78,7 @@ func (rl *RateLimiter) keepFoundLocked(name string, f *found.Limits) {
 	}
 	if most := 2 * (rl.mostModels() + len(rl.Quotas)); len(rl.found) >= most && rl.found[name] == nil {
 		for other := range rl.found {
-			if _, own := rl.Quotas[other]; !own && rl.State[other] == nil {
+			if _, own := rl.Quotas[other]; !own && !state.IsPool(other) && rl.State[other] == nil {
 				delete(rl.found, other)
 				break
 			}
@@ -159,7 +159,7 @@ func (m foundModels) forgetTold(name string) {
 	if f := m[name]; f != nil {
 		f.Tell(false)
 	}
-	if strings.Contains(name, everyModel) {
+	if strings.Contains(name, everyModel) && !state.IsPool(name) {
 		for _, f := range m {
 			f.Tell(false)
 		}
@@ -201,31 +201,51 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	if !tells {
 		return
 	}
-	if name, spreads := rl.findByRefusalHere(r, &refusal); spreads {
-		of, spread := name, refusal // apart, because the function puts them on the heap
-		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
+	for _, name := range rl.searchersOf(r.Model) {
+		if rl.findByRefusalHere(name, r, &refusal) {
+			of, spread := name, refusal // apart, because the function puts them on the heap
+			rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
+		}
 	}
 }
 
-// findByRefusalHere is findByRefusal for this limiter, unless others have to be told: then it
-// changes nothing.
-func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refusal) (name string, spreads bool) {
+// searchersOf returns the counted names of a model and of its pools, as far as their quotas search
+// for limits.
+func (rl *RateLimiter) searchersOf(model string) (names []string) {
+	var q ModelQuota
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	name, _ := rl.findRLocked(model, &q)
+	if q.adapts() {
+		names = append(names, name)
+	}
+	if rl.pools.count > 0 {
+		for _, p := range rl.poolsLocked(name, model, unused) {
+			if p.quota.adapts() {
+				names = append(names, p.counted)
+			}
+		}
+	}
+	return names
+}
+
+// findByRefusalHere is findByRefusal for what is counted under a name, and for this limiter, unless
+// others have to be told: then it changes nothing.
+func (rl *RateLimiter) findByRefusalHere(name string, r *ProviderRefusal, refusal *found.Refusal) (spreads bool) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	var q ModelQuota
-	if name, _ = rl.findRLocked(r.Model, &q); !q.adapts() {
-		return name, false
-	}
+	rl.coverRLocked(name, &q)
 	instant := rl.clock.Sync()
 	if took := rl.clock.At(instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
 		refusal.Took = max(int64(took), 1)
 	}
 	if !found.BoundsOf((*state.Quota)(&q)).Concerns(*refusal) {
-		return name, false
+		return false
 	}
 	f := rl.foundLocked(name, &q, instant, true)
 	if rl.ledger != nil && rl.ledger.spreadsLocked(name, f, *refusal, instant) {
-		return name, true
+		return true
 	}
 	if _, lowered := f.Refuse(*refusal, instant); lowered {
 		rl.changedNowLocked()
@@ -234,7 +254,7 @@ func (rl *RateLimiter) findByRefusalHere(r *ProviderRefusal, refusal *found.Refu
 			l.settleLocked()
 		}
 	}
-	return name, false
+	return false
 }
 
 // foundLimits returns what was found for the quota of a view; nil where it searches for nothing.

@@ -147,6 +147,7 @@ var importRules = map[string][]string{
 	"internal/jsonscan":   {},
 	"internal/sse":        {modulePath + "/internal/jsonscan"}, // in its tests
 	"internal/periodic":   {},
+	"internal/pooling":    {modulePath + "/internal/modelname"},
 	"internal/piecetest":  {},
 	"internal/formertest": {},
 	"internal/modelname":  {},

@@ -11,7 +11,7 @@ import (
 
 // lessonRLocked returns the quota of a model as corrected by the report of its provider, and
 // whether that differs. q is its present quota; the zero quota for none.
-func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, is bool) {
+func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *ProviderLimits) (next ModelQuota, differs bool) {
 	if !modelname.IsName(name) {
 		return q, false // nor has a provider such a model
 	}
@@ -20,7 +20,8 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 	if !reports.Differ((*state.Quota)(&q)) {
 		return q, false
 	}
-	bounds := rl.provenance.Bounds(source, state.Quota(rl.Quotas[source]))
+	is, _ := rl.quotaRLocked(source)
+	bounds := rl.provenance.Bounds(source, state.Quota(is))
 	next = ModelQuota(reports.Correct((*state.Quota)(&q), &bounds))
 	if _, bad := q.invalid(); bad || next == q || source != name && len(rl.Quotas) >= rl.mostModels() {
 		return q, false
@@ -33,7 +34,7 @@ func (rl *RateLimiter) lessonRLocked(name string, q ModelQuota, limits *Provider
 func (rl *RateLimiter) learnLocked(name, by string, next, q ModelQuota, known bool) {
 	var cover string
 	var bounds state.Quota
-	if _, own := rl.Quotas[name]; !own {
+	if _, own := rl.quotaRLocked(name); !own {
 		name = strings.Clone(name) // see stateLocked
 		if known {
 			cover = rl.sharedCoverRLocked(name)

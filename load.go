@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -44,14 +45,14 @@ func (l loading) replace(usage map[string]*UsageStats) {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	was := rl.State
-	rl.State = usage
+	was := maps.Collect(rl.allStatsRLocked)
+	rl.State = rl.takePoolStatsLocked(usage)
 	rl.external = nil
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.takeFoundsLocked(l.Found)
 	for name, g := range rl.lines.allSlots {
-		if stats := rl.State[name]; stats != nil {
+		if stats := rl.statsRLocked(name); stats != nil {
 			rl.linesLocked().joinLocked(name, stats.window)
 			g.continueLocked(stats.window)
 			if old := was[name]; old != nil {
@@ -106,13 +107,14 @@ func (l loading) mergeQuotas() {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
+	rl.loadPoolsLocked(l.Pools)
 	for model, q := range l.Quotas {
 		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
 		work.Next()
 	}
 	covered := slices.DeleteFunc(rl.provenance.Alone(), func(model string) bool {
 		_, is := rl.Quotas[rl.sharedCoverRLocked(model)]
-		return !is
+		return !is || state.IsPool(model)
 	})
 	for _, model := range covered {
 		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Forget(model) })

@@ -79,7 +79,7 @@ func migrateContent(t *testing.T, path string) string {
 	for _, query := range []string{
 		`SELECT * FROM quotas ORDER BY 1`, `SELECT * FROM requests ORDER BY 1, 2`,
 		`SELECT * FROM tokens ORDER BY 1, 2, 3`, `SELECT * FROM daily ORDER BY 1`,
-		`SELECT * FROM cooldowns ORDER BY 1`, `SELECT * FROM quota_bounds ORDER BY 1`, `SELECT * FROM found ORDER BY 1`,
+		`SELECT * FROM cooldowns ORDER BY 1`, `SELECT * FROM quota_bounds ORDER BY 1`, `SELECT * FROM found ORDER BY 1`, `SELECT * FROM pools ORDER BY 1`,
 	} {
 		all = append(all, sqliteQuery(t, path, query)...)
 	}

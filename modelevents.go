@@ -84,7 +84,11 @@ func (t *teller) cooledLocked(name, requested string, c state.Cooldown) {
 	if e == nil {
 		return
 	}
-	t.nameRLocked(e, strings.Clone(requested)) // see stateLocked
+	if pool, is := state.PoolOf(name); is {
+		e.Pool = pool
+	} else {
+		t.nameRLocked(e, strings.Clone(requested)) // see stateLocked
+	}
 	e.Cause, e.Until = Cause(c.Cause), c.Until
 	t.pendLocked(e)
 	t.coolingLocked(strings.Clone(name), e.Cause)
@@ -144,7 +148,7 @@ func (t *teller) thawLocked(c *toldCooldown) *telling {
 	t.forgetCoolingLocked(c)
 	e := t.makeRLocked(background, EventCooldownEnded)
 	if e != nil {
-		t.nameRLocked(e, c.name)
+		t.nameCountedRLocked(e, c.name)
 		e.Cause = c.cause
 	}
 	return e
@@ -175,7 +179,7 @@ func (t *teller) renameLocked() {
 		return
 	}
 	for name, c := range t.cooled.told {
-		if now := t.rl.nameRLocked(name); now != name {
+		if now := t.rl.renamedRLocked(name); now != name {
 			t.forgetCoolingLocked(c)
 			t.coolingLocked(now, c.cause)
 		}
@@ -189,7 +193,7 @@ type quotasBefore struct{ quotas map[string]ModelQuota }
 // only rebuiltLocked can tell what has changed.
 func (t *teller) rebuildLocked() {
 	if t != nil {
-		t.before = &quotasBefore{maps.Clone(t.rl.Quotas)}
+		t.before = &quotasBefore{maps.Collect(t.rl.allQuotasRLocked)}
 	}
 }
 
@@ -199,13 +203,13 @@ func (t *teller) rebuiltLocked() {
 	}
 	before := t.before.quotas
 	t.before = nil
-	for name, q := range t.rl.Quotas {
+	for name, q := range t.rl.allQuotasRLocked {
 		if was, had := before[name]; !had || was != q {
 			t.requotedLocked(name, byProcess, q, true)
 		}
 	}
 	for name := range before {
-		if _, has := t.rl.Quotas[name]; !has {
+		if _, has := t.rl.quotaRLocked(name); !has {
 			t.requotedLocked(name, byProcess, ModelQuota{}, false)
 		}
 	}
@@ -222,8 +226,9 @@ func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
 	if e == nil {
 		return
 	}
-	t.nameRLocked(e, name)
-	e.Model = name // that of a quota, which may be a pattern
+	if t.nameCountedRLocked(e, name); e.Pool == "" {
+		e.Model = name // that of a quota, which may be a pattern
+	}
 	if e.By = by; has {
 		e.quota = is
 		e.Quota = &e.quota

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // everyModel is the name of the quota for models that have none of their own.
@@ -13,7 +14,7 @@ const everyModel = modelname.Every
 // coverRLocked looks up the quota of the models that are counted under a name: their own, that of
 // the longest pattern, or "*".
 func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
-	if *q, known = rl.Quotas[name]; !known {
+	if *q, known = rl.quotaRLocked(name); !known && !state.IsPool(name) {
 		*q, known = rl.Quotas[rl.sharedCoverRLocked(name)]
 	}
 	return known
@@ -22,7 +23,7 @@ func (rl *RateLimiter) coverRLocked(name string, q *ModelQuota) (known bool) {
 // quotaNameRLocked returns the name of the quota that coverRLocked finds. There may be none of that
 // name.
 func (rl *RateLimiter) quotaNameRLocked(name string) string {
-	if _, own := rl.Quotas[name]; own {
+	if _, own := rl.Quotas[name]; own || state.IsPool(name) {
 		return name
 	}
 	return rl.sharedCoverRLocked(name)
@@ -84,7 +85,15 @@ func (rl *RateLimiter) resolveRLocked(model string, q *ModelQuota) (name string,
 
 // nameRLocked returns the name under which a model is counted.
 func (rl *RateLimiter) nameRLocked(model string) string {
-	return rl.naming.Counted(model, rl.isListedRLocked)
+	return state.ModelName(rl.naming.Counted(model, rl.isListedRLocked))
+}
+
+// renamedRLocked is nameRLocked for what was counted under a name.
+func (rl *RateLimiter) renamedRLocked(name string) string {
+	if state.IsPool(name) {
+		return name
+	}
+	return rl.nameRLocked(name)
 }
 
 // QuotaFor returns the quota that covers model, and its name in Quotas. It looks for the exact
@@ -101,7 +110,7 @@ func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	name, _ = rl.naming.Match(model, rl.isListedRLocked)
-	name = rl.quotaNameRLocked(name)
+	name = rl.quotaNameRLocked(state.ModelName(name))
 	if quota, ok = rl.Quotas[name]; ok {
 		return name, quota, true
 	}
@@ -123,6 +132,9 @@ func (rl *RateLimiter) followQuotasLocked() {
 	rl.quotaVersion++
 	if rl.naming.MatchVersions {
 		rl.renameLocked()
+	}
+	if rl.naming.MatchVersions || rl.pools.all != nil {
+		rl.requeueLocked()
 	}
 }
 
@@ -148,16 +160,16 @@ func (rl *RateLimiter) requoteLocked() {
 	l.serveAllLocked()
 }
 
-// renameLocked moves cooldowns, external usage and waiters to the names under which their models
-// are counted now. Where lines merge, waiters keep the order of their arrival.
+// renameLocked moves cooldowns and external usage to the names under which their models are counted
+// now.
 func (rl *RateLimiter) renameLocked() {
-	rl.cooldowns.Rename(rl.nameRLocked)
+	rl.cooldowns.Rename(rl.renamedRLocked)
 	rl.teller.renameLocked()
-	rl.external.Rename(rl.nameRLocked)
-	rl.requeueLocked()
+	rl.external.Rename(rl.renamedRLocked)
 }
 
-// requeueLocked puts all waiters into their lines again, in the order of their arrival.
+// requeueLocked puts all waiters into the lines of the names under which their models are counted
+// now, and of their pools, in the order of their arrival.
 func (rl *RateLimiter) requeueLocked() {
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
@@ -166,7 +178,7 @@ func (rl *RateLimiter) requeueLocked() {
 		l.leaveLinesLocked(w)
 	}
 	for _, w := range waiters {
-		l.queueLocked(w, rl.costsRLocked(w.requests))
+		l.queueLocked(w, l.rl.costsRLocked(w.requests))
 	}
 	for name, s := range states {
 		l.setStateLocked(name, s)

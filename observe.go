@@ -206,7 +206,7 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 				continue
 			}
 			// Models with a quota of their own always have a place.
-			if _, own := rl.Quotas[name]; !own && !rl.external.HasRoom(rl.mostModels(), instant, wall) {
+			if _, own := rl.Quotas[name]; !own && !state.IsPool(name) && !rl.external.HasRoom(rl.mostModels(), instant, wall) {
 				return false, false
 			}
 			u = rl.external.Add(name)
@@ -222,7 +222,7 @@ func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *Pr
 
 // usedLocked returns the window of a model in order; an empty one where it has no state.
 func (rl *RateLimiter) usedLocked(name string, q *ModelQuota, instant int64) *window {
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		return unused
 	}

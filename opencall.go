@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -241,6 +242,14 @@ func (t *teller) toldRefusedLocked(by *caller, d *Decision, model string, estima
 	}
 	t.nameRLocked(e, model)
 	return e
+}
+
+// nameCountedRLocked is nameRLocked for a counted name, which may be that of a pool.
+func (t *teller) nameCountedRLocked(e *telling, name string) {
+	var is bool
+	if e.Pool, is = state.PoolOf(name); !is {
+		t.nameRLocked(e, name)
+	}
 }
 
 // nameRLocked fills in the names of a model.

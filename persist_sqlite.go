@@ -88,7 +88,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
-		Answers: rl.answers.All(), Found: save.founds(),
+		Answers: rl.answers.All(), Found: save.founds(), Pools: save.pools(),
 		Spend: spendSince(spent, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	if s.end(rl, err == nil); err == nil {

@@ -59,6 +59,7 @@ func (s saving) snapshot() *state.Snapshot {
 	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
 		return !isStorable(model, q, snapshot.Said[model])
 	})
+	snapshot.Pools = s.pools()
 	s.consistently(func(cooldowns map[string]state.Cooldown) {
 		entries, snapshot.Cooldowns = entries[:0], cooldowns
 		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {

@@ -17,7 +17,7 @@ func (m *modelCost) passes() bool {
 }
 
 // isPool reports whether it is the cost for a pool.
-func (m *modelCost) isPool() bool { return state.IsPool(m.name) }
+func (m *modelCost) isPool() bool { return m.pool != nil }
 
 // hasPools reports whether w stands in the line of a pool.
 func (w *waiter) hasPools() bool { return len(w.places) > 0 && w.places[len(w.places)-1].pool }

@@ -241,6 +241,7 @@ func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
 		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
 		rl.sayLocked(name, byProfile, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
 	}
+	rl.addGroupsLocked(p, supply)
 }
 
 // toldStale has the providers of which the process was told that their quotas are old.

@@ -12,7 +12,7 @@ import (
 // stateLocked returns the state of a model, and makes a missing one; nil when there is no room
 // for it.
 func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
+	if stats := rl.statsRLocked(name); stats != nil {
 		return stats
 	}
 	if !rl.unlistedLocked().makePlaceLocked(name, instant) {
@@ -23,7 +23,7 @@ func (rl *RateLimiter) stateLocked(name string, instant int64, now time.Time) *U
 
 // mustStateLocked is stateLocked for a charge that must be counted, even without room.
 func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time) *UsageStats {
-	if stats := rl.State[name]; stats != nil {
+	if stats := rl.statsRLocked(name); stats != nil {
 		return stats
 	}
 	rl.unlistedLocked().makePlaceLocked(name, instant)
@@ -32,11 +32,8 @@ func (rl *RateLimiter) mustStateLocked(name string, instant int64, now time.Time
 
 func (rl *RateLimiter) newStateLocked(name string, instant int64, now time.Time) *UsageStats {
 	stats := &UsageStats{DayStart: now.Round(0)}
-	if rl.State == nil {
-		rl.State = make(map[string]*UsageStats)
-	}
 	name = strings.Clone(name) // it may be a part of a longer string, which must not stay for it
-	rl.State[name] = stats
+	rl.putStatsLocked(name, stats)
 	rl.unlistedLocked().addLocked(name, rl.makeWindowLocked(name, stats, instant))
 	return stats
 }
@@ -61,7 +58,7 @@ func (rl *RateLimiter) windowLocked(name string, stats *UsageStats, instant int6
 
 // existingWindowLocked returns the window of a model in order; nil when the model has no state.
 func (rl *RateLimiter) existingWindowLocked(name string, instant int64) *window {
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		return nil
 	}
@@ -118,10 +115,10 @@ func (rl *RateLimiter) pruneLocked(name string, stats *UsageStats, instant int64
 // forgetLocked removes the state of a model.
 func (rl *RateLimiter) forgetLocked(name string) {
 	rl.unlistedLocked().removeLocked(name)
-	if stats := rl.State[name]; stats != nil && stats.window != nil {
+	if stats := rl.statsRLocked(name); stats != nil && stats.window != nil {
 		stats.window.gone = true
 	}
-	delete(rl.State, name)
+	rl.putStatsLocked(name, nil)
 	if g := rl.lines.allSlots[name]; g != nil {
 		g.leftLocked()
 	}
@@ -137,7 +134,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 		rl.forgetLocked(name)
 		return
 	}
-	rl.State = make(map[string]*UsageStats)
+	rl.forgetAllStatsLocked()
 	rl.cooldowns, rl.external = nil, nil
 	rl.found.forgetUsage("")
 	rl.unlisted = unlistedModels{}
@@ -147,7 +144,7 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	}
 }
 
-// walk visits every entry of State with the lock held, and lets other calls in
+// walk visits every entry of State, and the usage of every pool, with the lock held, and lets other calls in
 // at least every millisecond or so. Entries that come or go meanwhile may be
 // missed.
 func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
@@ -158,6 +155,12 @@ func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant 
 		// After others were let in, the entry may be another or gone.
 		if current, ok := rl.State[model]; ok && current == stats {
 			visit(model, stats, work.Instant, rl.clock.At(work.Instant))
+		}
+		work.Next()
+	}
+	for name, p := range rl.pools.all {
+		if rl.pools.all[name] == p && p.stats != nil {
+			visit(name, p.stats, work.Instant, rl.clock.At(work.Instant))
 		}
 		work.Next()
 	}
@@ -192,7 +195,7 @@ func (rl *RateLimiter) indexAll() {
 		after := before.stats
 		w := rl.newWindow(&after, before.zone, at, now)
 		rl.mu.Lock()
-		stats := rl.State[before.model]
+		stats := rl.statsRLocked(before.model)
 		if stats != nil && !stats.window.mirrors(stats, rl) && stats.DayStart == before.stats.DayStart &&
 			sameSlice(stats.Requests, before.stats.Requests) && sameSlice(stats.Tokens, before.stats.Tokens) {
 			stats.Requests, stats.Tokens, stats.DayStart = after.Requests, after.Tokens, after.DayStart

@@ -116,7 +116,7 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 // back. SetQuota is safe for concurrent use.
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
-	model = rl.naming.Aliased(model)
+	model = state.ModelName(rl.naming.Aliased(model))
 	defer rl.teller.begun().flush()
 	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setQuota(model, quota) }) {
 		rl.mu.Lock()
@@ -142,7 +142,7 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
 	defer rl.teller.begun().flush()
-	model = rl.naming.Aliased(model)
+	model = state.ModelName(rl.naming.Aliased(model))
 	remove := func() {
 		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.Remove(model) })
 		rl.saidLocked()
@@ -244,18 +244,11 @@ func (rl *RateLimiter) sayLocked(name, by string, say func(*provenance.Quotas)) 
 
 // sayAtLocked is sayLocked for what was said at an instant.
 func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*provenance.Quotas)) {
-	if rl.Quotas == nil {
-		rl.Quotas = make(map[string]ModelQuota)
-	}
-	was, had := rl.Quotas[name]
+	was, had := rl.quotaRLocked(name)
 	rl.provenance.Notice(name, state.Quota(was), had)
 	say(&rl.provenance)
 	q, has := rl.provenance.Settle(name)
-	if has {
-		rl.Quotas[name] = ModelQuota(q)
-	} else {
-		delete(rl.Quotas, name)
-	}
+	rl.putQuotaLocked(name, ModelQuota(q), has)
 	if has != had || ModelQuota(q) != was && has {
 		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
 	}
@@ -266,12 +259,15 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 		delete(rl.found, name)
 	}
 	rl.unlistedLocked().relistLocked(name)
-	if stats := rl.State[name]; stats != nil {
+	if stats := rl.statsRLocked(name); stats != nil {
 		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
 	}
 	rl.repaceLocked(name, instant)
 	if len(rl.spends) > 0 {
 		rl.rezoneSpendLocked(name, instant)
+	}
+	if state.IsPool(name) {
+		return // it is no pattern, whatever its name
 	}
 	for _, model := range rl.provenance.Outdated(name) {
 		rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Forget(model) })
@@ -281,8 +277,8 @@ func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*pro
 // repaceLocked has the buckets follow a quota that changed at an instant. What they hold then is
 // the same whenever anybody looks next, and in all limiters of a store.
 func (rl *RateLimiter) repaceLocked(name string, instant int64) {
-	states := map[string]*UsageStats{name: rl.State[name]}
-	if strings.Contains(name, everyModel) {
+	states := map[string]*UsageStats{name: rl.statsRLocked(name)}
+	if strings.Contains(name, everyModel) && !state.IsPool(name) {
 		states = rl.State
 	}
 	for model, stats := range states {

@@ -125,6 +125,7 @@ type RateLimiter struct {
 	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
 	loaded     []Provider               // whose profiles those are
 	unlisted   unlistedModels           // the models without a quota of their own
+	pools      poolSet                  // the limits that models share
 	lines      waitLines                // the slots and the waiters
 	classes    map[string]Class         // Config.Classes; nil for none
 	classesID  uint64                   // state.ClassesID of those
@@ -191,7 +192,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 {
+	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 && rl.pools.count == 0 {
 		if !known {
 			rl.meetUnknownRLocked(model)
 		} else {
@@ -208,7 +209,14 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 			if w == unused {
 				rl.checkAgeRLocked(name)
 			}
+			sure := true
+			if allowed && rl.pools.count > 0 {
+				allowed, sure = rl.poolsAdmitRLocked(name, model, w, &c, instant)
+			}
 			rl.mu.RUnlock()
+			if !sure {
+				return rl.Decide(model, estimatedTokens).Allowed
+			}
 			return allowed
 		}
 	}
@@ -256,33 +264,40 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	if rl.pricing != nil {
 		spent = rl.recordSpendLocked(name, model, bill, instant)
 	}
+	if rl.pools.count > 0 {
+		rl.recordPoolsLocked(name, model, used, spent, instant)
+	}
 	if stats := rl.stateLocked(name, instant, now); stats == nil {
 		rl.auditLocked(name).recorded.add(used, spent)
 	} else {
-		w := rl.windowLocked(name, stats, instant)
-		if w.audit == nil {
-			w.audit = rl.auditLocked(name)
-		}
-		w.audit.recorded.add(used, spent)
-		w.charge(instant, now, used, rl.span())
-		if w.adapts {
-			rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
-		}
-		if w.unlisted != nil {
-			rl.unlistedLocked().chargedLocked(w, instant)
-		}
-		if rl.lines.waiting > 0 {
-			rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
-			if spent != 0 {
-				rl.linesLocked().spentLocked(name)
-			}
-		}
-		rl.changedLocked(instant)
-		if rl.lines.waiting > 0 {
-			rl.linesLocked().settleLocked()
-		}
+		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant)
+	}
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().settleLocked()
 	}
 	return spent
+}
+
+// recordWindowLocked charges a window in order without a settlement. spent is what the call cost.
+func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, spent money.Amount, instant int64) {
+	if w.audit == nil {
+		w.audit = rl.auditLocked(name)
+	}
+	w.audit.recorded.add(used, spent)
+	w.charge(instant, rl.clock.At(instant), used, rl.span())
+	if w.adapts {
+		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
+	}
+	if w.unlisted != nil {
+		rl.unlistedLocked().chargedLocked(w, instant)
+	}
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
+		if spent != 0 {
+			rl.linesLocked().spentLocked(name)
+		}
+	}
+	rl.changedLocked(instant)
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its

@@ -26,9 +26,10 @@ type Reservation struct {
 	tokenAt   uint32
 	instant   int64 // when the charge counts
 	estimate  tokens.Count
-	extra     *extra    // the rare fields
-	call      *openCall // what Config.Events is told of it; nil where nothing is, and once it has ended
-	days      int32     // the window's days when it was charged
+	pool      *Reservation // what it charged to the first of the model's pools, which has that of the next; nil for none
+	extra     *extra       // the rare fields
+	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
+	days      int32        // the window's days when it was charged
 	settled   bool
 	watched   bool   // it is settled at its estimate if the program never settles it
 	round     uint16 // the window's round when it was charged
@@ -37,13 +38,14 @@ type Reservation struct {
 // extra is the fields that few reservations need, kept apart because each call allocates a
 // Reservation.
 type extra struct {
-	model   string        // as the caller named it, where it is counted under another name
-	delay   int64         // how much later the charge counts than it was admitted
-	expires *list.Element // in expiry.open, with Config.HoldTTL
-	share   *classuse.Charge
-	charged               // the money; without prices nothing
-	class   *audited      // of the call, to be added up; nil without a class
-	prepaid *pace.Buckets // they hold the charge at its price under another quota, apart from its place
+	model   string           // as the caller named it, where it is counted under another name
+	delay   int64            // how much later the charge counts than it was admitted
+	expires *list.Element    // in expiry.open, with Config.HoldTTL
+	share   *classuse.Charge // what is counted to a class with a reserve,
+	shareOf string           // which is this
+	charged                  // the money; without prices nothing
+	class   *audited         // of the call, to be added up; nil without a class
+	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
 	entry    int64 // the number of the event that made it: Event.N
@@ -129,15 +131,20 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	d.Model = model
 	r.modelStats(&d.Stats, &q)
+	r.class = by.class
 	if rl.reserves != nil {
 		r.keepLocked(rl, &q, by.class, true)
 	}
 	if rl.pricing != nil {
 		rl.mostRLocked(c, name, model)
 	}
-	decide(d, &q, known, &r, c)
+	wait := decide(d, &q, known, &r, c)
 	if !known {
 		rl.judgeUnknownRLocked(d, model)
+	}
+	var in []*pool
+	if rl.pools.count > 0 {
+		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
 	}
 	if r.slots.queues(by.class) {
 		d.queue()
@@ -151,7 +158,11 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		}
 		return nil
 	}
+	r.watched = in != nil && anyLimitsSlots(in)
 	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
+	if in != nil {
+		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
+	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
 	}
@@ -185,13 +196,12 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 // chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
 // reservation.
 func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
-	made := rl.unused.newLocked(q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
+	made := rl.unused.newLocked(r.watched || q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
 	made.estimate = c.Clamp()
-	now := rl.clock.At(r.instant)
 	w := r.window
 	if w == unused {
 		// Without a place, a limited model was denied. An unlimited one goes uncounted.
-		stats := rl.stateLocked(name, r.instant, now)
+		stats := rl.stateLocked(name, r.instant, rl.clock.At(r.instant))
 		if stats == nil {
 			made.more().model = strings.Clone(model)
 			return made
@@ -200,32 +210,39 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		w.followPacing(q, r.instant)
 		r.window = w
 	}
+	rl.chargeWindowLocked(made, name, w, q, r, c)
+	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
+		made.more().model = model
+	}
+	return made
+}
+
+// chargeWindowLocked charges a window in order, as of the instant of a view, and makes it the
+// reservation's.
+func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *window, q *ModelQuota, r *view, c tokens.Count) {
+	instant := r.instant
 	if w.slots == nil {
 		rl.linesLocked().slotsLocked(name)
 	}
 	w.stateVersion = rl.stateVersion
 	w.slots.inFlight++
-	w.charge(r.instant, now, c, r.span)
+	w.charge(instant, rl.clock.At(instant), c, rl.span())
 	if q.adapts() {
-		rl.findOnLocked(rl.foundLocked(name, q, r.instant, true), w, r.instant)
+		rl.findOnLocked(rl.foundLocked(name, q, instant, true), w, instant)
 	}
 	if w.unlisted != nil {
-		rl.unlistedLocked().chargedLocked(w, r.instant)
+		rl.unlistedLocked().chargedLocked(w, instant)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().openedLocked(w)
 	}
-	rl.changedLocked(r.instant)
-	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
-		made.more().model = model
-	}
+	rl.changedLocked(instant)
 	made.home, made.slots, made.days = rl, w.slots, w.days
-	made.placeLocked(w, r.instant, w.requests.Len()-1, w.tokens.Len()-1)
+	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
 	if rl.reserves != nil {
 		made.countLocked(r.class)
 	}
-	return made
 }
 
 // placeLocked notes where the charge is: the request-th oldest of the requests of w, and the

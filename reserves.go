@@ -96,7 +96,7 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks boo
 		}
 	}
 	if keeps {
-		r.external = &beside
+		r.keeps, r.reported, r.external = true, r.external, &beside
 	}
 }
 
@@ -106,8 +106,16 @@ func part(limit, percent int) int { return limit/100*percent + limit%100*percent
 // countLocked counts the charge of a reservation to its class, if that has a reserve.
 func (r *Reservation) countLocked(class string) {
 	if u := r.slots.use(class); u != nil {
-		r.more().share = u.Charge(r.instant, r.window.period.Begin, r.estimate)
+		r.more().share, r.extra.shareOf = u.Charge(r.instant, r.window.period.Begin, r.estimate), class
 	}
+}
+
+// countedClass returns the class to which the reservation was counted.
+func (r *Reservation) countedClass() string {
+	if r.extra == nil {
+		return ""
+	}
+	return r.extra.shareOf
 }
 
 // share returns what the reservation counts to its class; nil where that has no reserve.

@@ -46,6 +46,7 @@ func (s saving) quotas() (quotas map[string]state.Quota, said map[string]state.S
 	rl := s.rl
 	rl.mu.RLock()
 	quotas = storedQuotas(rl.Quotas)
+	rl.addPoolQuotasRLocked(quotas)
 	said, supplied = rl.provenance.Stored(quotas)
 	rl.mu.RUnlock()
 	return quotas, said, supplied

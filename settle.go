@@ -87,6 +87,9 @@ func (r *Reservation) endAsLocked(end EventKind, used tokens.Count) {
 	r.keptLocked(used)
 	r.endFoundLocked()
 	r.endLocked()
+	if r.pool != nil {
+		r.pool.endAsLocked(end, used)
+	}
 }
 
 // cancelLocked takes the whole charge back.
@@ -102,6 +105,9 @@ func (r *Reservation) cancelLocked() {
 	r.home.changedNowLocked()
 	r.keptLocked(tokens.Count{})
 	r.endLocked()
+	if r.pool != nil {
+		r.pool.cancelLocked()
+	}
 }
 
 // endLocked gives the slot back, and serves the waiters.
@@ -140,7 +146,7 @@ func (r *Reservation) currentWindowLocked() *window {
 	if w := r.window; !w.gone && w.stateVersion == rl.stateVersion && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
-	stats := rl.State[r.slots.name]
+	stats := rl.statsRLocked(r.slots.name)
 	if stats == nil {
 		return nil
 	}
@@ -304,6 +310,9 @@ func (r *Reservation) Arrived(at time.Time) {
 func (r *Reservation) arriveLocked(at time.Time) {
 	if r.settled {
 		return
+	}
+	if r.pool != nil {
+		r.pool.arriveLocked(at)
 	}
 	rl := r.home
 	instant := rl.clock.Sync()

@@ -69,6 +69,7 @@ type ledger struct {
 	keep      int64                 // how long an event is kept for the minute, in nanoseconds
 	classes   string                // what they say of the classes, as an event does; empty for nothing
 	quotas    map[string]state.Said // what the processes say of quotas, as the program and the account
+	pools     map[string][]string   // the members of the pools that the log has, by counted name
 	lost      *lostLog              // the content of the replaced log, until it is written to the new one
 	peers     *peerSet              // all processes that have anything open; this one, too
 	tail      sharedlog.Tail        // the events that the log has
@@ -151,15 +152,18 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	return nil
 }
 
-// join brings memory to the end of the log, and writes the quotas that the program set.
+// join brings memory to the end of the log, and writes the quotas, pools and classes that the program
+// set.
 func (s *ledger) join(cfg *Config) error {
 	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
 		for model, q := range cfg.Quotas {
+			model = state.ModelName(model)
 			said := s.quotas[model]
 			if said.Only(state.Program) != state.SaidBy(state.Program, state.Quota(q)) {
 				p.setQuota(model, q)
 			}
 		}
+		p.joinPools(cfg.Pools)
 		p.joinClasses(cfg.Classes)
 	})
 	return err
@@ -257,10 +261,10 @@ func (s *ledger) overrules() bool { return s.closed.Load() || s.failClosed && s.
 
 func (s *ledger) overruleShared(d *Decision) {
 	if s.closed.Load() {
-		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
+		d.Allowed, d.Never, d.RetryAfter, d.Cause, d.Pool = false, true, 0, "", ""
 		d.Code, d.Reason = DecisionClosed, limiterClosed
 	} else if s.failClosed && s.down.Load() {
-		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, false, 0, ""
+		d.Allowed, d.Never, d.RetryAfter, d.Cause, d.Pool = false, false, 0, "", ""
 		d.Code, d.Reason = DecisionStoreError, "the shared database cannot be used"
 		if s.remote != nil {
 			d.Reason = "the store cannot be used"

@@ -184,6 +184,8 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.evict(e.Ref)
 	case sharedlog.Found:
 		f.find(e)
+	case sharedlog.Pool:
+		f.setPool(e)
 	case sharedlog.Classes:
 		f.setClasses(e)
 	case sharedlog.Spend:

@@ -40,6 +40,7 @@ var sharedTables = []struct {
 	}, []any{"m", 10, 1000, 100, 0, 0, 0, 3, "", int64(time.Second)}},
 	{"cooldowns", []string{"model", "until"}, []any{"m", sharedNow{}}},
 	{"found", []string{"model", "found"}, []any{"m", `{"rate":{"level":5},"at":6}`}},
+	{"pools", []string{"model", "members"}, []any{"\x1fpool:p", `{"models":["m"]}`}},
 	{"quota_bounds", []string{
 		"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight", "adaptive_ceiling_in_flight",
 	}, []any{"m", 1, 2, 3, 4}},

@@ -193,7 +193,9 @@ func (p *plan) wait(w *waiter, b *batch) {
 	requests := make([]sharedlog.Request, len(w.requests))
 	for i, req := range w.requests {
 		req.Model = b.costs[b.of[i]].name
-		requests[i] = sharedlog.Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens}
+		requests[i] = sharedlog.Request{
+			Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens, Class: req.Class, Flow: req.Flow,
+		}
 	}
 	e := p.addNow(&sharedlog.Event{Kind: sharedlog.Wait, Ref: p.turnOf(w, b), Text: sharedlog.RequestsText(requests)})
 	p.s.own.waits[e.N] = w
@@ -278,7 +280,9 @@ func (f effect) standIn(e *sharedlog.Event) {
 			return
 		}
 		for _, req := range requests {
-			w.requests = append(w.requests, Request{Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens})
+			w.requests = append(w.requests, Request{
+				Model: req.Model, PromptTokens: req.PromptTokens, OutputTokens: req.OutputTokens, Class: req.Class, Flow: req.Flow,
+			})
 		}
 		w.asking = askingOf(background, w.requests)
 	}

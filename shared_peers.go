@@ -95,6 +95,17 @@ type abandonedReserve struct {
 	wanted       bool // their slots may be wanted
 }
 
+// parts visits the reservations, and what they charged to pools.
+func (g *abandonedReserve) parts(yield func(*Reservation) bool) {
+	for _, r := range g.reservations {
+		for ; r != nil; r = r.pool {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
 // abandonMost is how many garbage-collected reservations are settled together, by one event, where
 // no request waits for their slots.
 const abandonMost = 256
@@ -106,14 +117,17 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 	if s == nil {
 		return false
 	}
-	if h := s.peers.Reservation(s.id, r.entry()); h != nil {
-		h.Keep(r)
-	}
 	g := &s.garbage
 	g.reservations = append(g.reservations, r)
-	var q ModelQuota
-	s.rl.coverRLocked(r.slots.name, &q)
-	g.wanted = g.wanted || q.limitsSlots() || len(g.reservations) >= abandonMost
+	for part := r; part != nil; part = part.pool {
+		if h := s.peers.Reservation(s.id, part.entry()); h != nil {
+			h.Keep(part)
+		}
+		var q ModelQuota
+		s.rl.coverRLocked(part.slots.name, &q)
+		g.wanted = g.wanted || q.limitsSlots()
+	}
+	g.wanted = g.wanted || len(g.reservations) >= abandonMost
 	if g.wanted && !s.rl.clock.InBubble() {
 		go s.do(background, combine.AppendedApart, nothing)
 	}
@@ -128,7 +142,7 @@ func (p *plan) settleGarbage() {
 	}
 	found := len(g.reservations)
 	var numbers []int64
-	for _, r := range g.reservations {
+	for r := range g.parts {
 		if p.settles(r, EventExpired, r.estimate) {
 			numbers = append(numbers, r.entry())
 		}
@@ -138,7 +152,9 @@ func (p *plan) settleGarbage() {
 	}
 	p.then(func() {
 		for _, r := range g.reservations[:found] {
-			r.settled = true // if the log did not know it
+			for ; r != nil; r = r.pool {
+				r.settled = true // if the log did not know it
+			}
 		}
 		g.reservations = slices.Clone(g.reservations[found:])
 		g.wanted = len(g.reservations) > 0

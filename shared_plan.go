@@ -132,8 +132,8 @@ func (p *plan) day(name string, instant int64) *plannedDay {
 		d = new(plannedDay)
 	}
 	p.days = append(p.days, d)
-	if w := &d.window; p.rl.State[name] != nil {
-		of := p.rl.windowLocked(name, p.rl.State[name], instant)
+	if w, stats := &d.window, p.rl.statsRLocked(name); stats != nil {
+		of := p.rl.windowLocked(name, stats, instant)
 		d.stats = UsageStats{DayStart: of.stats.DayStart, DayCount: of.stats.DayCount, DayTokens: of.stats.DayTokens}
 		*w = window{
 			home: of.home, period: of.period, days: of.days, dayWas: of.dayWas,
@@ -174,7 +174,7 @@ func (p *plan) plannedDay(name string) *plannedDay {
 // hasPlace reports whether there is a place for the state of a model, beside those that the
 // plan has given away.
 func (p *plan) hasPlace(name string, beside []modelCost, instant int64) (has bool) {
-	if p.rl.State[name] != nil || p.places[name] {
+	if p.rl.State[name] != nil || p.places[name] || state.IsPool(name) {
 		return true
 	}
 	if _, own := p.rl.Quotas[name]; own {

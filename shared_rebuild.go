@@ -54,6 +54,7 @@ type lostLog struct {
 	days      map[string]state.DayUsage
 	cooldowns map[string]state.Cooldown
 	quotas    map[string]state.Said
+	pools     map[string][]string
 	spends    spend.Book
 }
 
@@ -109,8 +110,9 @@ func (b *rebuild) missing() []*sharedlog.Event {
 func (b *rebuild) load() {
 	rl := b.s.rl
 	b.loadQuotas()
+	b.loadPools()
 	b.loadClasses()
-	rl.State = make(map[string]*UsageStats)
+	rl.forgetAllStatsLocked()
 	rl.stateVersion++
 	rl.unlisted = unlistedModels{}
 	rl.cooldowns = nil
@@ -122,7 +124,8 @@ func (b *rebuild) load() {
 	for _, e := range b.img.Events {
 		e.Date(&rl.clock, b.machine, b.instant, math.MinInt64)
 		switch e.Kind {
-		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Spend, sharedlog.Classes: // the image has those
+		case sharedlog.Quota, sharedlog.Cooldown, sharedlog.Found, sharedlog.Pool, sharedlog.Spend, sharedlog.Classes:
+			// the image has those
 		default:
 			b.do(e)
 		}
@@ -240,9 +243,10 @@ func (b *rebuild) remember() *lostLog {
 		days:      make(map[string]state.DayUsage, len(b.rl.State)),
 		cooldowns: b.rl.cooldowns,
 		quotas:    b.s.quotas,
+		pools:     b.s.pools,
 		spends:    b.rl.spends,
 	}
-	for model, stats := range b.rl.State {
+	for model, stats := range b.rl.allStatsRLocked {
 		if w := stats.window; w != nil {
 			lost.days[model] = dayOf(w)
 		}
@@ -270,6 +274,7 @@ func (b *rebuild) restore() {
 			b.emit(sharedlog.CooldownOf(model, c, b.instant))
 		}
 	}
+	b.restorePools()
 	for model, said := range b.s.lost.quotas {
 		if b.s.quotas[model] == (state.Said{}) && said.Validate(model) == nil {
 			for _, o := range [...]state.Origin{state.Program, state.Account} {
@@ -282,7 +287,7 @@ func (b *rebuild) restore() {
 			restored = true
 		}
 	}
-	for model := range b.rl.State {
+	for model := range b.rl.allStatsRLocked {
 		if !restored {
 			break
 		}

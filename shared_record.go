@@ -16,15 +16,28 @@ import (
 
 // record plans a charge without a settlement.
 func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost money.Amount) {
-	name, instant := p.rl.nameRLocked(model), p.instant
+	name := p.rl.nameRLocked(model)
 	p.rl.meetIfUnknownRLocked(model, name)
 	p.rl.checkAgeRLocked(name)
 	if p.rl.pricing != nil {
 		cost = p.recordSpend(name, model, bill)
 	}
+	p.recordCounted(name, used, cost)
+	if p.rl.pools.count > 0 {
+		for _, of := range p.rl.poolsLocked(name, model, unused) {
+			p.spendMore(of.counted, cost)
+			p.recordCounted(of.counted, used, cost)
+		}
+	}
+	return cost
+}
+
+// recordCounted is record for what is counted under a name.
+func (p *plan) recordCounted(name string, used tokens.Count, cost money.Amount) {
+	instant := p.instant
 	p.then(func() { p.rl.auditLocked(name).recorded.add(used, cost) })
 	if !p.hasPlace(name, nil, instant) {
-		return cost
+		return
 	}
 	used = used.Clamp()
 	day := p.day(name, instant)
@@ -33,7 +46,6 @@ func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost m
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Use, Model: name, Requests: 1, Count: used})
 	p.setDay(day)
 	day.beside.charge(used)
-	return cost
 }
 
 // reserve decides on a request, and plans its reservation if it passes.
@@ -58,17 +70,23 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 	if p.rl.reserves != nil {
 		r.keepLocked(p.rl, &q, class, true)
 	}
-	exact := r.followPlan(&q, others)
-	decide(d, &q, known, &r, &asked)
+	exact, certain := r.followPlan(&q, others), true
+	wait := decide(d, &q, known, &r, &asked)
 	if !known {
 		p.rl.judgeUnknownRLocked(d, model)
+	}
+	var pools []modelCost
+	if p.rl.pools.count > 0 {
+		var sure bool
+		pools, sure = p.decidePools(d, name, model, &r, c, wait, class)
+		exact, certain = exact && sure, certain && sure
 	}
 	if r.slots.queues(class) {
 		d.queue()
 	}
 	p.s.overrule(d)
 	switch {
-	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || !exact) && others != nil:
+	case p.rl.State[name] == nil && len(p.places) > 0 && !p.places[name], (!d.Allowed || !exact) && others != nil, !certain:
 		p.later = true // memory tells exactly when it knows of the others
 		return nil
 	case !d.Allowed:
@@ -76,14 +94,25 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 	case others != nil:
 		others.show(&d.Stats)
 	}
-	made := p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, nil)
-	p.spendMost(made, name, c.Money)
+	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, c.Money, nil, pools)
+}
+
+// charge plans a reservation for requests that pass. m is what they cost their model, beside are
+// the models that they are charged to, and pools are the pools of the model. most is what the call
+// can cost.
+func (p *plan) charge(m *modelCost, model string, c tokens.Count, most money.Amount, beside, pools []modelCost) *Reservation {
+	made := p.chargeCounted(m, model, c, most, beside)
+	if len(pools) > 0 {
+		made = p.chargePools(made, model, c, most, pools)
+	}
+	if made.home != nil {
+		p.made = append(p.made, made)
+	}
 	return made
 }
 
-// charge plans a reservation for requests that pass. m is what they cost their model, and
-// beside are the models that they are charged to.
-func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []modelCost) *Reservation {
+// chargeCounted is charge for what is counted under one name.
+func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, most money.Amount, beside []modelCost) *Reservation {
 	made := p.rl.unused.newLocked(true, false)
 	made.estimate = c.Clamp()
 	name, instant := m.name, m.view.instant
@@ -104,7 +133,7 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	day.beside.slots++
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
-	p.made = append(p.made, made)
+	p.spendMost(made, name, most)
 	return made
 }
 
@@ -113,8 +142,9 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 	rs := make(Reservations, len(reqs))
 	for i := range reqs {
 		req := &reqs[i]
-		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.costs)
-		p.spendMost(rs[i], b.costs[b.of[i]].name, p.rl.mostOfRLocked(b.costs[b.of[i]].name, req))
+		c := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}
+		most := p.rl.mostOfRLocked(b.costs[b.of[i]].name, req)
+		rs[i] = p.charge(&b.costs[b.of[i]], req.Model, c, most, b.costs, b.poolCosts(i))
 	}
 	return rs
 }
@@ -137,7 +167,7 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	r.extra.plan = p.serial
 	p.ends = append(p.ends, ending{end, used})
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
-	if end == EventSettled {
+	if end == EventSettled && !state.IsPool(r.slots.name) {
 		r.slots.settledLocked(r.estimate, used)
 	}
 	p.respend(r, end)
@@ -149,12 +179,19 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 
 // cancel plans to take the charge of a reservation back.
 func (p *plan) cancel(r *Reservation) {
+	for ; r != nil; r = r.pool {
+		p.cancelCounted(r)
+	}
+}
+
+// cancelCounted is cancel for what is counted under one name.
+func (p *plan) cancelCounted(r *Reservation) {
 	if !p.settles(r, EventReleased, tokens.Count{}) {
 		return
 	}
 	name, instant := r.slots.name, p.instant
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
-	if p.rl.State[name] == nil {
+	if p.rl.statsRLocked(name) == nil {
 		return
 	}
 	day := p.day(name, instant)
@@ -208,6 +245,13 @@ func (p *plan) settleExpired() {
 // commit plans to replace the estimate of a reservation by the real usage. end is what
 // Config.Events is told of it.
 func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
+	for ; r != nil; r = r.pool {
+		p.commitCounted(r, end, used)
+	}
+}
+
+// commitCounted is commit for what is counted under one name.
+func (p *plan) commitCounted(r *Reservation, end EventKind, used tokens.Count) {
 	if !p.settles(r, end, used) {
 		return
 	}
@@ -227,7 +271,7 @@ func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
 	}
 	known := w != nil && (w == r.window || token >= 0)
 	var day *plannedDay
-	if p.rl.State[name] != nil || left && p.hasPlace(name, nil, instant) {
+	if p.rl.statsRLocked(name) != nil || left && p.hasPlace(name, nil, instant) {
 		day = p.day(name, instant)
 		if left && token < 0 {
 			// No charge is found to be amended, so what came on top is an event of its own.
@@ -254,6 +298,13 @@ func (p *plan) commit(r *Reservation, end EventKind, used tokens.Count) {
 
 // arrive plans to move the charge of a reservation to a later time.
 func (p *plan) arrive(r *Reservation, at time.Time) {
+	for ; r != nil; r = r.pool {
+		p.arriveCounted(r, at)
+	}
+}
+
+// arriveCounted is arrive for what is counted under one name.
+func (p *plan) arriveCounted(r *Reservation, at time.Time) {
 	rl, instant, was := p.rl, p.instant, r.instant
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(rl.clock.Own(at))), 0)
@@ -356,8 +407,11 @@ func (p *plan) say(name string, saying *sharedlog.Saying) {
 		saying.Holds = state.Quota(after(name))
 	}
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Quota, Model: name, Text: saying.Text()})
-	for model, stats := range p.rl.State {
-		if stats == nil || model != name && (p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
+	if saying.Gone && state.IsPool(name) {
+		return // it goes with its usage, or its day stays that of the profile's
+	}
+	for model, stats := range p.rl.allStatsRLocked {
+		if stats == nil || model != name && (state.IsPool(name) || p.rl.isListedRLocked(model) || !modelname.Covers(name, model)) {
 			continue
 		}
 		// The model's day may end elsewhere now. A process that reads the log later could not tell.

@@ -427,7 +427,7 @@ func TestSharedRefuses(t *testing.T) {
 		want string
 	}{
 		{"another program's database", sqlite("CREATE TABLE customers (name TEXT)"), "another program"},
-		{"a newer format", sqlite("PRAGMA user_version = 102"), "format 102"},
+		{"a newer format", sqlite("PRAGMA user_version = 103"), "format 103"},
 		{"a folder", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, "not a regular file"},
 		{"a log that is not ours", sqlite("CREATE TABLE shared_events (x INTEGER)", "CREATE TABLE quotas (model TEXT PRIMARY KEY, max_rpm INTEGER, max_tpm INTEGER, max_rpd INTEGER)"), ""},
 	} {

@@ -32,7 +32,7 @@ func (s *ledger) divideLocked() {
 	if s.pending != nil {
 		d.since = s.pending.instant // what is being written is this limiter's own
 	}
-	for model, stats := range s.rl.State {
+	for model, stats := range s.rl.allStatsRLocked {
 		if w := stats.window; w != nil {
 			d.days[model] = dayOf(w)
 		}

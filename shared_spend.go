@@ -66,13 +66,21 @@ func (p *plan) respend(r *Reservation, end EventKind) {
 func (p *plan) recordSpend(name, model string, used money.Usage) (cost money.Amount) {
 	rl := p.rl
 	price, _ := rl.pricing.find(&rl.naming, name, model)
-	if cost = price.Cost(used); cost != 0 {
-		wall := rl.clock.UnixNano(p.instant)
-		account := rl.accountLocked(name, wall)
-		s := rl.spends[account]
-		p.spend(account, name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)), cost)
-	}
+	cost = price.Cost(used)
+	p.spendMore(name, cost)
 	return cost
+}
+
+// spendMore plans to charge an amount to the account of a counted name.
+func (p *plan) spendMore(name string, cost money.Amount) {
+	rl := p.rl
+	if cost == 0 {
+		return
+	}
+	wall := rl.clock.UnixNano(p.instant)
+	account := rl.accountLocked(name, wall)
+	s := rl.spends[account]
+	p.spend(account, name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)), cost)
 }
 
 // spend applies a change of an account.
@@ -127,8 +135,10 @@ type ending struct {
 
 // auditLocked adds up the reservations that a plan has made and ended, once it was carried out.
 func (p *plan) auditLocked() {
-	for _, r := range p.made {
-		r.auditReservedLocked()
+	for _, made := range p.made {
+		for part := made; part != nil; part = part.pool {
+			part.auditReservedLocked()
+		}
 	}
 	for i, r := range p.settled {
 		r.auditEndedLocked(p.ends[i].end, p.ends[i].used)

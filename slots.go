@@ -103,7 +103,7 @@ func (l *waitLines) slotsLocked(name string) *slots {
 			l.allSlots = make(map[string]*slots)
 		}
 		l.allSlots[name] = g
-		if stats := l.rl.State[name]; stats != nil && stats.window != nil {
+		if stats := l.rl.statsRLocked(name); stats != nil && stats.window != nil {
 			l.joinLocked(name, stats.window)
 		}
 	}

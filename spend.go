@@ -84,12 +84,20 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	if r.settled || r.extra == nil || !r.extra.known {
 		return
 	}
-	model := r.slots.name
+	name, model := r.slots.name, r.slots.name
 	if r.extra.model != "" {
 		model = r.extra.model
 	}
-	price, _ := r.home.pricing.find(&r.home.naming, r.slots.name, model)
-	r.extra.cost = price.Cost(used)
+	if state.IsPool(name) { // its model had no place
+		name = r.home.nameRLocked(model)
+	}
+	price, _ := r.home.pricing.find(&r.home.naming, name, model)
+	cost := price.Cost(used)
+	for part := r; part != nil; part = part.pool {
+		if part.extra != nil {
+			part.extra.cost = cost
+		}
+	}
 }
 
 // correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what was
@@ -141,14 +149,20 @@ func (r *Reservation) costOf(end EventKind) money.Amount {
 // recordSpendLocked charges what a call has cost that was not reserved.
 func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, instant int64) (cost money.Amount) {
 	price, _ := rl.pricing.find(&rl.naming, name, model)
-	if cost = price.Cost(used); cost != 0 {
+	cost = price.Cost(used)
+	rl.spentMoreLocked(name, cost, instant)
+	return cost
+}
+
+// spentMoreLocked charges an amount to the account of a counted name.
+func (rl *RateLimiter) spentMoreLocked(name string, cost money.Amount, instant int64) {
+	if cost != 0 {
 		wall := rl.clock.UnixNano(instant)
 		name = rl.accountLocked(name, wall)
 		s := rl.spends[name]
 		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
 		rl.changedLocked(instant)
 	}
-	return cost
 }
 
 // accountLocked returns the account of a counted name: its own, or the one that models share for

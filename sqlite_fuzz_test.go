@@ -130,6 +130,7 @@ func FuzzSQLiteRows(f *testing.F) {
 		{"quotas", []string{"model", "max_tpd", "max_in_flight", "burst"}},
 		{"answers", []string{"model", "learned"}},
 		{"found", []string{"model", "found"}},
+		{"pools", []string{"model", "members"}},
 		{"quota_bounds", []string{"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight"}},
 	}
 	for i := range tables {

@@ -144,6 +144,7 @@ CREATE TABLE answers (model TEXT PRIMARY KEY, learned TEXT NOT NULL);
 CREATE TABLE quota_bounds (model TEXT PRIMARY KEY, adaptive_floor_rpm INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_rpm INTEGER NOT NULL DEFAULT 0,
 	adaptive_floor_in_flight INTEGER NOT NULL DEFAULT 0, adaptive_ceiling_in_flight INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE found (model TEXT PRIMARY KEY, found TEXT NOT NULL);
+CREATE TABLE pools (model TEXT PRIMARY KEY, members TEXT NOT NULL);
 `
 
 // sqliteWantSchema compares the tables and indexes of two databases.

@@ -66,7 +66,7 @@ var tellings = sync.Pool{New: func() any { return new(telling) }}
 // decided adds a decision to the event.
 func (e *telling) decided(d *Decision) {
 	e.decision = *d
-	e.Decision = &e.decision
+	e.Decision, e.Pool = &e.decision, d.Pool
 }
 
 // then appends an event that is told after e. Either may be nil.
@@ -231,6 +231,9 @@ func (e *Event) clear() {
 	}
 	if e.Err != nil {
 		e.Err = nil
+	}
+	if e.Pool != "" {
+		e.Pool = ""
 	}
 	if e.Cause != "" || e.Until != (time.Time{}) {
 		e.Cause, e.Until = "", time.Time{}

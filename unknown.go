@@ -118,13 +118,16 @@ func (rl *RateLimiter) nearestRLocked(model string) string {
 // stands for that.
 func (rl *RateLimiter) meetIfUnknownRLocked(model, name string) {
 	var q ModelQuota
-	if !rl.coverRLocked(name, &q) {
+	if !rl.coverRLocked(name, &q) && !rl.isNamedByPoolRLocked(model) {
 		rl.meetUnknownRLocked(model)
 	}
 }
 
 // judgeUnknownRLocked follows Config.Unknown in a decision on a model without a quota.
 func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
+	if rl.pools.count > 0 && rl.isNamedByPoolRLocked(model) {
+		return
+	}
 	rl.refuseUnknownRLocked(d, rl.meetUnknownRLocked(model))
 }
 

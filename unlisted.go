@@ -8,6 +8,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // unlistedModels is the models that hold state without a quota of their own: those that only the
@@ -39,7 +40,7 @@ func (rl *RateLimiter) unlistedLocked() *unlistedModels {
 // and not of a model.
 func (rl *RateLimiter) isListedRLocked(name string) bool {
 	_, own := rl.Quotas[name]
-	return own && !modelname.IsPattern(name)
+	return own && !modelname.IsPattern(name) || state.IsPool(name)
 }
 
 // mostModels is the bound on models without a quota of their own that hold state.
@@ -86,7 +87,7 @@ func (u *unlistedModels) makeIndexLocked(instant int64) {
 
 // addLocked notes a model that is new in State.
 func (u *unlistedModels) addLocked(name string, w *window) {
-	if u.state == nil {
+	if u.state == nil || state.IsPool(name) {
 		return
 	}
 	u.states++

@@ -21,6 +21,7 @@ type view struct {
 	cause     string          // why
 	full      bool            // there is no place for the state of another model
 	badZone   bool            // the quota's zone is not known
+	watched   bool            // a reservation is to be watched, because pools limit the calls in flight
 	shareless bool            // this limiter's share of the calls in flight is none
 	freeAt    int64           // with full: when there will be, as far as is known
 	used      int64           // until this instant all minutes count as used
@@ -28,11 +29,13 @@ type view struct {
 	adapts    bool            // the quota searches for limits, and has the calls in flight that were found
 	found     *found.Limits   // what was found; nil where the quota is invalid
 	slotLimit int             // MaxInFlight of the quota as it is
-	class     string          // that asks, where classes have reserves
+	class     string          // that asks
 	slotsKept int             // calls in flight that are kept for other classes,
 	keptFor   time.Duration   // and how long they are, if those do not ask again
-	spent     *state.Spend    // nil for none
-	apart     spentApart      // the shares of other limiters in what is left to spend
+	keeps     bool            // external has what is kept, too, and not in reported
+	reported  *external.Usage
+	spent     *state.Spend // nil for none
+	apart     spentApart   // the shares of other limiters in what is left to spend
 }
 
 // unused is the window of an unused model. It is never changed.
@@ -64,7 +67,11 @@ func (r *view) rareStats(s *ModelStats) {
 		s.CooldownUntil = time.Unix(0, r.cool)
 	}
 	s.SpendDay, s.SpendMonth = r.daySpend(), r.monthSpend()
-	if u := r.external; u != nil {
+	u := r.external
+	if r.keeps {
+		u = r.reported
+	}
+	if u != nil {
 		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
 		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
 	}
@@ -85,6 +92,9 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 		return nil, 0
 	}
 	stats, exists := rl.State[name]
+	if stats == nil && rl.pools.all != nil {
+		stats = rl.pools.stats(name)
+	}
 	if stats == nil {
 		if exists || q.adapts() || len(rl.State) >= rl.mostModels() || q.DayZone != "" || len(rl.lines.allSlots) > 0 && rl.lines.allSlots[name] != nil {
 			return nil, 0
@@ -135,6 +145,10 @@ func (r *view) findLocked(rl *RateLimiter, name string, q *ModelQuota, keeps boo
 // readLocked reads the usage of a model, after bringing its window in order.
 func (rl *RateLimiter) readLocked(name string, q *ModelQuota, known bool, r *view) {
 	stats, exists := rl.State[name]
+	if stats == nil && rl.pools.all != nil {
+		stats = rl.pools.stats(name)
+		exists = exists || stats != nil
+	}
 	r.readOutsideLocked(rl, name)
 	rl.rezoneLocked(stats, q.DayZone, r.instant)
 	if exists && !rl.pruneLocked(name, stats, r.instant) {
@@ -164,7 +178,7 @@ func (rl *RateLimiter) shareLocked(name string, q *ModelQuota, r *view, stateful
 
 // readToChargeLocked is readLocked before a charge: an empty window stays.
 func (rl *RateLimiter) readToChargeLocked(name string, q *ModelQuota, known bool, r *view) {
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		rl.readLocked(name, q, known, r)
 		return
@@ -221,7 +235,7 @@ func (rl *RateLimiter) countLocked(name string, q *ModelQuota, r *view, counted 
 	counted.limits(q)
 	counted.InFlight, counted.Waiting = r.slots.calls(), r.slots.waiting()
 	r.rareStats(counted)
-	stats := rl.State[name]
+	stats := rl.statsRLocked(name)
 	if stats == nil {
 		return
 	}

@@ -131,6 +131,9 @@ func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
 	most := l.rl.classes[w.class].MaxQueue
 	for i := range b.costs {
 		g := b.costs[i].view.slots
+		if b.costs[i].pool != nil {
+			continue
+		}
 		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model

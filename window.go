@@ -55,6 +55,8 @@ type window struct {
 
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does
 
+	pools *poolList // the model's pools, as far as poolLists.serial is theirs; nil before they were looked up
+
 	owes int64 // before this instant the database may still hold superseded rows
 }
 

@@ -137,6 +137,8 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 		w.effect("a", field(e.Model), e.Text)
 	case sharedlog.Found:
 		w.effect("f", field(e.Model), e.Text)
+	case sharedlog.Pool:
+		w.effect("p", field(e.Model), e.Text)
 	case sharedlog.Classes:
 		if e.Text == "" {
 			w.effect("Q", classesLetter+e.Model, "")

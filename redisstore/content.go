@@ -32,6 +32,7 @@ type content struct {
 	cooldowns map[string]state.Cooldown
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	pools     map[string]poolText
 	spend     map[string]spent
 	classes   map[string]string
 	leases    map[int64]float64 // the ends of the leases, in milliseconds of the log's time,
@@ -105,6 +106,7 @@ func (c *content) join(ctx context.Context) error {
 func (c *content) readHashes(ctx context.Context) error {
 	c.days, c.said = make(map[string]state.DayUsage), make(map[string]state.Said)
 	c.answers, c.found = make(map[string]state.Answers), make(map[string]state.Found)
+	c.pools = make(map[string]poolText)
 	c.spend, c.classes = make(map[string]spent), make(map[string]string)
 	var bad error
 	err := c.log.scan(ctx, keyDays, func(key, value string) {
@@ -126,6 +128,9 @@ func (c *content) readHashes(ctx context.Context) error {
 		err = scanTexts(ctx, c.log, keyFound, c.found, state.ParseFound)
 	}
 	if err == nil {
+		err = scanTexts(ctx, c.log, keyPools, c.pools, parsePool)
+	}
+	if err == nil {
 		err = c.readSpend(ctx)
 	}
 	if err == nil {
@@ -143,6 +148,28 @@ func scanTexts[T any](ctx context.Context, l *Log, key int, into map[string]T, p
 			}
 		}
 	})
+}
+
+// poolText is the members of a pool, or that it is none any more.
+type poolText struct {
+	models []string
+	gone   bool
+}
+
+func parsePool(text string) (p poolText, err error) {
+	p.models, p.gone, err = state.ParsePool(text)
+	return p, err
+}
+
+// members returns the members of the pools that there are.
+func (c *content) members() map[string][]string {
+	members := make(map[string][]string, len(c.pools))
+	for pool, p := range c.pools {
+		if !p.gone {
+			members[pool] = p.models
+		}
+	}
+	return members
 }
 
 // addQuota adds what a field of the quotas says. What is no quota is passed over, as in an event.
@@ -312,6 +339,10 @@ func (c *content) fold() {
 		case sharedlog.Found:
 			if f, err := state.ParseFound(e.Text); err == nil {
 				c.found[e.Model] = f
+			}
+		case sharedlog.Pool:
+			if p, err := parsePool(e.Text); err == nil {
+				c.pools[e.Model] = p
 			}
 		case sharedlog.Classes:
 			if c.classes[e.Model] = e.Text; e.Text == "" {

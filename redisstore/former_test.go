@@ -17,11 +17,18 @@ import (
 // with its next step, in words, and does not open the store again, also not after a reset.
 func TestFormerProgram(t *testing.T) {
 	t.Parallel()
+	for name, commit := range map[string]string{"found": formertest.BeforeFound, "pools": formertest.BeforePools} {
+		t.Run("before "+name, func(t *testing.T) { testFormerProgram(t, commit) })
+	}
+}
+
+func testFormerProgram(t *testing.T, commit string) {
+	t.Parallel()
 	source, err := os.ReadFile("testdata/former/main.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := formertest.Build(t, "redisstore", string(source))
+	program := formertest.Build(t, commit, "redisstore", string(source))
 	server := redistest.Start(t)
 	former, said := formertest.Start(t, program, server.Addr(), prefix)
 	if said.Error != "" {

@@ -38,7 +38,7 @@ func (c *content) image() *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: c.identity, Events: c.events, Quotas: make(map[string]state.Quota), Said: make(map[string]state.Said),
 		Cooldowns: c.cooldowns, Days: c.days, Answers: c.answers, Found: c.found, Classes: c.classes, UsedWall: c.used,
-		Spend: c.spends(),
+		Pools: c.members(), Spend: c.spends(),
 	}
 	for model, said := range c.said {
 		if !said.IsEmpty() {

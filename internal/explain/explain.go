@@ -31,6 +31,7 @@ type Facts struct {
 	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
 	Limits         []Limit
+	Pools          []Pool
 	Budgets        []Budget
 	Found          *Found        // the limits that are searched for; nil for none
 	InFlight       int           // calls
@@ -94,6 +95,9 @@ func (f *Facts) Text() string {
 	}
 	if !f.limitsCalls() && !f.findsCalls() && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
+	}
+	for i := range f.Pools {
+		w.pool(&f.Pools[i])
 	}
 	w.open()
 	w.line()
@@ -208,7 +212,10 @@ func (w *lines) quota() {
 }
 
 // limit is the line of one limit.
-func (w *lines) limit(l *Limit) {
+func (w *lines) limit(l *Limit) { w.add("%s", w.used(l)) }
+
+// used says how much of a limit is used.
+func (w *lines) used(l *Limit) string {
 	text := fmt.Sprintf("%s: %d of %d used", dimension(l.Key), l.Used, l.Max)
 	if l.External > 0 {
 		text += fmt.Sprintf(", and %d by others of the account", l.External)
@@ -216,7 +223,7 @@ func (w *lines) limit(l *Limit) {
 	if l.RoomAt.After(w.facts.At) {
 		text += ", full for " + duration(l.RoomAt.Sub(w.facts.At))
 	}
-	w.add("%s", text)
+	return text
 }
 
 // budget is the line of a day or a month of spend.

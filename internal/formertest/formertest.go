@@ -18,18 +18,21 @@ import (
 	"time"
 )
 
-// Commit is the last one whose stores know nothing of limits that are found.
-const Commit = "c9925d996b1991b8aebb540897cd81fa59fc0907"
+// The last commits of each format of shared stores.
+const (
+	BeforeFound = "c9925d996b1991b8aebb540897cd81fa59fc0907" // of limits that are found
+	BeforePools = "07cb31022b5ced6dfd1aaeceee55f406bf7198e0" // of pools, classes and money
+)
 
-// Build builds a program of one file in a folder of the tree of Commit, and returns its path. It
+// Build builds a program of one file in a folder of the tree of a commit, and returns its path. It
 // skips the test where there is no git, or no history.
-func Build(t testing.TB, folder, source string) (program string) {
+func Build(t testing.TB, commit, folder, source string) (program string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("builds a program")
 	}
 	tree := t.TempDir()
-	if err := extract(tree, archive(t)); err != nil {
+	if err := extract(tree, archive(t, commit)); err != nil {
 		t.Fatal(err)
 	}
 	main := filepath.Join(tree, folder, "former", "main.go")
@@ -44,23 +47,23 @@ func Build(t testing.TB, folder, source string) (program string) {
 	build.Dir = filepath.Join(tree, folder)
 	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build of %s: %v\n%s", Commit, err, out)
+		t.Fatalf("build of %s: %v\n%s", commit, err, out)
 	}
 	return program
 }
 
-// archive returns the tree of Commit.
-func archive(t testing.TB) []byte {
+// archive returns the tree of a commit.
+func archive(t testing.TB, commit string) []byte {
 	t.Helper()
 	top, err := exec.CommandContext(t.Context(), "git", "rev-parse", "--show-toplevel").Output()
 	if err != nil {
 		t.Skipf("no git: %v", err)
 	}
 	dir := strings.TrimSpace(string(top))
-	if err := exec.CommandContext(t.Context(), "git", "-C", dir, "cat-file", "-e", Commit+"^{commit}").Run(); err != nil {
+	if err := exec.CommandContext(t.Context(), "git", "-C", dir, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
 		t.Skipf("no history: %v", err)
 	}
-	tree, err := exec.CommandContext(t.Context(), "git", "-C", dir, "archive", "--format=tar", Commit).Output()
+	tree, err := exec.CommandContext(t.Context(), "git", "-C", dir, "archive", "--format=tar", commit).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -249,3 +249,26 @@ func (p *Quotas) Settle(name string) (q state.Quota, ok bool) {
 	}
 	return q, ok
 }
+
+// ProfileOf returns the name of the quota of a profile that the quota of a name is: its own, or the
+// one that it is a corrected copy of. ok is false where anybody else said it.
+func (p *Quotas) ProfileOf(name string, is state.Quota) (row string, ok bool) {
+	m := p.models[name]
+	if m == nil || !m.has || m.is != is {
+		return "", false // the program set it by hand
+	}
+	for _, said := range [...]*state.Said{&m.said, &m.file} {
+		if said.Has(state.Program) || said.Has(state.Account) {
+			return "", false
+		}
+	}
+	switch of := m.copy().of; {
+	case m.file.Has(state.File):
+		return "", false
+	case m.said.Has(state.Profile) || m.file.Has(state.Profile):
+		return name, true
+	case of != "" && p.models[of] != nil:
+		return p.ProfileOf(of, p.models[of].is)
+	}
+	return "", false
+}

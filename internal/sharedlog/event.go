@@ -55,6 +55,10 @@ const (
 	// Found says what was found of the limits of a model by being refused, which is Text, as
 	// state.FoundText. It counts to nothing, and a Log keeps the last of each model.
 	Found Kind = 21
+	// Pool says which models are in the pool that is counted under Model, or that it is none any
+	// more: Text is that of state.ParsePool. A Quota event under the same name says what they may
+	// use together. It counts to nothing, and a Log keeps the last of each pool.
+	Pool Kind = 22
 	// Spend adds to what was spent in the day and the month of an account, which is Model: Text is
 	// state.SpendText of the change. A Log keeps the sum of each account until both are over.
 	Spend Kind = 23
@@ -125,6 +129,10 @@ func (e *Event) checkKind() (err error) {
 		_, err = ParseSaying(e.Text)
 	case e.Kind == Found:
 		_, err = state.ParseFound(e.Text)
+	case e.Kind == Pool:
+		if _, _, err = state.ParsePool(e.Text); err == nil && !state.IsPool(e.Model) {
+			err = errors.New("its name is not that of a pool")
+		}
 	case e.Kind == Spend:
 		_, err = state.ParseSpendChange(e.Text)
 	case e.Kind == Classes:

@@ -117,6 +117,8 @@ type Image struct {
 	Answers map[string]state.Answers
 	// Found is what was found of the models' limits, by the last event of each.
 	Found map[string]state.Found
+	// Pools are the members of the pools, by the last event of each that is one.
+	Pools map[string][]string
 	// Classes has the text of the last event of the kind Classes for each Model, if it is not empty.
 	Classes map[string]string
 	// Spend is what was spent, by account, after the last of Events.

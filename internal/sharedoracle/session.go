@@ -109,6 +109,9 @@ func New(t *testing.T, setup Setup) *Session {
 		s.cfg.LearnQuotas = true
 		s.cfg.Quotas[paced] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
 	}
+	if setup.Seed%2 == 1 {
+		s.cfg.Pools = pools()
+	}
 	cfg := s.cfg
 	cfg.FilePath = filepath.Join(t.TempDir(), "alone.yaml")
 	var err error
@@ -203,6 +206,7 @@ func (s *Session) compare() {
 	for _, rl := range s.shared {
 		s.setup.catchUp(s.t, rl)
 	}
+	s.comparePools()
 	for _, model := range s.models {
 		alone := s.alone.Stats(model)
 		if model == paced && alone.RPM+alone.TPM > 0 {

@@ -28,6 +28,8 @@ func (s *Session) step() {
 		s.reset("", i, model)
 	case p < 91:
 		s.cool("", i, model, 30*time.Second)
+	case p < 94 && s.cfg.Pools != nil && s.Random.IntN(3) == 0:
+		s.setPool("", i)
 	case p < 94:
 		q := s.quota()
 		if s.Random.IntN(4) == 0 {
@@ -56,12 +58,16 @@ func (s *Session) Between() {
 	model := s.model()
 	in, out := s.Random.IntN(60), s.Random.IntN(60)
 	switch s.Random.IntN(6) {
+	case 2:
+		if s.cfg.Pools != nil && s.Random.IntN(2) == 0 {
+			s.setPool(within, i)
+			return
+		}
+		s.setQuota(within, i, model, s.quota())
 	case 0:
 		s.reset(within, i, model)
 	case 1:
 		s.cool(within, i, model, 10*time.Second)
-	case 2:
-		s.setQuota(within, i, model, s.quota())
 	case 3:
 		s.record(within, i, model, in, out)
 	default:
@@ -199,7 +205,7 @@ func (s *Session) reopen(i int) {
 		s.t.Error(err)
 	}
 	cfg := s.cfg
-	cfg.Quotas = nil // or they would take the place of what SetQuota said
+	cfg.Quotas, cfg.Pools = nil, nil // or they would take the place of what SetQuota said
 	cfg.Providers = []ratelimit.Provider{ratelimit.ProviderLocal}
 	s.shared[i] = s.openShared(i, cfg)
 }

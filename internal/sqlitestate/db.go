@@ -33,6 +33,7 @@ type knowledge struct {
 	cooldowns map[string]state.Cooldown // as they were read or written
 	answers   map[string]string         // as they were read or written, as text
 	found     map[string]string         // the same
+	pools     map[string]string         // the same
 	days      map[string]knownDay
 	seen      rowids
 }
@@ -71,6 +72,7 @@ func (d *DB) Load() (*state.Snapshot, error) {
 		cooldowns: models.Cooldowns, days: make(map[string]knownDay), seen: seen,
 	}
 	d.known.answers, d.known.found = textsOf(models.Answers, state.AnswersText), textsOf(models.Found, state.FoundText)
+	d.known.pools = textsOf(models.Pools, state.PoolText)
 	for model, usage := range snapshot.Usage {
 		day := usage.Day()
 		day.Generation = models.Days[model].Generation
@@ -131,7 +133,7 @@ func (s *Statements) replaceAll(snapshot *state.Snapshot) error {
 	}
 	u := &Update{
 		Quotas: snapshot.Quotas, Said: snapshot.Said, Cooldowns: snapshot.Cooldowns,
-		Answers: snapshot.Answers, Found: snapshot.Found, Spend: snapshot.Spend,
+		Answers: snapshot.Answers, Found: snapshot.Found, Pools: snapshot.Pools, Spend: snapshot.Spend,
 		Now: time.Now().UnixNano(), Cutoff: math.MinInt64 + clock.LongestDay,
 	}
 	for _, model := range slices.Sorted(maps.Keys(snapshot.Usage)) {

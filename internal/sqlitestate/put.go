@@ -133,6 +133,22 @@ func (s *Statements) PutFound(model string, f state.Found) error {
 	return err
 }
 
+// PutPool stores the members of a pool.
+func (s *Statements) PutPool(pool string, members []string) error {
+	return s.putPool(pool, state.PoolText(members))
+}
+
+func (s *Statements) putPool(pool, text string) error {
+	if err := s.ensureFormat(limitsFormat); err != nil {
+		return err
+	}
+	_, err := s.Exec(poolsTable.InsertInto("INSERT OR REPLACE"), pool, text)
+	return err
+}
+
+// DropPool deletes the members of a pool.
+func (s *Statements) DropPool(pool string) error { return s.drop(poolsTable, pool) }
+
 // AddSpend adds a change to what was spent.
 func (s *Statements) AddSpend(account string, change state.Spend) error {
 	var text string

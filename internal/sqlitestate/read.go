@@ -22,6 +22,7 @@ type Models struct {
 	Cooldowns map[string]state.Cooldown
 	Answers   map[string]state.Answers
 	Found     map[string]state.Found
+	Pools     map[string][]string // the members of the pools
 	Spend     map[string]state.Spend
 }
 
@@ -29,7 +30,7 @@ type Models struct {
 func (s *Statements) ReadModels() (m Models, err error) {
 	for _, table := range []*Table{
 		quotasTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
-		budgetsTable, spendTable,
+		poolsTable, budgetsTable, spendTable,
 	} {
 		if err := s.checkTypes(table); err != nil {
 			return m, err
@@ -51,6 +52,9 @@ func (s *Statements) ReadModels() (m Models, err error) {
 		return m, err
 	}
 	if m.Found, err = readTexts(s, foundTable, state.ParseFound); err != nil {
+		return m, err
+	}
+	if m.Pools, err = readTexts(s, poolsTable, state.ParseMembers); err != nil {
 		return m, err
 	}
 	m.Spend, err = readTexts(s, spendTable, state.ParseSpend)
@@ -255,7 +259,7 @@ func (s *Statements) readCharges() (map[string]*charges, error) {
 func snapshotOf(m Models, minutes map[string]*charges) *state.Snapshot {
 	snapshot := state.NewSnapshot()
 	snapshot.Quotas, snapshot.Said, snapshot.Answers, snapshot.Found = m.Quotas, m.Said, m.Answers, m.Found
-	snapshot.Spend = m.Spend
+	snapshot.Pools, snapshot.Spend = m.Pools, m.Spend
 	for model, c := range minutes {
 		usage := &state.Usage{Requests: c.requests}
 		if len(c.tokens) > 0 {

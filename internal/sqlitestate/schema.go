@@ -16,7 +16,8 @@ const (
 	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
 	// table refuse it, and go on with a database that has no such row.
 	boundsFormat = 2
-	// limitsFormat is the same for budgetsTable.
+	// limitsFormat is that of a database with a row in poolsTable or budgetsTable: versions that do not
+	// know them would take pools for models, and drop budgets.
 	limitsFormat = 3
 )
 
@@ -99,10 +100,18 @@ var (
 		Keyed:   true, Later: true,
 	}
 
+	// poolsTable has the members of the pools, as the text of state.PoolText. The other tables have
+	// quota and usage of a pool under the same name.
+	poolsTable = &Table{
+		Name:    "pools",
+		Columns: []Column{modelColumn, {Name: "members", Text: true}},
+		Keyed:   true, Later: true,
+	}
+
 	// baseTables are those of the base format.
 	baseTables = []*Table{
 		quotasTable, requestsTable, tokensTable, dailyTable, cooldownsTable, causesTable, originsTable, answersTable, boundsTable, foundTable,
-		budgetsTable, spendTable,
+		poolsTable, budgetsTable, spendTable,
 	}
 )
 

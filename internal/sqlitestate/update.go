@@ -29,6 +29,8 @@ type Update struct {
 	Answers map[string]state.Answers
 	// Found is what was found of all models' limits.
 	Found map[string]state.Found
+	// Pools are the members of all pools.
+	Pools map[string][]string
 	// Spend is what was spent since the last Load or Store, by account.
 	Spend map[string]state.Spend
 	// Changes are in the order of their models.

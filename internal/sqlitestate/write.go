@@ -28,6 +28,7 @@ type writer struct {
 	cooldowns map[string]state.Cooldown
 	answers   map[string]string
 	found     map[string]string
+	pools     map[string]string
 	foreign   map[string]state.DayUsage // days that others wrote
 	written   map[string]state.DayUsage // days as they are in the file
 	seen      rowids
@@ -52,6 +53,9 @@ func (w *writer) update(u *Update) error {
 	}
 	if err := w.writeTexts(foundTable, w.known.found, w.found); err != nil {
 		return fmt.Errorf("write what was found: %w", err)
+	}
+	if err := w.writePools(textsOf(u.Pools, state.PoolText)); err != nil {
+		return fmt.Errorf("write pools: %w", err)
 	}
 	for _, account := range slices.Sorted(maps.Keys(u.Spend)) {
 		if err := w.AddSpend(account, u.Spend[account]); err != nil {
@@ -84,7 +88,7 @@ func (w *writer) learned(changes []*Change) knowledge {
 		}
 	}
 	return knowledge{
-		quotas: w.quotas, said: w.said, answers: w.answers, found: w.found, cooldowns: w.cooldowns, days: days, seen: w.seen,
+		quotas: w.quotas, said: w.said, answers: w.answers, found: w.found, pools: w.pools, cooldowns: w.cooldowns, days: days, seen: w.seen,
 	}
 }
 
@@ -192,6 +196,26 @@ func (w *writer) writeTexts(t *Table, known, texts map[string]string) error {
 		}
 		if _, err := w.Exec("DELETE FROM "+t.Name+" WHERE model = ?", model); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// writePools stores the members of pools that differ from those that the database is known to hold.
+func (w *writer) writePools(pools map[string]string) error {
+	w.pools = pools
+	for pool, members := range pools {
+		if was, exists := w.known.pools[pool]; !exists || was != members {
+			if err := w.putPool(pool, members); err != nil {
+				return err
+			}
+		}
+	}
+	for pool := range w.known.pools {
+		if _, exists := pools[pool]; !exists {
+			if err := w.DropPool(pool); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

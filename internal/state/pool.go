@@ -1,8 +1,16 @@
 package state
 
-// poolMark begins the counted name of a pool. No provider has a model of such a name, so a pool
-// never counts with a model.
-const poolMark = "\x1fpool:"
+import (
+	"encoding/json"
+	"errors"
+)
+
+// poolMark begins the counted name of a pool, and modelMark that of a model whose name begins with
+// either: so a caller can name no pool by the name of a model.
+const (
+	modelMark = "\x1f"
+	poolMark  = modelMark + "pool:"
+)
 
 // PoolName returns the name under which a pool is counted, beside the names of models.
 func PoolName(pool string) string { return poolMark + pool }
@@ -18,4 +26,58 @@ func PoolOf(name string) (pool string, is bool) {
 // IsPool reports whether a pool is counted under a name.
 func IsPool(name string) bool {
 	return len(name) >= len(poolMark) && name[0] == poolMark[0] && name[:len(poolMark)] == poolMark
+}
+
+// ModelName returns the name under which a model is counted that is called by a name: the same,
+// unless a pool is counted under it.
+func ModelName(name string) string {
+	if IsPool(name) {
+		return modelMark + name
+	}
+	return name
+}
+
+// poolText is what files and logs have of the members of a pool.
+type poolText struct {
+	Models []string `json:"models"`
+	Gone   bool     `json:"gone,omitempty"` // it is no pool any more
+}
+
+// PoolText returns the names and patterns of the members of a pool as text.
+func PoolText(models []string) string { return poolText{Models: models}.text() }
+
+// GonePoolText says that something is no pool any more.
+func GonePoolText() string { return poolText{Gone: true}.text() }
+
+func (p poolText) text() string {
+	if p.Models == nil {
+		p.Models = []string{}
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // it is of strings
+	}
+	return string(text)
+}
+
+// ParsePool is the reverse of PoolText, and of GonePoolText. The error names what is wrong with the
+// text.
+func ParsePool(text string) (models []string, gone bool, err error) {
+	var p poolText
+	if err = DecodeStrictly(text, &p); err != nil {
+		return nil, false, err
+	}
+	if p.Gone && len(p.Models) > 0 {
+		return nil, false, errors.New("a pool that is gone has members")
+	}
+	return p.Models, p.Gone, nil
+}
+
+// ParseMembers is the reverse of PoolText.
+func ParseMembers(text string) (models []string, err error) {
+	models, gone, err := ParsePool(text)
+	if err == nil && gone {
+		err = errors.New("the pool is gone")
+	}
+	return models, err
 }

@@ -156,16 +156,24 @@ func (q *Quota) Validate(model string) error {
 		}
 	}
 	if err := q.CheckAdaptive(); err != nil {
-		return fmt.Errorf("%w: model %q: %w", ErrInvalidQuota, errtext.Clip(model), err)
+		return fmt.Errorf("%w: %s: %w", ErrInvalidQuota, owner(model), err)
 	}
 	if _, err := clock.LoadZone(q.DayZone); err != nil {
-		return fmt.Errorf("%w: model %q: %s (%s): %w", ErrInvalidQuota, errtext.Clip(model), ZoneField, ZoneKey, err)
+		return fmt.Errorf("%w: %s: %s (%s): %w", ErrInvalidQuota, owner(model), ZoneField, ZoneKey, err)
 	}
 	return nil
 }
 
 func outOfRange(model, field, key string, value any) error {
-	return fmt.Errorf("%w: model %q: %s (%s) is %v, want 0 or more", ErrInvalidQuota, errtext.Clip(model), field, key, value)
+	return fmt.Errorf("%w: %s: %s (%s) is %v, want 0 or more", ErrInvalidQuota, owner(model), field, key, value)
+}
+
+// owner says in an error whose quota it is.
+func owner(name string) string {
+	if pool, is := PoolOf(name); is {
+		return fmt.Sprintf("pool %q", errtext.Clip(pool))
+	}
+	return fmt.Sprintf("model %q", errtext.Clip(name))
 }
 
 // ValidateAll is Validate for the quotas of several models, in the order of their names.

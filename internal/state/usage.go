@@ -82,6 +82,9 @@ type Snapshot struct {
 	Answers   map[string]Answers // what was learned of the models' answers
 	Found     map[string]Found   // what was found of the models' limits
 	Spend     map[string]Spend   // what was spent, by account
+
+	// Pools are the members of pools, by their counted names, under which the other maps have them.
+	Pools map[string][]string
 }
 
 // NewSnapshot returns an empty snapshot that can be filled.
@@ -93,6 +96,7 @@ func NewSnapshot() *Snapshot {
 		Said:      make(map[string]Said),
 		Answers:   make(map[string]Answers),
 		Found:     make(map[string]Found),
+		Pools:     make(map[string][]string),
 		Spend:     make(map[string]Spend),
 	}
 }

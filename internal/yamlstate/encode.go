@@ -20,21 +20,34 @@ import (
 // gigabyte. Times after now are written as now.
 func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	w := &encoder{out: bufio.NewWriterSize(to, 1<<18), now: now}
-	w.section("quotas", len(s.Quotas))
-	for _, model := range slices.Sorted(maps.Keys(s.Quotas)) {
-		q := s.Quotas[model]
+	models, pools := split(s)
+	w.section("quotas", len(models.Quotas))
+	for _, model := range slices.Sorted(maps.Keys(models.Quotas)) {
+		q := models.Quotas[model]
 		w.quota(model, &q)
 	}
-	w.section("state", len(s.Usage))
-	for _, model := range slices.Sorted(maps.Keys(s.Usage)) {
-		w.usage(model, s.Usage[model])
+	w.section("state", len(models.Usage))
+	w.usages(models.Usage)
+	w.rest(models, "")
+	if pools != nil {
+		w.pools(pools)
 	}
-	w.cooldowns(s.Cooldowns)
-	w.origins(s)
-	w.answers(s.Answers)
-	w.found(s.Found)
-	w.spend(s.Spend)
 	return w.out.Flush()
+}
+
+// rest writes the sections of models or pools that are left out where they are empty.
+func (w *encoder) rest(s *state.Snapshot, of string) {
+	w.cooldowns(of, s.Cooldowns)
+	w.origins(of, s)
+	w.answers(s.Answers)
+	w.found(of, s.Found)
+	w.spend(of, s.Spend)
+}
+
+func (w *encoder) usages(usage map[string]*state.Usage) {
+	for _, model := range slices.Sorted(maps.Keys(usage)) {
+		w.usage(model, usage[model])
+	}
 }
 
 // quota writes a quota. The keys that the original does not know are left out where they
@@ -71,7 +84,7 @@ func (w *encoder) quotaFields(q *state.Quota) {
 
 // origins writes the section of that name: who said the quotas, where the program alone did not. A
 // file without one is as it was before there were origins.
-func (w *encoder) origins(s *state.Snapshot) {
+func (w *encoder) origins(of string, s *state.Snapshot) {
 	begun := false
 	for _, model := range slices.Sorted(maps.Keys(s.Quotas)) {
 		said := s.Said[model]
@@ -79,7 +92,7 @@ func (w *encoder) origins(s *state.Snapshot) {
 			continue
 		}
 		if !begun {
-			w.section("origins", 1)
+			w.section(of+"origins", 1)
 			begun = true
 		}
 		w.model(model)
@@ -128,11 +141,11 @@ func (w *encoder) token(e state.Token) {
 // cooldowns writes the section of that name. A file without one is as it was before there were
 // cooldowns, and one with only those of callers is as it was before there were causes. Versions
 // without causes pass over the key.
-func (w *encoder) cooldowns(cooldowns map[string]state.Cooldown) {
+func (w *encoder) cooldowns(of string, cooldowns map[string]state.Cooldown) {
 	if len(cooldowns) == 0 {
 		return
 	}
-	w.section("cooldowns", len(cooldowns))
+	w.section(of+"cooldowns", len(cooldowns))
 	for _, model := range slices.Sorted(maps.Keys(cooldowns)) {
 		w.model(model)
 		w.buf = append(w.buf, "        until: "...)

@@ -13,11 +13,11 @@ import (
 
 // found writes the section of that name, if there is anything to write. Numbers that are zero are
 // left out, but for the time.
-func (w *encoder) found(found map[string]state.Found) {
+func (w *encoder) found(of string, found map[string]state.Found) {
 	if len(found) == 0 {
 		return
 	}
-	w.section("found", len(found))
+	w.section(of+"found", len(found))
 	for _, model := range slices.Sorted(maps.Keys(found)) {
 		f := found[model]
 		w.model(model)

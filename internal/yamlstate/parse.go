@@ -28,24 +28,17 @@ func parse(data []byte) (*state.Snapshot, error) {
 	if err := checkNode(root); err != nil {
 		return nil, err
 	}
+	readers := map[string]func(model string, value *yaml.Node) error{
+		"quotas": b.quota, "state": b.usage, "cooldowns": b.cooldown, "origins": b.origins, "answers": b.answers, "found": b.found, "spend": b.spend,
+		poolsKey: b.pool, poolPrefix + "state": b.usage, poolPrefix + "cooldowns": b.cooldown,
+		poolPrefix + "origins": b.origins, poolPrefix + "found": b.found, poolPrefix + "spend": b.spend,
+	}
 	err = eachField(root, func(key string, value *yaml.Node) error {
-		switch key {
-		case "quotas":
-			return eachField(value, b.quota)
-		case "state":
-			return eachField(value, b.usage)
-		case "cooldowns":
-			return eachField(value, b.cooldown)
-		case "origins":
-			return eachField(value, b.origins)
-		case "answers":
-			return eachField(value, b.answers)
-		case "found":
-			return eachField(value, b.found)
-		case "spend":
-			return eachField(value, b.spend)
+		read, counted := readers[key], countedBy(key)
+		if read == nil {
+			return nil
 		}
-		return nil
+		return eachField(value, func(name string, value *yaml.Node) error { return read(counted(name), value) })
 	})
 	if err != nil {
 		return nil, err

@@ -30,42 +30,35 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	if p.done {
 		return errEmpty
 	}
-	var quotas, state, cooldowns, origins, answers, found, spend bool
+	readers := map[string]func(s *state.Snapshot, model string, indent int) error{
+		"quotas": p.quota, "state": p.stats, "cooldowns": p.cooldown, "origins": p.origins, "answers": p.answers, "found": p.found, "spend": p.spend,
+		poolsKey: p.pool, poolPrefix + "state": p.stats, poolPrefix + "cooldowns": p.cooldown,
+		poolPrefix + "origins": p.origins, poolPrefix + "found": p.found, poolPrefix + "spend": p.spend,
+	}
 	for !p.done {
-		if p.indent != 0 {
+		text := string(p.text)
+		key, _, _ := strings.Cut(text, ":")
+		read := readers[key]
+		if p.indent != 0 || read == nil || text != key+":" && text != key+": {}" {
 			return errLayout
 		}
-		var err error
-		switch text := string(p.text); {
-		case !quotas && (text == "quotas:" || text == "quotas: {}"):
-			quotas = true
-			err = p.models(text, func(model string, indent int) error { return p.quota(s, model, indent) })
-		case !state && (text == "state:" || text == "state: {}"):
-			state = true
-			err = p.models(text, func(model string, indent int) error { return p.stats(s, model, indent) })
-		case !cooldowns && (text == "cooldowns:" || text == "cooldowns: {}"):
-			cooldowns = true
-			err = p.models(text, func(model string, indent int) error { return p.cooldown(s, model, indent) })
-		case !origins && text == "origins:":
-			origins = true
-			err = p.models(text, func(model string, indent int) error { return p.origins(s, model, indent) })
-		case !answers && text == "answers:":
-			answers = true
-			err = p.models(text, func(model string, indent int) error { return p.answers(s, model, indent) })
-		case !found && text == "found:":
-			found = true
-			err = p.models(text, func(model string, indent int) error { return p.found(s, model, indent) })
-		case !spend && text == "spend:":
-			spend = true
-			err = p.models(text, func(model string, indent int) error { return p.spend(s, model, indent) })
-		default:
-			err = errLayout
-		}
+		delete(readers, key)
+		counted := countedBy(key)
+		err := p.models(text, func(name string, indent int) error { return read(s, counted(name), indent) })
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// countedBy returns the function that returns the name under which something is counted, by its name
+// in a section.
+func countedBy(section string) func(name string) string {
+	if section == poolsKey || strings.HasPrefix(section, poolPrefix) {
+		return state.PoolName
+	}
+	return state.ModelName
 }
 
 // models reads a section: the names one step in, what belongs to each another
@@ -173,7 +166,15 @@ func (p *lineScanner) origins(s *state.Snapshot, model string, indent int) error
 }
 
 func (p *lineScanner) quotaFields(indent int) (q state.Quota, err error) {
+	return p.quotaFieldsBeside(indent, func(string) (bool, error) { return false, nil })
+}
+
+// quotaFieldsBeside reads a quota among other fields, which others reads.
+func (p *lineScanner) quotaFieldsBeside(indent int, others func(key string) (theirs bool, err error)) (q state.Quota, err error) {
 	err = p.fields(indent, func(key string) error {
+		if theirs, err := others(key); theirs {
+			return err
+		}
 		of, isLimit := state.DimensionOf(key)
 		switch {
 		case isLimit:

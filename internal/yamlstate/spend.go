@@ -30,11 +30,11 @@ var spendKeys = []struct {
 }
 
 // spend writes the section of that name, if there is anything to write.
-func (w *encoder) spend(spends map[string]state.Spend) {
+func (w *encoder) spend(of string, spends map[string]state.Spend) {
 	if len(spends) == 0 {
 		return
 	}
-	w.section("spend", len(spends))
+	w.section(of+"spend", len(spends))
 	for _, model := range slices.Sorted(maps.Keys(spends)) {
 		s := spends[model]
 		w.model(model)

@@ -41,7 +41,15 @@ func (b snapshotBuilder) origins(model string, n *yaml.Node) error {
 }
 
 func quotaOf(n *yaml.Node) (q state.Quota, err error) {
+	return quotaBeside(n, func(string, *yaml.Node) (bool, error) { return false, nil })
+}
+
+// quotaBeside reads a quota among other fields, which others reads.
+func quotaBeside(n *yaml.Node, others func(key string, value *yaml.Node) (theirs bool, err error)) (q state.Quota, err error) {
 	err = eachField(n, func(key string, value *yaml.Node) (err error) {
+		if theirs, err := others(key, value); theirs {
+			return err
+		}
 		of, isLimit := state.DimensionOf(key)
 		switch {
 		case isLimit:

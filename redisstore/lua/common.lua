@@ -1,11 +1,11 @@
--- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found, spend
+-- KEYS: log, meta, days, quotas, cooldowns, answers, procs, holes, found, spend, pools
 local log, meta = KEYS[1], KEYS[2]
 local days, quotas, cooldowns, answers = KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local procs, holes, found, spend = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local procs, holes, found, spend, pools = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local OK, CONFLICT, REPLACED, STALE = 0, 1, 2, 3
 local SECOND = 1000000
 local EMPTY = '\0' -- keeps a hash there when it has nothing else
--- LATER is a field of days, which is no day. Versions that do not know spend fail with these words.
+-- LATER is a field of days, which is no day. Versions that do not know spend and pools fail with these words.
 -- Those that know found pass over the field that said so before, without the comma.
 local LATER = '\0(the store is of a later version of go-ratelimit, update this program)'
 

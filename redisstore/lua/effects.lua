@@ -30,6 +30,7 @@ local function effects_of()
     Q = function(field) redis.call('HDEL', quotas, field) end,
     a = function(model, arg) redis.call('HSET', answers, model, arg) end,
     f = function(model, arg) redis.call('HSET', found, model, arg) end,
+    p = function(pool, arg) redis.call('HSET', pools, pool, arg) end,
     -- The value tells the last event that is in it: whoever reads the events, too, must not add
     -- one twice.
     s = function(account, arg, first)

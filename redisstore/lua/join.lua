@@ -2,11 +2,12 @@
 -- the server has a part of one and nobody lives who knows the rest), and whether this limiter has not
 -- joined before
 --
--- A log of a version that does not know found or spend gets another identity, so that the limiters of that
--- version which follow it read everything again, and find LATER.
+-- A log of a version that does not know found, spend or pools gets another identity, so that the limiters
+-- of that version which follow it read everything again, and find LATER.
 if identity and not complete and redis.call('EXISTS', unpack(KEYS, 1, 8)) == 8 and not redis.call('HGET', days, LATER) then
   redis.call('HSET', found, EMPTY, '')
   redis.call('HSET', spend, EMPTY, '')
+  redis.call('HSET', pools, EMPTY, '')
   redis.call('HSET', days, LATER, '')
   identity, complete, touched = string.match(identity, '^[^.]*') .. '.' .. date, true, 0
 end
@@ -20,7 +21,7 @@ if not identity or not complete then
   redis.call('HSET', meta, 'touched', '0', 'span', '0', 'used', is_used and date or '0')
   redis.call('XADD', log, '0-1', 'e', '')
   redis.call('XDEL', log, '0-1')
-  for _, key in ipairs({days, quotas, cooldowns, answers, holes, found, spend}) do
+  for _, key in ipairs({days, quotas, cooldowns, answers, holes, found, spend, pools}) do
     redis.call('HSET', key, EMPTY, '')
   end
   redis.call('HSET', days, LATER, '')

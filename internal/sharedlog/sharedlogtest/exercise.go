@@ -62,6 +62,7 @@ var tests = []struct {
 	{"quotas and cooldowns", (*exercise).tables},
 	{"who said quotas", (*exercise).origins},
 	{"what was found of limits", (*exercise).found},
+	{"members of pools", (*exercise).pools},
 	{"what was spent", (*exercise).spent},
 	{"classes and lines", (*exercise).classes},
 	{"a reset ends cooldowns of all names of a model", (*exercise).names},

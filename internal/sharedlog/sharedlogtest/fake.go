@@ -44,6 +44,7 @@ type Fake struct {
 	events    []*sharedlog.Event
 	answers   map[string]state.Answers
 	found     map[string]state.Found
+	pools     map[string][]string
 	classes   map[string]string
 	spend     map[string]state.Spend    // after the last event
 	days      map[string]state.DayUsage // those after the event at folded
@@ -78,6 +79,7 @@ func (f *Fake) reset() {
 	f.identity++
 	f.last, f.folded, f.events, f.days = 0, 0, nil, make(map[string]state.DayUsage)
 	f.said, f.answers, f.found = make(map[string]state.Said), make(map[string]state.Answers), make(map[string]state.Found)
+	f.pools = make(map[string][]string)
 	f.spend, f.classes = make(map[string]state.Spend), make(map[string]string)
 	f.cooldowns, f.leases = make(cooldown.Times), make(map[int64]lease)
 }
@@ -296,6 +298,11 @@ func (f *Fake) put(e *sharedlog.Event, nameOf func(string) string) {
 		f.answers[e.Model], _ = state.ParseAnswers(e.Text)
 	case sharedlog.Found:
 		f.found[e.Model], _ = state.ParseFound(e.Text)
+	case sharedlog.Pool:
+		models, gone, _ := state.ParsePool(e.Text)
+		if f.pools[e.Model] = models; gone {
+			delete(f.pools, e.Model)
+		}
 	case sharedlog.Classes:
 		if f.classes[e.Model] = e.Text; e.Text == "" {
 			delete(f.classes, e.Model)

@@ -85,7 +85,7 @@ func (f *Fake) image(process int64) *sharedlog.Image {
 	img := &sharedlog.Image{
 		Identity: fmt.Sprint("log ", f.identity), Said: maps.Clone(f.said), Cooldowns: maps.Clone(f.cooldowns),
 		Days: maps.Clone(f.days), Answers: maps.Clone(f.answers), Found: maps.Clone(f.found), UsedWall: f.usedWall,
-		Spend: maps.Clone(f.spend), Classes: maps.Clone(f.classes),
+		Pools: maps.Clone(f.pools), Spend: maps.Clone(f.spend), Classes: maps.Clone(f.classes),
 	}
 	img.Quotas = make(map[string]state.Quota)
 	for model, said := range f.said {

@@ -87,6 +87,7 @@ func (c *content) news(process int64) sharedlog.News {
 		Identity: c.facts[factFile],
 		Events:   c.events,
 		Quotas:   c.Quotas, Said: c.Said, Cooldowns: c.Cooldowns, Days: c.Days, Answers: c.Answers, Found: c.Found,
+		Pools:    c.Pools,
 		Spend:    c.Spend,
 		Classes:  c.facts.classes(),
 		UsedWall: c.facts.number(factUsedWall), UsedMono: c.facts.number(factUsedMono),

@@ -81,6 +81,8 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 			err = r.PutFound(e.Model, f)
 		}
 		return err
+	case sharedlog.Pool:
+		return r.writePool(e)
 	case sharedlog.Classes:
 		return r.setClasses(e)
 	case sharedlog.Gone:
@@ -88,6 +90,18 @@ func (r rows) writeEvent(e *sharedlog.Event, seq int64, nameOf func(model string
 		return err
 	}
 	return nil
+}
+
+// writePool stores the members of a pool, or that it is none any more.
+func (r rows) writePool(e *sharedlog.Event) error {
+	models, gone, err := state.ParsePool(e.Text)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		return r.DropPool(e.Model)
+	}
+	return r.PutPool(e.Model, models)
 }
 
 // writeQuota stores what an event says of the quota of a model, beside what was said. Where nobody

@@ -1,0 +1,220 @@
+package ratelimit
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"unicode/utf8"
+
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/pooling"
+	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Pool is a limit that several models share: a bucket of the provider, the limit of an
+// organisation over all its models, or one of your own. A call is charged to its model and to each
+// pool that the model is in, all of them or none.
+//
+// The zero value is a pool of no model that limits nothing.
+type Pool struct {
+	// Models are the members: names of models, and patterns, in which "*" stands for any run of
+	// bytes. The pattern "*" is all models together, where the quota "*" is one for each model that
+	// has none of its own. A model is in the pool if a member names or covers the name under which
+	// it is counted (Config.Aliases, Config.MatchVersions), or the one that the caller used.
+	Models []string `yaml:"models" json:"models"`
+	// Quota is what the members may use together. Its fields mean what they mean for a model.
+	Quota ModelQuota `yaml:"quota" json:"quota"`
+}
+
+// SetPool adds a pool, or replaces the one of that name. What was charged to a pool of that name
+// stays charged to it. With an invalid quota the pool admits nothing, and Decide returns
+// DecisionInvalidQuota. The name must not be empty, and its Models must be UTF-8: else nothing
+// changes, and Config.OnError gets an error.
+//
+// Waiters are served by the new pool at once, or refused if their request does not fit it. With
+// Config.Shared or Config.Store the pool is that of all processes, unless its quota is invalid, and
+// the last SetPool of any of them holds. RemovePool takes it back. SetPool is safe for concurrent
+// use.
+func (rl *RateLimiter) SetPool(name string, pool Pool) {
+	if err := pool.check(name); err != nil {
+		rl.reporter.Report(fmt.Errorf("set pool: %w", err))
+		return
+	}
+	clock.LoadZone(pool.Quota.DayZone) // as SetQuota does
+	counted, members := state.PoolName(name), pooling.New(pool.Models)
+	defer rl.teller.begun().flush()
+	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setPool(counted, members, pool.Quota) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.setPoolLocked(counted, members, pool.Quota)
+	}
+}
+
+func (rl *RateLimiter) setPoolLocked(counted string, members *pooling.Members, quota ModelQuota) {
+	rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.SetProgram(counted, state.Quota(quota)) })
+	rl.joinPoolLocked(counted, members)
+	rl.saidLocked()
+}
+
+// joinPoolLocked makes models the members of a pool, as the program says.
+func (rl *RateLimiter) joinPoolLocked(counted string, members *pooling.Members) {
+	p := rl.pools.need(counted)
+	p.program = members
+	delete(rl.pools.gone, counted)
+	rl.pools.changed(p)
+}
+
+// RemovePool takes back what the program said of a pool, by Config.Pools or SetPool, and what an
+// earlier run of it said and a file holds. A pool of that name of a provider's profile comes back;
+// any other is none any more, and what was charged to it is forgotten. Calls that are open stay
+// charged to their models. A Load does not bring the pool back. With Config.Shared or Config.Store
+// it is taken back for all processes.
+//
+// Waiters are served at once. RemovePool is safe for concurrent use.
+func (rl *RateLimiter) RemovePool(name string) {
+	counted := state.PoolName(name)
+	defer rl.teller.begun().flush()
+	if !rl.ledger.update(combine.Apart, func(p *plan) { p.removePool(counted) }) {
+		rl.mu.Lock()
+		defer rl.mu.Unlock()
+		rl.removePoolLocked(counted)
+	}
+}
+
+func (rl *RateLimiter) removePoolLocked(counted string) {
+	rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.Remove(counted) })
+	rl.leavePoolLocked(counted)
+	rl.saidLocked()
+}
+
+// mostGone bounds the pools that are remembered as removed.
+const mostGone = 10_000
+
+// leavePoolLocked takes the members of a pool away that the program and files said.
+func (rl *RateLimiter) leavePoolLocked(counted string) {
+	s := &rl.pools
+	p := s.get(counted)
+	if p == nil || p.program == nil && p.file == nil {
+		return
+	}
+	p.program, p.file = nil, nil
+	for another := range s.gone {
+		if len(s.gone) < mostGone {
+			break
+		}
+		delete(s.gone, another)
+	}
+	if s.gone == nil {
+		s.gone = make(map[string]bool)
+	}
+	s.gone[counted] = true
+	if p.profile == nil {
+		rl.forgetUsageLocked(counted)
+	}
+	s.changed(p)
+}
+
+// Pool returns a pool: one of Config.Pools or SetPool, of the state file, or of a provider's
+// profile, whose Models are the names and patterns of the profile, and whose members are the models
+// that have the profile's quota. The caller may change the copy. Pool is safe for concurrent use.
+func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	p := rl.pools.get(state.PoolName(name))
+	if p == nil || !p.isPool() {
+		return Pool{}, false
+	}
+	return Pool{Models: p.members().Given(), Quota: p.quota}, true
+}
+
+// PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it is
+// zero. It is safe for concurrent use.
+func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
+	rl.ledger.fresh()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	p := rl.pools.get(state.PoolName(name))
+	if p == nil || !p.isPool() {
+		return ModelStats{}
+	}
+	r := view{instant: rl.clock.Sync()}
+	q := p.quota
+	rl.readLocked(p.counted, &q, true, &r)
+	r.modelStats(&stats, &q)
+	return stats
+}
+
+// Pools returns the names of all pools, sorted. The names are those at the start of the iteration;
+// the loop's body may call any method of the limiter. Pools is safe for concurrent use.
+func (rl *RateLimiter) Pools() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range rl.poolNames() {
+			if !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func (rl *RateLimiter) poolNames() []string {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	return rl.pools.names()
+}
+
+// IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
+// reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent use.
+func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
+	return func(yield func(string, ModelStats) bool) {
+		for name := range rl.Pools() {
+			if !yield(name, rl.PoolStats(name)) {
+				return
+			}
+		}
+	}
+}
+
+// PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is safe
+// for concurrent use.
+func (rl *RateLimiter) PoolsOf(model string) (names []string) {
+	rl.ledger.fresh()
+	rl.mu.RLock()
+	defer rl.mu.RUnlock()
+	for _, p := range rl.findPoolsRLocked(rl.nameRLocked(model), model) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// check refuses what no store can keep.
+func (p *Pool) check(name string) error {
+	if name == "" {
+		return errNoPoolName
+	}
+	for _, model := range p.Models {
+		if !utf8.ValidString(model) {
+			return fmt.Errorf("pool %q: the model %q is not UTF-8", errtext.Clip(name), errtext.Clip(model))
+		}
+	}
+	return nil
+}
+
+// validatePools returns an error that names the first pool that is out of range.
+func validatePools(pools map[string]Pool) error {
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		pool := pools[name]
+		if err := pool.check(name); err != nil {
+			return fmt.Errorf("field Pools: %w", err)
+		}
+		if err := pool.Quota.validate(state.PoolName(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package ratelimit
+
+import (
+	"slices"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// anyLimitsSlots reports whether one of the pools limits the calls in flight, so that a reservation
+// which the program loses must give its slot back.
+func anyLimitsSlots(in []*pool) bool {
+	return slices.ContainsFunc(in, func(p *pool) bool { return p.quota.limitsSlots() })
+}
+
+// chargePoolsLocked charges the pools of a model beside the model, the view of which is of, and
+// returns the reservation, which settles them all. most is what the call can cost. Without a place for the state of an unlimited model, made is not counted:
+// what is charged to its first pool is the reservation then.
+func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, of *view, c tokens.Count, most money.Amount) *Reservation {
+	last := made
+	for _, p := range in {
+		watched := made.watched && made.home == nil
+		r := rl.chargePoolLocked(p, of, c, watched)
+		if made.home == nil {
+			r.more().model = strings.Clone(model)
+			made, last = r, r
+		} else {
+			last.pool, last = r, r
+		}
+		rl.madeLocked(r, &p.quota, most, of.instant)
+	}
+	return made
+}
+
+// chargePoolLocked is chargeLocked for a pool.
+func (rl *RateLimiter) chargePoolLocked(p *pool, of *view, c tokens.Count, watched bool) *Reservation {
+	instant := of.instant
+	made := rl.unused.newLocked(watched, rl.teller != nil)
+	made.estimate = c.Clamp()
+	var w *window
+	if p.stats != nil {
+		w = p.stats.window // which the decision has brought in order
+	} else {
+		w = rl.windowLocked(p.counted, rl.newStateLocked(p.counted, instant, rl.clock.At(instant)), instant)
+		w.followPacing(&p.quota, instant)
+	}
+	rl.chargeWindowLocked(made, p.counted, w, &p.quota, of, c)
+	return made
+}
+
+// recordPoolsLocked charges the pools of a model without a settlement. spent is what the call cost.
+func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, spent money.Amount, instant int64) {
+	now := rl.clock.At(instant)
+	for _, p := range rl.poolsLocked(name, model, unused) {
+		stats := p.stats
+		if stats == nil {
+			stats = rl.newStateLocked(p.counted, instant, now)
+		}
+		rl.spentMoreLocked(p.counted, spent, instant)
+		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant)
+	}
+}

@@ -1,0 +1,183 @@
+package ratelimit
+
+import (
+	"strconv"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
+)
+
+// inPools takes the decisions on the pools of a request into that on its model.
+type inPools struct {
+	d     *Decision
+	wait  time.Duration // how long the limits deny that end with time
+	event bool          // some are denied until something ends that no time tells
+	class string        // that asks
+}
+
+// merge takes in the decision on one pool, in the line of which others may come first. The first
+// that denies names the denial, after the model.
+func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) {
+	m.wait, m.event = max(m.wait, wait), m.event || on.awaitsEvent()
+	if queued {
+		on.queue()
+	}
+	if on.Allowed {
+		return
+	}
+	d := m.d
+	switch {
+	case d.Allowed, on.Never && d.Code == DecisionQueued: // none waits for what never passes
+		d.Allowed, d.Code, d.Reason, d.Never, d.Cause = false, on.Code, p.says(on), on.Never, on.Cause
+		d.Pool = p.name
+	case on.Never && !d.Never:
+		d.Never, d.Reason = true, p.says(on)
+	}
+	if d.RetryAfter = m.wait; m.event || d.Never {
+		d.RetryAfter = 0
+	}
+}
+
+// says returns the reason of a denial with the name of the pool.
+func (p *pool) says(d *Decision) string {
+	reason := d.Reason
+	if d.Code == DecisionQueued {
+		reason = "others wait for its models and come first"
+	}
+	return "the pool " + strconv.Quote(errtext.Clip(p.name)) + ": " + reason
+}
+
+// passes is decide without its explanation, for what has a quota.
+func (r *view) passes(q *ModelQuota, c *cost) bool {
+	return r.cool <= r.wall && !r.badZone && (q.unlimited() || r.isWithin(q, c))
+}
+
+// lookPoolRLocked is lookRLocked for a pool, as of an instant at which the clocks were compared.
+func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *window {
+	if len(rl.cooldowns) > 0 || len(rl.external) > 0 {
+		if _, cools := rl.cooldowns[p.counted]; cools || rl.external[p.counted] != nil {
+			return nil
+		}
+	}
+	if q.adapts() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
+		return nil
+	}
+	stats := p.stats
+	if stats == nil {
+		if q.DayZone != "" || rl.lines.allSlots[p.counted] != nil {
+			return nil
+		}
+		return unused
+	}
+	w := stats.window
+	if !w.mirrors(stats, rl) || instant > w.leaveAt || !w.period.Holds(rl.clock.UnixNano(instant)) ||
+		stats.DayCount != w.dayWas || w.period.Zone != q.DayZone || w.empty() || q.paces() && w.paceOf(q) == nil {
+		return nil
+	}
+	return w
+}
+
+// poolsAdmitRLocked decides on a request by the pools of its model, as of an instant. ok is false
+// where something has to be brought in order first.
+func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost, instant int64) (admits, ok bool) {
+	in, ok := rl.poolsRLocked(name, model, of)
+	if of == unused && len(in) > 0 { // which was looked at without the time
+		if instant = rl.clock.Now(); rl.clock.Due(instant) {
+			return false, false
+		}
+	}
+	for _, p := range in {
+		q := &p.quota
+		w := rl.lookPoolRLocked(p, q, instant)
+		switch {
+		case w == nil || rl.isIntricate(q):
+			return false, false
+		case !w.admitsPool(q, c, instant, ""):
+			return false, ok
+		}
+	}
+	return true, ok
+}
+
+// admitsPool reports whether a request fits a pool whose window is in order, and in whose line
+// nobody comes first.
+func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64, class string) bool {
+	return w.admits(q, w.slots, c) && !w.period.BadZone && !w.slots.queues(class) && (q.Burst == 0 || w.admitsNow(q, c, instant))
+}
+
+// isIntricate reports whether more than the window of a pool decides: spend, or what is kept for
+// classes.
+func (rl *RateLimiter) isIntricate(q *ModelQuota) bool { return rl.reserves != nil || q.limitsSpend() }
+
+// decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
+// which is of, and which the limits that end with time deny for wait. It reports false where
+// something has to be brought in order first.
+func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
+	in, ok := rl.poolsRLocked(name, model, of.window)
+	if !ok || d.Never || len(in) == 0 {
+		return ok
+	}
+	instant := of.instant
+	if of.window == unused { // which was looked at without the time
+		if instant = rl.clock.Now(); rl.clock.Due(instant) {
+			return false
+		}
+	}
+	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	for _, p := range in {
+		w := rl.lookPoolRLocked(p, &p.quota, instant)
+		if w == nil || rl.isIntricate(&p.quota) {
+			return false
+		}
+		if w.admitsPool(&p.quota, c, instant, m.class) {
+			continue
+		}
+		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
+		r.take(w)
+		m.decide(p, &p.quota, &r, c)
+	}
+	return true
+}
+
+// decide decides on one pool by its usage.
+func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
+	queued := r.slots.queues(m.class)
+	if !queued && r.passes(q, c) {
+		return
+	}
+	var on Decision
+	wait := decide(&on, q, true, r, c)
+	m.merge(p, &on, wait, queued)
+}
+
+// decidePoolsLocked is decidePoolsRLocked where the lock is held for writing. It returns the pools
+// of the model. With charges it keeps their windows in order, empty ones, too.
+func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration, charges bool) (in []*pool) {
+	instant := of.instant
+	in = rl.poolsLocked(name, model, of.window)
+	if d.Never || len(in) == 0 {
+		return in
+	}
+	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	for _, p := range in {
+		w := rl.lookPoolRLocked(p, &p.quota, instant)
+		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant, m.class) {
+			rl.decidePoolLocked(&m, p, c, instant, charges)
+		}
+	}
+	return in
+}
+
+// decidePoolLocked decides on one pool, after bringing its window in order.
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
+	q, r := p.quota, view{instant: instant}
+	if charges {
+		rl.readToChargeLocked(p.counted, &q, true, &r)
+	} else {
+		rl.readLocked(p.counted, &q, true, &r)
+	}
+	if rl.reserves != nil {
+		r.keepLocked(rl, &q, m.class, charges)
+	}
+	m.decide(p, &q, &r, c)
+}
