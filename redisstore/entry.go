@@ -267,8 +267,8 @@ func parseCount(text string) (int64, error) {
 // cooldownText returns a cooldown as the store has it.
 func cooldownText(e *sharedlog.Event) string { return ordered(e.Wall) + e.Text }
 
-// emptyField keeps a hash there that has nothing else. laterField and newerField are LATER and NEWER
-// of the scripts.
+// emptyField keeps a hash there that has nothing else. laterField and newerField are LATER and
+// NEWER of the scripts.
 const (
 	emptyField = "\x00"
 	laterField = "\x00(the store is of a later version of go-ratelimit: update this program)"

@@ -16,8 +16,8 @@ const (
 	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
 	// table refuse it, and go on with a database that has no such row.
 	boundsFormat = 2
-	// poolsFormat is that of a database with a row in poolsTable: versions that do not know it would
-	// take pools for models.
+	// poolsFormat is that of a database with a row in poolsTable: versions that do not know it
+	// would take pools for models.
 	poolsFormat = 3
 	// lastFormat is the last of these.
 	lastFormat = poolsFormat
