@@ -134,6 +134,8 @@ type Waiter struct {
 	// PromptTokens and OutputTokens are what it asks for of the model.
 	PromptTokens int `json:"prompt_tokens"`
 	OutputTokens int `json:"output_tokens"`
+
+	Class string `json:"class,omitempty"` // one of Config.Classes; empty for none
 }
 
 // Refused is a call that got no reservation. Its fields are those of the [Decision].
@@ -307,7 +309,7 @@ func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
 				c = c.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
 			}
 		}
-		line = append(line, Waiter{Waited: time.Duration(max(instant-w.since, 0)), PromptTokens: c.Input, OutputTokens: c.Output})
+		line = append(line, Waiter{Waited: time.Duration(max(instant-w.since, 0)), PromptTokens: c.Input, OutputTokens: c.Output, Class: rl.knownClassRLocked(w.class)})
 	}
 	return line
 }

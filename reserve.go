@@ -211,8 +211,8 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		r.window = w
 	}
 	rl.chargeWindowLocked(made, name, w, q, r.instant, c)
-	if rl.reserves != nil {
-		made.countLocked(r.class)
+	if r.class != "" {
+		made.classLocked(r.class)
 	}
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model

@@ -44,9 +44,9 @@ func (g *slots) use(class string) *classuse.Use {
 	return u
 }
 
-// keepLocked has a view keep what is reserved for other classes than that which asks, and notes that
-// this one asks. What is kept counts as used by others, until the other class has not asked for a
-// minute.
+// keepLocked has a view keep what is reserved for other classes than that which asks, and notes
+// that this one asks. What is kept counts as used by others, until the other class has not asked
+// for a minute.
 func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks bool) {
 	r.class = class
 	if u := r.slots.use(class); u != nil && asks {
@@ -107,6 +107,17 @@ func part(limit, percent int) int { return limit/100*percent + limit%100*percent
 func (r *Reservation) countLocked(class string) {
 	if u := r.slots.use(class); u != nil {
 		r.more().share, r.extra.shareOf = u.Charge(r.instant, r.window.period.Begin, r.estimate), class
+	}
+}
+
+// classLocked counts a reservation to the class of its call.
+func (r *Reservation) classLocked(class string) {
+	if class = r.home.knownClassRLocked(class); class == "" {
+		return
+	}
+	r.more().class = r.home.audits.class(class)
+	if r.home.reserves != nil {
+		r.countLocked(class)
 	}
 }
 

@@ -160,12 +160,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 			f.settle(&sharedlog.Event{Kind: sharedlog.Release, Process: e.Process, Ref: n})
 		}
 	case sharedlog.Reset:
-		f.rl.forgetUsageLocked(e.Model)
-		if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
-			f.rl.teller.pendLocked(ended)
-		} else {
-			f.rl.teller.postRLocked(ended)
-		}
+		f.reset(e)
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
@@ -205,6 +200,16 @@ func (f effect) learn(e *sharedlog.Event) {
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
 		}
+	}
+}
+
+// reset forgets the usage of a model.
+func (f effect) reset(e *sharedlog.Event) {
+	f.rl.forgetUsageLocked(e.Model)
+	if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
+		f.rl.teller.pendLocked(ended)
+	} else {
+		f.rl.teller.postRLocked(ended)
 	}
 }
 

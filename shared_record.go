@@ -55,6 +55,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 		asked.Requests += others.beside.cost.Requests
 		asked.Count = asked.Count.Plus(others.beside.cost.Count)
 	}
+	r.class = class
 	if p.rl.reserves != nil {
 		r.keepLocked(p.rl, &q, class, true)
 	}
@@ -98,7 +99,10 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	p.findBeside(day, m.view.found, instant)
 	day.chargeDay(p.rl.clock.At(instant), 1, made.estimate.Total())
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
-	e.Text = p.rl.reservedClassRLocked(m.view.class)
+	if class := p.rl.knownClassRLocked(m.view.class); class != "" {
+		made.more().class = p.rl.audits.class(class)
+		e.Text = p.rl.reservedClassRLocked(class)
+	}
 	p.setDay(day)
 	day.beside.charge(made.estimate)
 	day.beside.slots++
