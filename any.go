@@ -13,8 +13,9 @@ type AnyOptions struct {
 	Patience time.Duration
 }
 
-// anyCall is a call of AcquireAny: a waiter for the caller, which stands in no line, and one for each
-// candidate. The candidates are ordinary waiters, until one of them is served or all are refused.
+// anyCall is a call of AcquireAny: a waiter for the caller, which stands in no line, and one for
+// each candidate. The candidates are ordinary waiters, until one of them is served or all are
+// refused.
 type anyCall struct {
 	whole      *waiter
 	candidates []*waiter
@@ -27,15 +28,15 @@ type anyCall struct {
 }
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
-// candidates, in the order of preference. The first with room, and with nobody ahead in its line, is
-// charged at once. If there is none, the call waits in the lines of all of them, holds nothing
-// there, and takes the first that has room for it in its turn; it leaves the other lines in the same
-// moment. Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the
-// first candidate alone at the beginning, unless that can never serve it.
+// candidates, in the order of preference. The first with room, and with nobody ahead in its line,
+// is charged at once. If there is none, the call waits in the lines of all of them, holds nothing
+// there, and takes the first that has room for it in its turn; it leaves the other lines in the
+// same moment. Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for
+// the first candidate alone at the beginning, unless that can never serve it.
 //
-// It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of the
-// deadline only if none can pass before it, ErrQueueFull if the lines of all others are full. The
-// *LimitError names the first candidate for which it holds. Without requests it returns nil.
+// It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
+// the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
+// The *LimitError names the first candidate for which it holds. Without requests it returns nil.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
@@ -129,7 +130,8 @@ func askedFor(whole *waiter, req *Request) asking {
 	return a
 }
 
-// endCandidateLocked ends a call whose candidate was served, or all of whose candidates were refused.
+// endCandidateLocked ends a call whose candidate was served, or all of whose candidates were
+// refused.
 func (l *waitLines) endCandidateLocked(w *waiter) {
 	a := w.any
 	if w == a.whole || a.whole.over {
@@ -211,8 +213,8 @@ func (l *waitLines) leaveAnyLocked(a *anyCall) {
 	}
 }
 
-// preferredLocked returns the first candidate of a call that would pass now, and its decision, where
-// a later one does.
+// preferredLocked returns the first candidate of a call that would pass now, and its decision,
+// where a later one does.
 func (l *waitLines) preferredLocked(w *waiter, b *batch, pending *[]*slots) (*waiter, *batch) {
 	for _, before := range w.any.candidates {
 		switch {
@@ -228,8 +230,8 @@ func (l *waitLines) preferredLocked(w *waiter, b *batch, pending *[]*slots) (*wa
 	return w, b
 }
 
-// ReserveAny is Reserve for a call that one of several models can serve: it charges the first of the
-// candidates that passes. Reservation.Model says which. If none passes, it returns nil and the
+// ReserveAny is Reserve for a call that one of several models can serve: it charges the first of
+// the candidates that passes. Reservation.Model says which. If none passes, it returns nil and the
 // decision on the one that opens first, by the smallest RetryAfter; where no time says when any
 // does, on the first. Without requests it returns nil and a Decision that allows.
 //

@@ -32,10 +32,10 @@ type Class struct {
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 
-// SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does so
-// for all processes, and the last one said holds. Classes with a field out of range, which the
-// constructor refuses, change nothing and are reported to Config.OnError. Those that wait are put in
-// order anew.
+// SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does
+// so for all processes, and the last one said holds. Classes with a field out of range, which the
+// constructor refuses, change nothing and are reported to Config.OnError. Those that wait are put
+// in order anew.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
@@ -90,8 +90,8 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 	return a
 }
 
-// named returns requests of which the first names the class and the flow of all of them, so that they
-// are known wherever the requests are.
+// named returns requests of which the first names the class and the flow of all of them, so that
+// they are known wherever the requests are.
 func (a asking) named(reqs []Request) []Request {
 	if len(reqs) == 0 || cmp.Or(a.class, reqs[0].Class) == reqs[0].Class && cmp.Or(a.flow, reqs[0].Flow) == reqs[0].Flow {
 		return reqs
@@ -136,16 +136,16 @@ func (rl *RateLimiter) knownClassRLocked(name string) string {
 	return ""
 }
 
-// queues reports whether a call of a class that comes now would go before those that wait. Nil slots
-// have none.
+// queues reports whether a call of a class that comes now would go before those that wait. Nil
+// slots have none.
 func (g *slots) queues(class string) bool {
 	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
 }
 
-// queuesClass is queues for a line that is not empty. What jumps a line must be charged there, which
-// only a limiter that shares nothing does.
+// queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
+// which only a limiter that shares nothing does.
 func (g *slots) queuesClass(class string) bool {
-	return g.home.ledger != nil || !g.line.Leads(g.home.fairClassRLocked(class))
+	return g.home.lines.shared || !g.line.Leads(g.home.fairClassRLocked(class))
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.
@@ -156,7 +156,8 @@ func (rl *RateLimiter) Classes() map[string]Class {
 	return maps.Clone(rl.classes)
 }
 
-// validateClasses returns an error that names the first class and field out of range, and its value.
+// validateClasses returns an error that names the first class and field out of range, and its
+// value.
 func validateClasses(classes map[string]Class) error {
 	plain := make(map[string]state.Class, len(classes))
 	for name, c := range classes {
@@ -170,8 +171,8 @@ type classKey struct{}
 type flowKey struct{}
 
 // WithClass returns a context whose calls are of a class, if their Request names none: a name in
-// Config.Classes. Methods with a context, Do and llmhttp.Transport take it from there. An empty name
-// is no class.
+// Config.Classes. Methods with a context, Do and llmhttp.Transport take it from there. An empty
+// name is no class.
 func WithClass(ctx context.Context, class string) context.Context {
 	return context.WithValue(ctx, classKey{}, class)
 }

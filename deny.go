@@ -39,9 +39,7 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
 		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
 	}
-	if q.limitsSpend() {
-		f.checkSpend(r, q, c)
-	}
+	f.checkSpend(r, q, c)
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))
@@ -62,12 +60,10 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
 		f.check(state.TPM, used, total, q.MaxTPM, r, p)
 	}
-	if f.code == "" { // calls in flight are kept for others, and there are enough
-		d.Allowed, d.Code, d.Reason = true, DecisionAllowed, "within the quota"
-		return 0
-	}
 	d.Code, d.Reason = f.code, f.reason
 	switch {
+	case f.code == "": // slots are kept for others, and there are enough
+		return d.allow()
 	case f.tooMuch != "":
 		d.Never, d.Reason = true, f.tooMuch
 		return 0
@@ -75,6 +71,12 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 		d.RetryAfter = f.wait
 	}
 	return f.wait
+}
+
+// allow lets a request pass, which deny has not found to be denied.
+func (d *Decision) allow() (wait time.Duration) {
+	d.Allowed, d.Code, d.Reason = true, DecisionAllowed, "within the quota"
+	return 0
 }
 
 // refusal collects the denials of the limits.

@@ -6,10 +6,10 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// The line of a pool has all waiters of its models, but most of them sleep. Awake are those that are
-// at the head of the lines of their models, which have room for them, and that the pool denies or
-// that stand behind one that it denies. So a waiter that its own model denies keeps nobody out of
-// the pool.
+// The line of a pool has all waiters of its models, but most of them sleep. Awake are those that
+// are at the head of the lines of their models, which have room for them, and that the pool denies
+// or that stand behind one that it denies. So a waiter that its own model denies keeps nobody out
+// of the pool.
 
 // passes reports whether the decision on the cost alone lets it pass.
 func (m *modelCost) passes() bool {
@@ -58,8 +58,8 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 	return passes
 }
 
-// sleepInPoolsLocked lets a waiter sleep in the lines of its pools. It tells what that means for the
-// line g.
+// sleepInPoolsLocked lets a waiter sleep in the lines of its pools. It tells what that means for
+// the line g.
 func (l *waitLines) sleepInPoolsLocked(w *waiter, g *slots, pending *[]*slots) turn {
 	t := stays
 	for i := range w.places {

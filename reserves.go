@@ -44,9 +44,9 @@ func (g *slots) use(class string) *classuse.Use {
 	return u
 }
 
-// keepLocked has a view keep what is reserved for other classes than that which asks, and notes that
-// this one asks. What is kept counts as used by others, until the other class has not asked for a
-// minute.
+// keepLocked has a view keep what is reserved for other classes than that which asks, and notes
+// that this one asks. What is kept counts as used by others, until the other class has not asked
+// for a minute.
 func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks bool) {
 	r.class = class
 	if u := r.slots.use(class); u != nil && asks {

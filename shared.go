@@ -128,7 +128,7 @@ func shareLog(rl *RateLimiter, cfg Config, open openFunc) (err error) {
 		return err
 	}
 	s.writer <- struct{}{}
-	rl.ledger = s
+	rl.ledger, rl.lines.shared = s, true
 	return nil
 }
 

@@ -160,12 +160,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 			f.settle(&sharedlog.Event{Kind: sharedlog.Release, Process: e.Process, Ref: n})
 		}
 	case sharedlog.Reset:
-		f.rl.forgetUsageLocked(e.Model)
-		if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
-			f.rl.teller.pendLocked(ended)
-		} else {
-			f.rl.teller.postRLocked(ended)
-		}
+		f.reset(e)
 	case sharedlog.Cooldown:
 		f.cool(e.Model, e.Cooldown(), f.rl.clock.At(f.instant))
 	case sharedlog.Quota:
@@ -182,15 +177,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
-	case sharedlog.Found:
-		f.find(e)
-	case sharedlog.Pool:
-		f.setPool(e)
-	case sharedlog.Classes:
-		f.setClasses(e)
-	case sharedlog.Spend:
-		f.spend(e)
-	case sharedlog.Answers:
+	case sharedlog.Found, sharedlog.Pool, sharedlog.Classes, sharedlog.Spend, sharedlog.Answers:
 		f.learn(e)
 	case sharedlog.Tally:
 		return dayChange{f.window(e.Model), e.Requests, e.Total()}
@@ -200,10 +187,31 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	return dayChange{}
 }
 
-// learn takes over what another process has learned of the answers of a model.
+// learn does what an event says that counts to no window.
 func (f effect) learn(e *sharedlog.Event) {
-	if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
-		f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+	switch e.Kind {
+	case sharedlog.Found:
+		f.find(e)
+	case sharedlog.Pool:
+		f.setPool(e)
+	case sharedlog.Classes:
+		f.setClasses(e)
+	case sharedlog.Spend:
+		f.spend(e)
+	case sharedlog.Answers:
+		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+		}
+	}
+}
+
+// reset forgets the usage of a model.
+func (f effect) reset(e *sharedlog.Event) {
+	f.rl.forgetUsageLocked(e.Model)
+	if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
+		f.rl.teller.pendLocked(ended)
+	} else {
+		f.rl.teller.postRLocked(ended)
 	}
 }
 

@@ -58,6 +58,7 @@ type waitLines struct {
 	arrivals int               // how many ever had to wait
 	maxQueue int               // waiters per model; 0 is no cap
 	flows    bool              // a waiter has named one
+	shared   bool              // with other processes
 }
 
 // linesLocked returns the lines. They learn here which limiter theirs is, because a zero

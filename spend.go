@@ -298,7 +298,10 @@ const (
 
 // checkSpend checks the limits of spend.
 func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
-	if !c.Priced {
+	switch {
+	case !q.limitsSpend():
+		return
+	case !c.Priced:
 		f.refuse(DecisionUnpriced, noPrice)
 		f.never(noPrice)
 		return

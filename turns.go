@@ -38,7 +38,8 @@ func (l *waitLines) serveLineLocked(g *slots) {
 	}
 }
 
-// tryOthersLocked tries the heads of the other classes of a line, of which the first waits for long.
+// tryOthersLocked tries the heads of the other classes of a line, of which the first waits for
+// long.
 func (l *waitLines) tryOthersLocked(head *waiter, g *slots, pending *[]*slots) (t turn) {
 	for _, e := range g.line.Heads() {
 		if e.Value == head {
@@ -113,8 +114,8 @@ func (w *waiter) isNext(but *slots) bool {
 	return true
 }
 
-// isNextLocked reports whether a waiter may be served: it is at the head of all its lines, or is the
-// one that goes first of those that block each other.
+// isNextLocked reports whether a waiter may be served: it is at the head of all its lines, or is
+// the one that goes first of those that block each other.
 func (l *waitLines) isNextLocked(w *waiter) bool {
 	return w.isNext(nil) || l.breakTieLocked(w) == w
 }

@@ -101,8 +101,8 @@ func (u *Use) turnDay(began int64) {
 	}
 }
 
-// Of returns what the class uses of a dimension at an instant, when charges of the minute count from
-// cut on, and the day began at dayBegan.
+// Of returns what the class uses of a dimension at an instant, when charges of the minute count
+// from cut on, and the day began at dayBegan.
 func (u *Use) Of(of state.Dimension, cut, dayBegan int64) int {
 	switch state.Limits[of].Window {
 	case state.Settled:

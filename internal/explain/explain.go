@@ -64,6 +64,8 @@ type Budget struct {
 type Waiter struct {
 	Waited                     time.Duration
 	PromptTokens, OutputTokens int
+
+	Class string // empty for none
 }
 
 // Refused is a call that got no reservation.

@@ -86,7 +86,7 @@ func TestText(t *testing.T) {
 		{"a line, old calls, a refusal, an old profile", Facts{
 			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
 			Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
-			Waiting: 3, Line: []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800}, {12 * time.Second, 5, 5}, {900*time.Millisecond + 1, 1, 0}},
+			Waiting: 3, Line: []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800, ""}, {12 * time.Second, 5, 5, ""}, {900*time.Millisecond + 1, 1, 0, ""}},
 			Next:    Next{Queued: true, Reason: "others wait"},
 			Refused: &Refused{At: now.Add(-3 * time.Second), Code: "in_flight_exceeded", Reason: "calls in flight are at the limit"},
 		}, `"gpt-4o" waits: calls in flight are at the limit; others wait
@@ -99,7 +99,7 @@ func TestText(t *testing.T) {
 		{"a long line, a leaked call, a profile of today", Facts{
 			Model: "m", Counted: "m", Quota: "*-pro", Origin: Given, Provider: "gemini", ReadOn: now.Add(-time.Hour),
 			InFlight: 1, OldestOpen: time.Hour, OpenOverMinute: 1,
-			Waiting: 6, Line: []Waiter{{6, 1, 0}, {5, 1, 1}, {4, 1, 1}, {3, 1, 1}, {2, 1, 1}, {1, 1, 1}},
+			Waiting: 6, Line: []Waiter{{6, 1, 0, ""}, {5, 1, 1, ""}, {4, 1, 1, ""}, {3, 1, 1, ""}, {2, 1, 1, ""}, {1, 1, 1, ""}},
 			Next: Next{Allowed: true, Reason: "within the quota"}, Refused: &Refused{At: now.Add(time.Second), Code: "queued", Reason: "others wait"},
 		}, `"m" does not wait: within the quota
   quota: that of "*-pro", of the profile of gemini, read on 2026-02-20
@@ -111,7 +111,7 @@ func TestText(t *testing.T) {
   last refusal: 0s ago, queued: others wait`},
 		{"two in line, young calls", Facts{
 			Model: "m", Counted: "m", Quota: "m", Origin: Learned, ReadOn: now, InFlight: 1, OldestOpen: 999 * time.Millisecond,
-			Waiting: 2, Line: []Waiter{{time.Minute, 0, 1}, {time.Second, 1, 1}}, Next: Next{Reason: "full"},
+			Waiting: 2, Line: []Waiter{{time.Minute, 0, 1, ""}, {time.Second, 1, 1, ""}}, Next: Next{Reason: "full"},
 		}, `"m" waits: full
   quota: its own, corrected by the provider's reports
   limits: none

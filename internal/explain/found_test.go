@@ -24,7 +24,7 @@ func TestFoundText(t *testing.T) {
   found: 4 calls in flight (0 now), between 2 and 64
   next room: for a request of one token now`},
 		{"a line behind the rate", Facts{
-			Found: &Found{Rate: rate, Slots: slots}, InFlight: 14, Waiting: 1, Line: []Waiter{{time.Second, 900, 300}},
+			Found: &Found{Rate: rate, Slots: slots}, InFlight: 14, Waiting: 1, Line: []Waiter{{time.Second, 900, 300, ""}},
 			Next: Next{Queued: true, Reason: queued, RetryAfter: 30 * time.Millisecond},
 		}, `"m" waits: requests are spaced by the rate that was found; others wait for the model and come first
   quota: its own, set by the program

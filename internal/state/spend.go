@@ -24,11 +24,11 @@ func (p *SpendPeriod) Holds(wall int64) bool { return p.Begin <= wall && wall < 
 // first of them does.
 func (p *SpendPeriod) add(change SpendPeriod) {
 	switch {
-	case change.Begin >= p.End || p.Spent == 0 && change.Begin != change.End:
+	case change.Begin < p.End && p.Begin != p.End && change.End <= p.Begin:
+		return
+	case change.Begin >= p.End || p.Begin == p.End || p.Spent == 0:
 		*p = change
 		p.Spent = max(p.Spent, 0)
-		return
-	case change.End <= p.Begin:
 		return
 	case change.Begin <= p.Begin:
 		p.Begin, p.End = change.Begin, change.End

@@ -12,10 +12,12 @@ local function effects_of()
   -- add is SpendPeriod.add: the period and the amount after a change of both.
   local function add(was, spent, is, more)
     local begin, ends = string.sub(was, 1, 8), string.sub(was, 9)
-    if not before(is, ends) or spent == '0' and string.sub(is, 1, 8) ~= string.sub(is, 9) then
+    if begin == ends or not before(is, ends) then
       return is, plus('0', more)
     elseif not before(begin, string.sub(is, 9)) then
       return was, spent
+    elseif spent == '0' then
+      return is, plus('0', more)
     elseif not before(begin, is) then
       was = is
     end

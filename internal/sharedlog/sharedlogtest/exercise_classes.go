@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// classes: a log keeps the last that was said of the classes, and of the line of each model, whatever
-// happens to the events; a line of which nothing is said any more is forgotten. No reset forgets
-// them.
+// classes: a log keeps the last that was said of the classes, and of the line of each model,
+// whatever happens to the events; a line of which nothing is said any more is forgotten. No reset
+// forgets them.
 func (e *exercise) classes() {
 	a, _ := e.open(1)
 	first := state.ClassesText(map[string]state.Class{"a": {Weight: 3}})

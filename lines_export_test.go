@@ -2,6 +2,7 @@ package ratelimit
 
 import "fmt"
 
+// DebugLines tells how all lines are, for a test that fails.
 func (rl *RateLimiter) DebugLines() (s string) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
