@@ -169,6 +169,11 @@ type fairLoad struct {
 
 // run has loads call for so long, and returns what each class was admitted after the first minute.
 func runLoads(t *testing.T, rl *ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
+	return runLoadsOn(t, []*ratelimit.RateLimiter{rl}, seed, d, loads...)
+}
+
+// runLoadsOn is runLoads over several limiters of one store.
+func runLoadsOn(t *testing.T, limiters []*ratelimit.RateLimiter, seed uint64, d time.Duration, loads ...fairLoad) (tokens, calls map[string]int, longest map[string]time.Duration) {
 	tokens, calls, longest = make(map[string]int), make(map[string]int), make(map[string]time.Duration)
 	ctx, cancel := context.WithCancel(t.Context())
 	begin := time.Now()
@@ -176,7 +181,7 @@ func runLoads(t *testing.T, rl *ratelimit.RateLimiter, seed uint64, d time.Durat
 	var all sync.WaitGroup
 	for i, load := range loads {
 		for caller := range load.callers {
-			random := rand.New(rand.NewPCG(seed, uint64(i*1000+caller)))
+			random, rl := rand.New(rand.NewPCG(seed, uint64(i*1000+caller))), limiters[caller%len(limiters)]
 			all.Go(func() {
 				time.Sleep(load.from)
 				for ctx.Err() == nil && (load.until == 0 || time.Since(begin) < load.until) {
