@@ -435,6 +435,9 @@ func (s *spendLife) sleep() {
 	}
 	s.note("sleep %v", d)
 	time.Sleep(d)
+	if !s.private && slices.ContainsFunc(s.calls, func(c *spendCall) bool { return expiresNow(c.admitted, s.cfg.HoldTTL) }) {
+		time.Sleep(time.Millisecond)
+	}
 	synctest.Wait()
 	s.now = time.Now()
 	for _, c := range s.calls {
