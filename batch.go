@@ -21,7 +21,9 @@ func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
 }
 
 func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Decision) {
-	reqs = by.named(reqs)
+	if by.class != "" {
+		reqs = by.named(reqs)
+	}
 	var b *batch
 	var reservations Reservations
 	if rl.ledger != nil {
@@ -126,10 +128,13 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 	}
 	b := rl.costsRLocked(reqs)
 	b.Allowed, b.Code, b.Reason = true, DecisionAllowed, "within the quota"
-	instant := rl.clock.Sync()
+	instant, class := rl.clock.Sync(), ""
+	if rl.classes != nil {
+		class = classNamed(reqs)
+	}
 	for i := range b.costs {
 		m := &b.costs[i]
-		m.view.instant = instant
+		m.view.instant, m.view.class = instant, class
 		rl.checkAgeRLocked(m.name)
 		rl.readToChargeLocked(m.name, &m.quota, m.known, &m.view)
 	}
@@ -138,7 +143,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		if rl.reserves != nil {
-			m.view.keepLocked(rl, &m.quota, classNamed(reqs), true)
+			m.view.keepLocked(rl, &m.quota, class, true)
 		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
 		m.code = d.Code

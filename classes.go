@@ -128,6 +128,14 @@ func (rl *RateLimiter) fairClassRLocked(name string) fairline.Class {
 	return fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead}
 }
 
+// knownClassRLocked returns the name of a class if it is one of Config.Classes; else nothing.
+func (rl *RateLimiter) knownClassRLocked(name string) string {
+	if _, known := rl.classes[name]; known {
+		return name
+	}
+	return ""
+}
+
 // queues reports whether a call of a class that comes now would go before those that wait. Nil slots
 // have none.
 func (g *slots) queues(class string) bool {

@@ -62,9 +62,9 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, spend per day and month, requests per minute, input,
-	// output and all tokens per minute. A request that would jump the queue gets DecisionQueued
-	// instead.
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
+	// input, output and all tokens per minute. A request that would jump the queue gets
+	// DecisionQueued instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
@@ -155,20 +155,15 @@ func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time
 	case q.unlimited() && !r.badZone:
 		d.Allowed = true
 		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.isWithin(q, c):
+	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
+		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
+		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && r.slotsKept == 0 && (!q.limitsSpend() || r.affords(q, c)):
 		d.Allowed = true
 		d.Code, d.Reason = DecisionAllowed, "within the quota"
 	default:
 		wait = deny(d, q, r, c)
 	}
 	return wait
-}
-
-// isWithin reports whether a request fits all limits of a quota.
-func (r *view) isWithin(q *ModelQuota, c *cost) bool {
-	return r.slotsKept == 0 && r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
-		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && (!q.limitsSpend() || r.affords(q, c))
 }
 
 // queue denies a request that would jump the queue.

@@ -286,6 +286,9 @@ func (e *Event) attributes(a *attrs) {
 	if e.Requested != e.Model {
 		a.name("requested", e.Requested)
 	}
+	if e.Class != "" { // which the configuration bounds
+		a.text("class", e.Class)
+	}
 	a.name("pool", e.Pool)
 	a.text("provider", string(e.Provider))
 	if d := e.Decision; d != nil {

@@ -118,6 +118,9 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	rl.ledger.fresh() // charges of other processes are not external usage
 	rl.mu.Lock()
 	serves := rl.observationServesRLocked(model, &limits)
+	if rl.pools.count > 0 && !serves {
+		serves = rl.poolObservationServesLocked(model, &limits)
+	}
 	if !serves {
 		rl.observeLocked(model, &limits)
 	}
@@ -132,6 +135,11 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLimits) bool {
 	var q ModelQuota
 	name, _ := rl.findRLocked(model, &q)
+	return rl.observationServesCountedRLocked(name, q, limits)
+}
+
+// observationServesCountedRLocked is observationServesRLocked for what is counted under a name.
+func (rl *RateLimiter) observationServesCountedRLocked(name string, q ModelQuota, limits *ProviderLimits) bool {
 	switch {
 	case rl.lines.allSlots[name].waiting() > 0:
 		return true
@@ -144,11 +152,19 @@ func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLi
 	return corrects
 }
 
-// observeLocked is Observe. What is left is noted before the quota changes: that serves waiters,
-// and no more of them may go than are left.
+// observeLocked is Observe.
 func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)
+	rl.observeCountedLocked(name, q, known, limits)
+	if rl.pools.count > 0 {
+		rl.observePoolsLocked(model, limits)
+	}
+}
+
+// observeCountedLocked is observeLocked for what is counted under a name. What is left is noted before the quota changes: that serves waiters,
+// and no more of them may go than are left.
+func (rl *RateLimiter) observeCountedLocked(name string, q ModelQuota, known bool, limits *ProviderLimits) {
 	was, wasKnown, corrects, told := q, known, false, false
 	if rl.learns {
 		if told = rl.isToldNewsRLocked(name, &q, limits); told {

@@ -17,6 +17,7 @@ type openCall struct {
 	id        uint64
 	slots     *slots
 	requested string
+	class     string // Event.Class
 	estimate  tokens.Count
 	most      money.Amount // that it can cost
 	since     int64        // the instant of the admission
@@ -115,7 +116,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	c := t.open.add()
 	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots, r.estimate, r.instant
 	c.slots.open.add(c)
-	c.requested = r.slots.name
+	c.requested, c.class = r.slots.name, e.Class
 	c.most = r.costOf(EventAdmitted)
 	if r.extra != nil {
 		c.since -= r.extra.delay
@@ -138,7 +139,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 // fill fills in what all events of an open call say.
 func (t *teller) fill(e *telling, c *openCall) {
 	e.ID, e.Model, e.Requested, e.Provider = c.id, c.slots.name, c.requested, t.providerLocked(c.slots)
-	e.Estimated = usageOf(c.estimate)
+	e.Estimated, e.Class = usageOf(c.estimate), c.class
 }
 
 // providerLocked returns the provider of a model, which its slots remember.

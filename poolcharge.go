@@ -24,9 +24,13 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 		r := rl.chargePoolLocked(p, of, c, watched)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
+			r.classLocked(of.class)
 			made, last = r, r
 		} else {
 			last.pool, last = r, r
+			if class := rl.knownClassRLocked(of.class); class != "" && rl.reserves != nil {
+				r.countLocked(class)
+			}
 		}
 		rl.madeLocked(r, &p.quota, most, of.instant)
 	}
@@ -58,6 +62,6 @@ func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, 
 			stats = rl.newStateLocked(p.counted, instant, now)
 		}
 		rl.spentMoreLocked(p.counted, spent, instant)
-		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant)
+		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, spent, instant, now)
 	}
 }

@@ -12,7 +12,6 @@ type inPools struct {
 	d     *Decision
 	wait  time.Duration // how long the limits deny that end with time
 	event bool          // some are denied until something ends that no time tells
-	class string        // that asks
 }
 
 // merge takes in the decision on one pool, in the line of which others may come first. The first
@@ -47,9 +46,9 @@ func (p *pool) says(d *Decision) string {
 	return "the pool " + strconv.Quote(errtext.Clip(p.name)) + ": " + reason
 }
 
-// passes is decide without its explanation, for what has a quota.
-func (r *view) passes(q *ModelQuota, c *cost) bool {
-	return r.cool <= r.wall && !r.badZone && (q.unlimited() || r.isWithin(q, c))
+// isPlain reports whether nothing but the window says whether a request passes.
+func (r *view) isPlain() bool {
+	return r.cool <= r.wall && r.external == nil && r.used == 0 && !r.adapts && !r.shareless && !r.full && r.slotsKept == 0
 }
 
 // lookPoolRLocked is lookRLocked for a pool, as of an instant at which the clocks were compared.
@@ -59,7 +58,7 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 			return nil
 		}
 	}
-	if q.adapts() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if q.adapts() || q.limitsSpend() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil
 	}
 	stats := p.stats
@@ -90,7 +89,7 @@ func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost
 		q := &p.quota
 		w := rl.lookPoolRLocked(p, q, instant)
 		switch {
-		case w == nil || rl.isIntricate(q):
+		case w == nil:
 			return false, false
 		case !w.admitsPool(q, c, instant, ""):
 			return false, ok
@@ -104,10 +103,6 @@ func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost
 func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64, class string) bool {
 	return w.admits(q, w.slots, c) && !w.period.BadZone && !w.slots.queues(class) && (q.Burst == 0 || w.admitsNow(q, c, instant))
 }
-
-// isIntricate reports whether more than the window of a pool decides: spend, or what is kept for
-// classes.
-func (rl *RateLimiter) isIntricate(q *ModelQuota) bool { return rl.reserves != nil || q.limitsSpend() }
 
 // decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
 // which is of, and which the limits that end with time deny for wait. It reports false where
@@ -123,16 +118,16 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 			return false
 		}
 	}
-	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || rl.isIntricate(&p.quota) {
+		if w == nil {
 			return false
 		}
-		if w.admitsPool(&p.quota, c, instant, m.class) {
+		if w.admitsPool(&p.quota, c, instant, of.class) {
 			continue
 		}
-		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span()}
+		r := view{instant: instant, wall: rl.clock.UnixNano(instant), span: rl.span(), class: of.class}
 		r.take(w)
 		m.decide(p, &p.quota, &r, c)
 	}
@@ -141,8 +136,8 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 
 // decide decides on one pool by its usage.
 func (m *inPools) decide(p *pool, q *ModelQuota, r *view, c *cost) {
-	queued := r.slots.queues(m.class)
-	if !queued && r.passes(q, c) {
+	queued := r.slots.queues(r.class)
+	if !queued && r.isPlain() && !q.limitsSpend() && r.window != unused && r.admitsPool(q, c, r.instant, r.class) {
 		return
 	}
 	var on Decision
@@ -158,26 +153,26 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	if d.Never || len(in) == 0 {
 		return in
 	}
-	m := inPools{d, wait, d.awaitsEvent(), of.class}
+	m := inPools{d, wait, d.awaitsEvent()}
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || w == unused && charges || rl.isIntricate(&p.quota) || !w.admitsPool(&p.quota, c, instant, m.class) {
-			rl.decidePoolLocked(&m, p, c, instant, charges)
+		if w == nil || w == unused && charges || !w.admitsPool(&p.quota, c, instant, of.class) {
+			rl.decidePoolLocked(&m, p, c, instant, of.class, charges)
 		}
 	}
 	return in
 }
 
 // decidePoolLocked decides on one pool, after bringing its window in order.
-func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, charges bool) {
-	q, r := p.quota, view{instant: instant}
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, class string, charges bool) {
+	q, r := p.quota, view{instant: instant, class: class}
 	if charges {
 		rl.readToChargeLocked(p.counted, &q, true, &r)
 	} else {
 		rl.readLocked(p.counted, &q, true, &r)
 	}
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, m.class, charges)
+		r.keepLocked(rl, &q, class, charges)
 	}
 	m.decide(p, &q, &r, c)
 }

@@ -62,6 +62,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/spend"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -249,7 +250,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.U
 }
 
 func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.Usage) (spent money.Amount) {
-	name := model
+	name := state.ModelName(model)
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
 	}
@@ -270,7 +271,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	if stats := rl.stateLocked(name, instant, now); stats == nil {
 		rl.auditLocked(name).recorded.add(used, spent)
 	} else {
-		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant)
+		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant, now)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()
@@ -279,12 +280,12 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 }
 
 // recordWindowLocked charges a window in order without a settlement. spent is what the call cost.
-func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, spent money.Amount, instant int64) {
+func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, spent money.Amount, instant int64, now time.Time) {
 	if w.audit == nil {
 		w.audit = rl.auditLocked(name)
 	}
 	w.audit.recorded.add(used, spent)
-	w.charge(instant, rl.clock.At(instant), used, rl.span())
+	w.charge(instant, now, used, rl.span())
 	if w.adapts {
 		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
 	}

@@ -211,6 +211,9 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		r.window = w
 	}
 	rl.chargeWindowLocked(made, name, w, q, r, c)
+	if r.class != "" {
+		made.classLocked(r.class)
+	}
 	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
 		made.more().model = model
 	}
@@ -240,9 +243,6 @@ func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *win
 	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
-	if rl.reserves != nil {
-		made.countLocked(r.class)
-	}
 }
 
 // placeLocked notes where the charge is: the request-th oldest of the requests of w, and the

@@ -110,6 +110,17 @@ func (r *Reservation) countLocked(class string) {
 	}
 }
 
+// classLocked counts a reservation to the class of its call.
+func (r *Reservation) classLocked(class string) {
+	if class = r.home.knownClassRLocked(class); class == "" {
+		return
+	}
+	r.more().class = r.home.audits.class(class)
+	if r.home.reserves != nil {
+		r.countLocked(class)
+	}
+}
+
 // countedClass returns the class to which the reservation was counted.
 func (r *Reservation) countedClass() string {
 	if r.extra == nil {

@@ -119,6 +119,13 @@ func playSchedule(t *testing.T, seed uint64, most int, open func(*testing.T, rat
 			cfg.Quotas[m] = q
 		}
 	}
+	if random.IntN(2) == 0 {
+		cfg.Pools = map[string]ratelimit.Pool{
+			"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxInFlight: 4, MaxRPM: 10 * random.IntN(4)}},
+			"two": {Models: s.models[:2], Quota: ratelimit.ModelQuota{MaxInFlight: 3 * random.IntN(3), MaxTPM: 100 * random.IntN(3)}},
+			"odd": {Models: []string{"a", "c"}, Quota: ratelimit.ModelQuota{MaxRPM: 6 * random.IntN(3)}},
+		}
+	}
 	cfg.Classes = map[string]ratelimit.Class{"heavy": {Weight: 1 + random.IntN(9)}, "ahead": {Ahead: true}, "also": {Ahead: true, Weight: 3}}
 	if len(s.classes) == 1 {
 		cfg.Classes = nil

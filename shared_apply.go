@@ -191,15 +191,20 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	case sharedlog.Spend:
 		f.spend(e)
 	case sharedlog.Answers:
-		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
-			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
-		}
+		f.learn(e)
 	case sharedlog.Tally:
 		return dayChange{f.window(e.Model), e.Requests, e.Total()}
 	case sharedlog.Day:
 		return dayChange{window: f.window(e.Model)}
 	}
 	return dayChange{}
+}
+
+// learn takes over what another process has learned of the answers of a model.
+func (f effect) learn(e *sharedlog.Event) {
+	if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+		f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+	}
 }
 
 func (f effect) cool(model string, c state.Cooldown, now time.Time) {

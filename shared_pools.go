@@ -57,13 +57,13 @@ func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, w
 	if d.Never || len(in) == 0 {
 		return nil, true
 	}
-	m := inPools{d, wait, d.awaitsEvent(), class}
+	m := inPools{d, wait, d.awaitsEvent()}
 	costs, sure = make([]modelCost, len(in)), true
 	for i, is := range in {
 		cost := &costs[i]
 		*cost = modelCost{name: is.counted, quota: is.quota, known: true, pool: is, cost: *c}
 		q, r := &cost.quota, &cost.view
-		r.instant = of.instant
+		r.instant, r.class = of.instant, class
 		p.rl.readToChargeLocked(is.counted, q, true, r)
 		asked, others := *c, p.plannedDay(is.counted)
 		if others != nil {
@@ -92,6 +92,7 @@ func (p *plan) chargePools(made *Reservation, model string, c tokens.Count, most
 		r := p.chargeCounted(m, m.name, c, most, nil)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
+			r.extra.class = p.rl.audits.class(p.rl.knownClassRLocked(m.view.class))
 			made, last = r, r
 			continue
 		}

@@ -79,7 +79,8 @@ func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.A
 	return made
 }
 
-// priceLocked notes what a call did cost, before its reservation is settled.
+// priceLocked notes what a call did cost, before its reservation and those of its pools are
+// settled.
 func (r *Reservation) priceLocked(used money.Usage) {
 	if r.settled || r.extra == nil || !r.extra.known {
 		return
@@ -100,8 +101,8 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	}
 }
 
-// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what was
-// charged.
+// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what
+// was charged.
 func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
 	switch {
 	case r.extra == nil || !r.extra.known || end == EventExpired:
@@ -158,9 +159,9 @@ func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, i
 func (rl *RateLimiter) spentMoreLocked(name string, cost money.Amount, instant int64) {
 	if cost != 0 {
 		wall := rl.clock.UnixNano(instant)
-		name = rl.accountLocked(name, wall)
-		s := rl.spends[name]
-		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+		account := rl.accountLocked(name, wall)
+		s := rl.spends[account]
+		rl.spends.Add(account, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
 		rl.changedLocked(instant)
 	}
 }
@@ -274,8 +275,8 @@ func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
 		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
 }
 
-// spentLocked notes that money was spent, and what a call has reserved became final. Once none is in
-// flight, a waiter may be too late.
+// spentLocked notes that money was spent, and what a call has reserved became final. Once none is
+// in flight, a waiter may be too late.
 func (l *waitLines) spentLocked(name string) {
 	if name == spend.Other {
 		for g := range l.occupied {

@@ -7,11 +7,13 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -35,6 +37,7 @@ type spendCharge struct {
 // openCharge is an open reservation.
 type openCharge struct {
 	r             *ratelimit.Reservation
+	of            *ratelimit.RateLimiter
 	model         string
 	charge        *spendCharge
 	most          money.Amount
@@ -126,22 +129,25 @@ func lessAudit(s *ratelimit.AuditSum, prompt, reply int, amount money.Amount) {
 type spendSession struct {
 	*testing.T
 	random *rand.Rand
-	rl     *ratelimit.RateLimiter
+	rl     *ratelimit.RateLimiter   // that makes the next step,
+	all    []*ratelimit.RateLimiter // of those that share the charges
+	past   []ratelimit.Audit        // of those that were closed
 	config ratelimit.Config
 	of     map[string]*spendOracle
 	open   []*openCharge
 }
 
-func newSpendSession(t *testing.T, seed uint64, backend string, ttl time.Duration) *spendSession {
+func newSpendSession(t *testing.T, seed uint64, limiters int, change func(*ratelimit.Config)) *spendSession {
 	s := &spendSession{T: t, random: rand.New(rand.NewPCG(seed, 7)), of: make(map[string]*spendOracle)}
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
 	if err != nil {
 		t.Skip(err)
 	}
 	s.config = ratelimit.Config{
-		Backend: backend, FilePath: filepath.Join(t.TempDir(), "state"), HoldTTL: ttl,
-		Quotas: map[string]ratelimit.ModelQuota{}, Prices: map[string]money.Price{},
+		FilePath: filepath.Join(t.TempDir(), "state"),
+		Quotas:   map[string]ratelimit.ModelQuota{}, Prices: map[string]money.Price{},
 	}
+	change(&s.config)
 	for model, o := range map[string]*spendOracle{
 		"rolling": {}, "zoned": {zone: tokyo, quota: ratelimit.ModelQuota{DayZone: "Asia/Tokyo"}}, "free": {quota: ratelimit.ModelQuota{MaxRPD: 1_000_000}},
 	} {
@@ -152,16 +158,51 @@ func newSpendSession(t *testing.T, seed uint64, backend string, ttl time.Duratio
 		s.of[model] = o
 		s.config.Quotas[model], s.config.Prices[model] = o.quota, o.price
 	}
-	s.start()
+	for range limiters {
+		s.all = append(s.all, s.start())
+	}
 	return s
 }
 
-func (s *spendSession) start() {
+// start makes a limiter, with the prices and quotas as they are now.
+func (s *spendSession) start() *ratelimit.RateLimiter {
+	for model, o := range s.of {
+		s.config.Quotas[model], s.config.Prices[model] = o.quota, o.price
+	}
 	rl, err := ratelimit.NewWithConfig(s.config)
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.rl = rl
+	return rl
+}
+
+func (s *spendSession) close() {
+	for _, rl := range s.all {
+		if err := rl.Close(); err != nil {
+			s.Error(err)
+		}
+	}
+}
+
+// restart closes a limiter, and has another take its place. Its open calls stay charged.
+func (s *spendSession) restart() {
+	i := s.random.IntN(len(s.all))
+	s.rl = s.all[i]
+	if s.config.Shared || s.config.Store != nil {
+		s.open = slices.DeleteFunc(s.open, func(c *openCharge) bool { return c.of == s.rl })
+		if err := s.rl.Close(); err != nil {
+			s.Fatal(err)
+		}
+		s.past = append(s.past, s.rl.Audit())
+		s.all[i] = s.start()
+		return
+	}
+	if err := s.rl.Persist(); err != nil {
+		s.Fatal(err)
+	}
+	if err := s.rl.Load(); err != nil {
+		s.Fatal(err)
+	}
 }
 
 func (s *spendSession) randomPrice() money.Price {
@@ -179,6 +220,7 @@ func (s *spendSession) tokens() int { return s.random.IntN(100_000) }
 
 // step makes one random step with the limiter and the oracle.
 func (s *spendSession) step() {
+	s.rl = s.all[s.random.IntN(len(s.all))]
 	switch n := s.random.IntN(100); {
 	case n < 30:
 		s.reserve()
@@ -195,8 +237,10 @@ func (s *spendSession) step() {
 	case n < 86:
 		model := []string{"rolling", "zoned"}[s.random.IntN(2)]
 		s.of[model].price = s.randomPrice()
-		if err := s.rl.SetPrice(model, s.of[model].price); err != nil {
-			s.Fatal(err)
+		for _, rl := range s.all {
+			if err := rl.SetPrice(model, s.of[model].price); err != nil {
+				s.Fatal(err)
+			}
 		}
 	case n < 89:
 		model := []string{"rolling", "zoned"}[s.random.IntN(2)]
@@ -209,9 +253,7 @@ func (s *spendSession) step() {
 			s.Fatal(err)
 		}
 	case n < 95:
-		if err := s.rl.Load(); err != nil {
-			s.Fatal(err)
-		}
+		s.restart()
 	case n < 96:
 		s.wait()
 	default:
@@ -236,7 +278,7 @@ func (s *spendSession) reserve() {
 	}
 	addAudit(&o.audit.Reserved, prompt, reply, most)
 	addAudit(&o.audit.Open, prompt, reply, most)
-	s.open = append(s.open, &openCharge{r, model, o.charge(now, most), most, prompt, reply})
+	s.open = append(s.open, &openCharge{r, s.rl, model, o.charge(now, most), most, prompt, reply})
 }
 
 // end settles or cancels an open call; some twice.
@@ -331,36 +373,91 @@ func (s *spendSession) wait() {
 func (s *spendSession) check() {
 	s.Helper()
 	s.expire()
-	audit := s.rl.Audit()
-	for model, o := range s.of {
-		day, month := o.spent(time.Now())
-		if got := s.rl.Stats(model); got.SpendDay != day || got.SpendMonth != month {
-			dayEnds, monthEnds := o.ends(time.Now())
-			s.Fatalf("%v: %s has spent %v and %v, want %v until %v and %v until %v", time.Now(), model, got.SpendDay, got.SpendMonth, day, dayEnds, month, monthEnds)
+	audits := slices.Clone(s.past)
+	for i, rl := range s.all {
+		if audits = append(audits, rl.Audit()); s.config.Store != nil {
+			rl.Persist() // which hears of the others
 		}
-		if got := audit.Models[model]; got != o.audit {
+		for model, o := range s.of {
+			day, month := o.spent(time.Now())
+			if got := rl.Stats(model); got.SpendDay != day || got.SpendMonth != month {
+				dayEnds, monthEnds := o.ends(time.Now())
+				s.Fatalf("%v: limiter %d: %s has spent %v and %v, want %v until %v and %v until %v",
+					time.Now(), i, model, got.SpendDay, got.SpendMonth, day, dayEnds, month, monthEnds)
+			}
+		}
+	}
+	for model, o := range s.of {
+		if got := sumOfAudits(audits, model); got != o.audit {
 			s.Fatalf("%v: the audit of %s is\n%+v, want\n%+v", time.Now(), model, got, o.audit)
 		}
 	}
 	runtime.KeepAlive(s.open)
 }
 
-// TestSpendOracle makes random steps, with all ways to charge, to settle, to store and to change a
-// limiter.
+// sumOfAudits adds up the entries of a model.
+func sumOfAudits(audits []ratelimit.Audit, model string) (sum ratelimit.AuditEntry) {
+	for _, a := range audits {
+		e := a.Models[model]
+		for _, of := range [...]struct{ to, is *ratelimit.AuditSum }{
+			{&sum.Reserved, &e.Reserved}, {&sum.Estimated, &e.Estimated}, {&sum.Settled, &e.Settled}, {&sum.Released, &e.Released},
+			{&sum.Expired, &e.Expired}, {&sum.Open, &e.Open}, {&sum.Recorded, &e.Recorded},
+		} {
+			of.to.Calls += of.is.Calls
+			of.to.InputTokens += of.is.InputTokens
+			of.to.OutputTokens += of.is.OutputTokens
+			of.to.Money += of.is.Money
+		}
+	}
+	return sum
+}
+
+// playSpend makes random steps, with all ways to charge, to settle, to store and to change a
+// limiter, or those that share a store.
+func playSpend(t *testing.T, seed uint64, limiters, steps int, change func(*ratelimit.Config)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSpendSession(t, seed, limiters, change)
+		defer s.close()
+		for range steps {
+			s.step()
+		}
+	})
+}
+
 func TestSpendOracle(t *testing.T) {
-	for _, backend := range []string{"yaml", "sqlite"} {
+	for _, backend := range backends {
 		for _, ttl := range []time.Duration{0, time.Hour} {
-			for seed := range uint64(6) {
+			for seed := range uint64(times(6, 2, 100)) {
 				t.Run(fmt.Sprint(backend, " ", ttl, " ", seed), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						s := newSpendSession(t, seed, backend, ttl)
-						defer s.rl.Close()
-						for range 1500 {
-							s.step()
-						}
-					})
+					t.Parallel()
+					playSpend(t, seed, 1, 1000, func(cfg *ratelimit.Config) { cfg.Backend, cfg.HoldTTL = backend, ttl })
 				})
 			}
 		}
+	}
+}
+
+// Three limiters of a file count together, to the micro-dollar.
+func TestSpendOracleShared(t *testing.T) {
+	needSQLite(t)
+	for seed := range uint64(times(6, 2, 100)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			playSpend(t, seed, 3, 400, func(cfg *ratelimit.Config) {
+				cfg.Backend, cfg.Shared, cfg.HoldTTL = "sqlite", true, time.Duration(seed%2)*time.Hour
+			})
+		})
+	}
+}
+
+// So do those of a store on another machine.
+func TestSpendOracleStore(t *testing.T) {
+	for seed := range uint64(times(12, 4, 200)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			playSpend(t, seed, 3, 600, func(cfg *ratelimit.Config) {
+				cfg.FilePath, cfg.Store, cfg.HoldTTL = "", sharedlogtest.NewFake(), time.Duration(seed%2)*time.Hour
+			})
+		})
 	}
 }

@@ -388,6 +388,9 @@ func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 	if c.waitsOnly {
 		e.Operation = waitOperation
 	}
+	if c.class != "" {
+		e.Class = t.rl.knownClassRLocked(c.class)
+	}
 	return e
 }
 

@@ -44,7 +44,8 @@ func (b Backend) GoString() string {
 //
 // Most room is the largest share that the call would leave of the scarcest limit; equal backends
 // take turns. Where none has room, the call waits, as it does in a Transport, for the one that has
-// room first; with [WithCharge] for the one of which that is expected. A call is charged to the backend that it is sent to, and to no other.
+// room first; with [WithCharge] for the one of which that is expected. A call is charged to the
+// backend that it is sent to, and to no other.
 //
 // A refusal for the quota, the credit or the overload of a backend (429, 402, 503, 529) counts for
 // that one, as in a Transport. The call is then sent to another backend, once to each at most. It

@@ -257,7 +257,7 @@ func TestBackendHidesHeader(t *testing.T) {
 	route := &llmhttp.Route{Backends: []llmhttp.Backend{b}, BaseURL: "https://api.test/v1", Transport: llmhttp.Transport{
 		Limiter: newLimiter(t, ratelimit.ModelQuota{}), Base: reply(200, `{}`),
 	}}
-	exchange(t, route, "https://api.test/v1/chat/completions", `{"model":"m"}`)
+	exchange(t, route, "https://api.test/v1/files", `{}`) // which starts no timer that printing would race with
 	encoded, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)

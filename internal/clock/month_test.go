@@ -27,8 +27,8 @@ func TestMonth(t *testing.T) {
 		{"Pacific/Kiritimati", "2026-01-31T10:00:00Z", "2026-01-31T10:00:00Z", "2026-02-28T10:00:00Z"},
 		// The island skipped the last day but one of the year: its December had 30 days.
 		{"Pacific/Apia", "2011-12-31T00:00:00Z", "2011-12-01T10:00:00Z", "2011-12-31T10:00:00Z"},
-		// The clocks were set back over midnight to the last hour of the month before, and the month
-		// went on.
+		// The clocks were set back over midnight to the last hour of the month before, and the
+		// month went on.
 		{"America/Havana", "2026-11-01T04:30:00Z", "2026-11-01T04:00:00Z", "2026-12-01T05:00:00Z"},
 		// They were set forward at midnight of the first, so it began at one.
 		{"America/Asuncion", "2017-10-01T04:00:00Z", "2017-10-01T04:00:00Z", "2017-11-01T03:00:00Z"},

@@ -119,7 +119,8 @@ type Image struct {
 	Found map[string]state.Found
 	// Pools are the members of the pools, by the last event of each that is one.
 	Pools map[string][]string
-	// Classes has the text of the last event of the kind Classes for each Model, if it is not empty.
+	// Classes has the text of the last event of the kind Classes for each Model, if it is not
+	// empty.
 	Classes map[string]string
 	// Spend is what was spent, by account, after the last of Events.
 	Spend map[string]state.Spend

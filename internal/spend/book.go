@@ -75,8 +75,8 @@ func Settle(s *state.Spend, wall int64, zone *time.Location) {
 }
 
 // Rezone has the present day and month of an account end where they do in another zone, after a
-// change of a quota. What was spent in them counts on. Without a zone, a day that has begun lasts as
-// it was to.
+// change of a quota. What was spent in them counts on. Without a zone, a day that has begun lasts
+// as it was to.
 func Rezone(s *state.Spend, wall int64, zone *time.Location) {
 	move := func(p *state.SpendPeriod, is state.SpendPeriod) {
 		if p.Holds(wall) {
@@ -116,8 +116,8 @@ func Charge(s *state.Spend, amount money.Amount, wall int64, zone *time.Location
 }
 
 // Correct returns the change by which a call costs more or less than was charged for it at an
-// earlier instant, and whether there is any. To a day or a month that is over nothing is given back:
-// to the present one counts what is above the charge.
+// earlier instant, and whether there is any. To a day or a month that is over nothing is given
+// back: to the present one counts what is above the charge.
 func Correct(s *state.Spend, charged int64, more money.Amount, wall int64, zone *time.Location) (change state.Spend, any bool) {
 	change = present(s, wall, zone)
 	for _, p := range [...]*state.SpendPeriod{&change.Day, &change.Month} {
@@ -128,8 +128,8 @@ func Correct(s *state.Spend, charged int64, more money.Amount, wall int64, zone 
 	return change, more != 0 && change != state.Spend{}
 }
 
-// Lasts reports whether both periods of an account hold an instant, so that no zone has to be known.
-// Nil is an account without spend.
+// Lasts reports whether both periods of an account hold an instant, so that no zone has to be
+// known. Nil is an account without spend.
 func Lasts(s *state.Spend, wall int64) bool {
 	return s != nil && isBegun(&s.Day, wall) && isBegun(&s.Month, wall)
 }

@@ -114,8 +114,8 @@ const (
 	longestSpendMonth = uint64(34 * 24 * time.Hour)
 )
 
-// Check returns an error that names the field and its value if no limiter has such a spend. A change
-// may be negative.
+// Check returns an error that names the field and its value if no limiter has such a spend. A
+// change may be negative.
 func (s *Spend) Check(change bool) error {
 	for _, is := range [...]struct {
 		name    string
