@@ -201,32 +201,38 @@ func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
 	if !tells {
 		return
 	}
-	for _, name := range rl.searchersOf(r.Model) {
-		if rl.findByRefusalHere(name, r, &refusal) {
-			of, spread := name, refusal // apart, because the function puts them on the heap
-			rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
-		}
+	name, adapts, pools := rl.searchersOf(r.Model)
+	if adapts {
+		rl.findCountedByRefusal(name, r, refusal)
+	}
+	for _, name := range pools {
+		rl.findCountedByRefusal(name, r, refusal)
 	}
 }
 
-// searchersOf returns the counted names of a model and of its pools, as far as their quotas search
-// for limits.
-func (rl *RateLimiter) searchersOf(model string) (names []string) {
+// findCountedByRefusal is findByRefusal for what is counted under a name.
+func (rl *RateLimiter) findCountedByRefusal(name string, r *ProviderRefusal, refusal found.Refusal) {
+	if rl.findByRefusalHere(name, r, &refusal) {
+		of, spread := name, refusal // apart, because the function puts them on the heap
+		rl.ledger.update(combine.Apart, func(p *plan) { p.findByRefusal(of, spread) })
+	}
+}
+
+// searchersOf returns the counted name of a model, whether its quota searches for limits, and the
+// pools of the model whose quotas do.
+func (rl *RateLimiter) searchersOf(model string) (name string, adapts bool, pools []string) {
 	var q ModelQuota
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	name, _ := rl.findRLocked(model, &q)
-	if q.adapts() {
-		names = append(names, name)
-	}
+	name, _ = rl.findRLocked(model, &q)
 	if rl.pools.count > 0 {
 		for _, p := range rl.poolsLocked(name, model, unused) {
 			if p.quota.adapts() {
-				names = append(names, p.counted)
+				pools = append(pools, p.counted)
 			}
 		}
 	}
-	return names
+	return name, q.adapts(), pools
 }
 
 // findByRefusalHere is findByRefusal for what is counted under a name, and for this limiter, unless

@@ -162,8 +162,8 @@ func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
 	}
 }
 
-// observeCountedLocked is observeLocked for what is counted under a name. What is left is noted before the quota changes: that serves waiters,
-// and no more of them may go than are left.
+// observeCountedLocked is observeLocked for what is counted under a name. What is left is noted
+// before the quota changes: that serves waiters, and no more of them may go than are left.
 func (rl *RateLimiter) observeCountedLocked(name string, q ModelQuota, known bool, limits *ProviderLimits) {
 	was, wasKnown, corrects, told := q, known, false, false
 	if rl.learns {

@@ -132,8 +132,8 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	return Pool{Models: p.members().Given(), Quota: p.quota}, true
 }
 
-// PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it is
-// zero. It is safe for concurrent use.
+// PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it
+// is zero. It is safe for concurrent use.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
 	rl.ledger.fresh()
 	rl.mu.Lock()
@@ -169,7 +169,8 @@ func (rl *RateLimiter) poolNames() []string {
 }
 
 // IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
-// reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent use.
+// reached. The loop's body may call any method of the limiter. IterPools is safe for concurrent
+// use.
 func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
 	return func(yield func(string, ModelStats) bool) {
 		for name := range rl.Pools() {
@@ -180,8 +181,8 @@ func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
 	}
 }
 
-// PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is safe
-// for concurrent use.
+// PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
+// safe for concurrent use.
 func (rl *RateLimiter) PoolsOf(model string) (names []string) {
 	rl.ledger.fresh()
 	rl.mu.RLock()

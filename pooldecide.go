@@ -104,8 +104,8 @@ func (w *window) admitsPool(q *ModelQuota, c *cost, instant int64, class string)
 	return w.admits(q, w.slots, c) && !w.period.BadZone && !w.slots.queues(class) && (q.Burst == 0 || w.admitsNow(q, c, instant))
 }
 
-// decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view of
-// which is of, and which the limits that end with time deny for wait. It reports false where
+// decidePoolsRLocked takes the decisions on the pools of a model into that on the model, the view
+// of which is of, and which the limits that end with time deny for wait. It reports false where
 // something has to be brought in order first.
 func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *view, c *cost, wait time.Duration) (ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of.window)

@@ -14,7 +14,8 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// twins are two limiters: of the first the model "m" has a quota, of the second the pool "p" of "m".
+// twins are two limiters: of the first the model "m" has a quota, of the second the pool "p" of
+// "m".
 type twins struct {
 	t           *testing.T
 	own, pooled *ratelimit.RateLimiter

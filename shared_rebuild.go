@@ -175,7 +175,7 @@ func (b *rebuild) takeDown() {
 		if r := h.Get(); r != nil && !h.IsKept() {
 			b.s.own.reservations[n] = r
 			w := r.window
-			b.s.own.yesterday[n] = !w.inDay(r)
+			b.s.own.yesterday[n] = !w.inDay(r) || b.rl.clock.UnixNano(b.instant) >= w.period.End
 			b.s.own.forgotten[n] = w.gone || w.stateVersion != b.rl.stateVersion || w.stats.window != w
 		}
 	}

@@ -6,8 +6,16 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// pools are those of every second session.
-func pools() map[string]ratelimit.Pool {
+// pools are those of every second session. Where calls wait, they limit the minute little: who is
+// served later than alone, by the time in which limiters hear of each other, makes the next one in
+// line later, and after some minutes in line that is near the end of a minute whatever the Grain.
+func pools(wide bool) map[string]ratelimit.Pool {
+	if wide {
+		return map[string]ratelimit.Pool{
+			"every": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 300, MaxTPM: 25_000, MaxRPD: 300}},
+			"some":  {Models: []string{"a", "zoned", "un*"}, Quota: ratelimit.ModelQuota{MaxRPM: 120, MaxInFlight: 6, MaxTPD: 8000, DayZone: "Asia/Tokyo"}},
+		}
+	}
 	return map[string]ratelimit.Pool{
 		"every": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 30, MaxTPM: 2500, MaxRPD: 300}},
 		"some":  {Models: []string{"a", "zoned", "un*"}, Quota: ratelimit.ModelQuota{MaxRPM: 12, MaxOTPM: 600, MaxInFlight: 6, MaxTPD: 8000, DayZone: "Asia/Tokyo"}},
@@ -43,6 +51,9 @@ func (s *Session) setPool(indent string, i int) {
 		return
 	}
 	pool := ratelimit.Pool{Quota: s.quota()}
+	if s.setup.Wide {
+		pool.Quota.MaxRPM, pool.Quota.MaxTPM = 0, 0
+	}
 	pool.Quota.MaxRPD, pool.Quota.MaxRPM, pool.Quota.MaxTPM = 5*pool.Quota.MaxRPD, 3*pool.Quota.MaxRPM, 5*pool.Quota.MaxTPM
 	for range s.Random.IntN(3) {
 		pool.Models = append(pool.Models, []string{s.model(), "*", "u*"}[s.Random.IntN(3)])

@@ -110,7 +110,7 @@ func New(t *testing.T, setup Setup) *Session {
 		s.cfg.Quotas[paced] = ratelimit.ModelQuota{MaxRPM: 12, MaxTPM: 900, Burst: 10 * time.Second}
 	}
 	if setup.Seed%2 == 1 {
-		s.cfg.Pools = pools()
+		s.cfg.Pools = pools(setup.Wide)
 	}
 	cfg := s.cfg
 	cfg.FilePath = filepath.Join(t.TempDir(), "alone.yaml")

@@ -52,8 +52,8 @@ func (p *lineScanner) document(s *state.Snapshot) error {
 	return nil
 }
 
-// countedBy returns the function that returns the name under which something is counted, by its name
-// in a section.
+// countedBy returns the function that returns the name under which something is counted, by its
+// name in a section.
 func countedBy(section string) func(name string) string {
 	if section == poolsKey || strings.HasPrefix(section, poolPrefix) {
 		return state.PoolName
