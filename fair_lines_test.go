@@ -1,0 +1,269 @@
+// Lines: who may pass whom, in the line of a model and in those of its pools.
+
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+)
+
+// A call that waits because its own model denies does not hold up the other models of its pool.
+func TestFairWaiterOfModelDoesNotHoldUpItsPool(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		bar  func(rl *ratelimit.RateLimiter) // what keeps model a from admitting anything for 30 s
+	}{
+		{"cooldown", func(rl *ratelimit.RateLimiter) { rl.Cooldown("a", time.Now().Add(30*time.Second)) }},
+		{"calls in flight", func(rl *ratelimit.RateLimiter) {
+			r, _ := rl.Reserve("a", 1, 0)
+			time.AfterFunc(30*time.Second, func() { r.Commit(1, 0) })
+		}},
+		{"tokens", func(rl *ratelimit.RateLimiter) {
+			r, _ := rl.Reserve("a", 100, 0)
+			time.AfterFunc(30*time.Second, r.Cancel)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFairHall(t, ratelimit.Config{
+					Quotas: map[string]ratelimit.ModelQuota{"a": {MaxInFlight: 1, MaxTPM: 100}, "b": {}},
+					Pools:  map[string]ratelimit.Pool{"both": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 10, MaxTPM: 300, MaxInFlight: 10}}},
+				})
+				tt.bar(h.rl)
+				first := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 60})
+				second := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 10})
+				if other := h.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 50}); other.real == nil {
+					t.Error("a call of b waits behind one of a, whose own limit denies")
+				}
+				if r, d := h.rl.Reserve("b", 10, 0); !d.Allowed {
+					t.Errorf("Reserve of b: %+v", d)
+				} else {
+					r.Commit(10, 0)
+				}
+				if any := h.calls[0]; any.returned {
+					t.Errorf("a call of a does not wait: %v", any.err)
+				}
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				if first.real == nil || first.served.Sub(first.came) != 30*time.Second {
+					t.Errorf("the first of a was served at %v", first.served)
+				}
+				if second.real != nil {
+					t.Error("a has one slot, and the second call is served")
+				}
+				first.real.Commit(60, 0)
+				synctest.Wait()
+				if second.real == nil {
+					t.Error("the second of a still waits")
+				}
+			})
+		})
+	}
+}
+
+// A call that waits for the pool keeps its place there: a smaller one of another model does not jump
+// the queue.
+func TestFairPoolLineIsFirstComeFirstServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFairHall(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"a": {MaxTPM: 1000}, "b": {MaxTPM: 1000}, "c": {}},
+			Pools:  map[string]ratelimit.Pool{"both": {Models: []string{"a", "b"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+		})
+		for range 10 {
+			h.rl.RecordUsage("b", 9, 0)
+			time.Sleep(2 * time.Second)
+		}
+		large := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 90})
+		small := h.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 20})
+		if c := h.come(t.Context(), ratelimit.Request{Model: "c", PromptTokens: 5}); c.real == nil {
+			t.Error("a model outside of the pool waits")
+		}
+		if _, d := h.rl.Reserve("b", 5, 0); d.Code != ratelimit.DecisionQueued {
+			t.Errorf("Reserve jumps the queue of the pool: %+v", d)
+		}
+		if d := h.rl.Decide("b", 5); d.Code != ratelimit.DecisionQueued {
+			t.Errorf("Decide jumps the queue of the pool: %+v", d)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if large.real == nil || small.real == nil || large.served.After(small.served) {
+			t.Errorf("the large one is served at %v, the small one after it at %v", large.served, small.served)
+		}
+	})
+}
+
+// Without a wait nobody jumps a line of his own class, nor of one that is ahead; a class ahead does
+// not stand behind those that are not.
+func TestFairReserveJumpsNoLine(t *testing.T) {
+	classes := map[string]ratelimit.Class{"ahead": {Ahead: true}, "low": {Weight: 1}}
+	for _, tt := range []struct {
+		waits, asks string
+		queued      bool
+	}{
+		{"low", "low", true}, {"", "", true}, {"ahead", "ahead", true}, {"ahead", "low", true}, {"ahead", "", true}, {"unknown", "", true},
+		{"low", "ahead", false}, {"", "ahead", false},
+	} {
+		t.Run(fmt.Sprintf("%q waits, %q asks", tt.waits, tt.asks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newFairHall(t, ratelimit.Config{Classes: classes, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxTPM: 100}}})
+				h.rl.RecordUsage("m", 50, 0)
+				h.come(t.Context(), ratelimit.Request{Model: "m", PromptTokens: 80, Class: tt.waits})
+				req := ratelimit.Request{Model: "m", PromptTokens: 10, Class: tt.asks}
+				check := func(how string, d ratelimit.Decision) {
+					t.Helper()
+					if d.Allowed == tt.queued || tt.queued && d.Code != ratelimit.DecisionQueued {
+						t.Errorf("%s: %+v", how, d)
+					}
+				}
+				check("DecideRequest", h.rl.DecideRequest(req))
+				if tt.asks == "" {
+					check("Decide", h.rl.Decide("m", 10))
+					if h.rl.CanSend("m", 10) {
+						t.Error("CanSend jumps the queue")
+					}
+				}
+				rs, d := h.rl.ReserveContext(ratelimit.WithClass(t.Context(), tt.asks), ratelimit.Request{Model: "m", PromptTokens: 10})
+				check("ReserveContext", d)
+				rs.Cancel()
+				rs, d = h.rl.ReserveAll(req)
+				check("ReserveAll", d)
+				rs.Cancel()
+				if tt.asks != "" { // a request beats its context
+					rs, d = h.rl.ReserveContext(ratelimit.WithClass(t.Context(), "ahead"), req)
+					check("ReserveContext of another class", d)
+					rs.Cancel()
+				}
+			})
+		})
+	}
+}
+
+// A large call at the head of one class does not keep another class from its own share for longer
+// than it takes that share to make up for it, and gets room itself.
+func TestFairLargeHeadDoesNotBlockAnotherClass(t *testing.T) {
+	for _, quota := range []ratelimit.ModelQuota{{MaxTPM: 10_000}, {MaxTPM: 10_000, Burst: 30 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			rl := newLimiterWith(t, ratelimit.Config{
+				Classes: map[string]ratelimit.Class{"large": {Weight: 1}, "small": {Weight: 1}},
+				Quotas:  map[string]ratelimit.ModelQuota{"m": quota},
+			})
+			large := fairLoad{class: "large", model: "m", callers: 5, smallest: 6000}
+			small := fairLoad{class: "small", model: "m", callers: 250, smallest: 50, larger: 100}
+			tokens, _, longest := runLoads(t, rl, 1, 30*time.Minute, large, small)
+			if got := share(tokens, "small"); got < 0.47 || got > 0.53 {
+				t.Errorf("%+v: the small ones have %.3f of %v", quota, got, tokens)
+			}
+			// Each has 5,000 a minute at most: six minutes for what waits of the one, five for the other.
+			if longest["small"] > 9*time.Minute || longest["large"] > 9*time.Minute {
+				t.Errorf("%+v: waits of %v", quota, longest)
+			}
+
+			rl.Reset("m")
+			small = fairLoad{class: "small", model: "m", callers: 4, smallest: 100, lasts: 15 * time.Second} // a tenth of the quota
+			tokens, calls, longest := runLoads(t, rl, 2, 30*time.Minute, large, small)
+			if longest["small"] > 2*time.Minute || tokens["large"] < 170_000 {
+				t.Errorf("%+v: %d small ones beside large ones that wait, waits of %v, tokens %v", quota, calls["small"], longest, tokens)
+			}
+		})
+	}
+}
+
+// A call that is larger than what the reserves of others leave is served all the same.
+func TestFairLargeCallBesideAReserve(t *testing.T) {
+	for _, quota := range []ratelimit.ModelQuota{{MaxTPM: 100}, {MaxTPM: 100, Burst: 10 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newFairHall(t, ratelimit.Config{
+				Classes: map[string]ratelimit.Class{"y": {ReservePercent: 40}},
+				Quotas:  map[string]ratelimit.ModelQuota{"m": quota},
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			var y sync.WaitGroup
+			y.Go(func() { // always active, and never above its reserve
+				for {
+					r, err := h.rl.Acquire(ratelimit.WithClass(ctx, "y"), "m", 3, 0)
+					if err != nil {
+						return
+					}
+					r.Commit(3, 0)
+					time.Sleep(10 * time.Second)
+				}
+			})
+			time.Sleep(5 * time.Minute)
+			large := h.come(t.Context(), ratelimit.Request{Model: "m", PromptTokens: 75})
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if large.real == nil {
+				t.Errorf("%+v: a call of 75 beside a reserve of 40 waits for more than ten minutes", quota)
+			}
+			cancel()
+			y.Wait()
+		})
+	}
+}
+
+// Of ten thousand that wait, the last of the lowest class is served in time: all of the room goes to
+// those that wait, and its class has its share of it.
+func TestFairLastOfTenThousandWaiters(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		high  ratelimit.Class
+		bound time.Duration
+	}{
+		// 1,000 a minute, and a minute until there is room first.
+		{"weights", ratelimit.Class{Weight: 9}, 12 * time.Minute},
+		{"ahead", ratelimit.Class{Ahead: true}, 12 * time.Minute},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const crowd = 10_000
+				rl := newLimiterWith(t, ratelimit.Config{
+					Classes: map[string]ratelimit.Class{"high": tt.high, "low": {Weight: 1}},
+					Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000}},
+				})
+				for range 1000 {
+					rl.RecordUsage("m", 1, 0)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var mu sync.Mutex
+				var all sync.WaitGroup
+				longest := make(map[string]time.Duration)
+				var kept []*ratelimit.Reservation
+				for i := range crowd {
+					class := []string{"high", "low"}[i%2]
+					all.Go(func() {
+						came := time.Now()
+						r, err := rl.Acquire(ratelimit.WithClass(ctx, class), "m", 1, 0)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						kept = append(kept, r)
+						longest[class] = max(longest[class], time.Since(came))
+					})
+				}
+				synctest.Wait()
+				if s := rl.Stats("m"); s.Waiting != crowd {
+					t.Errorf("%d wait", s.Waiting)
+				}
+				time.Sleep(tt.bound)
+				synctest.Wait()
+				mu.Lock()
+				if len(kept) != crowd || longest["low"] > 10*time.Minute+10 || longest["high"] >= longest["low"] {
+					t.Errorf("%d were served, after %v at most", len(kept), longest)
+				}
+				mu.Unlock()
+				cancel()
+				all.Wait()
+				runtime.KeepAlive(kept)
+			})
+		})
+	}
+}
