@@ -84,8 +84,8 @@ func (h *fairHall) fillEvenly(model string, tokens, pieces int) {
 	}
 }
 
-// The classes that wait are served as weighted fair queueing has it: whenever all of them wait, what
-// two of them got differs from their weights by no more than a call of each.
+// The classes that wait are served as weighted fair queueing has it: whenever all of them wait,
+// what two of them got differs from their weights by no more than a call of each.
 func TestFairClassesAreServedByWeight(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(times(20, 3, 3000)) {
@@ -221,8 +221,8 @@ func share(of map[string]int, class string) float64 {
 	return float64(of[class]) / float64(max(sum, 1))
 }
 
-// Classes of weight 3 and 1 whose calls differ in size have their shares of what is scarce to 2 % in
-// ten minutes.
+// Classes of weight 3 and 1 whose calls differ in size have their shares of what is scarce to 2 %
+// in ten minutes.
 func TestFairClassesHaveTheirShares(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -68,8 +68,8 @@ func TestFairWaiterOfModelDoesNotHoldUpItsPool(t *testing.T) {
 	}
 }
 
-// A call that waits for the pool keeps its place there: a smaller one of another model does not jump
-// the queue.
+// A call that waits for the pool keeps its place there: a smaller one of another model does not
+// jump the queue.
 func TestFairPoolLineIsFirstComeFirstServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFairHall(t, ratelimit.Config{
@@ -160,7 +160,8 @@ func TestFairLargeHeadDoesNotBlockAnotherClass(t *testing.T) {
 			if got := share(tokens, "small"); got < 0.47 || got > 0.53 {
 				t.Errorf("%+v: the small ones have %.3f of %v", quota, got, tokens)
 			}
-			// Each has 5,000 a minute at most: six minutes for what waits of the one, five for the other.
+			// Each has 5,000 a minute at most: six minutes for what waits of the one, five for the
+			// other.
 			if longest["small"] > 9*time.Minute || longest["large"] > 9*time.Minute {
 				t.Errorf("%+v: waits of %v", quota, longest)
 			}
@@ -208,8 +209,8 @@ func TestFairLargeCallBesideAReserve(t *testing.T) {
 	}
 }
 
-// Of ten thousand that wait, the last of the lowest class is served in time: all of the room goes to
-// those that wait, and its class has its share of it.
+// Of ten thousand that wait, the last of the lowest class is served in time: all of the room goes
+// to those that wait, and its class has its share of it.
 func TestFairLastOfTenThousandWaiters(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

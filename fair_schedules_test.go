@@ -194,8 +194,8 @@ func (s *fairSchedule) watch() {
 	}
 }
 
-// fits adds up what requests ask, and compares it with what the stats say is left. A Burst is not in
-// the stats: with one it says that nothing fits.
+// fits adds up what requests ask, and compares it with what the stats say is left. A Burst is not
+// in the stats: with one it says that nothing fits.
 func (s *fairSchedule) fits(rl *ratelimit.RateLimiter, reqs ...ratelimit.Request) bool {
 	calls, tokens := make(map[string]int), make(map[string]int)
 	for _, req := range reqs {

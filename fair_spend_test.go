@@ -196,8 +196,8 @@ unpriced: free
 	}
 }
 
-// However many goroutines spend at once, a budget is never exceeded by calls within their estimates,
-// and the audit adds up to what the stats say.
+// However many goroutines spend at once, a budget is never exceeded by calls within their
+// estimates, and the audit adds up to what the stats say.
 func TestManySpendOneBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiterWith(t, ratelimit.Config{

@@ -16,8 +16,8 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// poolTwins are two limiters for which all is done twice: the first has a quota for model "m", the second
-// has it for a pool of which "m" is the only model.
+// poolTwins are two limiters for which all is done twice: the first has a quota for model "m", the
+// second has it for a pool of which "m" is the only model.
 type poolTwins struct {
 	*testing.T
 	random *rand.Rand

@@ -15,8 +15,9 @@ func anyLimitsSlots(in []*pool) bool {
 }
 
 // chargePoolsLocked charges the pools of a model beside the model, the view of which is of, and
-// returns the reservation, which settles them all. most is what the call can cost. Without a place for the state of an unlimited model, made is not counted:
-// what is charged to its first pool is the reservation then.
+// returns the reservation, which settles them all. most is what the call can cost. Without a place
+// for the state of an unlimited model, made is not counted: what is charged to its first pool is
+// the reservation then.
 func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, of *view, c tokens.Count, most money.Amount) *Reservation {
 	last := made
 	for _, p := range in {

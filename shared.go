@@ -152,8 +152,8 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	return nil
 }
 
-// join brings memory to the end of the log, and writes the quotas, pools and classes that the program
-// set.
+// join brings memory to the end of the log, and writes the quotas, pools and classes that the
+// program set.
 func (s *ledger) join(cfg *Config) error {
 	_, err := s.attempt(background, sharedlog.Everything, func(p *plan) {
 		for model, q := range cfg.Quotas {

@@ -187,24 +187,6 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	return dayChange{}
 }
 
-// learn does what an event says that counts to no window.
-func (f effect) learn(e *sharedlog.Event) {
-	switch e.Kind {
-	case sharedlog.Found:
-		f.find(e)
-	case sharedlog.Pool:
-		f.setPool(e)
-	case sharedlog.Classes:
-		f.setClasses(e)
-	case sharedlog.Spend:
-		f.spend(e)
-	case sharedlog.Answers:
-		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
-			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
-		}
-	}
-}
-
 // reset forgets the usage of a model.
 func (f effect) reset(e *sharedlog.Event) {
 	f.rl.forgetUsageLocked(e.Model)

@@ -48,8 +48,8 @@ func TestTransportInPool(t *testing.T) {
 	})
 }
 
-// A Route takes the backend whose model and pools have the most room. Where one pool is the scarcest
-// for all, the rest decides.
+// A Route takes the backend whose model and pools have the most room. Where one pool is the
+// scarcest for all, the rest decides.
 func TestRouteInPools(t *testing.T) {
 	for _, test := range []struct {
 		name  string

@@ -39,7 +39,8 @@ const (
 
 // refusedText begins the message of a refusal. The codes follow in parentheses: that of the
 // decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
-// behind them, and its pool where that denied. So a refusal is found in errors that keep only the text of an answer.
+// behind them, and its pool where that denied. So a refusal is found in errors that keep only the
+// text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
 
 // endings are the errors that a LimitError unwraps to, by their names in responses.

@@ -235,9 +235,9 @@ type counter struct{ atomic.Int64 }
 
 func (c *counter) HandleEvent(context.Context, *ratelimit.Event) { c.Add(1) }
 
-// BenchmarkTransport measures a call without a network, bare, through a Transport, with a handler of
-// the limiter's events, and through a Route with three keys.
-// internal/bench measures the same over loopback.
+// BenchmarkTransport measures a call without a network, bare, through a Transport, with a handler
+// of the limiter's events, and through a Route with three keys. internal/bench measures the same
+// over loopback.
 func BenchmarkTransport(b *testing.B) {
 	header := http.Header{
 		"Content-Type":                   {"application/json"},

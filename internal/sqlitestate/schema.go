@@ -16,8 +16,8 @@ const (
 	// boundsFormat is that of a database with a row in boundsTable. Versions that do not know the
 	// table refuse it, and go on with a database that has no such row.
 	boundsFormat = 2
-	// limitsFormat is that of a database with a row in poolsTable or budgetsTable: versions that do not
-	// know them would take pools for models, and drop budgets.
+	// limitsFormat is that of a database with a row in poolsTable or budgetsTable: versions that do
+	// not know them would take pools for models, and drop budgets.
 	limitsFormat = 3
 )
 
