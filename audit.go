@@ -44,8 +44,8 @@ type AuditSum struct {
 
 // Audit returns what has become of all calls of this limiter since it was made, as sums that are
 // never off: a budget that leaks shows as spend that differs from them, a call that is never
-// settled as one that stays in Open. What other processes do, with Config.Shared or Config.Store, is
-// not in it; neither Load nor Reset change it. A call counts once by model, once for each of its
+// settled as one that stays in Open. What other processes do, with Config.Shared or Config.Store,
+// is not in it; neither Load nor Reset change it. A call counts once by model, once for each of its
 // pools, and once by class.
 //
 // At most Config.MaxModels models without a quota of their own have an entry; further ones are

@@ -308,9 +308,10 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 		c, in := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.poolsOf(i)
 		m.view.watched = anyLimitsSlots(in)
 		rs[i] = rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c)
-		rl.madeLocked(rs[i], &m.quota, rl.mostOfRLocked(m.name, req), m.view.instant)
+		most := rl.mostOfRLocked(m.name, req)
+		rl.madeLocked(rs[i], &m.quota, most, m.view.instant, m.view.class)
 		if in != nil {
-			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, m.view.instant, c)
+			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, m.view.instant, c, most)
 		}
 	}
 	// Those with state first, so that it is not idle when another needs a place.

@@ -123,8 +123,8 @@ type Config struct {
 	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
 	// bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
-	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls of
-	// no class, or of a name that is not here, are of a class of weight 1; the name "" sets what
+	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
+	// of no class, or of a name that is not here, are of a class of weight 1; the name "" sets what
 	// that class is. With Shared and Store they are written there, and apply until another process
 	// sets others. Nil, the default, is none: all wait in one line, where flows take turns.
 	Classes map[string]Class `yaml:"classes,omitempty"`

@@ -62,9 +62,9 @@ type Decision struct {
 	// Allowed reports whether the request may be sent now.
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
-	// flight, requests per day, tokens per day, spend per day and month, requests per minute, input,
-	// output and all tokens per minute. A request that would jump the queue gets DecisionQueued
-	// instead.
+	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
+	// input, output and all tokens per minute. A request that would jump the queue gets
+	// DecisionQueued instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.

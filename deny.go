@@ -39,9 +39,7 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.dayTokens(); looks || !fits(used, total, q.MaxTPD) {
 		f.check(state.TPD, used, total, q.MaxTPD, r, nil)
 	}
-	if q.limitsSpend() {
-		f.checkSpend(r, q, c)
-	}
+	f.checkSpend(r, q, c)
 	if r.used != 0 && q.limitsMinute() {
 		f.refuse(q.minuteCode(), "the database was lost, so the minute counts as used")
 		f.until(time.Duration(r.used - r.instant))

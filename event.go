@@ -101,8 +101,8 @@ type Event struct {
 	// Model is the name under which the model is counted, and Requested the one that the caller
 	// used. Both are empty in events of the limiter as a whole.
 	Model, Requested string
-	// Pool is the pool that an event of a quota or a cooldown is of, in which Model is empty then; in
-	// EventQueued, EventRefused and what follows it is Decision.Pool.
+	// Pool is the pool that an event of a quota or a cooldown is of, in which Model is empty then;
+	// in EventQueued, EventRefused and what follows it is Decision.Pool.
 	Pool string
 	// Provider is the provider of the model, as far as the built-in profiles know the model or the
 	// program loaded its profile; else empty.

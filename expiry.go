@@ -122,8 +122,8 @@ func (r *Reservation) abandon() {
 	case r.settled:
 	case rl.ledger.abandonLocked(r):
 	case rl.clock.InBubble():
-		r.auditEndedLocked(EventExpired, r.estimate)
 		for part := r; part != nil; part = part.pool {
+			part.auditEndedLocked(EventExpired, part.estimate)
 			part.releaseLocked()
 		}
 		e := rl.teller.endedLocked(r, EventExpired, r.estimate)

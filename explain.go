@@ -193,12 +193,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	if r.cool > r.wall {
 		e.CooldownUntil, e.Cause = time.Unix(0, r.cool), Cause(r.cause)
 	}
-	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
+	c := rl.smallestRLocked(&q, name, model)
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
-	if rl.pricing != nil {
-		rl.mostRLocked(&c, name, model)
-	}
 	wait := decide(&e.Next, &q, known, &r, &c)
 	if !known && !rl.isNamedByPoolRLocked(model) {
 		var nearest string
@@ -215,6 +212,16 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	}
 	rl.ledger.overrule(&e.Next)
 	return e
+}
+
+// smallestRLocked returns the cost of a request of one token, and of one output token if a quota
+// limits those.
+func (rl *RateLimiter) smallestRLocked(q *ModelQuota, name, model string) cost {
+	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
+	if rl.pricing != nil {
+		rl.mostRLocked(&c, name, model)
+	}
+	return c
 }
 
 // quotaOrigins is who said each limit of a quota.

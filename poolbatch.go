@@ -38,6 +38,9 @@ func (b *batch) addPools(rl *RateLimiter, reqs []Request) {
 				name: c.p.counted, model: b.costs[member].model, quota: c.p.quota, known: true, pool: c.p, member: member,
 			})
 		}
+		if rl.pricing != nil {
+			rl.addMostRLocked(&b.costs[last].cost, b.costs[b.of[c.request]].name, &reqs[c.request])
+		}
 		b.costs[last].add(&reqs[c.request])
 		b.pools[c.request] = append(b.pools[c.request], last)
 	}

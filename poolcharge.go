@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // anyLimitsSlots reports whether one of the pools limits the calls in flight, so that a reservation
@@ -16,11 +17,11 @@ func anyLimitsSlots(in []*pool) bool {
 // chargePoolsLocked charges the pools of a model beside the model, and returns the reservation,
 // which settles them all. Without a place for the state of an unlimited model, made is not counted:
 // what is charged to its first pool is the reservation then.
-func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, instant int64, c tokens.Count) *Reservation {
+func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, instant int64, c tokens.Count, most money.Amount) *Reservation {
 	last := made
 	for _, p := range in {
 		watched := made.watched && made.home == nil
-		r := rl.chargePoolLocked(p, instant, c, watched)
+		r := rl.madeLocked(rl.chargePoolLocked(p, instant, c, watched), &p.quota, most, instant, "")
 		if class := made.countedClass(); class != "" {
 			r.countLocked(class)
 		}
@@ -50,13 +51,18 @@ func (rl *RateLimiter) chargePoolLocked(p *pool, instant int64, c tokens.Count, 
 }
 
 // recordPoolsLocked charges the pools of a model without a settlement.
-func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, instant int64) {
+func (rl *RateLimiter) recordPoolsLocked(name, model string, used tokens.Count, spent money.Amount, instant int64) {
 	now := rl.clock.At(instant)
 	for _, p := range rl.poolsLocked(name, model, unused) {
 		stats := p.stats
 		if stats == nil {
 			stats = rl.newStateLocked(p.counted, instant, now)
 		}
-		rl.recordWindowLocked(rl.windowLocked(p.counted, stats, instant), p.counted, used, instant)
+		w := rl.windowLocked(p.counted, stats, instant)
+		rl.recordWindowLocked(w, p.counted, used, instant)
+		if spent != 0 {
+			rl.addSpendLocked(p.counted, spent, instant)
+		}
+		rl.recordedLocked(w, p.counted, used, spent)
 	}
 }

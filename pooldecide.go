@@ -58,7 +58,7 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 			return nil
 		}
 	}
-	if q.adapts() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if q.adapts() || q.limitsSpend() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil
 	}
 	stats := p.stats

@@ -105,8 +105,8 @@ func validatePrice(model string, price money.Price) error {
 	return nil
 }
 
-// pricing is the prices of a limiter. Nil is a limiter that counts no money: none of its calls has a
-// price.
+// pricing is the prices of a limiter. Nil is a limiter that counts no money: none of its calls has
+// a price.
 type pricing struct {
 	prices map[string]money.Price // by names as callers use them, counted names, and patterns
 	index  *modelname.Index       // the patterns

@@ -65,8 +65,8 @@ type ModelQuota struct {
 	// A call is admitted if the most that it can cost fits: all of its input at the highest price
 	// of input, and the output tokens of its request. What it did cost replaces that when it is
 	// settled. So spend exceeds a limit only by what open calls use beyond their requests, as calls
-	// do whose output tokens are a guess and not the cap that the provider was given. Reset does not
-	// change spend: it counts until its day and month end.
+	// do whose output tokens are a guess and not the cap that the provider was given. Reset does
+	// not change spend: it counts until its day and month end.
 	MaxSpendPerDay   money.Amount `yaml:"max_spend_per_day,omitempty" json:"max_spend_per_day,omitempty"`
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }

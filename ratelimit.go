@@ -264,15 +264,15 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	if rl.pricing != nil {
 		spent = rl.recordSpendLocked(name, model, bill, instant)
 	}
-	rl.auditLocked(name).recorded.add(used, spent)
 	if rl.pools.count > 0 {
-		rl.recordPoolsLocked(name, model, used, instant)
+		rl.recordPoolsLocked(name, model, used, spent, instant)
 	}
-	if stats := rl.stateLocked(name, instant, now); stats != nil {
-		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, instant)
-		if spent != 0 && rl.lines.waiting > 0 {
-			rl.linesLocked().spentLocked(name)
-		}
+	if stats := rl.stateLocked(name, instant, now); stats == nil {
+		rl.auditLocked(name).recorded.add(used, spent)
+	} else {
+		w := rl.windowLocked(name, stats, instant)
+		rl.recordWindowLocked(w, name, used, instant)
+		rl.recordedLocked(w, name, used, spent)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()

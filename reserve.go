@@ -159,9 +159,9 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		return nil
 	}
 	r.watched = in != nil && anyLimitsSlots(in)
-	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
+	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant, r.class)
 	if in != nil {
-		made = rl.chargePoolsLocked(made, model, in, r.instant, c.Count)
+		made = rl.chargePoolsLocked(made, model, in, r.instant, c.Count, c.Money)
 	}
 	if rl.lines.waiting > 0 {
 		rl.linesLocked().settleLocked()

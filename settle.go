@@ -88,7 +88,7 @@ func (r *Reservation) endAsLocked(end EventKind, used tokens.Count) {
 	r.endFoundLocked()
 	r.endLocked()
 	if r.pool != nil {
-		r.pool.commitLocked(used)
+		r.pool.endAsLocked(end, used)
 	}
 }
 

@@ -177,6 +177,19 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		f.removeDead(e.Ref)
 	case sharedlog.Evict:
 		f.evict(e.Ref)
+	case sharedlog.Found, sharedlog.Classes, sharedlog.Spend, sharedlog.Answers:
+		f.learn(e)
+	case sharedlog.Tally:
+		return dayChange{f.window(e.Model), e.Requests, e.Total()}
+	case sharedlog.Day:
+		return dayChange{window: f.window(e.Model)}
+	}
+	return dayChange{}
+}
+
+// learn does what an event says that counts to no window.
+func (f effect) learn(e *sharedlog.Event) {
+	switch e.Kind {
 	case sharedlog.Found:
 		f.find(e)
 	case sharedlog.Classes:
@@ -187,12 +200,7 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
 			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
 		}
-	case sharedlog.Tally:
-		return dayChange{f.window(e.Model), e.Requests, e.Total()}
-	case sharedlog.Day:
-		return dayChange{window: f.window(e.Model)}
 	}
-	return dayChange{}
 }
 
 // reset forgets the usage of a model.

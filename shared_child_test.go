@@ -19,12 +19,14 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // sharedPlan is what a child process of these tests is to do. It is told as JSON.
 type sharedPlan struct {
 	Path       string
 	Quotas     map[string]ratelimit.ModelQuota
+	Prices     map[string]money.Price
 	Durability string
 	LeaseTTL   time.Duration
 	Margin     time.Duration
@@ -39,6 +41,7 @@ type sharedPlan struct {
 func (p *sharedPlan) config() ratelimit.Config {
 	return ratelimit.Config{
 		Shared: true, Providers: []ratelimit.Provider{ratelimit.ProviderLocal}, Quotas: p.Quotas,
+		Prices:     p.Prices,
 		Durability: p.Durability, LeaseTTL: p.LeaseTTL, Margin: p.Margin,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // sharedChildHammers reserves and commits as fast as it can, and says each time what was
@@ -87,6 +88,7 @@ func TestSharedSurvivesKill(t *testing.T) {
 				}
 				a, m := sharedKill(t, round, sharedPlan{
 					Path: path, Durability: test.durability, Margin: time.Hour, Goroutines: 4,
+					Prices: map[string]money.Price{"*": dollarEach}, // a token is a micro-dollar
 				}, test.children)
 				acknowledged, more = acknowledged+a, more+m
 			}
@@ -158,7 +160,8 @@ func sharedKill(t *testing.T, round int, plan sharedPlan, processes int) (acknow
 				t.Fatalf("round %d: goroutine %d of process %d was told of %+v, and %d requests of %d tokens are counted; want %v or %v",
 					round, g, i, h, s.RPM, s.TPM, least, most)
 			}
-			if s.RPD != s.RPM || s.TPD != s.TPM || s.InFlight != 0 {
+			if s.RPD != s.RPM || s.TPD != s.TPM || s.InFlight != 0 ||
+				s.SpendDay != money.Amount(s.TPM) || s.SpendMonth != s.SpendDay {
 				t.Fatalf("round %d: goroutine %d of process %d: %+v", round, g, i, s)
 			}
 			acknowledged += h.n

@@ -109,6 +109,9 @@ func (p *plan) charge(m *modelCost, model string, c tokens.Count, beside []model
 	made.home = p.rl
 	p.s.own.reservations[e.N] = made
 	p.made = append(p.made, made)
+	if class := m.view.class; class != "" {
+		made.more().class = p.rl.audits.class(class)
+	}
 	return made
 }
 

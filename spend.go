@@ -68,8 +68,12 @@ func (r *Reservation) spendLocked(q *ModelQuota, most money.Amount, instant int6
 	}
 }
 
-// madeLocked ends a charge: it counts the money that a call can cost at most, and adds it up.
-func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.Amount, instant int64) *Reservation {
+// madeLocked ends a charge: it counts the money that a call can cost at most, and adds it up, for a
+// class, too, unless the reservation is of a pool.
+func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.Amount, instant int64, class string) *Reservation {
+	if class != "" && made.home != nil {
+		made.more().class = rl.audits.class(class)
+	}
 	if rl.pricing != nil {
 		made.spendLocked(q, most, instant)
 	}
@@ -79,21 +83,30 @@ func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.A
 	return made
 }
 
-// priceLocked notes what a call did cost, before its reservation is settled.
+// priceLocked notes what a call did cost, before its reservation and those of its pools are
+// settled.
 func (r *Reservation) priceLocked(used money.Usage) {
 	if r.settled || r.extra == nil || !r.extra.known {
 		return
 	}
-	model := r.slots.name
+	name, model := r.slots.name, r.slots.name
 	if r.extra.model != "" {
 		model = r.extra.model
 	}
-	price, _ := r.home.pricing.find(&r.home.naming, r.slots.name, model)
-	r.extra.cost = price.Cost(used)
+	if state.IsPool(name) { // of a model without a place
+		name = r.home.nameRLocked(model)
+	}
+	price, _ := r.home.pricing.find(&r.home.naming, name, model)
+	cost := price.Cost(used)
+	for in := r; in != nil; in = in.pool {
+		if in.extra != nil {
+			in.extra.cost = cost
+		}
+	}
 }
 
-// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what was
-// charged.
+// correctionRLocked returns by how much the cost of a reservation, as it ends, differs from what
+// was charged.
 func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
 	switch {
 	case r.extra == nil || !r.extra.known || end == EventExpired:
@@ -142,12 +155,30 @@ func (r *Reservation) costOf(end EventKind) money.Amount {
 func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, instant int64) (cost money.Amount) {
 	price, _ := rl.pricing.find(&rl.naming, name, model)
 	if cost = price.Cost(used); cost != 0 {
-		wall := rl.clock.UnixNano(instant)
-		name = rl.accountLocked(name, wall)
-		s := rl.spends[name]
-		rl.spends.Add(name, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+		rl.addSpendLocked(name, cost, instant)
+		rl.changedLocked(instant)
 	}
 	return cost
+}
+
+// addSpendLocked charges money to a counted name.
+func (rl *RateLimiter) addSpendLocked(name string, cost money.Amount, instant int64) {
+	wall := rl.clock.UnixNano(instant)
+	account := rl.accountLocked(name, wall)
+	s := rl.spends[account]
+	rl.spends.Add(account, spend.Charge(s, cost, wall, rl.spendZoneRLocked(s, name, wall)))
+}
+
+// recordedLocked adds up a call that was recorded in a window, and has the waiters follow what it
+// cost.
+func (rl *RateLimiter) recordedLocked(w *window, name string, used tokens.Count, spent money.Amount) {
+	if w.audit == nil {
+		w.audit = rl.auditLocked(name)
+	}
+	w.audit.recorded.add(used, spent)
+	if spent != 0 && rl.lines.waiting > 0 {
+		rl.linesLocked().spentLocked(name)
+	}
 }
 
 // accountLocked returns the account of a counted name: its own, or the one that models share for
@@ -259,8 +290,8 @@ func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
 		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
 }
 
-// spentLocked notes that money was spent, and what a call has reserved became final. Once none is in
-// flight, a waiter may be too late.
+// spentLocked notes that money was spent, and what a call has reserved became final. Once none is
+// in flight, a waiter may be too late.
 func (l *waitLines) spentLocked(name string) {
 	if name == spend.Other {
 		for g := range l.occupied {
@@ -282,7 +313,10 @@ const (
 
 // checkSpend checks the limits of spend.
 func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
-	if !c.Priced {
+	switch {
+	case !q.limitsSpend():
+		return
+	case !c.Priced:
 		f.refuse(DecisionUnpriced, noPrice)
 		f.never(noPrice)
 		return

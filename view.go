@@ -131,7 +131,7 @@ func (rl *RateLimiter) readRLocked(name string, q *ModelQuota, r *view) (ok bool
 	if q.adapts() {
 		r.adapts, r.found, r.slotLimit = true, rl.found[name], slotLimit
 	}
-	return len(rl.spends) == 0 || r.readSpend(rl, name)
+	return len(rl.spends) == 0 || w != unused && r.readSpend(rl, name) // unused comes without an instant
 }
 
 // findLocked has the quota limit the calls in flight as was found.

@@ -49,6 +49,8 @@ type window struct {
 	history *history.History // nil as long as no window continues it, nor Persist has saved it
 	round   uint16           // how often Persist has saved it, or tried to
 
+	audit *audited // what Audit adds up; nil before the first RecordUsage
+
 	open *opencalls.Sum // the charges that a settlement may give back; nil before the first
 
 	pace *pace.Buckets // nil where the quota spreads nothing, or no call has asked since it does

@@ -58,9 +58,9 @@ const (
 	// Spend adds to what was spent in the day and the month of an account, which is Model: Text is
 	// state.SpendText of the change. A Log keeps the sum of each account until both are over.
 	Spend Kind = 23
-	// Classes says what the classes are, as state.ClassesText, where Model is empty; else how far the
-	// line of a model is, as state.LineText, or nothing, which is that it begins anew. It counts to
-	// nothing, and a Log keeps the last text of each Model that is not empty.
+	// Classes says what the classes are, as state.ClassesText, where Model is empty; else how far
+	// the line of a model is, as state.LineText, or nothing, which is that it begins anew. It
+	// counts to nothing, and a Log keeps the last text of each Model that is not empty.
 	Classes Kind = 24
 )
 

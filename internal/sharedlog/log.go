@@ -117,7 +117,8 @@ type Image struct {
 	Answers map[string]state.Answers
 	// Found is what was found of the models' limits, by the last event of each.
 	Found map[string]state.Found
-	// Classes has the text of the last event of the kind Classes for each Model, if it is not empty.
+	// Classes has the text of the last event of the kind Classes for each Model, if it is not
+	// empty.
 	Classes map[string]string
 	// Spend is what was spent, by account, after the last of Events.
 	Spend map[string]state.Spend

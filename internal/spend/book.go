@@ -75,8 +75,8 @@ func Settle(s *state.Spend, wall int64, zone *time.Location) {
 }
 
 // Rezone has the present day and month of an account end where they do in another zone, after a
-// change of a quota. What was spent in them counts on. Without a zone, a day that has begun lasts as
-// it was to.
+// change of a quota. What was spent in them counts on. Without a zone, a day that has begun lasts
+// as it was to.
 func Rezone(s *state.Spend, wall int64, zone *time.Location) {
 	move := func(p *state.SpendPeriod, is state.SpendPeriod) {
 		if p.Holds(wall) {
@@ -116,8 +116,8 @@ func Charge(s *state.Spend, amount money.Amount, wall int64, zone *time.Location
 }
 
 // Correct returns the change by which a call costs more or less than was charged for it at an
-// earlier instant, and whether there is any. To a day or a month that is over nothing is given back:
-// to the present one counts what is above the charge.
+// earlier instant, and whether there is any. To a day or a month that is over nothing is given
+// back: to the present one counts what is above the charge.
 func Correct(s *state.Spend, charged int64, more money.Amount, wall int64, zone *time.Location) (change state.Spend, any bool) {
 	change = present(s, wall, zone)
 	for _, p := range [...]*state.SpendPeriod{&change.Day, &change.Month} {
@@ -128,20 +128,24 @@ func Correct(s *state.Spend, charged int64, more money.Amount, wall int64, zone 
 	return change, more != 0 && change != state.Spend{}
 }
 
-// Lasts reports whether both periods of an account hold an instant, so that no zone has to be known.
-// Nil is an account without spend.
+// Lasts reports whether both periods of an account hold an instant, so that no zone has to be
+// known. Nil is an account without spend.
 func Lasts(s *state.Spend, wall int64) bool {
-	return s != nil && s.Day.Holds(wall) && s.Month.Holds(wall)
+	return s != nil && isBegun(&s.Day, wall) && isBegun(&s.Month, wall)
 }
+
+// isBegun reports whether a period holds an instant, and something is spent in it: a day without a
+// zone begins with that.
+func isBegun(p *state.SpendPeriod, wall int64) bool { return p.Spent != 0 && p.Holds(wall) }
 
 // present returns the periods at an instant, as far as an account knows them.
 func present(s *state.Spend, wall int64, zone *time.Location) (is state.Spend) {
-	if s != nil && s.Day.Holds(wall) {
+	if s != nil && isBegun(&s.Day, wall) {
 		is.Day.Begin, is.Day.End = s.Day.Begin, s.Day.End
 	} else {
 		is.Day = Day(wall, zone)
 	}
-	if s != nil && s.Month.Holds(wall) {
+	if s != nil && isBegun(&s.Month, wall) {
 		is.Month.Begin, is.Month.End = s.Month.Begin, s.Month.End
 	} else {
 		is.Month = Month(wall, zone)

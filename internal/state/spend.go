@@ -18,16 +18,17 @@ type SpendPeriod struct {
 // Holds reports whether an instant, in UnixNano, lies in the period.
 func (p *SpendPeriod) Holds(wall int64) bool { return p.Begin <= wall && wall < p.End }
 
-// add adds a change of the same period. One of a later period begins that; one of an earlier period
-// changes nothing, because that is over. Periods that overlap are the same, as processes know it
-// that are not told of each other: it begins where the first of them does.
+// add adds a change of the same period. One of a later period begins that, and so does any where
+// nothing is spent; one of an earlier period changes nothing, because that is over. Periods that
+// overlap are the same, as processes know it that are not told of each other: it begins where the
+// first of them does.
 func (p *SpendPeriod) add(change SpendPeriod) {
 	switch {
-	case change.Begin >= p.End || p.Begin == p.End:
+	case change.Begin < p.End && p.Begin != p.End && change.End <= p.Begin:
+		return
+	case change.Begin >= p.End || p.Begin == p.End || p.Spent == 0:
 		*p = change
 		p.Spent = max(p.Spent, 0)
-		return
-	case change.End <= p.Begin:
 		return
 	case change.Begin <= p.Begin:
 		p.Begin, p.End = change.Begin, change.End
@@ -113,8 +114,8 @@ const (
 	longestSpendMonth = uint64(34 * 24 * time.Hour)
 )
 
-// Check returns an error that names the field and its value if no limiter has such a spend. A change
-// may be negative.
+// Check returns an error that names the field and its value if no limiter has such a spend. A
+// change may be negative.
 func (s *Spend) Check(change bool) error {
 	for _, is := range [...]struct {
 		name    string

@@ -16,6 +16,8 @@ local function effects_of()
       return is, plus('0', more)
     elseif not before(begin, string.sub(is, 9)) then
       return was, spent
+    elseif spent == '0' then
+      return is, plus('0', more)
     elseif not before(begin, is) then
       was = is
     end

@@ -30,9 +30,9 @@ type Present struct {
 func (o *Outbox) IsLong() bool { return len(o.events) >= max(o.packAt, packFrom) }
 
 // Pack makes the outbox shorter: of charges that count no more, only what they add to the day is
-// kept, in one Tally for each model, of what was found of a model only the last for each search, and
-// of what was spent the sum for each account and period. An event that may be in the log already
-// stays as it is, because there it would be known by its number.
+// kept, in one Tally for each model, of what was found of a model only the last for each search,
+// and of what was spent the sum for each account and period. An event that may be in the log
+// already stays as it is, because there it would be known by its number.
 //
 // Pack returns the new tallies and sums in their order. They are in the outbox already, and the
 // caller gives them their numbers.

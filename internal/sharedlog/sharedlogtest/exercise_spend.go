@@ -10,82 +10,99 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
+// spending writes events of spend, and knows what they add up to.
+type spending struct {
+	*exercise
+	log   sharedlog.Log
+	today int64
+	last  int64 // the place and the number of the last event
+	want  map[string]state.Spend
+}
+
+const spendDay = int64(24 * time.Hour)
+
+// change is an amount in a day, and in a month around today.
+func (s *spending) change(from, to int64, amount money.Amount) state.Spend {
+	month := state.SpendPeriod{Begin: s.today - 10*spendDay, End: s.today + 15*spendDay, Spent: amount}
+	return state.Spend{Day: state.SpendPeriod{Begin: from, End: to, Spent: amount}, Month: month}
+}
+
+// spend writes changes of an account in one batch.
+func (s *spending) spend(account string, changes ...state.Spend) {
+	var events []*sharedlog.Event
+	for i, change := range changes {
+		events = append(events, &sharedlog.Event{
+			Process: 1, N: s.last + int64(i) + 1, Kind: sharedlog.Spend, Model: account, Text: state.SpendText(change),
+		})
+		is := s.want[account]
+		is.Add(change)
+		s.want[account] = is
+	}
+	s.write(s.log, s.last, events...)
+	s.last += int64(len(events))
+}
+
+// fold deletes all events but the last.
+func (s *spending) fold(sweep bool) {
+	passed := s.image(s.log).Events
+	for _, b := range []*sharedlog.Batch{{Passed: passed, Drops: [][2]int64{{1, s.last}}, Sweep: sweep}, {Sweep: sweep}} {
+		b.Events = []*sharedlog.Event{use(1, s.last+1)}
+		s.commit(s.begin(s.log, s.last), b)
+		s.last++
+	}
+}
+
+func (s *spending) check(when string) {
+	s.t.Helper()
+	if img := s.image(s.log); !maps.Equal(img.Spend, s.want) {
+		s.t.Errorf("%s: %+v, want %+v", when, img.Spend, s.want)
+	}
+}
+
 // spent: the events add up by account, for whoever comes later too, and no event counts twice. No
 // reset forgets them, nor that the events are gone; what is long over is swept.
 func (e *exercise) spent() {
 	a, _ := e.open(1)
-	const day = int64(24 * time.Hour)
 	today := time.Now().Truncate(24 * time.Hour).UnixNano()
-	change := func(from, to int64, amount money.Amount) state.Spend {
-		month := state.SpendPeriod{Begin: today - 10*day, End: today + 15*day, Spent: amount}
-		return state.Spend{Day: state.SpendPeriod{Begin: from, End: to, Spent: amount}, Month: month}
-	}
-	n := int64(0)
-	event := func(account string, s state.Spend) *sharedlog.Event {
-		n++
-		return &sharedlog.Event{Process: 1, N: n, Kind: sharedlog.Spend, Model: account, Text: state.SpendText(s)}
-	}
-	want := make(map[string]state.Spend)
-	wants := func(when string) {
-		e.t.Helper()
-		if img := e.image(a); !maps.Equal(img.Spend, want) {
-			e.t.Errorf("%s: %+v, want %+v", when, img.Spend, want)
-		}
-	}
-	wants("at the beginning")
-	last := int64(0)
-	write := func(events ...*sharedlog.Event) {
-		e.write(a, last, events...)
-		last += int64(len(events))
-		for _, event := range events {
-			if s, err := state.ParseSpendChange(event.Text); err == nil {
-				is := want[event.Model]
-				is.Add(s)
-				want[event.Model] = is
-			}
-		}
-	}
-	write(event("m", change(today, today+day, 5)), event("\x00odd", change(today, today+day, 0)), event("m", change(today, today+day, 7)))
-	wants("after the events")
-	write(event("m", change(today, today+day, -4)), event("m", change(today+9, today+day+9, 1)), event("m", change(today-5, today+day-5, 2)))
-	wants("of days that overlap")
-	write(event("m", change(today-day, today-5, 100)))
-	wants("of a day that is over")
-	write(event("\x00odd", change(today+day, today+2*day, 9)), event("\x00odd", change(today+day, today+2*day, -20)))
-	wants("of a later day, to below zero")
-	write(event("much", change(today, today+day, money.Max-5)), event("much", change(today, today+day, 4)))
-	wants("of much")
-	write(event("much", change(today, today+day, 90)), event("much", change(today, today+day, -90)))
-	wants("of too much")
-	odd := change(today, today+day, 3)
+	s := &spending{exercise: e, log: a, today: today, want: make(map[string]state.Spend)}
+	s.check("at the beginning")
+	of := s.change
+	s.spend("m", of(today, today+spendDay, 5), of(today, today+spendDay, 7))
+	s.spend("\x00odd", of(today, today+spendDay, 0))
+	s.check("after the events")
+	s.spend("m", of(today, today+spendDay, -4), of(today+9, today+spendDay+9, 1), of(today-5, today+spendDay-5, 2))
+	s.check("of days that overlap")
+	s.spend("m", of(today-spendDay, today-5, 100))
+	s.check("of a day that is over")
+	s.spend("\x00odd", of(today+spendDay, today+2*spendDay, 9), of(today+spendDay, today+2*spendDay, -20), of(today+spendDay+1, today+2*spendDay, 3))
+	s.check("of a later day, to below zero")
+	s.spend("much", of(today, today+spendDay, money.Max-5), of(today, today+spendDay, 4))
+	s.check("of much")
+	s.spend("much", of(today, today+spendDay, 90), of(today, today+spendDay, -90))
+	s.check("of too much")
+	odd := of(today, today+spendDay, 3)
 	odd.Day.Begin, odd.Day.End = math.MinInt64, math.MinInt64+9
-	write(event("least", odd), event("least", state.Spend{}))
-	wants("of odd times")
+	s.spend("least", odd, state.Spend{})
+	s.check("of odd times")
 
-	reset := []*sharedlog.Event{{Process: 1, N: n + 1, Kind: sharedlog.Reset, Model: "m"}, {Process: 1, N: n + 2, Kind: sharedlog.Reset}}
-	n += 2
-	write(reset...)
-	wants("after resets")
-	passed := e.image(a).Events
-	e.commit(e.begin(a, last), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, n+1)}, Passed: passed, Drops: [][2]int64{{1, last}}})
-	n, last = n+1, last+1
-	wants("after the events have gone")
-	write(event("m", change(today, today+day, 11)))
-	wants("and one came")
-	if _, img := e.open(2); !maps.Equal(img.Spend, want) {
+	e.write(a, s.last,
+		&sharedlog.Event{Process: 1, N: s.last + 1, Kind: sharedlog.Reset, Model: "m"},
+		&sharedlog.Event{Process: 1, N: s.last + 2, Kind: sharedlog.Reset},
+	)
+	s.last += 2
+	s.check("after resets")
+	s.fold(false)
+	s.check("after the events have gone")
+	s.spend("m", of(today, today+spendDay, 11))
+	s.check("and one came")
+	if _, img := e.open(2); !maps.Equal(img.Spend, s.want) {
 		e.t.Errorf("another is told %+v", img.Spend)
 	}
-
-	old := change(today-40*day, today-39*day, 1)
-	old.Month = state.SpendPeriod{Begin: today - 60*day, End: today - 30*day, Spent: 1}
-	write(event("old", old))
-	wants("of long ago")
-	passed = e.image(a).Events
-	e.commit(e.begin(a, last), &sharedlog.Batch{
-		Events: []*sharedlog.Event{use(1, n+1)}, Passed: passed, Drops: [][2]int64{{1, last}}, Sweep: true,
-	})
-	n, last = n+1, last+1
-	e.commit(e.begin(a, last), &sharedlog.Batch{Events: []*sharedlog.Event{use(1, n+1)}, Sweep: true})
-	delete(want, "old")
-	wants("after a sweep")
+	old := of(today-40*spendDay, today-39*spendDay, 1)
+	old.Month = state.SpendPeriod{Begin: today - 60*spendDay, End: today - 30*spendDay, Spent: 1}
+	s.spend("old", old)
+	s.check("of long ago")
+	s.fold(true)
+	delete(s.want, "old")
+	s.check("after a sweep")
 }
