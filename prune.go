@@ -144,9 +144,8 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 	}
 }
 
-// walk visits every entry of State, and the usage of every pool, with the lock held, and lets other calls in
-// at least every millisecond or so. Entries that come or go meanwhile may be
-// missed.
+// walk visits every entry of State, and the usage of every pool, with the lock held, and lets other
+// calls in at least every millisecond or so. Entries that come or go meanwhile may be missed.
 func (rl *RateLimiter) walk(visit func(model string, stats *UsageStats, instant int64, now time.Time)) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -187,32 +187,6 @@ func (f effect) do(e *sharedlog.Event) (change dayChange) {
 	return dayChange{}
 }
 
-// learn does what an event says that counts to no window.
-func (f effect) learn(e *sharedlog.Event) {
-	switch e.Kind {
-	case sharedlog.Found:
-		f.find(e)
-	case sharedlog.Classes:
-		f.setClasses(e)
-	case sharedlog.Spend:
-		f.spend(e)
-	case sharedlog.Answers:
-		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
-			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
-		}
-	}
-}
-
-// reset forgets the usage of a model.
-func (f effect) reset(e *sharedlog.Event) {
-	f.rl.forgetUsageLocked(e.Model)
-	if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
-		f.rl.teller.pendLocked(ended)
-	} else {
-		f.rl.teller.postRLocked(ended)
-	}
-}
-
 func (f effect) cool(model string, c state.Cooldown, now time.Time) {
 	if len(f.rl.cooldowns) >= f.rl.mostModels() {
 		f.rl.cooldowns.DropOver(now) // those whose models nobody asks for here

@@ -141,3 +141,29 @@ func (m *toldModels) note(model string, instant int64) {
 		maps.DeleteFunc(*m, func(_ string, at int64) bool { return instant-at >= spreadEvery })
 	}
 }
+
+// learn does what an event says that counts to no window.
+func (f effect) learn(e *sharedlog.Event) {
+	switch e.Kind {
+	case sharedlog.Found:
+		f.find(e)
+	case sharedlog.Classes:
+		f.setClasses(e)
+	case sharedlog.Spend:
+		f.spend(e)
+	case sharedlog.Answers:
+		if a, err := state.ParseAnswers(e.Text); err == nil && e.Process != f.s.id {
+			f.rl.answers.Merge(map[string]state.Answers{e.Model: a}, f.rl.mostModels())
+		}
+	}
+}
+
+// reset forgets the usage of a model.
+func (f effect) reset(e *sharedlog.Event) {
+	f.rl.forgetUsageLocked(e.Model)
+	if ended := f.rl.teller.thawedLocked(); e.Process == f.s.id {
+		f.rl.teller.pendLocked(ended)
+	} else {
+		f.rl.teller.postRLocked(ended)
+	}
+}

@@ -154,8 +154,8 @@ func (w *write) addEffects(l *Log, e *sharedlog.Event, nameOf func(string) strin
 // quotaOrigins are the letters of the origins in the fields of quotas.
 var quotaOrigins = map[state.Origin]string{state.Program: "p", state.Account: "a"}
 
-// classesLetter is the letter of the fields of the quotas that say what the classes are, and how far
-// lines.
+// classesLetter is the letter of the fields of the quotas that say what the classes are, and how
+// far lines.
 const classesLetter = "c"
 
 // addQuota adds what an event says of a quota: each origin has a field of its own, so that nobody

@@ -45,8 +45,8 @@ func tableOfEvents(name string) *sqlitestate.Table {
 }
 
 // upgradeOf returns what brings a database of an earlier format up to the present one. The events
-// get a table of another name, so that a program of before that has the database open fails with its
-// next statement: it does not ask for the format again. It is a copy, because SQLite refuses to
+// get a table of another name, so that a program of before that has the database open fails with
+// its next statement: it does not ask for the format again. It is a copy, because SQLite refuses to
 // rename a table beside a broken view of another program.
 func upgradeOf(earlier *sqlitestate.Table) []string {
 	return []string{
