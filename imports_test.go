@@ -101,6 +101,7 @@ var importRules = map[string][]string{
 	},
 	"internal/sharedlog/outbox": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens",
+		modulePath + "/money", // in its tests
 	},
 	"internal/sharedlog/sharedlogtest": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",

@@ -93,6 +93,13 @@ func shapeOf(t *testing.T, m metricdata.Metrics) (kind string, boundaries []floa
 		for _, p := range data.DataPoints {
 			sets = append(sets, p.Attributes)
 		}
+	case metricdata.Sum[float64]:
+		if kind = fmt.Sprint(instruments.UpDownCounter, false); data.IsMonotonic {
+			kind = fmt.Sprint(instruments.Counter, false)
+		}
+		for _, p := range data.DataPoints {
+			sets = append(sets, p.Attributes)
+		}
 	case metricdata.Gauge[int64]:
 		kind = fmt.Sprint(instruments.Gauge, true)
 		for _, p := range data.DataPoints {
