@@ -145,7 +145,10 @@ func (g *slots) queues(class string) bool {
 // queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
 // which only a limiter that shares nothing does.
 func (g *slots) queuesClass(class string) bool {
-	return g.home.lines.shared || !g.line.Leads(g.home.fairClassRLocked(class))
+	if g.home.lines.shared {
+		return g.line.Head() != nil // in the line of a pool they may all sleep
+	}
+	return !g.line.Leads(g.home.fairClassRLocked(class))
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.
