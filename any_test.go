@@ -202,3 +202,26 @@ func TestReserveAny(t *testing.T) {
 		}
 	})
 }
+
+// In the line of a pool, a candidate does not hold up the others of its call.
+func TestAcquireAnyOfOnePoolTakesTheFirstWithRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}},
+			Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+		})
+		rl.RecordUsage("b", 60, 0)
+		time.Sleep(10 * time.Second)
+		rl.RecordUsage("b", 40, 0)
+		begin := time.Now()
+		r, err := rl.AcquireAny(t.Context(), ratelimit.AnyOptions{},
+			ratelimit.Request{Model: "a", PromptTokens: 88}, ratelimit.Request{Model: "b", PromptTokens: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begin); waited != 50*time.Second+1 || r.Model() != "b" {
+			t.Errorf("waited %v for %s, want 50s for b", waited, r.Model())
+		}
+		r.Cancel()
+	})
+}

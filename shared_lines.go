@@ -138,7 +138,7 @@ func (p *plan) serve() {
 			fallthrough
 		default:
 			if first {
-				w.sleepLocked(b.wait)
+				w.sleepLocked(w.restsLocked(p.serial, b.wait))
 			}
 		}
 	}
