@@ -28,12 +28,17 @@ func (p *plan) standInLine(w *waiter, b *batch, queued bool) {
 		if w.stoodLocked(p.rl.teller, b); w.any != nil && w.any.whole.why == nil {
 			w.any.whole.why = w.why
 		}
-		if len(w.places) == 0 {
-			return // it was taken out already
+		if len(w.places) != len(b.costs) {
+			return // it was taken out already, or the pools are others now, which reviews the lines
 		}
-		p.rl.linesLocked().boundLocked(w, b)
-		if !queued {
+		l := p.rl.linesLocked()
+		l.boundLocked(w, b)
+		l.scarceLocked(w, b)
+		switch {
+		case !queued:
 			w.sleepLocked(b.wait)
+		case l.isNextLocked(w):
+			p.s.lines.stirs++ // it goes before those that wait already, and no timer is set for it
 		}
 	})
 }

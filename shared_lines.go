@@ -138,6 +138,7 @@ func (p *plan) serve() {
 			fallthrough
 		default:
 			if first {
+				lines.scarceLocked(w, b)
 				w.sleepLocked(w.restsLocked(p.serial, b.wait))
 			}
 		}

@@ -117,6 +117,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 	w.stoodLocked(l.rl.teller, b)
 	l.queueLocked(w, b)
 	l.boundLocked(w, b)
+	l.scarceLocked(w, b)
 	switch {
 	case w.hasPools() || queued && l.mayLeadLocked(w):
 		l.serveLineLocked(w.places[0].slots)
