@@ -15,7 +15,7 @@ import (
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one
-// of the other classes waits, awake: the next one is of these. So the n-th waiter of classes without
+// of the other classes is awake: the next one is of these. So the n-th waiter of the classes without
 // Ahead waits for no more than n·Overtaken services of classes ahead.
 const Overtaken = 9
 
