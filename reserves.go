@@ -28,9 +28,14 @@ func reservesOf(classes map[string]Class) (rs []reserve) {
 	return rs
 }
 
+// hasReserve reports whether a class has a reserve, so that others may not hold it up.
+func (rl *RateLimiter) hasReserve(class string) bool {
+	return slices.ContainsFunc(rl.reserves, func(r reserve) bool { return r.class == class })
+}
+
 // use returns what a class with a reserve uses of the model; nil for another class.
 func (g *slots) use(class string) *classuse.Use {
-	if g == nil || !slices.ContainsFunc(g.home.reserves, func(r reserve) bool { return r.class == class }) {
+	if g == nil || !g.home.hasReserve(class) {
 		return nil
 	}
 	u := g.uses[class]
@@ -148,6 +153,11 @@ func (g *slots) seenLocked(class string) {
 	}
 }
 
+// keeps reports whether a reserve of another class is kept from one of the requests.
+func (b *batch) keeps() bool {
+	return slices.ContainsFunc(b.costs, func(m modelCost) bool { return m.view.keeps || m.view.slotsKept > 0 })
+}
+
 // part returns a percentage of a limit, rounded down.
 func part(limit, percent int) int { return limit/100*percent + limit%100*percent/100 }
 
@@ -187,7 +197,7 @@ func (r *Reservation) share() *classuse.Charge {
 
 // reservedClassRLocked returns a class if it has a reserve; else nothing.
 func (rl *RateLimiter) reservedClassRLocked(class string) string {
-	if class != "" && slices.ContainsFunc(rl.reserves, func(r reserve) bool { return r.class == class }) {
+	if class != "" && rl.hasReserve(class) {
 		return class
 	}
 	return ""

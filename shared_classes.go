@@ -130,7 +130,7 @@ func (l *waitLines) isHeldOffLocked(w *waiter) bool {
 		heads := p.slots.line.Heads()
 		at := slices.Index(heads, p.entry)
 		for n := range max(at, 0) {
-			if b := l.rl.decideBatchLocked(heads[n].Value.requests); b.Allowed || b.event || b.wait <= time.Duration(l.rl.span()) {
+			if b := l.rl.decideBatchLocked(heads[n].Value.requests); b.Allowed || b.event || b.wait <= time.Duration(l.rl.span()) && !b.keeps() {
 				return false
 			}
 		}

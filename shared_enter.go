@@ -38,7 +38,7 @@ func (p *plan) standInLine(w *waiter, b *batch, queued bool) {
 		switch {
 		case !queued:
 			w.sleepLocked(b.wait)
-		case l.isNextLocked(w):
+		case l.isNextLocked(w) || p.rl.hasReserve(w.class):
 			p.s.lines.stirs++ // it goes before those that wait already, and no timer is set for it
 		}
 	})

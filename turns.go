@@ -14,7 +14,7 @@ type turn int
 
 const (
 	stays  turn = iota // the next one waits, and those behind it
-	yields             // it waits for long, and the heads of other classes may go
+	yields             // it waits for long or for a reserve, and the heads of other classes may go
 	again              // the line has changed
 )
 
@@ -89,7 +89,7 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 	switch {
 	case w.isAsleepIn(g):
 		return again
-	case g.line.Classes() > 1 && !b.event && b.wait > time.Duration(l.rl.span()):
+	case g.line.Classes() > 1 && !b.event && (b.wait > time.Duration(l.rl.span()) || b.keeps()):
 		return yields
 	}
 	return stays

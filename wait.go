@@ -120,7 +120,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 	l.boundLocked(w, b)
 	l.scarceLocked(w, b)
 	switch {
-	case w.hasPools() || queued && l.mayLeadLocked(w):
+	case w.hasPools() || queued && (l.mayLeadLocked(w) || l.rl.hasReserve(w.class)):
 		l.serveLineLocked(w.places[0].slots)
 	case !queued:
 		l.restLocked(w, b)
