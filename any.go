@@ -24,7 +24,9 @@ type anyCall struct {
 	timer      *time.Timer // until the others enter; nil for none
 
 	// With Config.Shared:
-	plan int64 // the serial of the plan that serves it
+	plan     int64         // the serial of the plan that serves it
+	restedBy int64         // that of the plan that looked at it last,
+	rest     time.Duration // and when the first of its candidates may pass then
 }
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
@@ -213,21 +215,51 @@ func (l *waitLines) leaveAnyLocked(a *anyCall) {
 	}
 }
 
-// preferredLocked returns the first candidate of a call that would pass now, and its decision,
-// where a later one does.
-func (l *waitLines) preferredLocked(w *waiter, b *batch, pending *[]*slots) (*waiter, *batch) {
-	for _, before := range w.any.candidates {
+// preferredLocked returns the first candidate of a call that would pass now, and its decision; where
+// none would, w, which waits for a pool. Then it says also when to look at w again, which is when
+// the first of the candidates may pass that pools keep: they share the head of a pool's line.
+func (l *waitLines) preferredLocked(
+	w *waiter, b *batch, waits bool, pending *[]*slots,
+) (first *waiter, of *batch, keeps bool, wait time.Duration) {
+	wait = b.wait
+	for _, c := range w.any.candidates {
 		switch {
-		case before == w:
-			return w, b
-		case before.over || len(before.places) == 0 || !before.isNext(nil):
+		case c == w && !waits:
+			return w, b, false, wait
+		case c == w || c.over || len(c.places) == 0 || !c.isNext(nil):
 			continue
 		}
-		if decided := l.rl.decideBatchLocked(before.requests); decided.Allowed && l.standInPoolsLocked(before, decided, nil, pending) {
-			return before, decided
+		decided := l.rl.decideBatchLocked(c.requests)
+		passes := l.standInPoolsLocked(c, decided, nil, pending)
+		switch {
+		case passes && decided.Allowed:
+			return c, decided, false, 0
+		case !passes:
+			wait = sooner(wait, decided.wait)
 		}
 	}
-	return w, b
+	return w, b, waits, wait
+}
+
+// sooner returns the smaller one of two waits, of which zero is for an event.
+func sooner(a, b time.Duration) time.Duration {
+	if a <= 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// restsLocked returns when to look again at a waiter that a plan lets rest, as preferredLocked does.
+func (w *waiter) restsLocked(plan int64, wait time.Duration) time.Duration {
+	a := w.any
+	if a == nil || !w.hasPools() {
+		return wait
+	}
+	if a.restedBy != plan {
+		a.restedBy, a.rest = plan, 0
+	}
+	a.rest = sooner(a.rest, wait)
+	return a.rest
 }
 
 // ReserveAny is Reserve for a call that one of several models can serve: it charges the first of

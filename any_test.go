@@ -202,3 +202,46 @@ func TestReserveAny(t *testing.T) {
 		}
 	})
 }
+
+// In the line of a pool, a candidate does not hold up the others of its call.
+func TestAcquireAnyOfOnePoolTakesTheFirstWithRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { anyOfOnePool(t, newLimiterWith(t, onePool)) })
+}
+
+func TestAcquireAnyOfOnePoolOverProcesses(t *testing.T) {
+	overBoth(t, func(t *testing.T, overFile bool) {
+		limiters, _ := openThree(t, overFile, onePool)
+		anyOfOnePool(t, limiters[1])
+	})
+}
+
+var onePool = ratelimit.Config{
+	Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}},
+	Pools:  map[string]ratelimit.Pool{"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+}
+
+func anyOfOnePool(t *testing.T, rl *ratelimit.RateLimiter) {
+	for _, patience := range []time.Duration{0, 20 * time.Second, 55 * time.Second} {
+		for _, large := range []int{0, 1} { // which candidate asks for more than becomes free first
+			reqs := []ratelimit.Request{{Model: "a", PromptTokens: 16}, {Model: "b", PromptTokens: 16}}
+			reqs[large].PromptTokens = 88
+			want, wait := reqs[1-large].Model, 50*time.Second
+			if large == 0 {
+				wait = max(wait, patience)
+			}
+			rl.RecordUsage("b", 60, 0)
+			time.Sleep(10 * time.Second)
+			rl.RecordUsage("b", 40, 0)
+			begin := time.Now()
+			r, err := rl.AcquireAny(t.Context(), ratelimit.AnyOptions{Patience: patience}, reqs...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if late := time.Since(begin) - wait; late < 0 || late > sharedHandOver || r.Model() != want {
+				t.Errorf("patience %v, %v: %s after %v, want %s after %v", patience, reqs, r.Model(), wait+late, want, wait)
+			}
+			r.Cancel()
+			time.Sleep(2 * time.Minute)
+		}
+	}
+}

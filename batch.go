@@ -143,7 +143,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		m := &b.costs[i]
 		d := Decision{Model: m.model}
 		if rl.reserves != nil {
-			m.view.keepLocked(rl, &m.quota, class, true)
+			m.view.keepLocked(rl, &m.quota, &m.cost, class, true)
 		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
 		m.code = d.Code

@@ -21,14 +21,16 @@ type Class struct {
 	Weight int `yaml:"weight,omitempty" json:"weight,omitempty"`
 	// ReservePercent is the share of each limit that calls of other classes leave free for this one
 	// if it was active: if a call of it was admitted or waited in the last minute. They have all of
-	// the limit if it was not. The shares of all classes add up to 100 at most. Zero is none.
+	// the limit if it was not. A call that is too large for what the reserve leaves may use the
+	// reserve, and so may the next waiter of a class that reserves have kept out for a minute,
+	// except of limits of the day. The shares of all classes add up to 100 at most. Zero is none.
 	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
 	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. One that has waited for three minutes goes before all of them, so that nobody
-	// waits for ever.
+	// the weights. While one of those waits, every tenth service is one of theirs all the same: the
+	// n-th of their waiters lets at most 9·n calls of classes ahead pass, and nobody waits for ever.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 

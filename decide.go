@@ -269,7 +269,7 @@ func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class st
 		rl.readLocked(name, &q, known, &r)
 		r.modelStats(&d.Stats, &q)
 		if rl.reserves != nil {
-			r.keepLocked(rl, &q, class, false)
+			r.keepLocked(rl, &q, c, class, false)
 		}
 	}
 	if rl.pricing != nil {

@@ -172,7 +172,7 @@ func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant in
 		rl.readLocked(p.counted, &q, true, &r)
 	}
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, class, charges)
+		r.keepLocked(rl, &q, c, class, charges)
 	}
 	m.decide(p, &q, &r, c)
 }

@@ -43,7 +43,7 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 		wasAwake := p.entry.IsAwake()
 		p.slots.line.Wake(p.entry)
 		waits := !b.costs[i].passes()
-		if p.slots.line.Head() != p.entry {
+		if !w.leads(p.slots) {
 			waits, passes = true, false
 		}
 		if !waits {
@@ -56,6 +56,13 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 		}
 	}
 	return passes
+}
+
+// leads reports whether a waiter, which is awake in the line of a pool, or another candidate of its
+// call is the head there: a call does not hold itself up.
+func (w *waiter) leads(g *slots) bool {
+	head := g.head()
+	return head == w || head != nil && w.any != nil && head.any == w.any
 }
 
 // sleepInPoolsLocked lets a waiter sleep in the lines of its pools. It tells what that means for
@@ -94,7 +101,7 @@ func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
 		if !p.pool || !p.entry.IsAwake() {
 			continue
 		}
-		if keeps = true; p.slots.line.Head() == p.entry {
+		if keeps = true; w.leads(p.slots) {
 			p.slots.sleepLocked(wait)
 		}
 	}
@@ -123,7 +130,7 @@ func (p *plan) standInPools() {
 // leadsPools reports whether a waiter is at the head of the lines of the pools that it waits for.
 func (w *waiter) leadsPools() bool {
 	for i := range w.places {
-		if p := &w.places[i]; p.pool && p.entry.IsAwake() && p.slots.line.Head() != p.entry {
+		if p := &w.places[i]; p.pool && p.entry.IsAwake() && !w.leads(p.slots) {
 			return false
 		}
 	}

@@ -133,7 +133,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	r.modelStats(&d.Stats, &q)
 	r.class = by.class
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, by.class, true)
+		r.keepLocked(rl, &q, c, by.class, true)
 	}
 	if rl.pricing != nil {
 		rl.mostRLocked(c, name, model)

@@ -46,8 +46,9 @@ func (g *slots) use(class string) *classuse.Use {
 
 // keepLocked has a view keep what is reserved for other classes than that which asks, and notes
 // that this one asks. What is kept counts as used by others, until the other class has not asked
-// for a minute.
-func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks bool) {
+// for a minute. It is never more than leaves room for the call beside what the classes with a
+// reserve use: a large call would else wait for as long as those ask.
+func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string, asks bool) {
 	r.class = class
 	if u := r.slots.use(class); u != nil && asks {
 		u.See(r.instant)
@@ -55,11 +56,12 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks boo
 	if r.slots == nil {
 		return
 	}
-	var beside external.Usage
+	var k keeping
 	if r.external != nil {
-		beside = *r.external
+		k.beside = *r.external
 	}
-	keeps := false
+	head := r.slots.headOf(rl.fairClassRLocked(class).Name)
+	patience := head.patienceLocked(r)
 	for _, of := range rl.reserves {
 		u := r.slots.uses[of.class]
 		if of.class == class || u == nil {
@@ -69,34 +71,80 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, class string, asks boo
 		if r.slots.line.InClass(of.class) > 0 {
 			seenAt = r.instant
 		}
-		left := seenAt + r.span + 1 - r.instant
-		if seenAt == 0 || left <= 0 {
-			continue
-		}
-		for d := range state.Dimensions {
-			limit := *q.limit(d)
-			if limit <= 0 {
-				continue
-			}
-			kept := part(limit, of.percent) - u.Of(d, r.instant-r.span, r.period.Begin)
-			switch {
-			case kept <= 0:
-			case d == state.InFlight:
-				r.slotsKept += kept
-				r.keptFor = max(r.keptFor, time.Duration(left))
-			default:
-				p := &beside[d]
-				p.Amount = tokens.AddSaturated(p.Amount, kept)
-				until := r.instant + left
-				if state.Limits[d].Window == state.Day {
-					until = r.wall + left
-				}
-				p.Until, keeps = max(p.Until, until), true
-			}
+		if left := seenAt + r.span + 1 - r.instant; seenAt != 0 && left > 0 {
+			k.keep(r, q, c, u, of.percent, left, patience)
 		}
 	}
-	if keeps {
-		r.keeps, r.reported, r.external = true, r.external, &beside
+	if k.external {
+		r.keeps, r.reported, r.external = true, r.external, &k.beside
+	}
+	if head != nil && head.keptAt == 0 && asks && (k.external || r.slotsKept > 0) {
+		head.keptAt = r.instant
+	}
+}
+
+// headOf returns the waiter that is the next of its class; nil for none.
+func (g *slots) headOf(class string) *waiter {
+	if e := g.line.First(class); e != nil {
+		return e.Value
+	}
+	return nil
+}
+
+// patienceLocked returns how long reserves of the minute and of the calls in flight still keep out
+// a waiter that is the next of its class, and those behind it: for a minute since they began to. So
+// a class that waits has a call served at times, even where others always use what they reserve.
+func (w *waiter) patienceLocked(r *view) int64 {
+	if w == nil || w.keptAt == 0 {
+		return r.span + 1
+	}
+	return w.keptAt + r.span + 1 - r.instant
+}
+
+// keeping is what is kept of the limits of a model for classes with a reserve.
+type keeping struct {
+	beside   external.Usage
+	external bool                  // beside has some of it
+	most     [state.Dimensions]int // what those classes use, and what is kept for them
+}
+
+// keep keeps the reserve of a class, for as long as it is left to it.
+func (k *keeping) keep(r *view, q *ModelQuota, c *cost, u *classuse.Use, percent int, left, patience int64) {
+	for d := range state.Dimensions {
+		limit := *q.limit(d)
+		if limit <= 0 {
+			continue
+		}
+		used := u.Of(d, r.instant-r.span, r.period.Begin)
+		k.most[d] = tokens.AddSaturated(k.most[d], used)
+		kept := min(part(limit, percent)-used, limit-min(c.Of(d), limit)-k.most[d])
+		lasts := left
+		if state.Limits[d].Window != state.Day {
+			lasts = min(left, patience)
+		}
+		if kept <= 0 || lasts <= 0 {
+			continue
+		}
+		k.most[d] += kept
+		if d == state.InFlight {
+			r.slotsKept += kept
+			r.keptFor = max(r.keptFor, time.Duration(lasts))
+			continue
+		}
+		p := &k.beside[d]
+		p.Amount = tokens.AddSaturated(p.Amount, kept)
+		until := r.instant + lasts
+		if state.Limits[d].Window == state.Day {
+			until = r.wall + lasts
+		}
+		p.Until, k.external = max(p.Until, until), true
+	}
+}
+
+// seenLocked notes that a class has asked for the model until now, as one that waits does.
+func (g *slots) seenLocked(class string) {
+	if u := g.use(class); u != nil {
+		u.See(g.home.clock.Sync())
 	}
 }
 

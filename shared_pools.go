@@ -72,7 +72,7 @@ func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, w
 			asked.Money = asked.Money.Add(others.beside.cost.Money)
 		}
 		if p.rl.reserves != nil {
-			r.keepLocked(p.rl, q, class, true)
+			r.keepLocked(p.rl, q, c, class, true)
 		}
 		exact := r.followPlan(q, others)
 		var on Decision

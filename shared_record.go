@@ -66,7 +66,7 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 	}
 	r.class = class
 	if p.rl.reserves != nil {
-		r.keepLocked(p.rl, &q, class, true)
+		r.keepLocked(p.rl, &q, c, class, true)
 	}
 	exact, certain := r.followPlan(&q, others), true
 	wait := decide(d, &q, known, &r, &asked)

@@ -74,8 +74,9 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 	}
 	b := l.rl.decideBatchLocked(w.requests)
 	waits := !l.standInPoolsLocked(w, b, g, pending)
-	if b.Allowed && !waits && w.any != nil {
-		w, b = l.preferredLocked(w, b, pending)
+	soonest := b.wait
+	if w.any != nil && (b.Allowed || waits) {
+		w, b, waits, soonest = l.preferredLocked(w, b, waits, pending)
 	}
 	others := w.otherLines(g)
 	if !(b.Allowed && waits) && l.resolveLocked(w, b) {
@@ -83,6 +84,7 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 		return again
 	}
 	l.scarceLocked(w, b)
+	b.wait = soonest
 	l.restLocked(w, b)
 	switch {
 	case w.isAsleepIn(g):

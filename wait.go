@@ -35,7 +35,8 @@ type waiter struct {
 	placeAt int64 // the instant at which there were to be as many, when that was last looked at,
 	rank    int   // and where in forPlace it is, counted from 1; 0 if it is not
 
-	why *Decision // why it stands in line, for Config.Events
+	why    *Decision // why it stands in line, for Config.Events
+	keptAt int64     // the instant since which reserves keep it out; 0 for not: see patienceLocked
 
 	places       []place
 	reservations Reservations  // when it was served
@@ -263,6 +264,9 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 			g.line.Serve(p.entry, p.part)
 		} else {
 			g.line.Remove(p.entry)
+		}
+		if l.rl.reserves != nil {
+			g.seenLocked(w.class)
 		}
 		l.waiting--
 		if g.line.Len() == 0 {

@@ -9,13 +9,14 @@ package fairline
 
 import (
 	"iter"
+	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one
-// of the other classes waits: the next one is of these. So the n-th waiter of a class without Ahead
-// waits for no more than n·Overtaken services of classes ahead.
+// of the other classes waits, awake: the next one is of these. So the n-th waiter of classes without
+// Ahead waits for no more than n·Overtaken services of classes ahead.
 const Overtaken = 9
 
 // Unit is the charge of a whole limit: see Line.Serve. All weights up to 16 divide it.
@@ -41,7 +42,7 @@ type waiting[W any] struct {
 	classes     []*class[W] // that had waiters since it was empty
 
 	virtual [2]int64 // the virtual time of the classes, and of those ahead
-	passed  int      // services of classes ahead, since one of the others
+	passed  int      // services of classes ahead while one of the others was awake, since one of those
 }
 
 // class is the waiters of a class in a line.
@@ -233,7 +234,9 @@ func (l *Line[W]) Remove(e *Entry[W]) {
 		in.last = e.prev
 	}
 	e.prev, e.gone = nil, true // All may be at e, and goes on by e.next
-	k.len--
+	if k.len--; k.len == 0 && !k.Ahead && !in.hasOthers() {
+		in.passed = 0 // the next one of the others has waited for none of these services
+	}
 	f := k.flow(e.flow)
 	if f.len--; f.len == 0 {
 		if *f = (flow{}); e.flow != "" {
@@ -280,12 +283,25 @@ func (in *waiting[W]) charge(k *class[W], charge int64) {
 	v := in.time(k.Ahead)
 	*v = max(*v, k.start)
 	k.start += max(min(charge, Unit)/k.weight(), 1)
-	if in.passed++; !k.Ahead {
+	switch {
+	case !k.Ahead:
 		in.passed = 0
+	case in.overtakes():
+		in.passed++
 	}
 	if k.start > 1<<61 {
 		in.rebase(k.Ahead)
 	}
+}
+
+// overtakes reports whether a waiter of a class that is not ahead is awake.
+func (in *waiting[W]) overtakes() bool {
+	return slices.ContainsFunc(in.classes, func(k *class[W]) bool { return !k.Ahead && k.awake.Len() > 0 })
+}
+
+// hasOthers reports whether a waiter of a class that is not ahead waits, asleep or not.
+func (in *waiting[W]) hasOthers() bool {
+	return slices.ContainsFunc(in.classes, func(k *class[W]) bool { return !k.Ahead && k.len > 0 })
 }
 
 // rebase makes virtual times smaller, and keeps their differences.

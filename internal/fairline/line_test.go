@@ -90,6 +90,9 @@ func (o *oracle) push(w *oracleWaiter) {
 
 func (o *oracle) remove(w *oracleWaiter) {
 	o.waiters = slices.DeleteFunc(o.waiters, func(other *oracleWaiter) bool { return other == w })
+	if !w.class.Ahead && !slices.ContainsFunc(o.waiters, func(other *oracleWaiter) bool { return !other.class.Ahead }) {
+		o.passed = 0
+	}
 	if len(o.waiters) == 0 {
 		*o = *newOracle()
 	}
@@ -98,8 +101,11 @@ func (o *oracle) remove(w *oracleWaiter) {
 func (o *oracle) charge(c Class, amount int64) {
 	o.virtual[c.Ahead] = max(o.virtual[c.Ahead], o.start[c.Name])
 	o.start[c.Name] += max(amount/int64(max(c.Weight, 1)), 1)
-	if o.passed++; !c.Ahead {
+	switch {
+	case !c.Ahead:
 		o.passed = 0
+	case slices.ContainsFunc(o.waiters, func(w *oracleWaiter) bool { return w.awake && !w.class.Ahead }):
+		o.passed++
 	}
 }
 
@@ -255,6 +261,42 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	}
 	if most := many * (Overtaken + 1); served > most {
 		t.Errorf("the last is served after %d services, want %d at most", served, most)
+	}
+}
+
+// Only those are overtaken who wait: what classes ahead got before counts for nobody.
+func TestNobodyIsOvertakenBeforeHeCame(t *testing.T) {
+	ahead := Class{"ahead", 1, true}
+	for _, asleep := range []bool{false, true} {
+		var l Line[string]
+		gone := l.PushAsleep("gone", Class{}, "", 0)
+		for range 20 {
+			l.Push("ahead", ahead, "")
+		}
+		if !asleep {
+			l.Wake(gone)
+			for range Overtaken - 1 {
+				l.Serve(l.Head(), Unit)
+			}
+			l.Remove(gone)
+		} else {
+			for range Overtaken - 1 {
+				l.Serve(l.Head(), Unit)
+			}
+			l.Wake(gone)
+		}
+		if !asleep {
+			l.Push("gone", Class{}, "")
+		}
+		for n := range Overtaken {
+			if e := l.Head(); e.Value != "ahead" {
+				t.Errorf("asleep %t: %s goes after %d services", asleep, e.Value, n)
+			}
+			l.Serve(l.Head(), Unit)
+		}
+		if e := l.Head(); e.Value != "gone" {
+			t.Errorf("asleep %t: the next is %s", asleep, e.Value)
+		}
 	}
 }
 

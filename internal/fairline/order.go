@@ -11,6 +11,14 @@ func (l *Line[W]) Head() *Entry[W] {
 	return k.awake.First()
 }
 
+// First returns the next waiter of a class; nil where none of it is awake.
+func (l *Line[W]) First(class string) *Entry[W] {
+	if k := l.find(class); k != nil && k.awake.Len() > 0 {
+		return k.awake.First()
+	}
+	return nil
+}
+
 // next returns the class that is next.
 func (l *Line[W]) next() (next *class[W]) {
 	if l.in == nil {
