@@ -46,6 +46,7 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 
 // decideAllLocked decides on requests that are to pass together, behind those that wait.
 func (rl *RateLimiter) decideAllLocked(reqs []Request, class string) *batch {
+	rl.linesLocked().wakeForPoolsLocked()
 	b := rl.decideBatchLocked(reqs)
 	b.queuedLocked(class)
 	return b

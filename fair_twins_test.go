@@ -76,7 +76,8 @@ func (s *poolTwins) fail(format string, args ...any) {
 func (s *poolTwins) same(own, pooled ratelimit.Decision) {
 	s.Helper()
 	// Of several that deny, one that waits for a call in flight says no time, as in ReserveAll.
-	slots := own.Code == ratelimit.DecisionCooldown && pooled.RetryAfter == 0
+	// So does one that others wait ahead of, where a pool denies.
+	slots := (own.Code == ratelimit.DecisionCooldown || own.Code == ratelimit.DecisionQueued) && pooled.RetryAfter == 0
 	if own.Allowed != pooled.Allowed || own.RetryAfter != pooled.RetryAfter && !slots || own.Never != pooled.Never ||
 		!own.Allowed && own.Code != pooled.Code || own.Cause != pooled.Cause {
 		s.fail("a quota says\n%+v, a pool\n%+v", own, pooled)

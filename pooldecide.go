@@ -12,6 +12,13 @@ type inPools struct {
 	d     *Decision
 	wait  time.Duration // how long the limits deny that end with time
 	event bool          // some are denied until something ends that no time tells
+	cools bool          // a cooldown of the model denies, which is there to be waited for
+}
+
+// newInPools begins with the decision on the model, which the limits that end with time deny for
+// wait.
+func newInPools(d *Decision, wait time.Duration) inPools {
+	return inPools{d: d, wait: wait, event: d.awaitsEvent(), cools: d.Code == DecisionCooldown}
 }
 
 // merge takes in the decision on one pool, in the line of which others may come first. The first
@@ -32,7 +39,7 @@ func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) 
 	case on.Never && !d.Never:
 		d.Never, d.Reason = true, p.says(on)
 	}
-	if d.RetryAfter = m.wait; m.event || d.Never {
+	if d.RetryAfter = m.wait; m.event && !m.cools || d.Never {
 		d.RetryAfter = 0
 	}
 }
@@ -80,6 +87,9 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 // where something has to be brought in order first.
 func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost, instant int64) (admits, ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of)
+	if len(in) > 0 && rl.ledger != nil && rl.lines.waiting > 0 {
+		return false, false // see wakeForPoolsLocked
+	}
 	if of == unused && len(in) > 0 { // which was looked at without the time
 		if instant = rl.clock.Now(); rl.clock.Due(instant) {
 			return false, false
@@ -112,13 +122,16 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 	if !ok || d.Never || len(in) == 0 {
 		return ok
 	}
+	if rl.ledger != nil && rl.lines.waiting > 0 {
+		return false // see wakeForPoolsLocked
+	}
 	instant := of.instant
 	if of.window == unused { // which was looked at without the time
 		if instant = rl.clock.Now(); rl.clock.Due(instant) {
 			return false
 		}
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	m := newInPools(d, wait)
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil {
@@ -153,7 +166,8 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	if d.Never || len(in) == 0 {
 		return in
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	rl.linesLocked().wakeForPoolsLocked()
+	m := newInPools(d, wait)
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil || w == unused && charges || !w.admitsPool(&p.quota, c, instant, of.class) {

@@ -108,10 +108,13 @@ func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
 	return keeps
 }
 
-// standInPools wakes the waiters of all processes in the lines of the pools that they wait for: see
-// waitLines.standInPoolsLocked. No event says which those are; all processes come to the same.
-func (p *plan) standInPools() {
-	l := p.rl.linesLocked()
+// wakeForPoolsLocked wakes the waiters of all processes in the lines of the pools that they wait
+// for: see standInPoolsLocked. No event says which those are; all processes come to the same. A
+// limiter that shares nothing does so as it serves them.
+func (l *waitLines) wakeForPoolsLocked() {
+	if l.rl.ledger == nil || l.waiting == 0 || !l.rl.pools.any() {
+		return
+	}
 	var pending []*slots // which a plan looks at anyway
 	for g := range l.occupied {
 		if !state.IsPool(g.name) {
@@ -119,7 +122,7 @@ func (p *plan) standInPools() {
 		}
 		for e := range g.line.All() {
 			if w := e.Value; l.isNextLocked(w) {
-				l.standInPoolsLocked(w, p.rl.decideBatchLocked(w.requests), nil, &pending)
+				l.standInPoolsLocked(w, l.rl.decideBatchLocked(w.requests), nil, &pending)
 			} else {
 				l.sleepInPoolsLocked(w, nil, &pending)
 			}

@@ -18,6 +18,7 @@ func (p *plan) enterAny(a *anyCall) {
 
 // goOn plans that candidates enter until one is served; with patience, until one waits.
 func (p *plan) goOn(a *anyCall, patient bool) {
+	p.rl.linesLocked().wakeForPoolsLocked()
 	entered := a.entered
 	var waiting []func()
 	for ; entered < len(a.candidates) && a.plan != p.serial && !(patient && len(waiting) > 0); entered++ {

@@ -9,6 +9,7 @@ func (p *plan) enter(w *waiter) {
 		p.enterAny(w.any)
 		return
 	}
+	p.rl.linesLocked().wakeForPoolsLocked()
 	b := p.rl.decideBatchLocked(w.requests)
 	queued := b.queuedLocked(w.class)
 	if !p.resolve(w, b) {

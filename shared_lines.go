@@ -112,7 +112,7 @@ func (p *plan) serve() {
 		}
 	}
 	lines := rl.linesLocked()
-	p.standInPools()
+	lines.wakeForPoolsLocked()
 	for _, w := range p.waiters() {
 		if w.any != nil && w.any.plan == p.serial {
 			continue

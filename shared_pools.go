@@ -57,7 +57,8 @@ func (p *plan) decidePools(d *Decision, name, model string, of *view, c *cost, w
 	if d.Never || len(in) == 0 {
 		return nil, true
 	}
-	m := inPools{d, wait, d.awaitsEvent()}
+	p.rl.linesLocked().wakeForPoolsLocked()
+	m := newInPools(d, wait)
 	costs, sure = make([]modelCost, len(in)), true
 	for i, is := range in {
 		cost := &costs[i]
