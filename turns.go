@@ -42,8 +42,8 @@ func (l *waitLines) serveLineLocked(g *slots) {
 // long.
 func (l *waitLines) tryOthersLocked(head *waiter, g *slots, pending *[]*slots) (t turn) {
 	for _, e := range g.line.Heads() {
-		if e.Value == head {
-			continue
+		if e.Value == head || head.any != nil && e.Value.any == head.any {
+			continue // the candidates of a call were all tried with the head
 		}
 		if t = l.tryLocked(e.Value, g, pending); t != yields {
 			return t
