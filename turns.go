@@ -63,6 +63,9 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 		if next == nil {
 			return l.sleepInPoolsLocked(w, g, pending)
 		}
+		if next != w {
+			l.sleepInPoolsLocked(w, g, pending) // where it would keep the other one out
+		}
 		w = next
 	}
 	if ended := l.hasEndedLocked(w); ended != nil {
