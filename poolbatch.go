@@ -72,7 +72,7 @@ func (b *batch) mergePool(m *modelCost, d *Decision, wait time.Duration) {
 		return
 	}
 	allowed := b.Allowed
-	in := inPools{d: &b.Decision, wait: b.wait, event: b.event, cools: b.Code == DecisionCooldown}
+	in := inPools{d: &b.Decision, wait: b.wait, event: b.event, cools: b.Code == DecisionCooldown && b.models() == 1}
 	in.merge(m.pool, d, wait, false)
 	if b.wait, b.event = in.wait, in.event; b.Never {
 		b.wait = 0

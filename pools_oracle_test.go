@@ -184,11 +184,15 @@ func (s *poolLife) parts(reqs []ratelimit.Request) (parts []*poolPart) {
 func (s *poolLife) check(d ratelimit.Decision, reqs ...ratelimit.Request) bool {
 	parts := s.parts(reqs)
 	allowed, never, slots, retry := true, false, false, time.Duration(0)
-	cools, wait := false, time.Duration(0)
+	// A cooldown of a single model is there to be waited for, whatever comes then.
+	cools := parts[0].verdict.code == ratelimit.DecisionCooldown && (len(parts) == 1 || parts[1].pool != "")
 	for _, p := range parts {
 		v := p.verdict
-		cools, wait = cools || v.code == ratelimit.DecisionCooldown, max(wait, v.wait)
 		allowed, never = allowed && v.allowed, never || v.never
+		if cools && v.code == ratelimit.DecisionInFlightLimit {
+			retry = max(retry, v.wait)
+			continue
+		}
 		slots, retry = slots || v.code == ratelimit.DecisionInFlightLimit, max(retry, v.retry)
 	}
 	if never || slots && len(parts) > 1 {
@@ -202,9 +206,6 @@ func (s *poolLife) check(d ratelimit.Decision, reqs ...ratelimit.Request) bool {
 	}
 	if d.Allowed != allowed || d.Never != never || d.Reason == "" {
 		tell("the books say otherwise")
-	}
-	if cools && slots && !never && d.RetryAfter == wait {
-		retry = wait // a cooldown may be waited for, although a call in flight has to end, too
 	}
 	if d.RetryAfter != retry {
 		tell(fmt.Sprintf("the books say in %v", retry))

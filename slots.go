@@ -56,6 +56,7 @@ type waitLines struct {
 	reviews  []*slots          // lines in which a waiter may be too late
 	vacated  []*slots          // lines that candidates have left, because another one was served
 	arrivals int               // how many ever had to wait
+	progress int64             // counts what may let a waiter pass that did not before
 	maxQueue int               // waiters per model; 0 is no cap
 	flows    bool              // a waiter has named one
 	shared   bool              // with other processes

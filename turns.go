@@ -20,6 +20,7 @@ const (
 
 // serveLineLocked serves a line, and those that this moves on.
 func (l *waitLines) serveLineLocked(g *slots) {
+	l.progress++
 	for pending := []*slots{g}; len(pending) > 0; {
 		g, pending = pending[len(pending)-1], pending[:len(pending)-1]
 		for {
@@ -55,7 +56,7 @@ func (l *waitLines) tryOthersLocked(head *waiter, g *slots, pending *[]*slots) (
 // tryLocked serves a waiter that is the head of a line, or of its class there, if it passes and is
 // next in its other lines. The lines that this moves on are added to pending.
 func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
-	if w.process != 0 {
+	if w.process != 0 || l.isWornOutLocked(w) {
 		return stays // its own process serves it
 	}
 	if !w.isNext(g) {
@@ -96,6 +97,19 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 		return yields
 	}
 	return stays
+}
+
+// mostTries is how often a waiter is tried between two changes of the lines.
+const mostTries = 4
+
+// isWornOutLocked counts a try of a waiter. It reports whether there were too many since anybody left
+// the lines: waiters that wake each other in the lines of pools must not do so without an end.
+func (l *waitLines) isWornOutLocked(w *waiter) bool {
+	if w.triedAt != l.progress {
+		w.triedAt, w.tries = l.progress, 0
+	}
+	w.tries++
+	return w.tries > mostTries
 }
 
 // otherLines returns the lines of a waiter but for one.

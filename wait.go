@@ -43,6 +43,9 @@ type waiter struct {
 	err          error         // when it was refused
 	over         bool          // it was either
 	done         chan struct{} // closed when it was served or refused
+
+	tries   int   // how often it was tried
+	triedAt int64 // since this waitLines.progress
 }
 
 // place is the place of a waiter in the line of one model.
@@ -247,6 +250,7 @@ func (l *waitLines) waitersLocked() (waiters []*waiter) {
 
 // endWaitLocked ends the wait, with an error or without.
 func (l *waitLines) endWaitLocked(w *waiter, err error) {
+	l.progress++
 	l.leaveLinesLocked(w)
 	if w.err, w.over = err, true; w.any != nil {
 		l.endCandidateLocked(w)
