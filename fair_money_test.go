@@ -118,7 +118,7 @@ func (s *spendLife) play(steps int) {
 func TestSpendAgreesWithBooks(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		for seed := range uint64(times(12, 2, 2000)) {
+		for seed := range uint64(times(8, 2, 2000)) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newSpendLife(t, seed)
@@ -131,7 +131,7 @@ func TestSpendAgreesWithBooks(t *testing.T) {
 						return rl
 					}
 					s.limiters = append(s.limiters, s.reopen(s.cfg))
-					s.play(500)
+					s.play(350)
 				})
 			})
 		}

@@ -131,9 +131,9 @@ func (s *poolLife) over(open func(cfg ratelimit.Config) *ratelimit.RateLimiter, 
 func TestPoolsAgreeWithBooks(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		for seed := range uint64(times(10, 2, 2000)) {
+		for seed := range uint64(times(6, 2, 2000)) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { newPoolLife(t, seed).overFile(backend, 600) })
+				synctest.Test(t, func(t *testing.T) { newPoolLife(t, seed).overFile(backend, 400) })
 			})
 		}
 	}
