@@ -42,19 +42,14 @@ func newPoolTwins(t *testing.T, seed uint64) *poolTwins {
 	return s
 }
 
-// drawQuota draws a quota with any field.
+// drawQuota draws a quota with any field but those of limits that are found: a refusal counts for
+// the model that was refused.
 func (s *poolTwins) drawQuota() ratelimit.ModelQuota {
 	pick := func(of ...int) int { return of[s.random.IntN(len(of))] }
 	q := ratelimit.ModelQuota{
 		MaxRPM: pick(0, 6, 12, 60), MaxTPM: pick(0, 0, 300, 600), MaxRPD: pick(0, 0, 50), MaxITPM: pick(0, 0, 240), MaxOTPM: pick(0, 0, 300),
 		MaxTPD: pick(0, 0, 3000), MaxInFlight: pick(0, 0, 2, 5), Burst: time.Duration(pick(0, 1, 10, 30)) * time.Second,
 		DayZone: []string{"", "Europe/Berlin"}[s.random.IntN(2)],
-	}
-	if s.random.IntN(4) == 0 {
-		q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = 6, 300
-	}
-	if s.random.IntN(4) == 0 {
-		q.AdaptiveFloorInFlight, q.AdaptiveCeilingInFlight = 1, 8
 	}
 	return q
 }
