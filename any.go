@@ -215,9 +215,9 @@ func (l *waitLines) leaveAnyLocked(a *anyCall) {
 	}
 }
 
-// preferredLocked returns the first candidate of a call that would pass now, and its decision; where
-// none would, w, which waits for a pool. Then it says also when to look at w again, which is when
-// the first of the candidates may pass that pools keep: they share the head of a pool's line.
+// preferredLocked returns the first candidate of a call that would pass now, and its decision;
+// where none would, w, which waits for a pool. Then it says also when to look at w again, which is
+// when the first of the candidates may pass that pools keep: they share the head of a pool's line.
 func (l *waitLines) preferredLocked(
 	w *waiter, b *batch, waits bool, pending *[]*slots,
 ) (first *waiter, of *batch, keeps bool, wait time.Duration) {
@@ -249,7 +249,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// restsLocked returns when to look again at a waiter that a plan lets rest, as preferredLocked does.
+// restsLocked returns when to look again at a waiter that a plan lets rest, as preferredLocked
+// does.
 func (w *waiter) restsLocked(plan int64, wait time.Duration) time.Duration {
 	a := w.any
 	if a == nil || !w.hasPools() {

@@ -29,8 +29,9 @@ type Class struct {
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. While one of those waits, every tenth service is theirs all the same: the n-th of
-	// their waiters waits for at most 9·n services of classes ahead, so that nobody waits for ever.
+	// the weights. While one of those waits, every tenth service is theirs all the same: the n-th
+	// of their waiters waits for at most 9·n services of classes ahead, so that nobody waits for
+	// ever.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 

@@ -42,7 +42,8 @@ func newPoolTwins(t *testing.T, seed uint64) *poolTwins {
 	return s
 }
 
-// drawQuota draws a quota with any field but those that are searched for, which is done at random.
+// drawQuota draws a quota with any field but those of limits that are found: a refusal counts for
+// the model that was refused.
 func (s *poolTwins) drawQuota() ratelimit.ModelQuota {
 	pick := func(of ...int) int { return of[s.random.IntN(len(of))] }
 	q := ratelimit.ModelQuota{

@@ -80,6 +80,7 @@ func migrateContent(t *testing.T, path string) string {
 		`SELECT * FROM quotas ORDER BY 1`, `SELECT * FROM requests ORDER BY 1, 2`,
 		`SELECT * FROM tokens ORDER BY 1, 2, 3`, `SELECT * FROM daily ORDER BY 1`,
 		`SELECT * FROM cooldowns ORDER BY 1`, `SELECT * FROM quota_bounds ORDER BY 1`, `SELECT * FROM found ORDER BY 1`, `SELECT * FROM pools ORDER BY 1`,
+		`SELECT * FROM quota_budgets ORDER BY 1`, `SELECT * FROM spend ORDER BY 1`,
 	} {
 		all = append(all, sqliteQuery(t, path, query)...)
 	}

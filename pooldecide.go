@@ -87,7 +87,7 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 // where something has to be brought in order first.
 func (rl *RateLimiter) poolsAdmitRLocked(name, model string, of *window, c *cost, instant int64) (admits, ok bool) {
 	in, ok := rl.poolsRLocked(name, model, of)
-	if len(in) > 0 && rl.ledger != nil && rl.lines.waiting > 0 {
+	if len(in) > 0 && rl.lines.waiting > 0 && rl.ledger.shares() {
 		return false, false // see wakeForPoolsLocked
 	}
 	if of == unused && len(in) > 0 { // which was looked at without the time
@@ -122,7 +122,7 @@ func (rl *RateLimiter) decidePoolsRLocked(d *Decision, name, model string, of *v
 	if !ok || d.Never || len(in) == 0 {
 		return ok
 	}
-	if rl.ledger != nil && rl.lines.waiting > 0 {
+	if rl.lines.waiting > 0 && rl.ledger.shares() {
 		return false // see wakeForPoolsLocked
 	}
 	instant := of.instant

@@ -112,7 +112,7 @@ func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
 // for: see standInPoolsLocked. No event says which those are; all processes come to the same. A
 // limiter that shares nothing does so as it serves them.
 func (l *waitLines) wakeForPoolsLocked() {
-	if l.rl.ledger == nil || l.waiting == 0 || !l.rl.pools.any() {
+	if l.waiting == 0 || !l.rl.pools.any() || !l.rl.ledger.shares() {
 		return
 	}
 	var pending []*slots // which a plan looks at anyway

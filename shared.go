@@ -152,6 +152,9 @@ func openLedger(rl *RateLimiter, path string, cfg Config) error {
 	return nil
 }
 
+// shares reports whether the limiter shares anything.
+func (s *ledger) shares() bool { return s != nil }
+
 // join brings memory to the end of the log, and writes the quotas, pools and classes that the
 // program set.
 func (s *ledger) join(cfg *Config) error {

@@ -39,7 +39,7 @@ type openCharge struct {
 	r             *ratelimit.Reservation
 	of            *ratelimit.RateLimiter
 	model         string
-	charge        *spendCharge
+	charge, pool  *spendCharge
 	most          money.Amount
 	prompt, reply int
 }
@@ -134,11 +134,12 @@ type spendSession struct {
 	past   []ratelimit.Audit        // of those that were closed
 	config ratelimit.Config
 	of     map[string]*spendOracle
+	pool   *spendOracle // of all models, without a limit that denies
 	open   []*openCharge
 }
 
 func newSpendSession(t *testing.T, seed uint64, limiters int, change func(*ratelimit.Config)) *spendSession {
-	s := &spendSession{T: t, random: rand.New(rand.NewPCG(seed, 7)), of: make(map[string]*spendOracle)}
+	s := &spendSession{T: t, random: rand.New(rand.NewPCG(seed, 7)), of: make(map[string]*spendOracle), pool: new(spendOracle)}
 	tokyo, err := time.LoadLocation("Asia/Tokyo")
 	if err != nil {
 		t.Skip(err)
@@ -146,6 +147,9 @@ func newSpendSession(t *testing.T, seed uint64, limiters int, change func(*ratel
 	s.config = ratelimit.Config{
 		FilePath: filepath.Join(t.TempDir(), "state"),
 		Quotas:   map[string]ratelimit.ModelQuota{}, Prices: map[string]money.Price{},
+	}
+	s.config.Pools = map[string]ratelimit.Pool{
+		"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerMonth: 1_000_000 * money.Dollar}},
 	}
 	change(&s.config)
 	for model, o := range map[string]*spendOracle{
@@ -278,7 +282,7 @@ func (s *spendSession) reserve() {
 	}
 	addAudit(&o.audit.Reserved, prompt, reply, most)
 	addAudit(&o.audit.Open, prompt, reply, most)
-	s.open = append(s.open, &openCharge{r, s.rl, model, o.charge(now, most), most, prompt, reply})
+	s.open = append(s.open, &openCharge{r, s.rl, model, o.charge(now, most), s.pool.charge(now, most), most, prompt, reply})
 }
 
 // end settles or cancels an open call; some twice.
@@ -298,6 +302,7 @@ func (s *spendSession) end() {
 		c.r.Cancel()
 		addAudit(&o.audit.Released, c.prompt, c.reply, c.most)
 		o.settle(time.Now(), c.charge, c.most, 0)
+		s.pool.settle(time.Now(), c.pool, c.most, 0)
 	case 1:
 		used = money.Usage{Input: s.tokens(), CachedInput: s.tokens(), CacheWrite: s.tokens(), Output: s.tokens()}
 		c.r.CommitUsage(prompt, reply, used)
@@ -312,6 +317,7 @@ func (s *spendSession) end() {
 		addAudit(&o.audit.Estimated, c.prompt, c.reply, c.most)
 		addAudit(&o.audit.Settled, prompt, reply, cost)
 		o.settle(time.Now(), c.charge, c.most, cost)
+		s.pool.settle(time.Now(), c.pool, c.most, cost)
 	}
 	if s.random.IntN(4) == 0 {
 		c.r.Commit(1, 1)
@@ -346,6 +352,7 @@ func (s *spendSession) record() {
 	}
 	cost := o.price.Cost(used)
 	o.charge(time.Now(), cost)
+	s.pool.charge(time.Now(), cost)
 	addAudit(&o.audit.Recorded, prompt, reply, cost)
 }
 
@@ -385,6 +392,12 @@ func (s *spendSession) check() {
 				s.Fatalf("%v: limiter %d: %s has spent %v and %v, want %v until %v and %v until %v",
 					time.Now(), i, model, got.SpendDay, got.SpendMonth, day, dayEnds, month, monthEnds)
 			}
+		}
+	}
+	for i, rl := range s.all {
+		day, month := s.pool.spent(time.Now())
+		if got := rl.PoolStats("all"); got.SpendDay != day || got.SpendMonth != month {
+			s.Fatalf("%v: limiter %d: the pool has spent %v and %v, want %v and %v", time.Now(), i, got.SpendDay, got.SpendMonth, day, month)
 		}
 	}
 	for model, o := range s.of {

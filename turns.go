@@ -102,8 +102,8 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 // mostTries is how often a waiter is tried between two changes of the lines.
 const mostTries = 4
 
-// isWornOutLocked counts a try of a waiter. It reports whether there were too many since anybody left
-// the lines: waiters that wake each other in the lines of pools must not do so without an end.
+// isWornOutLocked counts a try of a waiter. It reports whether there were too many since anybody
+// left the lines: waiters that wake each other in the lines of pools must not do so without an end.
 func (l *waitLines) isWornOutLocked(w *waiter) bool {
 	if w.triedAt != l.progress {
 		w.triedAt, w.tries = l.progress, 0

@@ -15,8 +15,8 @@ import (
 )
 
 // Overtaken is how many waiters of classes ahead are served at most, one after another, while one
-// of the other classes is awake: the next one is of these. So the n-th waiter of the classes without
-// Ahead waits for no more than n·Overtaken services of classes ahead.
+// of the other classes is awake: the next one is of these. So the n-th waiter of the classes
+// without Ahead waits for no more than n·Overtaken services of classes ahead.
 const Overtaken = 9
 
 // Unit is the charge of a whole limit: see Line.Serve. All weights up to 16 divide it.

@@ -24,12 +24,12 @@ import (
 // methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 86    // files of the root without tests
-	maxRootLines     = 17000 // lines of these files together
+	maxRootLines     = 17020 // lines of these files together
 	maxFileLines     = 400   // lines of a file of the module, tests excepted
 	maxFunctionLines = 60    // lines of a function in the module, tests excepted
 
 	maxLimiterMethods = 226 // methods of RateLimiter
-	maxLedgerMethods  = 68  // methods of ledger
+	maxLedgerMethods  = 69  // methods of ledger
 	maxLedgerTests    = 9   // comparisons of a ledger with nil in the root, tests excepted
 
 	maxTestFileLines       = 600 // lines of a test file of the root or under internal/
