@@ -39,7 +39,7 @@ func TestFairWaiterOfModelDoesNotHoldUpItsPool(t *testing.T) {
 				tt.bar(h.rl)
 				first := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 60})
 				second := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 10})
-				if other := h.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 50}); other.real == nil {
+				if other := h.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 50}); h.now(other).real == nil {
 					t.Error("a call of b waits behind one of a, whose own limit denies")
 				}
 				if r, d := h.rl.Reserve("b", 10, 0); !d.Allowed {
@@ -47,20 +47,19 @@ func TestFairWaiterOfModelDoesNotHoldUpItsPool(t *testing.T) {
 				} else {
 					r.Commit(10, 0)
 				}
-				if any := h.calls[0]; any.returned {
-					t.Errorf("a call of a does not wait: %v", any.err)
+				if c := h.now(first); c.returned {
+					t.Errorf("a call of a does not wait: %v", c.err)
 				}
 				time.Sleep(30 * time.Second)
-				synctest.Wait()
-				if first.real == nil || first.served.Sub(first.came) != 30*time.Second {
-					t.Errorf("the first of a was served at %v", first.served)
+				served := h.now(first)
+				if served.real == nil || served.served.Sub(served.came) != 30*time.Second {
+					t.Errorf("the first of a was served at %v", served.served)
 				}
-				if second.real != nil {
+				if h.now(second).real != nil {
 					t.Error("a has one slot, and the second call is served")
 				}
-				first.real.Commit(60, 0)
-				synctest.Wait()
-				if second.real == nil {
+				served.real.Commit(60, 0)
+				if h.now(second).real == nil {
 					t.Error("the second of a still waits")
 				}
 			})
@@ -82,7 +81,7 @@ func TestFairPoolLineIsFirstComeFirstServed(t *testing.T) {
 		}
 		large := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 90})
 		small := h.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 20})
-		if c := h.come(t.Context(), ratelimit.Request{Model: "c", PromptTokens: 5}); c.real == nil {
+		if c := h.come(t.Context(), ratelimit.Request{Model: "c", PromptTokens: 5}); h.now(c).real == nil {
 			t.Error("a model outside of the pool waits")
 		}
 		if _, d := h.rl.Reserve("b", 5, 0); d.Code != ratelimit.DecisionQueued {
@@ -92,9 +91,8 @@ func TestFairPoolLineIsFirstComeFirstServed(t *testing.T) {
 			t.Errorf("Decide jumps the queue of the pool: %+v", d)
 		}
 		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		if large.real == nil || small.real == nil || large.served.After(small.served) {
-			t.Errorf("the large one is served at %v, the small one after it at %v", large.served, small.served)
+		if a, b := h.now(large), h.now(small); a.real == nil || b.real == nil || a.served.After(b.served) {
+			t.Errorf("the large one is served at %v, the small one after it at %v", a.served, b.served)
 		}
 	})
 }
@@ -199,8 +197,7 @@ func TestFairLargeCallBesideAReserve(t *testing.T) {
 			time.Sleep(5 * time.Minute)
 			large := h.come(t.Context(), ratelimit.Request{Model: "m", PromptTokens: 75})
 			time.Sleep(10 * time.Minute)
-			synctest.Wait()
-			if large.real == nil {
+			if h.now(large).real == nil {
 				t.Errorf("%+v: a call of 75 beside a reserve of 40 waits for more than ten minutes", quota)
 			}
 			cancel()

@@ -163,19 +163,26 @@ func (s *fairSchedule) call(ctx context.Context, c *fairCaller) {
 	}
 }
 
+// waiting returns the callers that wait.
+func (s *fairSchedule) waiting() (waiting []*fairCaller) {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.callers {
+		if !c.returned {
+			waiting = append(waiting, c)
+		}
+	}
+	return waiting
+}
+
 // watch looks for a lost wake-up: a call that alone waits for its models, although it would pass.
 // One that waits behind others, or for the sake of a reserve, may have to.
 func (s *fairSchedule) watch() {
 	if s.cfg.Classes["y"].ReservePercent > 0 {
 		return
 	}
-	synctest.Wait()
-	var waiting []*fairCaller
-	for _, c := range s.callers {
-		if !c.returned {
-			waiting = append(waiting, c)
-		}
-	}
+	waiting := s.waiting()
 	if len(waiting) != 1 {
 		return
 	}
@@ -246,11 +253,8 @@ func (s *fairSchedule) run(callers int) {
 		s.watch()
 	}
 	time.Sleep(2 * time.Hour)
-	synctest.Wait()
-	for _, c := range s.callers {
-		if !c.returned {
-			s.fail("%v still waits after two hours", c)
-		}
+	for _, c := range s.waiting() {
+		s.fail("%v still waits after two hours", c)
 	}
 	all.Wait()
 	if s.Failed() {
