@@ -8,7 +8,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -159,10 +158,4 @@ func (p *pricing) most(naming *modelname.Names, c *cost, name, model string) {
 	price, ok := p.find(naming, name, model)
 	c.Priced = ok || p.free
 	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))
-}
-
-// used returns what the tokens of a call cost.
-func (p *pricing) used(naming *modelname.Names, name, model string, used tokens.Count) money.Amount {
-	price, _ := p.find(naming, name, model)
-	return price.Cost(money.Usage{Input: used.Input, Output: used.Output})
 }

@@ -41,8 +41,7 @@ type extra struct {
 	model   string           // as the caller named it, where it is counted under another name
 	delay   int64            // how much later the charge counts than it was admitted
 	expires *list.Element    // in expiry.open, with Config.HoldTTL
-	share   *classuse.Charge // what is counted to a class with a reserve,
-	shareOf string           // which is this
+	share   *classuse.Charge // what is counted to a class with a reserve
 	charged                  // the money; without prices nothing
 	class   *audited         // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place

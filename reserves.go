@@ -164,7 +164,7 @@ func part(limit, percent int) int { return limit/100*percent + limit%100*percent
 // countLocked counts the charge of a reservation to its class, if that has a reserve.
 func (r *Reservation) countLocked(class string) {
 	if u := r.slots.use(class); u != nil {
-		r.more().share, r.extra.shareOf = u.Charge(r.instant, r.window.period.Begin, r.estimate), class
+		r.more().share = u.Charge(r.instant, r.window.period.Begin, r.estimate)
 	}
 }
 
@@ -177,14 +177,6 @@ func (r *Reservation) classLocked(class string) {
 	if r.home.reserves != nil {
 		r.countLocked(class)
 	}
-}
-
-// countedClass returns the class to which the reservation was counted.
-func (r *Reservation) countedClass() string {
-	if r.extra == nil {
-		return ""
-	}
-	return r.extra.shareOf
 }
 
 // share returns what the reservation counts to its class; nil where that has no reserve.

@@ -27,7 +27,7 @@ const (
 // of the names, and the value.
 func ValidateClasses(classes map[string]Class) error {
 	if n := len(classes); n > MostClasses {
-		return fmt.Errorf("Classes has %d classes, want at most %d", n, MostClasses)
+		return fmt.Errorf("%s has %d classes, want at most %d", "Classes", n, MostClasses)
 	}
 	sum := 0
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
@@ -53,7 +53,7 @@ func ValidateClasses(classes map[string]Class) error {
 		sum += c.ReservePercent
 	}
 	if sum > 100 {
-		return fmt.Errorf("Classes: the fields ReservePercent add up to %d, want at most 100", sum)
+		return fmt.Errorf("%s: the fields ReservePercent add up to %d, want at most 100", "Classes", sum)
 	}
 	return nil
 }
