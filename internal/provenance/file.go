@@ -24,9 +24,9 @@ func (p *Quotas) Loaded(name string, q state.Quota, from state.Said, learns bool
 		return
 	}
 	p.dropCopy(name)
-	m.said.Drop(state.Learned)
+	m.unsay(state.Learned)
 	if learns && learned != (state.Quota{}) {
-		m.said.Set(state.Learned, learned)
+		m.say().Set(state.Learned, learned)
 	}
 }
 

@@ -45,9 +45,9 @@ func (p *Quotas) Learn(name string, next state.Quota, cover string, is, bounds s
 			*learned.Limit(of) = limit
 		}
 	}
-	m.said.Drop(state.Learned)
+	m.unsay(state.Learned)
 	if learned != (state.Quota{}) {
-		m.said.Set(state.Learned, learned)
+		m.say().Set(state.Learned, learned)
 	}
 }
 
@@ -58,7 +58,7 @@ func (p *Quotas) Forget(name string) (had bool) {
 		return false
 	}
 	p.dropCopy(name)
-	m.said.Drop(state.Learned)
+	m.unsay(state.Learned)
 	return true
 }
 

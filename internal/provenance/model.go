@@ -24,7 +24,7 @@ func (m *model) base() (q, bounds state.Quota, ok bool) {
 	for _, of := range [...]struct {
 		said   *state.Said
 		origin state.Origin
-	}{{&m.file, state.File}, {&m.said, state.Profile}, {&m.file, state.Profile}} {
+	}{{&m.file, state.File}, {m.said, state.Profile}, {&m.file, state.Profile}} {
 		if q, ok = of.said.Get(of.origin); ok {
 			return q, state.Quota{}, true
 		}

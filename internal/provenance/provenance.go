@@ -38,8 +38,8 @@ type Quotas struct {
 
 // model is what was said of the quota of one model.
 type model struct {
-	said state.Said // by the program, the account, a profile, and reports
-	file state.Said // by a file
+	said *state.Said // by the program, the account, a profile, and reports: see say
+	file state.Said  // by a file
 
 	copied *copied // where the model has a corrected copy of another quota; nil for none
 
@@ -52,6 +52,25 @@ type copied struct {
 	of     string // its name; "" for none
 	is     state.Quota
 	bounds state.Quota // its limits that are not exceeded
+}
+
+// nothing is what is said of a model of which only a file says something. It is never changed: few
+// of the models of a large file have more.
+var nothing state.Said
+
+// say returns what is said of the model, to be changed.
+func (m *model) say() *state.Said {
+	if m.said == &nothing {
+		m.said = new(state.Said)
+	}
+	return m.said
+}
+
+// unsay takes back what an origin says.
+func (m *model) unsay(o state.Origin) {
+	if m.said != &nothing {
+		m.said.Drop(o)
+	}
 }
 
 // noCopy is the copy of a model that has none.
@@ -75,7 +94,7 @@ const mostRemoved = 10_000
 func (p *Quotas) of(name string) *model {
 	m := p.models[name]
 	if m == nil {
-		m = new(model)
+		m = &model{said: &nothing}
 		if p.models == nil {
 			p.models = make(map[string]*model)
 		}
@@ -104,8 +123,8 @@ func (p *Quotas) SetProgram(name string, q state.Quota) {
 	delete(p.removed, name)
 	p.anew = name
 	m := p.of(name)
-	m.said.Set(state.Program, q)
-	m.said.Drop(state.Learned)
+	m.say().Set(state.Program, q)
+	m.unsay(state.Learned)
 }
 
 // Remove takes back what the program said of a model, or an earlier run of it that left it in a
@@ -123,8 +142,8 @@ func (p *Quotas) Remove(name string) {
 	if !bySaid && !byFile {
 		return
 	}
-	m.said.Drop(state.Program)
-	m.said.Drop(state.Learned)
+	m.unsay(state.Program)
+	m.unsay(state.Learned)
 	was := removed{said, file}
 	if !bySaid {
 		was.program = file
@@ -159,9 +178,9 @@ func (p *Quotas) SetAccount(name string, q state.Quota, named bool) {
 	m.file.Drop(state.Account)
 	if named {
 		p.dropCopy(name)
-		m.said.Set(state.Account, q)
+		m.say().Set(state.Account, q)
 	} else {
-		m.said.Drop(state.Account)
+		m.unsay(state.Account)
 	}
 }
 
@@ -205,19 +224,19 @@ func (p *Quotas) Changes(account map[string]state.Quota) (names []string) {
 func (p *Quotas) Supply(name string, q state.Quota) {
 	p.dropCopy(name)
 	m := p.of(name)
-	m.said.Drop(state.Program)
-	m.said.Drop(state.Learned)
-	m.said.Set(state.Profile, q)
+	m.unsay(state.Program)
+	m.unsay(state.Learned)
+	m.say().Set(state.Profile, q)
 	m.file = m.file.Only(state.Account)
 }
 
 // SupplyBelow notes what a profile says of a model, below what is said of it otherwise.
 func (p *Quotas) SupplyBelow(name string, q state.Quota) {
 	m := p.of(name)
-	m.said.Set(state.Profile, q)
+	m.say().Set(state.Profile, q)
 	if !m.said.Has(state.Program) && !m.said.Has(state.Account) {
 		p.dropCopy(name)
-		m.said.Drop(state.Learned)
+		m.unsay(state.Learned)
 	}
 }
 
@@ -257,7 +276,7 @@ func (p *Quotas) ProfileOf(name string, is state.Quota) (row string, ok bool) {
 	if m == nil || !m.has || m.is != is {
 		return "", false // the program set it by hand
 	}
-	for _, said := range [...]*state.Said{&m.said, &m.file} {
+	for _, said := range [...]*state.Said{m.said, &m.file} {
 		if said.Has(state.Program) || said.Has(state.Account) {
 			return "", false
 		}

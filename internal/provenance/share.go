@@ -40,21 +40,23 @@ func (p *Quotas) Tell(name string, said state.Said, by state.Origin) {
 // tell is Tell.
 func (m *model) tell(said state.Said, by state.Origin) {
 	if by == state.Program {
-		m.said.Drop(state.Learned)
+		m.unsay(state.Learned)
 	}
 	for _, o := range [...]state.Origin{state.Program, state.Account} {
-		m.said.Drop(o)
+		m.unsay(o)
 		if q, ok := said.Get(o); ok {
-			m.said.Set(o, q)
+			m.say().Set(o, q)
 		}
 	}
 }
 
 // After returns the quota that would hold after Tell; ok is false where there would be none.
 func (p *Quotas) After(name string, said state.Said, by state.Origin) (q state.Quota, ok bool) {
-	var m model
+	m := model{said: new(state.Said)} // a copy, which changes nothing
 	if is := p.models[name]; is != nil {
+		own := *is.said
 		m = *is
+		m.said = &own
 	}
 	m.copied = nil
 	m.tell(said, by)
