@@ -95,15 +95,28 @@ type auditSum struct {
 
 // add adds a call. Tokens and money are not negative.
 func (s *auditSum) add(c tokens.Count, amount money.Amount) {
-	s.calls++
-	if s.input += int64(c.Input); s.input < 0 {
-		s.input = math.MaxInt64
-	}
-	if s.output += int64(c.Output); s.output < 0 {
-		s.output = math.MaxInt64
-	}
+	s.count(c)
 	if amount != 0 {
 		s.money = s.money.Add(amount)
+	}
+}
+
+// count is add for a call without money.
+func (s *auditSum) count(c tokens.Count) {
+	s.calls++
+	s.input += int64(c.Input)
+	s.output += int64(c.Output)
+	if s.input|s.output < 0 {
+		s.clamp()
+	}
+}
+
+// clamp makes a sum that has passed the largest number that number.
+func (s *auditSum) clamp() {
+	for _, n := range [...]*int64{&s.input, &s.output} {
+		if *n < 0 {
+			*n = math.MaxInt64
+		}
 	}
 }
 

@@ -141,9 +141,11 @@ func (rl *RateLimiter) knownClassRLocked(name string) string {
 
 // queues reports whether a call of a class that comes now would go before those that wait. Nil
 // slots have none.
-func (g *slots) queues(class string) bool {
-	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
-}
+func (g *slots) queues(class string) bool { return g.hasLine() && g.queuesClass(class) }
+
+// hasLine reports whether others wait. Both halves of queues are for the calls that are asked for
+// most often, into which the compiler does not write the whole.
+func (g *slots) hasLine() bool { return g != nil && g.line.Len() > 0 }
 
 // queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
 // which only a limiter that shares nothing does.

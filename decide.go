@@ -240,7 +240,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 		if rl.pools.count > 0 {
 			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
-		if r.slots.queues(class) {
+		if r.slots.hasLine() && r.slots.queuesClass(class) {
 			d.queue()
 		}
 	}

@@ -145,7 +145,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	if rl.pools.count > 0 {
 		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
 	}
-	if r.slots.queues(by.class) {
+	if r.slots.hasLine() && r.slots.queuesClass(by.class) {
 		d.queue()
 	}
 	if !d.Allowed {
@@ -158,7 +158,12 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		return nil
 	}
 	r.watched = in != nil && anyLimitsSlots(in)
-	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if made.extra != nil || rl.pricing != nil || made.slots.audit == nil {
+		rl.madeLocked(made, &q, c.Money, r.instant)
+	} else {
+		made.slots.audit.reserved.count(made.estimate)
+	}
 	if in != nil {
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
 	}

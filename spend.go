@@ -17,17 +17,20 @@ import (
 //
 // Only the first settlement of a reservation counts. CommitUsage is safe for concurrent use.
 func (r *Reservation) CommitUsage(promptTokens, outputTokens int, used money.Usage) {
-	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
 // RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
 // CommitUsage is Commit. It is safe for concurrent use.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
-	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
-// billed is what Commit and RecordUsage say of the usage.
-func billed(used tokens.Count) money.Usage {
+// billed returns what is billed of a usage: what the caller says, or the usage as it is.
+func billed(used tokens.Count, said *money.Usage) money.Usage {
+	if said != nil {
+		return *said
+	}
 	return money.Usage{Input: used.Input, Output: used.Output}
 }
 
@@ -111,6 +114,15 @@ func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
 		r.extra.cost = 0
 	}
 	return r.extra.cost.Sub(r.extra.most)
+}
+
+// endMoneyLocked replaces the charge of a reservation that ends by what the call did cost, and adds
+// it up.
+func (r *Reservation) endMoneyLocked(end EventKind, used tokens.Count) {
+	if r.extra != nil {
+		r.respendLocked(end)
+	}
+	r.auditEndedLocked(end, used)
 }
 
 // respendLocked has a settlement replace the charge by what the call did cost.
