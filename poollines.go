@@ -83,6 +83,18 @@ func (l *waitLines) sleepInPoolsLocked(w *waiter, g *slots, pending *[]*slots) t
 	return t
 }
 
+// rest returns how long until a waiter at the head of its lines is to be looked at. One that its
+// own models deny sleeps in the lines of its pools, whose waits nobody would tell it of: they count
+// when the models let it pass.
+func (b *batch) rest() time.Duration {
+	for i := range b.costs[:b.models()] {
+		if !b.costs[i].passes() {
+			return b.own
+		}
+	}
+	return b.wait
+}
+
 // isAsleepIn reports whether a waiter sleeps in a line.
 func (w *waiter) isAsleepIn(g *slots) bool {
 	for i := range w.places {

@@ -139,7 +139,7 @@ func (p *plan) serve() {
 		default:
 			if first {
 				lines.scarceLocked(w, b)
-				w.sleepLocked(w.restsLocked(p.serial, b.wait))
+				w.sleepLocked(w.restsLocked(p.serial, b.rest()))
 			}
 		}
 	}

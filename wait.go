@@ -331,7 +331,7 @@ func (l *waitLines) restLocked(w *waiter, b *batch) {
 		return
 	}
 	l.forPlace.remove(w)
-	w.sleepLocked(b.wait)
+	w.sleepLocked(b.rest())
 }
 
 // hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
