@@ -3,7 +3,9 @@
 package ratelimit_test
 
 import (
+	"context"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,6 +89,56 @@ func TestFairModelOpensAfterItsPool(t *testing.T) {
 					t.Errorf("the model opens after 30 s, and the call was served after %v", w)
 				}
 				r.Commit(80, 0)
+			})
+		})
+	}
+}
+
+// A waiter that is denied for the day keeps nobody of another class waiting, neither in the line of
+// its model nor in that of its pool, and neither who waits already nor who comes.
+func TestFairHeadForTheDayHoldsUpNoOtherClass(t *testing.T) {
+	day, none := ratelimit.ModelQuota{MaxTPD: 100}, ratelimit.ModelQuota{}
+	minute := ratelimit.ModelQuota{MaxTPD: 100, MaxRPM: 1}
+	for _, tt := range []struct {
+		name        string
+		quota, pool ratelimit.ModelQuota
+		by          string // the model of the other class
+		after       time.Duration
+	}{
+		{"quota", day, none, "m", 0},
+		{"pool", none, day, "m", 0},
+		{"pool, another model", none, day, "n", 0},
+		{"quota, a minute", minute, none, "m", time.Minute + 1},
+		{"pool, a minute", none, minute, "m", time.Minute + 1},
+		{"pool, another model, a minute", none, minute, "n", time.Minute + 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			aloneAndTogether(t, ratelimit.Config{
+				Classes: map[string]ratelimit.Class{"x": {}, "y": {}},
+				Quotas:  map[string]ratelimit.ModelQuota{"m": tt.quota, "n": {}},
+				Pools:   map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: tt.pool}},
+			}, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
+				other.RecordUsage("m", 50, 0)
+				began := time.Now()
+				x, y := &fairHall{T: t, rl: waits}, &fairHall{T: t, rl: other}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				first := x.come(ctx, ratelimit.Request{Model: "m", PromptTokens: 60, Class: "x"})
+				time.Sleep(late)
+				second := y.come(t.Context(), ratelimit.Request{Model: tt.by, PromptTokens: 10, Class: "y"})
+				time.Sleep(max(tt.after-late, 0))
+				same := x.come(ctx, ratelimit.Request{Model: "m", PromptTokens: 5, Class: "x"})
+				time.Sleep(late)
+				if c := y.now(second); c.real == nil || c.served.Sub(began) > tt.after+2*late {
+					t.Errorf("a call of another class behind it is served after %v, want %v", c.served.Sub(began), tt.after)
+				}
+				time.Sleep(time.Minute)
+				if x.now(first).returned || x.now(same).returned {
+					t.Error("a call of its own class is served before it, or it is")
+				}
+				cancel()
+				synctest.Wait()
+				runtime.KeepAlive([]any{x, y})
 			})
 		})
 	}

@@ -44,6 +44,7 @@ type waiter struct {
 	over         bool          // it was either
 	done         chan struct{} // closed when it was served or refused
 
+	yields  bool  // to those of other classes: see yieldsLocked
 	tries   int   // how often it was tried
 	triedAt int64 // since this waitLines.progress
 }
@@ -278,6 +279,7 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 			delete(l.occupied, g)
 			if g.timer != nil {
 				g.timer.Stop()
+				g.firesAt = 0
 			}
 			l.rl.unlistedLocked().easeLocked(g.name)
 		}
@@ -364,9 +366,14 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 	w.places[0].slots.sleepLocked(wait)
 }
 
-// sleepLocked has the line served when a wait is over.
+// sleepLocked has the line served when a wait is over, and not later than for another class of it.
 func (g *slots) sleepLocked(wait time.Duration) {
 	wait = min(wait, time.Duration(g.home.span()+1))
+	now := g.home.clock.Now()
+	if g.line.Classes() > 1 && g.firesAt > now && g.firesAt <= now+int64(wait) {
+		return
+	}
+	g.firesAt = now + int64(wait)
 	if g.timer == nil {
 		g.timer = time.AfterFunc(wait, g.wake)
 	} else {
