@@ -134,13 +134,14 @@ func (l *waitLines) enterLocked(w *waiter) {
 // isLineFull reports whether as many wait for one of the models as may, which the batch then
 // names.
 func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
-	most := l.rl.classes[w.class].MaxQueue
+	class := l.rl.fairClassRLocked(w.class).Name
+	most := l.rl.classes[class].MaxQueue
 	for i := range b.costs {
 		g := b.costs[i].view.slots
 		if b.costs[i].pool != nil {
 			continue
 		}
-		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
+		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
