@@ -153,7 +153,21 @@ func (g *slots) queuesClass(class string) bool {
 	if g.home.lines.shared {
 		return g.line.Head() != nil // in the line of a pool they may all sleep
 	}
-	return !g.line.Leads(g.home.fairClassRLocked(class))
+	c := g.home.fairClassRLocked(class)
+	return !g.line.Leads(c) && !g.yieldsTo(c.Name)
+}
+
+// yieldsTo reports whether nobody of a class waits, and those of all others yield.
+func (g *slots) yieldsTo(class string) bool {
+	if len(g.home.classes) == 0 {
+		return false
+	}
+	for _, head := range g.line.Heads() {
+		if head.Class() == class || !head.Value.yields {
+			return false
+		}
+	}
+	return true
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.

@@ -22,6 +22,7 @@ type slots struct {
 	line     fairline.Line[*waiter]
 	scarce   state.Dimension // in which it last denied one that waits, with classes
 	timer    *time.Timer     // wakes the line; nil until a waiter had to sleep
+	firesAt  int64           // the instant for which it was set last
 	dayEnded int64           // when the last day that is over ended, in UnixNano
 	bare     bool            // the model has no state
 	leftAt   int64           // the instant at which it last lost its state with calls in flight; 0 for never
