@@ -55,9 +55,9 @@ local function renew(process, ms, only)
   end
 end
 
--- touch puts off the end of the keys, once an hour.
+-- touch puts off the end of the keys, once an hour. The common case of append has not all of them.
 local function touch()
-  if #KEYS == 10 and now - tonumber(touched or 0) > 3600 * SECOND then
+  if pools and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)
