@@ -62,9 +62,6 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 		return
 	}
 	var k keeping
-	if r.external != nil {
-		k.beside = *r.external
-	}
 	head := r.slots.headOf(rl.fairClassRLocked(class).Name)
 	patience := head.patienceLocked(r)
 	for _, of := range rl.reserves {
@@ -80,10 +77,10 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 			k.keep(r, q, c, u, of.percent, left, patience)
 		}
 	}
-	if k.external {
-		r.keeps, r.reported, r.external = true, r.external, &k.beside
+	if k.beside != nil {
+		r.keeps, r.reported, r.external = true, r.external, k.beside
 	}
-	if head != nil && head.keptAt == 0 && asks && (k.external || r.slotsKept > 0) {
+	if head != nil && head.keptAt == 0 && asks && (k.beside != nil || r.slotsKept > 0) {
 		head.keptAt = r.instant
 	}
 }
@@ -108,9 +105,8 @@ func (w *waiter) patienceLocked(r *view) int64 {
 
 // keeping is what is kept of the limits of a model for classes with a reserve.
 type keeping struct {
-	beside   external.Usage
-	external bool                  // beside has some of it
-	most     [state.Dimensions]int // what those classes use, and what is kept for them
+	beside *external.Usage       // what others use, with what is kept of the minute and the day; nil for none
+	most   [state.Dimensions]int // what those classes use, and what is kept for them
 }
 
 // keep keeps the reserve of a class, for as long as it is left to it.
@@ -136,13 +132,19 @@ func (k *keeping) keep(r *view, q *ModelQuota, c *cost, u *classuse.Use, percent
 			r.keptFor = max(r.keptFor, time.Duration(lasts))
 			continue
 		}
+		if k.beside == nil {
+			k.beside = new(external.Usage)
+			if r.external != nil {
+				*k.beside = *r.external
+			}
+		}
 		p := &k.beside[d]
 		p.Amount = tokens.AddSaturated(p.Amount, kept)
 		until := r.instant + lasts
 		if state.Limits[d].Window == state.Day {
 			until = r.wall + lasts
 		}
-		p.Until, k.external = max(p.Until, until), true
+		p.Until = max(p.Until, until)
 	}
 }
 
