@@ -223,7 +223,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	ok := rl.readRLocked(name, &q, &r)
+	ok := rl.reserves == nil && rl.readRLocked(name, &q, &r)
 	if ok {
 		if r.window == unused {
 			rl.checkAgeRLocked(name)

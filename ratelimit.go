@@ -202,7 +202,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
-	if known && !q.limitsSpend() {
+	if known && !q.limitsSpend() && rl.reserves == nil {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
 			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !(w.slots.hasLine() && w.slots.queuesClass("")) &&

@@ -30,7 +30,12 @@ func reservesOf(classes map[string]Class) (rs []reserve) {
 
 // hasReserve reports whether a class has a reserve, so that others may not hold it up.
 func (rl *RateLimiter) hasReserve(class string) bool {
-	return slices.ContainsFunc(rl.reserves, func(r reserve) bool { return r.class == class })
+	for i := range rl.reserves {
+		if rl.reserves[i].class == class {
+			return true
+		}
+	}
+	return false
 }
 
 // use returns what a class with a reserve uses of the model; nil for another class.
@@ -38,15 +43,31 @@ func (g *slots) use(class string) *classuse.Use {
 	if g == nil || !g.home.hasReserve(class) {
 		return nil
 	}
-	u := g.uses[class]
+	u := g.uses.of(class)
 	if u == nil {
 		u = new(classuse.Use)
-		if g.uses == nil {
-			g.uses = make(map[string]*classuse.Use)
-		}
-		g.uses[class] = u
+		g.uses = append(g.uses, classUse{class, u})
 	}
 	return u
+}
+
+// classUse is what a class uses of a model.
+type classUse struct {
+	class string
+	use   *classuse.Use
+}
+
+// classUses has the classes that had a reserve while they were used. They are too few for a map.
+type classUses []classUse
+
+// of returns what a class uses; nil for nothing.
+func (all classUses) of(class string) *classuse.Use {
+	for i := range all {
+		if all[i].class == class {
+			return all[i].use
+		}
+	}
+	return nil
 }
 
 // keepLocked has a view keep what is reserved for other classes than that which asks, and notes
@@ -62,11 +83,17 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 		return
 	}
 	var k keeping
-	head := r.slots.headOf(rl.fairClassRLocked(class).Name)
+	var head *waiter
+	if r.slots.hasLine() {
+		head = r.slots.headOf(rl.fairClassRLocked(class).Name)
+	}
 	patience := head.patienceLocked(r)
 	for _, of := range rl.reserves {
-		u := r.slots.uses[of.class]
-		if of.class == class || u == nil {
+		if of.class == class {
+			continue
+		}
+		u := r.slots.uses.of(of.class)
+		if u == nil {
 			continue
 		}
 		seenAt := u.SeenAt()

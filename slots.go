@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
@@ -30,8 +29,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
-	uses  map[string]*classuse.Use // by classes with a reserve
-	audit *audited                 // what Audit adds up; nil before the first charge
+	uses  classUses // of classes with a reserve
+	audit *audited  // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 
