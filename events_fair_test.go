@@ -34,8 +34,8 @@ func (w *witness) fairLines() (all []fairLine) {
 	return all
 }
 
-// TestEventsOfFairShares: each event of a call says its class, those of a denial by a pool the pool,
-// and those with a cost the cost; nothing of an earlier event is left in a later one.
+// TestEventsOfFairShares: each event of a call says its class, those of a denial by a pool the
+// pool, and those with a cost the cost; nothing of an earlier event is left in a later one.
 func TestEventsOfFairShares(t *testing.T) {
 	onEventStages(t, func(cfg *ratelimit.Config) {
 		cfg.Pools = map[string]ratelimit.Pool{"org": {Models: []string{"free"}, Quota: ratelimit.ModelQuota{MaxInFlight: 1}}}
@@ -73,7 +73,7 @@ func TestEventsOfFairShares(t *testing.T) {
 			gone <- err
 		}()
 		synctest.Wait()
-		want(fairLine{ratelimit.EventQueued, "people", "", 0}) // in the line of the model, which denies first
+		want(fairLine{ratelimit.EventQueued, "people", "", 0}) // in the line of its model
 		give()
 		s.refused(<-gone, context.Canceled)
 		want(fairLine{ratelimit.EventRefused, "people", "", 0})
