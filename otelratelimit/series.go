@@ -57,8 +57,8 @@ func (p point) attributes() []attribute.KeyValue {
 	return set
 }
 
-// attributes are the attribute sets of a model, of a class of its calls, or of a pool: what names it
-// alone, and together with others.
+// attributes are the attribute sets of a model, of a class of its calls, or of a pool: what names
+// it alone, and together with others.
 type attributes struct {
 	alone  *options
 	points *instruments.Table[point, *options]

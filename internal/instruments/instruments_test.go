@@ -8,7 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
 )
 
-// An instrument of a pool has the name of that of a model, but for one word, and is none of a model.
+// An instrument of a pool has the name of that of a model, but for one word, and is of no model.
 func TestPoolNames(t *testing.T) {
 	models := make(map[string]bool)
 	for _, i := range instruments.List {

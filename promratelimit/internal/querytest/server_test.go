@@ -219,8 +219,8 @@ func TestPrometheus(t *testing.T) {
 	})
 }
 
-// unanswered are the metrics of which the example has none: its provider does not report the usage of
-// others, and no pool searches for its limits.
+// unanswered are the metrics of which the example has none: its provider does not report the usage
+// of others, and no pool searches for its limits.
 var unanswered = regexp.MustCompile("ratelimit_(pool_)?quota_external|ratelimit_pool_quota_found")
 
 // answers reports that a server does not answer a query, or answers with nothing.
