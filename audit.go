@@ -49,7 +49,8 @@ type AuditSum struct {
 // pools, and once by class.
 //
 // At most Config.MaxModels models without a quota of their own have an entry; further ones are
-// added up under "other". Audit is safe for concurrent use.
+// added up under "other". A call that is not counted, because its model has no limit and no place
+// there, is in Audit only if it is in a pool. Audit is safe for concurrent use.
 func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
@@ -196,9 +197,23 @@ func (r *Reservation) auditReservedLocked() {
 		g.audit = r.home.auditLocked(g.name)
 	}
 	g.audit.reserved.add(r.estimate, r.costOf(EventAdmitted))
-	if r.extra != nil && r.extra.class != nil {
-		r.extra.class.reserved.add(r.estimate, r.extra.most)
+	if r.extra == nil {
+		return
 	}
+	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+		if a != nil {
+			a.reserved.add(r.estimate, r.extra.most)
+		}
+	}
+}
+
+// auditOfModelLocked returns the sums of the model of a call that only a pool has counted, because
+// the model had no place; else nil.
+func (r *Reservation) auditOfModelLocked() *audited {
+	if r.extra.model == "" || !state.IsPool(r.slots.name) {
+		return nil
+	}
+	return r.home.auditLocked(auditOther)
 }
 
 // auditEndedLocked adds up a reservation that ends.
@@ -208,8 +223,13 @@ func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 		r.slots.audit = r.home.auditLocked(r.slots.name)
 	}
 	r.slots.audit.ended(end, r.estimate, most, used, cost)
-	if r.extra != nil && r.extra.class != nil {
-		r.extra.class.ended(end, r.estimate, most, used, cost)
+	if r.extra == nil {
+		return
+	}
+	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+		if a != nil {
+			a.ended(end, r.estimate, most, used, cost)
+		}
 	}
 }
 

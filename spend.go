@@ -85,11 +85,11 @@ func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.A
 // priceLocked notes what a call did cost, before its reservation and those of its pools are
 // settled.
 func (r *Reservation) priceLocked(used money.Usage) {
-	if r.settled || r.extra == nil || !r.extra.known {
+	if r.settled {
 		return
 	}
 	name, model := r.slots.name, r.slots.name
-	if r.extra.model != "" {
+	if r.extra != nil && r.extra.model != "" {
 		model = r.extra.model
 	}
 	if state.IsPool(name) { // its model had no place
@@ -98,9 +98,8 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	price, _ := r.home.pricing.find(&r.home.naming, name, model)
 	cost := price.Cost(used)
 	for part := r; part != nil; part = part.pool {
-		if part.extra != nil {
-			part.extra.cost = cost
-		}
+		x := part.more()
+		x.cost, x.known = cost, true // also of a call that was made before there were prices
 	}
 }
 
