@@ -4,6 +4,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
@@ -49,7 +51,7 @@ func everyCall(t testing.TB, rl *ratelimit.RateLimiter) {
 	rl.Reset("")
 }
 
-// All keys are of the prefix and the layout, are ten, and have a TTL of a week.
+// All keys are of the prefix and the layout, are eleven, and have a TTL of a week.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -59,8 +61,8 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all) != 10 {
-			t.Errorf("%s: %d keys, want 10: %q", when, len(all), all)
+		if len(all) != 11 {
+			t.Errorf("%s: %d keys, want 11: %q", when, len(all), all)
 		}
 		for _, key := range all {
 			ttl := server.Client().PTTL(t.Context(), key).Val()
@@ -69,6 +71,48 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		everyCall(t, rl)
+	}
+}
+
+// What was spent lasts until its month is over, also if nobody uses the store meanwhile.
+func TestKeysLastForTheMonth(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Store: store, Quotas: map[string]ratelimit.ModelQuota{model: {MaxSpendPerMonth: 100}},
+		Prices: map[string]money.Price{model: {Input: money.Dollar}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rl.Close()
+	shortest := func() time.Duration {
+		t.Helper()
+		all, err := server.Client().Keys(t.Context(), "*").Result()
+		if err != nil || len(all) != 11 {
+			t.Fatalf("keys %q, %v", all, err)
+		}
+		least := time.Duration(math.MaxInt64)
+		for _, key := range all {
+			least = min(least, server.Client().PTTL(t.Context(), key).Val())
+		}
+		return least
+	}
+	rl.RecordUsage(model, 0, 5)
+	if ttl := shortest(); ttl > 7*24*time.Hour {
+		t.Errorf("nothing is spent, and the keys last for %v", ttl)
+	}
+	rl.RecordUsage(model, 5, 0)
+	if ttl := shortest(); ttl < 32*24*time.Hour || ttl > 33*24*time.Hour {
+		t.Errorf("money is spent, and a key lasts for %v", ttl)
+	}
+	rl.Reset("")
+	if ttl := shortest(); ttl < 32*24*time.Hour {
+		t.Errorf("after a Reset a key lasts for %v", ttl)
 	}
 }
 

@@ -6,7 +6,7 @@ local function effects_of()
     if key == days then
       redis.call('HSET', key, LATER, '')
     end
-    redis.call('PEXPIRE', key, 604800000)
+    redis.call('PEXPIRE', key, lifetime())
   end
 
   -- add is SpendPeriod.add: the period and the amount after a change of both.
@@ -43,6 +43,10 @@ local function effects_of()
       today, day = add(string.sub(was, 1, 16), day, string.sub(arg, 1, 16), more_today)
       calendar, month = add(string.sub(was, 17, 32), month, string.sub(arg, 17, 32), more)
       redis.call('HSET', spend, account, today .. calendar .. day .. ' ' .. month .. ' ' .. text(first + i))
+      if now - tonumber(spent or 0) > 86400 * SECOND then
+        spent, touched = date, '0' -- the keys last longer at once
+        redis.call('HSET', meta, 'spent', spent)
+      end
     end,
     c = function(model, arg)
       local was = redis.call('HGET', cooldowns, model)
