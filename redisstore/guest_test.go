@@ -49,7 +49,7 @@ func everyCall(t testing.TB, rl *ratelimit.RateLimiter) {
 	rl.Reset("")
 }
 
-// All keys are of the prefix and the layout, are ten, and have a TTL of a week.
+// All keys are of the prefix and the layout, are eleven, and have a TTL of a week.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -59,8 +59,8 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all) != 10 {
-			t.Errorf("%s: %d keys, want 10: %q", when, len(all), all)
+		if len(all) != 11 {
+			t.Errorf("%s: %d keys, want 11: %q", when, len(all), all)
 		}
 		for _, key := range all {
 			ttl := server.Client().PTTL(t.Context(), key).Val()
@@ -119,7 +119,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 	}
-	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*10+8 {
+	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*11+8 {
 		t.Errorf("%d keys", n)
 	}
 }

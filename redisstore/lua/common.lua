@@ -57,7 +57,7 @@ end
 
 -- touch puts off the end of the keys, once an hour.
 local function touch()
-  if #KEYS == 10 and now - tonumber(touched or 0) > 3600 * SECOND then
+  if pools and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
     for _, key in ipairs(KEYS) do
       redis.call('PEXPIRE', key, 604800000)
