@@ -56,8 +56,8 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 
 // SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and
 // patterns. The zero price is that of a free model. Calls that are open keep the amount that they
-// have reserved, and are settled at the new price. Prices are of this limiter alone: they are
-// neither saved nor shared, because what a call costs is.
+// have reserved, and are settled at the new price. Prices are of this limiter alone. They are
+// neither saved nor shared: the cost of each call is.
 //
 // A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. Waiters are
 // served or refused at once. SetPrice is safe for concurrent use.

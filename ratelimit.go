@@ -1,6 +1,7 @@
 // Package ratelimit keeps a program's calls to large language models inside the provider's
 // quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
-// per day, and concurrent calls.
+// per day, and concurrent calls. It also keeps budgets in dollars, and limits that several models
+// share.
 //
 // Wait for room, make the call, and report the usage:
 //
@@ -23,10 +24,19 @@
 // A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
 // calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
 // day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
-// zero is unlimited, and a model without a quota is always allowed (unless Config.Unknown says
-// otherwise). A provider counts a call when it arrives, later than the limiter: Config.Margin
-// covers the time between, without which a provider may refuse a call; package llmhttp does so
-// by itself.
+// zero is unlimited, and a model without a quota is allowed, unless one of its pools denies it or
+// Config.Unknown says otherwise. A provider counts a call when it arrives, later than the limiter:
+// Config.Margin covers the time between, without which a provider may refuse a call; package
+// llmhttp does so by itself.
+//
+// # What is shared
+//
+// Calls that wait are served first come, first served. With Config.Classes and [WithClass] some
+// kinds of calls go before others, or share the room by weight; with [WithFlow] tenants take turns.
+// Config.Pools are limits that several models share: a call is charged to its model and to all of
+// its pools, or to none of them. [RateLimiter.AcquireAny] takes the first of several models that
+// has room. With Config.Prices the quota of a model or a pool can limit spend per day and per
+// month, and [RateLimiter.Audit] adds up what has become of all calls.
 //
 // # How it remembers
 //

@@ -300,7 +300,7 @@ func (l *waitLines) spentLocked(name string) {
 
 // The reasons of the refusals by spend.
 const (
-	noPrice      = "the model has no price, and spend is limited"
+	noPrice      = "the model has no price (Config.Prices), and spend is limited"
 	dayOver      = "the spend of the day is used up"
 	monthOver    = "the spend of the month is used up"
 	dayTooMuch   = "the request alone may cost more than the spend of a day"

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
@@ -69,6 +70,34 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		everyCall(t, rl)
+	}
+}
+
+// Spend counts until its month ends, so its keys stay for longer than a month without a use.
+func TestKeysWithSpend(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Store: store, Quotas: plenty, Prices: map[string]money.Price{model: {Input: money.Dollar}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rl.Close() })
+	for _, change := range []func(){func() { rl.RecordUsage(model, 5, 5) }, func() { rl.Reset("") }} {
+		change()
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range server.Client().Keys(t.Context(), "*").Val() {
+			if ttl := server.Client().PTTL(t.Context(), key).Val(); ttl < 31*24*time.Hour || ttl > 32*24*time.Hour {
+				t.Errorf("key %q has a TTL of %v", key, ttl)
+			}
+		}
 	}
 }
 
