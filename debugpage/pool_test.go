@@ -39,7 +39,7 @@ func newFairLimiter(t *testing.T, quota ratelimit.ModelQuota) *ratelimit.RateLim
 // TestPools has a pool in each state, and what its row and that of its model say.
 func TestPools(t *testing.T) {
 	const members = "org m, a-*, b, c and 2 more "
-	const model = "m quota set by the program · in pool org"
+	const of, model = "m in pool org · ", "m in pool org · quota set by the program"
 	for _, test := range []struct {
 		name        string
 		quota       ratelimit.ModelQuota
@@ -51,7 +51,7 @@ func TestPools(t *testing.T) {
 			r, _ := rl.Reserve("m", 250_000, 0)
 			return r.Cancel
 		}, members + "free requests / min 2 / 10 spend / day $0.75 / $2.00 1 open",
-			model + " · $0.25 spent today · $0.25 spent this month free requests / min 1 / 100"},
+			of + "$0.25 spent today · $0.25 spent this month · quota set by the program free requests / min 1 / 100"},
 		{"minute used up, and a line", ratelimit.ModelQuota{MaxRPM: 1}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			rl.RecordUsage("b", 1, 0)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +78,7 @@ func TestPools(t *testing.T) {
 		{"a large request", ratelimit.ModelQuota{MaxTPD: 100}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			rl.RecordUsage("b", 60, 0)
 			return acquirer(t, rl, "m", 50, 0)
-		}, members + "line the first in line waits for its model, or for more than is left tokens / day 60 / 100 0 open 1 in line",
+		}, members + "free tokens / day 60 / 100 0 open 1 in line",
 			model + " large request the pool org: the first in line needs 50 of the tokens / day, and 40 are left next room when the line has passed"},
 		{"searched for", ratelimit.ModelQuota{AdaptiveFloorRPM: 30, AdaptiveFloorInFlight: 2}, func(t *testing.T, rl *ratelimit.RateLimiter) func() {
 			r, _ := rl.Reserve("b", 1, 1)

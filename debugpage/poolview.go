@@ -49,10 +49,11 @@ func (p *poolShown) inUse() bool {
 		slices.ContainsFunc(p.Limits, func(l ratelimit.LimitState) bool { return l.Used|l.External != 0 })
 }
 
-// blocked reports whether a new request of any of its models would not pass.
+// blocked reports whether the pool lets none of its models have one more request. Those that wait
+// may wait for their models.
 func (p *poolShown) blocked() bool {
 	state, _, _ := blockOf(p.Limits, p.Budgets, nil)
-	return state != "" || p.Waiting > 0 || p.CooldownUntil.After(p.at)
+	return state != "" || p.CooldownUntil.After(p.at)
 }
 
 // poolView is a pool as the templates show it.
@@ -86,9 +87,6 @@ func (p *poolShown) view(now time.Time) poolView {
 	case state != "":
 		v.Kind, v.State, v.Why, v.Room = end.kind, state, why, moment{end.room, now}
 		v.NoRoom = end.noRoom
-	case p.Waiting > 0:
-		v.Kind, v.State = kindWait, stateText(ratelimit.DecisionQueued)
-		v.Why = "the first in line waits for its model, or for more than is left"
 	}
 	return v
 }

@@ -110,13 +110,22 @@ func viewOf(r *row, now time.Time) modelView {
 
 func rowID(r *row) string { return "m" + strconv.FormatUint(r.id, 10) }
 
-// detailsOf says which quota a model has, and where that comes from.
+// detailsOf says what a model is part of, what it costs, and which quota it has; behind that stands
+// when it was read.
 func detailsOf(e *ratelimit.Explanation) (details []string) {
 	if e.Provider != "" {
 		details = append(details, nameText(string(e.Provider)))
 	}
 	if e.Counted != e.Model {
 		details = append(details, "counted as "+nameText(e.Counted))
+	}
+	if pools := poolsOf(e); pools != "" {
+		details = append(details, pools)
+	}
+	for _, b := range e.Budgets {
+		if b.Max == 0 { // the others have bars
+			details = append(details, budgetText(&b))
+		}
 	}
 	origin := originWords[e.Origin]
 	if !e.ProfileReadOn.IsZero() {
@@ -128,14 +137,6 @@ func detailsOf(e *ratelimit.Explanation) (details []string) {
 		details = append(details, "quota "+origin)
 	default:
 		details = append(details, "quota of "+nameText(e.Quota)+", "+origin)
-	}
-	if pools := poolsOf(e); pools != "" {
-		details = append(details, pools)
-	}
-	for _, b := range e.Budgets {
-		if b.Max == 0 { // the others have bars
-			details = append(details, budgetText(&b))
-		}
 	}
 	return details
 }
