@@ -39,7 +39,8 @@ type anyCall struct {
 //
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
-// The *LimitError names the first candidate for which it holds. Without requests it returns nil.
+// The *LimitError is that of the candidate for which this holds that opens first, by RetryAfter;
+// where no time says when any does, of the first one. Without requests it returns nil.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
@@ -167,7 +168,7 @@ func (a *anyCall) isRefusedSoFar() bool {
 }
 
 // refusal returns the error of the candidates, all of which were refused: the one that is the least
-// hopeless, of the first that has it.
+// hopeless, of the first that opens first.
 func (a *anyCall) refusal() (err error) {
 	best := -1
 	for _, w := range a.candidates {
@@ -183,7 +184,7 @@ func (a *anyCall) refusal() (err error) {
 		default:
 			rank = 3 // the limiter is closed
 		}
-		if rank > best {
+		if rank > best || rank == best && opensBefore(w.err, err) {
 			best, err = rank, w.err
 		}
 	}
@@ -292,6 +293,12 @@ func (rl *RateLimiter) ReserveAny(requests ...Request) (r *Reservation, d Decisi
 	rl.mu.Unlock()
 	rl.teller.tell(e)
 	return nil, d
+}
+
+// opensBefore reports whether what was refused with an error opens before that of another error.
+func opensBefore(err, other error) bool {
+	var e, o *LimitError
+	return errors.As(err, &e) && errors.As(other, &o) && e.Decision.opensBefore(&o.Decision)
 }
 
 // opensBefore reports whether a denial ends before another one, as far as time tells. One that

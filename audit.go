@@ -51,7 +51,8 @@ type AuditSum struct {
 // for each of its pools, and once by class.
 //
 // At most Config.MaxModels models without a quota of their own have an entry; further ones are
-// added up under "other". Audit is safe for concurrent use.
+// added up under "other". A call that is not counted, because its model has no limit and no place
+// there, is in Audit only if it is in a pool. Audit is safe for concurrent use.
 func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
@@ -97,15 +98,28 @@ type auditSum struct {
 
 // add adds a call. Tokens and money are not negative.
 func (s *auditSum) add(c tokens.Count, amount money.Amount) {
-	s.calls++
-	if s.input += int64(c.Input); s.input < 0 {
-		s.input = math.MaxInt64
-	}
-	if s.output += int64(c.Output); s.output < 0 {
-		s.output = math.MaxInt64
-	}
+	s.count(c)
 	if amount != 0 {
 		s.money = s.money.Add(amount)
+	}
+}
+
+// count is add for a call without money.
+func (s *auditSum) count(c tokens.Count) {
+	s.calls++
+	s.input += int64(c.Input)
+	s.output += int64(c.Output)
+	if s.input|s.output < 0 {
+		s.clamp()
+	}
+}
+
+// clamp makes a sum that has passed the largest number that number.
+func (s *auditSum) clamp() {
+	for _, n := range [...]*int64{&s.input, &s.output} {
+		if *n < 0 {
+			*n = math.MaxInt64
+		}
 	}
 }
 
@@ -185,9 +199,23 @@ func (r *Reservation) auditReservedLocked() {
 		g.audit = r.home.auditLocked(g.name)
 	}
 	g.audit.reserved.add(r.estimate, r.costOf(EventAdmitted))
-	if r.extra != nil && r.extra.class != nil {
-		r.extra.class.reserved.add(r.estimate, r.extra.most)
+	if r.extra == nil {
+		return
 	}
+	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+		if a != nil {
+			a.reserved.add(r.estimate, r.extra.most)
+		}
+	}
+}
+
+// auditOfModelLocked returns the sums of the model of a call that only a pool has counted, because
+// the model had no place; else nil.
+func (r *Reservation) auditOfModelLocked() *audited {
+	if r.extra.model == "" || !state.IsPool(r.slots.name) {
+		return nil
+	}
+	return r.home.auditLocked(auditOther)
 }
 
 // auditEndedLocked adds up a reservation that ends.
@@ -197,8 +225,13 @@ func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 		r.slots.audit = r.home.auditLocked(r.slots.name)
 	}
 	r.slots.audit.ended(end, r.estimate, most, used, cost)
-	if r.extra != nil && r.extra.class != nil {
-		r.extra.class.ended(end, r.estimate, most, used, cost)
+	if r.extra == nil {
+		return
+	}
+	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+		if a != nil {
+			a.ended(end, r.estimate, most, used, cost)
+		}
 	}
 }
 

@@ -142,9 +142,11 @@ func (rl *RateLimiter) knownClassRLocked(name string) string {
 
 // queues reports whether a call of a class that comes now would go before those that wait. Nil
 // slots have none.
-func (g *slots) queues(class string) bool {
-	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
-}
+func (g *slots) queues(class string) bool { return g.hasLine() && g.queuesClass(class) }
+
+// hasLine reports whether others wait. Both halves of queues are for the calls that are asked for
+// most often, into which the compiler does not write the whole.
+func (g *slots) hasLine() bool { return g != nil && g.line.Len() > 0 }
 
 // queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
 // which only a limiter that shares nothing does.
@@ -152,7 +154,21 @@ func (g *slots) queuesClass(class string) bool {
 	if g.home.lines.shared {
 		return g.line.Head() != nil // in the line of a pool they may all sleep
 	}
-	return !g.line.Leads(g.home.fairClassRLocked(class))
+	c := g.home.fairClassRLocked(class)
+	return !g.line.Leads(c) && !g.yieldsTo(c.Name)
+}
+
+// yieldsTo reports whether nobody of a class waits, and those of all others yield.
+func (g *slots) yieldsTo(class string) bool {
+	if len(g.home.classes) == 0 {
+		return false
+	}
+	for _, head := range g.line.Heads() {
+		if head.Class() == class || !head.Value.yields {
+			return false
+		}
+	}
+	return true
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.

@@ -226,7 +226,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	ok := rl.readRLocked(name, &q, &r)
+	ok := rl.reserves == nil && rl.readRLocked(name, &q, &r)
 	if ok {
 		if r.window == unused {
 			rl.checkAgeRLocked(name)
@@ -243,7 +243,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 		if rl.pools.count > 0 {
 			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
-		if r.slots.queues(class) {
+		if r.slots.hasLine() && r.slots.queuesClass(class) {
 			d.queue()
 		}
 	}

@@ -212,10 +212,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
-	if known && !q.limitsSpend() {
+	if known && !q.limitsSpend() && rl.reserves == nil {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !w.slots.queues("") &&
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !(w.slots.hasLine() && w.slots.queuesClass("")) &&
 				(q.Burst == 0 || w.admitsNow(&q, &c, instant)) && (!q.adapts() || rl.found[name].Opens() <= instant)
 			if w == unused {
 				rl.checkAgeRLocked(name)
@@ -241,15 +241,15 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
-	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
-	rl.recordUsage(model, used, billed(used))
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
-// recordUsage is RecordUsage with what is billed of the usage.
-func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.Usage) {
+// recordUsage is RecordUsage with what is billed of the usage; nil for the usage as it is.
+func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.Usage) {
 	if rl.ledger != nil {
 		var cost money.Amount
-		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, bill) })
+		of := billed(used, bill)
+		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, of) })
 		rl.teller.recorded(model, used, cost)
 		return
 	}
@@ -259,7 +259,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.U
 	rl.teller.recorded(model, used, cost)
 }
 
-func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.Usage) (spent money.Amount) {
+func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill *money.Usage) (spent money.Amount) {
 	name := state.ModelName(model)
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
@@ -273,7 +273,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	}
 	now := rl.clock.At(instant)
 	if rl.pricing != nil {
-		spent = rl.recordSpendLocked(name, model, bill, instant)
+		spent = rl.recordSpendLocked(name, model, billed(used, bill), instant)
 	}
 	if rl.pools.count > 0 {
 		rl.recordPoolsLocked(name, model, used, spent, instant)

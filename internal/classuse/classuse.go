@@ -12,6 +12,7 @@ import (
 type Use struct {
 	seenAt  int64 // the instant at which a call of the class last asked; 0 for never
 	charges []*Charge
+	unused  []Charge   // were allocated together
 	minute  state.Cost // of the charges
 	open    int
 	day     state.Cost // since dayBegan
@@ -38,7 +39,12 @@ func (u *Use) SeenAt() int64 { return u.seenAt }
 func (u *Use) Charge(instant, dayBegan int64, c tokens.Count) *Charge {
 	u.See(instant)
 	u.turnDay(dayBegan)
-	one := &Charge{use: u, at: instant, count: c, began: dayBegan}
+	if len(u.unused) == 0 {
+		u.unused = make([]Charge, 16)
+	}
+	one := &u.unused[0]
+	u.unused = u.unused[1:]
+	*one = Charge{use: u, at: instant, count: c, began: dayBegan}
 	u.charges = append(u.charges, one)
 	add(&u.minute, 1, c)
 	add(&u.day, 1, c)

@@ -61,7 +61,7 @@ local function stays()
   return redis.call('HGET', meta, 'spent') and 2764800000 or 604800000
 end
 
--- touch puts off the end of the keys, once an hour.
+-- touch puts off the end of the keys, once an hour. The common case of append has not all of them.
 local function touch()
   if pools and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
