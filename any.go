@@ -39,8 +39,8 @@ type anyCall struct {
 //
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
-// The *LimitError is that of the candidate for which this holds that opens first, by RetryAfter;
-// where no time says when any does, of the first one. Without requests it returns nil.
+// The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
+// no time says when any does, that of the first. Without requests it returns nil.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {

@@ -114,6 +114,21 @@ func ExampleRateLimiter_IterPools() {
 	// organisation: 2 calls, 950 tokens
 }
 
+// What is used of a pool, for a dashboard. Explain has the same for each pool of a model.
+func ExampleRateLimiter_ExplainPool() {
+	rl := pooled()
+	defer rl.Close()
+
+	rl.RecordUsage("gpt-4o", 600, 100)
+	is, _ := rl.ExplainPool("openai")
+	for _, l := range is.Limits {
+		if l.Max > 0 {
+			fmt.Printf("%s %s: %d of %d, %d left, set by the %s\n", is.Pool, l.Limit, l.Used, l.Max, l.Left, l.Origin)
+		}
+	}
+	// Output: openai max_tpm: 700 of 1000, 300 left, set by the program
+}
+
 func ExampleRateLimiter_PoolsOf() {
 	rl := pooled()
 	defer rl.Close()
