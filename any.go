@@ -31,15 +31,16 @@ type anyCall struct {
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
 // candidates, in the order of preference. The first with room, and with nobody ahead in its line,
-// is charged at once. If there is none, the call waits in the lines of all of them, holds nothing
-// there, and takes the first that has room for it in its turn; it leaves the other lines in the
-// same moment. Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for
-// the first candidate alone at the beginning, unless that can never serve it.
+// is charged at once. If there is none, the call waits in the lines of all of them. While it waits
+// it holds its places there and nothing else: no candidate is charged. It takes the first candidate
+// that has room for it in its turn, and leaves the other lines in the same moment.
+// Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the first
+// candidate alone at the beginning, unless that can never serve it.
 //
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
-// The *LimitError is that of the candidate for which this holds that opens first, by RetryAfter;
-// where no time says when any does, of the first one. Without requests it returns nil.
+// The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
+// no time says when any does, that of the first. Without requests it returns nil.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {

@@ -117,6 +117,19 @@ func (l *Line[W]) InClass(name string) int {
 	return 0
 }
 
+// ByClass returns how many wait of each class of which some do.
+func (l *Line[W]) ByClass() map[string]int {
+	by := make(map[string]int)
+	if l.in != nil {
+		for _, c := range l.in.classes {
+			if c.len > 0 {
+				by[c.Name] = c.len
+			}
+		}
+	}
+	return by
+}
+
 func (l *Line[W]) find(name string) *class[W] {
 	if l.in != nil {
 		for _, c := range l.in.classes {
