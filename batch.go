@@ -34,7 +34,7 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 	if b == nil {
 		if b = rl.decideAllLocked(reqs, by.class); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
-			rl.linesLocked().settleLocked()
+			rl.linesLocked().passedLocked(by.class, reservations...)
 		}
 	}
 	e := rl.reservedLocked(by, reservations, &b.Decision, reqs)

@@ -265,3 +265,53 @@ func TestFairWaiterOfTwoPools(t *testing.T) {
 		runtime.KeepAlive([]any{h, o})
 	})
 }
+
+// A call that passes without a wait, while others wait, is charged to its class: nobody starves
+// because of calls of a class ahead that come one by one.
+func TestFairCallsThatPassAreServices(t *testing.T) {
+	cfg := ratelimit.Config{
+		Classes: map[string]ratelimit.Class{"ahead": {Ahead: true}},
+		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxTPM: 100}, "n": {}},
+		Pools:   map[string]ratelimit.Pool{"p": {Models: []string{"n"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+	}
+	ahead := ratelimit.WithClass(context.Background(), "ahead")
+	for how, call := range map[string]func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations{
+		"Acquire": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			ctx, cancel := context.WithTimeout(ahead, time.Nanosecond)
+			defer cancel()
+			r, _ := rl.Acquire(ctx, model, 10, 0)
+			return ratelimit.Reservations{r}
+		},
+		"ReserveContext": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			rs, _ := rl.ReserveContext(ahead, ratelimit.Request{Model: model, PromptTokens: 10})
+			return rs
+		},
+		"ReserveAll": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			rs, _ := rl.ReserveAll(ratelimit.Request{Model: model, PromptTokens: 4, Class: "ahead"}, ratelimit.Request{Model: model, PromptTokens: 6})
+			return rs
+		},
+	} {
+		for _, model := range []string{"m", "n"} {
+			t.Run(how+" "+model, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newFairHall(t, cfg)
+					h.rl.RecordUsage(model, 50, 0)
+					low, passed := h.come(t.Context(), ratelimit.Request{Model: model, PromptTokens: 90}), 0
+					for h.now(low).real == nil && time.Since(low.came) < time.Hour {
+						rs := call(h.rl, model)
+						for _, r := range rs {
+							if r != nil {
+								r.Commit(10/len(rs), 0)
+								passed++
+							}
+						}
+						time.Sleep(6500 * time.Millisecond)
+					}
+					if w := time.Since(low.came); passed == 0 || w > 5*time.Minute {
+						t.Errorf("%d calls of the class ahead pass, and the other waits for %v", passed, w)
+					}
+				})
+			})
+		}
+	}
+}

@@ -126,7 +126,13 @@ func (l *waitLines) enterLocked(w *waiter) {
 	l.scarceLocked(w, b)
 	switch {
 	case w.hasPools() || queued && (l.mayLeadLocked(w) || l.rl.hasReserve(w.class)):
-		l.serveLineLocked(w.places[0].slots)
+		lines := w.otherLines(nil)
+		if len(l.rl.classes) == 0 && !l.flows {
+			lines = lines[:1]
+		}
+		for _, g := range lines {
+			l.serveLineLocked(g)
+		}
 	case !queued:
 		l.restLocked(w, b)
 	}
