@@ -96,6 +96,7 @@ func (rs Reservations) watch() {
 type batch struct {
 	Decision
 	wait  time.Duration // how long the limits deny that end with time
+	own   time.Duration // of that, those of the models alone
 	event bool          // some of them are denied until something ends that no time tells
 	costs []modelCost
 	of    []int   // which of the costs each request belongs to
@@ -164,7 +165,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		b.Model = reqs[0].Model
 	}
 	if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
-		b.wait, b.event = 0, true
+		b.wait, b.own, b.event = 0, 0, true
 	}
 	return b
 }
@@ -260,6 +261,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		return
 	}
 	b.wait = max(b.wait, wait)
+	b.own = b.wait
 	b.event = b.event || d.awaitsEvent()
 	switch {
 	case d.Never:

@@ -19,14 +19,14 @@ func (f eventFields) has(name string) bool {
 
 // fieldsOf is what event.go says of each kind.
 var fieldsOf = map[ratelimit.EventKind]eventFields{
-	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Decision!", "Operation"},
-	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision"},
-	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision!", "Operation"},
-	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Pool", "Provider", "Estimated", "Wait", "Decision", "Err", "Operation"},
-	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
-	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
-	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Estimated", "Settled", "Held"},
-	ratelimit.EventRecorded: {"ID!", "Model!", "Requested!", "Provider", "Settled"},
+	ratelimit.EventQueued:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Class", "Estimated", "Decision!", "Operation"},
+	ratelimit.EventAdmitted: {"ID!", "Model!", "Requested!", "Pool", "Provider", "Class", "Estimated", "Cost", "Wait", "Decision"},
+	ratelimit.EventPassed:   {"ID!", "Model!", "Requested!", "Pool", "Provider", "Class", "Estimated", "Wait", "Decision!", "Operation"},
+	ratelimit.EventRefused:  {"ID!", "Model!", "Requested!", "Pool", "Provider", "Class", "Estimated", "Wait", "Decision", "Err", "Operation"},
+	ratelimit.EventSettled:  {"ID!", "Model!", "Requested!", "Provider", "Class", "Estimated", "Settled", "Cost", "Held"},
+	ratelimit.EventReleased: {"ID!", "Model!", "Requested!", "Provider", "Class", "Estimated", "Settled", "Cost", "Held"},
+	ratelimit.EventExpired:  {"ID!", "Model!", "Requested!", "Provider", "Class", "Estimated", "Settled", "Cost", "Held"},
+	ratelimit.EventRecorded: {"ID!", "Model!", "Requested!", "Provider", "Settled", "Cost"},
 
 	ratelimit.EventCooldownBegan:   {"Model!", "Requested!", "Pool", "Provider", "Cause!", "Until!"},
 	ratelimit.EventCooldownEnded:   {"Model!", "Requested!", "Pool", "Provider", "Cause!"},

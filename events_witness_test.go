@@ -113,7 +113,7 @@ func (w *witness) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	}
 	if w.spoils {
 		*e = ratelimit.Event{
-			Kind: "spoilt", ID: 1 << 60, Model: "spoilt", Requested: "spoilt", Pool: "spoilt", Provider: "spoilt",
+			Kind: "spoilt", ID: 1 << 60, Model: "spoilt", Requested: "spoilt", Pool: "spoilt", Provider: "spoilt", Class: "spoilt", Cost: 1 << 40,
 			Estimated: ratelimit.Usage{PromptTokens: 1 << 30}, Settled: ratelimit.Usage{OutputTokens: 1 << 30},
 			Wait: time.Hour, Held: time.Hour, Err: context.Canceled, Cause: "spoilt", Until: time.Now(), By: "spoilt",
 			Status: 999, Problem: "spoilt", RetryAfter: time.Hour, Nearest: "spoilt", System: "spoilt",

@@ -41,6 +41,9 @@ type Explanation struct {
 	InFlight int          `json:"in_flight"` // open reservations
 	Waiting  int          `json:"waiting"`   // waiters in Acquire, AcquireAll and WaitForCapacity
 
+	// WaitingByClass is Waiting by the classes of the waiters, "" for none of Config.Classes; nil
+	// where nobody waits, or there are no classes.
+	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
 	// Line is the first 16 of the waiters, in their order.
 	Line []Waiter `json:"line,omitempty"`
 	// OldestOpen is the age of the oldest open reservation. With Config.Events it is exact for
@@ -83,15 +86,18 @@ type LimitState struct {
 	RoomAt time.Time `json:"room_at,omitzero"`
 }
 
-// PoolState is the state of a pool in an Explanation.
+// PoolState is the state of a pool: see [RateLimiter.ExplainPool]. An Explanation has it for each
+// pool of its model. Fields that have the names of those of an Explanation mean the same.
 type PoolState struct {
-	Pool string `json:"pool"` // its name
-	// Limits are those of the pool, as in an Explanation.
-	Limits        []LimitState `json:"limits,omitempty"`
-	InFlight      int          `json:"in_flight"`               // open reservations of all its models
-	Waiting       int          `json:"waiting"`                 // waiters for any of its models
-	CooldownUntil time.Time    `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
-	Cause         Cause        `json:"cause,omitempty"`         // of the cooldown
+	Pool           string         `json:"pool"` // its name
+	Limits         []LimitState   `json:"limits,omitempty"`
+	Budgets        []BudgetState  `json:"budgets,omitempty"`
+	Found          *FoundLimits   `json:"found,omitempty"`
+	InFlight       int            `json:"in_flight"` // open reservations of all its models
+	Waiting        int            `json:"waiting"`   // waiters for any of its models
+	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
+	CooldownUntil  time.Time      `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
+	Cause          Cause          `json:"cause,omitempty"`         // of the cooldown
 }
 
 // BudgetState is the spend of a day or a month in an Explanation.
@@ -143,6 +149,7 @@ type Refused struct {
 	At     time.Time    `json:"at"` // the moment
 	Code   DecisionCode `json:"code"`
 	Reason string       `json:"reason"`
+	Pool   string       `json:"pool,omitempty"`
 	// RetryAfter is zero where no time tells, or waiting does not help. JSON shows it as a text.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
 }
@@ -172,18 +179,14 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.Quota, origins = rl.originsRLocked(name)
 		e.Origin = origins.whole(rl.ledger != nil)
 		e.Found = r.foundLimits()
-		shown := q
-		if r.adapts {
-			shown.MaxInFlight = r.slotLimit
-		}
-		e.Limits = limitStates(&shown, &r, &origins, e.At)
+		e.Limits = limitStates(&q, &r, &origins, e.At)
 		if row, ok := rl.profileRowRLocked(name); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
 	}
 	e.Budgets = r.budgets(&q)
 	e.Provider = rl.providerOfRLocked(name)
-	e.InFlight, e.Waiting = r.slots.calls(), r.slots.waiting()
+	e.InFlight, e.Waiting, e.WaitingByClass = r.slots.calls(), r.slots.waiting(), r.slots.waitingByClassRLocked()
 	e.OldestOpen, e.OpenOverMinute = r.agesLocked()
 	if since, ok := rl.teller.oldestRLocked(r.slots); ok {
 		e.OldestOpen = max(time.Duration(r.instant-since), e.OldestOpen)
@@ -257,6 +260,9 @@ func limitStates(q *ModelQuota, r *view, origins *quotaOrigins, at time.Time) []
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {
 		l := LimitState{Limit: state.Limits[of].Key, Max: *q.limit(of), Origin: state.OriginKeys[origins[of]]}
+		if of == state.InFlight && r.adapts { // and not what was found
+			l.Max = r.slotLimit
+		}
 		switch {
 		case l.Max == 0:
 			continue
@@ -337,7 +343,10 @@ func (r *view) roomIn(of state.Dimension, used int, q *ModelQuota) time.Duration
 func (e Explanation) String() string {
 	f := explain.Facts{
 		Model: e.Model, Counted: e.Counted, Quota: e.Quota, Origin: e.Origin, At: e.At,
-		InFlight: e.InFlight, Waiting: e.Waiting, CooldownUntil: e.CooldownUntil, Cause: string(e.Cause),
+		Use: useFacts(&PoolState{
+			Limits: e.Limits, Budgets: e.Budgets, Found: e.Found, InFlight: e.InFlight, Waiting: e.Waiting,
+			WaitingByClass: e.WaitingByClass, CooldownUntil: e.CooldownUntil, Cause: e.Cause,
+		}),
 		Next: explain.Next{
 			Allowed: e.Next.Allowed, Never: e.Next.Never, Queued: e.Next.Code == DecisionQueued,
 			Reason: e.Next.Reason, RetryAfter: e.Next.RetryAfter,
@@ -352,19 +361,8 @@ func (e Explanation) String() string {
 	if r := e.LastRefusal; r != nil {
 		f.Refused = &explain.Refused{At: r.At, Code: string(r.Code), Reason: r.Reason}
 	}
-	if l := e.Found; l != nil {
-		f.Found = &explain.Found{
-			Rate:  explain.Search{Level: l.RPM, Floor: l.FloorRPM, Ceiling: l.CeilingRPM, RefusedAt: l.RefusedRPM, LoweredAt: l.RateLoweredAt},
-			Slots: explain.Search{Level: l.InFlight, Floor: l.FloorInFlight, Ceiling: l.CeilingInFlight, RefusedAt: l.OverloadedInFlight, LoweredAt: l.InFlightLoweredAt},
-			Told:  l.Told,
-		}
-	}
-	for i := range e.Limits {
-		f.Limits = append(f.Limits, limitFacts(&e.Limits[i]))
-	}
-	f.Pools = poolFacts(e.Pools)
-	for _, b := range e.Budgets {
-		f.Budgets = append(f.Budgets, explain.Budget{Month: b.Limit == state.Spends[1].Key, Max: b.Max, Spent: b.Spent, Until: b.Until})
+	for i := range e.Pools {
+		f.Pools = append(f.Pools, explain.Pool{Name: e.Pools[i].Pool, Use: useFacts(&e.Pools[i])})
 	}
 	return f.Text()
 }

@@ -39,11 +39,11 @@ const denialsEvery = 100
 // level of EventStoreDown. An event whose level the logger does not write costs no allocation.
 //
 // The attributes are, where they are not zero: event (the kind), call (Event.ID), model, requested
-// (if it is another name than model), pool, provider, estimated and settled (groups of
-// prompt_tokens and output_tokens), wait, held, until, quota (a group with the keys of files), by,
-// status, problem, nearest, system, operation, took and error; of a decision code, reason, never
-// and cause; cause also of a cooldown; retry_after of a decision or a provider's refusal; left_out
-// of a sampled refusal. Durations are slog.Durations. These names are stable.
+// (if it is another name than model), class, pool, provider, estimated and settled (groups of
+// prompt_tokens and output_tokens), cost, wait, held, until, quota (a group with the keys of
+// files), by, status, problem, nearest, system, operation, took and error; of a decision code,
+// reason, never and cause; cause also of a cooldown; retry_after of a decision or a provider's
+// refusal; left_out of a sampled refusal. Durations are slog.Durations. These names are stable.
 //
 // No record contains a key, a prompt or a reply. A call that was refused may have an error of a
 // context that the program made, of which only the type is written, unless it is one of this

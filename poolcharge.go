@@ -29,8 +29,8 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 			made, last = r, r
 		} else {
 			last.pool, last = r, r
-			if class := rl.knownClassRLocked(of.class); class != "" && rl.reserves != nil {
-				r.countLocked(class)
+			if rl.reserves != nil {
+				r.countLocked(of.class)
 			}
 		}
 		rl.madeLocked(r, &p.quota, most, of.instant)

@@ -43,7 +43,7 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 		wasAwake := p.entry.IsAwake()
 		p.slots.line.Wake(p.entry)
 		waits := !b.costs[i].passes()
-		if !w.leads(p.slots) {
+		if !w.leads(p) {
 			waits, passes = true, false
 		}
 		if !waits {
@@ -58,11 +58,11 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 	return passes
 }
 
-// leads reports whether a waiter, which is awake in the line of a pool, or another candidate of its
-// call is the head there: a call does not hold itself up.
-func (w *waiter) leads(g *slots) bool {
-	head := g.head()
-	return head == w || head != nil && w.any != nil && head.any == w.any
+// leads reports whether a waiter with a place in the line of a pool, in which it is awake, or
+// another candidate of its call is next there: a call does not hold itself up.
+func (w *waiter) leads(p *place) bool {
+	head := p.slots.head()
+	return head == w || head != nil && w.any != nil && head.any == w.any || p.slots.isNext(p.entry)
 }
 
 // sleepInPoolsLocked lets a waiter sleep in the lines of its pools. It tells what that means for
@@ -83,6 +83,18 @@ func (l *waitLines) sleepInPoolsLocked(w *waiter, g *slots, pending *[]*slots) t
 	return t
 }
 
+// rest returns how long until a waiter at the head of its lines is to be looked at. One that its
+// own models deny sleeps in the lines of its pools, whose waits nobody would tell it of: they count
+// when the models let it pass.
+func (b *batch) rest() time.Duration {
+	for i := range b.costs[:b.models()] {
+		if !b.costs[i].passes() {
+			return b.own
+		}
+	}
+	return b.wait
+}
+
 // isAsleepIn reports whether a waiter sleeps in a line.
 func (w *waiter) isAsleepIn(g *slots) bool {
 	for i := range w.places {
@@ -101,7 +113,7 @@ func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
 		if !p.pool || !p.entry.IsAwake() {
 			continue
 		}
-		if keeps = true; w.leads(p.slots) {
+		if keeps = true; w.leads(p) {
 			p.slots.sleepLocked(wait)
 		}
 	}
@@ -133,7 +145,7 @@ func (l *waitLines) wakeForPoolsLocked() {
 // leadsPools reports whether a waiter is at the head of the lines of the pools that it waits for.
 func (w *waiter) leadsPools() bool {
 	for i := range w.places {
-		if p := &w.places[i]; p.pool && p.entry.IsAwake() && !w.leads(p.slots) {
+		if p := &w.places[i]; p.pool && p.entry.IsAwake() && !w.leads(p) {
 			return false
 		}
 	}

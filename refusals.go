@@ -29,7 +29,7 @@ func (g *slots) refusedLocked(instant int64, d *Decision) {
 	r := g.talliesLocked()
 	r.At(instant).Refused++
 	r.at = instant
-	r.last.Code, r.last.Reason, r.last.RetryAfter = d.Code, d.Reason, d.RetryAfter
+	r.last.Code, r.last.Reason, r.last.Pool, r.last.RetryAfter = d.Code, d.Reason, d.Pool, d.RetryAfter
 }
 
 // admittedLocked notes that this limiter, which shares a store, admitted a call.

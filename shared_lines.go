@@ -112,13 +112,13 @@ func (p *plan) serve() {
 		}
 	}
 	lines := rl.linesLocked()
+	lines.yieldAllLocked()
 	lines.wakeForPoolsLocked()
 	for _, w := range p.waiters() {
 		if w.any != nil && w.any.plan == p.serial {
 			continue
 		}
-		first := lines.isNextLocked(w) || len(rl.classes) > 0 && lines.isHeldOffLocked(w)
-		first = first && w.leadsPools()
+		first := lines.isNextLocked(w) && w.leadsPools()
 		if first && len(p.places) > 0 {
 			return // places are few, and the next step knows how many are left
 		}
@@ -139,7 +139,7 @@ func (p *plan) serve() {
 		default:
 			if first {
 				lines.scarceLocked(w, b)
-				w.sleepLocked(w.restsLocked(p.serial, b.wait))
+				w.sleepLocked(w.restsLocked(p.serial, b.rest()))
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
@@ -22,6 +23,7 @@ type slots struct {
 	line     fairline.Line[*waiter]
 	scarce   state.Dimension // in which it last denied one that waits, with classes
 	timer    *time.Timer     // wakes the line; nil until a waiter had to sleep
+	firesAt  int64           // the instant for which it was set last
 	dayEnded int64           // when the last day that is over ended, in UnixNano
 	bare     bool            // the model has no state
 	leftAt   int64           // the instant at which it last lost its state with calls in flight; 0 for never
@@ -29,8 +31,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
-	uses  map[string]*classuse.Use // by classes with a reserve
-	audit *audited                 // what Audit adds up; nil before the first charge
+	uses  classuse.Uses // of classes with a reserve
+	audit *audit.Sums   // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 

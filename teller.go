@@ -220,7 +220,7 @@ func (t *teller) drop(e *telling) {
 // clear is *e = Event{}. While the garbage collector marks, that takes as long as the rest of an
 // event, because of each pointer in it; most of them are nil.
 func (e *Event) clear() {
-	e.ID, e.Estimated, e.Settled, e.Wait, e.Held = 0, Usage{}, Usage{}, 0, 0
+	e.ID, e.Estimated, e.Settled, e.Cost, e.Wait, e.Held = 0, Usage{}, Usage{}, 0, 0, 0
 	e.Status, e.RetryAfter, e.Took = 0, 0, 0
 	e.Kind, e.Model, e.Requested = "", "", ""
 	if e.Provider != "" {

@@ -90,13 +90,23 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 	l.scarceLocked(w, b)
 	b.wait = soonest
 	l.restLocked(w, b)
+	if was := w.yields; l.yieldsLocked(w, b) && !was {
+		*pending = append(*pending, others...)
+	}
 	switch {
 	case w.isAsleepIn(g):
 		return again
-	case g.line.Classes() > 1 && !b.event && (b.wait > time.Duration(l.rl.span()) || b.keeps()):
+	case g.line.Classes() > 1 && w.yields:
 		return yields
 	}
 	return stays
+}
+
+// yieldsLocked notes whether a waiter, which was decided upon, lets those of other classes go
+// first: it waits for longer than the minute, or for what is kept for them.
+func (l *waitLines) yieldsLocked(w *waiter, b *batch) bool {
+	w.yields = len(l.rl.classes) > 0 && !b.event && (b.wait > time.Duration(l.rl.span()) || b.keeps())
+	return w.yields
 }
 
 // mostTries is how often a waiter is tried between two changes of the lines.
@@ -122,15 +132,32 @@ func (w *waiter) otherLines(but *slots) (lines []*slots) {
 	return lines
 }
 
-// isNext reports whether w is at the head of the lines of all its models, but for one, in which its
-// turn is known to have come; nil for none.
+// isNext reports whether w is next in the lines of all its models, but for one, in which its turn
+// is known to have come; nil for none.
 func (w *waiter) isNext(but *slots) bool {
 	for i := range w.places {
-		if p := &w.places[i]; !p.pool && p.slots != but && p.slots.line.Head() != p.entry {
+		if p := &w.places[i]; !p.pool && p.slots != but && !p.slots.isNext(p.entry) {
 			return false
 		}
 	}
 	return true
+}
+
+// isNext reports whether a waiter that is awake is at the head of the line, or is the first of its
+// class behind others that yield.
+func (g *slots) isNext(e *fairline.Entry[*waiter]) bool {
+	if g.line.Head() == e || g.line.Classes() < 2 {
+		return g.line.Head() == e
+	}
+	for _, head := range g.line.Heads() {
+		switch {
+		case head == e:
+			return true
+		case !head.Value.yields:
+			return false
+		}
+	}
+	return false
 }
 
 // isNextLocked reports whether a waiter may be served: it is at the head of all its lines, or is

@@ -44,6 +44,7 @@ type waiter struct {
 	over         bool          // it was either
 	done         chan struct{} // closed when it was served or refused
 
+	yields  bool  // to those of other classes: see yieldsLocked
 	tries   int   // how often it was tried
 	triedAt int64 // since this waitLines.progress
 }
@@ -133,13 +134,14 @@ func (l *waitLines) enterLocked(w *waiter) {
 // isLineFull reports whether as many wait for one of the models as may, which the batch then
 // names.
 func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
-	most := l.rl.classes[w.class].MaxQueue
+	class := l.rl.fairClassRLocked(w.class).Name
+	most := l.rl.classes[class].MaxQueue
 	for i := range b.costs {
 		g := b.costs[i].view.slots
 		if b.costs[i].pool != nil {
 			continue
 		}
-		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
+		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
@@ -278,6 +280,7 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 			delete(l.occupied, g)
 			if g.timer != nil {
 				g.timer.Stop()
+				g.firesAt = 0
 			}
 			l.rl.unlistedLocked().easeLocked(g.name)
 		}
@@ -331,7 +334,7 @@ func (l *waitLines) restLocked(w *waiter, b *batch) {
 		return
 	}
 	l.forPlace.remove(w)
-	w.sleepLocked(b.wait)
+	w.sleepLocked(b.rest())
 }
 
 // hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
@@ -364,9 +367,14 @@ func (w *waiter) sleepLocked(wait time.Duration) {
 	w.places[0].slots.sleepLocked(wait)
 }
 
-// sleepLocked has the line served when a wait is over.
+// sleepLocked has the line served when a wait is over, and not later than for another class of it.
 func (g *slots) sleepLocked(wait time.Duration) {
 	wait = min(wait, time.Duration(g.home.span()+1))
+	now := g.home.clock.Now()
+	if g.line.Classes() > 1 && g.firesAt > now && g.firesAt <= now+int64(wait) {
+		return
+	}
+	g.firesAt = now + int64(wait)
 	if g.timer == nil {
 		g.timer = time.AfterFunc(wait, g.wake)
 	} else {

@@ -34,6 +34,7 @@ type Handler struct {
 	writes     metric.Float64Histogram
 	tokens     metric.Int64ObservableCounter
 	spend      metric.Float64Counter
+	denials    metric.Int64Counter
 	genAI      *genAI // nil without WithGenAIMetrics
 
 	// Of the instruments that are read from a limiter each is in one of these.
@@ -41,6 +42,7 @@ type Handler struct {
 	broken [instruments.Count]metric.Float64Observable
 
 	series *instruments.Table[instruments.Key, *series]
+	pools  *instruments.Table[string, *attributes]
 	stores *instruments.Table[point, *options]
 	alone  *options // the attributes of the program
 
@@ -58,6 +60,7 @@ func NewHandler(opts ...Option) (*Handler, error) {
 	m := &maker{Meter: h.meter}
 	list := &instruments.List
 	h.requests, h.rejections = m.counter(list[instruments.Requests]), m.counter(list[instruments.ProviderRejections])
+	h.denials = m.counter(list[instruments.PoolDenials])
 	h.inQueue, h.lease = m.histogram(list[instruments.TimeInQueue]), m.histogram(list[instruments.LeaseDuration])
 	h.ratio, h.writes = m.histogram(list[instruments.EstimateRatio]), m.histogram(list[instruments.StoreDuration])
 	h.tokens, h.spend = m.sum(list[instruments.Tokens]), m.amounts(list[instruments.Spend])
@@ -73,6 +76,7 @@ func NewHandler(opts ...Option) (*Handler, error) {
 		return nil, fmt.Errorf("new handler: %w", err)
 	}
 	h.series = instruments.NewTable(c.maxModels, instruments.Other, c.newSeries)
+	h.pools = instruments.NewTable(instruments.MaxPools, instruments.OtherName, c.newPool)
 	h.stores = instruments.NewTable(maxStores, point{ID: instruments.StoreDuration}, func(p point) *options {
 		return newOptions(c.attributesWith(p.attributes()...)...)
 	})
@@ -101,24 +105,28 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 		k = h.series.Seen(k)
 	}
 	s := h.series.Of(k)
+	of := s.of(m.Class)
 	if m.Request {
-		h.requests.Add(ctx, 1, s.points.Of(point{ID: instruments.Requests, a: m.Code, b: m.Result}).add...)
+		h.requests.Add(ctx, 1, of.points.Of(point{ID: instruments.Requests, a: m.Code, b: m.Result}).add...)
 		s.addTokens(0, m.Reserved)
 	}
+	if m.Pool != "" {
+		h.denials.Add(ctx, 1, h.pools.Of(m.Pool).points.Of(point{ID: instruments.Requests, a: m.Code, b: m.Result}).add...)
+	}
 	if m.Queued {
-		h.inQueue.Record(ctx, m.InQueue, s.points.Of(point{ID: instruments.TimeInQueue, a: m.Result}).record...)
+		h.inQueue.Record(ctx, m.InQueue, of.points.Of(point{ID: instruments.TimeInQueue, a: m.Result}).record...)
 		h.span(ctx, e, &m)
 	}
 	if m.Ended {
-		h.lease.Record(ctx, m.Lease, s.model.record...)
+		h.lease.Record(ctx, m.Lease, s.alone.record...)
 	}
 	if m.Compared {
-		h.ratio.Record(ctx, m.Ratio, s.model.record...)
+		h.ratio.Record(ctx, m.Ratio, s.alone.record...)
 	}
 	s.addTokens(1, m.Settled)
 	s.addTokens(2, m.Returned)
 	if m.Spent > 0 {
-		h.spend.Add(ctx, m.Spent, s.model.add...)
+		h.spend.Add(ctx, m.Spent, of.alone.add...)
 	}
 	if m.Rejected {
 		h.rejections.Add(ctx, 1, s.points.Of(point{ID: instruments.ProviderRejections, n: m.Status, a: m.ErrorType}).add...)

@@ -88,6 +88,10 @@ func lines(all map[string]metricdata.Metrics, prefix string) []string {
 			for _, p := range data.DataPoints {
 				add(name, p.Attributes, "%d", p.Value)
 			}
+		case metricdata.Sum[float64]:
+			for _, p := range data.DataPoints {
+				add(name, p.Attributes, "%g", p.Value)
+			}
 		case metricdata.Gauge[int64]:
 			for _, p := range data.DataPoints {
 				add(name, p.Attributes, "%d", p.Value)

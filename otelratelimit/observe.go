@@ -56,22 +56,16 @@ func (h *Handler) Observe(rl *ratelimit.RateLimiter) (metric.Registration, error
 	return h.observed, nil
 }
 
-// observe tells the samples of a limiter. Those of one model, and of one attribute set, come in a
-// row.
+// observe tells the samples of a limiter. Those of one attribute set come in a row.
 func (h *Handler) observe(rl *ratelimit.RateLimiter, o metric.Observer) {
-	var last instruments.Sample
-	var of *series
-	var with *options
-	instruments.Gauges(rl, h.series.Holds, func(s *instruments.Sample) bool {
-		if of == nil || s.Key != last.Key {
-			if with, of = h.alone, nil; instruments.List[s.ID].PerModel {
-				of = h.series.Of(s.Key)
-				with = of.sampled(s)
-			}
-		} else if s.Dimension != last.Dimension || s.Source != last.Source || s.Cause != last.Cause {
-			with = of.sampled(s)
+	var last instruments.Labels
+	var with *options // nil before the first sample
+	var perModel bool // a model may be named ""
+	holds := instruments.Holds{Model: h.series.Holds, Pool: h.pools.Holds}
+	instruments.Gauges(rl, holds, func(s *instruments.Sample) bool {
+		if is := instruments.List[s.ID].PerModel; with == nil || s.Labels != last || is != perModel {
+			with, last, perModel = h.sampled(s), s.Labels, is
 		}
-		last = *s
 		if whole := h.whole[s.ID]; whole != nil {
 			o.ObserveInt64(whole, int64(s.Value), with.observe...)
 		} else {
@@ -81,15 +75,27 @@ func (h *Handler) observe(rl *ratelimit.RateLimiter, o metric.Observer) {
 	})
 }
 
-// sampled returns the attributes of a sample of the model.
-func (s *series) sampled(of *instruments.Sample) *options {
+// sampled returns the attributes of a sample.
+func (h *Handler) sampled(s *instruments.Sample) *options {
+	var of *attributes
+	l := &s.Labels
 	switch {
-	case of.Dimension != "":
-		return s.points.Of(point{ID: instruments.QuotaLimit, a: of.Dimension, b: of.Source})
-	case of.Cause != "":
-		return s.points.Of(point{ID: instruments.ProviderPause, a: of.Cause})
+	case l.Pool != "":
+		of = h.pools.Of(l.Pool)
+	case instruments.List[s.ID].PerModel:
+		of = h.series.Of(l.Key).of(l.Class)
+	default:
+		return h.alone
 	}
-	return s.model
+	switch {
+	case l.Dimension != "":
+		return of.points.Of(point{ID: instruments.QuotaLimit, a: l.Dimension, b: l.Source})
+	case l.Period != "":
+		return of.points.Of(point{ID: instruments.BudgetLimit, a: l.Period})
+	case l.Cause != "":
+		return of.points.Of(point{ID: instruments.ProviderPause, a: l.Cause})
+	}
+	return of.alone
 }
 
 // Close ends the metrics that are collected from the Handler, also those of Observe. Events that

@@ -2,6 +2,8 @@ package otelratelimit
 
 import (
 	"math"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -30,8 +32,9 @@ func newOptions(attributes ...attribute.KeyValue) *options {
 	}
 }
 
-// point is the attributes of an instrument beside the model: a and b are those of its Attributes,
-// or n is the first, and a the second. Attributes that are empty are left out.
+// point is the attributes of an instrument beside those of the model, its class and the pool: a and
+// b are those of its Attributes, or n is the first, and a the second. Attributes that are empty are
+// left out. Instruments of pools have the points of those of models.
 type point struct {
 	instruments.ID
 	n    int
@@ -54,12 +57,38 @@ func (p point) attributes() []attribute.KeyValue {
 	return set
 }
 
+// attributes are the attribute sets of a model, of a class of its calls, or of a pool: what names
+// it alone, and together with others.
+type attributes struct {
+	alone  *options
+	points *instruments.Table[point, *options]
+}
+
+func newAttributes(base []attribute.KeyValue) *attributes {
+	return &attributes{
+		alone: newOptions(base...),
+		points: instruments.NewTable(maxPoints, point{}, func(p point) *options {
+			return newOptions(slices.Concat(base, p.attributes())...)
+		}),
+	}
+}
+
 // series is what the Handler keeps for a model.
 type series struct {
-	model  *options // the model alone
-	points *instruments.Table[point, *options]
+	*attributes
 	tokens [len(tokenKinds)][len(tokenTypes)]count
 	genAI  *genAISeries // nil without WithGenAIMetrics
+
+	base    []attribute.KeyValue
+	classed sync.Once
+	classes *instruments.Table[string, *ofClass] // nil until there is a call of one
+}
+
+// ofClass are the attributes of the calls of a class, which are made when there is one.
+type ofClass struct {
+	name string
+	once sync.Once
+	made *attributes
 }
 
 var (
@@ -72,15 +101,31 @@ func (c *config) newSeries(k instruments.Key) *series {
 	if k.Provider != "" {
 		base = append(base, attribute.String(instruments.Provider.Name, providerName(k.Provider)))
 	}
-	base = base[:len(base):len(base)]
-	s := &series{model: newOptions(base...)}
-	s.points = instruments.NewTable(maxPoints, point{}, func(p point) *options {
-		return newOptions(append(base, p.attributes()...)...)
-	})
+	base = slices.Clip(base)
+	s := &series{attributes: newAttributes(base), base: base}
 	if c.genAI {
 		s.genAI = c.newGenAISeries(base, k.Provider != "")
 	}
 	return s
+}
+
+// of returns the attributes of the calls of a class: those of the model where they are of none.
+func (s *series) of(class string) *attributes {
+	if class == "" {
+		return s.attributes
+	}
+	s.classed.Do(func() {
+		s.classes = instruments.NewTable(instruments.MaxClasses, instruments.OtherName, func(name string) *ofClass {
+			return &ofClass{name: name}
+		})
+	})
+	c := s.classes.Of(class)
+	c.once.Do(func() { c.made = newAttributes(append(s.base, attribute.String(instruments.Class.Name, c.name))) })
+	return c.made
+}
+
+func (c *config) newPool(name string) *attributes {
+	return newAttributes(c.attributesWith(attribute.String(instruments.Pool.Name, name)))
 }
 
 // addTokens counts tokens of a kind.

@@ -57,11 +57,17 @@ func (h *Handler) spanAttributes(e *ratelimit.Event, m *instruments.Measurements
 	if e.Kind == ratelimit.EventRefused {
 		set = append(set, attribute.String(instruments.ErrorType.Name, m.Result))
 	}
+	if e.Class != "" {
+		set = append(set, attribute.String(instruments.Class.Name, e.Class))
+	}
 	d := e.Decision
 	if d == nil {
 		return set
 	}
 	set = append(set, attribute.String(instruments.Code.Name, string(d.Code)), attribute.String(reasonKey, d.Reason))
+	if d.Pool != "" {
+		set = append(set, attribute.String(instruments.Pool.Name, d.Pool))
+	}
 	if d.Cause != "" {
 		set = append(set, attribute.String(instruments.Cause.Name, string(d.Cause)))
 	}

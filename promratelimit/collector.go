@@ -1,6 +1,7 @@
 package promratelimit
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -36,10 +37,14 @@ func NewCollector(limiter *ratelimit.RateLimiter, options CollectorOptions) prom
 	c := &collector{limiter: limiter}
 	constant := options.ConstLabels
 	if h := options.Handler; h != nil {
-		constant, c.holds = h.constant, h.table.Holds
+		constant, c.holds = h.constant, instruments.Holds{Model: h.table.Holds, Pool: h.pools.Holds}
 	} else {
 		none := func(instruments.Key) struct{} { return struct{}{} }
-		c.holds = instruments.NewTable(maxModels(options.MaxModels), instruments.Other, none).Holds
+		noPool := func(string) struct{} { return struct{}{} }
+		c.holds = instruments.Holds{
+			Model: instruments.NewTable(maxModels(options.MaxModels), instruments.Other, none).Holds,
+			Pool:  instruments.NewTable(instruments.MaxPools, instruments.OtherName, noPool).Holds,
+		}
 	}
 	for id := range instruments.List {
 		if i := &instruments.List[id]; !byEvents(i) {
@@ -52,7 +57,7 @@ func NewCollector(limiter *ratelimit.RateLimiter, options CollectorOptions) prom
 
 type collector struct {
 	limiter *ratelimit.RateLimiter
-	holds   func(instruments.Key) instruments.Key
+	holds   instruments.Holds
 	descs   [instruments.Count]*prometheus.Desc // nil for those that are a Handler's
 	labels  [instruments.Count]labelSet
 }
@@ -90,27 +95,24 @@ type scrape struct {
 
 type family struct{ parts []part }
 
-// part are the metrics of a family with the same dimension.
+// part are the metrics of a family with the same dimension, or the same class.
 type part struct {
 	dimension string
 	gauges    []gauge
 }
 
 func (s *scrape) add(sample *instruments.Sample) bool {
-	if s.labels == nil || !sameLabels(sample, &s.last) {
+	if s.labels == nil || !s.sameLabels(sample) {
 		s.last, s.labels = *sample, s.of.labels[sample.ID].pairs(sample)
 	}
-	p := s.families[sample.ID].part(sample.Dimension)
+	p := s.families[sample.ID].part(cmp.Or(sample.Dimension, sample.Class)) // no family has both
 	p.gauges = append(p.gauges, gauge{desc: s.of.descs[sample.ID], labels: s.labels, value: sample.Value})
 	return true
 }
 
-// sameLabels reports whether two samples have the same labels, by name and value: those of a model
-// have the names of QueuedRequests, those of a dimension the names of QuotaLimit, or of QuotaFound
-// if they have no source.
-func sameLabels(a, b *instruments.Sample) bool {
-	return a.Key == b.Key && a.Dimension == b.Dimension && a.Source == b.Source && a.Cause == b.Cause &&
-		(a.ID == instruments.StoreDegraded) == (b.ID == instruments.StoreDegraded)
+// sameLabels reports whether a sample has the labels of the last one, by name and value.
+func (s *scrape) sameLabels(sample *instruments.Sample) bool {
+	return sample.Labels == s.last.Labels && s.of.labels[sample.ID].hasNames(s.of.labels[s.last.ID])
 }
 
 func (f *family) part(dimension string) *part {

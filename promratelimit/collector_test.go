@@ -36,7 +36,7 @@ func TestCollector(t *testing.T) {
 		collector := promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{})
 		equal(t, lines(gather(t, collector)),
 			"ratelimit_active_leases{model=a,provider=} 1",
-			"ratelimit_queued_requests{model=b,provider=} 1",
+			"ratelimit_queued_requests{class=,model=b,provider=} 1",
 			"ratelimit_provider_pause_seconds{cause=daily_quota,model=b,provider=} 90",
 			"ratelimit_quota_limit{dimension=in_flight,model=a,provider=,source=program} 2",
 			"ratelimit_quota_used{dimension=in_flight,model=a,provider=,source=program} 1",
@@ -166,8 +166,8 @@ func TestSeveralLimiters(t *testing.T) {
 	equal(t, lines(families),
 		"ratelimit_quota_limit{dimension=rpm,limiter=chat,model=m,provider=,source=program} 4",
 		"ratelimit_quota_limit{dimension=rpm,limiter=embed,model=m,provider=,source=program} 4",
-		"ratelimit_requests_total{code=ok,limiter=chat,model=m,provider=,result=admitted} 1",
-		"ratelimit_requests_total{code=ok,limiter=embed,model=m,provider=,result=admitted} 1",
+		"ratelimit_requests_total{class=,code=ok,limiter=chat,model=m,provider=,result=admitted} 1",
+		"ratelimit_requests_total{class=,code=ok,limiter=embed,model=m,provider=,result=admitted} 1",
 	)
 }
 

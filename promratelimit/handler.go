@@ -41,9 +41,10 @@ type Handler struct {
 	constant prometheus.Labels
 	exemplar func(context.Context) prometheus.Labels
 	table    *instruments.Table[instruments.Key, *series]
+	pools    *instruments.Table[string, string] // as labels
 
 	requests, tokens, rejections *prometheus.CounterVec
-	spend                        *prometheus.CounterVec
+	spend, denials               *prometheus.CounterVec
 	inQueue, lease, ratio, store *prometheus.HistogramVec
 }
 
@@ -59,11 +60,13 @@ func NewHandler(options HandlerOptions) *Handler {
 		constant: constant,
 		exemplar: options.Exemplar,
 		table:    instruments.NewTable(maxModels(options.MaxModels), instruments.Other, newSeries),
+		pools:    instruments.NewTable(instruments.MaxPools, instruments.OtherName, labelValue),
 
 		requests:   newCounter(instruments.Requests, constant),
 		tokens:     newCounter(instruments.Tokens, constant),
 		rejections: newCounter(instruments.ProviderRejections, constant),
 		spend:      newCounter(instruments.Spend, constant),
+		denials:    newCounter(instruments.PoolDenials, constant),
 		inQueue:    newHistogram(instruments.TimeInQueue, constant),
 		lease:      newHistogram(instruments.LeaseDuration, constant),
 		ratio:      newHistogram(instruments.EstimateRatio, constant),
@@ -71,8 +74,10 @@ func NewHandler(options HandlerOptions) *Handler {
 	}
 }
 
-func (h *Handler) collectors() [8]prometheus.Collector {
-	return [...]prometheus.Collector{h.requests, h.inQueue, h.lease, h.tokens, h.ratio, h.rejections, h.store, h.spend}
+func (h *Handler) collectors() [9]prometheus.Collector {
+	return [...]prometheus.Collector{
+		h.requests, h.inQueue, h.lease, h.tokens, h.ratio, h.rejections, h.store, h.spend, h.denials,
+	}
 }
 
 // Describe implements [prometheus.Collector].
@@ -108,9 +113,12 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 func (h *Handler) count(ctx context.Context, s *series, m *instruments.Measurements) {
 	if m.Request {
 		if m.Code == allowed && m.Result == instruments.Admitted {
-			s.admitted.Inc()
+			s.of(h, m.Class).admitted.Inc()
 		} else {
-			h.requests.WithLabelValues(s.model, s.provider, m.Code, m.Result).Inc()
+			h.requests.WithLabelValues(s.model, s.provider, m.Code, m.Result, s.of(h, m.Class).class).Inc()
+		}
+		if m.Pool != "" {
+			h.denials.WithLabelValues(h.pools.Of(m.Pool), m.Code, m.Result).Inc()
 		}
 	}
 	if m.Rejected {
@@ -119,7 +127,7 @@ func (h *Handler) count(ctx context.Context, s *series, m *instruments.Measureme
 	s.reserved.add(m.Reserved.PromptTokens, m.Reserved.OutputTokens)
 	s.settled.add(m.Settled.PromptTokens, m.Settled.OutputTokens)
 	if m.Spent > 0 {
-		h.spend.WithLabelValues(s.model, s.provider).Add(m.Spent)
+		h.spend.WithLabelValues(s.model, s.provider, s.of(h, m.Class).class).Add(m.Spent)
 	}
 	s.giveBacks.add(m.Returned.PromptTokens, m.Returned.OutputTokens)
 	if !m.Queued && !m.Ended && !m.Compared {
@@ -127,9 +135,10 @@ func (h *Handler) count(ctx context.Context, s *series, m *instruments.Measureme
 	}
 	exemplar := h.exemplarOf(ctx)
 	if m.Queued {
-		inQueue := s.inQueue
+		c := s.of(h, m.Class)
+		inQueue := c.inQueue
 		if m.Result != instruments.Admitted {
-			inQueue = h.inQueue.WithLabelValues(s.model, s.provider, m.Result)
+			inQueue = h.inQueue.WithLabelValues(s.model, s.provider, m.Result, c.class)
 		}
 		observe(inQueue, m.InQueue, exemplar)
 	}

@@ -27,7 +27,7 @@ func TestHandler(t *testing.T) {
 		{"a call", []ratelimit.Event{
 			admitted("m", usage(100, 50)), settled("m", usage(100, 50), usage(90, 30), 2*time.Second),
 		}, []string{
-			"ratelimit_requests_total{code=ok,model=m,provider=openai,result=admitted} 1",
+			"ratelimit_requests_total{class=,code=ok,model=m,provider=openai,result=admitted} 1",
 			"ratelimit_lease_duration_seconds" + of + "} 1/2",
 			"ratelimit_estimate_ratio" + of + "} 1/0.8",
 			"ratelimit_tokens_total{kind=reserved,model=m,provider=openai,token_type=input} 100",
@@ -43,11 +43,11 @@ func TestHandler(t *testing.T) {
 			{Kind: ratelimit.EventPassed, Model: "m", Provider: "openai", Decision: rpm, Wait: 4 * time.Second},
 			{Kind: ratelimit.EventRefused, Model: "m", Provider: "openai", Decision: rpm, Wait: 5 * time.Second, Err: context.Canceled},
 		}, []string{
-			"ratelimit_requests_total{code=rpm_exceeded,model=m,provider=openai,result=admitted} 1",
-			"ratelimit_requests_total{code=rpm_exceeded,model=m,provider=openai,result=canceled} 1",
-			"ratelimit_request_time_in_queue_seconds" + of + ",result=admitted} 1/3",
-			"ratelimit_request_time_in_queue_seconds" + of + ",result=passed} 1/4",
-			"ratelimit_request_time_in_queue_seconds" + of + ",result=canceled} 1/5",
+			"ratelimit_requests_total{class=,code=rpm_exceeded,model=m,provider=openai,result=admitted} 1",
+			"ratelimit_requests_total{class=,code=rpm_exceeded,model=m,provider=openai,result=canceled} 1",
+			"ratelimit_request_time_in_queue_seconds{class=," + of[1:] + ",result=admitted} 1/3",
+			"ratelimit_request_time_in_queue_seconds{class=," + of[1:] + ",result=passed} 1/4",
+			"ratelimit_request_time_in_queue_seconds{class=," + of[1:] + ",result=canceled} 1/5",
 		}},
 		{"refusals", []ratelimit.Event{
 			{Kind: ratelimit.EventRefused, Model: "m", Decision: rpm},
@@ -55,9 +55,9 @@ func TestHandler(t *testing.T) {
 			{Kind: ratelimit.EventRefused, Model: "m", Decision: never},
 			{Kind: ratelimit.EventRefused, Model: "m", Decision: rpm, Err: ratelimit.ErrQueueFull},
 		}, []string{
-			"ratelimit_requests_total{code=rpm_exceeded,model=m,provider=,result=refused} 2",
-			"ratelimit_requests_total{code=tpm_exceeded,model=m,provider=,result=never_fits} 1",
-			"ratelimit_requests_total{code=rpm_exceeded,model=m,provider=,result=queue_full} 1",
+			"ratelimit_requests_total{class=,code=rpm_exceeded,model=m,provider=,result=refused} 2",
+			"ratelimit_requests_total{class=,code=tpm_exceeded,model=m,provider=,result=never_fits} 1",
+			"ratelimit_requests_total{class=,code=rpm_exceeded,model=m,provider=,result=queue_full} 1",
 		}},
 		{"refusals by the provider", []ratelimit.Event{
 			{Kind: ratelimit.EventProviderRefused, Model: "m", Provider: "openai", Status: 429, Problem: "rate_limited"},
@@ -98,7 +98,7 @@ func TestHandlerBeginsWithZeros(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"ratelimit_requests_total{code=ok,model=m,provider=,result=admitted}",
+		"ratelimit_requests_total{class=,code=ok,model=m,provider=,result=admitted}",
 		"ratelimit_provider_rejections_total{error_type=rate_limited,model=m,provider=,status=429}",
 		"ratelimit_tokens_total{kind=returned,model=m,provider=,token_type=output}",
 	} {
@@ -227,8 +227,8 @@ func TestNamesThatAreNotUTF8(t *testing.T) {
 	equal(t, got,
 		`ratelimit_quota_limit{dimension=rpm,model=a\xfe,provider=,source=program} 1`,
 		`ratelimit_quota_limit{dimension=rpm,model=a\xff,provider=,source=program} 1`,
-		`ratelimit_requests_total{code=ok,model=a\xfe,provider=,result=admitted} 1`,
-		`ratelimit_requests_total{code=ok,model=a\xff,provider=,result=admitted} 2`)
+		`ratelimit_requests_total{class=,code=ok,model=a\xfe,provider=,result=admitted} 1`,
+		`ratelimit_requests_total{class=,code=ok,model=a\xff,provider=,result=admitted} 2`)
 }
 
 // A label that the metrics have themselves is an error of Register, and no panic of a call.

@@ -26,6 +26,9 @@ var labelValues = map[instruments.Attribute]func(*instruments.Sample) string{
 	instruments.Dimension: func(s *instruments.Sample) string { return s.Dimension },
 	instruments.Source:    func(s *instruments.Sample) string { return s.Source },
 	instruments.Cause:     func(s *instruments.Sample) string { return s.Cause },
+	instruments.Class:     func(s *instruments.Sample) string { return labelValue(s.Class) },
+	instruments.Pool:      func(s *instruments.Sample) string { return labelValue(s.Pool) },
+	instruments.Period:    func(s *instruments.Sample) string { return s.Period },
 }
 
 func newLabelSet(i *instruments.Instrument, constant prometheus.Labels) (set labelSet) {
@@ -39,18 +42,28 @@ func newLabelSet(i *instruments.Instrument, constant prometheus.Labels) (set lab
 	return set
 }
 
+// pair is a label of a sample with what it points to.
+type pair struct {
+	dto.LabelPair
+	value string
+}
+
+// hasNames reports whether another set has the same names.
+func (set labelSet) hasNames(other labelSet) bool {
+	return slices.EqualFunc(set, other, func(a, b label) bool { return a.name == b.name })
+}
+
 // pairs returns the labels of a sample. Those who append to them get a copy.
 func (set labelSet) pairs(sample *instruments.Sample) []*dto.LabelPair {
-	values := make([]string, len(set))
-	pairs := make([]dto.LabelPair, len(set))
+	pairs := make([]pair, len(set))
 	all := make([]*dto.LabelPair, len(set))
 	for i := range set {
-		l := &set[i]
-		if values[i] = l.value; l.of != nil {
-			values[i] = l.of(sample)
+		l, p := &set[i], &pairs[i]
+		if p.value = l.value; l.of != nil {
+			p.value = l.of(sample)
 		}
-		pairs[i].Name, pairs[i].Value = &l.name, &values[i]
-		all[i] = &pairs[i]
+		p.Name, p.Value = &l.name, &p.value
+		all[i] = &p.LabelPair
 	}
 	return all
 }

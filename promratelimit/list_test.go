@@ -8,6 +8,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
+	"dappco.re/go/core/go-ratelimit/money"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -17,7 +18,7 @@ import (
 // everything returns collectors that have a sample of every metric.
 func everything(t *testing.T) []prometheus.Collector {
 	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})
-	d := ratelimit.Decision{Code: ratelimit.DecisionRPMLimit}
+	d := ratelimit.Decision{Code: ratelimit.DecisionRPMLimit, Pool: "p"}
 	tell(h,
 		ratelimit.Event{Kind: ratelimit.EventAdmitted, Model: "m", Wait: time.Second, Decision: &d, Estimated: usage(2, 2)},
 		settled("m", usage(2, 2), usage(1, 1), time.Second),
@@ -27,8 +28,13 @@ func everything(t *testing.T) []prometheus.Collector {
 	)
 	limiter := newLimiter(t, ratelimit.Config{
 		Providers: []ratelimit.Provider{ratelimit.ProviderGemini},
-		Quotas:    map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, AdaptiveFloorInFlight: 1}},
+		Quotas:    map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10, AdaptiveFloorInFlight: 1, MaxSpendPerDay: money.USD(1)}},
+		Pools: map[string]ratelimit.Pool{"p": {
+			Models: []string{"q"}, Quota: ratelimit.ModelQuota{MaxRPM: 10, AdaptiveFloorInFlight: 1, MaxSpendPerMonth: money.USD(1)},
+		}},
+		Prices: map[string]money.Price{"*": {Input: money.USD(1)}},
 	})
+	limiter.Observe("q", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 10, Remaining: 3, HasRemaining: true}})
 	limiter.CooldownFor("m", time.Hour, ratelimit.CauseRateLimited)
 	limiter.Observe("m", ratelimit.ProviderLimits{RPM: ratelimit.ProviderLimit{Limit: 10, Remaining: 3, HasRemaining: true}})
 	return []prometheus.Collector{h, promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{Handler: h})}

@@ -13,13 +13,23 @@ type series struct {
 	model, provider string // as labels
 
 	once      sync.Once
-	admitted  prometheus.Counter // without a wait
-	inQueue   prometheus.Observer
+	classless ofClass
 	lease     prometheus.Observer
 	ratio     prometheus.Observer
 	reserved  tokens
 	settled   tokens
 	giveBacks tokens
+
+	classed sync.Once
+	classes *instruments.Table[string, *ofClass] // nil until there is a call of one
+}
+
+// ofClass are the metrics of the calls of one class.
+type ofClass struct {
+	class    string // as a label
+	once     sync.Once
+	admitted prometheus.Counter // without a wait
+	inQueue  prometheus.Observer
 }
 
 // tokens counts tokens of one kind.
@@ -50,11 +60,31 @@ func (h *Handler) series(k instruments.Key) *series {
 			}
 		}
 		s.reserved, s.settled, s.giveBacks = kind(instruments.Reserved), kind(instruments.Settled), kind(instruments.Returned)
-		s.admitted = h.requests.WithLabelValues(s.model, s.provider, allowed, instruments.Admitted)
-		s.inQueue = h.inQueue.WithLabelValues(s.model, s.provider, instruments.Admitted)
+		s.classless.begin(h, s)
 		s.lease = h.lease.WithLabelValues(s.model, s.provider)
 		s.ratio = h.ratio.WithLabelValues(s.model, s.provider)
 		h.rejections.WithLabelValues(s.model, s.provider, "429", "rate_limited")
 	})
 	return s
+}
+
+// of returns the metrics of the calls of a class.
+func (s *series) of(h *Handler, class string) *ofClass {
+	if class == "" {
+		return &s.classless
+	}
+	s.classed.Do(func() {
+		s.classes = instruments.NewTable(instruments.MaxClasses, instruments.OtherName, func(class string) *ofClass {
+			return &ofClass{class: labelValue(class)}
+		})
+	})
+	c := s.classes.Of(class)
+	c.once.Do(func() { c.begin(h, s) })
+	return c
+}
+
+// begin makes the metrics.
+func (c *ofClass) begin(h *Handler, s *series) {
+	c.admitted = h.requests.WithLabelValues(s.model, s.provider, allowed, instruments.Admitted, c.class)
+	c.inQueue = h.inQueue.WithLabelValues(s.model, s.provider, instruments.Admitted, c.class)
 }

@@ -4,7 +4,6 @@ package redisstore_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,8 +73,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What was spent lasts until its month is over, also if nobody uses the store meanwhile.
-func TestKeysLastForTheMonth(t *testing.T) {
+// Spend counts until its month ends, so its keys stay for longer than a month without a use.
+func TestKeysWithSpend(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
@@ -83,36 +82,22 @@ func TestKeysLastForTheMonth(t *testing.T) {
 		t.Fatal(err)
 	}
 	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-		Store: store, Quotas: map[string]ratelimit.ModelQuota{model: {MaxSpendPerMonth: 100}},
-		Prices: map[string]money.Price{model: {Input: money.Dollar}},
+		Store: store, Quotas: plenty, Prices: map[string]money.Price{model: {Input: money.Dollar}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rl.Close()
-	shortest := func() time.Duration {
-		t.Helper()
-		all, err := server.Client().Keys(t.Context(), "*").Result()
-		if err != nil || len(all) != 11 {
-			t.Fatalf("keys %q, %v", all, err)
+	t.Cleanup(func() { rl.Close() })
+	for _, change := range []func(){func() { rl.RecordUsage(model, 5, 5) }, func() { rl.Reset("") }} {
+		change()
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
 		}
-		least := time.Duration(math.MaxInt64)
-		for _, key := range all {
-			least = min(least, server.Client().PTTL(t.Context(), key).Val())
+		for _, key := range server.Client().Keys(t.Context(), "*").Val() {
+			if ttl := server.Client().PTTL(t.Context(), key).Val(); ttl < 31*24*time.Hour || ttl > 32*24*time.Hour {
+				t.Errorf("key %q has a TTL of %v", key, ttl)
+			}
 		}
-		return least
-	}
-	rl.RecordUsage(model, 0, 5)
-	if ttl := shortest(); ttl > 7*24*time.Hour {
-		t.Errorf("nothing is spent, and the keys last for %v", ttl)
-	}
-	rl.RecordUsage(model, 5, 0)
-	if ttl := shortest(); ttl < 32*24*time.Hour || ttl > 33*24*time.Hour {
-		t.Errorf("money is spent, and a key lasts for %v", ttl)
-	}
-	rl.Reset("")
-	if ttl := shortest(); ttl < 32*24*time.Hour {
-		t.Errorf("after a Reset a key lasts for %v", ttl)
 	}
 }
 
@@ -163,7 +148,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 	}
-	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*10+8 {
+	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*11+8 {
 		t.Errorf("%d keys", n)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
+	"dappco.re/go/core/go-ratelimit/money"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -33,21 +34,37 @@ const (
 	longer   = time.Second            // after a refusal
 )
 
-var models = []string{queued, refused, overlooked, searched}
+var (
+	models  = []string{queued, refused, overlooked, searched}
+	classes = []string{people, batch}
+)
 
 // quotas are what the program knows of the account. That of overlooked is Cerebras' profile.
 var quotas = map[string]ratelimit.ModelQuota{
-	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8},
+	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8, MaxSpendPerDay: money.USD(4)},
 	refused: {MaxRPM: 30, MaxTPM: 20_000, MaxRPD: 1000},
 	searched: {
 		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64,
 	},
 }
 
+// The first two models share a bucket and a budget. Half of the agents of each model work for
+// people, who get three times as much of what becomes free as the others do.
+const shared, people, batch = "gpt-4.1-family", "people", "batch"
+
 // well is the configuration of a service that does not hang.
 func well() ratelimit.Config {
 	return ratelimit.Config{
-		Quotas:      quotas,
+		Quotas: quotas,
+		Pools: map[string]ratelimit.Pool{shared: {
+			Models: []string{queued, refused},
+			Quota:  ratelimit.ModelQuota{MaxRPM: 105, Burst: 4 * time.Second, MaxSpendPerDay: money.USD(5), MaxSpendPerMonth: money.USD(100)},
+		}},
+		Classes: map[string]ratelimit.Class{people: {Weight: 3}, batch: {}},
+		Prices: map[string]money.Price{
+			queued:  {Input: money.USD(2), Output: money.USD(8)},
+			refused: {Input: money.USD(0.4), Output: money.USD(1.6)},
+		},
 		Providers:   []ratelimit.Provider{ratelimit.ProviderCerebras},
 		AutoPersist: ratelimit.AutoPersist{Delay: time.Second / 4, MaxWait: time.Second},
 		OnError:     func(err error) { log.Print("limiter: ", err) },
@@ -103,6 +120,7 @@ func (s *service) work(ctx context.Context, url string, seen *counts) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				call := context.WithValue(context.WithoutCancel(ctx), traceKey{}, fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64()))
+				call = ratelimit.WithClass(call, classes[i/len(models)%len(classes)])
 				err := s.ask(call, url, models[i%len(models)])
 				seen.call(err)
 				if err != nil {

@@ -7,8 +7,9 @@
 // with a Burst, and its calls stand in line for some seconds. One has used up its minute at once,
 // and further calls are refused here. The third has the quota of a profile, but the provider
 // allows this account less: it answers 429, and a pause follows. Of the fourth nobody says what it
-// allows: the limiter finds a rate and a number of calls in flight by being refused. Then the
-// program compares its metrics with the log of the provider.
+// allows: the limiter finds a rate and a number of calls in flight by being refused. The first two
+// models share a pool with a budget, and half of the agents are of a class that gets more of what
+// becomes free. Then the program compares its metrics with the log of the provider.
 //
 // With -serve it goes on until Ctrl-C, to be scraped:
 //

@@ -38,8 +38,10 @@ page:    %s/debug/ratelimit
 What to look for: calls of %s stand in line, those of %s are refused here, and those
 of %s by the provider, because the account has less than its profile says.
 What %s allows is found: see its rate grow until the provider refuses.
+%s and %s share a pool, %s, with a budget. The class %s gets three
+times as much of what becomes free as %s.
 
-`, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked, searched)
+`, perModel*len(models), len(models), length, s.url, s.url, queued, refused, overlooked, searched, queued, refused, shared, people, batch)
 }
 
 // work has the agents call until ctx ends, and shows how it goes.

@@ -30,20 +30,26 @@ type Facts struct {
 	Provider       string // of the quota, and the day it was read, if a profile has it
 	ReadOn         time.Time
 	At             time.Time // the moment; other times are shown in its zone
-	Limits         []Limit
+	Use
 	Pools          []Pool
-	Budgets        []Budget
-	Found          *Found        // the limits that are searched for; nil for none
-	InFlight       int           // calls
-	OldestOpen     time.Duration // of them, at least
+	OldestOpen     time.Duration // of the calls in flight, at least
 	OpenOverMinute int
-	Waiting        int      // callers
-	Line           []Waiter // the first of them
+	Line           []Waiter // the first of those that wait
 	Refused        *Refused // the last that was; nil for none
-	CooldownUntil  time.Time
-	Cause          string // of the cooldown
 	Next           Next
 	StoreError     string // why the shared database cannot be used; empty if it can
+}
+
+// Use is what is known of a model, and of a pool.
+type Use struct {
+	Limits         []Limit
+	Budgets        []Budget
+	Found          *Found // the limits that are searched for; nil for none
+	InFlight       int    // calls
+	Waiting        int    // callers
+	WaitingByClass map[string]int
+	CooldownUntil  time.Time
+	Cause          string // of the cooldown
 }
 
 // Limit is the state of one limit.
@@ -90,10 +96,10 @@ func (f *Facts) Text() string {
 		w.limit(&f.Limits[i])
 	}
 	for _, b := range f.Budgets {
-		w.budget(b)
+		w.add("%s", w.spent(b))
 	}
 	if f.Found != nil {
-		w.found(f.Found)
+		w.found(f.Found, f.InFlight, "")
 	}
 	if !f.limitsCalls() && !f.findsCalls() && f.InFlight > 0 {
 		w.add("calls in flight: %d, unlimited", f.InFlight)
@@ -156,37 +162,6 @@ func (w *lines) verdict() {
 	}
 }
 
-// blocker says why the first in line waits, as far as the facts tell.
-func (f *Facts) blocker() string {
-	if f.CooldownUntil.After(f.At) {
-		return "the model is in a cooldown; "
-	}
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		left, need := max(l.Max-l.Used-l.External, 0), f.firstNeeds(l.Key)
-		switch what := dimension(l.Key); {
-		case left == 0 && l.Key == state.Limits[state.InFlight].Key:
-			return what + " are at the limit; "
-		case left == 0:
-			return what + " are used up; "
-		case need > left:
-			return fmt.Sprintf("the first in line needs %d %s, and %d are left; ", need, what, left)
-		}
-	}
-	return f.foundBlocker()
-}
-
-// firstNeeds returns how much of a limit the first in line asks for.
-func (f *Facts) firstNeeds(key string) int {
-	of, ok := state.DimensionOf(key)
-	if !ok || len(f.Line) == 0 {
-		return 0
-	}
-	first := &f.Line[0]
-	c := state.Cost{Requests: 1, Count: tokens.Count{Input: first.PromptTokens, Output: first.OutputTokens}}
-	return c.Of(of)
-}
-
 func (w *lines) quota() {
 	f := w.facts
 	from := map[string]string{
@@ -228,21 +203,6 @@ func (w *lines) used(l *Limit) string {
 	return text
 }
 
-// budget is the line of a day or a month of spend.
-func (w *lines) budget(b Budget) {
-	text := "spend per day: " + b.Spent.String()
-	if b.Month {
-		text = "spend per month: " + b.Spent.String()
-	}
-	if b.Max != 0 {
-		text += " of " + b.Max.String()
-	}
-	if !b.Until.IsZero() {
-		text += ", until " + w.time(b.Until)
-	}
-	w.add("%s", text)
-}
-
 // open is the line on calls that are open for long.
 func (w *lines) open() {
 	f := w.facts
@@ -266,7 +226,7 @@ func (w *lines) line() {
 	if f.Waiting == 0 {
 		return
 	}
-	text := "in line: " + counted(f.Waiting, "caller")
+	text := "in line: " + counted(f.Waiting, "caller") + f.byClass()
 	for i, waiter := range f.Line[:min(len(f.Line), most)] {
 		switch {
 		case i == 0:

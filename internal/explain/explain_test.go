@@ -18,13 +18,12 @@ func TestText(t *testing.T) {
 	}{
 		{"a quota that others use, too", Facts{
 			Model: "openai/gpt-4o-2024-08-06", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given,
-			Limits: []Limit{
+			Use: Use{Limits: []Limit{
 				{Key: "max_in_flight", Max: 8, Used: 3}, {Key: "max_rpd", Max: 10_000, Used: 412},
 				{Key: "max_tpd", Max: 900_000, Used: 1},
 				{Key: "max_rpm", Max: 500, Used: 12}, {Key: "max_itpm", Max: 9000, Used: 9}, {Key: "max_otpm", Max: 9000, Used: 8},
 				{Key: "max_tpm", Max: 20_000, Used: 16_852, External: 3148, RoomAt: now.Add(12*time.Second + 310*time.Millisecond + 1)},
-			},
-			InFlight: 3, Waiting: 2,
+			}, InFlight: 3, Waiting: 2},
 			Next: Next{Queued: true, Reason: "others wait for the model and come first", RetryAfter: 12*time.Second + 310*time.Millisecond + 1},
 		}, `"openai/gpt-4o-2024-08-06", counted as "gpt-4o", waits: tokens per minute are used up; others wait for the model and come first
   quota: its own, of a profile or a file
@@ -39,8 +38,7 @@ func TestText(t *testing.T) {
   next room: for a request of one token when the line has passed, in 12.4s at the earliest`},
 		{"a cooldown over midnight", Facts{
 			Model: "m", Counted: "m", Quota: "*", Origin: Program,
-			Limits: []Limit{{Key: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1,
-			CooldownUntil: now.Add(25 * time.Hour), Cause: "daily_quota",
+			Use:  Use{Limits: []Limit{{Key: "max_rpm", Max: 5}}, InFlight: 1, Waiting: 1, CooldownUntil: now.Add(25 * time.Hour), Cause: "daily_quota"},
 			Next: Next{Reason: "the model is in a cooldown: the provider said that the day's quota is used up", RetryAfter: 25 * time.Hour},
 		}, `"m" waits: the model is in a cooldown: the provider said that the day's quota is used up
   quota: that of "*", set by the program
@@ -59,7 +57,7 @@ func TestText(t *testing.T) {
   limits: none
   next room: for a request of one token now`},
 		{"invalid, and the store is down", Facts{
-			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: Shared, Limits: []Limit{{Key: "max_rpm", Max: -1}, {Key: "max_ipm", Max: 1}},
+			Model: "a\nb", Counted: "a\nb", Quota: "a\nb", Origin: Shared, Use: Use{Limits: []Limit{{Key: "max_rpm", Max: -1}, {Key: "max_ipm", Max: 1}}},
 			Next: Next{Never: true, Reason: "invalid quota"}, StoreError: "the disk is full",
 		}, `"a\nb" never passes: invalid quota
   quota: its own, set in the shared database
@@ -68,15 +66,15 @@ func TestText(t *testing.T) {
   next room: none, waiting does not help
   shared database: cannot be used: the disk is full`},
 		{"calls in flight", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: Program, Limits: []Limit{{Key: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1,
-			CooldownUntil: now, Cause: "overloaded", Next: Next{Reason: "calls in flight are at the limit"},
+			Model: "m", Counted: "m", Quota: "m", Origin: Program, Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 1, Used: 1}}, InFlight: 1, CooldownUntil: now, Cause: "overloaded"},
+			Next: Next{Reason: "calls in flight are at the limit"},
 		}, `"m" waits: calls in flight are at the limit
   quota: its own, set by the program
   calls in flight: 1 of 1 used
   next room: for a request of one token at a time that is not known`},
 		{"behind a large one", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: "elsewhere", Limits: []Limit{{Key: "max_tpm", Max: 9}}, Waiting: 1,
-			CooldownUntil: now.Add(time.Second), Cause: "own", Next: Next{Queued: true, Reason: "others wait"},
+			Model: "m", Counted: "m", Quota: "m", Origin: "elsewhere", Use: Use{Limits: []Limit{{Key: "max_tpm", Max: 9}}, Waiting: 1, CooldownUntil: now.Add(time.Second), Cause: "own"},
+			Next: Next{Queued: true, Reason: "others wait"},
 		}, `"m" waits: the model is in a cooldown; others wait
   quota: its own
   tokens per minute: 0 of 9 used
@@ -85,8 +83,8 @@ func TestText(t *testing.T) {
   next room: for a request of one token when the line has passed`},
 		{"a line, old calls, a refusal, an old profile", Facts{
 			Model: "gpt-4o", Counted: "gpt-4o", Quota: "gpt-4o", Origin: Given, Provider: "openai", ReadOn: now.Add(-100*24*time.Hour - time.Hour),
-			Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
-			Waiting: 3, Line: []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800, ""}, {12 * time.Second, 5, 5, ""}, {900*time.Millisecond + 1, 1, 0, ""}},
+			Use: Use{Limits: []Limit{{Key: "max_in_flight", Max: 5, Used: 5}}, InFlight: 5, Waiting: 3}, OldestOpen: 64*time.Second + 999*time.Millisecond, OpenOverMinute: 2,
+			Line:    []Waiter{{41*time.Second + 900*time.Millisecond, 90_000, 800, ""}, {12 * time.Second, 5, 5, ""}, {900*time.Millisecond + 1, 1, 0, ""}},
 			Next:    Next{Queued: true, Reason: "others wait"},
 			Refused: &Refused{At: now.Add(-3 * time.Second), Code: "in_flight_exceeded", Reason: "calls in flight are at the limit"},
 		}, `"gpt-4o" waits: calls in flight are at the limit; others wait
@@ -98,8 +96,8 @@ func TestText(t *testing.T) {
   last refusal: 3s ago, in_flight_exceeded: calls in flight are at the limit`},
 		{"a long line, a leaked call, a profile of today", Facts{
 			Model: "m", Counted: "m", Quota: "*-pro", Origin: Given, Provider: "gemini", ReadOn: now.Add(-time.Hour),
-			InFlight: 1, OldestOpen: time.Hour, OpenOverMinute: 1,
-			Waiting: 6, Line: []Waiter{{6, 1, 0, ""}, {5, 1, 1, ""}, {4, 1, 1, ""}, {3, 1, 1, ""}, {2, 1, 1, ""}, {1, 1, 1, ""}},
+			Use: Use{InFlight: 1, Waiting: 6}, OldestOpen: time.Hour, OpenOverMinute: 1,
+			Line: []Waiter{{6, 1, 0, ""}, {5, 1, 1, ""}, {4, 1, 1, ""}, {3, 1, 1, ""}, {2, 1, 1, ""}, {1, 1, 1, ""}},
 			Next: Next{Allowed: true, Reason: "within the quota"}, Refused: &Refused{At: now.Add(time.Second), Code: "queued", Reason: "others wait"},
 		}, `"m" does not wait: within the quota
   quota: that of "*-pro", of the profile of gemini, read on 2026-02-20
@@ -110,8 +108,8 @@ func TestText(t *testing.T) {
   next room: for a request of one token now
   last refusal: 0s ago, queued: others wait`},
 		{"two in line, young calls", Facts{
-			Model: "m", Counted: "m", Quota: "m", Origin: Learned, ReadOn: now, InFlight: 1, OldestOpen: 999 * time.Millisecond,
-			Waiting: 2, Line: []Waiter{{time.Minute, 0, 1, ""}, {time.Second, 1, 1, ""}}, Next: Next{Reason: "full"},
+			Model: "m", Counted: "m", Quota: "m", Origin: Learned, ReadOn: now, Use: Use{InFlight: 1, Waiting: 2}, OldestOpen: 999 * time.Millisecond,
+			Line: []Waiter{{time.Minute, 0, 1, ""}, {time.Second, 1, 1, ""}}, Next: Next{Reason: "full"},
 		}, `"m" waits: full
   quota: its own, corrected by the provider's reports
   limits: none
@@ -128,7 +126,7 @@ func TestText(t *testing.T) {
 
 // Times are shown in the zone of the moment.
 func TestTextInAZone(t *testing.T) {
-	f := Facts{Model: "m", Counted: "m", At: now.In(time.FixedZone("CET", 3600)), CooldownUntil: now.Add(time.Minute), Cause: "caller", Next: Next{RetryAfter: time.Minute}}
+	f := Facts{Model: "m", Counted: "m", At: now.In(time.FixedZone("CET", 3600)), Use: Use{CooldownUntil: now.Add(time.Minute), Cause: "caller"}, Next: Next{RetryAfter: time.Minute}}
 	if got := f.Text(); strings.Count(got, "04:15:15 CET") != 2 {
 		t.Error(got)
 	}

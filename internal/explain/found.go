@@ -20,29 +20,27 @@ type Search struct {
 }
 
 // findsCalls reports whether a limit of the calls in flight is searched for.
-func (f *Facts) findsCalls() bool { return f.Found != nil && f.Found.Slots.Ceiling > 0 }
+func (u *Use) findsCalls() bool { return u.Found != nil && u.Found.Slots.Ceiling > 0 }
 
 // foundBlocker says why the first in line waits if no other limit says so.
 func (f *Facts) foundBlocker() string {
-	switch found := f.Found; {
-	case f.findsCalls() && f.InFlight >= found.Slots.Level:
-		return "calls in flight are at the limit that was found; "
-	case found != nil && !found.Told && found.Rate.Ceiling > 0 && f.Next.RetryAfter > 0:
+	if found := f.Found; found != nil && !found.Told && found.Rate.Ceiling > 0 && f.Next.RetryAfter > 0 {
 		return "requests are spaced by the rate that was found; "
 	}
 	return ""
 }
 
-// found is the lines on limits that are searched for.
-func (w *lines) found(f *Found) {
+// found is the lines on limits that are searched for, with so many calls in flight, behind the name
+// of a pool.
+func (w *lines) found(f *Found, inFlight int, of string) {
 	if f.Told {
-		w.add("found: no rate, because the provider says its limits")
+		w.add("%sfound: no rate, because the provider says its limits", of)
 	} else if f.Rate.Ceiling > 0 {
-		w.add("found: %s", w.search(&f.Rate, "requests per minute, evenly spaced", "the provider last refused"))
+		w.add("%sfound: %s", of, w.search(&f.Rate, "requests per minute, evenly spaced", "the provider last refused"))
 	}
 	if f.Slots.Ceiling > 0 {
-		what := fmt.Sprintf("calls in flight (%d now)", w.facts.InFlight)
-		w.add("found: %s", w.search(&f.Slots, what, "the provider was last overloaded"))
+		what := fmt.Sprintf("calls in flight (%d now)", inFlight)
+		w.add("%sfound: %s", of, w.search(&f.Slots, what, "the provider was last overloaded"))
 	}
 }
 

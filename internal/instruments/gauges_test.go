@@ -3,6 +3,7 @@ package instruments_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -11,9 +12,13 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
-func own(k instruments.Key) instruments.Key { return k }
+// own has each model and pool keep its name.
+var own = instruments.Holds{
+	Model: func(k instruments.Key) instruments.Key { return k }, Pool: func(name string) string { return name },
+}
 
 func newLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
@@ -30,10 +35,11 @@ func newLimiter(t *testing.T, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	return rl
 }
 
-func samples(rl *ratelimit.RateLimiter, holds func(instruments.Key) instruments.Key) []string {
+func samples(rl *ratelimit.RateLimiter, holds instruments.Holds) []string {
 	var got []string
 	instruments.Gauges(rl, holds, func(s *instruments.Sample) bool {
-		got = append(got, fmt.Sprintf("%s %s%s%s%s %g", instruments.List[s.ID].Name, s.Model, in(s.Dimension), in(s.Source), in(s.Cause), s.Value))
+		got = append(got, fmt.Sprintf("%s %s%s%s%s%s%s %g", instruments.List[s.ID].Name, s.Model+s.Pool, in(s.Class), in(s.Dimension), in(s.Source),
+			in(s.Period), in(s.Cause), s.Value))
 		return true
 	})
 	return got
@@ -153,12 +159,66 @@ func TestGaugesOfOthers(t *testing.T) {
 	rl.Acquire(t.Context(), "c", 0, 0)
 	rl.Acquire(t.Context(), "c", 0, 0)
 	table := instruments.NewTable(1, instruments.Other, func(instruments.Key) *int { return nil })
-	equal(t, samples(rl, table.Holds), []string{
+	equal(t, samples(rl, instruments.Holds{Model: table.Holds, Pool: own.Pool}), []string{
 		"ratelimit.queued_requests a 0", "ratelimit.active_leases a 0",
 		"ratelimit.quota.limit a/rpm/program 4", "ratelimit.quota.used a/rpm/program 0",
 		"ratelimit.quota.utilization a/rpm/program 0",
 		"ratelimit.queued_requests _other 0", "ratelimit.active_leases _other 3",
 		"ratelimit.store.degraded  0",
+	})
+}
+
+// A pool is told by instruments of its own, as a model is. Those that wait are told by class.
+func TestGaugesOfPools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerMonth: money.USD(5)}},
+			Pools: map[string]ratelimit.Pool{
+				"m":    {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 4, AdaptiveFloorInFlight: 2, MaxSpendPerDay: money.USD(2)}},
+				"left": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxRPM: 9}},
+				"none": {},
+			},
+			Classes: map[string]ratelimit.Class{"batch": {}, "people": {}},
+			Prices:  map[string]money.Price{"*": {Input: money.USD(1)}},
+		})
+		limited := []*ratelimit.Reservation{nil, nil, nil, nil}
+		for i := range limited {
+			limited[i], _ = rl.Acquire(t.Context(), "m", 250_000, 0)
+		}
+		for _, class := range []string{"batch", "batch", "people", "unknown"} {
+			go rl.Acquire(ratelimit.WithClass(t.Context(), class), "m", 1, 0)
+		}
+		synctest.Wait()
+		holds := own
+		holds.Pool = func(name string) string {
+			if name == "left" {
+				return instruments.OtherName
+			}
+			return name
+		}
+		want := []string{
+			"ratelimit.queued_requests m 1", "ratelimit.queued_requests m/batch 2", "ratelimit.queued_requests m/people 1",
+			"ratelimit.active_leases m 4", "ratelimit.budget.limit m/month 5",
+			"ratelimit.budget.spent m/month 1", "ratelimit.budget.spent m/day 1",
+			"ratelimit.pool.queued_requests m 4", "ratelimit.pool.active_leases m 4", "ratelimit.pool.quota.found m/in_flight 4",
+			"ratelimit.pool.quota.limit m/rpm/program 4", "ratelimit.pool.quota.used m/rpm/program 4", "ratelimit.pool.quota.utilization m/rpm/program 1",
+			"ratelimit.pool.budget.limit m/day 2", "ratelimit.pool.budget.spent m/day 1", "ratelimit.pool.budget.spent m/month 1",
+			"ratelimit.pool.queued_requests none 0", "ratelimit.pool.active_leases none 0",
+			"ratelimit.store.degraded  0",
+		}
+		equal(t, samples(rl, holds), want)
+		for most := 1; most <= len(want); most++ {
+			calls := 0
+			instruments.Gauges(rl, holds, func(*instruments.Sample) bool {
+				calls++
+				return calls < most
+			})
+			if calls != most {
+				t.Errorf("%d samples, want %d", calls, most)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		runtime.KeepAlive(limited)
 	})
 }
 

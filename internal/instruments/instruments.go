@@ -26,6 +26,18 @@ const (
 	StoreDegraded
 	ProfileAge
 	Spend
+	BudgetLimit
+	BudgetSpent
+	PoolDenials
+	PoolQueuedRequests
+	PoolActiveLeases
+	PoolQuotaLimit
+	PoolQuotaUsed
+	PoolQuotaExternal
+	PoolQuotaUtilization
+	PoolQuotaFound
+	PoolBudgetLimit
+	PoolBudgetSpent
 	Count // the number of instruments
 )
 
@@ -75,6 +87,9 @@ var (
 	Cause     = Attribute{"ratelimit.cause", "cause"}
 	System    = Attribute{"db.system.name", "system"}
 	Operation = Attribute{"ratelimit.operation", "operation"}
+	Class     = Attribute{"ratelimit.class", "class"}
+	Pool      = Attribute{"ratelimit.pool", "pool"}
+	Period    = Attribute{"ratelimit.period", "period"}
 )
 
 // The values of TokenKind and TokenType.
@@ -87,6 +102,12 @@ const (
 	Output = "output"
 )
 
+// The values of Period.
+const (
+	Day   = "day"
+	Month = "month"
+)
+
 // Seconds are the boundaries of durations: from 5 ms, which a call without a wait stays below, to
 // 10 minutes.
 var Seconds = []float64{
@@ -96,27 +117,34 @@ var Seconds = []float64{
 // Ratios are the boundaries of EstimateRatio. 1 is an exact estimate, less is too high.
 var Ratios = []float64{0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5, 2, 5, 10}
 
-var quotaAttributes = []Attribute{Dimension, Source}
+var (
+	quotaAttributes      = []Attribute{Dimension, Source}
+	poolAttributes       = []Attribute{Pool}
+	poolQuotaAttributes  = []Attribute{Pool, Dimension, Source}
+	poolBudgetAttributes = []Attribute{Pool, Period}
+)
 
 // List is every instrument. The shape is that of ASP.NET Core's rate-limiting metrics, the one
-// stable convention for rate limiting.
+// stable convention for rate limiting. What a pool has is in instruments of their own: a call is
+// charged to its model and to each of its pools, so a sum over both would count it several times.
 var List = [Count]Instrument{
 	Requests: {
 		Name: "ratelimit.requests", Prometheus: "ratelimit_requests_total",
 		Kind: Counter, Integer: true, Unit: "{request}", PerModel: true,
 		Description: "Requests that the limiter admitted or refused, by the reason of a wait or a refusal.",
-		Attributes:  []Attribute{Code, Result},
+		Attributes:  []Attribute{Code, Result, Class},
 	},
 	TimeInQueue: {
 		Name: "ratelimit.request.time_in_queue", Prometheus: "ratelimit_request_time_in_queue_seconds",
 		Kind: Histogram, Unit: "s", PerModel: true, Boundaries: Seconds,
 		Description: "The time that requests stood in line. Requests that did not wait are not in it.",
-		Attributes:  []Attribute{Result},
+		Attributes:  []Attribute{Result, Class},
 	},
 	QueuedRequests: {
 		Name: "ratelimit.queued_requests", Prometheus: "ratelimit_queued_requests",
 		Kind: UpDownCounter, Integer: true, Unit: "{request}", PerModel: true,
 		Description: "Requests that stand in line.",
+		Attributes:  []Attribute{Class},
 	},
 	ActiveLeases: {
 		Name: "ratelimit.active_leases", Prometheus: "ratelimit_active_leases",
@@ -201,5 +229,69 @@ var List = [Count]Instrument{
 		Name: "ratelimit.spend", Prometheus: "ratelimit_spend_dollars_total",
 		Kind: Counter, Unit: "USD", PerModel: true,
 		Description: "What requests have cost that are settled, in dollars, by the prices of the limiter.",
+		Attributes:  []Attribute{Class},
+	},
+	BudgetLimit: {
+		Name: "ratelimit.budget.limit", Prometheus: "ratelimit_budget_limit_dollars",
+		Kind: Gauge, Unit: "USD", PerModel: true,
+		Description: "What requests may cost in the day or the calendar month. Only quotas that limit it have it.",
+		Attributes:  []Attribute{Period},
+	},
+	BudgetSpent: {
+		Name: "ratelimit.budget.spent", Prometheus: "ratelimit_budget_spent_dollars",
+		Kind: Gauge, Unit: "USD", PerModel: true,
+		Description: "What requests of the day or the calendar month cost, those that are open at the most that they can.",
+		Attributes:  []Attribute{Period},
+	},
+	PoolDenials: {
+		Name: "ratelimit.pool.denials", Prometheus: "ratelimit_pool_denials_total",
+		Kind: Counter, Integer: true, Unit: "{request}",
+		Description: "Requests that a pool made wait or refused. They are in the requests of their models, too.",
+		Attributes:  []Attribute{Pool, Code, Result},
+	},
+	PoolQueuedRequests: {
+		Name: "ratelimit.pool.queued_requests", Prometheus: "ratelimit_pool_queued_requests",
+		Kind: UpDownCounter, Integer: true, Unit: "{request}", Attributes: poolAttributes,
+		Description: "Requests for models of the pool that stand in line.",
+	},
+	PoolActiveLeases: {
+		Name: "ratelimit.pool.active_leases", Prometheus: "ratelimit_pool_active_leases",
+		Kind: UpDownCounter, Integer: true, Unit: "{request}", Attributes: poolAttributes,
+		Description: "Open reservations of the models of the pool.",
+	},
+	PoolQuotaLimit: {
+		Name: "ratelimit.pool.quota.limit", Prometheus: "ratelimit_pool_quota_limit",
+		Kind: Gauge, Integer: true, Unit: "{unit}", Attributes: poolQuotaAttributes,
+		Description: "The limit of a pool in force: requests or tokens, as the dimension says.",
+	},
+	PoolQuotaUsed: {
+		Name: "ratelimit.pool.quota.used", Prometheus: "ratelimit_pool_quota_used",
+		Kind: Gauge, Integer: true, Unit: "{unit}", Attributes: poolQuotaAttributes,
+		Description: "What this limiter has charged to the limit of a pool: requests or tokens, as the dimension says.",
+	},
+	PoolQuotaExternal: {
+		Name: "ratelimit.pool.quota.external", Prometheus: "ratelimit_pool_quota_external",
+		Kind: Gauge, Integer: true, Unit: "{unit}", Attributes: poolQuotaAttributes,
+		Description: "What others of the account use of the limit of a pool, as the provider reports it. Only limits with some have it.",
+	},
+	PoolQuotaUtilization: {
+		Name: "ratelimit.pool.quota.utilization", Prometheus: "ratelimit_pool_quota_utilization_ratio",
+		Kind: Gauge, Unit: "1", Attributes: poolQuotaAttributes,
+		Description: "The used and external share of the limit of a pool. 1 is all of it.",
+	},
+	PoolQuotaFound: {
+		Name: "ratelimit.pool.quota.found", Prometheus: "ratelimit_pool_quota_found",
+		Kind: Gauge, Integer: true, Unit: "{unit}", Attributes: []Attribute{Pool, Dimension},
+		Description: "The limit of a pool that was found by the provider's refusals. Only pools that search for it have it.",
+	},
+	PoolBudgetLimit: {
+		Name: "ratelimit.pool.budget.limit", Prometheus: "ratelimit_pool_budget_limit_dollars",
+		Kind: Gauge, Unit: "USD", Attributes: poolBudgetAttributes,
+		Description: "What requests for models of the pool may cost in the day or the calendar month.",
+	},
+	PoolBudgetSpent: {
+		Name: "ratelimit.pool.budget.spent", Prometheus: "ratelimit_pool_budget_spent_dollars",
+		Kind: Gauge, Unit: "USD", Attributes: poolBudgetAttributes,
+		Description: "What requests for models of the pool cost in the day or the calendar month, open ones at the most that they can.",
 	},
 }

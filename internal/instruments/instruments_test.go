@@ -8,6 +8,23 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
 )
 
+// An instrument of a pool has the name of that of a model, but for one word, and is of no model.
+func TestPoolNames(t *testing.T) {
+	models := make(map[string]bool)
+	for _, i := range instruments.List {
+		models[i.Name] = i.PerModel
+	}
+	for _, i := range instruments.List {
+		name, of := strings.CutPrefix(i.Name, "ratelimit.pool.")
+		if of != slices.Contains(i.Attributes, instruments.Pool) || of && i.PerModel {
+			t.Errorf("%s has the attributes %v", i.Name, i.Attributes)
+		}
+		if of && i.Kind != instruments.Counter && !models["ratelimit."+name] {
+			t.Errorf("models have no ratelimit.%s", name)
+		}
+	}
+}
+
 // The names in Prometheus are those in OpenTelemetry, with the unit and the kind at the end as
 // Prometheus has them.
 func TestNames(t *testing.T) {
@@ -17,7 +34,7 @@ func TestNames(t *testing.T) {
 		switch {
 		case i.Kind == instruments.Counter:
 			want += "_total"
-		case i.Name == "ratelimit.quota.utilization":
+		case strings.HasSuffix(i.Name, ".utilization"):
 			want += "_ratio"
 		}
 		if i.Prometheus != want {
@@ -51,7 +68,7 @@ func TestList(t *testing.T) {
 		t.Error("two instruments have one name")
 	}
 	slices.Sort(labels)
-	if labels = slices.Compact(labels); len(labels) != 11 {
+	if labels = slices.Compact(labels); len(labels) != 14 {
 		t.Errorf("the attributes are %q", labels)
 	}
 }

@@ -33,6 +33,11 @@ type Measurements struct {
 	Code    string
 	Result  string
 	InQueue float64
+	// Class is that of the request, for these two and for Spent: one of Config.Classes, or empty.
+	Class string
+	// Pool is the one that made the request wait or refused it; empty for none. It tells of
+	// ratelimit.pool.denials: one more with Code and Result.
+	Pool string
 
 	// Ended tells of ratelimit.lease.duration: Lease seconds.
 	Ended bool
@@ -61,7 +66,8 @@ type Measurements struct {
 }
 
 // Read overwrites m by the measurements of an event. It does not allocate. Texts of errors and
-// reasons never get into m: all of its words but System are of fixed sets.
+// reasons never get into m: all of its words but System, Class and Pool are of fixed sets, and the
+// configuration says which of these there are.
 func Read(e *ratelimit.Event, m *Measurements) {
 	*m = Measurements{}
 	switch e.Kind {
@@ -102,9 +108,9 @@ func IsStray(e *ratelimit.Event) bool {
 }
 
 func (m *Measurements) request(e *ratelimit.Event, result string) {
-	m.Request, m.Result = true, result
+	m.Request, m.Result, m.Class = true, result, e.Class
 	if e.Decision != nil {
-		m.Code = string(e.Decision.Code)
+		m.Code, m.Pool = string(e.Decision.Code), e.Decision.Pool
 	}
 	m.queue(e)
 }
@@ -113,13 +119,16 @@ func (m *Measurements) request(e *ratelimit.Event, result string) {
 // those that did not.
 func (m *Measurements) queue(e *ratelimit.Event) {
 	if e.Wait > 0 {
-		m.Queued, m.InQueue = true, seconds(e.Wait)
+		m.Queued, m.InQueue, m.Class = true, seconds(e.Wait), e.Class
 	}
 }
 
 func (m *Measurements) end(e *ratelimit.Event) {
 	m.Ended, m.Lease = true, seconds(e.Held)
-	m.Settled, m.Spent = positive(e.Settled), max(e.Cost, 0).Dollars()
+	m.Settled = positive(e.Settled)
+	if e.Cost > 0 {
+		m.Spent, m.Class = e.Cost.Dollars(), e.Class
+	}
 	m.Returned = positive(ratelimit.Usage{
 		PromptTokens: e.Estimated.PromptTokens - e.Settled.PromptTokens,
 		OutputTokens: e.Estimated.OutputTokens - e.Settled.OutputTokens,

@@ -9,6 +9,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 func usage(prompt, output int) ratelimit.Usage {
@@ -33,6 +34,20 @@ func TestRead(t *testing.T) {
 		"refused before anything was decided": {
 			ratelimit.Event{Kind: ratelimit.EventRefused, Err: context.Canceled},
 			m{Request: true, Result: "canceled"},
+		},
+		"admitted after a wait for a pool": {
+			ratelimit.Event{Kind: ratelimit.EventAdmitted, Class: "c", Pool: "p", Wait: time.Second, Decision: &ratelimit.Decision{Code: "queued", Pool: "p"}},
+			m{Request: true, Code: "queued", Result: "admitted", Queued: true, InQueue: 1, Class: "c", Pool: "p"},
+		},
+		"settled with a cost": {
+			ratelimit.Event{Kind: ratelimit.EventSettled, Class: "c", Cost: money.USD(2)}, m{Ended: true, Spent: 2, Class: "c"},
+		},
+		"settled without a cost": {
+			ratelimit.Event{Kind: ratelimit.EventReleased, Class: "c", Cost: -1}, m{Ended: true},
+		},
+		"a wait for a pool that asks for nothing": {
+			ratelimit.Event{Kind: ratelimit.EventRefused, Class: "c", Operation: "wait", Wait: time.Second, Decision: &ratelimit.Decision{Code: "queued", Pool: "p"}},
+			m{Result: "refused", Queued: true, InQueue: 1, Class: "c"},
 		},
 		"passed": {
 			ratelimit.Event{Kind: ratelimit.EventPassed, Wait: time.Second, Decision: waited, Estimated: usage(9, 9)},

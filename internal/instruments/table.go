@@ -13,8 +13,16 @@ import (
 // Config.MaxModels admits by default.
 const MaxModels = 10_000
 
+// MaxPools and MaxClasses are how many pools, and classes of a model, have series of their own.
+// Only a configuration makes them, and Config.Classes has no more; but a program may change it for
+// ever.
+const MaxPools, MaxClasses = 1000, 100
+
+// OtherName is the name of the models, pools and classes for which a Table has no room.
+const OtherName = "_other"
+
 // Other is the Key of the models for which a Table has no room.
-var Other = Key{Model: "_other"}
+var Other = Key{Model: OtherName}
 
 // Key is what the series of a model are distinguished by.
 type Key struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -38,10 +39,13 @@ func ValidateClasses(classes map[string]Class) error {
 		}{
 			{"Weight", c.Weight, MostWeight},
 			{"ReservePercent", c.ReservePercent, 100},
-			{"MaxQueue", c.MaxQueue, int(^uint(0) >> 1)},
+			{"MaxQueue", c.MaxQueue, math.MaxInt},
 		} {
-			if field.value < 0 || field.value > field.most {
-				return fmt.Errorf("class %.100q: field %s is %d, want %d at most and not negative", name, field.name, field.value, field.most)
+			switch {
+			case field.value < 0 && field.most == math.MaxInt:
+				return fmt.Errorf("class %.100q: field %s is %d, want 0 or more", name, field.name, field.value)
+			case field.value < 0 || field.value > field.most:
+				return fmt.Errorf("class %.100q: field %s is %d, want 0 to %d", name, field.name, field.value, field.most)
 			}
 		}
 		if name == "" && c.ReservePercent > 0 {

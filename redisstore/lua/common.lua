@@ -14,7 +14,7 @@ local function text(n) return string.format('%.0f', n) end
 -- The head is the identity of the log, the shift of its time against the server's clock, the place
 -- up to which events were deleted, 1 if processes wait in line, the place of the last event, and its
 -- time.
-local head, line, done, touched, spent = unpack(redis.call('HMGET', meta, 'head', 'turns', 'd:' .. me, 'touched', 'spent'))
+local head, line, done, touched = unpack(redis.call('HMGET', meta, 'head', 'turns', 'd:' .. me, 'touched'))
 local complete = redis.call('EXISTS', unpack(KEYS)) == #KEYS -- the server may evict some
 local identity, shift, folded, last, at = string.match(head or '', '^(%S+) (%S+) (%S+) %d (%S+) (%S+)$')
 shift, folded, last, at = tonumber(shift or 0), tonumber(folded or 0), tonumber(last or 0), tonumber(at or 0)
@@ -55,19 +55,19 @@ local function renew(process, ms, only)
   end
 end
 
--- lifetime is how many milliseconds the keys last without a use: a week, and at least until the
--- month is over in which money was spent. When that was is known to a day.
-local function lifetime()
-  local left = tonumber(spent or 0) + 33 * 86400 * SECOND - now
-  return text(math.max(604800000, math.floor(left / 1000)))
+-- stays returns for how many milliseconds the keys stay without a use: a week, and 32 days where
+-- there is spend, because a month's counts until it ends.
+local function stays()
+  return redis.call('HGET', meta, 'spent') and 2764800000 or 604800000
 end
 
--- touch puts off the end of the keys, once an hour.
+-- touch puts off the end of the keys, once an hour. The common case of append has not all of them.
 local function touch()
   if pools and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
+    local ms = stays()
     for _, key in ipairs(KEYS) do
-      redis.call('PEXPIRE', key, lifetime())
+      redis.call('PEXPIRE', key, ms)
     end
   end
 end

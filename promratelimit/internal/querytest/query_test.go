@@ -107,6 +107,9 @@ func TestCheck(t *testing.T) {
 		{`ratelimit_queued_requests unless on (cause) ratelimit_active_leases`, "", "no label cause"},
 		{`sum by (model) (ratelimit_queued_requests)`, "{{ provider }}", "no label provider"},
 		{`sum by (model) (ratelimit_queued_requests)`, "{{ $labels.provider }} {{ $value }}", "no label provider"},
+		{`sum by (model) (ratelimit_queued_requests)`, "{{ if $labels.pool }}x{{ else }}{{ end }}", "no label pool"},
+		{`sum by (model) (ratelimit_queued_requests)`, "{{ if $labels.model }}x{{ else }}{{ end }}", ""},
+		{`sum by (model) (ratelimit_pool_queued_requests)`, "", "no label model"},
 		{`rate(ratelimit_queued_requests[5m])`, "", "is no counter"},
 		{`rate(ratelimit_requests_total[5m]) > ratelimit_requests_total`, "", "without a rate"},
 	} {
@@ -166,7 +169,7 @@ func metric(name string) (i *instruments.Instrument, labels []string) {
 	return nil, nil
 }
 
-var template = regexp.MustCompile(`{{\s*(?:\$labels\.)?([a-z_]+)\s*}}`)
+var template = regexp.MustCompile(`{{\s*(?:if\s+)?(?:\$labels\.)?([a-z_]+)\s*}}`)
 
 // check returns what is wrong with a query, and notes the metrics that it uses.
 func check(q query, used map[string]bool) (wrong []string) {
@@ -215,8 +218,8 @@ func check(q query, used map[string]bool) (wrong []string) {
 	})
 	for _, text := range q.texts {
 		for _, name := range template.FindAllStringSubmatch(text, -1) {
-			if !slices.Contains(result, name[1]) {
-				say("no label %s in the result, for %q", name[1], text)
+			if word := name[1]; word != "else" && word != "end" && !slices.Contains(result, word) {
+				say("no label %s in the result, for %q", word, text)
 			}
 		}
 	}
