@@ -2,8 +2,8 @@ package ratelimit
 
 import (
 	"math"
-	"strings"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -57,139 +57,57 @@ func (rl *RateLimiter) Audit() Audit {
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	a := Audit{Models: make(map[string]AuditEntry), Pools: make(map[string]AuditEntry), Classes: make(map[string]AuditEntry)}
-	var all, classed audited
+	var all, classed audit.Sums
 	for name, is := range rl.audits.counted {
 		if pool, ok := state.PoolOf(name); ok {
-			a.Pools[pool] = is.entry()
+			a.Pools[pool] = auditEntryOf(is)
 			continue
 		}
-		a.Models[name] = is.entry()
-		all.plus(is, 1)
+		a.Models[name] = auditEntryOf(is)
+		all.Plus(is)
 	}
 	for class, is := range rl.audits.classes {
-		a.Classes[class] = is.entry()
-		classed.plus(is, 1)
+		a.Classes[class] = auditEntryOf(is)
+		classed.Plus(is)
 	}
-	all.plus(&classed, -1)
-	a.Classes[""] = all.entry()
+	all.Less(&classed)
+	a.Classes[""] = auditEntryOf(&all)
 	return a
 }
 
 // audits is what Audit adds up. RateLimiter.mu guards it.
 type audits struct {
-	counted map[string]*audited // by counted name
-	classes map[string]*audited // but for the calls without a class, which are the rest
+	counted audit.Book // by counted name
+	classes audit.Book // but for the calls without a class, which are the rest
 }
-
-// auditOther is the entry of those for which there is no room.
-const auditOther = "other"
 
 // mostAuditClasses bounds the classes, whose names callers choose.
 const mostAuditClasses = 1000
 
-// audited is the sums of a model, a pool or a class.
-type audited struct{ reserved, estimated, settled, released, expired, recorded auditSum }
-
-// auditSum is an AuditSum. It has 64 bits on all machines: what is open is a difference.
-type auditSum struct {
-	calls, input, output int64
-	money                money.Amount
-}
-
-// add adds a call. Tokens and money are not negative.
-func (s *auditSum) add(c tokens.Count, amount money.Amount) {
-	s.count(c)
-	if amount != 0 {
-		s.money = s.money.Add(amount)
-	}
-}
-
-// count is add for a call without money.
-func (s *auditSum) count(c tokens.Count) {
-	s.calls++
-	s.input += int64(c.Input)
-	s.output += int64(c.Output)
-	if s.input|s.output < 0 {
-		s.clamp()
-	}
-}
-
-// clamp makes a sum that has passed the largest number that number.
-func (s *auditSum) clamp() {
-	for _, n := range [...]*int64{&s.input, &s.output} {
-		if *n < 0 {
-			*n = math.MaxInt64
-		}
-	}
-}
-
-// plus adds other sums, or takes them off where sign is -1.
-func (s *auditSum) plus(o *auditSum, sign int) {
-	s.calls += int64(sign) * o.calls
-	s.input = int64(money.Amount(s.input).Add(money.Amount(o.input).Mul(sign)))
-	s.output = int64(money.Amount(s.output).Add(money.Amount(o.output).Mul(sign)))
-	s.money = s.money.Add(o.money.Mul(sign))
-}
-
-func (s *auditSum) sum() AuditSum {
+func auditSumOf(s audit.Sum) AuditSum {
 	fit := func(n int64) int { return int(min(max(n, math.MinInt), math.MaxInt)) }
-	return AuditSum{Calls: fit(s.calls), InputTokens: fit(s.input), OutputTokens: fit(s.output), Money: s.money}
+	return AuditSum{Calls: fit(s.Calls), InputTokens: fit(s.Input), OutputTokens: fit(s.Output), Money: s.Money}
 }
 
-func (a *audited) plus(o *audited, sign int) {
-	a.reserved.plus(&o.reserved, sign)
-	a.estimated.plus(&o.estimated, sign)
-	a.settled.plus(&o.settled, sign)
-	a.released.plus(&o.released, sign)
-	a.expired.plus(&o.expired, sign)
-	a.recorded.plus(&o.recorded, sign)
-}
-
-func (a *audited) entry() AuditEntry {
-	open := a.reserved
-	for _, ended := range [...]*auditSum{&a.estimated, &a.released, &a.expired} {
-		open.plus(ended, -1)
-	}
+func auditEntryOf(a *audit.Sums) AuditEntry {
 	return AuditEntry{
-		Reserved: a.reserved.sum(), Estimated: a.estimated.sum(), Settled: a.settled.sum(),
-		Released: a.released.sum(), Expired: a.expired.sum(), Open: open.sum(), Recorded: a.recorded.sum(),
+		Reserved: auditSumOf(a.Reserved), Estimated: auditSumOf(a.Estimated), Settled: auditSumOf(a.Settled),
+		Released: auditSumOf(a.Released), Expired: auditSumOf(a.Expired), Open: auditSumOf(a.Open()), Recorded: auditSumOf(a.Recorded),
 	}
 }
 
 // auditLocked returns the sums of a counted name.
-func (rl *RateLimiter) auditLocked(name string) *audited {
-	a := rl.audits.counted[name]
-	if a == nil && len(rl.audits.counted) >= rl.mostModels()+len(rl.Quotas) && !state.IsPool(name) && !rl.isListedRLocked(name) {
-		name = auditOther
-		a = rl.audits.counted[name]
-	}
-	if a == nil {
-		if rl.audits.counted == nil {
-			rl.audits.counted = make(map[string]*audited)
-		}
-		a = new(audited)
-		rl.audits.counted[strings.Clone(name)] = a
-	}
-	return a
+func (rl *RateLimiter) auditLocked(name string) *audit.Sums {
+	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.isListedRLocked(name)
+	return rl.audits.counted.Of(name, room)
 }
 
 // class returns the sums of a class; nil for the calls without one.
-func (all *audits) class(class string) *audited {
+func (all *audits) class(class string) *audit.Sums {
 	if class == "" {
 		return nil
 	}
-	if all.classes[class] == nil && len(all.classes) >= mostAuditClasses {
-		class = auditOther
-	}
-	a := all.classes[class]
-	if a == nil {
-		if all.classes == nil {
-			all.classes = make(map[string]*audited)
-		}
-		a = new(audited)
-		all.classes[strings.Clone(class)] = a
-	}
-	return a
+	return all.classes.Of(class, len(all.classes) < mostAuditClasses)
 }
 
 // auditReservedLocked adds up a reservation that was made.
@@ -198,24 +116,24 @@ func (r *Reservation) auditReservedLocked() {
 	if g.audit == nil {
 		g.audit = r.home.auditLocked(g.name)
 	}
-	g.audit.reserved.add(r.estimate, r.costOf(EventAdmitted))
+	g.audit.Reserved.Add(r.estimate, r.costOf(EventAdmitted))
 	if r.extra == nil {
 		return
 	}
-	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+	for _, a := range [...]*audit.Sums{r.extra.class, r.auditOfModelLocked()} {
 		if a != nil {
-			a.reserved.add(r.estimate, r.extra.most)
+			a.Reserved.Add(r.estimate, r.extra.most)
 		}
 	}
 }
 
 // auditOfModelLocked returns the sums of the model of a call that only a pool has counted, because
 // the model had no place; else nil.
-func (r *Reservation) auditOfModelLocked() *audited {
+func (r *Reservation) auditOfModelLocked() *audit.Sums {
 	if r.extra.model == "" || !state.IsPool(r.slots.name) {
 		return nil
 	}
-	return r.home.auditLocked(auditOther)
+	return r.home.auditLocked(audit.Other)
 }
 
 // auditEndedLocked adds up a reservation that ends.
@@ -224,25 +142,24 @@ func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 	if r.slots.audit == nil { // a store gave it back to this process
 		r.slots.audit = r.home.auditLocked(r.slots.name)
 	}
-	r.slots.audit.ended(end, r.estimate, most, used, cost)
+	auditEnd(r.slots.audit, end, r.estimate, most, used, cost)
 	if r.extra == nil {
 		return
 	}
-	for _, a := range [...]*audited{r.extra.class, r.auditOfModelLocked()} {
+	for _, a := range [...]*audit.Sums{r.extra.class, r.auditOfModelLocked()} {
 		if a != nil {
-			a.ended(end, r.estimate, most, used, cost)
+			auditEnd(a, end, r.estimate, most, used, cost)
 		}
 	}
 }
 
-func (a *audited) ended(end EventKind, estimate tokens.Count, most money.Amount, used tokens.Count, cost money.Amount) {
+func auditEnd(a *audit.Sums, end EventKind, estimate tokens.Count, most money.Amount, used tokens.Count, cost money.Amount) {
 	switch end {
 	case EventSettled:
-		a.estimated.add(estimate, most)
-		a.settled.add(used, cost)
+		a.Settle(estimate, most, used, cost)
 	case EventReleased:
-		a.released.add(estimate, most)
+		a.Released.Add(estimate, most)
 	default:
-		a.expired.add(estimate, most)
+		a.Expired.Add(estimate, most)
 	}
 }

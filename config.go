@@ -13,6 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pooling"
+	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -280,7 +281,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		unknown:   cfg.Unknown,
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
-		pricing:   newPricing(cfg.Prices, cfg.Unpriced),
+		pricing:   pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)

@@ -23,8 +23,8 @@ func BenchmarkPools(b *testing.B) {
 	}
 }
 
-// BenchmarkFairShares is BenchmarkPools for four classes, for prices, and for two pools beside them.
-// Four classes and two pools may take 2.5 times as long as none.
+// BenchmarkFairShares is BenchmarkPools for four classes, for prices, and for two pools beside
+// them. Four classes and two pools may take 2.5 times as long as none.
 func BenchmarkFairShares(b *testing.B) {
 	classes := map[string]ratelimit.Class{"a": {Weight: 3}, "b": {}, "c": {Ahead: true}, "d": {MaxQueue: 100}}
 	reserved := maps.Clone(classes)
@@ -75,7 +75,8 @@ func reportTurns(b *testing.B, none, some func() float64) {
 	b.ReportMetric(with[0]/without[0], "x-least")
 }
 
-// callsOf returns a function that makes calls of a class to "m", and returns the nanoseconds of each.
+// callsOf returns a function that makes calls of a class to "m", and returns the nanoseconds of
+// each.
 func callsOf(b *testing.B, config ratelimit.Config, class string) func() float64 {
 	config.Quotas = map[string]ratelimit.ModelQuota{"m": roomyQuota}
 	rl, ctx := newLimiterWith(b, config), b.Context()

@@ -68,6 +68,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
@@ -147,7 +148,7 @@ type RateLimiter struct {
 
 	spends  spend.Book // what was spent in the days and months that last
 	audits  audits
-	pricing *pricing // Config.Prices and SetPrice; nil where no money is counted
+	pricing *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -279,7 +280,7 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill *money
 		rl.recordPoolsLocked(name, model, used, spent, instant)
 	}
 	if stats := rl.stateLocked(name, instant, now); stats == nil {
-		rl.auditLocked(name).recorded.add(used, spent)
+		rl.auditLocked(name).Recorded.Add(used, spent)
 	} else {
 		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant, now)
 	}
@@ -294,7 +295,7 @@ func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Co
 	if w.audit == nil {
 		w.audit = rl.auditLocked(name)
 	}
-	w.audit.recorded.add(used, spent)
+	w.audit.Recorded.Add(used, spent)
 	w.charge(instant, now, used, rl.span())
 	if w.adapts {
 		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -43,7 +44,7 @@ type extra struct {
 	expires *list.Element    // in expiry.open, with Config.HoldTTL
 	share   *classuse.Charge // what is counted to a class with a reserve
 	charged                  // the money; without prices nothing
-	class   *audited         // of the call, to be added up; nil without a class
+	class   *audit.Sums      // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -166,7 +167,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	if made.extra != nil || rl.pricing != nil || made.slots.audit == nil {
 		rl.madeLocked(made, &q, c.Money, r.instant)
 	} else {
-		made.slots.audit.reserved.count(made.estimate)
+		made.slots.audit.Reserved.Count(made.estimate)
 	}
 	if in != nil {
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)

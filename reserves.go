@@ -43,31 +43,7 @@ func (g *slots) use(class string) *classuse.Use {
 	if g == nil || !g.home.hasReserve(class) {
 		return nil
 	}
-	u := g.uses.of(class)
-	if u == nil {
-		u = new(classuse.Use)
-		g.uses = append(g.uses, classUse{class, u})
-	}
-	return u
-}
-
-// classUse is what a class uses of a model.
-type classUse struct {
-	class string
-	use   *classuse.Use
-}
-
-// classUses has the classes that had a reserve while they were used. They are too few for a map.
-type classUses []classUse
-
-// of returns what a class uses; nil for nothing.
-func (all classUses) of(class string) *classuse.Use {
-	for i := range all {
-		if all[i].class == class {
-			return all[i].use
-		}
-	}
-	return nil
+	return g.uses.Need(class)
 }
 
 // keepLocked has a view keep what is reserved for other classes than that which asks, and notes
@@ -92,7 +68,7 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 		if of.class == class {
 			continue
 		}
-		u := r.slots.uses.of(of.class)
+		u := r.slots.uses.Of(of.class)
 		if u == nil {
 			continue
 		}

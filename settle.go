@@ -71,8 +71,8 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 		return
 	}
 	if a := r.slots.audit; r.extra == nil && a != nil {
-		a.estimated.count(r.estimate)
-		a.settled.count(used)
+		a.Estimated.Count(r.estimate)
+		a.Settled.Count(used)
 	} else {
 		r.endMoneyLocked(EventSettled, used)
 	}

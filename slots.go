@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
+	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
 	"dappco.re/go/core/go-ratelimit/internal/history"
@@ -29,8 +31,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
-	uses  classUses // of classes with a reserve
-	audit *audited  // what Audit adds up; nil before the first charge
+	uses  classuse.Uses // of classes with a reserve
+	audit *audit.Sums   // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 

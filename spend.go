@@ -53,7 +53,7 @@ func (r *Reservation) account() string {
 
 // mostRLocked fills in the most that requests of a model, which is counted under a name, can cost.
 func (rl *RateLimiter) mostRLocked(c *cost, name, model string) {
-	rl.pricing.most(&rl.naming, c, name, model)
+	rl.pricing.Most(&rl.naming, c, name, model)
 }
 
 // spendLocked charges the most that the call of a reservation can cost, as of the instant of its
@@ -95,7 +95,7 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	if state.IsPool(name) { // its model had no place
 		name = r.home.nameRLocked(model)
 	}
-	price, _ := r.home.pricing.find(&r.home.naming, name, model)
+	price, _ := r.home.pricing.Find(&r.home.naming, name, model)
 	cost := price.Cost(used)
 	for part := r; part != nil; part = part.pool {
 		x := part.more()
@@ -160,7 +160,7 @@ func (r *Reservation) costOf(end EventKind) money.Amount {
 
 // recordSpendLocked charges what a call has cost that was not reserved.
 func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, instant int64) (cost money.Amount) {
-	price, _ := rl.pricing.find(&rl.naming, name, model)
+	price, _ := rl.pricing.Find(&rl.naming, name, model)
 	cost = price.Cost(used)
 	rl.spentMoreLocked(name, cost, instant)
 	return cost

@@ -22,6 +22,9 @@ type content struct {
 	above                                    string
 	activeVersion, idleVersion, aboveVersion uint64
 
+	pools        []poolShown
+	poolsVersion uint64
+
 	fresh map[uint64]bool // of more rows than are shown, those shown since this version
 
 	delta struct { // from the version before, which is what most viewers have
@@ -63,6 +66,7 @@ func (c *content) since(last *content) (changed bool) {
 	mark(&c.activeVersion, last.activeVersion, !sameOrder(c.active, last.active))
 	mark(&c.idleVersion, last.idleVersion, !sameOrder(c.idle, last.idle))
 	mark(&c.aboveVersion, last.aboveVersion, c.above != last.above)
+	mark(&c.poolsVersion, last.poolsVersion, !samePools(c.pools, last.pools))
 	if changed && len(c.rows) > maxShown {
 		c.fresh = make(map[uint64]bool)
 		for r := range c.shown {

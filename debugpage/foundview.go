@@ -29,19 +29,24 @@ const (
 
 // foundOf returns the limits that are searched for.
 func foundOf(e *ratelimit.Explanation, now time.Time) (all []foundView) {
-	f := e.Found
+	return searches(e.Found, e.InFlight, e.Next.Stats.RPM, now)
+}
+
+// searches returns the limits that are searched for, with the calls in flight and in the last
+// minute; the latter below zero if they are not known.
+func searches(f *ratelimit.FoundLimits, inFlight, rpm int, now time.Time) (all []foundView) {
 	if f == nil {
 		return nil
 	}
 	if f.CeilingInFlight > 0 {
 		v := search(foundInFlight, f.FloorInFlight, f.CeilingInFlight, f.OverloadedInFlight, moment{f.InFlightLoweredAt, now})
-		v.fill(e.InFlight, f.InFlight, "open")
-		v.Level = levelOf(&ratelimit.LimitState{Max: f.InFlight, Left: f.InFlight - e.InFlight})
+		v.fill(inFlight, f.InFlight, "open")
+		v.Level = levelOf(&ratelimit.LimitState{Max: f.InFlight, Left: f.InFlight - inFlight})
 		all = append(all, v)
 	}
 	if f.CeilingRPM > 0 || f.Told {
 		v := search(foundRPM, f.FloorRPM, f.CeilingRPM, f.RefusedRPM, moment{f.RateLoweredAt, now})
-		v.fill(e.Next.Stats.RPM, f.RPM, "used") // which is not full: requests at the rate are as it should be
+		v.fill(rpm, f.RPM, "used") // which is not full: requests at the rate are as it should be
 		v.Told = f.Told
 		all = append(all, v)
 	}
@@ -67,7 +72,9 @@ func search(key string, least, most, refused int, lowered moment) foundView {
 
 // fill fills in what is used of what was found.
 func (v *foundView) fill(used, found int, class string) {
-	v.Used, v.Max = number(used), number(found)
+	if v.Used, v.Max = number(used), number(found); used < 0 {
+		v.Used = "?"
+	}
 	v.Parts = bar(found, []string{class}, []int{used})
 }
 

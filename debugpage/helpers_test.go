@@ -48,6 +48,7 @@ type news struct {
 	Active []int
 	Idle   []int
 	Above  *string
+	Pools  *string
 }
 
 type newsRow struct {

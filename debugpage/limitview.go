@@ -23,7 +23,39 @@ type limitView struct {
 // barPart is a part of a bar. X and Width are percentages of the bar.
 type barPart struct{ Class, X, Width string }
 
-func limitOf(l *ratelimit.LimitState, e *ratelimit.Explanation, now time.Time) limitView {
+// limitsOf returns the views of limits, and of the budgets that limit something.
+func limitsOf(limits []ratelimit.LimitState, budgets []ratelimit.BudgetState, now time.Time) (all []limitView) {
+	for i := range limits {
+		all = append(all, limitOf(&limits[i], now))
+	}
+	for i := range budgets {
+		if budgets[i].Max > 0 {
+			all = append(all, budgetOf(&budgets[i], now))
+		}
+	}
+	return all
+}
+
+// budgetOf returns the view of a budget.
+func budgetOf(b *ratelimit.BudgetState, now time.Time) limitView {
+	left := max(b.Max-b.Spent, 0)
+	v := limitView{
+		Key: b.Limit, Words: limitText(b.Limit), Used: b.Spent.String(), Max: b.Max.String(), Title: left.String() + " left",
+	}
+	if b.Spent > 0 {
+		share := min(float64(b.Spent)/float64(b.Max), 1)
+		v.Parts = bar(1000, []string{"used"}, []int{max(1, int(1000*share))})
+	}
+	switch {
+	case left == 0:
+		v.Level, v.Room = "full", moment{b.Until, now}
+	case left <= b.Max/5:
+		v.Level = "high"
+	}
+	return v
+}
+
+func limitOf(l *ratelimit.LimitState, now time.Time) limitView {
 	open := min(l.Open, l.Used)
 	v := limitView{
 		Key: l.Limit, Words: limitText(l.Limit), Used: number(l.Used), Max: number(l.Max), Room: moment{l.RoomAt, now},

@@ -70,6 +70,14 @@
       $("idles").textContent = count(news.idle.length, "idle model");
     }
     if (news.above !== undefined) $("above").innerHTML = news.above;
+    if (news.pools !== undefined) {
+      const idle = document.querySelector("#pools details");
+      const open = idle && idle.open;
+      $("pools").innerHTML = news.pools;
+      $("pools").hidden = news.pools === "";
+      const now = document.querySelector("#pools details");
+      if (idle && now) now.open = open;
+    }
     skew = news.at - Date.now();
     $("clock").textContent = news.clock;
     tick();

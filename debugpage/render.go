@@ -62,7 +62,17 @@ func renderAbove(c *content, n notice) string {
 	if rest := len(c.rows) - len(c.active) - len(c.idle); rest > 0 {
 		hidden = counted(rest, "model")
 	}
+	pools, full := "", 0
+	for i := range c.pools {
+		if c.pools[i].blocked() {
+			full++
+		}
+	}
+	if full > 0 {
+		pools = number(full) + " of " + counted(len(c.pools), "pool") + " blocked"
+	}
 	return render("above", map[string]any{
+		"Pools":      pools,
 		"StoreError": n.storeError, "Warnings": n.warnings, "MoreWarnings": moreWarnings,
 		"Blocked": number(blocked), "Models": counted(len(c.rows), "model"),
 		"First": first, "More": more, "Open": counted(open, "open call"), "Waiting": number(waiting), "Hidden": hidden,
@@ -112,7 +122,7 @@ func (h *handler) servePage(w http.ResponseWriter, r *http.Request) {
 	err = templates.ExecuteTemplate(&text, "page", map[string]any{
 		"Nonce": nonce, "Style": template.CSS(pageCSS), "Script": template.JS(pageJS),
 		"Version": h.version(s), "At": moment{now, now}, "Milliseconds": now.UnixMilli(), "Clock": clock(now), "JSON": "?" + query.Encode(),
-		"Above": template.HTML(s.above), "Active": views(s.active), "Idle": views(s.idle), "Idles": counted(len(s.idle), "idle model"),
+		"Above": template.HTML(s.above), "Pools": template.HTML(renderPools(s.pools, now)), "Active": views(s.active), "Idle": views(s.idle), "Idles": counted(len(s.idle), "idle model"),
 	})
 	if err != nil {
 		panic(fmt.Sprintf("debugpage: template page: %v", err))
@@ -131,6 +141,7 @@ type news struct {
 	Active *[]int64 `json:"active,omitempty"`
 	Idle   *[]int64 `json:"idle,omitempty"`
 	Above  *string  `json:"above,omitempty"`
+	Pools  *string  `json:"pools,omitempty"`
 }
 
 // newsOf returns the news of a snapshot as JSON.
@@ -158,6 +169,10 @@ func encodeNews(s *snapshot, seen uint64) []byte {
 	}
 	if s.aboveVersion > seen {
 		n.Above = &s.above
+	}
+	if s.poolsVersion > seen {
+		text := renderPools(s.pools, s.at)
+		n.Pools = &text
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

@@ -1,6 +1,7 @@
 package debugpage
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -89,8 +90,10 @@ func sameExplanation(a, b *ratelimit.Explanation) bool {
 		sameOldest(a, b) &&
 		sameRefusal(a.LastRefusal, b.LastRefusal) &&
 		slices.EqualFunc(a.Limits, b.Limits, sameLimit) && sameFound(a.Found, b.Found) &&
+		slices.EqualFunc(a.Budgets, b.Budgets, sameBudget) && maps.Equal(a.WaitingByClass, b.WaitingByClass) &&
+		slices.EqualFunc(a.Pools, b.Pools, samePool) &&
 		slices.EqualFunc(a.Line, b.Line, func(v, w ratelimit.Waiter) bool {
-			return v.PromptTokens == w.PromptTokens && v.OutputTokens == w.OutputTokens &&
+			return v.PromptTokens == w.PromptTokens && v.OutputTokens == w.OutputTokens && v.Class == w.Class &&
 				near(a.At.Add(-v.Waited), b.At.Add(-w.Waited), jitter, true)
 		})
 }
@@ -121,6 +124,18 @@ func sameRefusal(a, b *ratelimit.Refused) bool {
 		return a == b
 	}
 	return near(a.At, b.At, jitter, true) && a.Code == b.Code && a.Reason == b.Reason && a.RetryAfter == b.RetryAfter
+}
+
+// sameBudget compares what is shown of two budgets.
+func sameBudget(a, b ratelimit.BudgetState) bool {
+	return a.Limit == b.Limit && a.Max == b.Max && a.Spent == b.Spent && near(a.Until, b.Until, jitter, true)
+}
+
+// samePool compares what a model's row shows of a pool: its name, and whether it blocks.
+func samePool(a, b ratelimit.PoolState) bool {
+	state, why, _ := blockOf(a.Limits, a.Budgets, nil)
+	other, reason, _ := blockOf(b.Limits, b.Budgets, nil)
+	return a.Pool == b.Pool && state == other && why == reason
 }
 
 func sameLimit(a, b ratelimit.LimitState) bool {

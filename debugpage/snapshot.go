@@ -91,6 +91,7 @@ func (b *board) take(ctx context.Context, last *snapshot) (*snapshot, error) {
 			s.rows = append(s.rows, newRow(b.ids, &e, s.version))
 		}
 	}
+	s.pools = takePools(b.rl, s.at)
 	s.arrange()
 	s.above = renderAbove(s.content, noticeOf(b.rl))
 	if !s.since(before) {

@@ -29,6 +29,7 @@ type modelView struct {
 	OldestOpen moment
 	OverMinute int
 	Waiting    int
+	ByClass    string // the classes of those that wait
 	Line       []waiterView
 	Behind     int // waiters that Line leaves out
 	Refused    *refusedView
@@ -64,6 +65,7 @@ func (m moment) Ago() string { return m.Age() + " ago" }
 type waiterView struct {
 	Since moment
 	Size  string
+	Class string
 }
 
 type refusedView struct {
@@ -81,12 +83,10 @@ func viewOf(r *row, now time.Time) modelView {
 	v := modelView{
 		ID: rowID(r), Name: nameText(e.Model), Open: e.InFlight, OverMinute: e.OpenOverMinute, Waiting: e.Waiting,
 		Details: detailsOf(e), ReadOn: moment{e.ProfileReadOn, now},
+		Limits: limitsOf(e.Limits, e.Budgets, now), ByClass: classText(e.WaitingByClass),
 	}
 	v.state(e, now)
-	for i := range e.Limits {
-		v.Limits = append(v.Limits, limitOf(&e.Limits[i], e, now))
-	}
-	if v.Found = foundOf(e, now); len(e.Limits) == 0 && len(v.Found) == 0 {
+	if v.Found = foundOf(e, now); len(v.Limits) == 0 && len(v.Found) == 0 {
 		s := &e.Next.Stats
 		v.Free = counted(s.RPM, "request") + ", " + counted(s.TPM, "token") + " in the last minute"
 	}
@@ -95,7 +95,11 @@ func viewOf(r *row, now time.Time) modelView {
 	}
 	for _, w := range e.Line[:min(len(e.Line), maxLine)] {
 		size := number(w.PromptTokens) + " + " + counted(w.OutputTokens, "token")
-		v.Line = append(v.Line, waiterView{moment{e.At.Add(-w.Waited), now}, size})
+		is := waiterView{Since: moment{e.At.Add(-w.Waited), now}, Size: size}
+		if w.Class != "" {
+			is.Class = nameText(w.Class)
+		}
+		v.Line = append(v.Line, is)
 	}
 	v.Behind = max(0, e.Waiting-len(v.Line))
 	if l := e.LastRefusal; l != nil {
@@ -106,13 +110,22 @@ func viewOf(r *row, now time.Time) modelView {
 
 func rowID(r *row) string { return "m" + strconv.FormatUint(r.id, 10) }
 
-// detailsOf says which quota a model has, and where that comes from.
+// detailsOf says what a model is part of, what it costs, and which quota it has; behind that stands
+// when it was read.
 func detailsOf(e *ratelimit.Explanation) (details []string) {
 	if e.Provider != "" {
 		details = append(details, nameText(string(e.Provider)))
 	}
 	if e.Counted != e.Model {
 		details = append(details, "counted as "+nameText(e.Counted))
+	}
+	if pools := poolsOf(e); pools != "" {
+		details = append(details, pools)
+	}
+	for _, b := range e.Budgets {
+		if b.Max == 0 { // the others have bars
+			details = append(details, budgetText(&b))
+		}
 	}
 	origin := originWords[e.Origin]
 	if !e.ProfileReadOn.IsZero() {
@@ -125,18 +138,27 @@ func detailsOf(e *ratelimit.Explanation) (details []string) {
 	default:
 		details = append(details, "quota of "+nameText(e.Quota)+", "+origin)
 	}
-	for _, b := range e.Budgets {
-		details = append(details, budgetText(&b))
-	}
 	return details
+}
+
+// poolsOf names the pools of a model.
+func poolsOf(e *ratelimit.Explanation) string {
+	var names []string
+	for i := range e.Pools {
+		names = append(names, e.Pools[i].Pool)
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "in pool " + namesText(names)
+	}
+	return "in pools " + namesText(names)
 }
 
 // budgetText says what was spent in a day or a month.
 func budgetText(b *ratelimit.BudgetState) string {
 	text := b.Spent.String() + " spent"
-	if b.Max != 0 {
-		text += " of " + b.Max.String()
-	}
 	if b.Limit == "max_spend_per_month" {
 		return text + " this month"
 	}
@@ -184,31 +206,64 @@ func (v *modelView) head(e *ratelimit.Explanation) {
 	if len(e.Line) == 0 {
 		return
 	}
-	head := &e.Line[0]
-	for i := range e.Limits {
-		l := &e.Limits[i]
-		need := needOf(l.Limit, head)
+	state, why, end := blockOf(e.Limits, e.Budgets, &e.Line[0])
+	for i := 0; state == "" && i < len(e.Pools); i++ {
+		p := &e.Pools[i]
+		if state, why, end = blockOf(p.Limits, p.Budgets, &e.Line[0]); state != "" {
+			why = "the pool " + nameText(p.Pool) + ": " + why
+		}
+	}
+	if state != "" {
+		v.State, v.Why = state, why
+		if end.kind == kindStop {
+			v.Kind = kindStop
+		}
+	} else if state, why = foundBlock(e); state != "" {
+		v.State, v.Why = state, why
+	}
+}
+
+// blockEnd is when a limit blocks no more: at a time, or in words.
+type blockEnd struct {
+	kind   kind
+	room   time.Time
+	noRoom string
+}
+
+// blockOf says which limit or budget leaves less than a waiter needs, or nothing if that is nil.
+// The state is empty if none does.
+func blockOf(limits []ratelimit.LimitState, budgets []ratelimit.BudgetState, w *ratelimit.Waiter) (state, why string, end blockEnd) {
+	for i := range limits {
+		l := &limits[i]
+		need := 1
+		if w != nil {
+			need = needOf(l.Limit, w)
+		}
 		if need <= l.Left {
 			continue
 		}
-		v.State = limitStates[l.Limit]
+		end = blockEnd{kind: kindWait, room: l.RoomAt}
+		if strings.HasSuffix(l.Limit, "pd") {
+			end.kind = kindStop
+		}
+		state = limitStates[l.Limit]
 		switch {
 		case l.Limit == "max_in_flight":
-			v.Why = "calls in flight are at the limit"
+			why, end.noRoom = "calls in flight are at the limit", "when a call ends"
 		case l.Left <= 0:
-			v.Why = "nothing is left of the " + limitText(l.Limit)
+			why = "nothing is left of the " + limitText(l.Limit)
 		default:
-			v.State = "large request"
-			v.Why = fmt.Sprintf("the first in line needs %s of the %s, and %s are left", number(need), limitText(l.Limit), number(l.Left))
+			state = "large request"
+			why = fmt.Sprintf("the first in line needs %s of the %s, and %s are left", number(need), limitText(l.Limit), number(l.Left))
 		}
-		if strings.HasSuffix(l.Limit, "pd") {
-			v.Kind = kindStop
+		return state, why, end
+	}
+	for i := range budgets {
+		if b := &budgets[i]; b.Max > 0 && b.Spent >= b.Max {
+			return stateText(ratelimit.DecisionSpendLimit), "nothing is left of the " + limitText(b.Limit), blockEnd{kind: kindStop, room: b.Until}
 		}
-		return
 	}
-	if state, why := foundBlock(e); state != "" {
-		v.State, v.Why = state, why
-	}
+	return "", "", blockEnd{}
 }
 
 // limitStates are the states of models that have used up a limit.

@@ -78,8 +78,12 @@ var limitWords = map[string]string{
 	"max_tpd":       "tokens / day",
 	"max_itpm":      "input / min",
 	"max_otpm":      "output / min",
-	foundInFlight:   "slots found",
-	foundRPM:        "rate found",
+
+	"max_spend_per_day":   "spend / day",
+	"max_spend_per_month": "spend / month",
+
+	foundInFlight: "slots found",
+	foundRPM:      "rate found",
 }
 
 func limitText(key string) string {

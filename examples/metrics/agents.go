@@ -41,7 +41,7 @@ var (
 
 // quotas are what the program knows of the account. That of overlooked is Cerebras' profile.
 var quotas = map[string]ratelimit.ModelQuota{
-	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8},
+	queued:  {MaxRPM: 120, MaxTPM: 60_000, Burst: 4 * time.Second, MaxInFlight: 8, MaxSpendPerDay: money.USD(4)},
 	refused: {MaxRPM: 30, MaxTPM: 20_000, MaxRPD: 1000},
 	searched: {
 		AdaptiveFloorRPM: 30, AdaptiveCeilingRPM: 6000, AdaptiveFloorInFlight: 2, AdaptiveCeilingInFlight: 64,

@@ -131,3 +131,31 @@ func (u *Use) Of(of state.Dimension, cut, dayBegan int64) int {
 	}
 	return u.minute.Of(of)
 }
+
+// Uses is what classes use of a model. They are too few for a map.
+type Uses []useOf
+
+type useOf struct {
+	class string
+	use   *Use
+}
+
+// Of returns what a class uses; nil for nothing.
+func (all Uses) Of(class string) *Use {
+	for i := range all {
+		if all[i].class == class {
+			return all[i].use
+		}
+	}
+	return nil
+}
+
+// Need returns what a class uses, to be added to.
+func (all *Uses) Need(class string) *Use {
+	u := all.Of(class)
+	if u == nil {
+		u = new(Use)
+		*all = append(*all, useOf{class, u})
+	}
+	return u
+}

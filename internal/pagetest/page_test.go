@@ -17,6 +17,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/debugpage"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // service is the page of a limiter, and what was asked of its server.
@@ -237,6 +238,11 @@ func TestLooks(t *testing.T) {
 		"pool": {AdaptiveCeilingRPM: 1_000_000, AdaptiveFloorInFlight: 5_000},
 		long:   {MaxRPM: 1, MaxTPM: 1_000_000_000}, "idle-" + long: {MaxRPM: 1, MaxTPM: 1_000_000_000, MaxITPM: 3},
 	})
+	s.rl.SetPrice("*", money.Price{Input: money.USD(1)})
+	s.rl.SetPool(long, ratelimit.Pool{Models: []string{"*", long, long + "2"}, Quota: ratelimit.ModelQuota{
+		MaxRPM: 1000, MaxTPM: 1_000_000_000, MaxSpendPerDay: money.USD(123_456_789), AdaptiveCeilingRPM: 1_000_000,
+	}})
+	s.rl.SetPool("idle-"+long, ratelimit.Pool{Models: []string{"none"}, Quota: ratelimit.ModelQuota{MaxRPM: 1, MaxTPM: 1_000_000_000}})
 	s.rl.RecordUsage("gpt", 40_000_000, 900_000)
 	s.rl.RecordUsage(long, 999_000_000, 1)
 	for _, problem := range []string{"rate_limited", "overloaded"} {
@@ -250,7 +256,7 @@ func TestLooks(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			b.do(colours(scheme))
 			b.visit(s.URL)
-			b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#idle").open = true`))
+			b.do(chromedp.Evaluate[chromedp.Void](`for (const d of document.querySelectorAll("details")) d.open = true`))
 			backs[scheme] = value[string](b, "getComputedStyle(document.body).backgroundColor")
 			if wide := value[int64](b, "document.documentElement.scrollWidth"); wide > width {
 				t.Errorf("%s at %d px: the page is %d px wide", scheme, width, wide)

@@ -21,7 +21,7 @@ import (
 
 const (
 	pictureFile  = "../../docs/images/debugpage.png"
-	pictureBytes = 225_000
+	pictureBytes = 300_000
 )
 
 var (

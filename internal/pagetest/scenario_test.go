@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // pictured is the moment of the picture.
@@ -24,6 +25,11 @@ func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 			ratelimit.ProviderOpenAI: "build", ratelimit.ProviderAnthropic: "start", ratelimit.ProviderGemini: "free",
 		},
 		Quotas: map[string]ratelimit.ModelQuota{"local/*": {MaxInFlight: 8}, "pool/llama-4": poolQuota},
+		Pools: map[string]ratelimit.Pool{
+			"product": {Models: []string{"gpt-6-*"}, Quota: ratelimit.ModelQuota{MaxRPM: 800, MaxSpendPerDay: money.USD(12)}},
+		},
+		Classes: map[string]ratelimit.Class{"people": {Weight: 3}, "batch": {}},
+		Prices:  map[string]money.Price{"gpt-6-*": {Input: money.USD(2), Output: money.USD(8)}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +39,11 @@ func busyService(t *testing.T) (rl *ratelimit.RateLimiter, end func()) {
 	shared := &pool{rl: rl, model: "pool/llama-4", perSecond: 14, inFlight: 24}
 	ended := shared.work(ctx, t, 30)
 	wait := func(model string, prompt, output int) {
-		line.Go(func() { rl.Acquire(ctx, model, prompt, output) })
+		class := "batch"
+		if prompt > 6_000 {
+			class = "people"
+		}
+		line.Go(func() { rl.Acquire(ratelimit.WithClass(ctx, class), model, prompt, output) })
 		synctest.Wait()
 	}
 	// Eight calls to the local model, five of which the program has forgotten.
