@@ -8,8 +8,9 @@ import (
 
 // AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
 type AnyOptions struct {
-	// Patience is how long the call waits for the first candidate alone, before it takes any. Zero
-	// is not at all; a negative value means the same.
+	// Patience is how long the call waits for the first candidate alone, before it takes any. It
+	// waits so long even if the candidate is known to open later. Zero is not at all; a negative
+	// value means the same.
 	Patience time.Duration
 }
 
@@ -31,14 +32,16 @@ type anyCall struct {
 
 // AcquireAny is Acquire for a call that one of several models can serve. The requests are the
 // candidates, in the order of preference. The first with room, and with nobody ahead in its line,
-// is charged at once. If there is none, the call waits in the lines of all of them, holds nothing
-// there, and takes the first that has room for it in its turn; it leaves the other lines in the
-// same moment. Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for
-// the first candidate alone at the beginning, unless that can never serve it.
+// is charged at once. If there is none, the call waits in the lines of all of them. While it waits
+// it holds its places there and nothing else: no candidate is charged. It takes the first candidate
+// that has room for it in its turn, and leaves the other lines in the same moment.
+// Reservation.Model says which candidate it got. With AnyOptions.Patience it waits for the first
+// candidate alone at the beginning, unless that can never serve it.
 //
 // It returns the errors of Acquire: ErrNeverFits only if no candidate can ever pass, the error of
 // the deadline only if none can pass before it, ErrQueueFull if the lines of all others are full.
-// The *LimitError names the first candidate for which it holds. Without requests it returns nil.
+// The *LimitError is that of the candidate which opens first by RetryAfter, as in ReserveAny; where
+// no time says when any does, that of the first. Without requests it returns nil.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) AcquireAny(ctx context.Context, opts AnyOptions, requests ...Request) (*Reservation, error) {
@@ -166,7 +169,7 @@ func (a *anyCall) isRefusedSoFar() bool {
 }
 
 // refusal returns the error of the candidates, all of which were refused: the one that is the least
-// hopeless, of the first that has it.
+// hopeless, of the first that opens first.
 func (a *anyCall) refusal() (err error) {
 	best := -1
 	for _, w := range a.candidates {
@@ -182,7 +185,7 @@ func (a *anyCall) refusal() (err error) {
 		default:
 			rank = 3 // the limiter is closed
 		}
-		if rank > best {
+		if rank > best || rank == best && opensBefore(w.err, err) {
 			best, err = rank, w.err
 		}
 	}
@@ -291,6 +294,12 @@ func (rl *RateLimiter) ReserveAny(requests ...Request) (r *Reservation, d Decisi
 	rl.mu.Unlock()
 	rl.teller.tell(e)
 	return nil, d
+}
+
+// opensBefore reports whether what was refused with an error opens before that of another error.
+func opensBefore(err, other error) bool {
+	var e, o *LimitError
+	return errors.As(err, &e) && errors.As(other, &o) && e.Decision.opensBefore(&o.Decision)
 }
 
 // opensBefore reports whether a denial ends before another one, as far as time tells. One that

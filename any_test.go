@@ -146,6 +146,23 @@ func TestAcquireAnyThatCannotPass(t *testing.T) {
 	})
 }
 
+// The error is that of the candidate that opens first.
+func TestAcquireAnyNamesTheCandidateThatOpensFirst(t *testing.T) {
+	aloneAndTogether(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"a": {MaxRPM: 1}, "b": {MaxRPM: 1}, "c": {MaxRPM: 1}}},
+		func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {
+			rl.RecordUsage("a", 1, 1)
+			rl.CooldownFor("b", 2*time.Second, ratelimit.CauseRateLimited)
+			rl.CooldownFor("c", 3*time.Second, ratelimit.CauseRateLimited)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := rl.AcquireAny(ctx, ratelimit.AnyOptions{}, ratelimit.Request{Model: "a"}, ratelimit.Request{Model: "b"}, ratelimit.Request{Model: "c"})
+			var limited *ratelimit.LimitError
+			if !errors.As(err, &limited) || limited.Model != "b" || limited.Decision.RetryAfter != 2*time.Second {
+				t.Errorf("%v: %+v", err, limited)
+			}
+		})
+}
+
 func TestAcquireAnyEndsWithItsContextAndTheLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rl := newLimiterWith(t, oneSlotEach("a", "b"))

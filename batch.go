@@ -34,7 +34,7 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 	if b == nil {
 		if b = rl.decideAllLocked(reqs, by.class); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
-			rl.linesLocked().settleLocked()
+			rl.linesLocked().passedLocked(by.class, reservations...)
 		}
 	}
 	e := rl.reservedLocked(by, reservations, &b.Decision, reqs)
@@ -96,6 +96,7 @@ func (rs Reservations) watch() {
 type batch struct {
 	Decision
 	wait  time.Duration // how long the limits deny that end with time
+	own   time.Duration // of that, those of the models alone
 	event bool          // some of them are denied until something ends that no time tells
 	costs []modelCost
 	of    []int   // which of the costs each request belongs to
@@ -115,10 +116,11 @@ type modelCost struct {
 	cost  cost
 	view  view
 
-	unlisted bool         // it has no quota of its own, and is limited
-	pool     *pool        // whose cost it is; nil for a model's
-	member   int          // for a pool: the cost of the first model in it
-	code     DecisionCode // the decision on it alone
+	unlisted bool          // it has no quota of its own, and is limited
+	pool     *pool         // whose cost it is; nil for a model's
+	member   int           // for a pool: the cost of the first model in it
+	code     DecisionCode  // the decision on it alone,
+	wait     time.Duration // and how long the limits deny that end with time
 }
 
 // decideBatchLocked decides on requests that are to pass together, as of now and as if there were
@@ -147,7 +149,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 			m.view.keepLocked(rl, &m.quota, &m.cost, class, true)
 		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
-		m.code = d.Code
+		m.code, m.wait = d.Code, wait
 		if m.pool != nil {
 			b.mergePool(m, &d, wait)
 			continue
@@ -164,7 +166,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 		b.Model = reqs[0].Model
 	}
 	if rl.ledger.overrule(&b.Decision); b.Code == DecisionStoreError || b.Code == DecisionClosed {
-		b.wait, b.event = 0, true
+		b.wait, b.own, b.event = 0, 0, true
 	}
 	return b
 }
@@ -260,6 +262,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		return
 	}
 	b.wait = max(b.wait, wait)
+	b.own = b.wait
 	b.event = b.event || d.awaitsEvent()
 	switch {
 	case d.Never:

@@ -12,33 +12,34 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Class says how calls of one kind go before others while they wait in line: see Config.Classes.
-// The zero value is a class like that of calls that name none: of weight 1, with no reserve.
+// Class says how the calls of one kind share a quota with those of other classes: see
+// Config.Classes. The zero value has weight 1 and no reserve, as calls without a class have.
 type Class struct {
 	// Weight is the class's share of what becomes free while calls of other classes wait, too: of
 	// the tokens where tokens deny, else of the requests. A class of weight 3 gets three times as
 	// much as one of weight 1, and a class alone everything. Zero means 1; at most 1,000,000.
 	Weight int `yaml:"weight,omitempty" json:"weight,omitempty"`
-	// ReservePercent is the share of each limit that calls of other classes leave free for this one
-	// if it was active: if a call of it was admitted or waited in the last minute. They have all of
-	// the limit if it was not. A call that is too large for what the reserve leaves may use the
-	// reserve, and so may the next waiter of a class that reserves have kept out for a minute,
-	// except of limits of the day. The shares of all classes add up to 100 at most. Zero is none.
+	// ReservePercent is the share of each limit, rounded down, that calls of other classes leave
+	// free for this one while it is active: while it has calls that wait, or had one in the last
+	// minute that asked for a reservation. (Decide and CanSend do not ask for one.) When it is not
+	// active, the others have all of the limit. A call that is too large for what the reserve
+	// leaves may use the reserve, and so may the next waiter of a class that reserves have kept out
+	// for a minute, except of limits of the day. The shares of all classes add up to 100 at most.
+	// The reserve is not kept of limits of spend. Zero is none; the class "" can have none.
 	ReservePercent int `yaml:"reserve_percent,omitempty" json:"reserve_percent,omitempty"`
 	// MaxQueue bounds the waiters of the class per model; further callers of it get ErrQueueFull.
 	// Config.MaxQueue bounds those of all classes together. Zero is no bound.
 	MaxQueue int `yaml:"max_queue,omitempty" json:"max_queue,omitempty"`
 	// Ahead lets waiters of the class go before those of all classes that do not have it, whatever
-	// the weights. While one of those waits, every tenth service is theirs all the same: the n-th
-	// of their waiters waits for at most 9·n services of classes ahead, so that nobody waits for
-	// ever.
+	// the weights. Nobody waits for ever: while others wait, every tenth service is theirs, so the
+	// n-th of them waits for at most 9·n services of classes ahead.
 	Ahead bool `yaml:"ahead,omitempty" json:"ahead,omitempty"`
 }
 
 // SetClasses replaces all classes: see Config.Classes. With Config.Shared and Config.Store it does
 // so for all processes, and the last one said holds. Classes with a field out of range, which the
-// constructor refuses, change nothing and are reported to Config.OnError. Those that wait are put
-// in order anew.
+// constructor refuses, change nothing and are reported to Config.OnError. Waiting calls are put in
+// order anew.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) SetClasses(classes map[string]Class) {
@@ -141,9 +142,11 @@ func (rl *RateLimiter) knownClassRLocked(name string) string {
 
 // queues reports whether a call of a class that comes now would go before those that wait. Nil
 // slots have none.
-func (g *slots) queues(class string) bool {
-	return g != nil && g.line.Len() > 0 && g.queuesClass(class)
-}
+func (g *slots) queues(class string) bool { return g.hasLine() && g.queuesClass(class) }
+
+// hasLine reports whether others wait. Both halves of queues are for the calls that are asked for
+// most often, into which the compiler does not write the whole.
+func (g *slots) hasLine() bool { return g != nil && g.line.Len() > 0 }
 
 // queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
 // which only a limiter that shares nothing does.
@@ -151,7 +154,21 @@ func (g *slots) queuesClass(class string) bool {
 	if g.home.lines.shared {
 		return g.line.Head() != nil // in the line of a pool they may all sleep
 	}
-	return !g.line.Leads(g.home.fairClassRLocked(class))
+	c := g.home.fairClassRLocked(class)
+	return !g.line.Leads(c) && !g.yieldsTo(c.Name)
+}
+
+// yieldsTo reports whether nobody of a class waits, and those of all others yield.
+func (g *slots) yieldsTo(class string) bool {
+	if len(g.home.classes) == 0 {
+		return false
+	}
+	for _, head := range g.line.Heads() {
+		if head.Class() == class || !head.Value.yields {
+			return false
+		}
+	}
+	return true
 }
 
 // Classes returns a copy of the classes in force. It is safe for concurrent use.
@@ -176,15 +193,15 @@ type classKey struct{}
 
 type flowKey struct{}
 
-// WithClass returns a context whose calls are of a class, if their Request names none: a name in
-// Config.Classes. Methods with a context, Do and llmhttp.Transport take it from there. An empty
+// WithClass returns a context that gives a class, a name in Config.Classes, to the calls whose
+// Request names none. All methods with a context read it, and so does llmhttp.Transport. An empty
 // name is no class.
 func WithClass(ctx context.Context, class string) context.Context {
 	return context.WithValue(ctx, classKey{}, class)
 }
 
-// WithFlow returns a context whose calls are of a flow, if their Request names none: a tenant, a
-// user or a session. While several flows of a class wait, they take turns.
+// WithFlow returns a context that gives a flow to the calls whose Request names none: the name of a
+// tenant, a user or a session. While several flows of a class wait, they take turns.
 func WithFlow(ctx context.Context, flow string) context.Context {
 	return context.WithValue(ctx, flowKey{}, flow)
 }

@@ -167,14 +167,38 @@ func TestClassOfTheContext(t *testing.T) {
 	})
 }
 
+// What the class "" says holds for names of no class, too.
+func TestMaxQueueOfNamesOfNoClass(t *testing.T) {
+	aloneAndTogether(t, ratelimit.Config{
+		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxInFlight: 1}},
+		Classes: map[string]ratelimit.Class{"": {MaxQueue: 2}, "other": {}},
+	}, func(t *testing.T, rl, _ *ratelimit.RateLimiter, late time.Duration) {
+		first, _ := rl.Reserve("m", 1, 1)
+		defer first.Cancel()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer synctest.Wait()
+		defer cancel()
+		for _, class := range []string{"", "unknown"} {
+			go rl.Acquire(ratelimit.WithClass(ctx, class), "m", 1, 1)
+		}
+		synctest.Wait()
+		for _, class := range []string{"", "unknown", "another"} {
+			if _, err := rl.Acquire(ratelimit.WithClass(ctx, class), "m", 1, 1); !errors.Is(err, ratelimit.ErrQueueFull) {
+				t.Errorf("class %q: %v, want a full queue", class, err)
+			}
+		}
+	})
+}
+
 func TestClassesOutOfRange(t *testing.T) {
 	for want, classes := range map[string]map[string]ratelimit.Class{
-		`class "a": field Weight is -1`:          {"a": {Weight: -1}},
-		`class "a": field ReservePercent is 101`: {"a": {ReservePercent: 101}},
-		`class "b": field MaxQueue is -5`:        {"a": {}, "b": {MaxQueue: -5}},
-		`fields ReservePercent add up to 110`:    {"a": {ReservePercent: 60}, "b": {ReservePercent: 50}},
-		`class "": field ReservePercent is 5`:    {"": {ReservePercent: 5}},
-		`class "a": field Weight is 2000000`:     {"a": {Weight: 2_000_000}},
+		`class "a": field Weight is -1, want 0 to 1000000`:      {"a": {Weight: -1}},
+		`class "a": field ReservePercent is 101, want 0 to 100`: {"a": {ReservePercent: 101}},
+		`class "b": field MaxQueue is -5, want 0 or more`:       {"a": {}, "b": {MaxQueue: -5}},
+		`fields ReservePercent add up to 110`:                   {"a": {ReservePercent: 60}, "b": {ReservePercent: 50}},
+		`class "": field ReservePercent is 5`:                   {"": {ReservePercent: 5}},
+		`class "\xff" has a name that is not UTF-8`:             {"\xff": {Weight: 1}},
+		`class "a": field Weight is 2000000, want 0 to 1000000`: {"a": {Weight: 2_000_000}},
 	} {
 		if _, err := ratelimit.NewWithConfig(ratelimit.Config{Classes: classes}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -13,6 +13,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pooling"
+	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
@@ -62,10 +63,10 @@ type Config struct {
 	AutoPersist AutoPersist `yaml:"auto_persist,omitempty"`
 	// OnError gets the errors of AutoPersist and of a shared database, which the limiter retries
 	// without a report of the success; the *UnknownModelError of each model; the
-	// *StaleProfileError of each provider; and those of AddProvider and SetAccountQuotas. It is
-	// called without locks, on a goroutine of its own, one call at a time. Of other errors with the
-	// same number (of the system or the database) or the same type, it gets at most one a second;
-	// the rest is dropped.
+	// *StaleProfileError of each provider; and those of AddProvider, SetAccountQuotas, SetPool and
+	// SetClasses. It is called without locks, on a goroutine of its own, one call at a time. Of
+	// other errors with the same number (of the system or the database) or the same type, it gets
+	// at most one a second; the rest is dropped.
 	//
 	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
 	// may end after Close. Close returns the error of its own last write and does not report it
@@ -119,14 +120,15 @@ type Config struct {
 	// frees its slot; a later Commit does nothing. It must be longer than the longest call. Zero,
 	// the default, is never; it must not be negative.
 	HoldTTL time.Duration `yaml:"hold_ttl,omitempty"`
-	// MaxQueue bounds the waiters per model, in Acquire, AcquireAll and WaitForCapacity together,
-	// with Shared in all processes; further callers get ErrQueueFull. Zero, the default, is no
-	// bound; it must not be negative.
+	// MaxQueue bounds the waiters per model, in Acquire, AcquireAll, AcquireAny and WaitForCapacity
+	// together, with Shared in all processes; further callers get ErrQueueFull. Zero, the default,
+	// is no bound; it must not be negative.
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
-	// of no class, or of a name that is not here, are of a class of weight 1; the name "" sets what
-	// that class is. With Shared and Store they are written there, and apply until another process
-	// sets others. Nil, the default, is none: all wait in one line, where flows take turns.
+	// without a class, or of a name that is not here, are of the class "", which has weight 1
+	// unless it is here. At most 100 classes are allowed, with names of 100 bytes of UTF-8 at most.
+	// With Shared and Store the classes are written there, and apply until another process sets
+	// others. Nil, the default, is none: all calls wait in one line, where flows take turns.
 	Classes map[string]Class `yaml:"classes,omitempty"`
 	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
 	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See
@@ -136,15 +138,16 @@ type Config struct {
 	// Aliases map names of models to the name under which they are counted, which several may
 	// share. An alias of an alias is not followed.
 	Aliases map[string]string `yaml:"aliases,omitempty"`
-	// Prices are what models cost, for Spend in the stats, events and [RateLimiter.Audit], and for
+	// Prices are what models cost: for the spend in stats, events and [RateLimiter.Audit], and for
 	// the limits of spend in quotas. A price is found by the name under which a model is counted,
 	// else by the one that the caller uses, with MatchVersions also by that of which it is a
-	// version; else by the longest pattern, else "*". The zero price is that of a free model.
+	// version; else by the longest pattern, else "*". Under llmhttp.Route the caller's name has the
+	// backend in it, such as "eu/gpt-4o". The zero price is that of a free model.
 	//
-	// The profiles have no prices. Prices are of this limiter alone: see [RateLimiter.SetPrice].
+	// The profiles have no prices. Prices are neither saved nor shared: see [RateLimiter.SetPrice].
 	Prices map[string]money.Price `yaml:"prices,omitempty"`
-	// Unpriced says what happens to a call of a model without a price inside a budget. The zero
-	// value is UnpricedDeny.
+	// Unpriced says what happens to a call of a model without a price where its quota, or that of
+	// one of its pools, limits spend. The zero value is UnpricedDeny.
 	Unpriced UnpricedPolicy `yaml:"unpriced,omitempty"`
 	// LearnQuotas lets [RateLimiter.Observe] correct quotas by the limits that providers report
 	// with their answers. A quota that the program set, by Quotas, SetQuota or the map of the
@@ -278,7 +281,7 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 		unknown:   cfg.Unknown,
 		tiers:     maps.Clone(cfg.Tiers),
 		reporter:  reporter.New(cfg.OnError),
-		pricing:   newPricing(cfg.Prices, cfg.Unpriced),
+		pricing:   pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
 	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)

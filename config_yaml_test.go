@@ -259,6 +259,10 @@ func FuzzReadConfig(f *testing.F) {
 		"durability: power\nfail_closed: true\nfresh_start: true\nlearn_quotas: true\nmax_models: 7\n",
 		"file_path: !!binary /w==\n", "margin: -1s", "quotas: {m: {max_rpm: -5}}", "quotas:\n  m:\n", "a: &a [*a]", "<<: {}", "aliases: {\"<<\": \"~\", 1: 2}", "unknown: deny\nproviders: [openai]\ntiers: {openai: 1}\n",
 		"file_path: |\n  a\n\n  b\n", "file_path: \"\\u2028\\uFEFF \\t\"",
+		"prices:\n  m: {input: $2.50, cached_input: 0.25, cache_write: \"3\", output: 10}\n  \"*\": {}\nunpriced: free\n",
+		"pools:\n  all: {models: [\"*\", m], quota: {max_rpm: 5, max_spend_per_day: $1, max_spend_per_month: 20, day_zone: UTC}}\n  none: {}\n",
+		"classes:\n  people: {weight: 3, reserve_percent: 20, max_queue: 100, ahead: true}\n  \"\": {weight: 2}\n", "classes: {a: {reserve_percent: 60}, b: {reserve_percent: 60}}",
+		"prices: {m: {input: -1}}", "prices: {m: {input: 1e3}}", "unpriced: no", "pools: {\"\": {}}", "pools: {p: {models: [!!binary /w==]}}", "classes: {!!binary /w==: {}}",
 	} {
 		f.Add(seed)
 	}

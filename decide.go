@@ -12,9 +12,10 @@ import (
 type DecisionCode string
 
 const (
-	// DecisionAllowed: the request fits every limit of its model.
+	// DecisionAllowed: the request fits every limit of its model and of the model's pools.
 	DecisionAllowed DecisionCode = "ok"
-	// DecisionUnknownModel: the model has no quota. It is allowed, or denied with UnknownDeny.
+	// DecisionUnknownModel: the model has no quota. It is allowed, or denied with UnknownDeny. If a
+	// pool denies it, the code is that of the pool.
 	DecisionUnknownModel DecisionCode = "unknown_model"
 	// DecisionUnlimited: allowed, because the model's quota is all zero.
 	DecisionUnlimited DecisionCode = "unlimited"
@@ -25,7 +26,8 @@ const (
 	// DecisionTooManyModels: denied, because Config.MaxModels models without a quota of their own
 	// are in use, so that there is no room for another one under the quota "*".
 	DecisionTooManyModels DecisionCode = "too_many_models"
-	// DecisionQueued: denied, because others wait for the model and come first.
+	// DecisionQueued: denied, because others wait for the model, or for one of its pools, and come
+	// first.
 	DecisionQueued DecisionCode = "queued"
 	// DecisionCooldown: denied until the cooldown ends. Decision.Cause says why there is one.
 	DecisionCooldown DecisionCode = "cooldown"
@@ -63,8 +65,8 @@ type Decision struct {
 	Allowed bool `json:"allowed"`
 	// Code says why. If several limits deny, it names the first in the order cooldown, calls in
 	// flight, requests per day, tokens per day, spend per day and month, requests per minute,
-	// input, output and all tokens per minute. A request that would jump the queue gets
-	// DecisionQueued instead.
+	// input, output and all tokens per minute; a model denies before its pools. A request that
+	// would jump the queue gets DecisionQueued instead.
 	Code DecisionCode `json:"code"`
 	// Reason says the same in words. With Never it names the limit that the request can never
 	// fit, which may be another than the first that denies.
@@ -78,7 +80,8 @@ type Decision struct {
 	// request itself.
 	Stats ModelStats `json:"stats"`
 	// Never reports that waiting does not help: the request is larger than a limit, its estimate
-	// is negative, the quota is invalid, or the limiter is closed.
+	// is negative, the quota is invalid, a price is missing (DecisionUnpriced), or the limiter is
+	// closed.
 	Never bool `json:"never,omitempty"`
 	// Model is the requested model. Of several it is the one that denied; it is empty
 	// when all were allowed.
@@ -187,18 +190,18 @@ type Request struct {
 	Model        string // as in Reserve
 	PromptTokens int    // input tokens
 	OutputTokens int    // the maximum or the expected size of the answer
-	// BilledOutput is the most output tokens that the call can cost, where that is more than
-	// OutputTokens. It counts to limits of spend alone: the caller may know a cap that is far above
-	// the expected size, and some providers bill output that they do not limit. Zero, the default,
-	// is OutputTokens.
+	// BilledOutput is the most output tokens that the provider may bill, where that is more than
+	// OutputTokens. It counts to limits of spend alone. It is for a cap that is far above the
+	// expected size, and for providers that bill output and do not limit it. Zero, the default,
+	// means OutputTokens.
 	BilledOutput int
 
-	// Class is the class of the call, one of Config.Classes; empty, and a name that is none of
-	// them, for that of [WithClass]. Of several requests in one call, the first class named is
-	// that of all of them.
+	// Class is the name of the call's class in Config.Classes. Empty takes the class of
+	// [WithClass]; a name that is not in Config.Classes is the class "". Of several requests in one
+	// call, the first class named is that of all of them.
 	Class string
-	// Flow is whose call it is, such as a tenant: flows of a class take turns while they wait.
-	// Empty for that of [WithFlow]; without that all calls are of one flow.
+	// Flow names the tenant, user or session of the call: the flows of a class take turns while
+	// they wait. Empty takes the flow of [WithFlow]; calls without either are of one flow.
 	Flow string
 }
 
@@ -223,7 +226,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 	if !known || rl.naming.Aliases != nil {
 		name, known = rl.resolveRLocked(model, &q)
 	}
-	ok := rl.readRLocked(name, &q, &r)
+	ok := rl.reserves == nil && rl.readRLocked(name, &q, &r)
 	if ok {
 		if r.window == unused {
 			rl.checkAgeRLocked(name)
@@ -240,7 +243,7 @@ func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) 
 		if rl.pools.count > 0 {
 			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
 		}
-		if r.slots.queues(class) {
+		if r.slots.hasLine() && r.slots.queuesClass(class) {
 			d.queue()
 		}
 	}

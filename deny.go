@@ -120,7 +120,7 @@ func (f *refusal) checkSlots(r *view, q *ModelQuota, c *cost) {
 	}
 	slots := &state.Limits[state.InFlight]
 	if fits(r.slots.calls(), c.Requests, q.MaxInFlight) && !r.shareless {
-		f.refuse(DecisionCode(slots.Code), "the calls in flight that are left are kept for other classes")
+		f.refuse(DecisionCode(slots.Code), slots.Kept)
 		f.until(r.keptFor)
 		return
 	}
@@ -151,7 +151,7 @@ func (f *refusal) check(of state.Dimension, used, more, limit int, r *view, p *p
 	default:
 		reason := n.UsedUp
 		if used <= limit-more {
-			reason = n.External
+			reason = r.othersOf(of, limit-more-used)
 		}
 		f.refuse(DecisionCode(n.Code), reason)
 		f.until(r.fitsIn(of, limit-more))
@@ -163,6 +163,15 @@ func (f *refusal) check(of state.Dimension, used, more, limit int, r *view, p *p
 		f.refuse(DecisionCode(n.Code), n.Pace)
 		f.until(opens)
 	}
+}
+
+// othersOf says why the room that this limiter has left of a limit is not there: others of the
+// account use it, or a reserve keeps it for other classes.
+func (r *view) othersOf(of state.Dimension, left int) string {
+	if r.keeps && (r.reported == nil || r.reported[of].Amount <= left) {
+		return state.Limits[of].Kept
+	}
+	return state.Limits[of].External
 }
 
 const (

@@ -11,22 +11,23 @@ import (
 
 // The errors that callers match with errors.Is. Each says when it is returned.
 var (
-	// ErrInvalidTokens is returned by Acquire, AcquireAll, Do and WaitForCapacity for a negative
-	// estimate.
+	// ErrInvalidTokens is returned by Acquire, AcquireAll, AcquireAny, Do and WaitForCapacity for a
+	// negative estimate.
 	ErrInvalidTokens = errors.New("invalid tokens")
 
 	// ErrInvalidQuota is returned by a constructor for a negative field or an unknown time zone,
 	// and by Load and MigrateYAMLToSQLite also for a limit in the file that is not an integer.
-	// The error names the model, the field and the value.
+	// The error names the model or the pool, the field and the value.
 	ErrInvalidQuota = state.ErrInvalidQuota
 
 	// ErrNeverFits is what a LimitError unwraps to when waiting does not help: the request is
-	// larger than the quota itself, or the quota is invalid. It differs from limit.ErrNeverFits,
-	// which the algorithms of package limit return for more than a limit can ever admit.
+	// larger than the quota itself, the quota is invalid, or spend is limited and the model has no
+	// price. It differs from limit.ErrNeverFits, which the algorithms of package limit return for
+	// more than a limit can ever admit.
 	ErrNeverFits = errors.New("request never fits its quota")
 
-	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue callers already wait for
-	// the model.
+	// ErrQueueFull is what a LimitError unwraps to when Config.MaxQueue callers, or Class.MaxQueue
+	// of the class, already wait for the model.
 	ErrQueueFull = errors.New("the queue is full")
 
 	// ErrMaxWait is what a LimitError unwraps to when a bound on the wait, such as
@@ -47,10 +48,10 @@ var (
 	// OnError, and makes a new one.
 	ErrCorruptState = state.ErrCorrupt
 
-	// ErrClosed is returned by Acquire, AcquireAll, Do and WaitForCapacity when the limiter is
-	// closed while they wait or before they would have to, and by Persist and Load on a closed
-	// limiter of the SQLite backend. With Config.Shared all of them return it once the limiter is
-	// closed.
+	// ErrClosed is returned by Acquire, AcquireAll, AcquireAny, Do and WaitForCapacity when the
+	// limiter is closed while they wait or before they would have to, and by Persist and Load on a
+	// closed limiter of the SQLite backend. With Config.Shared all of them return it once the
+	// limiter is closed.
 	ErrClosed = errors.New("limiter is closed")
 
 	// ErrNoSQLite is returned in a program that was built with the tag nosqlite by NewWithSQLite,

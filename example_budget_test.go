@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"path/filepath"
+	"strings"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -41,6 +42,35 @@ func ExampleModelQuota_budget() {
 	// open: $8.50
 	// spend_exceeded until the day ends: true
 	// settled: $2.00
+}
+
+// Prices and budgets may come from a file. Amounts are dollars, prices for a million tokens.
+func ExampleReadConfig_budget() {
+	cfg, err := ratelimit.ReadConfig(strings.NewReader(`
+prices:
+  gpt-4o: {input: 2.50, cached_input: 1.25, output: $10}
+quotas:
+  gpt-4o: {max_rpm: 500, max_spend_per_day: $20}
+pools:
+  everything: {models: ["*"], quota: {max_spend_per_month: $500, day_zone: Europe/Berlin}}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	cfg.FilePath = filepath.Join(tempDir(), "ratelimits.yaml")
+	rl, err := ratelimit.NewWithConfig(cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	rl.RecordUsage("gpt-4o", 100_000, 10_000)
+	s := rl.Stats("gpt-4o")
+	fmt.Println(s.SpendDay, "of", s.MaxSpendPerDay)
+	s = rl.PoolStats("everything")
+	fmt.Println(s.SpendMonth, "of", s.MaxSpendPerMonth)
+	// Output:
+	// $0.35 of $20.00
+	// $0.35 of $500.00
 }
 
 // A call that read most of its prompt from a cache costs less than its tokens.

@@ -60,17 +60,34 @@ func ExampleWithClass() {
 	// batch
 }
 
-// The flows of a class take turns.
+// Tenants take turns: the one call of the second is served before the other calls of the first.
 func ExampleWithFlow() {
-	rl := classLimiter(ratelimit.ModelQuota{MaxRPM: 10})
-	ctx := ratelimit.WithFlow(context.Background(), "tenant 17")
-	reservation, err := rl.Acquire(ratelimit.WithClass(ctx, "batch"), "gpt-4o", 100, 50)
-	if err != nil {
-		log.Fatal(err)
+	rl := classLimiter(ratelimit.ModelQuota{MaxInFlight: 1})
+	first, _ := rl.Reserve("gpt-4o", 100, 50)
+	order := make(chan string)
+	for i, tenant := range []string{"tenant 1", "tenant 1", "tenant 1", "tenant 2"} {
+		ctx := ratelimit.WithFlow(context.Background(), tenant)
+		go func() {
+			reservation, err := rl.Acquire(ctx, "gpt-4o", 100, 50)
+			if err != nil {
+				log.Fatal(err)
+			}
+			order <- tenant
+			reservation.Commit(100, 20)
+		}()
+		for rl.Stats("gpt-4o").Waiting == i {
+			time.Sleep(time.Millisecond)
+		}
 	}
-	reservation.Commit(100, 20)
-	fmt.Println(rl.Stats("gpt-4o").RPM)
-	// Output: 1
+	first.Commit(100, 20)
+	for range 4 {
+		fmt.Println(<-order)
+	}
+	// Output:
+	// tenant 1
+	// tenant 2
+	// tenant 1
+	// tenant 1
 }
 
 // A class keeps a share of the quota free for itself while it is active.
@@ -89,6 +106,13 @@ func ExampleClass() {
 	_, d := rl.ReserveAny(ratelimit.Request{Model: "gpt-4o", Class: "interactive"})
 	fmt.Println(admitted, d.Allowed)
 	// Output: 8 true
+}
+
+// The classes in force are those of Config.Classes, or of the last SetClasses.
+func ExampleRateLimiter_Classes() {
+	rl := classLimiter(ratelimit.ModelQuota{MaxRPM: 10})
+	fmt.Println(rl.Classes()["interactive"].ReservePercent, "%")
+	// Output: 20 %
 }
 
 // Classes may change while calls wait.
@@ -114,6 +138,30 @@ func ExampleRateLimiter_AcquireAny() {
 			log.Fatal(err)
 		}
 		defer reservation.Commit(400, 20)
+		fmt.Println(reservation.Model())
+	}
+	// Output:
+	// gpt-4o
+	// gpt-4o-mini
+}
+
+// With patience a call waits for the model that it prefers for so long, before it takes another.
+func ExampleAnyOptions() {
+	rl := classLimiter(ratelimit.ModelQuota{MaxInFlight: 1})
+	candidates := []ratelimit.Request{{Model: "gpt-4o"}, {Model: "gpt-4o-mini"}}
+	first, _ := rl.Reserve("gpt-4o", 400, 100)
+	go func() {
+		for rl.Stats("gpt-4o").Waiting == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		first.Commit(400, 20)
+	}()
+	for _, patience := range []time.Duration{time.Hour, time.Millisecond} {
+		reservation, err := rl.AcquireAny(context.Background(), ratelimit.AnyOptions{Patience: patience}, candidates...)
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer reservation.Commit(1, 1)
 		fmt.Println(reservation.Model())
 	}
 	// Output:

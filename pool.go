@@ -70,9 +70,10 @@ func (rl *RateLimiter) joinPoolLocked(counted string, members *pooling.Members) 
 
 // RemovePool takes back what the program said of a pool, by Config.Pools or SetPool, and what an
 // earlier run of it said and a file holds. A pool of that name of a provider's profile comes back;
-// any other is none any more, and what was charged to it is forgotten. Calls that are open stay
-// charged to their models. A Load does not bring the pool back. With Config.Shared or Config.Store
-// it is taken back for all processes.
+// any other is none any more, and what was charged to it is forgotten, but for money: a pool of
+// that name which SetPool makes in the same month has spent it. Calls that are open stay charged to
+// their models. A Load does not bring the pool back. With Config.Shared or Config.Store it is taken
+// back for all processes.
 //
 // Waiters are served at once. RemovePool is safe for concurrent use.
 func (rl *RateLimiter) RemovePool(name string) {

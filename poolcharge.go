@@ -29,11 +29,15 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 			made, last = r, r
 		} else {
 			last.pool, last = r, r
-			if class := rl.knownClassRLocked(of.class); class != "" && rl.reserves != nil {
-				r.countLocked(class)
+			if rl.reserves != nil {
+				r.countLocked(of.class)
 			}
 		}
-		rl.madeLocked(r, &p.quota, most, of.instant)
+		if r.extra != nil || rl.pricing != nil || r.slots.audit == nil {
+			rl.madeLocked(r, &p.quota, most, of.instant)
+		} else {
+			r.slots.audit.Reserved.Count(r.estimate)
+		}
 	}
 	return made
 }

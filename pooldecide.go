@@ -65,7 +65,7 @@ func (rl *RateLimiter) lookPoolRLocked(p *pool, q *ModelQuota, instant int64) *w
 			return nil
 		}
 	}
-	if q.adapts() || q.limitsSpend() || rl.reserves != nil || rl.ledger.maybeUsed() || rl.ledger.divides() {
+	if q.adapts() || q.limitsSpend() || rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil
 	}
 	stats := p.stats
@@ -170,23 +170,27 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	m := newInPools(d, wait)
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
-		if w == nil || w == unused && charges || !w.admitsPool(&p.quota, c, instant, of.class) {
-			rl.decidePoolLocked(&m, p, c, instant, of.class, charges)
+		if w == nil || w == unused && charges || rl.reserves != nil || !w.admitsPool(&p.quota, c, instant, of.class) {
+			rl.decidePoolLocked(&m, p, w, c, of, charges)
 		}
 	}
 	return in
 }
 
-// decidePoolLocked decides on one pool, after bringing its window in order.
-func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, c *cost, instant int64, class string, charges bool) {
-	q, r := p.quota, view{instant: instant, class: class}
-	if charges {
+// decidePoolLocked decides on one pool, after bringing its window in order, unless w is that.
+func (rl *RateLimiter) decidePoolLocked(m *inPools, p *pool, w *window, c *cost, of *view, charges bool) {
+	q, r := p.quota, view{instant: of.instant, class: of.class}
+	switch {
+	case w != nil && w != unused:
+		r.wall, r.span = rl.clock.UnixNano(r.instant), rl.span()
+		r.take(w)
+	case charges:
 		rl.readToChargeLocked(p.counted, &q, true, &r)
-	} else {
+	default:
 		rl.readLocked(p.counted, &q, true, &r)
 	}
 	if rl.reserves != nil {
-		r.keepLocked(rl, &q, c, class, charges)
+		r.keepLocked(rl, &q, c, of.class, charges)
 	}
 	m.decide(p, &q, &r, c)
 }

@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -56,8 +55,8 @@ func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
 
 // SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and
 // patterns. The zero price is that of a free model. Calls that are open keep the amount that they
-// have reserved, and are settled at the new price. Prices are of this limiter alone: they are
-// neither saved nor shared, because what a call costs is.
+// have reserved, and are settled at the new price. Prices are of this limiter alone. They are
+// neither saved nor shared: the cost of each call is.
 //
 // A negative price is an error that wraps money.ErrInvalidPrice, and changes nothing. Waiters are
 // served or refused at once. SetPrice is safe for concurrent use.
@@ -68,9 +67,9 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	if rl.pricing == nil {
-		rl.pricing = new(pricing)
+		rl.pricing = new(pricing.Prices)
 	}
-	rl.pricing.set(model, price)
+	rl.pricing.Set(model, price)
 	rl.requoteLocked()
 	return nil
 }
@@ -83,7 +82,7 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 	if rl.pricing == nil {
 		return money.Price{}, false
 	}
-	return rl.pricing.find(&rl.naming, rl.nameRLocked(model), model)
+	return rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model)
 }
 
 // validatePrices returns an error that names the model, the field and the value of the first price
@@ -102,60 +101,4 @@ func validatePrice(model string, price money.Price) error {
 		return fmt.Errorf("model %q: %w", errtext.Clip(model), err)
 	}
 	return nil
-}
-
-// pricing is the prices of a limiter. Nil is a limiter that counts no money: none of its calls has
-// a price.
-type pricing struct {
-	prices map[string]money.Price // by names as callers use them, counted names, and patterns
-	index  *modelname.Index       // the patterns
-	free   bool                   // a model without a price costs nothing
-}
-
-// newPricing returns the prices of a configuration; nil where there is nothing to count.
-func newPricing(prices map[string]money.Price, policy UnpricedPolicy) *pricing {
-	if len(prices) == 0 && policy != UnpricedFree {
-		return nil
-	}
-	p := &pricing{prices: maps.Clone(prices), free: policy == UnpricedFree}
-	p.index = modelname.NewIndex(maps.Keys(p.prices))
-	return p
-}
-
-func (p *pricing) set(model string, price money.Price) {
-	if p.prices == nil {
-		p.prices = make(map[string]money.Price)
-	}
-	p.prices[strings.Clone(model)] = price
-	p.index = modelname.NewIndex(maps.Keys(p.prices))
-}
-
-// find returns the price of a model, which is counted under a name.
-func (p *pricing) find(naming *modelname.Names, name, model string) (price money.Price, ok bool) {
-	if price, ok = p.prices[name]; ok {
-		return price, true
-	}
-	if price, ok = p.prices[model]; ok {
-		return price, true
-	}
-	if naming.MatchVersions {
-		version, _ := naming.Match(model, func(name string) bool { _, ok := p.prices[name]; return ok })
-		if price, ok = p.prices[version]; ok {
-			return price, true
-		}
-	}
-	if p.index != nil {
-		if pattern, ok := p.index.Longest(name); ok {
-			return p.prices[pattern], true
-		}
-	}
-	price, ok = p.prices[everyModel]
-	return price, ok
-}
-
-// most fills in the most that a call of a model can cost.
-func (p *pricing) most(naming *modelname.Names, c *cost, name, model string) {
-	price, ok := p.find(naming, name, model)
-	c.Priced = ok || p.free
-	c.Money = price.MaxCost(c.Input, max(c.Output, c.Billed))
 }

@@ -89,7 +89,7 @@ type ProviderProfile struct {
 // often, so a quota may be out of date.
 type ProfileSource struct {
 	Tier     string    // the tier for which the quota was read, "" where the source names none
-	Group    string    // models of one group share a bucket at the provider; "" if each has its own
+	Group    string    // models of one group share a bucket at the provider, and are a Pool; "" if each has its own
 	URL      string    // the page, or another name of the source
 	ReadOn   time.Time // midnight UTC of the day it was read
 	Counting []string  // how the provider counts what the quota limits

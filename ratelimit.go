@@ -1,6 +1,7 @@
 // Package ratelimit keeps a program's calls to large language models inside the provider's
 // quotas, for each model: requests, input, output and all tokens per minute, requests and tokens
-// per day, and concurrent calls.
+// per day, and concurrent calls. It also keeps budgets in dollars, and limits that several models
+// share.
 //
 // Wait for room, make the call, and report the usage:
 //
@@ -23,10 +24,19 @@
 // A charge counts for one minute from its moment: an exact sliding window, not a bucket and not a
 // calendar minute. ModelQuota.Burst adds a bucket that spreads the calls inside the minute. The
 // day is 24 hours from its first request, or ends at midnight of ModelQuota.DayZone. A limit of
-// zero is unlimited, and a model without a quota is always allowed (unless Config.Unknown says
-// otherwise). A provider counts a call when it arrives, later than the limiter: Config.Margin
-// covers the time between, without which a provider may refuse a call; package llmhttp does so
-// by itself.
+// zero is unlimited, and a model without a quota is allowed, unless one of its pools denies it or
+// Config.Unknown says otherwise. A provider counts a call when it arrives, later than the limiter:
+// Config.Margin covers the time between, without which a provider may refuse a call; package
+// llmhttp does so by itself.
+//
+// # What is shared
+//
+// Calls that wait are served first come, first served. With Config.Classes and [WithClass] some
+// kinds of calls go before others, or share the room by weight; with [WithFlow] tenants take turns.
+// Config.Pools are limits that several models share: a call is charged to its model and to all of
+// its pools, or to none of them. [RateLimiter.AcquireAny] takes the first of several models that
+// has room. With Config.Prices the quota of a model or a pool can limit spend per day and per
+// month, and [RateLimiter.Audit] adds up what has become of all calls.
 //
 // # How it remembers
 //
@@ -58,6 +68,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
@@ -137,7 +148,7 @@ type RateLimiter struct {
 
 	spends  spend.Book // what was spent in the days and months that last
 	audits  audits
-	pricing *pricing // Config.Prices and SetPrice; nil where no money is counted
+	pricing *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -202,10 +213,10 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 		rl.mu.RUnlock()
 		return known || rl.unknown == UnknownAllow
 	}
-	if known && !q.limitsSpend() {
+	if known && !q.limitsSpend() && rl.reserves == nil {
 		if w, instant := rl.lookRLocked(name, &q); w != nil {
 			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !w.slots.queues("") &&
+			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !(w.slots.hasLine() && w.slots.queuesClass("")) &&
 				(q.Burst == 0 || w.admitsNow(&q, &c, instant)) && (!q.adapts() || rl.found[name].Opens() <= instant)
 			if w == unused {
 				rl.checkAgeRLocked(name)
@@ -231,15 +242,15 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int) {
-	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
-	rl.recordUsage(model, used, billed(used))
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
-// recordUsage is RecordUsage with what is billed of the usage.
-func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.Usage) {
+// recordUsage is RecordUsage with what is billed of the usage; nil for the usage as it is.
+func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.Usage) {
 	if rl.ledger != nil {
 		var cost money.Amount
-		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, bill) })
+		of := billed(used, bill)
+		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, of) })
 		rl.teller.recorded(model, used, cost)
 		return
 	}
@@ -249,7 +260,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill money.U
 	rl.teller.recorded(model, used, cost)
 }
 
-func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.Usage) (spent money.Amount) {
+func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill *money.Usage) (spent money.Amount) {
 	name := state.ModelName(model)
 	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
 		name = rl.nameRLocked(model)
@@ -263,13 +274,13 @@ func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill money.
 	}
 	now := rl.clock.At(instant)
 	if rl.pricing != nil {
-		spent = rl.recordSpendLocked(name, model, bill, instant)
+		spent = rl.recordSpendLocked(name, model, billed(used, bill), instant)
 	}
 	if rl.pools.count > 0 {
 		rl.recordPoolsLocked(name, model, used, spent, instant)
 	}
 	if stats := rl.stateLocked(name, instant, now); stats == nil {
-		rl.auditLocked(name).recorded.add(used, spent)
+		rl.auditLocked(name).Recorded.Add(used, spent)
 	} else {
 		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant, now)
 	}
@@ -284,7 +295,7 @@ func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Co
 	if w.audit == nil {
 		w.audit = rl.auditLocked(name)
 	}
-	w.audit.recorded.add(used, spent)
+	w.audit.Recorded.Add(used, spent)
 	w.charge(instant, now, used, rl.span())
 	if w.adapts {
 		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -43,7 +44,7 @@ type extra struct {
 	expires *list.Element    // in expiry.open, with Config.HoldTTL
 	share   *classuse.Charge // what is counted to a class with a reserve
 	charged                  // the money; without prices nothing
-	class   *audited         // of the call, to be added up; nil without a class
+	class   *audit.Sums      // of the call, to be added up; nil without a class
 	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -76,10 +77,14 @@ func (r *Reservation) prepayIn(p *pace.Buckets) {
 	}
 }
 
-// more returns the rare fields of a reservation, to be changed.
+// more returns the rare fields of a reservation, to be changed. The lock of its limiter is held.
 func (r *Reservation) more() *extra {
-	if r.extra == nil {
+	switch {
+	case r.extra != nil:
+	case r.home == nil:
 		r.extra = new(extra)
+	default:
+		r.extra = r.home.unused.extraLocked()
 	}
 	return r.extra
 }
@@ -145,7 +150,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	if rl.pools.count > 0 {
 		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
 	}
-	if r.slots.queues(by.class) {
+	if r.slots.hasLine() && r.slots.queuesClass(by.class) {
 		d.queue()
 	}
 	if !d.Allowed {
@@ -158,18 +163,27 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		return nil
 	}
 	r.watched = in != nil && anyLimitsSlots(in)
-	made := rl.madeLocked(rl.chargeLocked(model, name, &q, &r, c.Count), &q, c.Money, r.instant)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	if made.extra != nil || rl.pricing != nil || made.slots.audit == nil {
+		rl.madeLocked(made, &q, c.Money, r.instant)
+	} else {
+		made.slots.audit.Reserved.Count(made.estimate)
+	}
 	if in != nil {
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().settleLocked()
+		rl.linesLocked().passedLocked(by.class, made)
 	}
 	return made
 }
 
-// unusedReservations were allocated together, and are handed out one by one.
-type unusedReservations []Reservation
+// unusedReservations were allocated together, and are handed out one by one, as their rare fields
+// are.
+type unusedReservations struct {
+	reservations []Reservation
+	extras       []extra
+}
 
 // newLocked returns an empty reservation. Only one that is not watched for garbage collection is
 // allocated together with others, which saves a fifth of the time of Reserve. Those that are
@@ -179,17 +193,27 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 		return &Reservation{watched: true}
 	}
 	switch {
-	case len(*u) > 0:
+	case len(u.reservations) > 0:
 	case observed:
 		together := new(reservationsTogether)
 		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
-		*u = together[:]
+		u.reservations = together[:]
 	default:
-		*u = make([]Reservation, 16)
+		u.reservations = make([]Reservation, 16)
 	}
-	r := &(*u)[0]
-	*u = (*u)[1:]
+	r := &u.reservations[0]
+	u.reservations = u.reservations[1:]
 	return r
+}
+
+// extraLocked returns empty rare fields.
+func (u *unusedReservations) extraLocked() *extra {
+	if len(u.extras) == 0 {
+		u.extras = make([]extra, 16)
+	}
+	x := &u.extras[0]
+	u.extras = u.extras[1:]
+	return x
 }
 
 // chargeLocked charges a request that was allowed, as of the instant of its view, and returns its

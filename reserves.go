@@ -30,7 +30,12 @@ func reservesOf(classes map[string]Class) (rs []reserve) {
 
 // hasReserve reports whether a class has a reserve, so that others may not hold it up.
 func (rl *RateLimiter) hasReserve(class string) bool {
-	return slices.ContainsFunc(rl.reserves, func(r reserve) bool { return r.class == class })
+	for i := range rl.reserves {
+		if rl.reserves[i].class == class {
+			return true
+		}
+	}
+	return false
 }
 
 // use returns what a class with a reserve uses of the model; nil for another class.
@@ -38,15 +43,7 @@ func (g *slots) use(class string) *classuse.Use {
 	if g == nil || !g.home.hasReserve(class) {
 		return nil
 	}
-	u := g.uses[class]
-	if u == nil {
-		u = new(classuse.Use)
-		if g.uses == nil {
-			g.uses = make(map[string]*classuse.Use)
-		}
-		g.uses[class] = u
-	}
-	return u
+	return g.uses.Need(class)
 }
 
 // keepLocked has a view keep what is reserved for other classes than that which asks, and notes
@@ -62,14 +59,17 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 		return
 	}
 	var k keeping
-	if r.external != nil {
-		k.beside = *r.external
+	var head *waiter
+	if r.slots.hasLine() {
+		head = r.slots.headOf(rl.fairClassRLocked(class).Name)
 	}
-	head := r.slots.headOf(rl.fairClassRLocked(class).Name)
 	patience := head.patienceLocked(r)
 	for _, of := range rl.reserves {
-		u := r.slots.uses[of.class]
-		if of.class == class || u == nil {
+		if of.class == class {
+			continue
+		}
+		u := r.slots.uses.Of(of.class)
+		if u == nil {
 			continue
 		}
 		seenAt := u.SeenAt()
@@ -80,10 +80,10 @@ func (r *view) keepLocked(rl *RateLimiter, q *ModelQuota, c *cost, class string,
 			k.keep(r, q, c, u, of.percent, left, patience)
 		}
 	}
-	if k.external {
-		r.keeps, r.reported, r.external = true, r.external, &k.beside
+	if k.beside != nil {
+		r.keeps, r.reported, r.external = true, r.external, k.beside
 	}
-	if head != nil && head.keptAt == 0 && asks && (k.external || r.slotsKept > 0) {
+	if head != nil && head.keptAt == 0 && asks && (k.beside != nil || r.slotsKept > 0) {
 		head.keptAt = r.instant
 	}
 }
@@ -108,9 +108,8 @@ func (w *waiter) patienceLocked(r *view) int64 {
 
 // keeping is what is kept of the limits of a model for classes with a reserve.
 type keeping struct {
-	beside   external.Usage
-	external bool                  // beside has some of it
-	most     [state.Dimensions]int // what those classes use, and what is kept for them
+	beside *external.Usage       // what others use, with what is kept of the minute and the day; nil for none
+	most   [state.Dimensions]int // what those classes use, and what is kept for them
 }
 
 // keep keeps the reserve of a class, for as long as it is left to it.
@@ -136,13 +135,19 @@ func (k *keeping) keep(r *view, q *ModelQuota, c *cost, u *classuse.Use, percent
 			r.keptFor = max(r.keptFor, time.Duration(lasts))
 			continue
 		}
+		if k.beside == nil {
+			k.beside = new(external.Usage)
+			if r.external != nil {
+				*k.beside = *r.external
+			}
+		}
 		p := &k.beside[d]
 		p.Amount = tokens.AddSaturated(p.Amount, kept)
 		until := r.instant + lasts
 		if state.Limits[d].Window == state.Day {
 			until = r.wall + lasts
 		}
-		p.Until, k.external = max(p.Until, until), true
+		p.Until = max(p.Until, until)
 	}
 }
 

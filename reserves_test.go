@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,9 @@ func TestReserveIsKeptForAnActiveClass(t *testing.T) {
 				if n != 70 || d.Never || d.RetryAfter <= 0 {
 					t.Errorf("%d others passed, want 70 beside the reserve: %+v", n, d)
 				}
+				if !strings.HasSuffix(d.Reason, " that are left are kept for other classes") {
+					t.Errorf("the reason is %q, want that of a reserve", d.Reason)
+				}
 				if rl.CanSend("m", 10) {
 					t.Error("CanSend lets a call into the reserve")
 				}
@@ -58,6 +62,25 @@ func TestReserveIsKeptForAnActiveClass(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReserveIsNotTheProvidersReport: what the provider reports denies in its own words, also while
+// a reserve is kept.
+func TestReserveIsNotTheProvidersReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Commit(1, 1)
+		rl.Observe("m", ratelimit.ProviderLimits{
+			RPM: ratelimit.ProviderLimit{Limit: 10, HasRemaining: true, Reset: 30 * time.Second},
+		})
+		if _, d := rl.ReserveAny(of("", 1)); d.Reason != "the provider reports fewer requests per minute left" {
+			t.Errorf("the reason is %q, want the provider's report", d.Reason)
+		}
+	})
 }
 
 func TestReserveIsGivenBack(t *testing.T) {
@@ -97,6 +120,28 @@ func TestReserveIsGivenBack(t *testing.T) {
 		}
 		for _, r := range kept {
 			r.Commit(1, 1)
+		}
+	})
+}
+
+// TestReserveIsExplained: Explain decides as Decide does, for a call without a class.
+func TestReserveIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Commit(1, 1)
+		for range 5 {
+			rl.RecordUsage("m", 1, 1)
+		}
+		e, d := rl.Explain("m"), rl.Decide("m", 1)
+		if d.Allowed || e.Next != d {
+			t.Errorf("Explain has %+v, want %+v", e.Next, d)
+		}
+		if text := e.String(); !strings.Contains(text, "kept for other classes") || strings.Contains(text, "others of the account") {
+			t.Errorf("the text is %s", text)
 		}
 	})
 }

@@ -15,18 +15,17 @@ import (
 //
 // Only the first Commit or Cancel of a reservation counts.
 func (r *Reservation) Commit(promptTokens, outputTokens int) {
-	used := tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}
-	r.commit(used, billed(used))
+	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
-// commit is Commit with what is billed of the usage.
-func (r *Reservation) commit(used tokens.Count, bill money.Usage) {
+// commit is Commit with what is billed of the usage; nil for the usage as it is.
+func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 	if r == nil || r.home == nil {
 		return
 	}
 	rl := r.home
 	if rl.ledger != nil { // before the function is made, which takes an allocation
-		rl.ledger.commit(r, used, bill)
+		rl.ledger.commit(r, used, billed(used, bill))
 		return
 	}
 	rl.mu.Lock()
@@ -34,7 +33,7 @@ func (r *Reservation) commit(used tokens.Count, bill money.Usage) {
 		r.slots.settledLocked(r.estimate, used)
 	}
 	if rl.pricing != nil {
-		r.priceLocked(bill)
+		r.priceLocked(billed(used, bill))
 	}
 	r.commitLocked(used)
 	e := rl.teller.endedLocked(r, EventSettled, used)
@@ -67,28 +66,39 @@ func (r *Reservation) Cancel() {
 }
 
 // commitLocked replaces the estimate by the real usage.
-func (r *Reservation) commitLocked(used tokens.Count) { r.endAsLocked(EventSettled, used) }
-
-// expireLocked leaves the estimate charged.
-func (r *Reservation) expireLocked() { r.endAsLocked(EventExpired, r.estimate) }
-
-func (r *Reservation) endAsLocked(end EventKind, used tokens.Count) {
+func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
 	}
-	if r.extra != nil {
-		r.respendLocked(end)
+	if a := r.slots.audit; r.extra == nil && a != nil {
+		a.Estimated.Count(r.estimate)
+		a.Settled.Count(used)
+	} else {
+		r.endMoneyLocked(EventSettled, used)
 	}
-	r.auditEndedLocked(end, used)
 	if used != r.estimate {
 		r.correctLocked(used)
 		r.home.changedNowLocked()
 	}
-	r.keptLocked(used)
-	r.endFoundLocked()
+	if r.home.lines.waiting > 0 {
+		r.keptLocked(used)
+	}
+	if len(r.home.found) > 0 {
+		r.endFoundLocked()
+	}
 	r.endLocked()
 	if r.pool != nil {
-		r.pool.endAsLocked(end, used)
+		r.pool.commitLocked(used)
+	}
+}
+
+// expireLocked leaves the estimate charged.
+func (r *Reservation) expireLocked() {
+	for ; r != nil && !r.settled; r = r.pool {
+		r.endMoneyLocked(EventExpired, r.estimate)
+		r.keptLocked(r.estimate)
+		r.endFoundLocked()
+		r.endLocked()
 	}
 }
 
@@ -97,10 +107,7 @@ func (r *Reservation) cancelLocked() {
 	if r.settled {
 		return
 	}
-	if r.extra != nil {
-		r.respendLocked(EventReleased)
-	}
-	r.auditEndedLocked(EventReleased, tokens.Count{})
+	r.endMoneyLocked(EventReleased, tokens.Count{})
 	r.refundLocked()
 	r.home.changedNowLocked()
 	r.keptLocked(tokens.Count{})
@@ -122,7 +129,9 @@ func (r *Reservation) endLocked() {
 func (r *Reservation) releaseLocked() {
 	rl := r.home
 	r.settled = true
-	r.share().Close()
+	if s := r.share(); s != nil {
+		s.Close()
+	}
 	rl.expiry.forget(r)
 	g := r.slots
 	if !r.isSlotless() {
@@ -241,7 +250,9 @@ func (r *Reservation) refundLocked() {
 // correctLocked replaces the estimate of a reservation by the real usage. It reads the clock only
 // if something has to be charged: an entry that is due to leave may as well be corrected.
 func (r *Reservation) correctLocked(used tokens.Count) {
-	r.share().Settle(used)
+	if s := r.share(); s != nil {
+		s.Settle(used)
+	}
 	rl := r.home
 	excess := used.Over(r.estimate)
 	exceeds, left := excess != (tokens.Count{}), false

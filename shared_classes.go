@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -116,27 +115,18 @@ func (p *plan) turnOf(w *waiter, b *batch) (turn int64) {
 	return max(turn, 1)
 }
 
-// isHeldOffLocked reports whether a waiter is the first of its class in all its lines, and those of
-// other classes that are before it wait for long.
-func (l *waitLines) isHeldOffLocked(w *waiter) bool {
-	for i := range w.places {
-		p := &w.places[i]
-		if p.pool || p.slots.line.Head() == p.entry {
-			continue
+// yieldAllLocked notes which of the waiters of all processes yield, where classes share lines. A
+// limiter that shares nothing does so as it serves them.
+func (l *waitLines) yieldAllLocked() {
+	if len(l.rl.classes) == 0 {
+		return
+	}
+	for g := range l.occupied {
+		if state.IsPool(g.name) {
+			continue // in which heads of models' lines are awake
 		}
-		if p.slots.line.Classes() < 2 {
-			return false
-		}
-		heads := p.slots.line.Heads()
-		at := slices.Index(heads, p.entry)
-		for n := range max(at, 0) {
-			if b := l.rl.decideBatchLocked(heads[n].Value.requests); b.Allowed || b.event || b.wait <= time.Duration(l.rl.span()) && !b.keeps() {
-				return false
-			}
-		}
-		if at < 0 {
-			return false
+		for _, e := range g.line.Heads() {
+			l.yieldsLocked(e.Value, l.rl.decideBatchLocked(e.Value.requests))
 		}
 	}
-	return true
 }

@@ -19,6 +19,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // sharedTables are the tables that a shared limiter reads, and what is in a column of
@@ -44,6 +45,8 @@ var sharedTables = []struct {
 	{"quota_bounds", []string{
 		"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight", "adaptive_ceiling_in_flight",
 	}, []any{"m", 1, 2, 3, 4}},
+	{"quota_budgets", []string{"model", "max_spend_per_day", "max_spend_per_month"}, []any{"m", 1, 2}},
+	{"spend", []string{"model", "spent"}, []any{"m", "[0,1,5,0,1,7]"}},
 }
 
 type (
@@ -212,6 +215,9 @@ func sharedFuzzUse(t *testing.T, rl *ratelimit.RateLimiter, ahead bool) {
 				t.Fatalf("%q: %+v", model, s)
 			}
 		}
+		if s.SpendDay < 0 || s.SpendMonth < 0 {
+			t.Fatalf("%q has spent %v and %v", model, s.SpendDay, s.SpendMonth)
+		}
 	}
 	use := func() {
 		t.Helper()
@@ -228,6 +234,9 @@ func sharedFuzzUse(t *testing.T, rl *ratelimit.RateLimiter, ahead bool) {
 		}
 		for model, s := range rl.AllStats() {
 			sane(model, s)
+		}
+		for pool, s := range rl.IterPools() {
+			sane(pool, s)
 		}
 	}
 	use()
@@ -298,11 +307,25 @@ func FuzzSharedRows(f *testing.F) {
 	}
 	seed(event(columns{"kind": 9, "text": `{"MaxRPM":3,"AdaptiveFloorRPM":2}`}), event(columns{"kind": 21, "text": `{"rate":{"level":5},"at":6,"anew":1}`}),
 		event(columns{"kind": 21, "process": 6, "text": `{"slots":{"level":1152921504606846976},"at":-9223372036854775808,"told":true}`}))
+	seed(event(columns{"kind": 22, "model": "\x1fpool:p", "text": `{"models":["m","*"]}`}),
+		event(columns{"kind": 9, "model": "\x1fpool:p", "text": `{"MaxRPM":3,"MaxSpendPerDay":2}`}), event(columns{"kind": 22, "model": "\x1fpool:p", "text": `{"models":[],"gone":true}`}))
+	for _, model := range []string{"m", "\x1fpool:p", "\x1fother"} {
+		seed(event(columns{"kind": 23, "model": model, "text": "[0,1,5,0,1,7]"}), event(columns{"kind": 23, "model": model, "text": "[9223372036854775806,9223372036854775807,-9223372036854775808,0,9,9223372036854775807]"}))
+		seed(event(columns{"kind": 23, "model": model, "text": "[5,1,5,0,1,7]"}), event(columns{"kind": 22, "model": model, "text": "{}"}), event(columns{"kind": 24, "model": model, "text": "{}"}))
+		seed(sharedRow(f, "spend", columns{"model": model, "spent": "[5,1,5,0,1,7]"}))
+		seed(sharedRow(f, "spend", columns{"model": model, "spent": "[0,1,-5,0,1,7]"}), event(columns{"kind": 23, "model": model, "text": "[0,1,5,0,1,7]"}))
+	}
+	for _, text := range []string{`{"a":{"Weight":3,"ReservePercent":50},"":{"MaxQueue":1}}`, `{"a":{"Weight":-1}}`, `{"Of":5,"Virtual":[9223372036854775807,-1],"Classes":{"a":{"Start":9223372036854775807,"Turn":-5}}}`} {
+		seed(event(columns{"kind": 24, "model": "", "text": text}), event(columns{"kind": 24, "text": text}))
+	}
 	var rows []byte // which are passed over; those of other kinds are refused
 	for _, text := range []string{"", "{", "null", "[]", `{"MaxRPM":-1}`, `{"DayZone":"Mars/Base"}`, `[null]`, strings.Repeat("[", 255)} {
 		rows = append(rows, event(columns{"kind": 10, "text": text})...)
 		seed(event(columns{"kind": 9, "text": text}))
 		seed(event(columns{"kind": 21, "text": text}))
+		seed(event(columns{"kind": 22, "model": "\x1fpool:p", "text": text}))
+		seed(event(columns{"kind": 23, "text": text}))
+		seed(event(columns{"kind": 24, "model": "", "text": text}))
 	}
 	seed(rows)
 	seed(rows)
@@ -329,7 +352,9 @@ func FuzzSharedRows(f *testing.F) {
 		}
 		open := func() *ratelimit.RateLimiter {
 			t.Helper()
-			rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{Shared: true, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}})
+			rl, err := ratelimit.NewWithSQLiteConfig(path, ratelimit.Config{
+				Shared: true, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}, Prices: map[string]money.Price{"*": {Input: money.Dollar}},
+			})
 			if sharedFuzzRefused(t, "open", err) {
 				return nil
 			}

@@ -32,7 +32,7 @@ func (p *plan) record(model string, used tokens.Count, bill money.Usage) (cost m
 // recordCounted is record for what is counted under a name.
 func (p *plan) recordCounted(name string, used tokens.Count, cost money.Amount) {
 	instant := p.instant
-	p.then(func() { p.rl.auditLocked(name).recorded.add(used, cost) })
+	p.then(func() { p.rl.auditLocked(name).Recorded.Add(used, cost) })
 	if !p.hasPlace(name, nil, instant) {
 		return
 	}

@@ -65,7 +65,7 @@ func (p *plan) respend(r *Reservation, end EventKind) {
 // recordSpend plans to charge what a call has cost that was not reserved.
 func (p *plan) recordSpend(name, model string, used money.Usage) (cost money.Amount) {
 	rl := p.rl
-	price, _ := rl.pricing.find(&rl.naming, name, model)
+	price, _ := rl.pricing.Find(&rl.naming, name, model)
 	cost = price.Cost(used)
 	p.spendMore(name, cost)
 	return cost

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
@@ -22,6 +23,7 @@ type slots struct {
 	line     fairline.Line[*waiter]
 	scarce   state.Dimension // in which it last denied one that waits, with classes
 	timer    *time.Timer     // wakes the line; nil until a waiter had to sleep
+	firesAt  int64           // the instant for which it was set last
 	dayEnded int64           // when the last day that is over ended, in UnixNano
 	bare     bool            // the model has no state
 	leftAt   int64           // the instant at which it last lost its state with calls in flight; 0 for never
@@ -29,8 +31,8 @@ type slots struct {
 	refusals  *refusals       // nil before the first
 	estimates tally.Estimates // against what the calls used
 
-	uses  map[string]*classuse.Use // by classes with a reserve
-	audit *audited                 // what Audit adds up; nil before the first charge
+	uses  classuse.Uses // of classes with a reserve
+	audit *audit.Sums   // what Audit adds up; nil before the first charge
 
 	saves history.Saves // what of the model is in the file of Persist
 
@@ -54,7 +56,7 @@ type waitLines struct {
 	waiting  int               // places in all lines
 	forPlace placeQueue        // the waiters for a place for another model
 	reviews  []*slots          // lines in which a waiter may be too late
-	vacated  []*slots          // lines that candidates have left, because another one was served
+	vacated  []*slots          // lines to be served, which candidates have left, or by a charge
 	arrivals int               // how many ever had to wait
 	progress int64             // counts what may let a waiter pass that did not before
 	maxQueue int               // waiters per model; 0 is no cap
@@ -132,5 +134,29 @@ func (g *slots) leftLocked() {
 func (g *slots) closeLocked() {
 	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.lines.allSlots[g.name] == g {
 		delete(g.home.lines.allSlots, g.name)
+	}
+}
+
+// sleepLocked has the line served when a wait is over, and not later than for another class of it.
+func (g *slots) sleepLocked(wait time.Duration) {
+	wait = min(wait, time.Duration(g.home.span()+1))
+	now := g.home.clock.Now()
+	if g.line.Classes() > 1 && g.firesAt > now && g.firesAt <= now+int64(wait) {
+		return
+	}
+	g.firesAt = now + int64(wait)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(wait, g.wake)
+	} else {
+		g.timer.Reset(wait)
+	}
+}
+
+// wake serves the line when its timer fires.
+func (g *slots) wake() {
+	if !g.home.ledger.serve() {
+		g.home.mu.Lock()
+		defer g.home.mu.Unlock()
+		g.home.linesLocked().serveLocked(g)
 	}
 }

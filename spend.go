@@ -17,17 +17,20 @@ import (
 //
 // Only the first settlement of a reservation counts. CommitUsage is safe for concurrent use.
 func (r *Reservation) CommitUsage(promptTokens, outputTokens int, used money.Usage) {
-	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+	r.commit(tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
 // RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
 // CommitUsage is Commit. It is safe for concurrent use.
 func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
-	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, used)
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
 }
 
-// billed is what Commit and RecordUsage say of the usage.
-func billed(used tokens.Count) money.Usage {
+// billed returns what is billed of a usage: what the caller says, or the usage as it is.
+func billed(used tokens.Count, said *money.Usage) money.Usage {
+	if said != nil {
+		return *said
+	}
 	return money.Usage{Input: used.Input, Output: used.Output}
 }
 
@@ -50,7 +53,7 @@ func (r *Reservation) account() string {
 
 // mostRLocked fills in the most that requests of a model, which is counted under a name, can cost.
 func (rl *RateLimiter) mostRLocked(c *cost, name, model string) {
-	rl.pricing.most(&rl.naming, c, name, model)
+	rl.pricing.Most(&rl.naming, c, name, model)
 }
 
 // spendLocked charges the most that the call of a reservation can cost, as of the instant of its
@@ -82,22 +85,21 @@ func (rl *RateLimiter) madeLocked(made *Reservation, q *ModelQuota, most money.A
 // priceLocked notes what a call did cost, before its reservation and those of its pools are
 // settled.
 func (r *Reservation) priceLocked(used money.Usage) {
-	if r.settled || r.extra == nil || !r.extra.known {
+	if r.settled {
 		return
 	}
 	name, model := r.slots.name, r.slots.name
-	if r.extra.model != "" {
+	if r.extra != nil && r.extra.model != "" {
 		model = r.extra.model
 	}
 	if state.IsPool(name) { // its model had no place
 		name = r.home.nameRLocked(model)
 	}
-	price, _ := r.home.pricing.find(&r.home.naming, name, model)
+	price, _ := r.home.pricing.Find(&r.home.naming, name, model)
 	cost := price.Cost(used)
 	for part := r; part != nil; part = part.pool {
-		if part.extra != nil {
-			part.extra.cost = cost
-		}
+		x := part.more()
+		x.cost, x.known = cost, true // also of a call that was made before there were prices
 	}
 }
 
@@ -111,6 +113,15 @@ func (r *Reservation) correctionRLocked(end EventKind) money.Amount {
 		r.extra.cost = 0
 	}
 	return r.extra.cost.Sub(r.extra.most)
+}
+
+// endMoneyLocked replaces the charge of a reservation that ends by what the call did cost, and adds
+// it up.
+func (r *Reservation) endMoneyLocked(end EventKind, used tokens.Count) {
+	if r.extra != nil {
+		r.respendLocked(end)
+	}
+	r.auditEndedLocked(end, used)
 }
 
 // respendLocked has a settlement replace the charge by what the call did cost.
@@ -149,7 +160,7 @@ func (r *Reservation) costOf(end EventKind) money.Amount {
 
 // recordSpendLocked charges what a call has cost that was not reserved.
 func (rl *RateLimiter) recordSpendLocked(name, model string, used money.Usage, instant int64) (cost money.Amount) {
-	price, _ := rl.pricing.find(&rl.naming, name, model)
+	price, _ := rl.pricing.Find(&rl.naming, name, model)
 	cost = price.Cost(used)
 	rl.spentMoreLocked(name, cost, instant)
 	return cost
@@ -289,7 +300,7 @@ func (l *waitLines) spentLocked(name string) {
 
 // The reasons of the refusals by spend.
 const (
-	noPrice      = "the model has no price, and spend is limited"
+	noPrice      = "the model has no price (Config.Prices), and spend is limited"
 	dayOver      = "the spend of the day is used up"
 	monthOver    = "the spend of the month is used up"
 	dayTooMuch   = "the request alone may cost more than the spend of a day"

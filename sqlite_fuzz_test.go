@@ -131,6 +131,8 @@ func FuzzSQLiteRows(f *testing.F) {
 		{"answers", []string{"model", "learned"}},
 		{"found", []string{"model", "found"}},
 		{"pools", []string{"model", "members"}},
+		{"spend", []string{"model", "spent"}},
+		{"quota_budgets", []string{"model", "max_spend_per_day", "max_spend_per_month"}},
 		{"quota_bounds", []string{"model", "adaptive_floor_rpm", "adaptive_ceiling_rpm", "adaptive_floor_in_flight"}},
 	}
 	for i := range tables {
@@ -143,6 +145,20 @@ func FuzzSQLiteRows(f *testing.F) {
 		f.Add(byte(i), byte(0b01000000), "new", int64(1), int64(2), int64(3), int64(4), "Asia/Tokyo")
 		f.Add(byte(i), byte(0b01000000), "new", int64(1), int64(2), int64(3), int64(4), "Mars/Base\n\u202e")
 		f.Add(byte(i), byte(0b11000000), "\x00", int64(math.MaxInt64), int64(math.MaxInt64), int64(0), int64(-5), strings.Repeat("x", 2000))
+	}
+	for i, tab := range tables {
+		texts := map[string][]string{
+			"spend": {
+				"[0,1,5,0,1,7]", "[0,86400000000000,5,0,9223372036854775807,7]", "[5,1,5,0,1,7]", "[0,1,-5,0,1,7]", "[0,1]", "null", "{", "[1.5,1,5,0,1,7]",
+				"[-9223372036854775808,9223372036854775807,1,0,0,0]", "[9223372036854775806,9223372036854775807,9223372036854775807,0,0,0]",
+			},
+			"pools": {`{"models":["m","*"]}`, `{"models":null}`, `{"gone":true}`, `{"models":[1]}`, `{"models":["m"],"more":1}`, "null", "{"},
+		}[tab.name]
+		for _, text := range texts {
+			for _, model := range []string{"m", "\x1fpool:p", "\x1fother", "\x1fpool:"} {
+				f.Add(byte(i), byte(0b00000100), model, int64(1), int64(2), int64(3), int64(4), text)
+			}
+		}
 	}
 	path := sqliteFuzzPath(f)
 	f.Fuzz(func(t *testing.T, table, kinds byte, model string, a, b, c, rowid int64, text string) {

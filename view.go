@@ -88,7 +88,7 @@ func (rl *RateLimiter) lookRLocked(name string, q *ModelQuota) (w *window, insta
 			return nil, 0
 		}
 	}
-	if rl.ledger.maybeUsed() || rl.ledger.divides() || rl.reserves != nil {
+	if rl.ledger.maybeUsed() || rl.ledger.divides() {
 		return nil, 0
 	}
 	stats, exists := rl.State[name]

@@ -9,6 +9,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // waiter is a call that waits, in the lines of all the models that it asks for.
@@ -44,6 +45,7 @@ type waiter struct {
 	over         bool          // it was either
 	done         chan struct{} // closed when it was served or refused
 
+	yields  bool  // to those of other classes: see yieldsLocked
 	tries   int   // how often it was tried
 	triedAt int64 // since this waitLines.progress
 }
@@ -124,7 +126,13 @@ func (l *waitLines) enterLocked(w *waiter) {
 	l.scarceLocked(w, b)
 	switch {
 	case w.hasPools() || queued && (l.mayLeadLocked(w) || l.rl.hasReserve(w.class)):
-		l.serveLineLocked(w.places[0].slots)
+		lines := w.otherLines(nil)
+		if len(l.rl.classes) == 0 && !l.flows {
+			lines = lines[:1]
+		}
+		for _, g := range lines {
+			l.serveLineLocked(g)
+		}
 	case !queued:
 		l.restLocked(w, b)
 	}
@@ -133,13 +141,14 @@ func (l *waitLines) enterLocked(w *waiter) {
 // isLineFull reports whether as many wait for one of the models as may, which the batch then
 // names.
 func (l *waitLines) isLineFull(w *waiter, b *batch) bool {
-	most := l.rl.classes[w.class].MaxQueue
+	class := l.rl.fairClassRLocked(w.class).Name
+	most := l.rl.classes[class].MaxQueue
 	for i := range b.costs {
 		g := b.costs[i].view.slots
 		if b.costs[i].pool != nil {
 			continue
 		}
-		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(w.class) >= most {
+		if l.maxQueue > 0 && g.waiting() >= l.maxQueue || most > 0 && g != nil && g.line.InClass(class) >= most {
 			b.queue()
 			b.Model = b.costs[i].model
 			return true
@@ -278,12 +287,19 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 			delete(l.occupied, g)
 			if g.timer != nil {
 				g.timer.Stop()
+				g.firesAt = 0
 			}
 			l.rl.unlistedLocked().easeLocked(g.name)
 		}
 		g.closeLocked()
 	}
+	places := w.places
 	w.places = nil
+	for i := range places {
+		if !places[i].pool && !l.shared && l.rl.pools.any() {
+			places[i].slots.wakeNextLocked()
+		}
+	}
 }
 
 // leave ends the wait of a waiter whose context has ended. If it was served in the same moment,
@@ -331,7 +347,7 @@ func (l *waitLines) restLocked(w *waiter, b *batch) {
 		return
 	}
 	l.forPlace.remove(w)
-	w.sleepLocked(b.wait)
+	w.sleepLocked(b, b.rest())
 }
 
 // hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
@@ -354,33 +370,14 @@ func (l *waitLines) hasEndedLocked(w *waiter) error {
 // Nothing in the minute takes longer than its span. A longer wait is for the end
 // of the day or of a cooldown, which follow the wall clock, and a timer does not
 // when the clock is set or the machine was suspended.
-func (w *waiter) sleepLocked(wait time.Duration) {
+func (w *waiter) sleepLocked(b *batch, wait time.Duration) {
 	if len(w.places) == 0 || wait <= 0 {
 		return
 	}
-	if w.hasPools() && w.restInPoolsLocked(wait) {
+	if w.hasPools() && w.restInPoolsLocked(b, wait) {
 		return
 	}
 	w.places[0].slots.sleepLocked(wait)
-}
-
-// sleepLocked has the line served when a wait is over.
-func (g *slots) sleepLocked(wait time.Duration) {
-	wait = min(wait, time.Duration(g.home.span()+1))
-	if g.timer == nil {
-		g.timer = time.AfterFunc(wait, g.wake)
-	} else {
-		g.timer.Reset(wait)
-	}
-}
-
-// wake serves the line when its timer fires.
-func (g *slots) wake() {
-	if !g.home.ledger.serve() {
-		g.home.mu.Lock()
-		defer g.home.mu.Unlock()
-		g.home.linesLocked().serveLocked(g)
-	}
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
@@ -388,6 +385,11 @@ func (g *slots) wake() {
 func (l *waitLines) serveAllLocked() {
 	if l.rl.ledger.serveLaterLocked() {
 		return
+	}
+	for g := range l.occupied {
+		if l.rl.pools.any() && !state.IsPool(g.name) {
+			g.wakeNextLocked()
+		}
 	}
 	for g := range l.occupied {
 		l.serveLineLocked(g)

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/audit"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/history"
@@ -49,7 +50,7 @@ type window struct {
 	history *history.History // nil as long as no window continues it, nor Persist has saved it
 	round   uint16           // how often Persist has saved it, or tried to
 
-	audit *audited // what Audit adds up; nil before the first RecordUsage
+	audit *audit.Sums // what Audit adds up; nil before the first RecordUsage
 
 	open *opencalls.Sum // the charges that a settlement may give back; nil before the first
 

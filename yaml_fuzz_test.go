@@ -4,6 +4,7 @@ package ratelimit
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -60,7 +61,25 @@ func FuzzLoadYAML(f *testing.F) {
 		if diff := loaded.differs(stored); diff != "" {
 			t.Errorf("%s after Persist and Load", diff)
 		}
+		if got, want := poolsAndSpend(again), poolsAndSpend(rl); got != want {
+			t.Errorf("after Persist and Load\n%s\nwant\n%s", got, want)
+		}
 	})
+}
+
+// poolsAndSpend returns the pools of a limiter and what counts of the spend, as text.
+func poolsAndSpend(rl *RateLimiter) string {
+	var text strings.Builder
+	for name := range rl.Pools() {
+		p, _ := rl.Pool(name)
+		stats := rl.PoolStats(name)
+		fmt.Fprintf(&text, "%q %q %+v %v %v\n", name, p.Models, p.Quota, stats.RPD, stats.SpendMonth)
+	}
+	all := rl.spends.All(time.Now().UnixNano())
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&text, "%q %+v\n", name, all[name])
+	}
+	return text.String()
 }
 
 // loadSeeds are files of every layout, good and bad.
@@ -89,6 +108,15 @@ var loadSeeds = []string{
 	"quotas:\n  m:\n    day_zone: Mars/Base\n", "quotas:\n  m:\n    day_zone: UTC #\n", "quotas:\n  m:\n    day_zone: no\n", "quotas: {m: {day_zone: [UTC]}}",
 	"state:\n  m:\n    tokens:\n    - time: 2026-02-20T14:32:01Z\n      count: 1\n      input: 2\n", "state: {m: {tokens: [{input: 1}]}}",
 	"cooldowns:\n  m:\n    until: 9999-01-01T00:00:00Z\n    until: 9999-01-01T00:00:00Z\n", "cooldowns:\n  m:\n    until: soon\n", "cooldowns:\ncooldowns:\n",
+	"quotas:\n  m:\n    max_rpm: 0\n    max_spend_per_day: $0.005\n    max_spend_per_month: 12\n", "quotas: {m: {max_spend_per_day: -1}}", "quotas: {m: {max_spend_per_month: 1e3}}",
+	"spend:\n  m:\n    day: $0.00003\n    day_begin: 2026-02-20T00:00:00Z\n    day_end: 2026-02-21T00:00:00Z\n    month: $12.50\n" +
+		"    month_begin: 2026-02-01T00:00:00Z\n    month_end: 2026-03-01T00:00:00Z\n  \"\\x1fother\":\n    month: 5\n    month_begin: 9999-12-01T00:00:00Z\n    month_end: 9999-12-31T00:00:00Z\n",
+	"spend: {m: {day: -5, day_begin: 2026-01-01, day_end: 2026-01-02}}", "spend: {m: {day: 5, day_begin: 2026-01-03, day_end: 2026-01-02}}", "spend: {m: {month: 1, month: 2}}", "spend:\nspend:\n",
+	"pools:\n  p:\n    models:\n      - m\n      - \"*\"\n    max_rpm: 5\n    max_spend_per_month: $2.00\n  q:\n    models: []\npool_state:\n  p:\n    requests:\n      - 2026-02-20T14:32:01Z\n" +
+		"    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n    day_start: 2026-02-20T00:00:00Z\n    day_count: 1\n" +
+		"pool_spend:\n  p:\n    month: $2.00\n    month_begin: 9999-12-01T00:00:00Z\n    month_end: 9999-12-31T00:00:00Z\n",
+	"pools: {p: {models: [m, !!binary /w==]}}", "pools: {p: {models: [~]}}", "pools: {p: {models: m}}", "pools: {\"\": {models: [m]}}", "pools: {p: {}, p: {}}", "pool_state: {p: {day_count: -1}}", "pool_found: {p: {at: 1}}\npool_origins: {p: 5}\n",
+	"quotas: {\"\\x1fpool:p\": {max_rpm: 1}}\nstate: {\"\\x1fpool:p\": {day_count: 1}}\nspend: {\"\\x1fpool:p\": {month: 1}}\n",
 }
 
 // differs names what is not the same in two snapshots. Times that a file cannot

@@ -44,8 +44,9 @@ func (b Backend) GoString() string {
 //
 // Most room is the largest share that the call would leave of the scarcest limit; equal backends
 // take turns. Where none has room, the call waits, as it does in a Transport, for the one that has
-// room first; with [WithCharge] for the one of which that is expected. A call is charged to the
-// backend that it is sent to, and to no other.
+// room first; with [WithCharge] for the one that is expected to. A call is charged to the backend
+// that it is sent to, and to no other. Quotas, prices and members of pools are by the name under
+// which a backend's models are counted: see Backend.Name.
 //
 // A refusal for the quota, the credit or the overload of a backend (429, 402, 503, 529) counts for
 // that one, as in a Transport. The call is then sent to another backend, once to each at most. It
@@ -53,8 +54,9 @@ func (b Backend) GoString() string {
 // refusal where there is no other backend with room in that time, where the body cannot be sent
 // again (it has no GetBody and is larger than MaxBody), or where a backend was chosen by
 // [WithBackend]. That is decided before the caller has anything of the answer. Other failures are
-// left to Retry, which takes a backend that has not failed the call. One that is out of credit, or
-// failed, gets no calls for a second, then two, up to a minute until it answers, unless all are.
+// left to Retry, which takes a backend that has not failed the call. A backend that failed, or is
+// out of credit, gets no calls for a second, then two, up to a minute, until it answers. Where all
+// backends did, all are tried.
 //
 // Requests that are no calls to a model go to the first backend. What is stored at a provider, such
 // as files, batches and earlier responses, is known to the backend that stored it: see WithBackend.
@@ -72,7 +74,8 @@ type Route struct {
 
 	// BaseURL is the base URL for which the requests are made, that of the SDK, such as
 	// "https://api.openai.com/v1". Requests elsewhere are sent as by the Transport alone, without a
-	// header of a backend. It is required where a backend has a BaseURL. Empty means any URL.
+	// header of a backend. It is required where a backend has a BaseURL. Empty means any URL: the
+	// headers of the backends, which hold keys, then go wherever the program sends a request.
 	BaseURL string
 
 	// CountAs returns the name under which a model is counted at a backend. Backends for which it

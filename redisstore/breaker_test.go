@@ -77,7 +77,7 @@ func TestBreakerOpens(t *testing.T) {
 func TestErrorAtStartTellsTheCause(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
+	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix, Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

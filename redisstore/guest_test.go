@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
@@ -49,7 +50,7 @@ func everyCall(t testing.TB, rl *ratelimit.RateLimiter) {
 	rl.Reset("")
 }
 
-// All keys are of the prefix and the layout, are ten, and have a TTL of a week.
+// All keys are of the prefix and the layout, are eleven, and have a TTL of a week.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -59,8 +60,8 @@ func TestKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(all) != 10 {
-			t.Errorf("%s: %d keys, want 10: %q", when, len(all), all)
+		if len(all) != 11 {
+			t.Errorf("%s: %d keys, want 11: %q", when, len(all), all)
 		}
 		for _, key := range all {
 			ttl := server.Client().PTTL(t.Context(), key).Val()
@@ -69,6 +70,34 @@ func TestKeys(t *testing.T) {
 			}
 		}
 		everyCall(t, rl)
+	}
+}
+
+// Spend counts until its month ends, so its keys stay for longer than a month without a use.
+func TestKeysWithSpend(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store, err := redisstore.New(t.Context(), clientOf(t, server.Addr()), redisstore.Options{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		Store: store, Quotas: plenty, Prices: map[string]money.Price{model: {Input: money.Dollar}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { rl.Close() })
+	for _, change := range []func(){func() { rl.RecordUsage(model, 5, 5) }, func() { rl.Reset("") }} {
+		change()
+		if err := rl.Persist(); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range server.Client().Keys(t.Context(), "*").Val() {
+			if ttl := server.Client().PTTL(t.Context(), key).Val(); ttl < 31*24*time.Hour || ttl > 32*24*time.Hour {
+				t.Errorf("key %q has a TTL of %v", key, ttl)
+			}
+		}
 	}
 }
 
@@ -119,7 +148,7 @@ func TestPrefixesAndLayoutsAreApart(t *testing.T) {
 			t.Errorf("%s is %v", key, got)
 		}
 	}
-	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*10+8 {
+	if n := len(server.Client().Keys(t.Context(), "*").Val()); n != 3*11+8 {
 		t.Errorf("%d keys", n)
 	}
 }

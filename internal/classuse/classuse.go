@@ -12,6 +12,7 @@ import (
 type Use struct {
 	seenAt  int64 // the instant at which a call of the class last asked; 0 for never
 	charges []*Charge
+	unused  []Charge   // were allocated together
 	minute  state.Cost // of the charges
 	open    int
 	day     state.Cost // since dayBegan
@@ -38,7 +39,12 @@ func (u *Use) SeenAt() int64 { return u.seenAt }
 func (u *Use) Charge(instant, dayBegan int64, c tokens.Count) *Charge {
 	u.See(instant)
 	u.turnDay(dayBegan)
-	one := &Charge{use: u, at: instant, count: c, began: dayBegan}
+	if len(u.unused) == 0 {
+		u.unused = make([]Charge, 16)
+	}
+	one := &u.unused[0]
+	u.unused = u.unused[1:]
+	*one = Charge{use: u, at: instant, count: c, began: dayBegan}
 	u.charges = append(u.charges, one)
 	add(&u.minute, 1, c)
 	add(&u.day, 1, c)
@@ -124,4 +130,32 @@ func (u *Use) Of(of state.Dimension, cut, dayBegan int64) int {
 		u.charges, u.minute = nil, state.Cost{}
 	}
 	return u.minute.Of(of)
+}
+
+// Uses is what classes use of a model. They are too few for a map.
+type Uses []useOf
+
+type useOf struct {
+	class string
+	use   *Use
+}
+
+// Of returns what a class uses; nil for nothing.
+func (all Uses) Of(class string) *Use {
+	for i := range all {
+		if all[i].class == class {
+			return all[i].use
+		}
+	}
+	return nil
+}
+
+// Need returns what a class uses, to be added to.
+func (all *Uses) Need(class string) *Use {
+	u := all.Of(class)
+	if u == nil {
+		u = new(Use)
+		*all = append(*all, useOf{class, u})
+	}
+	return u
 }

@@ -52,14 +52,21 @@ type class[W any] struct {
 	len     int   // also those that sleep
 	start   int64 // the virtual time at which the next one begins
 	turn    int64 // of the last service
-	flows   map[string]*flow
-	unnamed flow // the flow ""
+	flows   map[string]*flow[W]
+	unnamed flow[W] // the flow ""
 }
 
 // flow is the waiters of a flow in a class. It is forgotten when they have left.
-type flow struct {
-	len  int
-	turn int64 // of the last one
+type flow[W any] struct {
+	last *Entry[W] // of those that wait
+}
+
+// turn returns the last turn of the waiters of the flow; 0 for none.
+func (f *flow[W]) turn() int64 {
+	if f.last == nil {
+		return 0
+	}
+	return f.last.latest
 }
 
 // Entry is the place of a waiter in a line.
@@ -69,9 +76,11 @@ type Entry[W any] struct {
 	flow       string
 	class      *class[W]
 	turn       int64 // the services of each flow before it, in its class
+	latest     int64 // the last turn of those of its flow, up to it
 	arrival    int64
 	position   int
 	prev, next *Entry[W]
+	inFlow     struct{ prev, next *Entry[W] }
 	gone       bool
 }
 
@@ -168,17 +177,20 @@ func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
 	in.len++
 	k.len++
 	f := k.flow(of)
-	f.len++
 	if turn == 0 {
 		turn = k.next(f)
 	}
-	e.turn, f.turn = turn, max(f.turn, turn)
+	e.turn, e.latest = turn, max(f.turn(), turn)
+	if e.inFlow.prev = f.last; f.last != nil {
+		f.last.inFlow.next = e
+	}
+	f.last = e
 	return e
 }
 
 // next returns the turn of the next waiter of a flow.
-func (k *class[W]) next(f *flow) int64 {
-	turn := max(f.turn, k.turn) + 1
+func (k *class[W]) next(f *flow[W]) int64 {
+	turn := max(f.turn(), k.turn) + 1
 	if k.awake.Len() > 0 {
 		turn = max(turn, k.awake.First().turn)
 	}
@@ -195,22 +207,22 @@ func (l *Line[W]) Turn(c Class, of string) int64 {
 	f := &k.unnamed
 	if of != "" {
 		if f = k.flows[of]; f == nil {
-			f = new(flow)
+			f = new(flow[W])
 		}
 	}
 	return k.next(f)
 }
 
 // flow returns a flow of the class.
-func (k *class[W]) flow(name string) *flow {
+func (k *class[W]) flow(name string) *flow[W] {
 	if name == "" {
 		return &k.unnamed
 	}
 	f := k.flows[name]
 	if f == nil {
-		f = new(flow)
+		f = new(flow[W])
 		if k.flows == nil {
-			k.flows = make(map[string]*flow)
+			k.flows = make(map[string]*flow[W])
 		}
 		k.flows[name] = f
 	}
@@ -250,14 +262,27 @@ func (l *Line[W]) Remove(e *Entry[W]) {
 	if k.len--; k.len == 0 && !k.Ahead && !in.hasOthers() {
 		in.passed = 0 // the next one of the others has waited for none of these services
 	}
-	f := k.flow(e.flow)
-	if f.len--; f.len == 0 {
-		if *f = (flow{}); e.flow != "" {
-			delete(k.flows, e.flow)
-		}
-	}
+	k.leaveFlow(e)
 	if in.len--; in.len == 0 {
 		l.in = nil
+	}
+}
+
+// leaveFlow takes a waiter out of its flow. The next one of that comes behind those that are left
+// and what was served: one that left without a service has taken no turn.
+func (k *class[W]) leaveFlow(e *Entry[W]) {
+	f := k.flow(e.flow)
+	prev, next := e.inFlow.prev, e.inFlow.next
+	if prev != nil {
+		prev.inFlow.next = next
+	}
+	if next != nil {
+		next.inFlow.prev = prev
+	} else {
+		f.last = prev
+	}
+	if e.inFlow.prev, e.inFlow.next = nil, nil; f.last == nil && e.flow != "" {
+		delete(k.flows, e.flow)
 	}
 }
 

@@ -16,7 +16,6 @@ type oracle struct {
 	known   map[string]Class
 	virtual map[bool]int64
 	passed  int
-	last    map[[2]string]int64 // of a class and a flow: the turn of the last that came
 }
 
 type oracleWaiter struct {
@@ -33,7 +32,6 @@ func newOracle() *oracle {
 	return &oracle{
 		start: map[string]int64{}, turn: map[string]int64{},
 		known: map[string]Class{}, virtual: map[bool]int64{},
-		last: map[[2]string]int64{},
 	}
 }
 
@@ -74,17 +72,17 @@ func (o *oracle) wake(w *oracleWaiter) {
 
 func (o *oracle) push(w *oracleWaiter) {
 	o.known[w.class.Name] = w.class
-	flow := [2]string{w.class.Name, w.flow}
-	if !slices.ContainsFunc(o.waiters, func(other *oracleWaiter) bool { return flow == [2]string{other.class.Name, other.flow} }) {
-		o.last[flow] = 0
+	w.turn = o.turn[w.class.Name] + 1
+	for _, other := range o.waiters {
+		if other.class.Name == w.class.Name && other.flow == w.flow {
+			w.turn = max(w.turn, other.turn+1)
+		}
 	}
-	w.turn = max(o.turn[w.class.Name], o.last[flow]) + 1
 	for _, h := range o.heads() {
 		if h.class.Name == w.class.Name {
 			w.turn = max(w.turn, h.turn)
 		}
 	}
-	o.last[flow] = w.turn
 	o.waiters = append(o.waiters, w)
 }
 
@@ -318,6 +316,32 @@ func TestFlowsTakeTurns(t *testing.T) {
 	}
 	want := []string{"x0", "y0", "z0", "x1", "y1", "z1", "x2", "x3", "x4", "x5"}
 	if !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
+	}
+}
+
+// Waiters that gave up have taken no turn: the next one of their flow does not come behind as many
+// of the others.
+func TestWhoGivesUpTakesNoTurn(t *testing.T) {
+	var l Line[string]
+	for range 1000 {
+		l.Push("y", Class{}, "y")
+	}
+	l.Push("x0", Class{}, "x")
+	var gone []*Entry[string]
+	for range 1000 {
+		gone = append(gone, l.Push("gone", Class{}, "x"))
+	}
+	for _, e := range gone {
+		l.Remove(e)
+	}
+	l.Push("x1", Class{}, "x")
+	var order []string
+	for range 4 {
+		order = append(order, l.Head().Value)
+		l.Serve(l.Head(), 1)
+	}
+	if want := []string{"y", "x0", "y", "x1"}; !slices.Equal(order, want) {
 		t.Errorf("the order is %v, want %v", order, want)
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"math"
 	"slices"
+	"unicode/utf8"
 )
 
 // Class has the fields of the limiter's Class in the same order, so that one converts to the other.
@@ -38,10 +40,13 @@ func ValidateClasses(classes map[string]Class) error {
 		}{
 			{"Weight", c.Weight, MostWeight},
 			{"ReservePercent", c.ReservePercent, 100},
-			{"MaxQueue", c.MaxQueue, int(^uint(0) >> 1)},
+			{"MaxQueue", c.MaxQueue, math.MaxInt},
 		} {
-			if field.value < 0 || field.value > field.most {
-				return fmt.Errorf("class %.100q: field %s is %d, want %d at most and not negative", name, field.name, field.value, field.most)
+			switch {
+			case field.value < 0 && field.most == math.MaxInt:
+				return fmt.Errorf("class %.100q: field %s is %d, want 0 or more", name, field.name, field.value)
+			case field.value < 0 || field.value > field.most:
+				return fmt.Errorf("class %.100q: field %s is %d, want 0 to %d", name, field.name, field.value, field.most)
 			}
 		}
 		if name == "" && c.ReservePercent > 0 {
@@ -49,6 +54,9 @@ func ValidateClasses(classes map[string]Class) error {
 		}
 		if len(name) > MostClassName {
 			return fmt.Errorf("class %.100q… has a name of %d bytes, want at most %d", name, len(name), MostClassName)
+		}
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("class %q has a name that is not UTF-8, which shared stores would change", name)
 		}
 		sum += c.ReservePercent
 	}

@@ -42,6 +42,7 @@ type Limit struct {
 	// The reasons of its refusals. They are constants because a denial must not allocate.
 	UsedUp   string // what was charged leaves no room
 	External string // the provider says that others use the rest; "" where it reports nothing
+	Kept     string // the rest is kept for other classes
 	TooLarge string // the request is larger than the limit
 	Pace     string // the minute has room and the burst has none; "" where nothing is paced
 	Invalid  string // the limit is negative
@@ -54,6 +55,7 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxRPM", Key: "max_rpm", Window: Minute, Counts: true, Code: "rpm_exceeded",
 		UsedUp:   "requests per minute are used up",
 		External: "the provider reports fewer requests per minute left",
+		Kept:     "the requests per minute that are left are kept for other classes",
 		TooLarge: "more requests at once than the limit per minute",
 		Pace:     "pace: requests are spread over the minute, and the burst is used up",
 		Invalid:  "invalid quota: MaxRPM (max_rpm) is negative",
@@ -62,6 +64,7 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxTPM", Key: "max_tpm", Window: Minute, Tokens: tokens.All, Code: "tpm_exceeded",
 		UsedUp:   "tokens per minute are used up",
 		External: "the provider reports fewer tokens per minute left",
+		Kept:     "the tokens per minute that are left are kept for other classes",
 		TooLarge: "the request alone exceeds the tokens per minute",
 		Pace:     "pace: tokens are spread over the minute, and the burst is used up",
 		Invalid:  "invalid quota: MaxTPM (max_tpm) is negative",
@@ -70,6 +73,7 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxRPD", Key: "max_rpd", Window: Day, Counts: true, Code: "rpd_exceeded",
 		UsedUp:   "requests per day are used up",
 		External: "the provider reports fewer requests per day left",
+		Kept:     "the requests per day that are left are kept for other classes",
 		TooLarge: "more requests at once than the limit per day",
 		Invalid:  "invalid quota: MaxRPD (max_rpd) is negative",
 	},
@@ -77,6 +81,7 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxITPM", Key: "max_itpm", Window: Minute, Tokens: tokens.Input, Code: "itpm_exceeded",
 		UsedUp:   "input tokens per minute are used up",
 		External: "the provider reports fewer input tokens per minute left",
+		Kept:     "the input tokens per minute that are left are kept for other classes",
 		TooLarge: "the request alone exceeds the input tokens per minute",
 		Pace:     "pace: input tokens are spread over the minute, and the burst is used up",
 		Invalid:  "invalid quota: MaxITPM (max_itpm) is negative",
@@ -85,6 +90,7 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxOTPM", Key: "max_otpm", Window: Minute, Tokens: tokens.Output, Code: "otpm_exceeded",
 		UsedUp:   "output tokens per minute are used up",
 		External: "the provider reports fewer output tokens per minute left",
+		Kept:     "the output tokens per minute that are left are kept for other classes",
 		TooLarge: "the request alone exceeds the output tokens per minute",
 		Pace:     "pace: output tokens are spread over the minute, and the burst is used up",
 		Invalid:  "invalid quota: MaxOTPM (max_otpm) is negative",
@@ -93,12 +99,14 @@ var Limits = [Dimensions]Limit{
 		Field: "MaxTPD", Key: "max_tpd", Window: Day, Tokens: tokens.All, Code: "tpd_exceeded",
 		UsedUp:   "tokens per day are used up",
 		External: "the provider reports fewer tokens per day left",
+		Kept:     "the tokens per day that are left are kept for other classes",
 		TooLarge: "the request alone exceeds the tokens per day",
 		Invalid:  "invalid quota: MaxTPD (max_tpd) is negative",
 	},
 	InFlight: {
 		Field: "MaxInFlight", Key: "max_in_flight", Window: Settled, Counts: true, Code: "in_flight_exceeded",
 		UsedUp:   "calls in flight are at the limit",
+		Kept:     "the calls in flight that are left are kept for other classes",
 		TooLarge: "more requests at once than the limit of calls in flight",
 		Invalid:  "invalid quota: MaxInFlight (max_in_flight) is negative",
 	},

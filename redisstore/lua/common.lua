@@ -55,12 +55,19 @@ local function renew(process, ms, only)
   end
 end
 
--- touch puts off the end of the keys, once an hour.
+-- stays returns for how many milliseconds the keys stay without a use: a week, and 32 days where
+-- there is spend, because a month's counts until it ends.
+local function stays()
+  return redis.call('HGET', meta, 'spent') and 2764800000 or 604800000
+end
+
+-- touch puts off the end of the keys, once an hour. The common case of append has not all of them.
 local function touch()
-  if #KEYS == 10 and now - tonumber(touched or 0) > 3600 * SECOND then
+  if pools and now - tonumber(touched or 0) > 3600 * SECOND then
     redis.call('HSET', meta, 'touched', date)
+    local ms = stays()
     for _, key in ipairs(KEYS) do
-      redis.call('PEXPIRE', key, 604800000)
+      redis.call('PEXPIRE', key, ms)
     end
   end
 end

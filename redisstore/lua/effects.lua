@@ -6,7 +6,7 @@ local function effects_of()
     if key == days then
       redis.call('HSET', key, LATER, '')
     end
-    redis.call('PEXPIRE', key, 604800000)
+    redis.call('PEXPIRE', key, stays())
   end
 
   -- add is SpendPeriod.add: the period and the amount after a change of both.
@@ -36,7 +36,11 @@ local function effects_of()
     -- The value tells the last event that is in it: whoever reads the events, too, must not add
     -- one twice.
     s = function(account, arg, first)
-      local was = redis.call('HGET', spend, account) or string.rep('\128\0\0\0\0\0\0\0', 4) .. '0 0 '
+      local was = redis.call('HGET', spend, account)
+      if not was then
+        redis.call('HSET', meta, 'spent', '1')
+        was, touched = string.rep('\128\0\0\0\0\0\0\0', 4) .. '0 0 ', 0
+      end
       local day, month = string.match(was, '^(%d+) (%d+) ', 33)
       local more_today, more, i = string.match(arg, '^(%S+) (%S+) (%d+)$', 33)
       local today, calendar

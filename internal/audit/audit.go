@@ -1,0 +1,109 @@
+// Package audit adds up what has become of calls, and of their tokens and money. Sums stop at the
+// largest number. Its types are not safe for concurrent use.
+package audit
+
+import (
+	"math"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// Sum is a number of calls, with their tokens and money. It has 64 bits on all machines: what is
+// open is a difference of sums.
+type Sum struct {
+	Calls, Input, Output int64
+	Money                money.Amount
+}
+
+// Add adds a call. Tokens and money are not negative.
+func (s *Sum) Add(c tokens.Count, amount money.Amount) {
+	s.Count(c)
+	if amount != 0 {
+		s.Money = s.Money.Add(amount)
+	}
+}
+
+// Count is Add for a call without money, short enough to be inlined.
+func (s *Sum) Count(c tokens.Count) {
+	s.Calls++
+	s.Input += int64(c.Input)
+	s.Output += int64(c.Output)
+	if s.Input|s.Output < 0 {
+		s.clamp()
+	}
+}
+
+// clamp makes a sum that has passed the largest number that number.
+func (s *Sum) clamp() {
+	for _, n := range [...]*int64{&s.Input, &s.Output} {
+		if *n < 0 {
+			*n = math.MaxInt64
+		}
+	}
+}
+
+// plus adds another sum, or takes it off where sign is -1.
+func (s *Sum) plus(o *Sum, sign int) {
+	s.Calls += int64(sign) * o.Calls
+	s.Input = int64(money.Amount(s.Input).Add(money.Amount(o.Input).Mul(sign)))
+	s.Output = int64(money.Amount(s.Output).Add(money.Amount(o.Output).Mul(sign)))
+	s.Money = s.Money.Add(o.Money.Mul(sign))
+}
+
+// Sums are those of a model, a pool or a class, by what has become of the calls.
+type Sums struct{ Reserved, Estimated, Settled, Released, Expired, Recorded Sum }
+
+// Settle adds a call that was reserved as an estimate, and has used something else.
+func (a *Sums) Settle(estimate tokens.Count, most money.Amount, used tokens.Count, cost money.Amount) {
+	a.Estimated.Add(estimate, most)
+	a.Settled.Add(used, cost)
+}
+
+// Plus adds other sums.
+func (a *Sums) Plus(o *Sums) { a.plus(o, 1) }
+
+// Less takes other sums off.
+func (a *Sums) Less(o *Sums) { a.plus(o, -1) }
+
+func (a *Sums) plus(o *Sums, sign int) {
+	a.Reserved.plus(&o.Reserved, sign)
+	a.Estimated.plus(&o.Estimated, sign)
+	a.Settled.plus(&o.Settled, sign)
+	a.Released.plus(&o.Released, sign)
+	a.Expired.plus(&o.Expired, sign)
+	a.Recorded.plus(&o.Recorded, sign)
+}
+
+// Open returns what was reserved and has not ended.
+func (a *Sums) Open() Sum {
+	open := a.Reserved
+	for _, ended := range [...]*Sum{&a.Estimated, &a.Released, &a.Expired} {
+		open.plus(ended, -1)
+	}
+	return open
+}
+
+// Other is the entry of those for which a book has no room.
+const Other = "other"
+
+// Book has sums by name. The zero value is empty.
+type Book map[string]*Sums
+
+// Of returns the sums of a name, or those of Other for a name that is new where there is no room.
+func (b *Book) Of(name string, room bool) *Sums {
+	a := (*b)[name]
+	if a == nil && !room {
+		name = Other
+		a = (*b)[name]
+	}
+	if a == nil {
+		if *b == nil {
+			*b = make(Book)
+		}
+		a = new(Sums)
+		(*b)[strings.Clone(name)] = a
+	}
+	return a
+}
