@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Two models share a bucket of the provider, and the organisation has a limit over all models.
@@ -160,35 +159,4 @@ func ExampleRateLimiter_PoolStats() {
 		fmt.Println(pool, s.RPM, s.ITPM, s.OTPM)
 	}
 	// Output: anthropic/opus-4 2 3000 500
-}
-
-// What is used of a pool, and of the money that its models may cost.
-func ExampleRateLimiter_ExplainPool() {
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
-		FilePath: filepath.Join(tempDir(), "ratelimits.yaml"),
-		Quotas:   map[string]ratelimit.ModelQuota{"small": {}, "large": {}},
-		Pools: map[string]ratelimit.Pool{
-			"team": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 10, MaxSpendPerDay: money.USD(5)}},
-		},
-		Prices: map[string]money.Price{"*": {Input: money.USD(2)}},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer rl.Close()
-	rl.RecordUsage("small", 400_000, 0)
-	rl.RecordUsage("large", 100_000, 0)
-
-	team, _ := rl.ExplainPool("team")
-	for _, l := range team.Limits {
-		fmt.Println(l.Limit, l.Used, "of", l.Max)
-	}
-	for _, b := range team.Budgets {
-		fmt.Println(b.Limit, b.Spent, "of", b.Max)
-	}
-	// Output:
-	// max_rpm 2 of 10
-	// max_spend_per_day $1.00 of $5.00
-	// max_spend_per_month $1.00 of $0.00
 }
