@@ -135,3 +135,22 @@ func TestExplainPoolOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestHealthNamesThePool: where a pool refuses nearly all calls, the warning says which.
+func TestHealthNamesThePool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			FilePath: filepath.Join(t.TempDir(), "state.yaml"), Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000}},
+			Pools: map[string]ratelimit.Pool{"org": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 1}}},
+		})
+		defer rl.Close()
+		rl.RecordUsage("m", 1, 1)
+		for range 200 {
+			rl.Reserve("m", 1, 1)
+		}
+		warnings := rl.Health().Warnings
+		if len(warnings) != 1 || !strings.Contains(warnings[0].Error(), `of "m" in the last minute were refused, the last because the pool "org": requests per minute are used up`) {
+			t.Errorf("warnings %q", warnings)
+		}
+	})
+}

@@ -35,8 +35,8 @@ func TestRefusalsOfFairShares(t *testing.T) {
 		"a budget":         {model(ratelimit.ModelQuota{MaxSpendPerMonth: 40}), ratelimit.DecisionSpendLimit, false, "the spend of the month is used up", month, ratelimit.ErrMaxWait},
 		"a pool's budget":  {pool(ratelimit.ModelQuota{MaxSpendPerDay: 40}), ratelimit.DecisionSpendLimit, true, "the spend of the day is used up", day, ratelimit.ErrMaxWait},
 		"a call too dear":  {model(ratelimit.ModelQuota{MaxSpendPerDay: 5}), ratelimit.DecisionSpendLimit, false, "the request alone may cost more than the spend of a day", 0, ratelimit.ErrNeverFits},
-		"no price":         {ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: 5}}}, ratelimit.DecisionUnpriced, false, "the model has no price, and spend is limited", 0, ratelimit.ErrNeverFits},
-		"no price, a pool": {ratelimit.Config{Pools: pool(ratelimit.ModelQuota{MaxSpendPerDay: 5}).Pools}, ratelimit.DecisionUnpriced, true, "the model has no price, and spend is limited", 0, ratelimit.ErrNeverFits},
+		"no price":         {ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"m": {MaxSpendPerDay: 5}}}, ratelimit.DecisionUnpriced, false, "the model has no price (Config.Prices), and spend is limited", 0, ratelimit.ErrNeverFits},
+		"no price, a pool": {ratelimit.Config{Pools: pool(ratelimit.ModelQuota{MaxSpendPerDay: 5}).Pools}, ratelimit.DecisionUnpriced, true, "the model has no price (Config.Prices), and spend is limited", 0, ratelimit.ErrNeverFits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -30,6 +30,15 @@ func BenchmarkCall(b *testing.B) {
 			call(b.Context())
 		}
 	})
+	b.Run("of a class", func(b *testing.B) {
+		begin, end := begin, end
+		begin.Class, end.Class = "batch", "batch"
+		b.ReportAllocs()
+		for b.Loop() {
+			h.HandleEvent(b.Context(), &begin)
+			h.HandleEvent(b.Context(), &end)
+		}
+	})
 	b.Run("parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {

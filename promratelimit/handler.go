@@ -112,11 +112,7 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 
 func (h *Handler) count(ctx context.Context, s *series, m *instruments.Measurements) {
 	if m.Request {
-		if m.Code == allowed && m.Result == instruments.Admitted {
-			s.of(h, m.Class).admitted.Inc()
-		} else {
-			h.requests.WithLabelValues(s.model, s.provider, m.Code, m.Result, s.of(h, m.Class).class).Inc()
-		}
+		s.of(h, m.Class).requests(h, s, m.Code, m.Result).Inc()
 		if m.Pool != "" {
 			h.denials.WithLabelValues(h.pools.Of(m.Pool), m.Code, m.Result).Inc()
 		}

@@ -2,6 +2,7 @@ package promratelimit
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,13 @@ type ofClass struct {
 	once     sync.Once
 	admitted prometheus.Counter // without a wait
 	inQueue  prometheus.Observer
+	other    atomic.Pointer[outcome] // the first outcome but that, which mostly is the usual one
+}
+
+// outcome is the counter of the requests with a code and a result.
+type outcome struct {
+	code, result string
+	requests     prometheus.Counter
 }
 
 // tokens counts tokens of one kind.
@@ -81,6 +89,21 @@ func (s *series) of(h *Handler, class string) *ofClass {
 	c := s.classes.Of(class)
 	c.once.Do(func() { c.begin(h, s) })
 	return c
+}
+
+// requests returns the counter of the requests with a code and a result.
+func (c *ofClass) requests(h *Handler, s *series, code, result string) prometheus.Counter {
+	if code == allowed && result == instruments.Admitted {
+		return c.admitted
+	}
+	if o := c.other.Load(); o != nil && o.code == code && o.result == result {
+		return o.requests
+	}
+	counter := h.requests.WithLabelValues(s.model, s.provider, code, result, c.class)
+	if c.other.Load() == nil {
+		c.other.CompareAndSwap(nil, &outcome{code, result, counter})
+	}
+	return counter
 }
 
 // begin makes the metrics.
