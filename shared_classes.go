@@ -106,8 +106,8 @@ func (p *plan) turns(w *waiter, b *batch) {
 	}
 }
 
-// passes plans to charge a class in the lines in which others wait for a call that does not stand in
-// them. It reports false where the plan has done so already, for another call.
+// passes plans to charge a class for a call that does not stand in the lines in which others wait.
+// It reports false where the plan has done so already, for another call.
 func (p *plan) passes(class string, costs []modelCost) bool {
 	passed := p.passed
 	for i := range costs {
