@@ -148,12 +148,8 @@ func (g *slots) queues(class string) bool { return g.hasLine() && g.queuesClass(
 // most often, into which the compiler does not write the whole.
 func (g *slots) hasLine() bool { return g != nil && g.line.Len() > 0 }
 
-// queuesClass is queues for a line that is not empty. What jumps a line must be charged there,
-// which only a limiter that shares nothing does.
+// queuesClass is queues for a line that is not empty.
 func (g *slots) queuesClass(class string) bool {
-	if g.home.lines.shared {
-		return g.line.Head() != nil // in the line of a pool they may all sleep
-	}
 	c := g.home.fairClassRLocked(class)
 	return !g.line.Leads(c) && !g.yieldsTo(c.Name)
 }

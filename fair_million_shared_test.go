@@ -99,11 +99,11 @@ func (s *wfqShared) come() {
 			s.fail("%v returned, want %v of %v", back, err, c)
 		}
 	}
-	queued := !s.isAlone(c)
+	passes := s.passes(c, verdict)
 	switch {
 	case verdict.never:
 		refused(ratelimit.ErrNeverFits)
-	case (verdict.denied || queued) && s.isFull(c):
+	case !passes && s.isFull(c):
 		refused(ratelimit.ErrQueueFull)
 	default:
 		c.stands = make(map[*wfqBook]*wfqPlace)
@@ -113,28 +113,18 @@ func (s *wfqShared) come() {
 				b.line.wake(c.stands[b])
 			}
 		}
-		if s.waiting = append(s.waiting, c); verdict.denied || queued {
+		if s.waiting = append(s.waiting, c); !passes {
 			s.judge(c)
 		}
 		s.follow()
 	}
 }
 
-// isAlone reports whether nobody waits for what a call asks for, or is kept by its pools.
-func (s *wfqShared) isAlone(c *wfqCall) bool {
-	for b := range s.demands(c) {
-		if len(b.line.heads()) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// reserve has a call come that does not wait. It goes before nobody who waits.
+// reserve has a call come that does not wait.
 func (s *wfqShared) reserve() {
 	c := s.draw()
 	verdict, _ := s.judge(c)
-	want := s.isAlone(c) && !verdict.denied
+	want := s.passes(c, verdict)
 	rs, d := s.by[c].ReserveAll(c.reqs...)
 	s.note("%v asks: %s", c, d.Code)
 	if d.Allowed != want || d.Never != verdict.never {
@@ -142,7 +132,7 @@ func (s *wfqShared) reserve() {
 	}
 	if d.Allowed {
 		c.real, c.at = rs, s.now
-		s.charge(c)
+		s.pass(c)
 	}
 	s.follow()
 }

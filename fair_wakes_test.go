@@ -293,12 +293,12 @@ func TestFairCallsThatPassAreServices(t *testing.T) {
 	} {
 		for _, model := range []string{"m", "n"} {
 			t.Run(how+" "+model, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					h := newFairHall(t, cfg)
-					h.rl.RecordUsage(model, 50, 0)
+				aloneAndTogether(t, cfg, func(t *testing.T, waits, other *ratelimit.RateLimiter, late time.Duration) {
+					h := &fairHall{T: t, rl: waits}
+					waits.RecordUsage(model, 50, 0)
 					low, passed := h.come(t.Context(), ratelimit.Request{Model: model, PromptTokens: 90}), 0
 					for h.now(low).real == nil && time.Since(low.came) < time.Hour {
-						rs := call(h.rl, model)
+						rs := call(other, model)
 						for _, r := range rs {
 							if r != nil {
 								r.Commit(10/len(rs), 0)
@@ -310,6 +310,7 @@ func TestFairCallsThatPassAreServices(t *testing.T) {
 					if w := time.Since(low.came); passed == 0 || w > 5*time.Minute {
 						t.Errorf("%d calls of the class ahead pass, and the other waits for %v", passed, w)
 					}
+					runtime.KeepAlive(h)
 				})
 			})
 		}

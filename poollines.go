@@ -113,9 +113,9 @@ func (w *waiter) isAsleepIn(g *slots) bool {
 	return false
 }
 
-// restInPoolsLocked has the line of each pool that keeps a waiter served when the wait for that
-// pool is over: those behind it may go then, although it may have to wait for another one. It
-// reports whether any pool keeps it. wait is when to look at it at the latest.
+// restInPoolsLocked has the line of each pool that keeps a waiter served when the wait for that one
+// is over: those behind it may go then, although it may have to wait for another one. It reports
+// whether any pool keeps it. wait is when to look at it at the latest.
 func (w *waiter) restInPoolsLocked(b *batch, wait time.Duration) (keeps bool) {
 	for i := range w.places {
 		p := &w.places[i]

@@ -25,6 +25,7 @@ func (p *plan) joinClasses(classes map[string]Class) {
 func (f effect) setClasses(e *sharedlog.Event) {
 	if e.Model != "" {
 		f.rl.linesLocked().setStateLocked(e.Model, e.Text)
+		f.s.lines.stirs++ // another class may be next
 		return
 	}
 	classes, err := state.ParseClasses(e.Text)
@@ -105,6 +106,27 @@ func (p *plan) turns(w *waiter, b *batch) {
 	}
 }
 
+// passes plans to charge a class for a call that does not stand in the lines in which others wait.
+// It reports false where the plan has done so already, for another call.
+func (p *plan) passes(class string, costs []modelCost) bool {
+	passed := p.passed
+	for i := range costs {
+		m := &costs[i]
+		g := m.view.slots
+		switch {
+		case len(p.rl.classes) == 0 || g.waiting() == 0:
+			continue
+		case passed:
+			return false
+		}
+		s := g.line.StateAfterPass(p.rl.fairClassRLocked(class), m.part(g.scarce))
+		s.Of = p.rl.classesID
+		p.passed = true
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Classes, Model: g.name, Text: state.LineText(s)})
+	}
+	return true
+}
+
 // turnOf returns the turn of a waiter among the flows of its class, in the line where it is latest.
 func (p *plan) turnOf(w *waiter, b *batch) (turn int64) {
 	for i := range b.costs {
@@ -115,8 +137,8 @@ func (p *plan) turnOf(w *waiter, b *batch) (turn int64) {
 	return max(turn, 1)
 }
 
-// yieldAllLocked notes which of the waiters of all processes yield, where classes share lines. A
-// limiter that shares nothing does so as it serves them.
+// yieldAllLocked notes which of the waiters of all processes yield, and what is scarce, where
+// classes share lines. A limiter that shares nothing does so as it serves them.
 func (l *waitLines) yieldAllLocked() {
 	if len(l.rl.classes) == 0 {
 		return
@@ -126,7 +148,9 @@ func (l *waitLines) yieldAllLocked() {
 			continue // in which heads of models' lines are awake
 		}
 		for _, e := range g.line.Heads() {
-			l.yieldsLocked(e.Value, l.rl.decideBatchLocked(e.Value.requests))
+			b := l.rl.decideBatchLocked(e.Value.requests)
+			l.yieldsLocked(e.Value, b)
+			l.scarceLocked(e.Value, b)
 		}
 	}
 }

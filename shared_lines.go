@@ -158,8 +158,10 @@ func (p *plan) resolve(w *waiter, b *batch) bool {
 	if err == nil && w.charges {
 		rs = p.chargeAll(w.requests, b)
 	}
-	if err == nil {
+	if err == nil && len(w.places) > 0 {
 		p.turns(w, b)
+	} else if err == nil {
+		p.passes(w.class, b.costs)
 	}
 	p.end(w, rs, err)
 	return true

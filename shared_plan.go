@@ -21,6 +21,7 @@ type plan struct {
 	asked   bool   // it has the caller's change, not a due one
 	jobs    []*job // whose changes it has, if it is to be written to a remote log
 	later   bool   // what was to be decided needs a plan of its own
+	passed  bool   // it charges a class in a line for a call that did not stand in it
 	joins   bool   // memory was rebuilt from an Image of the log
 
 	events  []*sharedlog.Event

@@ -89,6 +89,9 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 		return nil
 	case !d.Allowed:
 		return nil
+	case len(p.rl.classes) > 0 && !p.passes(class, append(pools, modelCost{name: name, quota: q, cost: *c, view: r})):
+		p.later = true // the line is known when the plan before it was carried out
+		return nil
 	case others != nil:
 		others.show(&d.Stats)
 	}
@@ -156,6 +159,10 @@ func (p *plan) chargeAll(reqs []Request, b *batch) Reservations {
 func (p *plan) reserveAll(reqs []Request, class string) (Reservations, *batch) {
 	b := p.rl.decideAllLocked(reqs, class)
 	if !b.Allowed {
+		return nil, b
+	}
+	if !p.passes(class, b.costs) {
+		p.later = true
 		return nil, b
 	}
 	return p.chargeAll(reqs, b), b

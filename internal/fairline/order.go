@@ -88,23 +88,47 @@ func (l *Line[W]) Leads(c Class) bool {
 // State returns how far the classes have been served, after a service of e that charges its class;
 // nil for none. The zero State is that of an empty line.
 func (l *Line[W]) State(e *Entry[W], charge int64) (s state.Line) {
-	if l.in == nil {
+	in := l.copied()
+	if in == nil {
 		return s
+	}
+	for _, k := range in.classes {
+		if e == nil || e.class.Name != k.Name {
+			continue
+		}
+		if k.turn = max(k.turn, e.turn); len(in.classes) > 1 {
+			in.charge(k, charge)
+		}
+	}
+	return in.state()
+}
+
+// StateAfterPass is State after a Pass.
+func (l *Line[W]) StateAfterPass(c Class, charge int64) (s state.Line) {
+	in := Line[W]{l.copied()}
+	if in.in == nil {
+		return s
+	}
+	in.Pass(c, charge)
+	return in.in.state()
+}
+
+// copied returns a copy of what a service changes; nil for an empty line.
+func (l *Line[W]) copied() *waiting[W] {
+	if l.in == nil {
+		return nil
 	}
 	in := *l.in
 	in.classes = make([]*class[W], len(l.in.classes))
 	for i, k := range l.in.classes {
 		copied := *k
-		if in.classes[i] = &copied; e != nil && e.class == k {
-			copied.turn = max(k.turn, e.turn)
-		}
+		in.classes[i] = &copied
 	}
-	for _, k := range in.classes {
-		if e != nil && e.class.Name == k.Name && len(in.classes) > 1 {
-			in.charge(k, charge)
-		}
-	}
-	s = state.Line{Virtual: in.virtual, Passed: in.passed, Classes: make(map[string]state.LineClass)}
+	return &in
+}
+
+func (in *waiting[W]) state() state.Line {
+	s := state.Line{Virtual: in.virtual, Passed: in.passed, Classes: make(map[string]state.LineClass)}
 	for _, k := range in.classes {
 		s.Classes[k.Name] = state.LineClass{Start: k.start, Turn: k.turn}
 	}
