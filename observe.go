@@ -117,10 +117,7 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 	rl.ledger.fresh() // charges of other processes are not external usage
 	rl.mu.Lock()
-	serves := rl.observationServesRLocked(model, &limits)
-	if rl.pools.count > 0 && !serves {
-		serves = rl.poolObservationServesLocked(model, &limits)
-	}
+	serves := rl.observationServesLocked(model, &limits)
 	if !serves {
 		rl.observeLocked(model, &limits)
 	}
@@ -130,15 +127,25 @@ func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
 	}
 }
 
-// observationServesRLocked reports whether an observation may serve waiters, which with a
+// observationServesLocked reports whether an observation may serve waiters, which with a
 // shared store is a change that the other processes learn of.
-func (rl *RateLimiter) observationServesRLocked(model string, limits *ProviderLimits) bool {
+func (rl *RateLimiter) observationServesLocked(model string, limits *ProviderLimits) bool {
+	if rl.pools.count > 0 {
+		var reports []poolReport
+		reports, limits = rl.poolReportsLocked(model, limits)
+		for i := range reports {
+			r := &reports[i]
+			if rl.observationServesCountedRLocked(r.pool.counted, r.pool.quota, &r.limits) {
+				return true
+			}
+		}
+	}
 	var q ModelQuota
 	name, _ := rl.findRLocked(model, &q)
 	return rl.observationServesCountedRLocked(name, q, limits)
 }
 
-// observationServesCountedRLocked is observationServesRLocked for what is counted under a name.
+// observationServesCountedRLocked is observationServesLocked for what is counted under a name.
 func (rl *RateLimiter) observationServesCountedRLocked(name string, q ModelQuota, limits *ProviderLimits) bool {
 	switch {
 	case rl.lines.allSlots[name].waiting() > 0:
@@ -154,11 +161,16 @@ func (rl *RateLimiter) observationServesCountedRLocked(name string, q ModelQuota
 
 // observeLocked is Observe.
 func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
+	var reports []poolReport
+	if rl.pools.count > 0 {
+		reports, limits = rl.poolReportsLocked(model, limits)
+	}
 	var q ModelQuota
 	name, known := rl.findRLocked(model, &q)
 	rl.observeCountedLocked(name, q, known, limits)
-	if rl.pools.count > 0 {
-		rl.observePoolsLocked(model, limits)
+	for i := range reports {
+		r := &reports[i]
+		rl.observeCountedLocked(r.pool.counted, r.pool.quota, r.pool.hasQuota, &r.limits)
 	}
 }
 

@@ -26,13 +26,16 @@ type poolReport struct {
 	limits ProviderLimits
 }
 
-// poolReportsLocked returns what a report on a model tells of its pools. It is true of the pool of
-// a provider's profile, which is the bucket that the provider reports. A pool of the program has a
-// limit that the report may mean where the model has none of the kind, and no other pool.
-func (rl *RateLimiter) poolReportsLocked(model string, limits *ProviderLimits) (reports []poolReport) {
+// poolReportsLocked returns what a report on a model tells of its pools, and what it tells of the
+// model itself. It is true of the pool of a provider's profile, which is the bucket that the
+// provider reports. A pool of the program has a limit that the report may mean where the model has
+// none of the kind, and no other pool. One whose limit is larger than the reported one is not the
+// reported bucket, but holds several of them.
+func (rl *RateLimiter) poolReportsLocked(model string, limits *ProviderLimits) (reports []poolReport, own *ProviderLimits) {
 	var q ModelQuota
 	name, _ := rl.findRLocked(model, &q)
 	in := rl.poolsLocked(name, model, unused)
+	rest := *limits
 	for _, p := range in {
 		r := poolReport{p, *limits}
 		r.limits.Counted = ModelStats{} // that is of the model alone
@@ -40,19 +43,23 @@ func (rl *RateLimiter) poolReportsLocked(model string, limits *ProviderLimits) (
 		for of := range state.InFlight {
 			report := r.limits.reportOf(of)
 			switch {
-			case p.isProvided():
-			case *q.limit(of) != 0 || onlyLimitedBy(in, of) != p:
+			case p.isProvided() || *report == ProviderLimit{}:
+			case *q.limit(of) != 0 || onlyLimitedBy(in, of) != p || report.isBelow(*p.quota.limit(of)):
 				*report = ProviderLimit{}
 			default:
-				tells = tells || *report != ProviderLimit{}
+				tells = true
+				*rest.reportOf(of) = ProviderLimit{} // else the model would learn the limit that all share
 			}
 		}
 		if tells {
 			reports = append(reports, r)
 		}
 	}
-	return reports
+	return reports, &rest
 }
+
+// isBelow reports whether a limit is reported that is less than another one.
+func (l *ProviderLimit) isBelow(limit int) bool { return l.Limit > 0 && l.Limit < limit }
 
 // onlyLimitedBy returns the pool of the program that limits a dimension; nil where several or none
 // do.
@@ -67,21 +74,4 @@ func onlyLimitedBy(in []*pool, of state.Dimension) (only *pool) {
 		}
 	}
 	return only
-}
-
-// observePoolsLocked is observeLocked for the pools of a model.
-func (rl *RateLimiter) observePoolsLocked(model string, limits *ProviderLimits) {
-	for _, r := range rl.poolReportsLocked(model, limits) {
-		rl.observeCountedLocked(r.pool.counted, r.pool.quota, r.pool.hasQuota, &r.limits)
-	}
-}
-
-// poolObservationServesLocked is observationServesRLocked for the pools of a model.
-func (rl *RateLimiter) poolObservationServesLocked(model string, limits *ProviderLimits) bool {
-	for _, r := range rl.poolReportsLocked(model, limits) {
-		if rl.observationServesCountedRLocked(r.pool.counted, r.pool.quota, &r.limits) {
-			return true
-		}
-	}
-	return false
 }

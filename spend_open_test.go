@@ -107,3 +107,19 @@ func TestAuditOfModelsWithoutPlace(t *testing.T) {
 		}
 	})
 }
+
+// The account that models share for which there is no room is nobody's by its name: a tenant that
+// chose that name would else have all further models share it.
+func TestModelNamedAsTheSharedAccount(t *testing.T) {
+	aloneAndShared(t, ratelimit.Config{
+		Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxSpendPerDay: 100}},
+	}, func(t *testing.T, rl *ratelimit.RateLimiter) {
+		rl.RecordUsage("\x1fother", 100, 0)
+		if d := rl.Decide("another", 100); !d.Allowed {
+			t.Errorf("another model: %+v", d)
+		}
+		if d := rl.Decide("\x1fother", 1); d.Code != ratelimit.DecisionSpendLimit {
+			t.Errorf("the model itself: %+v", d)
+		}
+	})
+}

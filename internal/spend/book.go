@@ -17,9 +17,8 @@ import (
 // use.
 type Book map[string]*state.Spend
 
-// Other is the name of the account that the models share for which there is no room. No provider
-// has a model of that name.
-const Other = "\x1fother"
+// Other is the name of the account that the models share for which there is no room.
+const Other = state.OtherAccount
 
 // Add adds a change to an account, and opens a missing one.
 func (b *Book) Add(name string, change state.Spend) {

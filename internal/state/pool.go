@@ -5,12 +5,16 @@ import (
 	"errors"
 )
 
-// poolMark begins the counted name of a pool, and modelMark that of a model whose name begins with
-// either: so a caller can name no pool by the name of a model.
+// poolMark begins the counted name of a pool, and modelMark that of a model whose name is one of a
+// pool or of the account that models share: so a caller can name neither by the name of a model.
 const (
 	modelMark = "\x1f"
 	poolMark  = modelMark + "pool:"
 )
+
+// OtherAccount is the name of the account of spend that the models share for which there is no
+// room.
+const OtherAccount = modelMark + "other"
 
 // PoolName returns the name under which a pool is counted, beside the names of models.
 func PoolName(pool string) string { return poolMark + pool }
@@ -29,9 +33,9 @@ func IsPool(name string) bool {
 }
 
 // ModelName returns the name under which a model is counted that is called by a name: the same,
-// unless a pool is counted under it.
+// unless something else is counted under it.
 func ModelName(name string) string {
-	if IsPool(name) {
+	if IsPool(name) || name == OtherAccount {
 		return modelMark + name
 	}
 	return name
