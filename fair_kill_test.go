@@ -6,6 +6,7 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,13 +23,19 @@ func fairKillConfig() ratelimit.Config {
 	return ratelimit.Config{
 		Shared: true, Margin: time.Hour,
 		Prices: map[string]money.Price{"*": {Input: money.Dollar, Output: money.Dollar}},
-		Quotas: map[string]ratelimit.ModelQuota{"a": {MaxSpendPerDay: money.Dollar}, "b": {MaxTPD: 1_000_000}, "c": {}},
+		Quotas: map[string]ratelimit.ModelQuota{"a": {MaxSpendPerDay: money.Dollar}, "b": {MaxTPD: 1_000_000}, "c": {}, "d": {}},
 		Pools: map[string]ratelimit.Pool{
 			"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxSpendPerMonth: 100 * money.Dollar}},
 			"two": {Models: []string{"a", "b"}, Quota: ratelimit.ModelQuota{MaxTPD: 2_000_000, MaxInFlight: 1000}},
+			// Calls wait here, and the budget is used up.
+			"tight": {Models: []string{"d"}, Quota: ratelimit.ModelQuota{MaxSpendPerDay: fairKillBudget, MaxInFlight: 2}},
 		},
+		Classes: map[string]ratelimit.Class{"person": {Ahead: true}, "batch": {Weight: 3}},
 	}
 }
+
+// fairKillBudget is that of the pool "tight".
+const fairKillBudget = 1200
 
 func init() { sqliteChildren["fair kill"] = fairChildSpends }
 
@@ -43,6 +50,7 @@ func fairChildSpends(_ io.Reader, args []string) error {
 	for range 4 {
 		all.Go(func() {
 			for {
+				fairChildWaits(rl)
 				model, n := []string{"a", "b", "c"}[rand.IntN(3)], 1+rand.IntN(50)
 				if rand.IntN(4) == 0 {
 					rl.RecordUsage(model, n, 1)
@@ -65,6 +73,23 @@ func fairChildSpends(_ io.Reader, args []string) error {
 	}
 	all.Wait()
 	return nil
+}
+
+// fairChildWaits makes a call in a class, which costs no more than it reserves. Some stay open.
+func fairChildWaits(rl *ratelimit.RateLimiter) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	n := 1 + rand.IntN(50)
+	r, err := rl.Acquire(ratelimit.WithClass(ctx, []string{"person", "batch", ""}[rand.IntN(3)]), "d", n, 0)
+	switch rand.IntN(8) {
+	case 0:
+		r.Cancel()
+	case 1:
+	default:
+		if r.Commit(n/2, 0); err == nil {
+			fmt.Println("d", n/2)
+		}
+	}
 }
 
 // Whenever processes are killed, what was told is counted, no slot is held, and models, pools and
@@ -99,7 +124,7 @@ func TestFairMoneySurvivesKill(t *testing.T) {
 		sqliteWantSound(t, path)
 		rl := sqliteLimiterWith(t, path, fairKillConfig())
 		models := make(map[string]ratelimit.ModelStats)
-		for _, model := range []string{"a", "b", "c"} {
+		for _, model := range []string{"a", "b", "c", "d"} {
 			models[model] = rl.Stats(model)
 		}
 		agree := func(name string, s ratelimit.ModelStats, of ...string) {
@@ -118,7 +143,9 @@ func TestFairMoneySurvivesKill(t *testing.T) {
 		for model, s := range models {
 			agree(model, s, model)
 		}
-		agree("all", rl.PoolStats("all"), "a", "b", "c")
+		agree("all", rl.PoolStats("all"), "a", "b", "c", "d")
+		agree("tight", rl.PoolStats("tight"), "d")
+		fairKillLeavesRoom(t, rl)
 		agree("two", rl.PoolStats("two"), "a", "b")
 		if got := rl.PoolStats("all").TPD; got < least {
 			t.Errorf("round %d: %d tokens are counted, and %d were told", round, got, least)
@@ -129,5 +156,24 @@ func TestFairMoneySurvivesKill(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// fairKillLeavesRoom wants the budget of the pool "tight" to be not exceeded, and all that is left
+// of it, and its slots, to be there for a call.
+func fairKillLeavesRoom(t *testing.T, rl *ratelimit.RateLimiter) {
+	t.Helper()
+	left := fairKillBudget - int(rl.PoolStats("tight").SpendDay)
+	if left < 0 {
+		t.Errorf("the budget is exceeded by %d", -left)
+	}
+	if rs, d := rl.ReserveAll(ratelimit.Request{Model: "d", PromptTokens: max(left, 0)}, ratelimit.Request{Model: "d"}); !d.Allowed {
+		t.Errorf("a call for the rest of the budget, %d, is denied: %+v", left, d)
+	} else {
+		rs.Cancel()
+	}
+	if rs, d := rl.ReserveAll(ratelimit.Request{Model: "d", PromptTokens: max(left, 0) + 1}); d.Code != ratelimit.DecisionSpendLimit {
+		t.Errorf("a call for more than the rest, %d, is not denied: %+v", left, d)
+		rs.Cancel()
 	}
 }
