@@ -8,8 +8,9 @@ import (
 
 // AnyOptions are the options of AcquireAny. The zero value waits for all candidates alike.
 type AnyOptions struct {
-	// Patience is how long the call waits for the first candidate alone, before it takes any. Zero
-	// is not at all; a negative value means the same.
+	// Patience is how long the call waits for the first candidate alone, before it takes any. It
+	// waits so long even if the candidate is known to open later. Zero is not at all; a negative
+	// value means the same.
 	Patience time.Duration
 }
 

@@ -34,7 +34,7 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (Reservations, Dec
 	if b == nil {
 		if b = rl.decideAllLocked(reqs, by.class); b.Allowed {
 			reservations = rl.chargeAllLocked(reqs, b)
-			rl.linesLocked().settleLocked()
+			rl.linesLocked().passedLocked(by.class, reservations...)
 		}
 	}
 	e := rl.reservedLocked(by, reservations, &b.Decision, reqs)
@@ -116,10 +116,11 @@ type modelCost struct {
 	cost  cost
 	view  view
 
-	unlisted bool         // it has no quota of its own, and is limited
-	pool     *pool        // whose cost it is; nil for a model's
-	member   int          // for a pool: the cost of the first model in it
-	code     DecisionCode // the decision on it alone
+	unlisted bool          // it has no quota of its own, and is limited
+	pool     *pool         // whose cost it is; nil for a model's
+	member   int           // for a pool: the cost of the first model in it
+	code     DecisionCode  // the decision on it alone,
+	wait     time.Duration // and how long the limits deny that end with time
 }
 
 // decideBatchLocked decides on requests that are to pass together, as of now and as if there were
@@ -148,7 +149,7 @@ func (rl *RateLimiter) decideBatchLocked(reqs []Request) *batch {
 			m.view.keepLocked(rl, &m.quota, &m.cost, class, true)
 		}
 		wait := decide(&d, &m.quota, m.known, &m.view, &m.cost)
-		m.code = d.Code
+		m.code, m.wait = d.Code, wait
 		if m.pool != nil {
 			b.mergePool(m, &d, wait)
 			continue

@@ -197,6 +197,7 @@ func TestClassesOutOfRange(t *testing.T) {
 		`class "b": field MaxQueue is -5, want 0 or more`:       {"a": {}, "b": {MaxQueue: -5}},
 		`fields ReservePercent add up to 110`:                   {"a": {ReservePercent: 60}, "b": {ReservePercent: 50}},
 		`class "": field ReservePercent is 5`:                   {"": {ReservePercent: 5}},
+		`class "\xff" has a name that is not UTF-8`:             {"\xff": {Weight: 1}},
 		`class "a": field Weight is 2000000, want 0 to 1000000`: {"a": {Weight: 2_000_000}},
 	} {
 		if _, err := ratelimit.NewWithConfig(ratelimit.Config{Classes: classes}); err == nil || !strings.Contains(err.Error(), want) {

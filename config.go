@@ -126,9 +126,9 @@ type Config struct {
 	MaxQueue int `yaml:"max_queue,omitempty"`
 	// Classes say how calls that wait share what becomes free: see [Class] and [WithClass]. Calls
 	// without a class, or of a name that is not here, are of the class "", which has weight 1
-	// unless it is here. At most 100 classes are allowed, with names of 100 bytes at most. With
-	// Shared and Store the classes are written there, and apply until another process sets others.
-	// Nil, the default, is none: all calls wait in one line, where flows take turns.
+	// unless it is here. At most 100 classes are allowed, with names of 100 bytes of UTF-8 at most.
+	// With Shared and Store the classes are written there, and apply until another process sets
+	// others. Nil, the default, is none: all calls wait in one line, where flows take turns.
 	Classes map[string]Class `yaml:"classes,omitempty"`
 	// MatchVersions counts a dated or prefixed name together with the model whose quota it matches,
 	// such as "gpt-4o-2024-08-06" with "gpt-4o", in all methods but SetQuota. See

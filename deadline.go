@@ -104,6 +104,9 @@ func (l *waitLines) loadedLocked(g *slots, w *window, c cost) {
 		return
 	}
 	l.openedLocked(w)
+	if head := g.head(); head != nil && head.hasPools() && !l.shared {
+		l.vacated = append(l.vacated, g) // the model may deny it now, so that it keeps no pool's place
+	}
 	if g.headroom.Charge(&c, w.pace) {
 		l.reviewLaterLocked(g)
 	}

@@ -65,7 +65,7 @@ type Explanation struct {
 	Pools []PoolState `json:"pools,omitempty"`
 
 	// Next is the decision on a request of one input token, and of one output token if the model
-	// limits those. Its RetryAfter is when there is room again.
+	// limits those, of no class. Its RetryAfter is when there is room again.
 	Next Decision `json:"next"`
 	// StoreError is why the shared database cannot be used: see [RateLimiter.Err].
 	StoreError string `json:"store_error,omitempty"`
@@ -199,6 +199,9 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	c := rl.smallestRLocked(&q, name, model)
 	e.Next.Model = model
 	r.modelStats(&e.Next.Stats, &q)
+	if known && rl.reserves != nil {
+		r.keepLocked(rl, &q, &c, "", false)
+	}
 	wait := decide(&e.Next, &q, known, &r, &c)
 	if !known && !rl.isNamedByPoolRLocked(model) {
 		var nearest string

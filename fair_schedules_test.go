@@ -187,15 +187,18 @@ func (s *fairSchedule) watch() {
 		return
 	}
 	c, rl := waiting[0], s.limiters[waiting[0].by]
-	switch c.kind {
-	case "any":
-		for i, req := range c.reqs {
-			if (i == 0 || time.Since(c.came) >= c.patience) && s.fits(rl, req) {
-				s.fail("%v waits, and %s has room", c, req.Model)
-			}
+	fits := func() (fits bool) {
+		if c.kind != "any" {
+			return s.fits(rl, c.reqs...)
 		}
-	default:
-		if s.fits(rl, c.reqs...) {
+		for i, req := range c.reqs {
+			fits = fits || (i == 0 || time.Since(c.came) >= c.patience) && s.fits(rl, req)
+		}
+		return fits
+	}
+	if fits() {
+		time.Sleep(s.lag) // its limiter may be about to hear of it
+		if still := s.waiting(); len(still) == 1 && still[0] == c && fits() {
 			s.fail("%v waits, and there is room", c)
 		}
 	}

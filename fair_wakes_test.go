@@ -6,6 +6,8 @@ import (
 	"context"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -141,5 +143,175 @@ func TestFairHeadForTheDayHoldsUpNoOtherClass(t *testing.T) {
 				runtime.KeepAlive([]any{x, y})
 			})
 		})
+	}
+}
+
+// The line of a pool is first come, first served, also where several calls of one model pass at
+// once.
+func TestFairPoolServesInTurnWhenItOpensForSeveral(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		models []string // of the calls, in the order of their arrival; two of one call are one word
+		want   []int
+	}{
+		{"one model after another", []string{"a", "a", "b"}, []int{0, 1}},
+		{"one by one", []string{"a", "b", "a", "b"}, []int{0, 1}},
+		{"a call of two models", []string{"bc", "c", "b", "b", "a"}, []int{0, 1}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := ratelimit.Config{
+				Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
+				Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+			}
+			aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+				other.RecordUsage("a", 100, 0)
+				time.Sleep(late)
+				ctx, cancel := context.WithCancel(t.Context())
+				var mu sync.Mutex
+				var served []int
+				for i, models := range tt.models {
+					var reqs []ratelimit.Request
+					for _, model := range models {
+						reqs = append(reqs, ratelimit.Request{Model: string(model), PromptTokens: 50 / len(models)})
+					}
+					go func() {
+						rs, err := rl.AcquireAll(ctx, reqs...)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						served = append(served, i)
+						for _, r := range rs {
+							r.Commit(50/len(models), 0)
+						}
+					}()
+					synctest.Wait()
+				}
+				time.Sleep(time.Minute + 1)
+				synctest.Wait()
+				mu.Lock()
+				slices.Sort(served)
+				if !slices.Equal(served, tt.want) {
+					t.Errorf("the pool has room for two calls, and %v were served, want %v", served, tt.want)
+				}
+				mu.Unlock()
+				cancel()
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// A pool that opens for one call lets one in, also where calls of several models wait for it.
+func TestFairPoolThatOpensAdmitsNoMoreThanItsLimit(t *testing.T) {
+	cfg := ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
+		Pools:  map[string]ratelimit.Pool{"p": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+	}
+	aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+		other.RecordUsage("a", 100, 0)
+		time.Sleep(late)
+		ctx, cancel := context.WithCancel(t.Context())
+		for i, model := range []string{"a", "b", "c", "a", "b", "c"} {
+			by := []*ratelimit.RateLimiter{rl, other}[i%2]
+			go func() {
+				if r, err := by.AcquireAny(ctx, ratelimit.AnyOptions{}, ratelimit.Request{Model: model, PromptTokens: 80}); err == nil {
+					r.Commit(80, 0)
+				}
+			}()
+			synctest.Wait()
+		}
+		for range 6 {
+			time.Sleep(time.Minute + late + 1)
+			synctest.Wait()
+			if s := rl.PoolStats("p"); s.TPM != 80 {
+				t.Errorf("the pool of 100 has %d", s.TPM)
+			}
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A waiter that one of its pools lets pass keeps nobody waiting there while it waits for another
+// pool, from the moment on at which the first opens.
+func TestFairWaiterOfTwoPools(t *testing.T) {
+	pool := func(models ...string) ratelimit.Pool {
+		return ratelimit.Pool{Models: models, Quota: ratelimit.ModelQuota{MaxTPM: 100}}
+	}
+	cfg := ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {}},
+		Pools:  map[string]ratelimit.Pool{"first": pool("a", "b"), "later": pool("a", "c")},
+	}
+	aloneAndTogether(t, cfg, func(t *testing.T, rl, other *ratelimit.RateLimiter, late time.Duration) {
+		rl.RecordUsage("b", 100, 0)
+		time.Sleep(30 * time.Second)
+		other.RecordUsage("c", 100, 0)
+		time.Sleep(late)
+		h, o := &fairHall{T: t, rl: rl}, &fairHall{T: t, rl: other}
+		both := h.come(t.Context(), ratelimit.Request{Model: "a", PromptTokens: 80})
+		time.Sleep(late)
+		one := o.come(t.Context(), ratelimit.Request{Model: "b", PromptTokens: 10})
+		time.Sleep(time.Minute + 1)
+		for _, tt := range []struct {
+			call fairCall
+			want time.Duration
+		}{{o.now(one), 30*time.Second + 1}, {h.now(both), time.Minute + 1}} {
+			if w := tt.call.served.Sub(tt.call.came); tt.call.real == nil || w > tt.want || w < tt.want-2*late {
+				t.Errorf("a call of %s is served after %v, want %v", tt.call.req.Model, w, tt.want)
+			}
+		}
+		runtime.KeepAlive([]any{h, o})
+	})
+}
+
+// A call that passes without a wait, while others wait, is charged to its class: nobody starves
+// because of calls of a class ahead that come one by one.
+func TestFairCallsThatPassAreServices(t *testing.T) {
+	cfg := ratelimit.Config{
+		Classes: map[string]ratelimit.Class{"ahead": {Ahead: true}},
+		Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxTPM: 100}, "n": {}},
+		Pools:   map[string]ratelimit.Pool{"p": {Models: []string{"n"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}}},
+	}
+	ahead := ratelimit.WithClass(context.Background(), "ahead")
+	for how, call := range map[string]func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations{
+		"Acquire": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			ctx, cancel := context.WithTimeout(ahead, time.Nanosecond)
+			defer cancel()
+			r, _ := rl.Acquire(ctx, model, 10, 0)
+			return ratelimit.Reservations{r}
+		},
+		"ReserveContext": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			rs, _ := rl.ReserveContext(ahead, ratelimit.Request{Model: model, PromptTokens: 10})
+			return rs
+		},
+		"ReserveAll": func(rl *ratelimit.RateLimiter, model string) ratelimit.Reservations {
+			rs, _ := rl.ReserveAll(ratelimit.Request{Model: model, PromptTokens: 4, Class: "ahead"}, ratelimit.Request{Model: model, PromptTokens: 6})
+			return rs
+		},
+	} {
+		for _, model := range []string{"m", "n"} {
+			t.Run(how+" "+model, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newFairHall(t, cfg)
+					h.rl.RecordUsage(model, 50, 0)
+					low, passed := h.come(t.Context(), ratelimit.Request{Model: model, PromptTokens: 90}), 0
+					for h.now(low).real == nil && time.Since(low.came) < time.Hour {
+						rs := call(h.rl, model)
+						for _, r := range rs {
+							if r != nil {
+								r.Commit(10/len(rs), 0)
+								passed++
+							}
+						}
+						time.Sleep(6500 * time.Millisecond)
+					}
+					if w := time.Since(low.came); passed == 0 || w > 5*time.Minute {
+						t.Errorf("%d calls of the class ahead pass, and the other waits for %v", passed, w)
+					}
+				})
+			})
+		}
 	}
 }

@@ -50,7 +50,7 @@ var importRules = map[string][]string{
 		modulePath + "/internal/fakeprovider", // in its tests
 		modulePath + "/internal/adaptivesim",  // in its tests
 	},
-	"debugpage":     {modulePath},
+	"debugpage":     {modulePath, modulePath + "/money"},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
 	"httplimit": {
 		modulePath + "/keyed", modulePath + "/limit",
@@ -108,13 +108,17 @@ var importRules = map[string][]string{
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/sharedoracle":    {modulePath},
-	"internal/instruments":     {modulePath},
+	"internal/instruments":     {modulePath, modulePath + "/money"},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {
 		modulePath + "/internal/sharedlog", modulePath + "/internal/sharedlog/sharedlogtest",
 		modulePath + "/internal/provenance", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
 		modulePath + "/internal/clock", modulePath + "/internal/fsx", modulePath + "/internal/tokens",
 		"modernc.org/sqlite",
+	},
+	"internal/audit": {modulePath + "/internal/tokens", modulePath + "/money"},
+	"internal/pricing": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
 	"internal/spend": {
 		modulePath + "/internal/clock", modulePath + "/internal/state", modulePath + "/money",

@@ -19,3 +19,16 @@ func (rl *RateLimiter) DebugLines() (s string) {
 	}
 	return s
 }
+
+// Charged returns the places of the charges of a reservation in the windows of its model and of its
+// pools, by counted name: of two that are made without a cancellation between them, the later one
+// has the larger place.
+func (r *Reservation) Charged() map[string]uint32 {
+	places := make(map[string]uint32)
+	for ; r != nil; r = r.pool {
+		if r.home != nil {
+			places[r.slots.name] = r.requestAt
+		}
+	}
+	return places
+}

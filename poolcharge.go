@@ -33,7 +33,11 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 				r.countLocked(of.class)
 			}
 		}
-		rl.madeLocked(r, &p.quota, most, of.instant)
+		if r.extra != nil || rl.pricing != nil || r.slots.audit == nil {
+			rl.madeLocked(r, &p.quota, most, of.instant)
+		} else {
+			r.slots.audit.Reserved.Count(r.estimate)
+		}
 	}
 	return made
 }

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -29,11 +31,9 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 		return true
 	}
 	passes = true
-	for i := range w.places {
-		if p := &w.places[i]; !p.pool && !b.costs[i].passes() {
-			l.sleepInPoolsLocked(w, g, pending)
-			return true
-		}
+	if !b.modelsPass() {
+		l.sleepInPoolsLocked(w, g, pending)
+		return true
 	}
 	for i := range w.places {
 		p := &w.places[i]
@@ -87,12 +87,20 @@ func (l *waitLines) sleepInPoolsLocked(w *waiter, g *slots, pending *[]*slots) t
 // own models deny sleeps in the lines of its pools, whose waits nobody would tell it of: they count
 // when the models let it pass.
 func (b *batch) rest() time.Duration {
-	for i := range b.costs[:b.models()] {
-		if !b.costs[i].passes() {
-			return b.own
-		}
+	if !b.modelsPass() {
+		return b.own
 	}
 	return b.wait
+}
+
+// modelsPass reports whether all models let the requests pass, whatever their pools do.
+func (b *batch) modelsPass() bool {
+	for i := range b.costs[:b.models()] {
+		if !b.costs[i].passes() {
+			return false
+		}
+	}
+	return true
 }
 
 // isAsleepIn reports whether a waiter sleeps in a line.
@@ -105,41 +113,93 @@ func (w *waiter) isAsleepIn(g *slots) bool {
 	return false
 }
 
-// restInPoolsLocked has the lines of the pools that keep a waiter served when a wait is over. It
-// reports whether any keeps it.
-func (w *waiter) restInPoolsLocked(wait time.Duration) (keeps bool) {
+// restInPoolsLocked has the line of each pool that keeps a waiter served when the wait for that
+// pool is over: those behind it may go then, although it may have to wait for another one. It
+// reports whether any pool keeps it. wait is when to look at it at the latest.
+func (w *waiter) restInPoolsLocked(b *batch, wait time.Duration) (keeps bool) {
 	for i := range w.places {
 		p := &w.places[i]
 		if !p.pool || !p.entry.IsAwake() {
 			continue
 		}
 		if keeps = true; w.leads(p) {
-			p.slots.sleepLocked(wait)
+			p.slots.sleepLocked(sooner(b.costs[i].wait, wait))
 		}
 	}
 	return keeps
 }
 
+// wakeNextLocked wakes the waiter that is next in the line of a model in those of its pools, before
+// any of these lines is served: in a pool it may come before those that are awake there already.
+func (g *slots) wakeNextLocked() {
+	next := g.head()
+	if next == nil || !next.isNext(nil) {
+		return
+	}
+	for i := range next.places {
+		if p := &next.places[i]; p.pool {
+			p.slots.line.Wake(p.entry)
+		}
+	}
+}
+
 // wakeForPoolsLocked wakes the waiters of all processes in the lines of the pools that they wait
-// for: see standInPoolsLocked. No event says which those are; all processes come to the same. A
-// limiter that shares nothing does so as it serves them.
+// for. No event says which those are; all processes come to the same. A limiter that shares nothing
+// does so as it serves them: see standInPoolsLocked.
+//
+// One that passes stays awake, so that those behind it wait until its process has served it: what
+// is left then is not known before.
 func (l *waitLines) wakeForPoolsLocked() {
 	if l.waiting == 0 || !l.rl.pools.any() || !l.rl.ledger.shares() {
 		return
 	}
-	var pending []*slots // which a plan looks at anyway
+	var pools []*slots
+	decided := make(map[*waiter]*batch)
 	for g := range l.occupied {
 		if !state.IsPool(g.name) {
 			continue
 		}
+		pools = append(pools, g)
 		for e := range g.line.All() {
-			if w := e.Value; l.isNextLocked(w) {
-				l.standInPoolsLocked(w, l.rl.decideBatchLocked(w.requests), nil, &pending)
+			w := e.Value
+			if decided[w] == nil && l.isNextLocked(w) {
+				decided[w] = l.rl.decideBatchLocked(w.requests)
+			}
+			if b := decided[w]; b != nil && b.modelsPass() {
+				g.line.Wake(e)
 			} else {
-				l.sleepInPoolsLocked(w, nil, &pending)
+				g.line.Sleep(e)
 			}
 		}
 	}
+	slices.SortFunc(pools, func(a, b *slots) int { return strings.Compare(a.name, b.name) })
+	for moved := true; moved; {
+		moved = false
+		for _, g := range pools {
+			for e := g.line.Head(); e != nil && !e.Value.holds(g, decided[e.Value]); e = g.line.Head() {
+				g.line.Sleep(e)
+				moved = true
+			}
+		}
+	}
+}
+
+// holds reports whether a waiter at the head of the line of a pool keeps its place there: if the
+// pool makes it wait, or nothing does. Then it is looked at again when the wait for the pool is
+// over, whosever it is, because those behind it may go then.
+func (w *waiter) holds(g *slots, b *batch) bool {
+	passes := true
+	for i := range w.places {
+		p := &w.places[i]
+		if p.slots == g && !b.costs[i].passes() {
+			if wait := b.costs[i].wait; wait > 0 {
+				g.sleepLocked(wait)
+			}
+			return true
+		}
+		passes = passes && b.costs[i].passes() && (!p.pool || !p.entry.IsAwake() || w.leads(p))
+	}
+	return passes
 }
 
 // leadsPools reports whether a waiter is at the head of the lines of the pools that it waits for.

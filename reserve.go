@@ -173,7 +173,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
 	}
 	if rl.lines.waiting > 0 {
-		rl.linesLocked().settleLocked()
+		rl.linesLocked().passedLocked(by.class, made)
 	}
 	return made
 }

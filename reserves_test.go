@@ -123,3 +123,25 @@ func TestReserveIsGivenBack(t *testing.T) {
 		}
 	})
 }
+
+// TestReserveIsExplained: Explain decides as Decide does, for a call without a class.
+func TestReserveIsExplained(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 10}},
+			Classes: map[string]ratelimit.Class{"kept": {ReservePercent: 50}},
+		})
+		r, _ := rl.ReserveAny(of("kept", 1))
+		r.Commit(1, 1)
+		for range 5 {
+			rl.RecordUsage("m", 1, 1)
+		}
+		e, d := rl.Explain("m"), rl.Decide("m", 1)
+		if d.Allowed || e.Next != d {
+			t.Errorf("Explain has %+v, want %+v", e.Next, d)
+		}
+		if text := e.String(); !strings.Contains(text, "kept for other classes") || strings.Contains(text, "others of the account") {
+			t.Errorf("the text is %s", text)
+		}
+	})
+}

@@ -80,8 +80,12 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 		r.correctLocked(used)
 		r.home.changedNowLocked()
 	}
-	r.keptLocked(used)
-	r.endFoundLocked()
+	if r.home.lines.waiting > 0 {
+		r.keptLocked(used)
+	}
+	if len(r.home.found) > 0 {
+		r.endFoundLocked()
+	}
 	r.endLocked()
 	if r.pool != nil {
 		r.pool.commitLocked(used)

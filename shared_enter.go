@@ -37,7 +37,7 @@ func (p *plan) standInLine(w *waiter, b *batch, queued bool) {
 		l.scarceLocked(w, b)
 		switch {
 		case !queued:
-			w.sleepLocked(b.rest())
+			w.sleepLocked(b, b.rest())
 		case l.isNextLocked(w) || p.rl.hasReserve(w.class):
 			p.s.lines.stirs++ // it goes before those that wait already, and no timer is set for it
 		}

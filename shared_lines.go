@@ -111,7 +111,7 @@ func (p *plan) serve() {
 			g.headroom.Forget() // which boundLocked works out again
 		}
 	}
-	lines := rl.linesLocked()
+	lines, pooled := rl.linesLocked(), false
 	lines.yieldAllLocked()
 	lines.wakeForPoolsLocked()
 	for _, w := range p.waiters() {
@@ -119,8 +119,8 @@ func (p *plan) serve() {
 			continue
 		}
 		first := lines.isNextLocked(w) && w.leadsPools()
-		if first && len(p.places) > 0 {
-			return // places are few, and the next step knows how many are left
+		if first && (len(p.places) > 0 || pooled && w.hasPools()) {
+			return // places are few, pools have several lines, and the next step knows what is left
 		}
 		if ended := rl.linesLocked().hasEndedLocked(w); first && ended != nil {
 			// It is about to leave. What it would get for a moment could keep others out.
@@ -133,13 +133,14 @@ func (p *plan) serve() {
 		b := rl.decideBatchLocked(w.requests)
 		switch over := first && p.resolve(w, b) || !first && p.refuse(w, b); {
 		case over:
+			pooled = pooled || w.hasPools()
 		case review:
 			rl.linesLocked().boundLocked(w, b)
 			fallthrough
 		default:
 			if first {
 				lines.scarceLocked(w, b)
-				w.sleepLocked(w.restsLocked(p.serial, b.rest()))
+				w.sleepLocked(b, w.restsLocked(p.serial, b.rest()))
 			}
 		}
 	}

@@ -56,7 +56,7 @@ type waitLines struct {
 	waiting  int               // places in all lines
 	forPlace placeQueue        // the waiters for a place for another model
 	reviews  []*slots          // lines in which a waiter may be too late
-	vacated  []*slots          // lines that candidates have left, because another one was served
+	vacated  []*slots          // lines to be served, which candidates have left, or by a charge
 	arrivals int               // how many ever had to wait
 	progress int64             // counts what may let a waiter pass that did not before
 	maxQueue int               // waiters per model; 0 is no cap
@@ -134,5 +134,29 @@ func (g *slots) leftLocked() {
 func (g *slots) closeLocked() {
 	if g.bare && g.inFlight == 0 && g.line.Len() == 0 && g.home.lines.allSlots[g.name] == g {
 		delete(g.home.lines.allSlots, g.name)
+	}
+}
+
+// sleepLocked has the line served when a wait is over, and not later than for another class of it.
+func (g *slots) sleepLocked(wait time.Duration) {
+	wait = min(wait, time.Duration(g.home.span()+1))
+	now := g.home.clock.Now()
+	if g.line.Classes() > 1 && g.firesAt > now && g.firesAt <= now+int64(wait) {
+		return
+	}
+	g.firesAt = now + int64(wait)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(wait, g.wake)
+	} else {
+		g.timer.Reset(wait)
+	}
+}
+
+// wake serves the line when its timer fires.
+func (g *slots) wake() {
+	if !g.home.ledger.serve() {
+		g.home.mu.Lock()
+		defer g.home.mu.Unlock()
+		g.home.linesLocked().serveLocked(g)
 	}
 }

@@ -105,7 +105,7 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 // yieldsLocked notes whether a waiter, which was decided upon, lets those of other classes go
 // first: it waits for longer than the minute, or for what is kept for them.
 func (l *waitLines) yieldsLocked(w *waiter, b *batch) bool {
-	w.yields = len(l.rl.classes) > 0 && !b.event && (b.wait > time.Duration(l.rl.span()) || b.keeps())
+	w.yields = len(l.rl.classes) > 0 && !b.event && (b.wait > time.Duration(l.rl.span()+1) || b.keeps())
 	return w.yields
 }
 
@@ -166,10 +166,10 @@ func (l *waitLines) isNextLocked(w *waiter) bool {
 	return w.isNext(nil) || l.breakTieLocked(w) == w
 }
 
-// mayLeadLocked reports whether a waiter that came to lines that are not empty goes before others.
-// Without classes and flows it does not.
+// mayLeadLocked reports whether a waiter that came to lines that are not empty goes before others,
+// or makes another one next that it blocks. Without classes and flows it does not.
 func (l *waitLines) mayLeadLocked(w *waiter) bool {
-	return (len(l.rl.classes) > 0 || l.flows) && l.isNextLocked(w)
+	return (len(l.rl.classes) > 0 || l.flows) && (w.isNext(nil) || l.breakTieLocked(w) != nil)
 }
 
 // breakTieLocked returns which waiter goes of those that block each other, where w is one of them:
@@ -251,11 +251,28 @@ func (l *waitLines) partsLocked(w *waiter, b *batch) {
 	}
 }
 
-// passLocked charges a class in a line for a call that did not stand in it.
+// passLocked charges a class in a line for a call that did not stand in it. The next one may be
+// another one then, so settleLocked serves the line.
 func (l *waitLines) passLocked(g *slots, class string, m *modelCost) {
 	if len(l.rl.classes) > 0 {
 		g.line.Pass(l.rl.fairClassRLocked(class), m.part(g.scarce))
+		l.vacated = append(l.vacated, g)
 	}
+}
+
+// passedLocked charges a class for reservations that were made while others wait, in the lines of
+// those, and settles.
+func (l *waitLines) passedLocked(class string, made ...*Reservation) {
+	for _, r := range made {
+		for ; r != nil && r.home != nil && !l.shared && len(l.rl.classes) > 0; r = r.pool {
+			if r.slots.waiting() > 0 {
+				m := modelCost{cost: cost{Requests: 1, Count: r.estimate}}
+				l.rl.coverRLocked(r.slots.name, &m.quota)
+				l.passLocked(r.slots, class, &m)
+			}
+		}
+	}
+	l.settleLocked()
 }
 
 // part returns what part of the scarce limit the cost is, at least 1; where the quota has no such

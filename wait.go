@@ -9,6 +9,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
 // waiter is a call that waits, in the lines of all the models that it asks for.
@@ -125,7 +126,13 @@ func (l *waitLines) enterLocked(w *waiter) {
 	l.scarceLocked(w, b)
 	switch {
 	case w.hasPools() || queued && (l.mayLeadLocked(w) || l.rl.hasReserve(w.class)):
-		l.serveLineLocked(w.places[0].slots)
+		lines := w.otherLines(nil)
+		if len(l.rl.classes) == 0 && !l.flows {
+			lines = lines[:1]
+		}
+		for _, g := range lines {
+			l.serveLineLocked(g)
+		}
 	case !queued:
 		l.restLocked(w, b)
 	}
@@ -286,7 +293,13 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 		}
 		g.closeLocked()
 	}
+	places := w.places
 	w.places = nil
+	for i := range places {
+		if !places[i].pool && !l.shared && l.rl.pools.any() {
+			places[i].slots.wakeNextLocked()
+		}
+	}
 }
 
 // leave ends the wait of a waiter whose context has ended. If it was served in the same moment,
@@ -334,7 +347,7 @@ func (l *waitLines) restLocked(w *waiter, b *batch) {
 		return
 	}
 	l.forPlace.remove(w)
-	w.sleepLocked(b.rest())
+	w.sleepLocked(b, b.rest())
 }
 
 // hasEndedLocked returns the error of the context of w if that has ended, or its deadline is
@@ -357,38 +370,14 @@ func (l *waitLines) hasEndedLocked(w *waiter) error {
 // Nothing in the minute takes longer than its span. A longer wait is for the end
 // of the day or of a cooldown, which follow the wall clock, and a timer does not
 // when the clock is set or the machine was suspended.
-func (w *waiter) sleepLocked(wait time.Duration) {
+func (w *waiter) sleepLocked(b *batch, wait time.Duration) {
 	if len(w.places) == 0 || wait <= 0 {
 		return
 	}
-	if w.hasPools() && w.restInPoolsLocked(wait) {
+	if w.hasPools() && w.restInPoolsLocked(b, wait) {
 		return
 	}
 	w.places[0].slots.sleepLocked(wait)
-}
-
-// sleepLocked has the line served when a wait is over, and not later than for another class of it.
-func (g *slots) sleepLocked(wait time.Duration) {
-	wait = min(wait, time.Duration(g.home.span()+1))
-	now := g.home.clock.Now()
-	if g.line.Classes() > 1 && g.firesAt > now && g.firesAt <= now+int64(wait) {
-		return
-	}
-	g.firesAt = now + int64(wait)
-	if g.timer == nil {
-		g.timer = time.AfterFunc(wait, g.wake)
-	} else {
-		g.timer.Reset(wait)
-	}
-}
-
-// wake serves the line when its timer fires.
-func (g *slots) wake() {
-	if !g.home.ledger.serve() {
-		g.home.mu.Lock()
-		defer g.home.mu.Unlock()
-		g.home.linesLocked().serveLocked(g)
-	}
 }
 
 // serveAllLocked serves all lines, after something that can make room in any of
@@ -396,6 +385,11 @@ func (g *slots) wake() {
 func (l *waitLines) serveAllLocked() {
 	if l.rl.ledger.serveLaterLocked() {
 		return
+	}
+	for g := range l.occupied {
+		if l.rl.pools.any() && !state.IsPool(g.name) {
+			g.wakeNextLocked()
+		}
 	}
 	for g := range l.occupied {
 		l.serveLineLocked(g)

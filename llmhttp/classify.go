@@ -45,7 +45,7 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 	}
 	if p := refusalIn(h); p != nil {
 		p.Status = status
-		p.RetryAfter, _ = headers.RetryAfter(h, now)
+		p.RetryAfter = refusedFor(h, now)
 		return p
 	}
 	b := readErrorBody(body, status)

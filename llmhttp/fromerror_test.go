@@ -183,7 +183,9 @@ func bodyErrorOf(body []byte) error { return &bodyError{HTTPStatusCode: 500, Bod
 func FuzzFromErrorText(f *testing.F) {
 	const mark = "go-ratelimit: the call was not sent"
 	for _, text := range []string{
-		"", mark, mark + ` (rpm_exceeded, max_wait): model "m": x, free in 59.9s: maximum wait exceeded`, mark + ` (`, mark + ` (, ): model `,
+		"", mark, mark + ` (rpm_exceeded, max_wait): model "m": x, free in 59.9s: maximum wait exceeded`, mark + ` (`,
+		mark + ` (spend_exceeded, never_fits): model "m", pool "p": x: request never fits its quota`,
+		mark + ` (x, max_wait): model \"m\": x` + "\n" + `: maximum wait exceeded`, mark + ` (, ): model `,
 		mark + ` (rpm_exceeded): model \"m\": x`, mark + `: model "m`, mark + ` (x): model "m": x, free in 1h1h1h`, mark + ` (x): model "m", free in -5s`,
 	} {
 		f.Add(text)
@@ -196,7 +198,8 @@ func FuzzFromErrorText(f *testing.F) {
 		if !ok {
 			return
 		}
-		if p.Kind != llmhttp.NotSent || p.RetryAfter < 0 || p.RetryAfter > 25*time.Hour || len(p.Code) > 64 || len(p.Model) > 1024 || strings.ContainsAny(p.Model, "\n\r\x00") {
+		if p.Kind != llmhttp.NotSent || p.RetryAfter < 0 || p.RetryAfter > 32*24*time.Hour || len(p.Reason) > 512 ||
+			strings.ContainsAny(p.Reason, "\n\r\x00") || len(p.Code) > 64 || len(p.Model) > 1024 || strings.ContainsAny(p.Model, "\n\r\x00") {
 			t.Errorf("found %+v", *p)
 		}
 	})

@@ -101,7 +101,8 @@ type Problem struct {
 	// Status is the HTTP status of the answer.
 	Status int
 	// RetryAfter is the time to wait before the next call, counted from the answer; zero if the
-	// answer does not state it. It is at most 25 hours, and zero if Kind is Exhausted.
+	// answer does not state it. It is at most 25 hours, and zero if Kind is Exhausted. That of a
+	// NotSent is the decision's: the rest of the month where a budget of the month is used up.
 	RetryAfter time.Duration
 	// Until is the end of the day of a DailyQuota, or its latest possible end; zero for other
 	// kinds.
@@ -116,6 +117,9 @@ type Problem struct {
 	// Pool is the pool of that model that denied, as in ratelimit.Decision; empty where the model
 	// itself did.
 	Pool string
+	// Reason is why a NotSent was denied, in words for people, such as "the spend of the day is
+	// used up"; empty for other kinds, and where only a part of the refusal is left.
+	Reason string
 	// Err is what ended the wait of a NotSent, as in *ratelimit.LimitError: ratelimit.ErrMaxWait,
 	// ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded. The Problem
 	// matches it, too. It is nil for other kinds.
@@ -132,7 +136,8 @@ type Problem struct {
 	learned ratelimit.ProviderLimits
 }
 
-// Error returns the kind of the problem with its status and code, and the time that it lasts.
+// Error returns the kind of the problem with its status and code, and the time that it lasts; of a
+// NotSent also the model, the pool that denied, and why.
 func (p *Problem) Error() string {
 	if p == nil {
 		return "provider: no problem"
@@ -149,6 +154,12 @@ func (p *Problem) Error() string {
 		}
 	}
 	b.WriteByte(')')
+	if p.Model != "" {
+		b.WriteString(": " + denied(p.Model, p.Pool))
+	}
+	if p.Reason != "" {
+		b.WriteString(": " + p.Reason)
+	}
 	switch {
 	case !p.Until.IsZero():
 		b.WriteString(", until " + p.Until.UTC().Format(time.RFC3339))

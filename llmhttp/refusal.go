@@ -12,8 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
 // refuse returns the result of RoundTrip for a call that was not admitted.
@@ -27,13 +30,15 @@ func (t *Transport) refuse(f *flight, err error) (*http.Response, error) {
 }
 
 // The headers that mark a response that the Transport made itself. Their values are the code of
-// the decision, the cause of the cooldown that denied, if it was one, the model that denied and its
-// pool that did, both quoted, and what ended the wait, by its name in endings.
+// the decision, the cause of the cooldown that denied, if it was one, the model that denied, its
+// pool that did and the reason in words, all three quoted, and what ended the wait, by its name in
+// endings.
 const (
 	refusedHeader = "X-Go-Ratelimit-Refused"
 	causeHeader   = "X-Go-Ratelimit-Cause"
 	modelHeader   = "X-Go-Ratelimit-Model"
 	poolHeader    = "X-Go-Ratelimit-Pool"
+	reasonHeader  = "X-Go-Ratelimit-Reason"
 	endingHeader  = "X-Go-Ratelimit-Ending"
 )
 
@@ -79,7 +84,7 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 	p := &Problem{
 		Kind: NotSent, Status: http.StatusTooManyRequests, Code: string(limit.Decision.Code),
 		Model: modelName(limit.Model), Err: limit.Unwrap(), Cause: limit.Decision.Cause,
-		Pool: modelName(limit.Decision.Pool),
+		Pool: modelName(limit.Decision.Pool), Reason: reasonOf(&limit.Decision),
 	}
 	if !limit.Decision.Never {
 		p.RetryAfter = max(limit.Decision.RetryAfter, 0)
@@ -96,17 +101,34 @@ func refusalMessage(limit *ratelimit.LimitError) string {
 			codes = append(codes, code)
 		}
 	}
-	denied := strconv.Quote(limit.Model)
-	if d.Pool != "" {
-		denied += poolText + strconv.Quote(d.Pool)
-	}
-	message := fmt.Sprintf("%s (%s): model %s: %s",
-		refusedText, strings.Join(codes, ", "), denied, d.Reason)
+	message := fmt.Sprintf("%s (%s): %s: %s", refusedText, strings.Join(codes, ", "), denied(limit.Model, d.Pool), reasonOf(d))
 	if d.RetryAfter > 0 && !d.Never {
 		message += fmt.Sprintf("%s%v", refusedFree, d.RetryAfter.Round(time.Millisecond))
 	}
 	return message + fmt.Sprintf(": %v", limit.Unwrap())
 }
+
+// denied names a model, and its pool if that denied.
+func denied(model, pool string) string {
+	text := modelText + strconv.Quote(model)
+	if pool != "" {
+		text += poolText + strconv.Quote(pool)
+	}
+	return text
+}
+
+// reasonOf returns the reason of a decision without the name of the pool, which stands beside it.
+func reasonOf(d *ratelimit.Decision) string {
+	if rest, ok := strings.CutPrefix(d.Reason, "the pool "); ok && d.Pool != "" {
+		if name, err := strconv.QuotedPrefix(rest); err == nil && strings.HasPrefix(rest[len(name):], ": ") {
+			return rest[len(name)+2:]
+		}
+	}
+	return d.Reason
+}
+
+// modelText stands before the model in the message of a refusal.
+const modelText = "model "
 
 // poolText stands before the pool that denied in the message of a refusal.
 const poolText = ", pool "
@@ -131,8 +153,29 @@ func refusalIn(h http.Header) *Problem {
 	if pool, err := strconv.Unquote(h.Get(poolHeader)); err == nil {
 		p.Pool = modelName(pool)
 	}
+	if reason, err := strconv.Unquote(h.Get(reasonHeader)); err == nil {
+		p.Reason = readReason(reason)
+	}
 	return p
 }
+
+// refusedFor returns the time that the headers of a refusal name. A provider's is bounded; that of
+// a budget lasts for up to a month.
+func refusedFor(h http.Header, now time.Time) time.Duration {
+	if ms, err := strconv.ParseInt(h.Get(millisecondsHeader), 10, 64); err == nil && ms > 0 && ms <= int64(maxRefused/time.Millisecond) {
+		return time.Duration(ms) * time.Millisecond
+	}
+	d, _ := headers.RetryAfter(h, now)
+	return d
+}
+
+// millisecondsHeader is the header of a refusal with its time, which SDKs know.
+const millisecondsHeader = "Retry-After-Ms"
+
+const (
+	maxReason  = 512                 // bytes of a reason
+	maxRefused = 32 * 24 * time.Hour // more than a month
+)
 
 // maxRefusal bounds the bytes of a text that are examined after refusedText.
 const maxRefusal = 4 << 10
@@ -146,7 +189,7 @@ func refusalText(text string) *Problem {
 	}
 	text = text[:min(len(text), maxRefusal)]
 	p := &Problem{Kind: NotSent, Status: http.StatusTooManyRequests}
-	if list, rest, ok := strings.Cut(text, "): model "); ok && strings.HasPrefix(list, " (") {
+	if list, rest, ok := strings.Cut(text, "): "+modelText); ok && strings.HasPrefix(list, " (") {
 		for i, code := range strings.Split(list[2:], ", ") {
 			switch {
 			case i == 0 && isName(code, maxCode):
@@ -166,6 +209,7 @@ func refusalText(text string) *Problem {
 	if rest, ok := strings.CutPrefix(text, poolText); ok {
 		p.Pool, text = quotedName(rest)
 	}
+	p.Reason = quotedReason(text, p.Err)
 	if _, after, ok := strings.Cut(text, refusedFree); ok {
 		end := strings.IndexFunc(after, func(r rune) bool {
 			return !strings.ContainsRune("0123456789.hmsnµu", r)
@@ -174,10 +218,34 @@ func refusalText(text string) *Problem {
 			end = len(after)
 		}
 		if d, err := time.ParseDuration(after[:end]); err == nil && d > 0 {
-			p.RetryAfter = min(d, maxDay)
+			p.RetryAfter = min(d, maxRefused)
 		}
 	}
 	return p
+}
+
+// quotedReason returns the reason behind the names in the message of a refusal, which err ended;
+// empty if there is none that ends there.
+func quotedReason(text string, err error) string {
+	text, ok := strings.CutPrefix(text, ": ")
+	if !ok || err == nil {
+		return ""
+	}
+	reason, _, free := strings.Cut(text, refusedFree)
+	if !free {
+		if reason, _, ok = strings.Cut(text, ": "+err.Error()); !ok {
+			return ""
+		}
+	}
+	return readReason(reason)
+}
+
+// readReason returns a reason that was read; empty for a text that cannot be one.
+func readReason(text string) string {
+	if len(text) > maxReason || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		return ""
+	}
+	return text
 }
 
 // quotedName returns the quoted name at the beginning of a text, and the rest of it; an empty name
@@ -209,12 +277,15 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 	if pool := limit.Decision.Pool; pool != "" {
 		h.Set(poolHeader, strconv.QuoteToASCII(pool))
 	}
+	if reason := reasonOf(&limit.Decision); reason != "" {
+		h.Set(reasonHeader, strconv.QuoteToASCII(reason))
+	}
 	if cause := limit.Decision.Cause; cause != "" {
 		h.Set(causeHeader, string(cause))
 	}
 	if d := limit.Decision.RetryAfter; d > 0 && !limit.Decision.Never {
 		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(d.Seconds())), 10))
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10))
+		h.Set(millisecondsHeader, strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	return &http.Response{
 		Status:        "429 " + http.StatusText(http.StatusTooManyRequests),

@@ -11,12 +11,12 @@
 //
 // # Metrics
 //
-// All but those of the store have the attributes gen_ai.request.model, the name under which the
-// model is counted, and gen_ai.provider.name, if a profile tells the provider.
+// All but those of the store and of pools have the attributes gen_ai.request.model, the name under
+// which the model is counted, and gen_ai.provider.name, if a profile tells the provider.
 //
-//	ratelimit.requests               counter       ratelimit.code, ratelimit.result
-//	ratelimit.request.time_in_queue  histogram, s  ratelimit.result
-//	ratelimit.queued_requests        up-down
+//	ratelimit.requests               counter       ratelimit.code, ratelimit.result, ratelimit.class
+//	ratelimit.request.time_in_queue  histogram, s  ratelimit.result, ratelimit.class
+//	ratelimit.queued_requests        up-down       ratelimit.class
 //	ratelimit.active_leases          up-down
 //	ratelimit.lease.duration         histogram, s
 //	ratelimit.quota.limit            gauge         ratelimit.dimension, ratelimit.source
@@ -25,7 +25,9 @@
 //	ratelimit.quota.utilization      gauge, 1      the same
 //	ratelimit.quota.found            gauge         ratelimit.dimension
 //	ratelimit.tokens                 counter       ratelimit.kind, gen_ai.token.type
-//	ratelimit.spend                  counter, USD
+//	ratelimit.spend                  counter, USD  ratelimit.class
+//	ratelimit.budget.limit           gauge, USD    ratelimit.period
+//	ratelimit.budget.spent           gauge, USD    ratelimit.period
 //	ratelimit.estimate.ratio         histogram, 1
 //	ratelimit.provider.rejections    counter       http.response.status_code, error.type
 //	ratelimit.provider.pause         gauge, s      ratelimit.cause
@@ -33,11 +35,22 @@
 //	ratelimit.store.duration         histogram, s  db.system.name, ratelimit.operation
 //	ratelimit.store.degraded         gauge
 //
+// Those of pools have the attribute ratelimit.pool. A call is charged to its model and to each of
+// its pools, so they are metrics of their own: a sum over models counts no call twice.
+//
+//	ratelimit.pool.denials           counter       ratelimit.code, ratelimit.result
+//	ratelimit.pool.queued_requests   up-down
+//	ratelimit.pool.active_leases     up-down
+//	ratelimit.pool.quota.*           gauge         as ratelimit.quota.*
+//	ratelimit.pool.budget.*          gauge, USD    as ratelimit.budget.*
+//
 // ratelimit.result is admitted, refused, canceled, never_fits or queue_full; the time in queue is
 // also that of calls that passed WaitForCapacity. ratelimit.code is the DecisionCode: of a refusal,
 // or why an admitted call had to wait, or "ok". Calls that did not wait are not in the time in
 // queue. ratelimit.dimension is rpm, tpm, rpd, itpm, otpm, tpd or in_flight, and ratelimit.source
 // who said the limit, as LimitState.Origin has it. ratelimit.kind is reserved, settled or returned.
+// ratelimit.class is one of Config.Classes, and left out for calls of none; ratelimit.period is day
+// or month.
 //
 // The shape is that of ASP.NET Core's rate-limiting metrics, which are stable. Attributes are those
 // of semantic conventions 1.41.0, the last release that has gen_ai.*; a test compares them.
@@ -52,9 +65,9 @@
 //
 // # Spans
 //
-// A call that stood in line gets a span "ratelimit.wait" of that time, a child of the span in its
-// context and linked to it, with the decision as attributes; if it was refused, with the status
-// Error. Other calls get none.
+// A call that stood in line gets a span "ratelimit.wait" of that time, a child of the span in
+// its context and linked to it, with the decision, its pool and the class as attributes; if it
+// was refused, with the status Error. Other calls get none.
 //
 // # Metrics of the GenAI conventions
 //

@@ -11,20 +11,21 @@
 //
 // # Metrics
 //
-// Those of the Handler, all with the labels model and provider but for the last:
+// Those of the Handler, all with the labels model and provider but for the last two:
 //
-//	ratelimit_requests_total                  code, result
-//	ratelimit_request_time_in_queue_seconds   result (histogram)
+//	ratelimit_requests_total                  code, result, class
+//	ratelimit_request_time_in_queue_seconds   result, class (histogram)
 //	ratelimit_lease_duration_seconds          (histogram)
 //	ratelimit_tokens_total                    kind, token_type
-//	ratelimit_spend_dollars_total
+//	ratelimit_spend_dollars_total             class
 //	ratelimit_estimate_ratio                  (histogram)
 //	ratelimit_provider_rejections_total       status, error_type
+//	ratelimit_pool_denials_total              pool, code, result
 //	ratelimit_store_duration_seconds          system, operation (histogram)
 //
-// Those of the collector, all with model and provider but for the last:
+// Those of the collector, all with model and provider but for those of pools and of the store:
 //
-//	ratelimit_queued_requests
+//	ratelimit_queued_requests                 class
 //	ratelimit_active_leases
 //	ratelimit_quota_limit                     dimension, source
 //	ratelimit_quota_used                      dimension, source
@@ -33,10 +34,22 @@
 //	ratelimit_quota_found                     dimension
 //	ratelimit_provider_pause_seconds          cause
 //	ratelimit_profile_age_seconds
+//	ratelimit_budget_limit_dollars            period
+//	ratelimit_budget_spent_dollars            period
+//	ratelimit_pool_queued_requests            pool
+//	ratelimit_pool_active_leases              pool
+//	ratelimit_pool_quota_limit                pool, dimension, source
+//	ratelimit_pool_quota_used                 pool, dimension, source
+//	ratelimit_pool_quota_external             pool, dimension, source
+//	ratelimit_pool_quota_utilization_ratio    pool, dimension, source
+//	ratelimit_pool_quota_found                pool, dimension
+//	ratelimit_pool_budget_limit_dollars       pool, period
+//	ratelimit_pool_budget_spent_dollars       pool, period
 //	ratelimit_store_degraded
 //
-// model is the name under which a model is counted. Module otelratelimit has the same metrics for
-// OpenTelemetry.
+// model is the name under which a model is counted, class one of Config.Classes, or empty. A call
+// is charged to its model and to each of its pools, so pools have metrics of their own: a sum over
+// models counts no call twice. Module otelratelimit has the same metrics for OpenTelemetry.
 //
 // # Histograms
 //

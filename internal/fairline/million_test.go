@@ -26,15 +26,14 @@ type queued struct {
 type sharing struct {
 	Class
 	waits  []*queued
-	known  bool           // had a waiter since the line was empty
-	served int            // the round of the last service
-	finish int64          // the tag at which its last service ends
-	awake  int            // waiters
-	begin  int64          // the tag at which the next one begins
-	got    int64          // by its weight
-	most   int64          // the largest share of one service
-	last   map[string]int // by flow: the round of the last one that came
-	gaps   []span         // what it got less what each other class got, while both have waited
+	known  bool   // had a waiter since the line was empty
+	served int    // the round of the last service
+	finish int64  // the tag at which its last service ends
+	awake  int    // waiters
+	begin  int64  // the tag at which the next one begins
+	got    int64  // by its weight
+	most   int64  // the largest share of one service
+	gaps   []span // what it got less what each other class got, while both have waited
 }
 
 // span is the range of a number.
@@ -111,18 +110,14 @@ func (b *book) push(random *rand.Rand, s *sharing) {
 	b.arrivals++
 	s.known = true
 	w.round = s.served + 1
-	waits := false
-	for _, other := range s.waits {
-		waits = waits || other.flow == w.flow
+	for _, other := range s.waits { // behind those of its flow that wait
+		if other.flow == w.flow {
+			w.round = max(w.round, other.round+1)
+		}
 	}
-	if !waits {
-		s.last[w.flow] = 0
-	}
-	w.round = max(w.round, s.last[w.flow]+1) // behind those of its flow, also those that gave up (O3)
-	if head := s.first(); head != nil {      // in the present round
+	if head := s.first(); head != nil { // in the present round
 		w.round = max(w.round, head.round)
 	}
-	s.last[w.flow] = w.round
 	s.waits = append(s.waits, w)
 	b.len++
 	if random.IntN(8) == 0 {
@@ -269,7 +264,7 @@ func TestLineOfAMillionSteps(t *testing.T) {
 		b := &book{T: t, now: map[bool]int64{}}
 		for i := range 1 + random.IntN(6) {
 			c := Class{Name: fmt.Sprint(i), Weight: random.IntN(7), Ahead: random.IntN(4) == 0}
-			b.classes = append(b.classes, &sharing{Class: c, gaps: make([]span, 6), last: map[string]int{}})
+			b.classes = append(b.classes, &sharing{Class: c, gaps: make([]span, 6)})
 		}
 		for _, s := range b.classes {
 			s.gaps = s.gaps[:len(b.classes)]

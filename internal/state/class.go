@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"unicode/utf8"
 )
 
 // Class has the fields of the limiter's Class in the same order, so that one converts to the other.
@@ -53,6 +54,9 @@ func ValidateClasses(classes map[string]Class) error {
 		}
 		if len(name) > MostClassName {
 			return fmt.Errorf("class %.100q… has a name of %d bytes, want at most %d", name, len(name), MostClassName)
+		}
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("class %q has a name that is not UTF-8, which shared stores would change", name)
 		}
 		sum += c.ReservePercent
 	}
