@@ -290,10 +290,11 @@ func (rl *RateLimiter) isNamedByPoolRLocked(model string) bool {
 		return false
 	}
 	name := rl.nameRLocked(model)
-	for _, p := range rl.pools.all {
-		if !p.isProvided() && (p.members().Names(name) || p.members().Names(model)) {
-			return true
-		}
+	in, ok := rl.poolsRLocked(name, model, unused)
+	if !ok {
+		in = rl.findPoolsRLocked(name, model)
 	}
-	return false
+	return slices.ContainsFunc(in, func(p *pool) bool {
+		return !p.isProvided() && (p.members().Names(name) || p.members().Names(model))
+	})
 }
