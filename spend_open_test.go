@@ -1,13 +1,27 @@
 package ratelimit_test
 
 import (
+	"path/filepath"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
+
+// aloneAndSharedIn is aloneAndShared in a bubble, where there are no subtests.
+func aloneAndSharedIn(t *testing.T, cfg ratelimit.Config, run func(rl *ratelimit.RateLimiter)) {
+	run(newLimiterWith(t, cfg))
+	rl, _, err := ratelimit.NewOverFake(sharedlogtest.NewFake(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rl.Close()
+	run(rl)
+}
 
 // aloneAndShared runs a test for a limiter alone, and for one over a shared log.
 func aloneAndShared(t *testing.T, cfg ratelimit.Config, run func(t *testing.T, rl *ratelimit.RateLimiter)) {
@@ -121,5 +135,41 @@ func TestModelNamedAsTheSharedAccount(t *testing.T) {
 		if d := rl.Decide("\x1fother", 1); d.Code != ratelimit.DecisionSpendLimit {
 			t.Errorf("the model itself: %+v", d)
 		}
+	})
+}
+
+// Zones that change to and fro where the month ends in one of them do not make a period that no
+// file and no log takes: what was spent would be lost, and the file be damaged.
+func TestSpendOfChangingZones(t *testing.T) {
+	quota := func(zone string) ratelimit.ModelQuota {
+		return ratelimit.ModelQuota{MaxSpendPerDay: 1000, MaxSpendPerMonth: 1000, DayZone: zone}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		aloneAndSharedIn(t, ratelimit.Config{
+			FilePath: filepath.Join(t.TempDir(), "f"), Prices: microPrices, Quotas: map[string]ratelimit.ModelQuota{"m": quota("UTC")},
+			Pools: map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: quota("UTC")}},
+		}, func(rl *ratelimit.RateLimiter) {
+			begin := time.Now()
+			rl.RecordUsage("m", 10, 0)
+			spent := money.Amount(10)
+			for i, zone := range []string{"America/Los_Angeles", "UTC", "Asia/Tokyo", "America/Los_Angeles", "UTC", "", "Pacific/Kiritimati", "UTC"} {
+				time.Sleep(time.Minute)
+				rl.SetQuota("m", quota(zone))
+				rl.SetPool("p", ratelimit.Pool{Models: []string{"m"}, Quota: quota(zone)})
+				rl.RecordUsage("m", 10, 0)
+				r, _ := rl.Reserve("m", 5, 0)
+				r.Commit(1, 0)
+				spent += 11
+				if err := rl.Persist(); err != nil {
+					t.Error(err)
+				}
+				if err := rl.Load(); err != nil {
+					t.Error(err)
+				}
+				if m, p := rl.Stats("m").SpendMonth, rl.PoolStats("p").SpendMonth; m != spent || p != spent {
+					t.Errorf("change %d, to %q, after %v: spent %v, and %v of the pool, want %v", i, zone, time.Since(begin), m, p, spent)
+				}
+			}
+		})
 	})
 }

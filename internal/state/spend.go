@@ -108,10 +108,10 @@ func (s Spend) Less(before Spend) Spend {
 // IsOver reports whether day and month are over at an instant, in UnixNano, so nothing counts.
 func (s *Spend) IsOver(wall int64) bool { return s.Day.End <= wall && s.Month.End <= wall }
 
-// The longest periods: a zone that crosses the date line has days of 48 hours.
+// The longest periods, in nanoseconds: a zone that crosses the date line has days of 48 hours.
 const (
-	longestSpendDay   = uint64(49 * time.Hour)
-	longestSpendMonth = uint64(34 * 24 * time.Hour)
+	LongestSpendDay   = uint64(49 * time.Hour)
+	LongestSpendMonth = uint64(34 * 24 * time.Hour)
 )
 
 // Check returns an error that names the field and its value if no limiter has such a spend. A
@@ -121,7 +121,7 @@ func (s *Spend) Check(change bool) error {
 		name    string
 		period  *SpendPeriod
 		longest uint64
-	}{{"day", &s.Day, longestSpendDay}, {"month", &s.Month, longestSpendMonth}} {
+	}{{"day", &s.Day, LongestSpendDay}, {"month", &s.Month, LongestSpendMonth}} {
 		p := is.period
 		switch {
 		case p.Begin > p.End || uint64(p.End)-uint64(p.Begin) > is.longest:
