@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
@@ -193,4 +194,34 @@ func TestRetryAfterForPlacesIsExact(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waiter that needs one place has a deadline before the places come that another needs. Both
+// stay, whatever happens meanwhile.
+func TestPlacesForOneAndForTwo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiterWith(t, ratelimit.Config{MaxModels: 2, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 2}}})
+		rl.RecordUsage("x", 1, 1)
+		time.Sleep(30 * time.Second)
+		rl.RecordUsage("y", 1, 1)
+		began := time.Now()
+		served := make(chan time.Duration, 2)
+		for most, models := range map[time.Duration][]string{40 * time.Second: {"one"}, 3 * time.Minute: {"first", "second"}} {
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), most)
+				defer cancel()
+				all, err := rl.AcquireAll(ctx, requestsFor(models...)...)
+				if err != nil {
+					t.Errorf("%q: %v", models, err)
+				}
+				served <- time.Since(began)
+				all.Cancel()
+			}()
+		}
+		time.Sleep(time.Second)
+		rl.RecordUsage("y", 1, 1)
+		if one, two := <-served, <-served; one != 30*time.Second+1 || two != 61*time.Second+1 {
+			t.Errorf("served after %v and %v, want 30s and 1m1s, and a nanosecond", one, two)
+		}
+	})
 }

@@ -48,6 +48,31 @@ func TestBoundLooksAgainOnlyWherePlacesComeLater(t *testing.T) {
 	}
 }
 
+// Those that need fewer places pass in time though their deadlines are before the most come. They
+// stay, and are not returned without end.
+func TestBoundReturnsWhoStaysOnce(t *testing.T) {
+	var b Bound[string]
+	b.Add("one", 1, 10)
+	b.Add("two", 2, 30)
+	for range 2 {
+		if late := lateAt(&b, 20); len(late) != 2 {
+			t.Fatalf("%q are late for places at 20, want both", late)
+		}
+		b.Add("one", 1, 10)
+		b.Add("two", 2, 30)
+		if late := lateAt(&b, 20); late != nil {
+			t.Fatalf("%q are late again for the same places", late)
+		}
+		b.Remove("one")
+		b.Remove("two")
+		if b.Most() != 0 {
+			t.Error("those that left need places")
+		}
+		b.Add("one", 1, 10) // which nobody has looked at
+		b.Add("two", 2, 30)
+	}
+}
+
 func TestBoundForgets(t *testing.T) {
 	var b Bound[string]
 	b.Remove("a")
