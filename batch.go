@@ -311,8 +311,8 @@ func (rl *RateLimiter) chargeAllLocked(reqs []Request, b *batch) Reservations {
 		m, req := &b.costs[b.of[i]], &reqs[i]
 		c, in := tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, b.poolsOf(i)
 		most := rl.mostOfRLocked(m.name, req)
-		m.view.watched = anyLimitsSlots(in)
-		rs[i] = rl.madeLocked(rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c), &m.quota, most, m.view.instant)
+		made := rl.chargeLocked(req.Model, m.name, &m.quota, &m.view, c, rl.watches(&m.quota) || anyLimitsSlots(in))
+		rs[i] = rl.madeLocked(made, &m.quota, most, m.view.instant)
 		if in != nil {
 			rs[i] = rl.chargePoolsLocked(rs[i], req.Model, in, &m.view, c, most)
 		}

@@ -44,18 +44,14 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 
 // chargePoolLocked is chargeLocked for a pool.
 func (rl *RateLimiter) chargePoolLocked(p *pool, of *view, c tokens.Count, watched bool) *Reservation {
-	instant := of.instant
-	made := rl.unused.newLocked(watched, rl.teller != nil)
-	made.estimate = c.Clamp()
-	var w *window
+	r := view{instant: of.instant}
 	if p.stats != nil {
-		w = p.stats.window // which the decision has brought in order
+		r.window = p.stats.window // which the decision has brought in order
 	} else {
-		w = rl.windowLocked(p.counted, rl.newStateLocked(p.counted, instant, rl.clock.At(instant)), instant)
-		w.followPacing(&p.quota, instant)
+		r.window = rl.windowLocked(p.counted, rl.newStateLocked(p.counted, r.instant, rl.clock.At(r.instant)), r.instant)
+		r.window.followPacing(&p.quota, r.instant)
 	}
-	rl.chargeWindowLocked(made, p.counted, w, &p.quota, of, c)
-	return made
+	return rl.chargeLocked(p.counted, p.counted, &p.quota, &r, c, watched)
 }
 
 // recordPoolsLocked charges the pools of a model without a settlement. spent is what the call cost.

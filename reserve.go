@@ -162,8 +162,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		}
 		return nil
 	}
-	r.watched = in != nil && anyLimitsSlots(in)
-	made := rl.chargeLocked(model, name, &q, &r, c.Count)
+	made := rl.chargeLocked(model, name, &q, &r, c.Count, rl.watches(&q) || in != nil && anyLimitsSlots(in))
 	if made.extra != nil || rl.pricing != nil || made.slots.audit == nil {
 		rl.madeLocked(made, &q, c.Money, r.instant)
 	} else {
@@ -199,7 +198,7 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
 		u.reservations = together[:]
 	default:
-		u.reservations = make([]Reservation, 16)
+		u.reservations = make([]Reservation, 34) // 3 KiB, which the allocator has pieces of
 	}
 	r := &u.reservations[0]
 	u.reservations = u.reservations[1:]
@@ -216,37 +215,27 @@ func (u *unusedReservations) extraLocked() *extra {
 	return x
 }
 
+// watches reports whether a reservation is to be watched, because a lost one would keep its slot,
+// or because of Config.HoldTTL. The pools of the model may want the same.
+func (rl *RateLimiter) watches(q *ModelQuota) bool { return q.limitsSlots() || rl.expiry.ttl > 0 }
+
 // chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
 // reservation.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count) *Reservation {
-	made := rl.unused.newLocked(r.watched || q.limitsSlots() || rl.expiry.ttl > 0, rl.teller != nil)
+func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count, watched bool) *Reservation {
+	made := rl.unused.newLocked(watched, rl.teller != nil)
 	made.estimate = c.Clamp()
-	w := r.window
+	w, instant := r.window, r.instant
 	if w == unused {
 		// Without a place, a limited model was denied. An unlimited one goes uncounted.
-		stats := rl.stateLocked(name, r.instant, rl.clock.At(r.instant))
+		stats := rl.stateLocked(name, instant, rl.clock.At(instant))
 		if stats == nil {
 			made.more().model = strings.Clone(model)
 			return made
 		}
-		w = rl.windowLocked(name, stats, r.instant)
-		w.followPacing(q, r.instant)
+		w = rl.windowLocked(name, stats, instant)
+		w.followPacing(q, instant)
 		r.window = w
 	}
-	rl.chargeWindowLocked(made, name, w, q, r, c)
-	if r.class != "" {
-		made.classLocked(r.class)
-	}
-	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
-		made.more().model = model
-	}
-	return made
-}
-
-// chargeWindowLocked charges a window in order, as of the instant of a view, and makes it the
-// reservation's.
-func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *window, q *ModelQuota, r *view, c tokens.Count) {
-	instant := r.instant
 	if w.slots == nil {
 		rl.linesLocked().slotsLocked(name)
 	}
@@ -266,6 +255,13 @@ func (rl *RateLimiter) chargeWindowLocked(made *Reservation, name string, w *win
 	made.home, made.slots, made.days = rl, w.slots, w.days
 	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
+	if r.class != "" {
+		made.classLocked(r.class)
+	}
+	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
+		made.more().model = model
+	}
+	return made
 }
 
 // placeLocked notes where the charge is: the request-th oldest of the requests of w, and the

@@ -21,7 +21,6 @@ type view struct {
 	cause     string          // why
 	full      bool            // there is no place for the state of another model
 	badZone   bool            // the quota's zone is not known
-	watched   bool            // a reservation is to be watched, because pools limit the calls in flight
 	shareless bool            // this limiter's share of the calls in flight is none
 	freeAt    int64           // with full: when there will be, as far as is known
 	used      int64           // until this instant all minutes count as used
