@@ -166,11 +166,16 @@ func (rl *RateLimiter) decidePoolsLocked(d *Decision, name, model string, of *vi
 	if d.Never || len(in) == 0 {
 		return in
 	}
-	rl.linesLocked().wakeForPoolsLocked()
-	m := newInPools(d, wait)
+	if rl.lines.waiting > 0 {
+		rl.linesLocked().wakeForPoolsLocked()
+	}
+	var m inPools
 	for _, p := range in {
 		w := rl.lookPoolRLocked(p, &p.quota, instant)
 		if w == nil || w == unused && charges || rl.reserves != nil || !w.admitsPool(&p.quota, c, instant, of.class) {
+			if m.d == nil {
+				m = newInPools(d, wait)
+			}
 			rl.decidePoolLocked(&m, p, w, c, of, charges)
 		}
 	}

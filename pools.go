@@ -239,6 +239,9 @@ func (rl *RateLimiter) poolsRLocked(name, model string, w *window) (in []*pool, 
 
 // poolsLocked is poolsRLocked where the lock is held for writing.
 func (rl *RateLimiter) poolsLocked(name, model string, w *window) (in []*pool) {
+	if l := &rl.pools.lists; w.pools != nil && w.pools.serial == l.serial && name == model && l.areCurrent(rl) {
+		return w.pools.in
+	}
 	in, ok := rl.poolsRLocked(name, model, w)
 	if !ok {
 		in = rl.listPoolsLocked(name, model)
