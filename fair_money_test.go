@@ -118,7 +118,7 @@ func (s *spendLife) play(steps int) {
 func TestSpendAgreesWithBooks(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		for seed := range uint64(times(8, 2, 2000)) {
+		for seed := range uint64(times(4, 2, 2000)) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newSpendLife(t, seed)
@@ -148,7 +148,7 @@ func (s *spendLife) over(open func(cfg ratelimit.Config) *ratelimit.RateLimiter,
 }
 
 func TestSpendOfStoreAgreesWithBooks(t *testing.T) {
-	overFakes(t, times(12, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(6, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
 		s := newSpendLife(t, uint64(seed))
 		s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 			rl, _, err := ratelimit.NewOverFake(fake, cfg)

@@ -131,7 +131,7 @@ func (s *poolLife) over(open func(cfg ratelimit.Config) *ratelimit.RateLimiter, 
 func TestPoolsAgreeWithBooks(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
-		for seed := range uint64(times(6, 2, 2000)) {
+		for seed := range uint64(times(3, 2, 2000)) {
 			t.Run(fmt.Sprint(backend, seed), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) { newPoolLife(t, seed).overFile(backend, 400) })
 			})
@@ -140,7 +140,7 @@ func TestPoolsAgreeWithBooks(t *testing.T) {
 }
 
 func TestPoolsOfStoreAgreeWithBooks(t *testing.T) {
-	overFakes(t, times(10, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
+	overFakes(t, times(5, 2, 2000), func(t *testing.T, seed int, fake *sharedlogtest.Fake) {
 		s := newPoolLife(t, uint64(seed))
 		s.over(func(cfg ratelimit.Config) *ratelimit.RateLimiter {
 			rl, _, err := ratelimit.NewOverFake(fake, cfg)

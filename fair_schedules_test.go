@@ -285,7 +285,7 @@ func TestFairSchedules(t *testing.T) {
 		t.Run(fmt.Sprint(group), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			for i := range uint64(times(2_000, 400, 100_000) / groups) {
+			for i := range uint64(times(1_000, 400, 100_000) / groups) {
 				seed := uint64(group) + i*groups
 				synctest.Test(t, func(t *testing.T) {
 					s := drawFairSchedule(t, seed)

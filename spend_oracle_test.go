@@ -440,7 +440,7 @@ func playSpend(t *testing.T, seed uint64, limiters, steps int, change func(*rate
 func TestSpendOracle(t *testing.T) {
 	for _, backend := range backends {
 		for _, ttl := range []time.Duration{0, time.Hour} {
-			for seed := range uint64(times(6, 2, 100)) {
+			for seed := range uint64(times(3, 2, 100)) {
 				t.Run(fmt.Sprint(backend, " ", ttl, " ", seed), func(t *testing.T) {
 					t.Parallel()
 					playSpend(t, seed, 1, 1000, func(cfg *ratelimit.Config) { cfg.Backend, cfg.HoldTTL = backend, ttl })
@@ -453,7 +453,7 @@ func TestSpendOracle(t *testing.T) {
 // Three limiters of a file count together, to the micro-dollar.
 func TestSpendOracleShared(t *testing.T) {
 	needSQLite(t)
-	for seed := range uint64(times(6, 2, 100)) {
+	for seed := range uint64(times(3, 2, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			playSpend(t, seed, 3, 400, func(cfg *ratelimit.Config) {
@@ -466,7 +466,7 @@ func TestSpendOracleShared(t *testing.T) {
 
 // So do those of a store on another machine.
 func TestSpendOracleStore(t *testing.T) {
-	for seed := range uint64(times(12, 4, 200)) {
+	for seed := range uint64(times(6, 4, 200)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			playSpend(t, seed, 3, 600, func(cfg *ratelimit.Config) {
