@@ -56,11 +56,13 @@ func (s *ledger) newPlanLocked() *plan {
 	return p
 }
 
-// reuseLocked lets the next step have the memory of a plan.
+// reuseLocked lets the next step have the memory of a plan. Until then the plan must keep no
+// reservation alive, or one that the program lost would keep its slot.
 func (s *ledger) reuseLocked(p *plan) {
 	const most = 16 // days and reservations
 	if len(p.days) <= most && len(p.settled) <= most {
 		clear(p.settled)
+		p.made, p.after = nil, nil
 		s.spare = p
 	}
 }
