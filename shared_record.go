@@ -89,13 +89,16 @@ func (p *plan) reserve(d *Decision, model string, c *cost, class string) *Reserv
 		return nil
 	case !d.Allowed:
 		return nil
-	case len(p.rl.classes) > 0 && !p.passes(class, append(pools, modelCost{name: name, quota: q, cost: *c, view: r})):
+	}
+	m := modelCost{name: name, model: model, quota: q, cost: *c, view: r}
+	if len(p.rl.classes) > 0 && !p.passes(class, append(pools, m)) {
 		p.later = true // the line is known when the plan before it was carried out
 		return nil
-	case others != nil:
+	}
+	if others != nil {
 		others.show(&d.Stats)
 	}
-	return p.charge(&modelCost{name: name, model: model, view: r}, model, c.Count, c.Money, nil, pools)
+	return p.charge(&m, model, c.Count, c.Money, nil, pools)
 }
 
 // charge plans a reservation for requests that pass. m is what they cost their model, beside are

@@ -58,7 +58,7 @@ func (p *Prices) Find(naming *modelname.Names, name, model string) (price money.
 			return p.prices[pattern], true
 		}
 	}
-	price, ok = p.prices["*"]
+	price, ok = p.prices[modelname.Every]
 	return price, ok
 }
 
