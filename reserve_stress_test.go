@@ -68,7 +68,7 @@ func TestReservationsUnderWay(t *testing.T) {
 			for range 2000 {
 				rl.RecordUsage("m", 3, 4)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			var wg sync.WaitGroup
 			for i := range 8 {

@@ -73,10 +73,10 @@ func TestSharedSurvivesKill(t *testing.T) {
 		short      int // rounds
 		long       int
 	}{
-		{"process", 1, 8, 500},
-		{"process", 2, 3, 250},
-		{"power", 1, 8, 500},
-		{"power", 2, 3, 250},
+		{"process", 1, 5, 500},
+		{"process", 2, 2, 250},
+		{"power", 1, 5, 500},
+		{"power", 2, 2, 250},
 	} {
 		t.Run(fmt.Sprintf("%s, %d at once", test.durability, test.children), func(t *testing.T) {
 			rounds := times(test.short, (test.short+1)/2, test.long)

@@ -14,7 +14,7 @@ import (
 // Calls in classes over limiters of one file: see TestSchedulesEnd.
 func TestSharedFileSchedulesEnd(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(times(4, 1, 500)) {
+	for seed := range uint64(times(2, 1, 500)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.db")
 			synctest.Test(t, func(t *testing.T) {

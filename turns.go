@@ -56,10 +56,7 @@ func (l *waitLines) tryOthersLocked(head *waiter, g *slots, pending *[]*slots) (
 // tryLocked serves a waiter that is the head of a line, or of its class there, if it passes and is
 // next in its other lines. The lines that this moves on are added to pending.
 func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
-	if w.process != 0 { // which serves it
-		return stays
-	}
-	if l.isWornOutLocked(w) {
+	if w.process != 0 || l.isWornOutLocked(w) { // another process serves it, or none yet
 		return stays
 	}
 	if !w.isNext(g) {

@@ -203,7 +203,7 @@ func liveBytes() uint64 {
 // Keys come and go for 30 simulated days: memory stays that of the keys of three windows.
 func TestNoLeak(t *testing.T) {
 	lim := newLimiter(t, keyed.Options{})
-	const perHour = 2000 / racetest.Factor
+	const perHour = 1000 / racetest.Factor
 	var early uint64
 	for hour := range 30 * 24 {
 		for i := range perHour {
