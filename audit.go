@@ -112,7 +112,7 @@ func (all *audits) class(class string) *audit.Sums {
 
 // auditReservedLocked adds up a reservation that was made.
 func (r *Reservation) auditReservedLocked() {
-	g := r.slots
+	g := r.slots()
 	if g.audit == nil {
 		g.audit = r.home.auditLocked(g.name)
 	}
@@ -130,7 +130,7 @@ func (r *Reservation) auditReservedLocked() {
 // auditOfModelLocked returns the sums of the model of a call that only a pool has counted, because
 // the model had no place; else nil.
 func (r *Reservation) auditOfModelLocked() *audit.Sums {
-	if r.extra.model == "" || !state.IsPool(r.slots.name) {
+	if r.extra.model == "" || !state.IsPool(r.slots().name) {
 		return nil
 	}
 	return r.home.auditLocked(audit.Other)
@@ -139,10 +139,10 @@ func (r *Reservation) auditOfModelLocked() *audit.Sums {
 // auditEndedLocked adds up a reservation that ends.
 func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 	most, cost := r.costOf(EventAdmitted), r.costOf(end)
-	if r.slots.audit == nil { // a store gave it back to this process
-		r.slots.audit = r.home.auditLocked(r.slots.name)
+	if r.slots().audit == nil { // a store gave it back to this process
+		r.slots().audit = r.home.auditLocked(r.slots().name)
 	}
-	auditEnd(r.slots.audit, end, r.estimate, most, used, cost)
+	auditEnd(r.slots().audit, end, r.estimate, most, used, cost)
 	if r.extra == nil {
 		return
 	}

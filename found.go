@@ -104,14 +104,14 @@ func (rl *RateLimiter) findOnLocked(f *found.Limits, w *window, instant int64) {
 
 // endFoundLocked notes that a call that was sent has ended.
 func (r *Reservation) endFoundLocked() {
-	if f := r.home.found[r.slots.name]; f != nil {
+	if f := r.home.found[r.slots().name]; f != nil {
 		f.Ended(r.home.clock.Now())
 	}
 }
 
 // uncountFoundLocked takes back the request of a call that was not sent.
 func (r *Reservation) uncountFoundLocked() {
-	if f := r.home.found[r.slots.name]; f != nil {
+	if f := r.home.found[r.slots().name]; f != nil {
 		f.Uncount(r.instant)
 	}
 }

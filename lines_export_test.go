@@ -27,7 +27,7 @@ func (r *Reservation) Charged() map[string]uint32 {
 	places := make(map[string]uint32)
 	for ; r != nil; r = r.pool {
 		if r.home != nil {
-			places[r.slots.name] = r.requestAt
+			places[r.slots().name] = r.requestAt
 		}
 	}
 	return places

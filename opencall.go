@@ -114,9 +114,9 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 		return nil
 	}
 	c := t.open.add()
-	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots, r.estimate, r.instant
+	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots(), r.estimate, r.instant
 	c.slots.open.add(c)
-	c.requested, c.class = r.slots.name, e.Class
+	c.requested, c.class = r.slots().name, e.Class
 	c.most = r.costOf(EventAdmitted)
 	if r.extra != nil {
 		c.since -= r.extra.delay

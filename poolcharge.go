@@ -33,10 +33,10 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 				r.countLocked(of.class)
 			}
 		}
-		if r.extra != nil || rl.pricing != nil || r.slots.audit == nil {
+		if r.extra != nil || rl.pricing != nil || r.slots().audit == nil {
 			rl.madeLocked(r, &p.quota, most, of.instant)
 		} else {
-			r.slots.audit.Reserved.Count(r.estimate)
+			r.slots().audit.Reserved.Count(r.estimate)
 		}
 	}
 	return made

@@ -21,8 +21,7 @@ import (
 // concurrent use.
 type Reservation struct {
 	home      *RateLimiter // nil when nothing was counted, because there was no place; never changes
-	slots     *slots       // the model's
-	window    *window      // that was charged
+	window    *window      // that was charged, and has the slots of the model
 	requestAt uint32       // the entries of the charge in it: see ring.Queue.Place
 	tokenAt   uint32
 	instant   int64 // when the charge counts
@@ -61,6 +60,9 @@ func (r *Reservation) entry() int64 {
 	}
 	return r.extra.entry
 }
+
+// slots returns those of the model. The reservation was counted.
+func (r *Reservation) slots() *slots { return r.window.slots }
 
 // isSlotless reports whether the slot of the reservation was given to others.
 func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
@@ -163,10 +165,10 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		return nil
 	}
 	made := rl.chargeLocked(model, name, &q, &r, c.Count, rl.watches(&q) || in != nil && anyLimitsSlots(in))
-	if made.extra != nil || rl.pricing != nil || made.slots.audit == nil {
+	if made.extra != nil || rl.pricing != nil || made.slots().audit == nil {
 		rl.madeLocked(made, &q, c.Money, r.instant)
 	} else {
-		made.slots.audit.Reserved.Count(made.estimate)
+		made.slots().audit.Reserved.Count(made.estimate)
 	}
 	if in != nil {
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
@@ -198,7 +200,7 @@ func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
 		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
 		u.reservations = together[:]
 	default:
-		u.reservations = make([]Reservation, 34) // 3 KiB, which the allocator has pieces of
+		u.reservations = make([]Reservation, 51) // 4 KiB, which the allocator has pieces of
 	}
 	r := &u.reservations[0]
 	u.reservations = u.reservations[1:]
@@ -252,7 +254,7 @@ func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, 
 		rl.linesLocked().openedLocked(w)
 	}
 	rl.changedLocked(instant)
-	made.home, made.slots, made.days = rl, w.slots, w.days
+	made.home, made.days = rl, w.days
 	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
 	made.openLocked()
 	if r.class != "" {
@@ -285,7 +287,7 @@ func (r *Reservation) Model() string {
 	if r.extra != nil && r.extra.model != "" {
 		return r.extra.model
 	}
-	return r.slots.name
+	return r.slots().name
 }
 
 // ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one

@@ -168,7 +168,7 @@ func part(limit, percent int) int { return limit/100*percent + limit%100*percent
 
 // countLocked counts the charge of a reservation to its class, if that has a reserve.
 func (r *Reservation) countLocked(class string) {
-	if u := r.slots.use(class); u != nil {
+	if u := r.slots().use(class); u != nil {
 		r.more().share = u.Charge(r.instant, r.window.period.Begin, r.estimate)
 	}
 }

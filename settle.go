@@ -30,7 +30,7 @@ func (r *Reservation) commit(used tokens.Count, bill *money.Usage) {
 	}
 	rl.mu.Lock()
 	if !r.settled {
-		r.slots.settledLocked(r.estimate, used)
+		r.slots().settledLocked(r.estimate, used)
 	}
 	if rl.pricing != nil {
 		r.priceLocked(billed(used, bill))
@@ -70,7 +70,7 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
 	}
-	if a := r.slots.audit; r.extra == nil && a != nil {
+	if a := r.slots().audit; r.extra == nil && a != nil {
 		a.Estimated.Count(r.estimate)
 		a.Settled.Count(used)
 	} else {
@@ -121,7 +121,7 @@ func (r *Reservation) cancelLocked() {
 func (r *Reservation) endLocked() {
 	r.releaseLocked()
 	if rl := r.home; rl.lines.waiting > 0 {
-		rl.linesLocked().serveLocked(r.slots)
+		rl.linesLocked().serveLocked(r.slots())
 	}
 }
 
@@ -133,7 +133,7 @@ func (r *Reservation) releaseLocked() {
 		s.Close()
 	}
 	rl.expiry.forget(r)
-	g := r.slots
+	g := r.slots()
 	if !r.isSlotless() {
 		g.inFlight--
 		r.shutLocked()
@@ -155,14 +155,14 @@ func (r *Reservation) currentWindowLocked() *window {
 	if w := r.window; !w.gone && w.stateVersion == rl.stateVersion && w.stats.window == w && w.mirrors(w.stats, rl) {
 		return w
 	}
-	stats := rl.statsRLocked(r.slots.name)
+	stats := rl.statsRLocked(r.slots().name)
 	if stats == nil {
 		return nil
 	}
 	if w := stats.window; w.mirrors(stats, rl) {
 		return w
 	}
-	return rl.existingWindowLocked(r.slots.name, rl.clock.Sync())
+	return rl.existingWindowLocked(r.slots().name, rl.clock.Sync())
 }
 
 // tokensOf returns the place of a reservation's tokens among those of w; -1 where they are gone.
@@ -260,7 +260,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	if exceeds {
 		instant = rl.clock.Sync()
 		left = instant-r.instant > rl.span()
-		rl.existingWindowLocked(r.slots.name, instant)
+		rl.existingWindowLocked(r.slots().name, instant)
 	}
 	w, token := r.currentWindowLocked(), -1
 	if w != nil {
@@ -278,7 +278,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 	case token >= 0:
 		w.setTokens(token, r, used)
 	case left:
-		if w = rl.windowToChargeLocked(r.slots.name, instant, now); w == nil {
+		if w = rl.windowToChargeLocked(r.slots().name, instant, now); w == nil {
 			return
 		}
 		w.chargeTokens(instant, now, excess)
@@ -297,7 +297,7 @@ func (r *Reservation) correctLocked(used tokens.Count) {
 func (r *Reservation) keptLocked(used tokens.Count) {
 	if rl := r.home; rl.lines.waiting > 0 {
 		most := tokens.Count{Input: max(used.Input, r.estimate.Input), Output: max(used.Output, r.estimate.Output)}
-		rl.linesLocked().loadedLocked(r.slots, r.window, cost{Requests: 1, Count: most})
+		rl.linesLocked().loadedLocked(r.slots(), r.window, cost{Requests: 1, Count: most})
 	}
 }
 
@@ -334,14 +334,14 @@ func (r *Reservation) arriveLocked(at time.Time) {
 		return
 	}
 	rl.changedLocked(instant)
-	rl.existingWindowLocked(r.slots.name, instant)
+	rl.existingWindowLocked(r.slots().name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
 		return // forgotten
 	}
 	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
 	if w == nil {
-		if w = rl.windowToChargeLocked(r.slots.name, instant, now); w == nil {
+		if w = rl.windowToChargeLocked(r.slots().name, instant, now); w == nil {
 			return
 		}
 	}
@@ -352,12 +352,15 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
+	if w.slots == nil { // the model has lost its place since, and got another
+		rl.linesLocked().slotsLocked(r.slots().name)
+	}
 	r.placeLocked(w, arrived, request, token)
 	wall := rl.clock.UnixNano(arrived)
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.slots.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
+	case wall >= r.slots().dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too

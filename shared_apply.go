@@ -278,13 +278,10 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	if r.isSlotless() {
 		r.extra.slotless = false
 	}
-	if r.slots != w.slots {
-		r.slots = w.slots
-	}
 	r.days = w.days
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
-		r.window = &window{gone: true}
+		r.window = &window{slots: w.slots, gone: true}
 	} else {
 		r.openLocked()
 		if f.rl.reserves != nil {

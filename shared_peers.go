@@ -124,7 +124,7 @@ func (s *ledger) abandonLocked(r *Reservation) (shared bool) {
 			h.Keep(part)
 		}
 		var q ModelQuota
-		s.rl.coverRLocked(part.slots.name, &q)
+		s.rl.coverRLocked(part.slots().name, &q)
 		g.wanted = g.wanted || q.limitsSlots()
 	}
 	g.wanted = g.wanted || len(g.reservations) >= abandonMost
@@ -175,10 +175,10 @@ func (f effect) removeDead(process int64) {
 			r.shutLocked()
 			r.keptLocked(r.estimate)
 			r.more().slotless = true
-			r.slots.inFlight--
-			f.rl.linesLocked().shutLocked(r.slots, r.window)
-			r.slots.closeLocked()
-			f.rl.unlistedLocked().easeLocked(r.slots.name)
+			r.slots().inFlight--
+			f.rl.linesLocked().shutLocked(r.slots(), r.window)
+			r.slots().closeLocked()
+			f.rl.unlistedLocked().easeLocked(r.slots().name)
 		}
 		if r == nil || r.settled || h.IsOffTail() {
 			f.s.peers.CloseReservation(process, n)

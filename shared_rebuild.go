@@ -198,9 +198,9 @@ func (b *rebuild) putBack() {
 		switch {
 		case r.settled || b.s.peers.Reservation(b.s.id, n) != nil:
 		case b.s.lost != nil:
-			g := b.rl.linesLocked().slotsLocked(r.slots.name)
+			g := b.rl.linesLocked().slotsLocked(r.slots().name)
 			g.inFlight++
-			r.slots = g
+			r.window.slots = g
 			if r.isSlotless() {
 				r.more().slotless = false
 			}

@@ -180,8 +180,8 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	r.extra.plan = p.serial
 	p.ends = append(p.ends, ending{end, used})
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
-	if end == EventSettled && !state.IsPool(r.slots.name) {
-		r.slots.settledLocked(r.estimate, used)
+	if end == EventSettled && !state.IsPool(r.slots().name) {
+		r.slots().settledLocked(r.estimate, used)
 	}
 	p.respend(r, end)
 	if r.call != nil {
@@ -202,7 +202,7 @@ func (p *plan) cancelCounted(r *Reservation) {
 	if !p.settles(r, EventReleased, tokens.Count{}) {
 		return
 	}
-	name, instant := r.slots.name, p.instant
+	name, instant := r.slots().name, p.instant
 	p.addNow(&sharedlog.Event{Kind: sharedlog.Cancel, Ref: r.entry(), Model: name})
 	if p.rl.statsRLocked(name) == nil {
 		return
@@ -222,7 +222,7 @@ func (p *plan) cancelCounted(r *Reservation) {
 // shut notes that a reservation is open no more, for what is decided beside that.
 func (p *plan) shut(r *Reservation) {
 	if p.s.remote != nil && !r.isSlotless() {
-		p.day(r.slots.name, p.instant).beside.slots--
+		p.day(r.slots().name, p.instant).beside.slots--
 	}
 }
 
@@ -269,11 +269,11 @@ func (p *plan) commitCounted(r *Reservation, end EventKind, used tokens.Count) {
 		return
 	}
 	if used == r.estimate {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.slots.name})
+		p.addNow(&sharedlog.Event{Kind: sharedlog.Release, Ref: r.entry(), Model: r.slots().name})
 		p.shut(r)
 		return
 	}
-	name, instant := r.slots.name, p.instant
+	name, instant := r.slots().name, p.instant
 	excess := used.Over(r.estimate)
 	exceeds := excess != (tokens.Count{})
 	left := exceeds && instant-r.instant > p.rl.span()
@@ -325,7 +325,7 @@ func (p *plan) arriveCounted(r *Reservation, at time.Time) {
 	if r.settled || arrived <= was {
 		return
 	}
-	name := r.slots.name
+	name := r.slots().name
 	rl.existingWindowLocked(name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-was > rl.span(); request < 0 && token < 0 && !left {
@@ -339,7 +339,7 @@ func (p *plan) arriveCounted(r *Reservation, at time.Time) {
 	wall, over := rl.clock.UnixNano(arrived), false
 	switch {
 	case sameDay:
-	case wall >= r.slots.dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
+	case wall >= r.slots().dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
 		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		day.rollDay(now) // the day that this began may be over, too
 	default:

@@ -58,7 +58,7 @@ func (p *plan) respend(r *Reservation, end EventKind) {
 	}
 	account := r.account()
 	if change, any := p.rl.changeRLocked(account, r.extra.at, more, p.rl.clock.UnixNano(p.instant)); any {
-		p.spend(account, r.slots.name, change, more)
+		p.spend(account, r.slots().name, change, more)
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *Reservation) account() string {
 	if r.extra.other {
 		return spend.Other
 	}
-	return r.slots.name
+	return r.slots().name
 }
 
 // mostRLocked fills in the most that requests of a model, which is counted under a name, can cost.
@@ -65,8 +65,8 @@ func (r *Reservation) spendLocked(q *ModelQuota, most money.Amount, instant int6
 	rl, x := r.home, r.more()
 	x.charged = charged{most: most, at: rl.clock.UnixNano(instant), known: true}
 	if most != 0 {
-		name := rl.accountLocked(r.slots.name, x.at)
-		x.other = name != r.slots.name
+		name := rl.accountLocked(r.slots().name, x.at)
+		x.other = name != r.slots().name
 		rl.spends.Add(name, spend.Charge(rl.spends[name], most, x.at, zoneOf(q.DayZone)))
 	}
 }
@@ -88,7 +88,7 @@ func (r *Reservation) priceLocked(used money.Usage) {
 	if r.settled {
 		return
 	}
-	name, model := r.slots.name, r.slots.name
+	name, model := r.slots().name, r.slots().name
 	if r.extra != nil && r.extra.model != "" {
 		model = r.extra.model
 	}

@@ -265,10 +265,10 @@ func (l *waitLines) passLocked(g *slots, class string, m *modelCost) {
 func (l *waitLines) passedLocked(class string, made ...*Reservation) {
 	for _, r := range made {
 		for ; r != nil && r.home != nil && !l.shared && len(l.rl.classes) > 0; r = r.pool {
-			if r.slots.waiting() > 0 {
+			if r.slots().waiting() > 0 {
 				m := modelCost{cost: cost{Requests: 1, Count: r.estimate}}
-				l.rl.coverRLocked(r.slots.name, &m.quota)
-				l.passLocked(r.slots, class, &m)
+				l.rl.coverRLocked(r.slots().name, &m.quota)
+				l.passLocked(r.slots(), class, &m)
 			}
 		}
 	}
