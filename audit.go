@@ -66,7 +66,7 @@ func (rl *RateLimiter) Audit() Audit {
 		a.Models[name] = auditEntryOf(is)
 		all.Plus(is)
 	}
-	for class, is := range rl.audits.classes {
+	for class, is := range rl.audits.classes.All() {
 		a.Classes[class] = auditEntryOf(is)
 		classed.Plus(is)
 	}
@@ -77,12 +77,9 @@ func (rl *RateLimiter) Audit() Audit {
 
 // audits is what Audit adds up. RateLimiter.mu guards it.
 type audits struct {
-	counted audit.Book // by counted name
-	classes audit.Book // but for the calls without a class, which are the rest
+	counted audit.Book    // by counted name
+	classes audit.Classes // but for the calls without a class, which are the rest
 }
-
-// mostAuditClasses bounds the classes, whose names callers choose.
-const mostAuditClasses = 1000
 
 func auditSumOf(s audit.Sum) AuditSum {
 	fit := func(n int64) int { return int(min(max(n, math.MinInt), math.MaxInt)) }
@@ -102,38 +99,52 @@ func (rl *RateLimiter) auditLocked(name string) *audit.Sums {
 	return rl.audits.counted.Of(name, room)
 }
 
-// class returns the sums of a class; nil for the calls without one.
-func (all *audits) class(class string) *audit.Sums {
-	if class == "" {
-		return nil
-	}
-	return all.classes.Of(class, len(all.classes) < mostAuditClasses)
-}
-
 // auditReservedLocked adds up a reservation that was made.
 func (r *Reservation) auditReservedLocked() {
 	g := r.slots()
 	if g.audit == nil {
 		g.audit = r.home.auditLocked(g.name)
 	}
-	g.audit.Reserved.Add(r.estimate, r.costOf(EventAdmitted))
-	if r.extra == nil {
-		return
-	}
-	for _, a := range [...]*audit.Sums{r.extra.class, r.auditOfModelLocked()} {
+	most := r.costOf(EventAdmitted)
+	g.audit.Reserved.Add(r.estimate, most)
+	for _, a := range r.auditsBesideLocked() {
 		if a != nil {
-			a.Reserved.Add(r.estimate, r.extra.most)
+			a.Reserved.Add(r.estimate, most)
 		}
 	}
 }
 
-// auditOfModelLocked returns the sums of the model of a call that only a pool has counted, because
-// the model had no place; else nil.
-func (r *Reservation) auditOfModelLocked() *audit.Sums {
-	if r.extra.model == "" || !state.IsPool(r.slots().name) {
-		return nil
+// markLocked has a reservation added up for the class of its call, if that is one of
+// Config.Classes. It reports whether it is.
+func (rl *RateLimiter) markLocked(r *Reservation, class string) bool {
+	m := rl.audits.classes.Mark(class)
+	if m == 0 {
+		if rl.knownClassRLocked(class) == "" {
+			return false
+		}
+		var a *audit.Sums
+		if a, m = rl.audits.classes.Need(class); m == 0 {
+			r.more().class = a
+		}
 	}
-	return r.home.auditLocked(audit.Other)
+	r.mark |= m
+	return true
+}
+
+// auditsBesideLocked returns the sums of the class of a call, and those of its model where only a
+// pool has counted it, because the model had no place; nil for none.
+func (r *Reservation) auditsBesideLocked() (beside [2]*audit.Sums) {
+	beside[0] = r.home.audits.classes.Marked(r.mark)
+	if r.extra == nil {
+		return beside
+	}
+	if beside[0] == nil {
+		beside[0] = r.extra.class
+	}
+	if r.extra.model != "" && state.IsPool(r.slots().name) {
+		beside[1] = r.home.auditLocked(audit.Other)
+	}
+	return beside
 }
 
 // auditEndedLocked adds up a reservation that ends.
@@ -143,10 +154,7 @@ func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 		r.slots().audit = r.home.auditLocked(r.slots().name)
 	}
 	auditEnd(r.slots().audit, end, r.estimate, most, used, cost)
-	if r.extra == nil {
-		return
-	}
-	for _, a := range [...]*audit.Sums{r.extra.class, r.auditOfModelLocked()} {
+	for _, a := range r.auditsBesideLocked() {
 		if a != nil {
 			auditEnd(a, end, r.estimate, most, used, cost)
 		}

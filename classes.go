@@ -63,6 +63,7 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
 		rl.classes = maps.Clone(classes)
 	}
 	rl.classesID = state.ClassesID(classesText(classes))
+	rl.audits.classes.Forget()
 	rl.reserves = reservesOf(classes)
 	rl.classed.Store(len(classes) > 0)
 	rl.requeueLocked() // which knows no line's state by the new ID

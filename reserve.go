@@ -31,9 +31,15 @@ type Reservation struct {
 	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
 	days      int32        // the window's days when it was charged
 	settled   bool
-	watched   bool   // it is settled at its estimate if the program never settles it
-	round     uint16 // the window's round when it was charged
+	mark      audit.Mark // its class, and watchedMark
+	round     uint16     // the window's round when it was charged
 }
+
+// watchedMark is in the mark of a reservation that is settled at its estimate if the program never
+// settles it.
+const watchedMark = audit.Free
+
+func (r *Reservation) isWatched() bool { return r.mark&watchedMark != 0 }
 
 // extra is the fields that few reservations need, kept apart because each call allocates a
 // Reservation.
@@ -43,7 +49,7 @@ type extra struct {
 	expires *list.Element    // in expiry.open, with Config.HoldTTL
 	share   *classuse.Charge // what is counted to a class with a reserve
 	charged                  // the money; without prices nothing
-	class   *audit.Sums      // of the call, to be added up; nil without a class
+	class   *audit.Sums      // of the call, to be added up; nil for one with a mark, and for none
 	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
 
 	// With Config.Shared:
@@ -117,7 +123,7 @@ func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, 
 		e = rl.teller.reservedLocked(by, made, d, c)
 	}
 	rl.mu.Unlock()
-	if e != nil || made != nil && made.watched {
+	if e != nil || made != nil && made.isWatched() {
 		rl.teller.tellAndWatch(e, made)
 	}
 	return made, nil
@@ -169,6 +175,9 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 		rl.madeLocked(made, &q, c.Money, r.instant)
 	} else {
 		made.slots().audit.Reserved.Count(made.estimate)
+		if a := rl.audits.classes.Marked(made.mark); a != nil {
+			a.Reserved.Count(made.estimate)
+		}
 	}
 	if in != nil {
 		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
@@ -189,9 +198,9 @@ type unusedReservations struct {
 // newLocked returns an empty reservation. Only one that is not watched for garbage collection is
 // allocated together with others, which saves a fifth of the time of Reserve. Those that are
 // observed are watched together: nothing must be kept for ever for the events of one that is lost.
-func (u *unusedReservations) newLocked(watched, observed bool) *Reservation {
-	if watched {
-		return &Reservation{watched: true}
+func (u *unusedReservations) newLocked(watch, observed bool) *Reservation {
+	if watch {
+		return &Reservation{mark: watchedMark}
 	}
 	switch {
 	case len(u.reservations) > 0:

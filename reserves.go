@@ -175,11 +175,7 @@ func (r *Reservation) countLocked(class string) {
 
 // classLocked counts a reservation to the class of its call.
 func (r *Reservation) classLocked(class string) {
-	if class = r.home.knownClassRLocked(class); class == "" {
-		return
-	}
-	r.more().class = r.home.audits.class(class)
-	if r.home.reserves != nil {
+	if r.home.markLocked(r, class) && r.home.reserves != nil {
 		r.countLocked(class)
 	}
 }

@@ -73,6 +73,9 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 	if a := r.slots().audit; r.extra == nil && a != nil {
 		a.Estimated.Count(r.estimate)
 		a.Settled.Count(used)
+		if c := r.home.audits.classes.Marked(r.mark); c != nil {
+			c.Settle(r.estimate, 0, used, 0)
+		}
 	} else {
 		r.endMoneyLocked(EventSettled, used)
 	}

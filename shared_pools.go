@@ -93,7 +93,7 @@ func (p *plan) chargePools(made *Reservation, model string, c tokens.Count, most
 		r := p.chargeCounted(m, m.name, c, most, nil)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)
-			r.extra.class = p.rl.audits.class(p.rl.knownClassRLocked(m.view.class))
+			p.rl.markLocked(r, m.view.class)
 			made, last = r, r
 			continue
 		}

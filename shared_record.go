@@ -133,7 +133,7 @@ func (p *plan) chargeCounted(m *modelCost, model string, c tokens.Count, most mo
 	e := p.add(&sharedlog.Event{Kind: sharedlog.Reserve, Model: name, At: instant, Requests: 1, Count: made.estimate})
 	if class := p.rl.knownClassRLocked(m.view.class); class != "" {
 		if m.pool == nil {
-			made.more().class = p.rl.audits.class(class)
+			p.rl.markLocked(made, class)
 		}
 		e.Text = p.rl.reservedClassRLocked(class)
 	}
