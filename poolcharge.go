@@ -30,7 +30,7 @@ func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*
 		} else {
 			last.pool, last = r, r
 			if rl.reserves != nil {
-				r.countLocked(of.class)
+				made.share().Join(r.chargeClassLocked(of.class))
 			}
 		}
 		if r.extra != nil || rl.pricing != nil || r.slots().audit == nil {

@@ -166,10 +166,19 @@ func (b *batch) keeps() bool {
 // part returns a percentage of a limit, rounded down.
 func part(limit, percent int) int { return limit/100*percent + limit%100*percent/100 }
 
-// countLocked counts the charge of a reservation to its class, if that has a reserve.
+// chargeClassLocked counts the charge of a reservation to its class, if that has a reserve.
+func (r *Reservation) chargeClassLocked(class string) *classuse.Charge {
+	u := r.slots().use(class)
+	if u == nil {
+		return nil
+	}
+	return u.Charge(r.instant, r.window.period.Begin, r.estimate)
+}
+
+// countLocked is chargeClassLocked for a charge that ends with the reservation.
 func (r *Reservation) countLocked(class string) {
-	if u := r.slots().use(class); u != nil {
-		r.more().share = u.Charge(r.instant, r.window.period.Begin, r.estimate)
+	if c := r.chargeClassLocked(class); c != nil {
+		r.more().share = c
 	}
 }
 

@@ -19,7 +19,8 @@ type Use struct {
 	began   int64
 }
 
-// Charge is the charge of one call. A nil Charge is of a class that is not counted.
+// Charge is the charge of one call, with those beside it. A nil Charge is of a class that is not
+// counted.
 type Charge struct {
 	use    *Use
 	at     int64
@@ -27,6 +28,14 @@ type Charge struct {
 	began  int64
 	left   bool // the minute
 	closed bool
+	beside *Charge
+}
+
+// Join has the charge of the same call to another Use end with this one, where both are counted.
+func (c *Charge) Join(other *Charge) {
+	if c != nil && other != nil {
+		other.beside, c.beside = c.beside, other
+	}
 }
 
 // See notes that a call of the class asks at an instant.
@@ -64,9 +73,12 @@ func less(of *state.Cost, requests int, c tokens.Count) {
 
 // Settle makes the tokens of the call what it used.
 func (c *Charge) Settle(used tokens.Count) {
-	if c == nil {
-		return
+	for ; c != nil; c = c.beside {
+		c.settle(used)
 	}
+}
+
+func (c *Charge) settle(used tokens.Count) {
 	if !c.left {
 		less(&c.use.minute, 0, c.count)
 		add(&c.use.minute, 0, used)
@@ -80,10 +92,13 @@ func (c *Charge) Settle(used tokens.Count) {
 
 // Refund takes back the charge of a call that was not sent.
 func (c *Charge) Refund() {
-	if c == nil {
-		return
+	for ; c != nil; c = c.beside {
+		c.refund()
 	}
-	c.Settle(tokens.Count{})
+}
+
+func (c *Charge) refund() {
+	c.settle(tokens.Count{})
 	if !c.left {
 		less(&c.use.minute, 1, tokens.Count{})
 		c.left = true
@@ -95,9 +110,11 @@ func (c *Charge) Refund() {
 
 // Close notes that the call is in flight no more.
 func (c *Charge) Close() {
-	if c != nil && !c.closed {
-		c.closed = true
-		c.use.open--
+	for ; c != nil; c = c.beside {
+		if !c.closed {
+			c.closed = true
+			c.use.open--
+		}
 	}
 }
 
