@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/audit"
@@ -138,9 +139,7 @@ func (r *Reservation) auditsBesideLocked() (beside [2]*audit.Sums) {
 	if r.extra == nil {
 		return beside
 	}
-	if beside[0] == nil {
-		beside[0] = r.extra.class
-	}
+	beside[0] = cmp.Or(beside[0], r.extra.class)
 	if r.extra.model != "" && state.IsPool(r.slots().name) {
 		beside[1] = r.home.auditLocked(audit.Other)
 	}

@@ -31,15 +31,9 @@ type Reservation struct {
 	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
 	days      int32        // the window's days when it was charged
 	settled   bool
-	mark      audit.Mark // its class, and watchedMark
+	mark      audit.Mark // its class; with audit.Free it is watched
 	round     uint16     // the window's round when it was charged
 }
-
-// watchedMark is in the mark of a reservation that is settled at its estimate if the program never
-// settles it.
-const watchedMark = audit.Free
-
-func (r *Reservation) isWatched() bool { return r.mark&watchedMark != 0 }
 
 // extra is the fields that few reservations need, kept apart because each call allocates a
 // Reservation.
@@ -123,7 +117,7 @@ func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, 
 		e = rl.teller.reservedLocked(by, made, d, c)
 	}
 	rl.mu.Unlock()
-	if e != nil || made != nil && made.isWatched() {
+	if e != nil || made != nil && made.mark.IsFree() {
 		rl.teller.tellAndWatch(e, made)
 	}
 	return made, nil
@@ -200,7 +194,7 @@ type unusedReservations struct {
 // observed are watched together: nothing must be kept for ever for the events of one that is lost.
 func (u *unusedReservations) newLocked(watch, observed bool) *Reservation {
 	if watch {
-		return &Reservation{mark: watchedMark}
+		return &Reservation{mark: audit.Free}
 	}
 	switch {
 	case len(u.reservations) > 0:

@@ -168,11 +168,7 @@ func part(limit, percent int) int { return limit/100*percent + limit%100*percent
 
 // chargeClassLocked counts the charge of a reservation to its class, if that has a reserve.
 func (r *Reservation) chargeClassLocked(class string) *classuse.Charge {
-	u := r.slots().use(class)
-	if u == nil {
-		return nil
-	}
-	return u.Charge(r.instant, r.window.period.Begin, r.estimate)
+	return r.slots().use(class).Charge(r.instant, r.window.period.Begin, r.estimate)
 }
 
 // countLocked is chargeClassLocked for a charge that ends with the reservation.

@@ -355,15 +355,16 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	}
 	w.owe(r.instant)
 	r.more().delay += arrived - r.instant
+	was := r.slots()
 	if w.slots == nil { // the model has lost its place since, and got another
-		rl.linesLocked().slotsLocked(r.slots().name)
+		rl.linesLocked().slotsLocked(was.name)
 	}
 	r.placeLocked(w, arrived, request, token)
 	wall := rl.clock.UnixNano(arrived)
 	switch {
 	case sameDay:
 		r.days = w.days
-	case wall >= r.slots().dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
+	case wall >= was.dayEnded && (w.period.Location == nil || wall >= w.period.Begin || w.dayCount() == 0 && w.dayTokens() == 0):
 		w.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		r.days = w.days
 		w.rollDay(now) // the day that this began may be over, too

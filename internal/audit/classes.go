@@ -9,8 +9,11 @@ import (
 // free for the caller's use.
 type Mark uint8
 
-// Free is the bit of a Mark that says nothing of a class.
+// Free is the bit of a Mark that says nothing of a class: it is the caller's.
 const Free Mark = 1 << 7
+
+// IsFree reports whether the Free bit is set.
+func (m Mark) IsFree() bool { return m&Free != 0 }
 
 // mostClasses bounds the classes, whose names callers choose.
 const mostClasses = 1000

@@ -44,8 +44,12 @@ func (u *Use) See(instant int64) { u.seenAt = max(u.seenAt, instant, 1) }
 // SeenAt returns when a call of the class last asked; 0 for never.
 func (u *Use) SeenAt() int64 { return u.seenAt }
 
-// Charge counts a call that was admitted at an instant of a day. The instants of calls rise.
+// Charge counts a call that was admitted at an instant of a day. The instants of calls rise. A nil
+// Use, which is of a class that is not counted, counts nothing.
 func (u *Use) Charge(instant, dayBegan int64, c tokens.Count) *Charge {
+	if u == nil {
+		return nil
+	}
 	u.See(instant)
 	u.turnDay(dayBegan)
 	if len(u.unused) == 0 {
