@@ -89,7 +89,6 @@ func (s *wfqLife) drawPools(kind int, minute bool) {
 // one instant.
 const (
 	wfqYields        = false // calls that wait for a day beside other classes
-	wfqPools         = false // pools that keep calls waiting
 	wfqTogetherPools = false // AcquireAll of models of a pool
 )
 
@@ -102,9 +101,6 @@ func drawWFQLife(t *testing.T, seed uint64) *wfqLife {
 		Classes: make(map[string]ratelimit.Class),
 	}
 	pools, poolMinute := s.random.IntN(6), s.random.IntN(2) == 0
-	if !wfqPools {
-		pools = max(pools, 3)
-	}
 	if s.together = s.random.IntN(2) == 0; pools < 3 {
 		s.drawPools(pools, poolMinute)
 	} else if pools == 3 {

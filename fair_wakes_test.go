@@ -203,6 +203,44 @@ func TestFairPoolServesInTurnWhenItOpensForSeveral(t *testing.T) {
 	}
 }
 
+// Who is next in a pool that opens for several calls is told by its own line, whatever the order in
+// another pool that keeps nobody: there the flow of the call for "c" has had its turn. (Over a
+// store a call has one turn for all its lines.)
+func TestFairPoolThatKeepsNobodyOrdersNobody(t *testing.T) {
+	cfg := ratelimit.Config{
+		Quotas: map[string]ratelimit.ModelQuota{"a": {}, "b": {}, "c": {MaxInFlight: 1}},
+		Pools: map[string]ratelimit.Pool{
+			"all": {Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxTPM: 1000}},
+			"two": {Models: []string{"a", "b"}, Quota: ratelimit.ModelQuota{MaxTPM: 100}},
+		},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := newFairHall(t, cfg)
+		h.rl.RecordUsage("a", 100, 0)
+		busy, d := h.rl.Reserve("c", 1, 0)
+		if !d.Allowed {
+			t.Fatal(d)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, req := range []ratelimit.Request{
+			{Model: "c", PromptTokens: 1, Flow: "f"},
+			{Model: "b", PromptTokens: 50, Flow: "g"}, {Model: "b", PromptTokens: 40, Flow: "g"},
+			{Model: "a", PromptTokens: 35, Flow: "f"},
+		} {
+			h.come(ctx, req)
+		}
+		time.Sleep(time.Minute + 1)
+		for i, want := range []bool{false, true, false, true} {
+			if c := h.now(h.calls[i]); !c.served.IsZero() != want {
+				t.Errorf("call %d is served: %t", i, !want)
+			}
+		}
+		cancel()
+		synctest.Wait()
+		busy.Cancel()
+	})
+}
+
 // A pool that opens for one call lets one in, also where calls of several models wait for it.
 func TestFairPoolThatOpensAdmitsNoMoreThanItsLimit(t *testing.T) {
 	cfg := ratelimit.Config{

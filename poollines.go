@@ -41,6 +41,7 @@ func (l *waitLines) standInPoolsLocked(w *waiter, b *batch, g *slots, pending *[
 			continue
 		}
 		wasAwake := p.entry.IsAwake()
+		p.held = wasAwake
 		p.slots.line.Wake(p.entry)
 		waits := !b.costs[i].passes()
 		if !w.leads(p) {
@@ -130,14 +131,17 @@ func (w *waiter) restInPoolsLocked(b *batch, wait time.Duration) (keeps bool) {
 }
 
 // wakeNextLocked wakes the waiter that is next in the line of a model in those of its pools, before
-// any of these lines is served: in a pool it may come before those that are awake there already.
-func (g *slots) wakeNextLocked() {
+// any of these lines is served: it may come before those that are awake there already. After others
+// have left places, it is woken where a pool keeps somebody, or held the one that left.
+func (g *slots) wakeNextLocked(left []place) {
 	next := g.head()
 	if next == nil || !next.isNext(nil) {
 		return
 	}
 	for i := range next.places {
-		if p := &next.places[i]; p.pool {
+		p := &next.places[i]
+		held := func(was place) bool { return was.held && was.slots == p.slots }
+		if p.pool && (left == nil || p.slots.head() != nil || slices.ContainsFunc(left, held)) {
 			p.slots.line.Wake(p.entry)
 		}
 	}

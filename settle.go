@@ -65,11 +65,18 @@ func (r *Reservation) Cancel() {
 	}
 }
 
-// commitLocked replaces the estimate by the real usage.
+// commitLocked replaces the estimate by the real usage, and serves the waiters.
 func (r *Reservation) commitLocked(used tokens.Count) {
 	if r.settled {
 		return
 	}
+	for part := r; part != nil; part = part.pool {
+		part.commitPartLocked(used)
+	}
+	r.serveNextLocked()
+}
+
+func (r *Reservation) commitPartLocked(used tokens.Count) {
 	if a := r.slots().audit; r.extra == nil && a != nil {
 		a.Estimated.Count(r.estimate)
 		a.Settled.Count(used)
@@ -89,43 +96,49 @@ func (r *Reservation) commitLocked(used tokens.Count) {
 	if len(r.home.found) > 0 {
 		r.endFoundLocked()
 	}
-	r.endLocked()
-	if r.pool != nil {
-		r.pool.commitLocked(used)
-	}
+	r.releaseLocked()
 }
 
-// expireLocked leaves the estimate charged.
+// expireLocked leaves the estimate charged, and serves the waiters.
 func (r *Reservation) expireLocked() {
-	for ; r != nil && !r.settled; r = r.pool {
-		r.endMoneyLocked(EventExpired, r.estimate)
-		r.keptLocked(r.estimate)
-		r.endFoundLocked()
-		r.endLocked()
+	if r.settled {
+		return
 	}
+	for part := r; part != nil; part = part.pool {
+		part.endMoneyLocked(EventExpired, part.estimate)
+		part.keptLocked(part.estimate)
+		part.endFoundLocked()
+		part.releaseLocked()
+	}
+	r.serveNextLocked()
 }
 
-// cancelLocked takes the whole charge back.
+// cancelLocked takes the whole charge back, and serves the waiters.
 func (r *Reservation) cancelLocked() {
 	if r.settled {
 		return
 	}
-	r.endMoneyLocked(EventReleased, tokens.Count{})
-	r.refundLocked()
-	r.home.changedNowLocked()
-	r.keptLocked(tokens.Count{})
-	r.endLocked()
-	if r.pool != nil {
-		r.pool.cancelLocked()
+	for part := r; part != nil; part = part.pool {
+		part.endMoneyLocked(EventReleased, tokens.Count{})
+		part.refundLocked()
+		part.home.changedNowLocked()
+		part.keptLocked(tokens.Count{})
+		part.releaseLocked()
 	}
+	r.serveNextLocked()
 }
 
-// endLocked gives the slot back, and serves the waiters.
-func (r *Reservation) endLocked() {
-	r.releaseLocked()
-	if rl := r.home; rl.lines.waiting > 0 {
-		rl.linesLocked().serveLocked(r.slots())
+// serveNextLocked serves those that wait for what a reservation gave back to its model and its
+// pools. The model's come first: the next of them may come before those that its pools keep.
+func (r *Reservation) serveNextLocked() {
+	if r.home.lines.waiting == 0 {
+		return
 	}
+	l := r.home.linesLocked()
+	for ; r != nil; r = r.pool {
+		l.serveLineLocked(r.slots())
+	}
+	l.settleLocked()
 }
 
 // releaseLocked gives the slot of the reservation back.

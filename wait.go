@@ -56,6 +56,7 @@ type place struct {
 	entry *fairline.Entry[*waiter]
 	slack *headroom.Slack // nil for a waiter without a deadline
 	pool  bool            // it is the line of a pool
+	held  bool            // it was awake there, where the waiter passes
 	part  int64           // of what is scarce there, for a waiter that was served: see fairline.Unit
 }
 
@@ -297,7 +298,7 @@ func (l *waitLines) leaveLinesLocked(w *waiter) {
 	w.places = nil
 	for i := range places {
 		if !places[i].pool && !l.shared && l.rl.pools.any() {
-			places[i].slots.wakeNextLocked()
+			places[i].slots.wakeNextLocked(places)
 		}
 	}
 }
@@ -388,7 +389,7 @@ func (l *waitLines) serveAllLocked() {
 	}
 	for g := range l.occupied {
 		if l.rl.pools.any() && !state.IsPool(g.name) {
-			g.wakeNextLocked()
+			g.wakeNextLocked(nil)
 		}
 	}
 	for g := range l.occupied {

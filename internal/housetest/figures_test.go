@@ -24,7 +24,7 @@ import (
 // methods, and at most some 800 lines to the root.
 const (
 	maxRootFiles     = 86    // files of the root without tests
-	maxRootLines     = 17220 // lines of these files together
+	maxRootLines     = 17240 // lines of these files together
 	maxFileLines     = 400   // lines of a file of the module, tests excepted
 	maxFunctionLines = 60    // lines of a function in the module, tests excepted
 
