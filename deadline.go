@@ -230,7 +230,7 @@ func (r *Reservation) openLocked() {
 
 // shutLocked is the end of openLocked: before a charge moves, or when its slot is given back.
 func (r *Reservation) shutLocked() {
-	if w := r.window; w != nil && w.open != nil {
+	if w := r.window; w.open != nil {
 		w.open.Close(r.instant, r.estimate)
 	}
 }

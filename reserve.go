@@ -203,7 +203,7 @@ func (u *unusedReservations) newLocked(watch, observed bool) *Reservation {
 		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
 		u.reservations = together[:]
 	default:
-		u.reservations = make([]Reservation, 51) // 4 KiB, which the allocator has pieces of
+		u.reservations = make([]Reservation, 38) // 3 KiB, which the allocator has pieces of
 	}
 	r := &u.reservations[0]
 	u.reservations = u.reservations[1:]

@@ -44,7 +44,7 @@ func (s *schedule) call() {
 	}
 	for i := range reqs {
 		if len(reqs) > 1 {
-			reqs[i].PromptTokens /= 3
+			reqs[i].PromptTokens, reqs[i].OutputTokens = reqs[i].PromptTokens/3, reqs[i].OutputTokens/3
 		}
 	}
 	rl := pickOf(s.random, s.rls)

@@ -131,10 +131,13 @@ func (r *Reservation) cancelLocked() {
 // serveNextLocked serves those that wait for what a reservation gave back to its model and its
 // pools. The model's come first: the next of them may come before those that its pools keep.
 func (r *Reservation) serveNextLocked() {
-	if r.home.lines.waiting == 0 {
-		return
+	if r.home.lines.waiting > 0 {
+		r.home.linesLocked().serveEndedLocked(r)
 	}
-	l := r.home.linesLocked()
+}
+
+// serveEndedLocked is apart from serveNextLocked so that this is inlined.
+func (l *waitLines) serveEndedLocked(r *Reservation) {
 	for ; r != nil; r = r.pool {
 		l.serveLineLocked(r.slots())
 	}
