@@ -57,11 +57,15 @@ func TestFleetAdmitsInASecond(t *testing.T) {
 				nodes: nodes, limit: 1000, window: time.Second, load: load,
 				cells: max(5, times(5, 60)), network: metro, seed: 1,
 			}
-			// The least of a few cells is a matter of chance, so the middle one of three runs
-			// counts.
-			bad := func(m measured) bool { return m.mean > 1.07 || m.most > 1.3 || load > 1 && m.least < 0.85 }
-			if m := f.row(t); bad(m) && (bad(f.row(t)) || bad(f.row(t))) {
-				t.Errorf("%d nodes at %v of the limit: %v", nodes, load, m)
+			// The least of a few cells is a matter of chance, so two of three runs have to be good.
+			good := 0
+			for run := 0; run < 3 && good < 2; run++ {
+				if m := f.row(t); m.mean <= 1.07 && m.most <= 1.3 && (load <= 1 || m.least >= 0.85) {
+					good++
+				}
+			}
+			if good < 2 {
+				t.Errorf("%d nodes at %v of the limit: %d of three runs are good", nodes, load, good)
 			}
 		}
 	}
