@@ -28,7 +28,7 @@ type expiring struct {
 // garbage-collected, and with Config.HoldTTL after that time. Watching costs more than the rest
 // of Reserve, so it is done only where slots are limited.
 func (r *Reservation) watch() {
-	if r == nil || r.home == nil || !r.mark.IsFree() {
+	if r == nil || r.home == nil || !r.mark.IsWatched() {
 		return
 	}
 	runtime.SetFinalizer(r, (*Reservation).abandon)

@@ -21,7 +21,7 @@ func anyLimitsSlots(in []*pool) bool {
 func (rl *RateLimiter) chargePoolsLocked(made *Reservation, model string, in []*pool, of *view, c tokens.Count, most money.Amount) *Reservation {
 	last := made
 	for _, p := range in {
-		watched := made.mark.IsFree() && made.home == nil
+		watched := made.mark.IsWatched() && made.home == nil
 		r := rl.chargePoolLocked(p, of, c, watched)
 		if made.home == nil {
 			r.more().model = strings.Clone(model)

@@ -31,7 +31,7 @@ type Reservation struct {
 	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
 	days      int32        // the window's days when it was charged
 	settled   bool
-	mark      audit.Mark // its class; with audit.Free it is watched
+	mark      audit.Mark // its class; with audit.Watched it is settled at its estimate when it is lost
 	round     uint16     // the window's round when it was charged
 }
 
@@ -117,7 +117,7 @@ func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, 
 		e = rl.teller.reservedLocked(by, made, d, c)
 	}
 	rl.mu.Unlock()
-	if e != nil || made != nil && made.mark.IsFree() {
+	if e != nil || made != nil && made.mark.IsWatched() {
 		rl.teller.tellAndWatch(e, made)
 	}
 	return made, nil
@@ -194,7 +194,7 @@ type unusedReservations struct {
 // observed are watched together: nothing must be kept for ever for the events of one that is lost.
 func (u *unusedReservations) newLocked(watch, observed bool) *Reservation {
 	if watch {
-		return &Reservation{mark: audit.Free}
+		return &Reservation{mark: audit.Watched}
 	}
 	switch {
 	case len(u.reservations) > 0:

@@ -50,19 +50,19 @@ func (s *ledger) newPlanLocked() *plan {
 	s.spare = nil
 	*p = plan{
 		s: s, rl: s.rl, base: s.lastN, serial: s.plans, machine: s.log.Clock(), instant: s.rl.clock.Sync(),
-		days: p.days[:0], added: p.added[:0], settled: p.settled[:0], ends: p.ends[:0],
+		days: p.days, added: p.added, settled: p.settled, ends: p.ends,
 		stirs: s.lines.servedStirs, reviews: s.lines.servedReviews,
 	}
 	return p
 }
 
-// reuseLocked lets the next step have the memory of a plan. Until then the plan must keep no
-// reservation alive, or one that the program lost would keep its slot.
+// reuseLocked lets the next step have the memory of a plan. All else of it goes, so that it keeps
+// no reservation alive: one that the program lost would keep its slot.
 func (s *ledger) reuseLocked(p *plan) {
 	const most = 16 // days and reservations
 	if len(p.days) <= most && len(p.settled) <= most {
 		clear(p.settled)
-		p.made, p.after = nil, nil
+		*p = plan{days: p.days[:0], added: p.added[:0], settled: p.settled[:0], ends: p.ends[:0]}
 		s.spare = p
 	}
 }

@@ -6,14 +6,14 @@ import (
 )
 
 // Mark is the number of a class among the first that were asked for, in seven bits. The eighth is
-// free for the caller's use.
+// the caller's: it says that a call is watched.
 type Mark uint8
 
-// Free is the bit of a Mark that says nothing of a class: it is the caller's.
-const Free Mark = 1 << 7
+// Watched is the bit of a Mark that says nothing of a class.
+const Watched Mark = 1 << 7
 
-// IsFree reports whether the Free bit is set.
-func (m Mark) IsFree() bool { return m&Free != 0 }
+// IsWatched reports whether the Watched bit is set.
+func (m Mark) IsWatched() bool { return m&Watched != 0 }
 
 // mostClasses bounds the classes, whose names callers choose.
 const mostClasses = 1000
@@ -34,7 +34,7 @@ func (c *Classes) Mark(class string) Mark { return c.marks[class] }
 
 // Marked returns the sums of the class with a mark; nil for none.
 func (c *Classes) Marked(m Mark) *Sums {
-	if m &^= Free; m == 0 {
+	if m &^= Watched; m == 0 {
 		return nil
 	}
 	return c.marked[m]
@@ -53,7 +53,7 @@ func (c *Classes) Need(class string) (*Sums, Mark) {
 		c.marked = make([]*Sums, 1)
 	}
 	m := Mark(max(slices.Index(c.marked, a), 0))
-	if m == 0 && len(c.marked) < int(Free) {
+	if m == 0 && len(c.marked) < int(Watched) {
 		m, c.marked = Mark(len(c.marked)), append(c.marked, a)
 	}
 	if m != 0 {

@@ -9,7 +9,7 @@ import (
 // for and forgotten meanwhile.
 func TestMarksLeadToTheSumsOfTheirClass(t *testing.T) {
 	var c Classes
-	if c.Marked(0) != nil || c.Marked(Free) != nil || c.Mark("0") != 0 {
+	if c.Marked(0) != nil || c.Marked(Watched) != nil || c.Mark("0") != 0 {
 		t.Error("no class has sums")
 	}
 	const classes = mostClasses + 200
@@ -21,7 +21,7 @@ func TestMarksLeadToTheSumsOfTheirClass(t *testing.T) {
 				t.Fatalf("class %s has a mark before it was needed", name)
 			}
 			a, m := c.Need(name)
-			if a.Reserved.Calls++; m&Free != 0 || m != c.Mark(name) || (m != 0) != (i < int(Free)-1) {
+			if a.Reserved.Calls++; m&Watched != 0 || m != c.Mark(name) || (m != 0) != (i < int(Watched)-1) {
 				t.Fatalf("class %s has mark %d", name, m)
 			}
 			marks[i] = m
@@ -33,7 +33,7 @@ func TestMarksLeadToTheSumsOfTheirClass(t *testing.T) {
 			if i >= mostClasses {
 				want = c.All()[Other]
 			}
-			if again != want || same != m || m != 0 && (c.Marked(m) != want || c.Marked(m|Free) != want) {
+			if again != want || same != m || m != 0 && (c.Marked(m) != want || c.Marked(m|Watched) != want) {
 				t.Fatalf("class %s has other sums", name)
 			}
 			if want.Reserved.Calls != int64(round+1) && i < mostClasses {
