@@ -82,6 +82,7 @@ var importRules = map[string][]string{
 	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
 	"internal/doctest":      {},
 	"internal/demo":         {},
+	"internal/demotest":     {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},

@@ -41,9 +41,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
@@ -79,12 +77,7 @@ func status() int {
 	}
 	cfg.key = os.Getenv("OPENAI_API_KEY")
 	cfg.live = demo.IsTerminal(os.Stdout)
-
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
-
-	err = run(ctx, cfg, os.Stdout)
+	err = demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) })
 	if err == nil {
 		return 0
 	}

@@ -15,6 +15,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,11 +28,13 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
 func main() {
-	if err := run(os.Stdout); err != nil {
+	// It takes a second: no signal ends it before.
+	if err := demo.Run(func(_ context.Context, out io.Writer) error { return run(out) }); err != nil {
 		fmt.Fprintln(os.Stderr, "breaker:", err)
 		os.Exit(1)
 	}

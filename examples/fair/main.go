@@ -29,7 +29,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"sync"
 	"time"
 
@@ -71,9 +70,7 @@ func main() {
 	if *short {
 		cfg.length, cfg.people = time.Minute, 29
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, cfg, os.Stdout); err != nil {
+	if err := demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) }); err != nil {
 		fmt.Fprintln(os.Stderr, "fair:", err)
 		os.Exit(1)
 	}
@@ -99,7 +96,7 @@ func run(ctx context.Context, cfg config, out io.Writer) (err error) {
 
 	introduce(out, cfg)
 	line := func() string { return "with classes: " + with.line() + ". Without: " + without.line() }
-	stopShowing := demo.NewProgress(out, out == os.Stdout && demo.IsTerminal(os.Stdout), line).Start()
+	stopShowing := demo.NewProgress(out, demo.IsTerminal(out), line).Start()
 	var both sync.WaitGroup
 	for _, s := range []*service{with, without} {
 		both.Go(func() { s.run(ctx, cfg) })

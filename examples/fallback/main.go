@@ -21,7 +21,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"time"
@@ -97,9 +96,7 @@ func call(ctx context.Context, client *http.Client, url, model, question string)
 func main() {
 	state := flag.String("state", "", "`folder` that keeps the usage and the server's log (default: in the user's cache folder)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *state, os.Stdout); err != nil {
+	if err := demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, *state, out) }); err != nil {
 		fmt.Fprintln(os.Stderr, "fallback:", err)
 		os.Exit(1)
 	}
@@ -134,7 +131,7 @@ func run(ctx context.Context, folder string, out io.Writer) (err error) {
 	client := &http.Client{Transport: &llmhttp.Transport{Limiter: rl, OnEvent: tally.event}}
 
 	introduce(out)
-	stopShowing := demo.NewProgress(out, out == os.Stdout && demo.IsTerminal(os.Stdout), tally.line).Start()
+	stopShowing := demo.NewProgress(out, demo.IsTerminal(out), tally.line).Start()
 	var all sync.WaitGroup
 	for agent := range agents {
 		all.Go(func() {

@@ -56,7 +56,7 @@ type loss struct{ at, empty, back time.Time }
 func newFleet(ctx context.Context, cfg config, folder string, out io.Writer) (f *fleet, err error) {
 	f = &fleet{
 		cfg: cfg, out: out, url: cfg.redis, plan: newPlan(cfg.length), told: make(map[string]bool),
-		screen: newScreen(out, demo.IsTerminal(os.Stdout)),
+		screen: newScreen(out, demo.IsTerminal(out)),
 		prefix: "fleet-" + rand.Text(), // two runs on one server must not share a quota
 	}
 	defer func() {

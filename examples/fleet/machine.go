@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/redisstore"
 	"github.com/redis/go-redis/v9"
@@ -84,7 +84,7 @@ func machineStatus() int {
 
 // runMachine calls until in ends: the program that started it closes it, or has died.
 func runMachine(in io.Reader, out io.Writer) (err error) {
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches all; the program ends its machines itself
+	demo.LeaveEndToParent()
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		return fmt.Errorf("read job: %w", err)

@@ -39,15 +39,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/debugpage"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 	"github.com/prometheus/client_golang/prometheus"
@@ -121,10 +120,7 @@ func status() int {
 	case *serve:
 		cfg.work = 0
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
-	if err := run(ctx, cfg, os.Stdout); err != nil {
+	if err := demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) }); err != nil {
 		fmt.Fprintln(os.Stderr, "metrics:", err)
 		return 1
 	}

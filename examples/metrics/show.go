@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
@@ -47,7 +46,7 @@ times as much of what becomes free as %s.
 // work has the agents call until ctx ends, and shows how it goes.
 func (s *show) work(ctx context.Context) {
 	s.began = time.Now()
-	defer demo.NewProgress(s.out, s.out == os.Stdout && demo.IsTerminal(os.Stdout), s.line).Start()()
+	defer demo.NewProgress(s.out, demo.IsTerminal(s.out), s.line).Start()()
 	s.service.work(ctx, s.provider.URL, &s.seen)
 }
 

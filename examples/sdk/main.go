@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync"
 	"time"
@@ -45,9 +44,7 @@ func main() {
 	flag.BoolVar(&cfg.without, "without", false, "call without the limiter, to see what happens")
 	flag.BoolVar(&cfg.real, "real", false, "call the real providers")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, cfg, os.Stdout); err != nil {
+	if err := demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) }); err != nil {
 		fmt.Fprintln(os.Stderr, "sdk:", err)
 		os.Exit(1)
 	}
@@ -90,7 +87,7 @@ func run(ctx context.Context, cfg config, out io.Writer) error {
 		hc.Transport = b
 	}
 	b.introduce(out)
-	stopShowing := demo.NewProgress(out, demo.IsTerminal(os.Stdout), b.line).Start()
+	stopShowing := demo.NewProgress(out, demo.IsTerminal(out), b.line).Start()
 	var wg sync.WaitGroup
 	for _, p := range providers {
 		if p.key == "" {

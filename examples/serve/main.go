@@ -22,10 +22,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"github.com/redis/go-redis/v9/logging"
 )
 
@@ -57,10 +56,7 @@ func status(args []string) int {
 	case err != nil:
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
-	err = run(ctx, cfg, os.Stdout)
+	err = demo.Run(func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) })
 	if err == nil {
 		return 0
 	}

@@ -11,10 +11,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -72,7 +72,7 @@ func (p *process) end() error {
 
 // gatewayStatus runs a gateway and returns its exit status.
 func gatewayStatus() int {
-	signal.Ignore(os.Interrupt) // Ctrl-C reaches all; the program ends its gateways itself
+	demo.LeaveEndToParent()
 	if err := runGateway(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gateway:", err)
 		return 1

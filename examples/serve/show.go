@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -122,7 +121,7 @@ func (s *show) call(ctx context.Context) {
 	s.began = time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.length)
 	defer cancel()
-	stopShowing := demo.NewProgress(s.out, s.out == os.Stdout && demo.IsTerminal(os.Stdout), s.line).Start()
+	stopShowing := demo.NewProgress(s.out, demo.IsTerminal(s.out), s.line).Start()
 	defer stopShowing()
 	var all sync.WaitGroup
 	for _, t := range s.tenants {

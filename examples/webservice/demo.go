@@ -131,7 +131,7 @@ func (d *showcase) run(ctx context.Context, listener net.Listener) error {
 	defer shutDown()
 	served := make(chan error, 1)
 	go func() { served <- d.service.serve(serving, listener) }()
-	stopShowing := demo.NewProgress(d.out, demo.IsTerminal(os.Stdout), d.line).Start()
+	stopShowing := demo.NewProgress(d.out, demo.IsTerminal(d.out), d.line).Start()
 	defer stopShowing()
 	go func() {
 		select {

@@ -24,13 +24,12 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -51,17 +50,15 @@ func main() {
 	state := flag.String("state", "", "`folder` that keeps the usage (default: in the user's cache folder)")
 	short := flag.Bool("short", false, "the demo's first seconds only")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
-	if err := run(ctx, *serve, *state, *short); err != nil {
+	if err := demo.Run(func(ctx context.Context, out io.Writer) error {
+		return run(ctx, *serve, *state, *short, out)
+	}); err != nil {
 		fmt.Fprintln(os.Stderr, "webservice:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, address, folder string, short bool) error {
+func run(ctx context.Context, address, folder string, short bool, out io.Writer) error {
 	if folder == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
@@ -73,7 +70,7 @@ func run(ctx context.Context, address, folder string, short bool) error {
 		return err
 	}
 	if address == "" {
-		return runDemo(ctx, folder, short, os.Stdout)
+		return runDemo(ctx, folder, short, out)
 	}
 	s, err := newService(folder, func(e llmhttp.Event) {
 		if e.Kind == llmhttp.EventProblem {

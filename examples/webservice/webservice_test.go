@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -139,7 +140,7 @@ func TestRunNeedsAFolder(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), "", file, true); err == nil {
+	if err := run(t.Context(), "", file, true, io.Discard); err == nil {
 		t.Error("no error")
 	}
 }

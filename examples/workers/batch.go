@@ -90,7 +90,7 @@ func runBatch(ctx context.Context, cfg batchConfig, out io.Writer) (err error) {
 	}
 	b.introduce(out)
 	b.started = time.Now()
-	b.screen = demo.NewProgress(out, out == os.Stdout && demo.IsTerminal(os.Stdout), b.line)
+	b.screen = demo.NewProgress(out, demo.IsTerminal(out), b.line)
 	stopShowing := b.screen.Start()
 	b.work(ctx)
 	stopShowing()

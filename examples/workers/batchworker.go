@@ -9,12 +9,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
@@ -24,7 +24,7 @@ const concurrent = 32
 // workBatch answers the prompts of a process's share that have no answer yet, until all have one
 // or in ends: the parent closes it, or has died.
 func workBatch(j job, in io.Reader, out io.Writer) (err error) {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it is the parent that ends us
+	demo.LeaveEndToParent()
 	ctx, fail := context.WithCancelCause(context.Background())
 	go func() {
 		io.Copy(io.Discard, in)

@@ -40,10 +40,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
 var errInterrupted = errors.New("interrupted")
@@ -76,11 +76,7 @@ func status(args []string) int {
 	case err != nil:
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program the hard way
-
-	err = start(ctx)
+	err = demo.Run(start)
 	if err == nil {
 		return 0
 	}
@@ -92,13 +88,13 @@ func status(args []string) int {
 }
 
 // parse returns what the command line asks for.
-func parse(args []string) (start func(context.Context) error, err error) {
+func parse(args []string) (start func(context.Context, io.Writer) error, err error) {
 	if len(args) > 0 && args[0] == batchArg {
 		cfg, err := parseBatchFlags(args[1:], os.Stderr)
-		return func(ctx context.Context) error { return runBatch(ctx, cfg, os.Stdout) }, err
+		return func(ctx context.Context, out io.Writer) error { return runBatch(ctx, cfg, out) }, err
 	}
 	cfg, err := parseFlags(args, os.Stderr)
-	return func(ctx context.Context) error { return run(ctx, cfg, os.Stdout) }, err
+	return func(ctx context.Context, out io.Writer) error { return run(ctx, cfg, out) }, err
 }
 
 // parseFlags reads the command line and writes its errors to errOut.

@@ -7,10 +7,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/demo"
 )
 
 const (
@@ -55,8 +55,7 @@ func complain(j job, err error) { fmt.Fprintf(os.Stderr, "worker %d: %v\n", j.wo
 
 // work makes calls until in ends: the parent closes it, or has died.
 func work(j job, in io.Reader, out io.Writer) (err error) {
-	// Ctrl-C goes to the workers, too. It is the parent that ends them.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	demo.LeaveEndToParent()
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		io.Copy(io.Discard, in)

@@ -1,22 +1,15 @@
-// Package demo is what the programs under examples/ show themselves with: a live line, a table
-// and numbers as people write them. Nothing in it is needed by a program that limits calls.
+// Package demo is how the programs under examples/ run and end, and what they show themselves with:
+// a live line, a table and numbers as people write them. Nothing in it is needed by a program that
+// limits calls.
 package demo
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 )
-
-// IsTerminal reports whether f is a terminal, as far as the standard library can tell: a
-// character device.
-func IsTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
 
 // Group writes a number with commas between the thousands.
 func Group(n int) string {

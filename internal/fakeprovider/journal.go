@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -43,14 +44,17 @@ type journal struct {
 
 // Keep makes the server write each request that it counts or refuses to the file at path, as a
 // line of JSON. Requests that the file holds already count as if they had come to this server,
-// so that its limits survive a restart. It must be called before the first request; the caller
-// must call CloseJournal.
+// so that its limits survive a restart. Keep makes the folder if it is not there. It must be called
+// before the first request; the caller must call CloseJournal.
 func (s *Server) Keep(path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	records, size, err := readJournal(path)
 	if err != nil {
 		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("open the journal: %w", err)
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {

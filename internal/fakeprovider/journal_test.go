@@ -93,3 +93,18 @@ func appendText(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// A first run has no folder for its state yet.
+func TestJournalMakesItsFolder(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "folder", "journal")
+	s := New(Options{}, nil)
+	if err := s.Keep(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CloseJournal(); err != nil {
+		t.Fatal(err)
+	}
+	if records, err := ReadJournal(path); len(records) > 0 || err != nil {
+		t.Errorf("%v, %v", records, err)
+	}
+}

@@ -1,0 +1,12 @@
+package main
+
+import (
+	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/demotest"
+)
+
+func TestFreshMachine(t *testing.T) {
+	needRedis(t)
+	demotest.Fresh(t, "-state")
+}
