@@ -154,6 +154,12 @@ func (p *Process) reply() (r Reply) {
 	return r
 }
 
+// Kill ends the process in the midst of what it does.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
 // End ends the process. To end it again does nothing.
 func (p *Process) End() {
 	p.in.Close()
