@@ -162,28 +162,42 @@ func TestForeignCountsStayForeign(t *testing.T) {
 }
 
 // One's own row that comes back, as after a restart, raises the own count, and not that of others.
+// What was taken before it came back is in its count already.
 func TestOwnRowComesBack(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		exchange := keyedtest.NewExchange()
-		r := perMinute("a", 100)
-		first := region(t, "eu", exchange)
-		takeNow(t, first, costing(r, 30))
-		time.Sleep(time.Second)
-		again := region(t, "eu", exchange)
-		takeNow(t, again, costing(r, 2)) // before it knows
-		time.Sleep(time.Second)
-		if d := takeNow(t, again, costing(r, 0)); d.Remaining != 70 {
-			t.Errorf("%d remain, want 70", d.Remaining)
-		}
-		takeNow(t, again, costing(r, 5))
-		time.Sleep(2 * time.Second)
-		if got := exchange.Count(cellOf(r), "eu"); got != 35 {
-			t.Errorf("published %d, want 35", got)
-		}
-		if d := takeNow(t, again, costing(r, 0)); d.Remaining != 65 {
-			t.Errorf("%d remain, want 65", d.Remaining)
-		}
-	})
+	for _, tt := range []struct {
+		name string
+		pull time.Duration // how long the first one takes
+		own  int64         // once 30 have come back and 2 were taken
+	}{{"before the take", 0, 32}, {"after the take", time.Millisecond, 30}} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				exchange := keyedtest.NewExchange()
+				r := perMinute("a", 100)
+				first := region(t, "eu", exchange)
+				takeNow(t, first, costing(r, 30))
+				time.Sleep(time.Second + time.Millisecond) // its exchange has ended
+				exchange.Set(keyedtest.Faults{Delay: tt.pull})
+				again := region(t, "eu", exchange)
+				takeNow(t, again, costing(r, 0)) // starts the exchange
+				if tt.pull == 0 {
+					synctest.Wait()
+				}
+				takeNow(t, again, costing(r, 2))
+				time.Sleep(time.Second / 2)
+				if d := takeNow(t, again, costing(r, 0)); int64(d.Remaining) != 100-tt.own {
+					t.Errorf("%d remain, want %d", d.Remaining, 100-tt.own)
+				}
+				takeNow(t, again, costing(r, 5))
+				time.Sleep(2 * time.Second)
+				if got := exchange.Count(cellOf(r), "eu"); got != tt.own+5 {
+					t.Errorf("published %d, want %d", got, tt.own+5)
+				}
+				if d := takeNow(t, again, costing(r, 0)); int64(d.Remaining) != 95-tt.own {
+					t.Errorf("%d remain, want %d", d.Remaining, 95-tt.own)
+				}
+			})
+		})
+	}
 }
 
 // Rows are pushed in chunks, in the order of their cells.
