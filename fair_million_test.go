@@ -239,7 +239,8 @@ func (s *wfqLife) serve(c *wfqCall) {
 			behind.awake = behind.was // nobody has come to it yet
 		}
 		k := l.classes[c.class]
-		k.served = max(k.served, p.round)
+		k.leave(c.flow)
+		k.circle = append(k.circle, c.flow)
 		if len(l.classes) > 1 { // what a class gets in a line of its own counts for nothing
 			l.charge(k, b.share(ds[b]))
 		}

@@ -39,7 +39,6 @@ type wfqCall struct {
 // wfqPlace is the place of a call in a line.
 type wfqPlace struct {
 	call  *wfqCall
-	round int  // among the flows of its class
 	awake bool // it may be the next in the line
 	was   bool // it was so before somebody was looked for who may be served
 }
@@ -48,8 +47,8 @@ type wfqPlace struct {
 type wfqClass struct {
 	ratelimit.Class
 	name   string
-	begin  int // the tag at which its next service begins
-	served int // the round of the last service
+	begin  int      // the tag at which its next service begins
+	circle []string // the flows that wait, in the order in which they take turns
 }
 
 // wfqLine is a line: calls in the order of their arrival.
@@ -219,12 +218,17 @@ func (l *wfqLine) find(name string, c ratelimit.Class) *wfqClass {
 
 // first returns who is next of a class; nil for nobody.
 func (l *wfqLine) first(class string) (first *wfqPlace) {
-	for _, p := range l.places {
-		if p.awake && p.call.class == class && (first == nil || p.round < first.round) { // else by arrival
-			first = p
+	if l.classes[class] == nil {
+		return nil
+	}
+	for _, flow := range l.classes[class].circle {
+		for _, p := range l.places { // by arrival
+			if p.awake && p.call.class == class && p.call.flow == flow {
+				return p
+			}
 		}
 	}
-	return first
+	return nil
 }
 
 // hasOthers reports whether anybody waits who is of no class ahead; awake, or at all.
@@ -280,19 +284,19 @@ func (l *wfqLine) leads(name string, c ratelimit.Class) bool {
 	return max(begin, l.virtual[c.Ahead]) < next.begin
 }
 
-// enter puts a call at the end of its flow, behind those of the present round.
+// enter puts a call at the end of its flow, and a flow that comes behind those that take turns.
 func (l *wfqLine) enter(c *wfqCall, k *wfqClass) *wfqPlace {
-	p := &wfqPlace{call: c, round: k.served + 1}
-	for _, other := range l.places {
-		if other.call.class == c.class && other.call.flow == c.flow {
-			p.round = max(p.round, other.round+1)
-		}
-	}
-	if head := l.first(c.class); head != nil {
-		p.round = max(p.round, head.round)
+	p := &wfqPlace{call: c}
+	if !slices.Contains(k.circle, c.flow) {
+		k.circle = append(k.circle, c.flow)
 	}
 	l.places = append(l.places, p)
 	return p
+}
+
+// leave takes a flow out of those that take turns.
+func (k *wfqClass) leave(flow string) {
+	k.circle = slices.DeleteFunc(k.circle, func(other string) bool { return other == flow })
 }
 
 // wake lets a call be served. A class that was away begins where the others are.
@@ -303,9 +307,12 @@ func (l *wfqLine) wake(p *wfqPlace) {
 	p.awake = true
 }
 
-// leave takes a call out of the line.
+// leave takes a call out of the line. Its flow keeps its turn while others of it wait.
 func (l *wfqLine) leave(p *wfqPlace) {
 	l.places = slices.DeleteFunc(l.places, func(other *wfqPlace) bool { return other == p })
+	if !slices.ContainsFunc(l.places, func(o *wfqPlace) bool { return o.call.class == p.call.class && o.call.flow == p.call.flow }) {
+		l.classes[p.call.class].leave(p.call.flow)
+	}
 	if !l.hasOthers(false) {
 		l.over = 0
 	}

@@ -106,12 +106,7 @@ func (b *batch) modelsPass() bool {
 
 // isAsleepIn reports whether a waiter sleeps in a line.
 func (w *waiter) isAsleepIn(g *slots) bool {
-	for i := range w.places {
-		if p := &w.places[i]; p.slots == g {
-			return !p.entry.IsAwake()
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.places, func(p place) bool { return p.slots == g && !p.entry.IsAwake() })
 }
 
 // restInPoolsLocked has the line of each pool that keeps a waiter served when the wait for that one
@@ -208,10 +203,5 @@ func (w *waiter) holds(g *slots, b *batch) bool {
 
 // leadsPools reports whether a waiter is at the head of the lines of the pools that it waits for.
 func (w *waiter) leadsPools() bool {
-	for i := range w.places {
-		if p := &w.places[i]; p.pool && p.entry.IsAwake() && !w.leads(p) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.places, func(p place) bool { return p.pool && p.entry.IsAwake() && !w.leads(&p) })
 }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
@@ -105,7 +104,7 @@ func (l *waitLines) tryLocked(w *waiter, g *slots, pending *[]*slots) turn {
 // yieldsLocked notes whether a waiter, which was decided upon, lets those of other classes go
 // first: it waits for longer than the minute, or for what is kept for them.
 func (l *waitLines) yieldsLocked(w *waiter, b *batch) bool {
-	w.yields = len(l.rl.classes) > 0 && !b.event && (b.wait > time.Duration(l.rl.span()+1) || b.keeps())
+	w.yields = len(l.rl.classes) > 0 && (b.wait > time.Duration(l.rl.span()+1) || b.keeps())
 	return w.yields
 }
 
@@ -200,25 +199,15 @@ func (l *waitLines) breakTieLocked(w *waiter) *waiter {
 			earliest = among[i]
 		}
 	}
-	if !blocksAll(among) {
+	if !fairline.BlocksAll(among, (*waiter).isBlockedBy) {
 		return nil
 	}
 	return earliest
 }
 
-// blocksAll reports whether the first of waiters blocks all others, each directly or by one that it
-// blocks.
-func blocksAll(among []*waiter) bool {
-	blocked := map[*waiter]bool{among[0]: true}
-	for more := true; more; {
-		more = false
-		for _, w := range among {
-			if !blocked[w] && slices.ContainsFunc(w.places, func(p place) bool { return !p.pool && blocked[p.slots.head()] }) {
-				blocked[w], more = true, true
-			}
-		}
-	}
-	return len(blocked) == len(among)
+// isBlockedBy reports whether one of some waiters is before w in the line of a model.
+func (w *waiter) isBlockedBy(some map[*waiter]bool) bool {
+	return slices.ContainsFunc(w.places, func(p place) bool { return !p.pool && some[p.slots.head()] })
 }
 
 // scarceLocked notes in the lines of a waiter what denies it.
@@ -280,10 +269,7 @@ func (l *waitLines) passedLocked(class string, made ...*Reservation) {
 func (m *modelCost) part(scarce state.Dimension) int64 {
 	for _, of := range [...]state.Dimension{scarce, state.RPM, state.InFlight, state.RPD} {
 		if limit := *m.quota.limit(of); limit > 0 {
-			amount := min(max(m.cost.Of(of), 0), limit)
-			hi, lo := bits.Mul64(uint64(amount), uint64(fairline.Unit))
-			part, _ := bits.Div64(hi, lo, uint64(limit))
-			return max(int64(part), 1)
+			return fairline.Part(min(max(m.cost.Of(of), 0), limit), limit)
 		}
 	}
 	return fairline.Unit >> 10 * int64(min(m.cost.Requests, 1<<10))

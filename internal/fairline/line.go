@@ -48,34 +48,22 @@ type waiting[W any] struct {
 // class is the waiters of a class in a line.
 type class[W any] struct {
 	Class
-	awake   eviction.Queue[*Entry[W]]
-	len     int   // also those that sleep
-	start   int64 // the virtual time at which the next one begins
-	turn    int64 // of the last service
+	awake   eviction.Queue[*flow[W]] // the flows of which a waiter is awake
+	len     int                      // also those that sleep
+	start   int64                    // the virtual time at which the next one begins
+	turn    int64                    // the last one that was served
+	places  int64                    // how many were given to flows
 	flows   map[string]*flow[W]
 	unnamed flow[W] // the flow ""
-}
-
-// flow is the waiters of a flow in a class. It is forgotten when they have left.
-type flow[W any] struct {
-	last *Entry[W] // of those that wait
-}
-
-// turn returns the last turn of the waiters of the flow; 0 for none.
-func (f *flow[W]) turn() int64 {
-	if f.last == nil {
-		return 0
-	}
-	return f.last.latest
 }
 
 // Entry is the place of a waiter in a line.
 type Entry[W any] struct {
 	Value W
 
-	flow       string
+	flow       *flow[W]
 	class      *class[W]
-	turn       int64 // the services of each flow before it, in its class
+	turn       int64 // the services of each flow before it, in its class; 0 where flows have places
 	latest     int64 // the last turn of those of its flow, up to it
 	arrival    int64
 	position   int
@@ -84,7 +72,7 @@ type Entry[W any] struct {
 	gone       bool
 }
 
-// Before orders the waiters of a class.
+// Before orders the waiters of a flow, and those with turns of a class.
 func (e *Entry[W]) Before(other *Entry[W]) bool {
 	if e.turn != other.turn {
 		return e.turn < other.turn
@@ -92,7 +80,7 @@ func (e *Entry[W]) Before(other *Entry[W]) bool {
 	return e.arrival < other.arrival
 }
 
-// Position returns where the queue of its class keeps its position.
+// Position returns where the queue of its flow keeps its position.
 func (e *Entry[W]) Position() *int { return &e.position }
 
 // Class returns the name of the class.
@@ -158,15 +146,16 @@ func (l *Line[W]) Push(w W, c Class, flow string) *Entry[W] {
 	return e
 }
 
-// PushAsleep is Push for a waiter that is not to be the head before Wake. Its turn is that which
-// Turn has returned before; 0 for what it returns now.
+// PushAsleep is Push for a waiter that is not to be the head before Wake. Zero for its turn is for
+// a line of one process, whose flows have places; else it is that which Turn has returned before.
 func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
 	if l.in == nil {
 		l.in = new(waiting[W])
 	}
 	in := l.in
 	k := l.of(c)
-	e := &Entry[W]{Value: w, flow: of, class: k, arrival: in.arrivals, prev: in.last}
+	f := k.flow(of)
+	e := &Entry[W]{Value: w, flow: f, class: k, turn: turn, arrival: in.arrivals, prev: in.last}
 	in.arrivals++
 	if in.last != nil {
 		in.last.next = e
@@ -176,57 +165,15 @@ func (l *Line[W]) PushAsleep(w W, c Class, of string, turn int64) *Entry[W] {
 	in.last = e
 	in.len++
 	k.len++
-	f := k.flow(of)
-	if turn == 0 {
-		turn = k.next(f)
+	if f.last == nil && turn == 0 {
+		k.toEnd(f)
 	}
-	e.turn, e.latest = turn, max(f.turn(), turn)
+	e.latest = max(f.turn(), turn)
 	if e.inFlow.prev = f.last; f.last != nil {
 		f.last.inFlow.next = e
 	}
 	f.last = e
 	return e
-}
-
-// next returns the turn of the next waiter of a flow.
-func (k *class[W]) next(f *flow[W]) int64 {
-	turn := max(f.turn(), k.turn) + 1
-	if k.awake.Len() > 0 {
-		turn = max(turn, k.awake.First().turn)
-	}
-	return turn
-}
-
-// Turn returns the turn of a waiter that would be pushed now. Processes that share a line have to
-// agree on it, and may have seen other services before.
-func (l *Line[W]) Turn(c Class, of string) int64 {
-	k := l.find(c.Name)
-	if k == nil {
-		return 1
-	}
-	f := &k.unnamed
-	if of != "" {
-		if f = k.flows[of]; f == nil {
-			f = new(flow[W])
-		}
-	}
-	return k.next(f)
-}
-
-// flow returns a flow of the class.
-func (k *class[W]) flow(name string) *flow[W] {
-	if name == "" {
-		return &k.unnamed
-	}
-	f := k.flows[name]
-	if f == nil {
-		f = new(flow[W])
-		if k.flows == nil {
-			k.flows = make(map[string]*flow[W])
-		}
-		k.flows[name] = f
-	}
-	return f
 }
 
 // Wake lets a waiter be the head.
@@ -238,16 +185,20 @@ func (l *Line[W]) Wake(e *Entry[W]) {
 	if k.awake.Len() == 0 {
 		k.start = max(k.start, *l.in.time(k.Ahead))
 	}
-	k.awake.Put(e)
+	e.flow.awake.Put(e)
+	k.moved(e.flow)
 }
 
 // Sleep keeps a waiter from being the head until Wake. It keeps its place.
-func (l *Line[W]) Sleep(e *Entry[W]) { e.class.awake.Remove(e) }
+func (l *Line[W]) Sleep(e *Entry[W]) {
+	e.flow.awake.Remove(e)
+	e.class.moved(e.flow)
+}
 
 // Remove takes out a waiter that leaves without a service.
 func (l *Line[W]) Remove(e *Entry[W]) {
 	in, k := l.in, e.class
-	k.awake.Remove(e)
+	l.Sleep(e)
 	if e.prev != nil {
 		e.prev.next = e.next
 	} else {
@@ -268,28 +219,12 @@ func (l *Line[W]) Remove(e *Entry[W]) {
 	}
 }
 
-// leaveFlow takes a waiter out of its flow. The next one of that comes behind those that are left
-// and what was served: one that left without a service has taken no turn.
-func (k *class[W]) leaveFlow(e *Entry[W]) {
-	f := k.flow(e.flow)
-	prev, next := e.inFlow.prev, e.inFlow.next
-	if prev != nil {
-		prev.inFlow.next = next
-	}
-	if next != nil {
-		next.inFlow.prev = prev
-	} else {
-		f.last = prev
-	}
-	if e.inFlow.prev, e.inFlow.next = nil, nil; f.last == nil && e.flow != "" {
-		delete(k.flows, e.flow)
-	}
-}
-
 // Serve takes out a waiter that was served, and charges its class for it: a part of the limit that
-// is scarce, in Units.
+// is scarce, in Units. Its flow goes behind the others.
 func (l *Line[W]) Serve(e *Entry[W], charge int64) {
-	e.class.turn = max(e.class.turn, e.turn)
+	if e.class.turn = max(e.class.turn, e.turn); e.flow.place > 0 {
+		e.class.toEnd(e.flow)
+	}
 	if len(l.in.classes) > 1 {
 		l.in.charge(e.class, charge)
 	}

@@ -10,8 +10,10 @@ import (
 
 // oracle is a line that looks at everything each time.
 type oracle struct {
+	turns   bool // waiters have turns, as processes that share a line agree on
 	waiters []*oracleWaiter
-	start   map[string]int64 // of classes with waiters that are awake
+	circle  map[string][]string // the flows of a class that wait, in the order in which they take turns
+	start   map[string]int64    // of classes with waiters that are awake
 	turn    map[string]int64
 	known   map[string]Class
 	virtual map[bool]int64
@@ -28,19 +30,29 @@ type oracleWaiter struct {
 	entry   *Entry[int]
 }
 
-func newOracle() *oracle {
+func newOracle(turns bool) *oracle {
 	return &oracle{
+		turns: turns, circle: map[string][]string{},
 		start: map[string]int64{}, turn: map[string]int64{},
 		known: map[string]Class{}, virtual: map[bool]int64{},
 	}
 }
 
-// awake returns the first waiter of each class in the order of service.
+// isBefore orders waiters of a class.
+func (o *oracle) isBefore(w, h *oracleWaiter) bool {
+	if o.turns {
+		return cmp.Or(cmp.Compare(w.turn, h.turn), cmp.Compare(w.arrival, h.arrival)) < 0
+	}
+	at := func(w *oracleWaiter) int { return slices.Index(o.circle[w.class.Name], w.flow) }
+	return cmp.Or(cmp.Compare(at(w), at(h)), cmp.Compare(w.arrival, h.arrival)) < 0
+}
+
+// heads returns the first waiter of each class in the order of service.
 func (o *oracle) heads() (heads []*oracleWaiter) {
 	first := make(map[string]*oracleWaiter)
 	for _, w := range o.waiters {
 		h := first[w.class.Name]
-		if w.awake && (h == nil || cmp.Or(cmp.Compare(w.turn, h.turn), cmp.Compare(w.arrival, h.arrival)) < 0) {
+		if w.awake && (h == nil || o.isBefore(w, h)) {
 			first[w.class.Name] = w
 		}
 	}
@@ -84,15 +96,27 @@ func (o *oracle) push(w *oracleWaiter) {
 		}
 	}
 	o.waiters = append(o.waiters, w)
+	if circle := o.circle[w.class.Name]; !slices.Contains(circle, w.flow) {
+		o.circle[w.class.Name] = append(circle, w.flow)
+	}
+}
+
+// leaveCircle takes a flow out of the circle of its class.
+func (o *oracle) leaveCircle(w *oracleWaiter) {
+	circle := o.circle[w.class.Name]
+	o.circle[w.class.Name] = slices.DeleteFunc(circle, func(flow string) bool { return flow == w.flow })
 }
 
 func (o *oracle) remove(w *oracleWaiter) {
 	o.waiters = slices.DeleteFunc(o.waiters, func(other *oracleWaiter) bool { return other == w })
+	if !slices.ContainsFunc(o.waiters, func(other *oracleWaiter) bool { return other.class == w.class && other.flow == w.flow }) {
+		o.leaveCircle(w)
+	}
 	if !w.class.Ahead && !slices.ContainsFunc(o.waiters, func(other *oracleWaiter) bool { return !other.class.Ahead }) {
 		o.passed = 0
 	}
 	if len(o.waiters) == 0 {
-		*o = *newOracle()
+		*o = *newOracle(o.turns)
 	}
 }
 
@@ -109,6 +133,8 @@ func (o *oracle) charge(c Class, amount int64) {
 
 func (o *oracle) serve(w *oracleWaiter, amount int64) {
 	o.turn[w.class.Name] = max(o.turn[w.class.Name], w.turn)
+	o.leaveCircle(w)
+	o.circle[w.class.Name] = append(o.circle[w.class.Name], w.flow)
 	if len(o.known) > 1 {
 		o.charge(w.class, amount)
 	}
@@ -125,7 +151,7 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 	classes := []Class{{}, {"a", 3, false}, {"b", 1, false}, {"ahead", 2, true}, {"also", 0, true}}
 	classes = classes[:1+random.IntN(len(classes))]
 	var l Line[int]
-	o, n := newOracle(), 0
+	o, n := newOracle(random.IntN(2) == 0), 0
 	draw := func() *oracleWaiter { return o.waiters[random.IntN(len(o.waiters))] }
 	for range steps {
 		switch action := random.IntN(10); {
@@ -133,11 +159,14 @@ func play(t *testing.T, random *rand.Rand, steps int) {
 			w := &oracleWaiter{name: n, class: classes[random.IntN(len(classes))], flow: []string{"", "x", "y"}[random.IntN(3)], arrival: n}
 			n++
 			o.push(w)
+			turn := int64(0)
+			if o.turns {
+				turn = l.Turn(w.class, w.flow)
+			}
+			w.entry = l.PushAsleep(w.name, w.class, w.flow, turn)
 			if random.IntN(5) > 0 {
 				o.wake(w)
-				w.entry = l.Push(w.name, w.class, w.flow)
-			} else {
-				w.entry = l.PushAsleep(w.name, w.class, w.flow, l.Turn(w.class, w.flow))
+				l.Wake(w.entry)
 			}
 		case action < 7:
 			if head := l.Head(); head != nil {
@@ -320,29 +349,67 @@ func TestFlowsTakeTurns(t *testing.T) {
 	}
 }
 
-// Waiters that gave up have taken no turn: the next one of their flow does not come behind as many
-// of the others.
+// Waiters that gave up have taken no turn: those of their flow behind them move up.
 func TestWhoGivesUpTakesNoTurn(t *testing.T) {
-	var l Line[string]
-	for range 1000 {
-		l.Push("y", Class{}, "y")
+	const many = 1000
+	for _, tt := range []struct {
+		name  string
+		leave func(int) bool // of those of x
+		want  []string
+	}{
+		{"the first", func(i int) bool { return i < many }, []string{"y", "x1000", "y", "x1001"}},
+		{"those in between", func(i int) bool { return i > 0 && i < many }, []string{"y", "x0", "y", "x1000"}},
+		{"the last", func(i int) bool { return i > 0 && i < many+2 }, []string{"y", "x0", "y", "x1002"}},
+		{"all", func(i int) bool { return i < many+2 }, []string{"y", "x1002", "y", "y"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var l Line[string]
+			for range many {
+				l.Push("y", Class{}, "y")
+			}
+			var of []*Entry[string]
+			for i := range many + 2 {
+				of = append(of, l.Push(fmt.Sprint("x", i), Class{}, "x"))
+			}
+			for i, e := range of {
+				if tt.leave(i) {
+					l.Remove(e)
+				}
+			}
+			l.Push("x1002", Class{}, "x")
+			var order []string
+			for range 4 {
+				order = append(order, l.Head().Value)
+				l.Serve(l.Head(), 1)
+			}
+			if !slices.Equal(order, tt.want) {
+				t.Errorf("the order is %v, want %v", order, tt.want)
+			}
+		})
 	}
-	l.Push("x0", Class{}, "x")
-	var gone []*Entry[string]
-	for range 1000 {
-		gone = append(gone, l.Push("gone", Class{}, "x"))
-	}
-	for _, e := range gone {
-		l.Remove(e)
-	}
-	l.Push("x1", Class{}, "x")
-	var order []string
-	for range 4 {
-		order = append(order, l.Head().Value)
-		l.Serve(l.Head(), 1)
-	}
-	if want := []string{"y", "x0", "y", "x1"}; !slices.Equal(order, want) {
-		t.Errorf("the order is %v, want %v", order, want)
+}
+
+// A flow that comes waits for one service of each other flow, whenever in their round it comes.
+func TestNewFlowWaitsForOneOfEach(t *testing.T) {
+	for before := range 4 {
+		var l Line[string]
+		for _, flow := range []string{"x", "y", "z"} {
+			for range 10 {
+				l.Push(flow, Class{}, flow)
+			}
+		}
+		for range before {
+			l.Serve(l.Head(), 1)
+		}
+		l.Push("new", Class{}, "new")
+		var order []string
+		for l.Head().Value != "new" {
+			order = append(order, l.Head().Value)
+			l.Serve(l.Head(), 1)
+		}
+		if slices.Sort(order); !slices.Equal(order, []string{"x", "y", "z"}) {
+			t.Errorf("after %d services it waits for %v", before, order)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ package fairline
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,7 +18,6 @@ const exact = 60
 // queued is a waiter as the guide knows it.
 type queued struct {
 	flow  string
-	round int // among the flows of its class
 	came  int
 	size  int64
 	entry *Entry[int]
@@ -28,14 +28,15 @@ type queued struct {
 type sharing struct {
 	Class
 	waits  []*queued
-	known  bool   // had a waiter since the line was empty
-	served int    // the round of the last service
-	finish int64  // the tag at which its last service ends
-	awake  int    // waiters
-	begin  int64  // the tag at which the next one begins
-	got    int64  // by its weight
-	most   int64  // the largest share of one service
-	gaps   []span // what it got less what each other class got, while both have waited
+	known  bool                      // had a waiter since the line was empty
+	circle []string                  // the flows that wait, in the order in which they take turns
+	since  map[string]map[string]int // services of the other flows since one of a flow
+	finish int64                     // the tag at which its last service ends
+	awake  int                       // waiters
+	begin  int64                     // the tag at which the next one begins
+	got    int64                     // by its weight
+	most   int64                     // the largest share of one service
+	gaps   []span                    // what it got less what each other class got, while both have waited
 }
 
 // span is the range of a number.
@@ -54,14 +55,38 @@ type book struct {
 	steps    int
 }
 
-// first returns the waiter of a class that is next.
+// first returns the waiter of a class that is next: of the flow whose turn it is the first that may
+// be served.
 func (s *sharing) first() (first *queued) {
-	for _, w := range s.waits {
-		if w.awake && (first == nil || w.round < first.round || w.round == first.round && w.came < first.came) {
-			first = w
+	for _, flow := range s.circle {
+		for _, w := range s.waits {
+			if w.awake && w.flow == flow && (first == nil || w.came < first.came) {
+				first = w
+			}
+		}
+		if first != nil {
+			return first
 		}
 	}
-	return first
+	return nil
+}
+
+// waiting returns how many of a flow wait, and how many of them may be served.
+func (s *sharing) waiting(flow string) (waiting, awake int) {
+	for _, w := range s.waits {
+		if w.flow == flow {
+			waiting++
+			if w.awake {
+				awake++
+			}
+		}
+	}
+	return waiting, awake
+}
+
+// leaves takes a flow out of the circle.
+func (s *sharing) leaves(flow string) {
+	s.circle = slices.DeleteFunc(s.circle, func(other string) bool { return other == flow })
 }
 
 // othersAwake reports whether a waiter that is not of a class ahead may be served.
@@ -111,14 +136,8 @@ func (b *book) push(random *rand.Rand, s *sharing) {
 	w := &queued{flow: []string{"", "x", "y", "z"}[random.IntN(4)], came: b.arrivals, size: exact * (1 + random.Int64N(1+random.Int64N(1000)))}
 	b.arrivals++
 	s.known = true
-	w.round = s.served + 1
-	for _, other := range s.waits { // behind those of its flow that wait
-		if other.flow == w.flow {
-			w.round = max(w.round, other.round+1)
-		}
-	}
-	if head := s.first(); head != nil { // in the present round
-		w.round = max(w.round, head.round)
+	if !slices.Contains(s.circle, w.flow) {
+		s.circle = append(s.circle, w.flow)
 	}
 	s.waits = append(s.waits, w)
 	b.len++
@@ -131,6 +150,9 @@ func (b *book) push(random *rand.Rand, s *sharing) {
 }
 
 func (b *book) wake(s *sharing, w *queued) {
+	if _, awake := s.waiting(w.flow); awake == 0 {
+		s.since[w.flow] = make(map[string]int)
+	}
 	if w.awake = true; s.awake == 0 {
 		s.begin = max(s.finish, b.now[s.Ahead])
 		for i := range s.gaps { // a class that was away saves nothing up
@@ -154,6 +176,9 @@ func (b *book) remove(s *sharing, w *queued) {
 			break
 		}
 	}
+	if waiting, _ := s.waiting(w.flow); waiting == 0 {
+		s.leaves(w.flow)
+	}
 	if w.awake {
 		s.awake--
 	}
@@ -167,7 +192,7 @@ func (b *book) remove(s *sharing, w *queued) {
 	if b.len--; b.len == 0 { // an empty line remembers nothing
 		b.now = map[bool]int64{}
 		for _, c := range b.classes {
-			c.known, c.served, c.finish = false, 0, 0
+			c.known, c.finish = false, 0
 		}
 	}
 }
@@ -179,7 +204,9 @@ func (b *book) serve(s *sharing, w *queued) {
 	}
 	b.now[s.Ahead], s.finish = s.begin, s.begin+share
 	s.begin = s.finish
-	s.served = max(s.served, w.round)
+	s.leaves(w.flow)
+	s.circle = append(s.circle, w.flow)
+	b.takesTurns(s, w.flow)
 	switch {
 	case !s.Ahead:
 		b.over = 0
@@ -192,6 +219,20 @@ func (b *book) serve(s *sharing, w *queued) {
 	}
 	b.line.Serve(w.entry, w.size)
 	b.remove(s, w)
+}
+
+// takesTurns counts a service of a flow for all others that wait: each waits for one service of
+// each other flow at most, whoever leaves the line meanwhile.
+func (b *book) takesTurns(s *sharing, flow string) {
+	s.since[flow] = make(map[string]int)
+	for _, other := range s.circle {
+		if _, awake := s.waiting(other); other == flow || awake == 0 {
+			continue
+		}
+		if s.since[other][flow]++; s.since[other][flow] > 1 {
+			b.Fatalf("step %d: flow %q waits for more than one service of flow %q", b.steps, other, flow)
+		}
+	}
 }
 
 // fair compares what a class that was served got with what another one did: while both wait, the
@@ -266,7 +307,7 @@ func TestLineOfAMillionSteps(t *testing.T) {
 		b := &book{T: t, now: map[bool]int64{}}
 		for i := range 1 + random.IntN(6) {
 			c := Class{Name: fmt.Sprint(i), Weight: random.IntN(7), Ahead: random.IntN(4) == 0}
-			b.classes = append(b.classes, &sharing{Class: c, gaps: make([]span, 6)})
+			b.classes = append(b.classes, &sharing{Class: c, gaps: make([]span, 6), since: make(map[string]map[string]int)})
 		}
 		for _, s := range b.classes {
 			s.gaps = s.gaps[:len(b.classes)]

@@ -1,6 +1,10 @@
 package fairline
 
-import "dappco.re/go/core/go-ratelimit/internal/state"
+import (
+	"math/bits"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
 
 // Head returns the waiter that is next; nil where none is awake.
 func (l *Line[W]) Head() *Entry[W] {
@@ -8,13 +12,13 @@ func (l *Line[W]) Head() *Entry[W] {
 	if k == nil {
 		return nil
 	}
-	return k.awake.First()
+	return k.first()
 }
 
 // First returns the next waiter of a class; nil where none of it is awake.
 func (l *Line[W]) First(class string) *Entry[W] {
 	if k := l.find(class); k != nil && k.awake.Len() > 0 {
-		return k.awake.First()
+		return k.first()
 	}
 	return nil
 }
@@ -41,7 +45,7 @@ func (k *class[W]) before(other *class[W], yields bool) bool {
 	case k.start != other.start:
 		return k.start < other.start
 	}
-	return k.awake.First().arrival < other.awake.First().arrival
+	return k.first().arrival < other.first().arrival
 }
 
 // Heads returns the first waiter of each class, in the order in which they are next.
@@ -60,7 +64,7 @@ func (l *Line[W]) Heads() (heads []*Entry[W]) {
 		}
 		heads = append(heads, nil)
 		copy(heads[at+1:], heads[at:])
-		heads[at] = k.awake.First()
+		heads[at] = k.first()
 	}
 	return heads
 }
@@ -152,4 +156,26 @@ func (l *Line[W]) SetState(s state.Line, classOf func(name string) Class) {
 		}
 		k.start, k.turn = is.Start, is.Turn
 	}
+}
+
+// Part returns an amount of a limit, at most all of it, in Units; at least 1.
+func Part(amount, limit int) int64 {
+	hi, lo := bits.Mul64(uint64(amount), uint64(Unit))
+	part, _ := bits.Div64(hi, lo, uint64(limit))
+	return max(int64(part), 1)
+}
+
+// BlocksAll reports whether the first of waiters blocks all others, each directly or by one that it
+// blocks. isBlocked reports whether one of some blocks a waiter directly.
+func BlocksAll[W comparable](waiters []W, isBlocked func(w W, some map[W]bool) bool) bool {
+	blocked := map[W]bool{waiters[0]: true}
+	for more := true; more; {
+		more = false
+		for _, w := range waiters {
+			if !blocked[w] && isBlocked(w, blocked) {
+				blocked[w], more = true, true
+			}
+		}
+	}
+	return len(blocked) == len(waiters)
 }

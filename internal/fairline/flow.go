@@ -1,0 +1,103 @@
+package fairline
+
+import "dappco.re/go/core/go-ratelimit/internal/eviction"
+
+// flow is the waiters of a flow in a class. It is forgotten when they have left.
+type flow[W any] struct {
+	name     string
+	last     *Entry[W] // of those that wait
+	awake    eviction.Queue[*Entry[W]]
+	place    int64 // among the flows of its class; 0 where its waiters have turns of their own
+	position int
+}
+
+// Before orders the flows of a class. Only the service of one of its waiters takes a flow to the
+// end, so those that leave without one hold nobody up.
+func (f *flow[W]) Before(other *flow[W]) bool {
+	if f.place != other.place {
+		return f.place < other.place
+	}
+	return f.awake.First().Before(other.awake.First())
+}
+
+// Position returns where the queue of its class keeps its position.
+func (f *flow[W]) Position() *int { return &f.position }
+
+// first returns the waiter of a class that is next, of those that are awake.
+func (k *class[W]) first() *Entry[W] { return k.awake.First().awake.First() }
+
+// moved brings a flow in order after a waiter of it woke, fell asleep or left.
+func (k *class[W]) moved(f *flow[W]) {
+	if f.awake.Len() == 0 {
+		k.awake.Remove(f)
+		return
+	}
+	k.awake.Put(f)
+}
+
+// toEnd puts a flow behind all others of its class.
+func (k *class[W]) toEnd(f *flow[W]) {
+	k.places++
+	f.place = k.places
+}
+
+// turn returns the last turn of the waiters of the flow; 0 for none.
+func (f *flow[W]) turn() int64 {
+	if f.last == nil {
+		return 0
+	}
+	return f.last.latest
+}
+
+// Turn returns the turn of a waiter that would be pushed now: behind its flow and the present
+// round. Processes that share a line have to agree on it, and may have seen other services before.
+func (l *Line[W]) Turn(c Class, of string) int64 {
+	k := l.find(c.Name)
+	if k == nil {
+		return 1
+	}
+	last := k.turn
+	if f := k.flows[of]; f != nil {
+		last = max(last, f.turn())
+	} else if of == "" {
+		last = max(last, k.unnamed.turn())
+	}
+	if k.awake.Len() > 0 {
+		return max(last+1, k.first().turn)
+	}
+	return last + 1
+}
+
+// flow returns a flow of the class.
+func (k *class[W]) flow(name string) *flow[W] {
+	if name == "" {
+		return &k.unnamed
+	}
+	f := k.flows[name]
+	if f == nil {
+		f = &flow[W]{name: name}
+		if k.flows == nil {
+			k.flows = make(map[string]*flow[W])
+		}
+		k.flows[name] = f
+	}
+	return f
+}
+
+// leaveFlow takes a waiter out of its flow.
+func (k *class[W]) leaveFlow(e *Entry[W]) {
+	f := e.flow
+	prev, next := e.inFlow.prev, e.inFlow.next
+	if prev != nil {
+		prev.inFlow.next = next
+	}
+	if next != nil {
+		next.inFlow.prev = prev
+	} else {
+		f.last = prev
+	}
+	if e.inFlow.prev, e.inFlow.next = nil, nil; f.last == nil {
+		f.place = 0
+		delete(k.flows, f.name)
+	}
+}
