@@ -246,10 +246,7 @@ func TestOriginsInYAML(t *testing.T) {
 	if err := rl.Persist(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := yamlContent(t, path)
 	const want = `quotas:
     m:
         max_rpm: 4
@@ -277,7 +274,7 @@ origins:
             max_tpm: 50
             max_rpd: 0
 `
-	if string(text) != want {
+	if text != want {
 		t.Errorf("the file is\n%s", text)
 	}
 	// The same in another layout, and with a quota that somebody changed.

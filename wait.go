@@ -102,7 +102,9 @@ func (rl *RateLimiter) enter(ctx context.Context, w *waiter) error {
 	} else {
 		l.enterLocked(w)
 	}
-	l.settleLocked()
+	if l.settleLocked(); w.over {
+		w.why = nil // it has stood in line for no time
+	}
 	return nil
 }
 
@@ -125,6 +127,7 @@ func (l *waitLines) enterLocked(w *waiter) {
 	l.queueLocked(w, b)
 	l.boundLocked(w, b)
 	l.scarceLocked(w, b)
+	l.yieldsLocked(w, b)
 	switch {
 	case w.hasPools() || queued && (l.mayLeadLocked(w) || l.rl.hasReserve(w.class)):
 		lines := w.otherLines(nil)
@@ -225,11 +228,6 @@ func (l *waitLines) refusalLocked(w *waiter, b *batch) error {
 		return w.limited(b, context.DeadlineExceeded)
 	}
 	return nil
-}
-
-// limited returns the error of a refusal.
-func (w *waiter) limited(b *batch, cause error) error {
-	return &LimitError{Model: b.Model, Decision: b.Decision, Err: cause, op: w.op}
 }
 
 // closed returns the error of one that waits when the limiter is closed.
