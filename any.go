@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -106,19 +108,23 @@ func (a *anyCall) begin() {
 	}
 }
 
-// goOnLocked lets candidates enter until one is served; with patience, until one waits.
+// goOnLocked serves a call by the first candidate that passes. Only where none does, those that are
+// not refused stand in line; with patience, the first of them alone.
 func (l *waitLines) goOnLocked(a *anyCall, patient bool) {
-	for a.entered < len(a.candidates) && !a.whole.over {
-		w := a.candidates[a.entered]
-		a.entered++
-		if l.enterLocked(w); w.over || a.whole.over {
-			continue
+	for stands := false; a.entered < len(a.candidates) && !a.whole.over && !stands; {
+		from := a.entered
+		for waits := false; a.entered < len(a.candidates) && !a.whole.over && !(patient && waits); {
+			w := a.candidates[a.entered]
+			a.entered++
+			b := l.rl.decideBatchLocked(w.requests)
+			b.queuedLocked(w.class)
+			waits = !l.resolveLocked(w, b)
 		}
-		if a.whole.why == nil {
-			a.whole.why = w.why
-		}
-		if patient {
-			return
+		for _, w := range a.candidates[from:a.entered] {
+			if !w.over && !a.whole.over {
+				l.enterLocked(w)
+				a.whole.why, stands = cmp.Or(a.whole.why, w.why), stands || !w.over
+			}
 		}
 	}
 }
@@ -160,12 +166,7 @@ func (a *anyCall) isRefused() bool { return a.entered == len(a.candidates) && a.
 
 // isRefusedSoFar reports whether no candidate is left of those that have entered.
 func (a *anyCall) isRefusedSoFar() bool {
-	for _, w := range a.candidates[:a.entered] {
-		if !w.over {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.candidates[:a.entered], func(w *waiter) bool { return !w.over })
 }
 
 // refusal returns the error of the candidates, all of which were refused: the one that is the least

@@ -104,8 +104,8 @@ func (l *waitLines) loadedLocked(g *slots, w *window, c cost) {
 		return
 	}
 	l.openedLocked(w)
-	if head := g.head(); head != nil && head.hasPools() && !l.shared {
-		l.vacated = append(l.vacated, g) // the model may deny it now, so that it keeps no pool's place
+	if head := g.head(); head != nil && (head.hasPools() || len(l.rl.classes) > 0) && !l.shared {
+		l.vacated = append(l.vacated, g) // it may wait for long now, and then keeps nobody
 	}
 	if g.headroom.Charge(&c, w.pace) {
 		l.reviewLaterLocked(g)
