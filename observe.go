@@ -77,8 +77,8 @@ func (l *ProviderLimits) uncounted(d state.Dimension) int {
 //     more. Half of Rounding is added to Remaining.
 //   - Of two answers, the one whose call was sent later counts, and the other can only add to it.
 //     Calls that were sent within 250 ms of each other count as sent together.
-//   - External usage is not in [ModelStats], not saved, not shared, and gone after Reset and
-//     Load. It never makes a request one that never passes. Without a limit there is none.
+//   - External usage is in [ModelStats] as External, not saved, not shared, and gone after Reset
+//     and Load. It never makes a request one that never passes. Without a limit there is none.
 //
 // Limit corrects the quota of the model, only with Config.LearnQuotas.
 //

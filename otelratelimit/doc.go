@@ -44,8 +44,9 @@
 //	ratelimit.pool.quota.*           gauge         as ratelimit.quota.*
 //	ratelimit.pool.budget.*          gauge, USD    as ratelimit.budget.*
 //
-// ratelimit.result is admitted, refused, canceled, never_fits or queue_full; the time in queue is
-// also that of calls that passed WaitForCapacity. ratelimit.code is the DecisionCode: of a refusal,
+// ratelimit.result is admitted, refused, canceled (the caller went away), deadline_exceeded (its
+// deadline passed in line), never_fits or queue_full; the time in queue is also that of calls that
+// passed WaitForCapacity. ratelimit.code is the DecisionCode: of a refusal,
 // or why an admitted call had to wait, or "ok". Calls that did not wait are not in the time in
 // queue. ratelimit.dimension is rpm, tpm, rpd, itpm, otpm, tpd or in_flight, and ratelimit.source
 // who said the limit, as LimitState.Origin has it. ratelimit.kind is reserved, settled or returned.
@@ -55,7 +56,9 @@
 // The shape is that of ASP.NET Core's rate-limiting metrics, which are stable. Attributes are those
 // of semantic conventions 1.41.0, the last release that has gen_ai.*; a test compares them.
 //
-// Models beyond WithMaxModels are counted together as "_other", without quotas. The SDK has a bound
+// Names that are not UTF-8 are escaped, and those longer than 256 bytes are cut: no exporter could
+// send the former. Models beyond WithMaxModels are counted together as "_other", without quotas.
+// The SDK has a bound
 // of its own: 2,000 attribute sets an instrument, which some 300 models with six limits reach.
 // Raise it by its WithCardinalityLimit. Keys, prompts, replies and the texts of errors are in no
 // metric and no span.

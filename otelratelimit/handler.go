@@ -100,7 +100,7 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	if m == (instruments.Measurements{}) {
 		return
 	}
-	k := instruments.Key{Model: e.Model, Provider: e.Provider}
+	k := instruments.KeyOf(e.Model, e.Provider)
 	if instruments.IsStray(e) {
 		k = h.series.Seen(k)
 	}

@@ -66,7 +66,7 @@ func WithAttributes(attributes ...attribute.KeyValue) Option {
 }
 
 // WithMaxModels bounds the models that have series of their own; further ones are counted together
-// as the model "_other". The default, and what zero stands for, is 10,000, as for Config.MaxModels.
+// as the model "_other". The default, and what zero stands for, is 1,000.
 // A negative n counts all models as "_other".
 func WithMaxModels(n int) Option {
 	return func(c *config) {

@@ -51,10 +51,15 @@ func (p point) attributes() []attribute.KeyValue {
 	}
 	for i, value := range [...]string{p.a, p.b} {
 		if value != "" {
-			set = append(set, attribute.String(keys[i].Name, value))
+			set = append(set, name(keys[i], value))
 		}
 	}
 	return set
+}
+
+// name returns an attribute whose value may be a name of a caller.
+func name(a instruments.Attribute, value string) attribute.KeyValue {
+	return attribute.String(a.Name, instruments.Name(value))
 }
 
 // attributes are the attribute sets of a model, of a class of its calls, or of a pool: what names
@@ -97,9 +102,9 @@ var (
 )
 
 func (c *config) newSeries(k instruments.Key) *series {
-	base := c.attributesWith(attribute.String(instruments.Model.Name, k.Model))
+	base := c.attributesWith(name(instruments.Model, k.Model))
 	if k.Provider != "" {
-		base = append(base, attribute.String(instruments.Provider.Name, providerName(k.Provider)))
+		base = append(base, name(instruments.Provider, providerName(k.Provider)))
 	}
 	base = slices.Clip(base)
 	s := &series{attributes: newAttributes(base), base: base}
@@ -120,12 +125,12 @@ func (s *series) of(class string) *attributes {
 		})
 	})
 	c := s.classes.Of(class)
-	c.once.Do(func() { c.made = newAttributes(append(s.base, attribute.String(instruments.Class.Name, c.name))) })
+	c.once.Do(func() { c.made = newAttributes(append(s.base, name(instruments.Class, c.name))) })
 	return c.made
 }
 
-func (c *config) newPool(name string) *attributes {
-	return newAttributes(c.attributesWith(attribute.String(instruments.Pool.Name, name)))
+func (c *config) newPool(pool string) *attributes {
+	return newAttributes(c.attributesWith(name(instruments.Pool, pool)))
 }
 
 // addTokens counts tokens of a kind.

@@ -2,6 +2,7 @@ package otelratelimit
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -36,7 +37,7 @@ func (h *Handler) span(ctx context.Context, e *ratelimit.Event, m *instruments.M
 		if e.Decision != nil && e.Decision.Reason != "" {
 			reason = e.Decision.Reason
 		}
-		span.SetStatus(codes.Error, reason)
+		span.SetStatus(codes.Error, strings.ToValidUTF8(reason, "\uFFFD"))
 	}
 	span.End(trace.WithTimestamp(now))
 }
@@ -44,32 +45,32 @@ func (h *Handler) span(ctx context.Context, e *ratelimit.Event, m *instruments.M
 // spanAttributes returns the attributes of a span: words of the limiter alone. The text of Err
 // could hold one of the program.
 func (h *Handler) spanAttributes(e *ratelimit.Event, m *instruments.Measurements) []attribute.KeyValue {
-	key := h.series.Holds(instruments.Key{Model: e.Model, Provider: e.Provider})
+	key := h.series.Holds(instruments.KeyOf(e.Model, e.Provider))
 	set := h.config.attributesWith(
-		attribute.String(instruments.Model.Name, key.Model),
+		name(instruments.Model, key.Model),
 		attribute.String(instruments.Result.Name, m.Result),
 		attribute.Int(inputKey, e.Estimated.PromptTokens),
 		attribute.Int(outputKey, e.Estimated.OutputTokens),
 	)
 	if key.Provider != "" {
-		set = append(set, attribute.String(instruments.Provider.Name, providerName(key.Provider)))
+		set = append(set, name(instruments.Provider, providerName(key.Provider)))
 	}
 	if e.Kind == ratelimit.EventRefused {
 		set = append(set, attribute.String(instruments.ErrorType.Name, m.Result))
 	}
 	if e.Class != "" {
-		set = append(set, attribute.String(instruments.Class.Name, e.Class))
+		set = append(set, name(instruments.Class, e.Class))
 	}
 	d := e.Decision
 	if d == nil {
 		return set
 	}
-	set = append(set, attribute.String(instruments.Code.Name, string(d.Code)), attribute.String(reasonKey, d.Reason))
+	set = append(set, name(instruments.Code, string(d.Code)), attribute.String(reasonKey, strings.ToValidUTF8(d.Reason, "\uFFFD")))
 	if d.Pool != "" {
-		set = append(set, attribute.String(instruments.Pool.Name, d.Pool))
+		set = append(set, name(instruments.Pool, d.Pool))
 	}
 	if d.Cause != "" {
-		set = append(set, attribute.String(instruments.Cause.Name, string(d.Cause)))
+		set = append(set, name(instruments.Cause, string(d.Cause)))
 	}
 	if d.RetryAfter > 0 {
 		set = append(set, attribute.Float64(retryAfterKey, d.RetryAfter.Seconds()))

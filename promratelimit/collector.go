@@ -37,6 +37,7 @@ func NewCollector(limiter *ratelimit.RateLimiter, options CollectorOptions) prom
 	c := &collector{limiter: limiter}
 	constant := options.ConstLabels
 	if h := options.Handler; h != nil {
+		h.know(limiter)
 		constant, c.holds = h.constant, instruments.Holds{Model: h.table.Holds, Pool: h.pools.Holds}
 	} else {
 		none := func(instruments.Key) struct{} { return struct{}{} }

@@ -42,10 +42,11 @@ func Example() {
 		log.Fatal(err)
 	}
 	reservation.Commit(1150, 80)
-	print(registry, "ratelimit_requests_total", "ratelimit_quota_used")
+	print(registry, "ratelimit_requests_total", "ratelimit_quota_used") // none was refused by MaxRPM
 	// Output:
 	// ratelimit_quota_used 1
 	// ratelimit_requests_total 1
+	// ratelimit_requests_total 0
 }
 
 // Two limiters in one registry have labels that tell them apart.

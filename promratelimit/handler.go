@@ -2,9 +2,12 @@ package promratelimit
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
+	"weak"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
@@ -21,7 +24,7 @@ type HandlerOptions struct {
 	// error.
 	ConstLabels prometheus.Labels
 	// MaxModels bounds the models that have metrics of their own, because names of models may come
-	// from callers. All further models are counted as "_other". Zero means 10,000. Negative counts
+	// from callers. All further models are counted as "_other". Zero means 1,000. Negative counts
 	// all models as "_other". A model takes 12 to 30 KB, most of it for native histograms.
 	MaxModels int
 	// Exemplar returns the labels of an exemplar for the histograms, such as the trace_id of the
@@ -46,6 +49,9 @@ type Handler struct {
 	requests, tokens, rejections *prometheus.CounterVec
 	spend, denials               *prometheus.CounterVec
 	inQueue, lease, ratio, store *prometheus.HistogramVec
+
+	mu       sync.Mutex
+	limiters []weak.Pointer[ratelimit.RateLimiter] // those of its collectors
 }
 
 var (
@@ -60,7 +66,7 @@ func NewHandler(options HandlerOptions) *Handler {
 		constant: constant,
 		exemplar: options.Exemplar,
 		table:    instruments.NewTable(maxModels(options.MaxModels), instruments.Other, newSeries),
-		pools:    instruments.NewTable(instruments.MaxPools, instruments.OtherName, labelValue),
+		pools:    instruments.NewTable(instruments.MaxPools, instruments.OtherName, instruments.Name),
 
 		requests:   newCounter(instruments.Requests, constant),
 		tokens:     newCounter(instruments.Tokens, constant),
@@ -89,9 +95,38 @@ func (h *Handler) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector].
 func (h *Handler) Collect(ch chan<- prometheus.Metric) {
+	holds := instruments.Holds{Model: h.table.Holds, Pool: h.pools.Holds}
+	for _, limiter := range h.live() {
+		instruments.Begin(limiter, holds, h.begin)
+	}
 	for _, c := range h.collectors() {
 		c.Collect(ch)
 	}
+}
+
+// know has the counters of a limiter begin at zero, as long as the program keeps the limiter. It is
+// not enough for the collector to begin them: a registry collects both at the same time.
+func (h *Handler) know(limiter *ratelimit.RateLimiter) {
+	h.live()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w := weak.Make(limiter); !slices.Contains(h.limiters, w) {
+		h.limiters = append(h.limiters, w)
+	}
+}
+
+// live returns the limiters that there still are, and forgets the others.
+func (h *Handler) live() (limiters []*ratelimit.RateLimiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.limiters = slices.DeleteFunc(h.limiters, func(w weak.Pointer[ratelimit.RateLimiter]) bool {
+		limiter := w.Value()
+		if limiter != nil {
+			limiters = append(limiters, limiter)
+		}
+		return limiter == nil
+	})
+	return limiters
 }
 
 // HandleEvent counts an event. It implements [ratelimit.EventHandler].
@@ -100,9 +135,9 @@ func (h *Handler) HandleEvent(ctx context.Context, e *ratelimit.Event) {
 	instruments.Read(e, &m)
 	switch {
 	case m.Written:
-		h.store.WithLabelValues(labelValue(m.System), m.Operation).Observe(m.Took)
+		h.store.WithLabelValues(instruments.Name(m.System), m.Operation).Observe(m.Took)
 	case m.Request, m.Queued, m.Ended, m.Rejected, m.Spent > 0, m.Settled != ratelimit.Usage{}:
-		k := instruments.Key{Model: e.Model, Provider: e.Provider}
+		k := instruments.KeyOf(e.Model, e.Provider)
 		if instruments.IsStray(e) {
 			k = h.table.Seen(k)
 		}

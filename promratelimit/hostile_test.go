@@ -60,6 +60,30 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// A long name is cut, so that a scrape stays small; two long names stay two.
+func TestLongNames(t *testing.T) {
+	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})
+	rl := newLimiter(t, ratelimit.Config{Events: h, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 5}}})
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(h, promratelimit.NewCollector(rl, promratelimit.CollectorOptions{Handler: h}))
+	long := strings.Repeat("x", 1<<20)
+	rl.SetPool(long, ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: 1}})
+	for _, model := range []string{long + "1", long + "2", long + "\xff", "\xff" + long} {
+		rl.Reserve(model, 1, 1)
+	}
+	w := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	models := make(map[string]bool)
+	for line := range strings.Lines(w.Body.String()) {
+		if after, ok := strings.CutPrefix(line, `ratelimit_requests_total{class="",code="ok",model="`); ok {
+			models[after] = true
+		}
+	}
+	if w.Code != http.StatusOK || w.Body.Len() > 500_000 || len(models) != 4 {
+		t.Errorf("status %d, %d bytes, %d models, want 4 in less", w.Code, w.Body.Len(), len(models))
+	}
+}
+
 // The handler is scraped while events come, and can be registered once at a time.
 func TestScrapeUnderTraffic(t *testing.T) {
 	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})

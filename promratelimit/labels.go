@@ -21,13 +21,13 @@ type label struct {
 }
 
 var labelValues = map[instruments.Attribute]func(*instruments.Sample) string{
-	instruments.Model:     func(s *instruments.Sample) string { return labelValue(s.Model) },
-	instruments.Provider:  func(s *instruments.Sample) string { return labelValue(string(s.Provider)) },
+	instruments.Model:     func(s *instruments.Sample) string { return instruments.Name(s.Model) },
+	instruments.Provider:  func(s *instruments.Sample) string { return instruments.Name(string(s.Provider)) },
 	instruments.Dimension: func(s *instruments.Sample) string { return s.Dimension },
 	instruments.Source:    func(s *instruments.Sample) string { return s.Source },
 	instruments.Cause:     func(s *instruments.Sample) string { return s.Cause },
-	instruments.Class:     func(s *instruments.Sample) string { return labelValue(s.Class) },
-	instruments.Pool:      func(s *instruments.Sample) string { return labelValue(s.Pool) },
+	instruments.Class:     func(s *instruments.Sample) string { return instruments.Name(s.Class) },
+	instruments.Pool:      func(s *instruments.Sample) string { return instruments.Name(s.Pool) },
 	instruments.Period:    func(s *instruments.Sample) string { return s.Period },
 }
 

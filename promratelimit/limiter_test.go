@@ -2,12 +2,14 @@ package promratelimit_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 	"dappco.re/go/core/go-ratelimit/promratelimit"
 )
 
@@ -73,4 +75,48 @@ func TestLimiter(t *testing.T) {
 			"ratelimit_tokens_total{kind=settled,m,token_type=output} 50",
 		)
 	})
+}
+
+// A rate needs a zero to begin with: refusals, the denials of pools and the spend have one before
+// the first of them, where a limit or a price can cause it, also those of a class.
+func TestCountersBeginAtZero(t *testing.T) {
+	h := promratelimit.NewHandler(promratelimit.HandlerOptions{})
+	limiter := newLimiter(t, ratelimit.Config{
+		Events: h, Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPM: 9}, "free": {AdaptiveFloorInFlight: 9}, "none": {}},
+		Pools:   map[string]ratelimit.Pool{"p": {Models: []string{"m"}, Quota: ratelimit.ModelQuota{MaxTPD: 1000, MaxSpendPerDay: money.USD(9)}}},
+		Classes: map[string]ratelimit.Class{"batch": {}, "people": {}},
+		Prices:  map[string]money.Price{"m": {Input: money.USD(1)}},
+	})
+	c := promratelimit.NewCollector(limiter, promratelimit.CollectorOptions{Handler: h})
+	zeros := func() (zeros []string) {
+		for _, f := range gather(t, h, c) {
+			for _, m := range f.Metric {
+				if m.Counter != nil && m.Counter.GetValue() == 0 && !strings.Contains(labels(m), "result=admitted") &&
+					f.GetName() != "ratelimit_tokens_total" && f.GetName() != "ratelimit_provider_rejections_total" {
+					zeros = append(zeros, f.GetName()+labels(m))
+				}
+			}
+		}
+		return zeros
+	}
+	const requests, spend, denials = "ratelimit_requests_total", "ratelimit_spend_dollars_total", "ratelimit_pool_denials_total"
+	of := func(class string) []string {
+		return []string{
+			requests + "{class=" + class + ",code=rpm_exceeded,model=m,provider=,result=refused}",
+			requests + "{class=" + class + ",code=spend_exceeded,model=m,provider=,result=refused}",
+			requests + "{class=" + class + ",code=tpd_exceeded,model=m,provider=,result=refused}",
+			spend + "{class=" + class + ",model=m,provider=}",
+		}
+	}
+	known := append(of(""),
+		requests+"{class=,code=in_flight_exceeded,model=free,provider=,result=refused}",
+		denials+"{code=spend_exceeded,pool=p,result=refused}", denials+"{code=tpd_exceeded,pool=p,result=refused}")
+	equal(t, zeros(), known...) // before any call
+	r, _ := limiter.Acquire(ratelimit.WithClass(t.Context(), "batch"), "m", 1, 0)
+	defer r.Cancel()
+	equal(t, zeros(), append(of("batch"), known...)...)
+	if _, d := limiter.Reserve("m", 1000, 0); d.Allowed {
+		t.Fatal("the pool admitted more than it has")
+	}
+	runtime.KeepAlive(limiter)
 }

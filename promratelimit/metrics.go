@@ -2,10 +2,7 @@ package promratelimit
 
 import (
 	"maps"
-	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"dappco.re/go/core/go-ratelimit/internal/instruments"
 	"github.com/prometheus/client_golang/prometheus"
@@ -56,15 +53,6 @@ func newHistogram(id instruments.ID, constant prometheus.Labels) *prometheus.His
 		NativeHistogramMaxBucketNumber:  nativeBuckets,
 		NativeHistogramMinResetDuration: nativeReset,
 	}, labelsOf(i))
-}
-
-// labelValue returns a name as Prometheus can have it. Callers may name models as they like, and
-// one name that is not UTF-8 would fail every scrape.
-func labelValue(name string) string {
-	if utf8.ValidString(name) {
-		return name
-	}
-	return strings.Trim(strconv.Quote(name), `"`)
 }
 
 // maxModels is what the option MaxModels stands for.

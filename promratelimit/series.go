@@ -21,8 +21,7 @@ type series struct {
 	settled   tokens
 	giveBacks tokens
 
-	classed sync.Once
-	classes *instruments.Table[string, *ofClass] // nil until there is a call of one
+	classes *instruments.Table[string, *ofClass]
 }
 
 // ofClass are the metrics of the calls of one class.
@@ -53,7 +52,12 @@ func (t *tokens) add(input, output int) {
 }
 
 func newSeries(k instruments.Key) *series {
-	return &series{model: labelValue(k.Model), provider: labelValue(string(k.Provider))}
+	return &series{
+		model: instruments.Name(k.Model), provider: instruments.Name(string(k.Provider)),
+		classes: instruments.NewTable(instruments.MaxClasses, instruments.OtherName, func(class string) *ofClass {
+			return &ofClass{class: instruments.Name(class)}
+		}),
+	}
 }
 
 // series returns the metrics of a model. They exist from its first event on, at zero, because a
@@ -81,11 +85,6 @@ func (s *series) of(h *Handler, class string) *ofClass {
 	if class == "" {
 		return &s.classless
 	}
-	s.classed.Do(func() {
-		s.classes = instruments.NewTable(instruments.MaxClasses, instruments.OtherName, func(class string) *ofClass {
-			return &ofClass{class: labelValue(class)}
-		})
-	})
 	c := s.classes.Of(class)
 	c.once.Do(func() { c.begin(h, s) })
 	return c
@@ -110,4 +109,31 @@ func (c *ofClass) requests(h *Handler, s *series, code, result string) prometheu
 func (c *ofClass) begin(h *Handler, s *series) {
 	c.admitted = h.requests.WithLabelValues(s.model, s.provider, allowed, instruments.Admitted, c.class)
 	c.inQueue = h.inQueue.WithLabelValues(s.model, s.provider, instruments.Admitted, c.class)
+}
+
+// begin makes the counters of refusals and of spend, also those of classes that the model has had
+// calls of.
+func (h *Handler) begin(b *instruments.Beginning) {
+	if b.Pool != "" {
+		pool := h.pools.Of(b.Pool)
+		for _, code := range b.Codes {
+			h.denials.WithLabelValues(pool, code, instruments.Refused)
+		}
+		return
+	}
+	s := h.table.Of(b.Key)
+	class := func(class string) {
+		for _, code := range b.Codes {
+			h.requests.WithLabelValues(s.model, s.provider, code, instruments.Refused, class)
+		}
+		if b.Priced {
+			h.spend.WithLabelValues(s.model, s.provider, class)
+		}
+	}
+	class("")
+	for name, c := range s.classes.All() {
+		if name != instruments.OtherName {
+			class(c.class)
+		}
+	}
 }

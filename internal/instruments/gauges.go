@@ -44,7 +44,7 @@ func Gauges(rl *ratelimit.RateLimiter, holds Holds, yield func(*Sample) bool) {
 			continue
 		}
 		told[e.Counted] = true
-		key := Key{Model: e.Counted, Provider: e.Provider}
+		key := KeyOf(e.Counted, e.Provider)
 		if g.s.Labels = (Labels{Key: holds.Model(key)}); g.s.Key == Other {
 			other, queued, active = true, queued+e.Waiting, active+e.InFlight
 			continue
@@ -100,7 +100,7 @@ func (g *gauges) queued(e *ratelimit.Explanation) {
 	rest := e.Waiting
 	for class, n := range e.WaitingByClass {
 		if class != "" {
-			g.s.Class = class
+			g.s.Class = short(class)
 			g.tell(QueuedRequests, float64(n))
 			rest -= n
 		}
@@ -111,7 +111,7 @@ func (g *gauges) queued(e *ratelimit.Explanation) {
 
 func (g *gauges) pools(rl *ratelimit.RateLimiter, holds func(string) string) {
 	for name := range rl.Pools() {
-		if g.s.Labels = (Labels{Pool: holds(name)}); g.s.Pool == OtherName {
+		if g.s.Labels = (Labels{Pool: holds(short(name))}); g.s.Pool == OtherName {
 			continue
 		}
 		if is, ok := rl.ExplainPool(name); ok { // it may be gone

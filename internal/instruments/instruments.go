@@ -111,7 +111,7 @@ const (
 // Seconds are the boundaries of durations: from 5 ms, which a call without a wait stays below, to
 // 10 minutes.
 var Seconds = []float64{
-	0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600,
+	0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300, 600,
 }
 
 // Ratios are the boundaries of EstimateRatio. 1 is an exact estimate, less is too high.

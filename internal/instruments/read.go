@@ -10,12 +10,14 @@ import (
 
 // The values of Result. Passed is that of TimeInQueue alone.
 const (
-	Admitted  = "admitted"
-	Passed    = "passed"
-	Refused   = "refused"
-	Canceled  = "canceled"
-	NeverFits = "never_fits"
-	QueueFull = "queue_full"
+	Admitted = "admitted"
+	Passed   = "passed"
+	Refused  = "refused"
+	// Canceled is of callers that went away, DeadlineExceeded of those whose time ended in line.
+	Canceled         = "canceled"
+	DeadlineExceeded = "deadline_exceeded"
+	NeverFits        = "never_fits"
+	QueueFull        = "queue_full"
 )
 
 // OtherError stands for a Problem that is none of ratelimit's, as the semantic conventions of
@@ -96,7 +98,7 @@ func Read(e *ratelimit.Event, m *Measurements) {
 	case ratelimit.EventProviderRefused:
 		m.Rejected, m.Status, m.ErrorType = true, status(e.Status), problem(e.Problem)
 	case ratelimit.EventSaved:
-		m.Written, m.Took, m.System, m.Operation = true, seconds(e.Took), e.System, e.Operation
+		m.Written, m.Took, m.System, m.Operation = true, seconds(e.Took), short(e.System), e.Operation
 	}
 }
 
@@ -108,9 +110,9 @@ func IsStray(e *ratelimit.Event) bool {
 }
 
 func (m *Measurements) request(e *ratelimit.Event, result string) {
-	m.Request, m.Result, m.Class = true, result, e.Class
+	m.Request, m.Result, m.Class = true, result, short(e.Class)
 	if e.Decision != nil {
-		m.Code, m.Pool = string(e.Decision.Code), e.Decision.Pool
+		m.Code, m.Pool = string(e.Decision.Code), short(e.Decision.Pool)
 	}
 	m.queue(e)
 }
@@ -119,7 +121,7 @@ func (m *Measurements) request(e *ratelimit.Event, result string) {
 // those that did not.
 func (m *Measurements) queue(e *ratelimit.Event) {
 	if e.Wait > 0 {
-		m.Queued, m.InQueue, m.Class = true, seconds(e.Wait), e.Class
+		m.Queued, m.InQueue, m.Class = true, seconds(e.Wait), short(e.Class)
 	}
 }
 
@@ -127,7 +129,7 @@ func (m *Measurements) end(e *ratelimit.Event) {
 	m.Ended, m.Lease = true, seconds(e.Held)
 	m.Settled = positive(e.Settled)
 	if e.Cost > 0 {
-		m.Spent, m.Class = e.Cost.Dollars(), e.Class
+		m.Spent, m.Class = e.Cost.Dollars(), short(e.Class)
 	}
 	m.Returned = positive(ratelimit.Usage{
 		PromptTokens: e.Estimated.PromptTokens - e.Settled.PromptTokens,
@@ -159,7 +161,7 @@ func refusal(e *ratelimit.Event) string {
 	case errors.Is(e.Err, context.DeadlineExceeded):
 		// A LimitError refuses before the deadline, which it unwraps to.
 		if _, early := errors.AsType[*ratelimit.LimitError](e.Err); !early {
-			return Canceled
+			return DeadlineExceeded
 		}
 	}
 	return Refused

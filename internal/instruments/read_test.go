@@ -128,7 +128,8 @@ func TestReadRefusals(t *testing.T) {
 		{limitError(denied, ratelimit.ErrQueueFull), denied, "queue_full"},
 		{limitError(denied, nil), denied, "refused"}, // too late for the deadline
 		{limitError(denied, ratelimit.ErrMaxWait), denied, "refused"},
-		{context.DeadlineExceeded, denied, "canceled"},
+		{context.DeadlineExceeded, denied, "deadline_exceeded"},
+		{fmt.Errorf("acquire: %w", context.DeadlineExceeded), denied, "deadline_exceeded"},
 		{fmt.Errorf("acquire: %w", context.Canceled), denied, "canceled"},
 		{ratelimit.ErrClosed, never, "refused"},
 		{ratelimit.ErrInvalidTokens, never, "refused"},

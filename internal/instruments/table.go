@@ -9,9 +9,9 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
-// MaxModels is how many models have series of their own unless an option says otherwise: as many as
-// Config.MaxModels admits by default.
-const MaxModels = 10_000
+// MaxModels is how many models have series of their own unless an option says otherwise. It is
+// below Config.MaxModels, because a collection tells all of them each time.
+const MaxModels = 1000
 
 // MaxPools and MaxClasses are how many pools, and classes of a model, have series of their own.
 // Only a configuration makes them, and Config.Classes has no more; but a program may change it for
