@@ -42,7 +42,7 @@ var (
 
 	// ErrCorruptState is returned by Load, by the constructors of the SQLite backend and those
 	// with Config.AutoPersist, and by MigrateYAMLToSQLite for a file that cannot be read as a
-	// state file: unreadable, damaged, of a newer version of this library, hostile, or, with
+	// state file: unreadable, cut off, damaged, of a newer version of the library, hostile or, with
 	// SQLite, of another program. The file is not overwritten; a later Persist to YAML keeps the
 	// old file aside. With Config.Shared the constructor renames a damaged file, reports it to
 	// OnError, and makes a new one.

@@ -58,7 +58,7 @@ func (refusals) HandleEvent(_ context.Context, e *ratelimit.Event) {
 
 // A client that calls the provider itself says what the provider refused.
 func ExampleRateLimiter_ObserveRefusal() {
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Events: refusals{}})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: tempDir() + "/state.yaml", Events: refusals{}})
 	if err != nil {
 		panic(err)
 	}

@@ -1,13 +1,12 @@
 package ratelimit
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/profile"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
@@ -51,7 +50,7 @@ func (e *DenialsError) advice() string {
 	case DecisionInFlightLimit:
 		return "settle each reservation; Explain tells how old the oldest is"
 	case DecisionQueued:
-		return "wait in line, too, with Acquire; Explain tells what the first of the line asks for"
+		return "wait in line, too, with Acquire; Explain tells what the first in line asks for"
 	case DecisionRPDLimit, DecisionTPDLimit:
 		return "send to another model, or ask the provider for a larger quota"
 	case DecisionSpendLimit:
@@ -108,57 +107,57 @@ func timesText(factor float64) string {
 // not for each request. It is safe for concurrent use.
 func (rl *RateLimiter) Health() Health {
 	h := Health{Err: rl.Err()}
-	var w warnings
+	var w tally.Warnings
 	rl.warnTallies(&w)
 	rl.warnStale(&w)
-	h.Warnings = w.errors()
+	h.Warnings = w.Errors()
 	return h
 }
 
 // warnTallies warns of refusals and estimates.
-func (rl *RateLimiter) warnTallies(w *warnings) {
+func (rl *RateLimiter) warnTallies(w *tally.Warnings) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
 	for name, g := range rl.lines.allSlots {
 		if rl.lines.allSlots[name] == g { // it may be gone after others were let in
-			if g.refusals != nil {
-				rl.warnDenialsLocked(w, g, work.Instant)
-			}
 			if e := &g.estimates; e.Off() {
-				w.add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
+				w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
 			}
 		}
+		work.Next()
+	}
+	for name, r := range rl.refusals.All() {
+		rl.warnDenialsLocked(w, name, r, work.Instant)
 		work.Next()
 	}
 }
 
 // warnDenialsLocked warns if most calls of the last minute were refused.
-func (rl *RateLimiter) warnDenialsLocked(w *warnings, g *slots, instant int64) {
+func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refusals, instant int64) {
 	const least, share = 100, 95
-	calls := g.refusals.Last(instant)
-	if rl.ledger == nil {
-		calls.Admitted = rl.requestsLocked(g.name, instant)
-	}
-	all := calls.Refused + calls.Admitted
-	if all < least || calls.Refused*100 < all*share {
+	refused := r.Last(instant).Refused
+	all := refused + rl.admittedLocked(name, instant)
+	if all < least || refused*100 < all*share {
 		return
 	}
-	last := &g.refusals.last
-	w.add(warnDenials, g.name, &DenialsError{g.name, calls.Refused, all, last.Code, last.Reason})
+	w.Add(warnDenials, name, &DenialsError{name, refused, all, r.last.Code, r.last.Reason})
 }
 
-// requestsLocked returns how many requests of a model were charged in the last minute.
-func (rl *RateLimiter) requestsLocked(name string, instant int64) int {
-	w := rl.existingWindowLocked(name, instant)
-	if w == nil {
-		return 0
+// admittedLocked returns how many calls of a model this limiter admitted in the last minute.
+func (rl *RateLimiter) admittedLocked(name string, instant int64) int {
+	if rl.ledger == nil {
+		if w := rl.existingWindowLocked(name, instant); w != nil {
+			return w.requests.Len()
+		}
+	} else if g := rl.lines.allSlots[name]; g != nil && g.admitted != nil {
+		return g.admitted.Last(instant).Admitted
 	}
-	return w.requests.Len()
+	return 0
 }
 
 // warnStale warns of old quotas of profiles, by which models are limited that have usage.
-func (rl *RateLimiter) warnStale(w *warnings) {
+func (rl *RateLimiter) warnStale(w *tally.Warnings) {
 	rl.mu.RLock()
 	none := len(rl.profiled) == 0
 	rl.mu.RUnlock()
@@ -170,58 +169,14 @@ func (rl *RateLimiter) warnStale(w *warnings) {
 			return
 		}
 		if row, ok := rl.profileRowRLocked(name); ok && now.Sub(row.source.ReadOn) > profile.FreshFor {
-			w.add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+			w.Add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
 		}
 	})
 }
 
-// mostWarnings bounds Health.Warnings.
-const mostWarnings = 100
-
-// warnings is the first of the warnings in their order, and the number of all.
-type warnings struct {
-	first []warning
-	all   int
-}
-
-type warning struct {
-	kind  warningKind
-	model string
-	err   error
-}
-
-type warningKind int
-
-// The kinds, the most urgent first.
+// The kinds of warnings, the most urgent first.
 const (
-	warnDenials warningKind = iota
+	warnDenials = iota
 	warnEstimate
 	warnStale
 )
-
-// add adds a warning.
-func (w *warnings) add(kind warningKind, model string, err error) {
-	w.all++
-	is := warning{kind, model, err}
-	i, _ := slices.BinarySearchFunc(w.first, is, func(a, b warning) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.model, b.model))
-	})
-	if i >= mostWarnings {
-		return
-	}
-	if len(w.first) == mostWarnings {
-		w.first = w.first[:mostWarnings-1]
-	}
-	w.first = slices.Insert(w.first, i, is)
-}
-
-// errors returns the warnings; nil for none.
-func (w *warnings) errors() (errs []error) {
-	for _, is := range w.first {
-		errs = append(errs, is.err)
-	}
-	if w.all > mostWarnings {
-		errs[mostWarnings-1] = fmt.Errorf("%d more warnings are left out: correct these first", w.all-(mostWarnings-1))
-	}
-	return errs
-}

@@ -19,7 +19,7 @@ func (rl *RateLimiter) reservedLocked(by *caller, made Reservations, d *Decision
 		return nil
 	}
 	model := cmp.Or(d.Model, reqs[0].Model) // that of a limiter as a whole names none
-	rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
+	rl.refusedLocked(rl.nameRLocked(model), rl.clock.Sync(), d)
 	if rl.teller == nil {
 		return nil
 	}
@@ -70,6 +70,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	if err == ctx.Err() && errors.Is(context.Cause(ctx), ErrMaxWait) {
 		err = ErrMaxWait // the bound of a caller above, and no deadline
 	}
+	rl.askFor(by, ctx, reqs) // which did not begin, perhaps
 	d, model := by.why, reqs[0].Model
 	var limit *LimitError
 	switch {
@@ -83,7 +84,7 @@ func (rl *RateLimiter) refused(ctx context.Context, by *caller, err error, reqs 
 	var e *telling
 	rl.mu.Lock()
 	if limit != nil {
-		rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
+		rl.refusedLocked(rl.nameRLocked(model), rl.clock.Sync(), d)
 	}
 	if rl.teller != nil {
 		e = rl.teller.toldRefusedLocked(by, d, model, rl.estimateRLocked(reqs, model), err)
@@ -146,4 +147,9 @@ func (t *teller) left(by *caller) {
 		by.queued = false
 		t.outlet.End()
 	}
+}
+
+// limited returns the error of a refusal.
+func (w *waiter) limited(b *batch, cause error) error {
+	return &LimitError{Model: b.Model, Decision: b.Decision, Err: cause, op: w.op}
 }

@@ -6,6 +6,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/periodic"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
@@ -131,11 +132,12 @@ func (rl *RateLimiter) forgetUsageLocked(name string) {
 		delete(rl.cooldowns, name)
 		delete(rl.external, name)
 		rl.found.forgetUsage(name)
+		rl.refusals.Forget(name)
 		rl.forgetLocked(name)
 		return
 	}
 	rl.forgetAllStatsLocked()
-	rl.cooldowns, rl.external = nil, nil
+	rl.cooldowns, rl.external, rl.refusals = nil, nil, tally.Table[refusals]{}
 	rl.found.forgetUsage("")
 	rl.unlisted = unlistedModels{}
 	rl.stateVersion++

@@ -74,6 +74,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -139,6 +140,7 @@ type RateLimiter struct {
 	unlisted   unlistedModels           // the models without a quota of their own
 	pools      poolSet                  // the limits that models share
 	lines      waitLines                // the slots and the waiters
+	refusals   tally.Table[refusals]    // of each model
 	classes    map[string]Class         // Config.Classes; nil for none
 	classesID  uint64                   // state.ClassesID of those
 	reserves   []reserve                // of those; nil for none

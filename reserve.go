@@ -157,10 +157,7 @@ func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *c
 	}
 	if !d.Allowed {
 		if !by.tentative {
-			if r.slots == nil {
-				r.slots = rl.refusalSlotsLocked(name)
-			}
-			r.slots.refusedLocked(r.instant, d)
+			rl.refusedLocked(name, r.instant, d)
 		}
 		return nil
 	}

@@ -28,7 +28,7 @@ type slots struct {
 	bare     bool            // the model has no state
 	leftAt   int64           // the instant at which it last lost its state with calls in flight; 0 for never
 
-	refusals  *refusals       // nil before the first
+	admitted  *tally.Minute   // by this limiter, with Config.Shared; nil before the first
 	estimates tally.Estimates // against what the calls used
 
 	uses  classuse.Uses // of classes with a reserve
@@ -123,7 +123,7 @@ func (l *waitLines) joinLocked(name string, w *window) {
 
 // leftLocked notes that the model has lost its state.
 func (g *slots) leftLocked() {
-	g.bare, g.refusals, g.uses = true, nil, nil
+	g.bare, g.admitted, g.uses = true, nil, nil
 	if g.inFlight > 0 {
 		g.leftAt = max(g.home.clock.Now(), 1)
 	}

@@ -1,4 +1,4 @@
-// Package tally counts what becomes of the calls of a model, in constant memory: those of the last
+// Package tally counts what becomes of the calls of models, in bounded memory: those of the last
 // minute that were admitted and refused, and how far their use was from their estimates. The
 // limiter warns by it, see RateLimiter.Health.
 package tally
