@@ -24,6 +24,10 @@ type LogOptions struct {
 	// of so many, in which left_out says how many were not written in between. Zero means 100, 1
 	// writes all of them, and less than zero writes none. When 1,024 models and codes have been
 	// refused, further models count together.
+	//
+	// The number thins out storms of other kinds, too, but for those that are written at debug by
+	// default: of each kind and model LogEvents writes the first ten in a minute, and then one of
+	// so many; less than zero means 100 there. Of the models in a minute it tells 128 apart.
 	DenialsEvery int
 }
 
@@ -43,7 +47,7 @@ const denialsEvery = 100
 // prompt_tokens and output_tokens), cost, wait, held, until, quota (a group with the keys of
 // files), by, status, problem, nearest, system, operation, took and error; of a decision code,
 // reason, never and cause; cause also of a cooldown; retry_after of a decision or a provider's
-// refusal; left_out of a sampled refusal. Durations are slog.Durations. These names are stable.
+// refusal; left_out of a sampled event. Durations are slog.Durations. These names are stable.
 //
 // No record contains a key, a prompt or a reply. A call that was refused may have an error of a
 // context that the program made, of which only the type is written, unless it is one of this
@@ -51,12 +55,18 @@ const denialsEvery = 100
 //
 // The handler is safe for concurrent use.
 func LogEvents(logger *slog.Logger, options LogOptions) EventHandler {
-	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds)}
+	every := cmp.Or(max(options.DenialsEvery, 0), denialsEvery)
+	h := &logHandler{logger: logger, kinds: maps.Clone(logKinds), storms: make(map[EventKind]*sample.Storm)}
+	for kind, is := range logKinds {
+		if is.level > slog.LevelDebug || kind == EventSaved { // see takes for the latter
+			h.storms[kind] = sample.NewStorm(every)
+		}
+	}
 	for kind, level := range options.Levels {
 		h.kinds[kind] = logKind{level, logKinds[kind].message}
 	}
 	if options.DenialsEvery >= 0 {
-		h.denials = sample.New(cmp.Or(options.DenialsEvery, denialsEvery))
+		h.denials = sample.New(every)
 	}
 	return h
 }
@@ -91,7 +101,8 @@ var logKinds = map[EventKind]logKind{
 type logHandler struct {
 	logger  *slog.Logger // nil for slog.Default
 	kinds   map[EventKind]logKind
-	denials *sample.Sampler // nil writes none
+	denials *sample.Sampler             // nil writes none
+	storms  map[EventKind]*sample.Storm // of the kinds that are thinned out
 }
 
 // HandleEvent implements [EventHandler].
@@ -110,12 +121,9 @@ func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
 	if !logger.Enabled(ctx, kind.level) {
 		return
 	}
-	leftOut := 0
-	if e.Kind == EventRefused {
-		var take bool
-		if take, leftOut = h.takes(e); !take {
-			return
-		}
+	take, leftOut := h.takes(e)
+	if !take {
+		return
 	}
 	a := make(attrs, 0, 16)
 	e.attributes(&a)
@@ -123,8 +131,14 @@ func (h *logHandler) HandleEvent(ctx context.Context, e *Event) {
 	logger.LogAttrs(ctx, kind.level, kind.message, a...)
 }
 
-// takes reports whether a refusal is written, and how many of its kind were not since the last.
+// takes reports whether an event is written, and how many of its kind were not since the last.
 func (h *logHandler) takes(e *Event) (take bool, leftOut int) {
+	if e.Kind != EventRefused {
+		if storm := h.storms[e.Kind]; storm != nil && (e.Kind != EventSaved || e.Err != nil) {
+			return storm.Take(e.Model)
+		}
+		return true, 0
+	}
 	if h.denials == nil {
 		return false, 0
 	}

@@ -1,5 +1,5 @@
 // Package sample takes the first and then every n-th of things that come in great numbers, and
-// counts those between, in bounded memory. LogEvents uses it for refusals.
+// counts those between, in bounded memory. LogEvents uses it.
 package sample
 
 import (
