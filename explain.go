@@ -44,7 +44,8 @@ type Explanation struct {
 	// WaitingByClass is Waiting by the classes of the waiters, "" for none of Config.Classes; nil
 	// where nobody waits, or there are no classes.
 	WaitingByClass map[string]int `json:"waiting_by_class,omitempty"`
-	// Line is the first 16 of the waiters, in their order.
+	// Line is 16 of the waiters at most: the one that is served next, and then the others in the
+	// order of their arrival.
 	Line []Waiter `json:"line,omitempty"`
 	// OldestOpen is the age of the oldest open reservation. With Config.Events it is exact for
 	// those of this limiter. Else it is counted from Arrived if that was called, is known to some
@@ -55,7 +56,9 @@ type Explanation struct {
 	// Such a call may be slow, or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
-	// and after the model has lost its usage. A caller whose context ended was not refused.
+	// and after Reset. A caller whose context ended was not refused. Of models without a quota of
+	// their own the 1,000 that were refused last are remembered, if their names have no more than
+	// 1,024 bytes.
 	LastRefusal *Refused `json:"last_refusal,omitempty"`
 
 	CooldownUntil time.Time `json:"cooldown_until,omitzero"` // nothing is admitted before; zero without a cooldown
@@ -192,7 +195,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.OldestOpen = max(time.Duration(r.instant-since), e.OldestOpen)
 	}
 	e.Line = rl.lineLocked(r.slots, r.instant)
-	e.LastRefusal = r.slots.lastRefusalLocked()
+	e.LastRefusal = rl.refusals.Get(name).told(&rl.clock)
 	if r.cool > r.wall {
 		e.CooldownUntil, e.Cause = time.Unix(0, r.cool), Cause(r.cause)
 	}
@@ -301,17 +304,23 @@ func (r *view) agesLocked() (oldest time.Duration, over int) {
 	return time.Duration(age), min(over, r.slots.calls())
 }
 
-// lineLocked returns the first waiters in the line of a model.
+// nextLocked returns the waiter that is served next; nil where none is awake.
+func (g *slots) nextLocked() *waiter {
+	for _, e := range g.line.Heads() {
+		if !e.Value.yields {
+			return e.Value
+		}
+	}
+	return g.head()
+}
+
+// lineLocked returns the waiter of a model that is next, and the first of the others.
 func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
 	const most = 16
 	if g.waiting() == 0 {
 		return nil
 	}
-	for e := range g.line.All() {
-		if len(line) == most {
-			break
-		}
-		w := e.Value
+	add := func(w *waiter) {
 		var c tokens.Count
 		for i := range w.requests {
 			if req := &w.requests[i]; rl.nameRLocked(req.Model) == g.name {
@@ -319,6 +328,18 @@ func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
 			}
 		}
 		line = append(line, Waiter{Waited: time.Duration(max(instant-w.since, 0)), PromptTokens: c.Input, OutputTokens: c.Output, Class: rl.knownClassRLocked(w.class)})
+	}
+	next := g.nextLocked()
+	if next != nil {
+		add(next)
+	}
+	for e := range g.line.All() {
+		if len(line) == most {
+			break
+		}
+		if e.Value != next {
+			add(e.Value)
+		}
 	}
 	return line
 }

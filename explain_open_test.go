@@ -301,13 +301,13 @@ func TestExplainLineOfOthers(t *testing.T) {
 	})
 }
 
-// A model that is only asked for takes no memory, so nothing is remembered of it.
-func TestExplainLastRefusalNeedsState(t *testing.T) {
+// A model of which everything was refused has no entry in State, and yet its last refusal is told.
+func TestExplainLastRefusalNeedsNoState(t *testing.T) {
 	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxTPM: 10}}})
 	defer rl.Close()
 	for i := range 100 {
 		model := fmt.Sprint("m", i)
-		if r, _ := rl.Reserve(model, 11, 0); r != nil || rl.Explain(model).LastRefusal != nil || len(rl.State) > 0 {
+		if r, _ := rl.Reserve(model, 11, 0); r != nil || rl.Explain(model).LastRefusal == nil || len(rl.State) > 0 {
 			t.Fatalf("%v, %+v", r, rl.Explain(model))
 		}
 	}
