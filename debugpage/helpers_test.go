@@ -3,8 +3,11 @@ package debugpage_test
 import (
 	"context"
 	"encoding/json"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +20,7 @@ import (
 // newLimiter returns a limiter with quotas and nothing else.
 func newLimiter(t testing.TB, quotas map[string]ratelimit.ModelQuota) *ratelimit.RateLimiter {
 	t.Helper()
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: quotas})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state.yaml"), Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,4 +155,16 @@ func (n *news) names(models ...string) (found []string) {
 		}
 	}
 	return found
+}
+
+// TestMain has limiters without a FilePath make their folder elsewhere than in the user's home.
+func TestMain(m *testing.M) {
+	home, err := os.MkdirTemp("", "debugpage")
+	if err != nil {
+		log.Fatal(err)
+	}
+	os.Setenv("CORE_HOME", home)
+	status := m.Run()
+	os.RemoveAll(home)
+	os.Exit(status)
 }

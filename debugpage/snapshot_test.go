@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func manyModels(t testing.TB, n int) *ratelimit.RateLimiter {
 	for i := range n {
 		quotas[fmt.Sprintf("provider/model-%04d", i)] = ratelimit.ModelQuota{MaxRPM: 500_000, MaxTPM: 1 << 30, MaxRPD: 1 << 30, MaxInFlight: 100}
 	}
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: quotas})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: filepath.Join(t.TempDir(), "state.yaml"), Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)
 	}

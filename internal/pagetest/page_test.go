@@ -33,7 +33,7 @@ type service struct {
 // the streams.
 func serve(t *testing.T, quotas map[string]ratelimit.ModelQuota) *service {
 	t.Helper()
-	rl, err := ratelimit.NewWithConfig(ratelimit.Config{Quotas: quotas})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{FilePath: t.TempDir() + "/state.yaml", Quotas: quotas})
 	if err != nil {
 		t.Fatal(err)
 	}
