@@ -16,10 +16,9 @@ func (s *storage) persistYAML(rl *RateLimiter) error {
 	if s.path == "" {
 		return errNoFile
 	}
-	save := newSaving(rl)
+	save, replace := newSaving(rl), fsx.Replace
 	defer save.done()
 	snapshot := save.snapshot()
-	replace := fsx.Replace
 	if s.suspect {
 		replace = fsx.ReplaceKeepingOld
 	}

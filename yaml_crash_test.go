@@ -18,8 +18,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
 // yamlChildEnv makes of this test program a child that persists to the file it
@@ -181,58 +179,4 @@ func TestYAMLPersistSyncsInOrder(t *testing.T) {
 	if text := strings.Join(got, ", "); !strings.HasPrefix(text, strings.Join([]string{one, one, one}, ", ")) {
 		t.Errorf("three times Persist did: %s", text)
 	}
-}
-
-// A file that is cut at any byte is refused, or loads as the beginning of the whole.
-func TestYAMLCutFiles(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "state.yaml")
-	rl := yamlLimiter(t, path)
-	rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000})
-	rl.SetQuota("\xff", ratelimit.ModelQuota{})
-	rl.RecordUsage("m", 1_000, 0)
-	rl.RecordUsage("m", 10, 0)
-	rl.RecordUsage("n", 0, 0)
-	yamlPersist(t, rl)
-	whole := yamlRead(t, path)
-	loaded := 0
-	for n := range len(whole) {
-		if err := os.WriteFile(path, []byte(whole[:n]), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		cut := yamlLimiter(t, path)
-		if cut.Load() != nil {
-			continue
-		}
-		loaded++
-		for model, got := range cut.Quotas {
-			want, ok := rl.Quotas[model]
-			if !ok || !begins(want.MaxRPM, got.MaxRPM) || !begins(want.MaxTPM, got.MaxTPM) || !begins(want.MaxRPD, got.MaxRPD) {
-				t.Errorf("cut after %d bytes, the quota of %q is %v", n, model, got)
-			}
-		}
-		for model, got := range cut.State {
-			want := rl.State[model]
-			if want == nil || len(got.Requests) > len(want.Requests) || len(got.Tokens) > len(want.Tokens) ||
-				!begins(want.DayCount, got.DayCount) || !got.DayStart.IsZero() && !got.DayStart.Equal(want.DayStart) {
-				t.Fatalf("cut after %d bytes, the state is\n%s", n, yamlText(cut.State))
-			}
-			for i, at := range got.Requests {
-				if !at.Equal(want.Requests[i]) {
-					t.Errorf("cut after %d bytes, request %d of %q is %v", n, i, model, at)
-				}
-			}
-			for i, e := range got.Tokens {
-				if !e.Time.Equal(want.Tokens[i].Time) || !begins(want.Tokens[i].Count, e.Count) {
-					t.Errorf("cut after %d bytes, token entry %d of %q is %v", n, i, model, e)
-				}
-			}
-		}
-	}
-	t.Logf("of %d cut files %d loaded", len(whole), loaded)
-}
-
-// begins reports whether a number may be what is left of another one.
-func begins(whole, cut int) bool {
-	return cut == 0 || strings.HasPrefix(strconv.Itoa(whole), strconv.Itoa(cut))
 }

@@ -133,6 +133,7 @@ var yamlRefusals = []struct{ name, content, text string }{
 	{"a name that is another line", "quotas: {\"a\\nFATAL: b\\u202e\": {max_rpm: -1}}", `quotas."a\nFATAL: b\u202e".max_rpm: invalid quota: -1 is negative`},
 
 	// No YAML.
+	{"an empty file", "", `the file is empty: it was cut off`},
 	{"an open list", "quotas: [", `yaml: line 1: did not find expected node content`},
 	{"a tab for an indentation", "quotas:\n\tm: {}\n", `yaml: line 2: found character that cannot start any token`},
 	{"control characters", "quotas: \x01", `yaml: control characters are not allowed`},

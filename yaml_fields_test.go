@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -112,10 +113,15 @@ func TestYAMLIsWhatMarshalWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(got) != strings.Replace(string(want), "not used", `"not used"`, 1) {
+		if yamlSections(got) != strings.Replace(string(want), "not used", `"not used"`, 1) {
 			t.Errorf("wrote\n%s\nwant\n%s", got, want)
 		}
 	})
+}
+
+// yamlSections returns a file without its first line and its last one, which are comments.
+func yamlSections(file []byte) string {
+	return regexp.MustCompile(`\A#.*\n|#.*\n\z`).ReplaceAllString(string(file), "")
 }
 
 // In a large file there is no second reader that could say more.

@@ -95,6 +95,8 @@ var loadSeeds = []string{
 	"a: &a [*a]\n", "<<: {}\n", "quotas: !!map {}\n", "---\n---\n", "...\n", "%YAML 1.1\n---\nquotas:\n", "? a\n: b\n", "- - - a\n", "[[[[[]]]]]", "{{{}}}",
 	"unknown: |\n  text\n\n  more\nquotas: ~\n", "state: {m: {requests: [2026-01-01, 2026-1-1 0:0:0, \"2026-01-01T00:00:00Z\"]}}\n", "\ufeffquotas:\n", "quotas:\u2028  m: {}\n",
 	"quotas:\n\n  # a\n  m: # b\n    # c\n    max_rpm: 1 # d\n# e\n", "'a': 'b''c'\n\"d\": \"\\u0041\\x41\"\n", "a: >-\n  b\n  c\n", "quotas:\n  m:\n    max_rpm: 1\n   # odd\n  n: {}\n",
+	"# A state file of go-ratelimit, cut off unless it ends with the line \"# end of state\".\nquotas: {}\nstate:\n  m:\n    day_count: 1\n# end of state\n",
+	"# A state file of go-ratelimit, cut off unless it ends with the line \"# end of state\".\nquotas: {}\n", "# A state", "# end of state\n",
 	"#\rquotas:\nstate:\n", "quotas:\n  2026-01-01T00:00:00Z:\n    max_rpm: 0\n  1:2:3:\n    max_rpm: 0\n",
 	"quotas:\n  m:\n    max_rpm: 1\n    max_itpm: 2\n    max_otpm: 3\n    max_tpd: 4\n    max_in_flight: 5\n    day_zone: America/Los_Angeles\n" +
 		"state:\n  m:\n    requests: []\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 9\n        input: 7\n" +

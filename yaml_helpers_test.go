@@ -51,6 +51,13 @@ func yamlRead(t testing.TB, path string) string {
 	return string(data)
 }
 
+// yamlContent returns what Persist wrote between the first line and the last.
+func yamlContent(t testing.TB, path string) string {
+	t.Helper()
+	lines := slices.Collect(strings.Lines(yamlRead(t, path)))
+	return strings.Join(lines[1:len(lines)-1], "")
+}
+
 func yamlPersist(t testing.TB, rl *ratelimit.RateLimiter) {
 	t.Helper()
 	if err := rl.Persist(); err != nil {

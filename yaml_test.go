@@ -75,7 +75,6 @@ func TestYAMLSampleLoadsInEveryLayout(t *testing.T) {
 // What is missing is zero, and null is empty.
 func TestYAMLPartialFilesLoad(t *testing.T) {
 	tests := []struct{ name, content, state string }{
-		{"an empty file", "", ""},
 		{"nothing but a comment", "# nothing\n", ""},
 		{"null", "null\n", ""},
 		{"an empty map", "{}\n", ""},

@@ -48,9 +48,15 @@ func readFile(path string) (*state.Snapshot, error) {
 	return Decode(f)
 }
 
-// Decode reads the layout of Encode line by line, and any other by way of the YAML library.
-// The snapshot is nil where there is an error.
+// Decode reads the layout of Encode line by line, and any other by way of the YAML library. It
+// refuses a file that was cut off. The snapshot is nil where there is an error.
 func Decode(f io.ReadSeeker) (*state.Snapshot, error) {
+	if err := checkWhole(f); err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
 	s, lineErr := scan(f)
 	if lineErr == nil {
 		return s, nil

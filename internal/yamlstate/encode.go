@@ -15,12 +15,14 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Encode writes a snapshot, with the keys and the indentation that yaml.Marshal would give
-// it. It writes the text itself because marshalling 100,000 entries takes half a second and a
-// gigabyte. Times after now are written as now.
+// Encode writes a snapshot between firstLine and lastLine, with the keys and the indentation that
+// yaml.Marshal would give it. It writes the text itself because marshalling 100,000 entries takes
+// half a second and a gigabyte. Times after now are written as now.
 func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	w := &encoder{out: bufio.NewWriterSize(to, 1<<18), now: now}
 	models, pools := split(s)
+	w.buf = append(w.buf, firstLine...)
+	w.endLine()
 	w.section("quotas", len(models.Quotas))
 	for _, model := range slices.Sorted(maps.Keys(models.Quotas)) {
 		q := models.Quotas[model]
@@ -32,6 +34,8 @@ func Encode(to io.Writer, s *state.Snapshot, now time.Time) error {
 	if pools != nil {
 		w.pools(pools)
 	}
+	w.buf = append(w.buf, lastLine...)
+	w.endLine()
 	return w.out.Flush()
 }
 

@@ -54,7 +54,7 @@ func TestYAMLWritesEveryField(t *testing.T) {
 		now := time.Now() // midnight of 2000-01-01
 		s := everyField(now)
 		delete(s.Usage, "largest")
-		const want = `quotas:
+		const want = firstLine + "\n" + `quotas:
     full:
         max_rpm: 1
         max_tpm: 2
@@ -148,7 +148,7 @@ found:
     some:
         rate_level: 1
         at: 9223372036854775807
-`
+` + lastLine + "\n"
 		var file bytes.Buffer
 		if err := Encode(&file, s, now); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestYAMLWithoutCooldownsIsAsBefore(t *testing.T) {
 	if err := Encode(&file, s, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if want := "quotas:\n    m:\n        max_rpm: 1\n        max_tpm: 0\n        max_rpd: 0\nstate: {}\n"; file.String() != want {
+	if want := firstLine + "\nquotas:\n    m:\n        max_rpm: 1\n        max_tpm: 0\n        max_rpd: 0\nstate: {}\n" + lastLine + "\n"; file.String() != want {
 		t.Errorf("wrote\n%s", file.String())
 	}
 }
