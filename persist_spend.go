@@ -12,11 +12,12 @@ func (s saving) spends() map[string]state.Spend {
 	return s.rl.spends.All(s.rl.clock.UnixNano(s.rl.clock.Now()))
 }
 
-// spendSince returns what was spent on top of what a file has.
+// spendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
 func spendSince(spent, before map[string]state.Spend) map[string]state.Spend {
 	since := make(map[string]state.Spend)
 	for account, s := range spent {
-		if change := s.Less(before[account]); change.Day.Spent != 0 || change.Month.Spent != 0 {
+		was, has := before[account]
+		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
 			since[account] = change
 		}
 	}

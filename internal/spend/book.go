@@ -144,15 +144,21 @@ func isBegun(p *state.SpendPeriod, wall int64) bool { return p.Spent != 0 && p.H
 
 // present returns the periods at an instant, as far as an account knows them.
 func present(s *state.Spend, wall int64, zone *time.Location) (is state.Spend) {
-	if s != nil && isBegun(&s.Day, wall) {
-		is.Day.Begin, is.Day.End = s.Day.Begin, s.Day.End
-	} else {
-		is.Day = Day(wall, zone)
-	}
-	if s != nil && isBegun(&s.Month, wall) {
-		is.Month.Begin, is.Month.End = s.Month.Begin, s.Month.End
-	} else {
-		is.Month = Month(wall, zone)
+	is.Day, is.Month = Day(wall, zone), Month(wall, zone)
+	if s != nil {
+		follow(&is.Day, &s.Day, wall)
+		follow(&is.Month, &s.Month, wall)
 	}
 	return is
+}
+
+// follow makes a period that begins the one of an account, if that has begun. Behind one that is
+// over it begins no sooner than that ended: in another zone they overlap, and would count as one.
+func follow(is, was *state.SpendPeriod, wall int64) {
+	switch {
+	case isBegun(was, wall):
+		is.Begin, is.End = was.Begin, was.End
+	case was.End <= wall:
+		is.Begin = max(is.Begin, was.End)
+	}
 }

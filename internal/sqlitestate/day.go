@@ -17,11 +17,10 @@ func (c *Change) mergeDay(known knownDay, file state.DayUsage, now int64) state.
 		file.Generation++
 	}
 	// A day in memory that was written before has grown since, or shrunk where a reservation
-	// was given back, or its start went back with the wall clock. Any other is new to the
-	// database.
+	// was given back, or its start went back with the wall clock. Where it starts later and the
+	// written one lasts, all of that was given back. Any other is new to the database.
 	mine, written := c.Day, known.memory
-	same := c.Continues && !c.Forget &&
-		(mine.Start <= written.Start || !mine.Empty() && written.LastsIn(c.Zone, now))
+	same := c.Continues && !c.Forget && (mine.Start <= written.Start || written.LastsIn(c.Zone, now))
 	count, tokens := mine.Count-written.Count, mine.Tokens-written.Tokens
 	switch {
 	case !file.CurrentIn(c.Zone, now):
