@@ -53,9 +53,21 @@ func TestMain(m *testing.M) {
 	if !asked {
 		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
+	removeHome := setHome()
 	status := m.Run()
+	removeHome()
 	removeExamples()
 	os.Exit(status)
+}
+
+// setHome has limiters without a FilePath make their folder elsewhere than in the user's home.
+func setHome() (remove func()) {
+	if os.Getenv("CORE_HOME") != "" { // the parent process has set it
+		return func() {}
+	}
+	home := filepath.Join(os.TempDir(), fmt.Sprintf("ratelimit-home-%d", os.Getpid()))
+	os.Setenv("CORE_HOME", home)
+	return func() { os.RemoveAll(home) }
 }
 
 // tempDir is a folder for the state files of one example.

@@ -386,7 +386,7 @@ func (rl *RateLimiter) reserveShared(ctx context.Context, by *caller, d *Decisio
 	if err == nil && (rl.teller != nil || made == nil && !by.tentative) {
 		rl.mu.Lock()
 		if made == nil && !by.tentative {
-			rl.refusalSlotsLocked(rl.nameRLocked(model)).refusedLocked(rl.clock.Sync(), d)
+			rl.refusedLocked(rl.nameRLocked(model), rl.clock.Sync(), d)
 		}
 		e = rl.teller.reservedLocked(by, made, d, c)
 		rl.mu.Unlock()

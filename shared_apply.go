@@ -116,6 +116,7 @@ func (f effect) merge(e *sharedlog.Event) {
 		}
 	default:
 		w.setDay(max(w.dayCount()+change.requests, 0), max(w.dayTokens()+change.tokens, 0))
+		f.rl.unlistedLocked().easeLocked(e.Model)
 	}
 	e.Day, e.HasDay = dayOf(w), true
 }
@@ -380,4 +381,5 @@ func (f effect) setDay(name string, d state.DayUsage) {
 		w.openDay()
 	}
 	w.setDay(tokens.SaturatedInt(d.Count), tokens.SaturatedInt(d.Tokens))
+	f.rl.unlistedLocked().easeLocked(name) // a cancelled call's day was the last that kept its place
 }

@@ -241,7 +241,11 @@ func (f effect) standIn(e *sharedlog.Event) {
 	f.rl.lines.flows = f.rl.lines.flows || w.flow != ""
 	f.rl.lines.arrivals++
 	w.seq = f.rl.lines.arrivals
-	f.rl.linesLocked().queueLocked(w, f.rl.costsRLocked(w.requests))
+	l := f.rl.linesLocked()
+	l.queueLocked(w, f.rl.costsRLocked(w.requests))
+	if len(f.rl.classes) > 0 {
+		l.yieldsLocked(w, f.rl.decideBatchLocked(w.requests))
+	}
 	f.s.peers.AddWaiter(e.Process, e.N, w)
 	if w.process == 0 {
 		f.s.lease.Keep()

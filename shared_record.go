@@ -180,7 +180,7 @@ func (p *plan) settles(r *Reservation, end EventKind, used tokens.Count) bool {
 	r.extra.plan = p.serial
 	p.ends = append(p.ends, ending{end, used})
 	p.settled = append(p.settled, r) // so that it is not garbage-collected before the event is applied
-	if end == EventSettled && !state.IsPool(r.slots().name) {
+	if end == EventSettled {
 		r.slots().settledLocked(r.estimate, used)
 	}
 	p.respend(r, end)

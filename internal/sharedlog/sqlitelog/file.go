@@ -106,7 +106,13 @@ func openWriter(path, durability string) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sqlitestate.InTransaction(db, ensureTables); err != nil {
+	err = sqlitestate.InTransaction(db, func(s *sqlitestate.Statements) error {
+		if err := yieldToFormer(s, path); err != nil {
+			return err
+		}
+		return ensureTables(s)
+	})
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return connectOrClose(db)

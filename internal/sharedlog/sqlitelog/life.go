@@ -15,8 +15,11 @@ import (
 )
 
 // lifePath is the file that a process keeps locked as long as it lives.
-func (l *Log) lifePath(process int64) string {
-	return fmt.Sprintf("%s.%016x.life", l.path, process)
+func (l *Log) lifePath(process int64) string { return lifePathOf(l.path, process) }
+
+// lifePathOf is lifePath of the database at path.
+func lifePathOf(path string, process int64) string {
+	return fmt.Sprintf("%s.%016x.life", path, process)
 }
 
 func (l *Log) livenessOf(process int64) fsx.Liveness { return fsx.LivenessOf(l.lifePath(process)) }

@@ -5,6 +5,7 @@ package sqlitelog
 import (
 	"fmt"
 
+	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 )
 
@@ -45,15 +46,35 @@ func tableOfEvents(name string) *sqlitestate.Table {
 }
 
 // upgradeOf returns what brings a database of an earlier format up to the present one. The events
-// get a table of another name, so that a program of before that has the database open fails with
-// its next statement: it does not ask for the format again. It is a copy, because SQLite refuses to
-// rename a table beside a broken view of another program.
+// get a table of another name, so that a program of before that yieldToFormer did not see fails
+// with its next statement: it does not ask for the format again. It is a copy, because SQLite
+// refuses to rename a table beside a broken view of another program.
 func upgradeOf(earlier *sqlitestate.Table) []string {
 	return []string{
 		"INSERT INTO " + eventsTable.Name + " (" + eventsTable.ColumnList() + ") SELECT " + earlier.ColumnList() +
 			" FROM " + earlier.Name,
 		"DROP TABLE " + earlier.Name,
 	}
+}
+
+// yieldToFormer returns an error if the database at path is of an earlier format, and a process of
+// before lives that has it open. That process would go on alone once the database is brought up to
+// the present format, and what it charges would be lost. Any process has its lease in the database
+// from when it opens that to when it closes it. A lease is no proof of life, for it also stays in a
+// copy of the file.
+func yieldToFormer(s *sqlitestate.Statements, path string) error {
+	version, err := s.Format()
+	if err != nil || earlierTables[version] == nil {
+		return err
+	}
+	leases, err := rows{s}.readLeases()
+	for _, l := range leases {
+		if fsx.LivenessOf(lifePathOf(path, l.process)) == fsx.Alive {
+			return fmt.Errorf("a process of an earlier version has the database open, which is of format %d: "+
+				"open it when all of them have ended", version)
+		}
+	}
+	return err
 }
 
 // takeOver makes the charges of a database that one limiter had for itself events of
