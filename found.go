@@ -186,7 +186,7 @@ const timeoutProblem = "timeout"
 func (r *ProviderRefusal) toFind() (f found.Refusal, tells bool) {
 	switch r.Problem {
 	case string(CauseRateLimited):
-		return f, true
+		return found.Refusal{Wait: int64(r.RetryAfter)}, true
 	case string(CauseOverloaded), timeoutProblem:
 		f.Overload = true
 		return f, true

@@ -29,6 +29,7 @@ const rivalUnits = 3
 // its own way. No method allocates. It is not safe for concurrent use.
 type RateSearch struct {
 	course      // in units in perSpan
+	drought     drought
 	windowUnits int64
 	gap         int64 // between units
 	passed      int64 // units in the window
@@ -56,6 +57,7 @@ func newRateSearch(config RateConfig) (RateSearch, error) {
 			search: start, coolDown: int64(c.CoolDown), window: int64(c.Window), halfLife: int64(c.HalfLife),
 			chance: chance(c.Seed), lowered: never,
 		},
+		drought:     drought{probed: never, until: never},
 		windowUnits: int64(c.WindowUnits),
 		gap:         gapOf(start.level),
 	}, nil
@@ -71,6 +73,9 @@ func (s *RateSearch) Rate() limit.Rate { return rateOf(s.level) }
 // refusal, was long enough, and in which three quarters of what could pass did. Of the units
 // that pass now nobody knows yet whether they are refused, so ask before Count.
 func (s *RateSearch) Ready(at int64) bool {
+	if s.drought.holds {
+		return s.probePassed(at)
+	}
 	if !s.over(at) {
 		return false
 	}
@@ -79,7 +84,11 @@ func (s *RateSearch) Ready(at int64) bool {
 
 // Raise raises the rate and begins a window.
 func (s *RateSearch) Raise(at int64) {
-	s.search.passed()
+	if s.drought.holds {
+		s.end()
+	} else {
+		s.search.passed()
+	}
 	s.gap = gapOf(s.level)
 	s.open(at)
 }
@@ -91,32 +100,61 @@ func (s *RateSearch) Count(at int64, n int) {
 	if s.over(at) {
 		s.open(at)
 	}
-	s.passed = min(s.passed, math.MaxInt64-int64(max(n, 0))) + int64(max(n, 0))
+	units := int64(max(n, 0))
+	s.passed = min(s.passed, math.MaxInt64-units) + units
+	s.drought.count(at, units)
 }
 
 // Uncount takes back n units that were counted and not sent; n below 1 is none.
-func (s *RateSearch) Uncount(n int) { s.passed = max(s.passed-int64(max(n, 0)), 0) }
+func (s *RateSearch) Uncount(n int) {
+	units := int64(max(n, 0))
+	s.passed = max(s.passed-units, 0)
+	s.drought.uncount(units)
+}
 
 // Refused tells of a call that was refused because of one's own quota, took nanoseconds after
 // it was sent, or 0 if that is not known. It reports whether the rate was lowered. A refusal
 // within the cool-down lowers nothing, but the window is not clean. One of a call that was sent
 // before the rate was last lowered says nothing about the present rate, and changes nothing.
-func (s *RateSearch) Refused(at, took int64) (lowered bool) { return s.refusedUntil(at, took, at) }
+func (s *RateSearch) Refused(at, took int64) (lowered bool) { return s.RefusedUntil(at, took, at) }
 
-// refusedUntil is Refused, with when the next window begins.
-func (s *RateSearch) refusedUntil(at, took, until int64) (lowered bool) {
+// RefusedUntil is Refused, and says until when nothing is sent, as the provider asks: the next
+// window begins then.
+func (s *RateSearch) RefusedUntil(at, took, until int64) (lowered bool) {
 	s.begin(at)
 	if took > 0 {
 		s.lag = max(min(took, int64(longestLag)), s.lag/8*7)
 		s.late = s.lag > s.window/2
 	}
+	s.drought.tally.remove(1)
+	before := s.search
 	lowered, late := s.lower(at, took)
 	if late {
 		return false
 	}
+	s.drought.refused++
+	s.drought.probed = never
+	if lowered {
+		s.dry(at, took, until, &before)
+	}
 	s.gap = gapOf(s.level)
 	s.open(until)
 	return lowered
+}
+
+// dry looks for a drought after a refusal that has lowered the rate.
+func (s *RateSearch) dry(at, took, until int64, before *search) {
+	if s.drought.holds { // what is refused in it says nothing about the rate
+		s.search = *before
+	}
+	if s.countsMinute(at) {
+		s.rivals = 0
+		if before.streak == 0 {
+			s.knee = max(scaled(s.knee, enterWith, 1000), s.floor)
+		}
+	}
+	s.judge(at, took, before.level)
+	s.awaited(at, until, before.level)
 }
 
 // Failed tells that the window is not clean: a call failed by the provider's fault, but not
@@ -162,6 +200,9 @@ func (s *RateSearch) over(at int64) bool {
 	if s.knee == 0 { // each window doubles the rate, so it may be short
 		return true
 	}
+	if s.countsMinute(at) && s.level >= s.knee && lasted < minute {
+		return false
+	}
 	units := s.windowUnits
 	if s.rivals > 0 {
 		// Windows that are longer for the one that has less would keep it there.
@@ -171,4 +212,16 @@ func (s *RateSearch) over(at int64) bool {
 		units /= rivalUnits
 	}
 	return s.passed >= units || lasted >= int64(longestWindow)
+}
+
+// resume takes over a state of a positive level.
+func (s *RateSearch) resume(state SearchState, at, age int64) {
+	s.course.resume(state, at, age)
+	s.drought.forget(age >= fresh)
+}
+
+// shift makes an instant the new origin.
+func (s *RateSearch) shift(by int64) {
+	s.course.shift(by)
+	s.drought.shift(by)
 }

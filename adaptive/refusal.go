@@ -48,7 +48,7 @@ func (r *Rate) RefusedAt(now time.Time, f Refusal) (lowered bool) {
 		took = int64(now.Sub(f.Sent))
 	}
 	gap := r.search.gap
-	lowered = r.search.refusedUntil(at, took, max(at, r.gate))
+	lowered = r.search.RefusedUntil(at, took, max(at, r.gate))
 	r.respaceLocked(at, gap)
 	return lowered
 }

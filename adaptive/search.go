@@ -22,6 +22,10 @@ type search struct {
 	raised int64 // what the latest clean window added; 0 after a refusal
 	streak int64 // refusals without a clean window between, at most lost
 	rivals int64 // how many refusals beyond the knee it takes until there are no rivals
+	former int64 // the knee before the row of refusals; 0 if it was not near the limit
+	left   int64 // the knee before a row of refusals that led far below it, until the next; 0 for none
+	peak   int64 // the knee before a client took a part of the limit; 0 for none
+	stays  int64 // how many first refusals it takes until the peak is forgotten
 	near   bool  // whether the knee was refused after a small step, so that the limit is near it
 }
 
@@ -45,6 +49,11 @@ const (
 	// limit itself is lower.
 	rivalBelow = 980
 	rivalsStay = 4
+	// A row of refusals that leaves fewer thousandths of the knee than peakAbove, and one that
+	// finds the next knee as far below, are those of a client that may go again: the way up stops
+	// there once.
+	peakAbove = 850
+	peakStays = 12
 	// While there are rivals a client that has less loses a smaller share, or the shares would go
 	// up and down at random: what keep takes off goes with the root of the level below equalLevel,
 	// in units in perSpan, and is at least leastRoot thousandths of it.
@@ -57,6 +66,18 @@ const (
 func (s *search) refused() {
 	s.lookForRivals()
 	kept, passed := s.keep, s.level
+	if s.streak == 0 {
+		if s.near && s.knee > 0 {
+			s.former = s.knee
+		}
+		if s.stays = max(s.stays-1, 0); s.stays == 0 {
+			s.peak = 0
+		}
+		if s.left > 0 && s.level < scaled(s.left, peakAbove, 1000) {
+			s.peak, s.stays = max(s.peak, s.left), peakStays
+		}
+		s.left = 0
+	}
 	if s.rivals > 0 {
 		kept = s.keepAmongRivals()
 	}
@@ -65,6 +86,9 @@ func (s *search) refused() {
 		passed -= s.raised // the level before was not refused
 		if s.late && s.knee > 0 && s.step > 0 {
 			passed = min(passed, s.knee) // of the levels since nobody knows
+		}
+		if s.peak > 0 && s.level > s.peak {
+			passed, s.peak = min(passed, s.peak), 0
 		}
 	case s.streak == 1:
 		kept = max(1000-2*(1000-s.keep), 500)
@@ -101,7 +125,10 @@ func (s *search) keepAmongRivals() int64 {
 
 // passed raises the level after a clean window.
 func (s *search) passed() {
-	s.streak = 0
+	if s.shares && !s.late && s.streak > 0 && s.level < scaled(s.former, peakAbove, 1000) {
+		s.left = s.former
+	}
+	s.streak, s.former = 0, 0
 	least := max(scaled(s.level, s.grow, 1000), min(s.floor/fair, s.level/16), 1)
 	add := s.level
 	if s.knee > s.level {
@@ -109,17 +136,25 @@ func (s *search) passed() {
 	} else if s.knee > 0 {
 		s.step = min(max(3*s.step, least), s.level)
 		if s.late {
-			s.step = min(s.step, max(s.lateStep(), least))
+			s.step = min(s.step, max(s.lateStep(s.knee), least))
 		}
 		add = s.step
+		switch {
+		case s.peak == 0 || s.rivals > 0: // rivals share what there is by their steps
+		case s.level < s.peak && s.level+add >= s.peak:
+			add, s.step = s.peak-s.level, 0
+		case s.level >= s.peak:
+			s.step = min(s.step, max(s.lateStep(s.peak), least))
+			add = s.step
+		}
 	}
 	s.raised = min(add, s.level, s.ceiling-s.level)
 	s.level += s.raised
 }
 
 // lateStep returns the largest step while refusals come back late.
-func (s *search) lateStep() int64 {
-	if s.level > scaled(s.knee, lateFar, 1000) {
+func (s *search) lateStep(limit int64) int64 {
+	if s.level > scaled(limit, lateFar, 1000) {
 		return scaled(s.level, lateFarGrow, 1000)
 	}
 	return scaled(s.level, lateGrow, 1000)

@@ -38,15 +38,10 @@ func (d *Door) Trip() time.Duration {
 
 // Arrive decides on a call that arrives, by the time since the beginning, which must not go
 // back by much. Left must follow when a call that is Answered has ended.
-func (d *Door) Arrive(at time.Duration) (r Reply) {
+func (d *Door) Arrive(at time.Duration) Reply {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.provider
-	r.Outcome, r.Takes, r.RetryAfter = p.arrive(max(at, p.at))
-	if r.Outcome == Refused {
-		r.Reset = time.Duration((1 - p.tokens) / p.Capacity(p.at) * 1e9)
-	}
-	return r
+	return d.provider.arrive(max(at, d.provider.at))
 }
 
 // Left says that a call that is Answered has ended.

@@ -169,10 +169,10 @@ func (w *running) handle(e event) {
 			w.send(e.client, e.at)
 		}
 	case arrive:
-		outcome, takes, retryAfter := w.provider.arrive(e.at)
+		r := w.provider.arrive(e.at)
 		s := &w.seconds[e.client][e.at/time.Second]
 		s.Sent++
-		switch outcome {
+		switch r.Outcome {
 		case Answered:
 			s.Answered++
 		case Refused:
@@ -182,8 +182,8 @@ func (w *running) handle(e event) {
 		case Down:
 			s.Down++
 		}
-		e.call.Outcome, e.call.RetryAfter = outcome, retryAfter
-		w.add(e.at+takes, e.client, back, e.call)
+		e.call.Outcome, e.call.RetryAfter = r.Outcome, r.RetryAfter
+		w.add(e.at+r.Takes, e.client, back, e.call)
 	case back:
 		if e.call.Outcome == Answered {
 			w.provider.inFlight--

@@ -40,3 +40,38 @@ func Dead() Run {
 		Seed:     3,
 	}
 }
+
+// Shape is a way in which a provider counts calls.
+type Shape struct {
+	Name     string
+	Provider Provider
+}
+
+// Shapes are the ways of docs/adaptive.md.
+func Shapes() []Shape {
+	return []Shape{
+		{"a bucket of 1", Provider{Least: 1, Even: true}},
+		{"of 1 s", Provider{Depth: time.Second}},
+		{"of 10 s", Provider{Depth: 10 * time.Second}},
+		{"of 60 s", Provider{Depth: time.Minute}},
+		{"a sliding minute", Provider{Window: Sliding}},
+		{"a calendar minute", Provider{Window: Calendar}},
+		{"the same, begun late", Provider{Window: Calendar, Phase: 43 * time.Second}},
+	}
+}
+
+// Run is a run of half an hour at a capacity. A neighbour takes 30 % of it in every other period,
+// if that is not 0.
+func (s Shape) Run(capacity float64, retryAfter bool, period time.Duration, seed uint64) Run {
+	p := s.Provider
+	p.Capacity, p.RetryAfter = Constant(capacity), retryAfter
+	if period > 0 {
+		p.Neighbour = OnAndOff(0.3*capacity, period)
+	}
+	return Run{Provider: p, Length: 30 * time.Minute, Seed: seed}
+}
+
+// Settled is what happened in a Run of a Shape from its tenth minute on.
+func (r Run) Settled(seconds ...[]Second) Sum {
+	return Total(r.Provider, 10*time.Minute, r.Length, seconds...)
+}

@@ -52,6 +52,8 @@ const (
 	mostTogether = 1 << 20
 	// farthest bounds the place of a batch, however large.
 	farthest = int64(24 * time.Hour)
+	// longestWait bounds what a provider asks to wait before a window begins.
+	longestWait = int64(time.Minute)
 	// skew bounds what the clocks of processes differ by.
 	skew = int64(time.Second)
 	// never is the instant of the last request where there was none.

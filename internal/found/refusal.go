@@ -6,6 +6,7 @@ import "dappco.re/go/core/go-ratelimit/internal/state"
 type Refusal struct {
 	Overload bool  // by an overloaded provider, or no answer; else by the provider's limit of requests
 	Took     int64 // how long ago the call was sent, in nanoseconds; 0 where that is not known
+	Wait     int64 // for how long the provider asks to send nothing, in nanoseconds; 0 for none
 }
 
 // Concerns reports whether a refusal says anything of a limit that is searched for.
@@ -31,7 +32,7 @@ func (l *Limits) Refuse(r Refusal, instant int64) (anew int64, lowered bool) {
 			anew |= state.SlotsAnew
 		}
 	default:
-		lowered = l.rate.Refused(instant, r.Took)
+		lowered = l.rate.RefusedUntil(instant, r.Took, instant+min(r.Wait, longestWait))
 		l.gap = int64(l.rate.Gap())
 		anew |= state.RateAnew
 	}

@@ -24,7 +24,7 @@ func main() {
 	var err error
 	switch {
 	case *table:
-		text, err = tables(steadyTable, sharesTable, lateTable, slotsTable, throttleTable)
+		text, err = tables(steadyTable, windowsTable, sharesTable, lateTable, slotsTable, throttleTable)
 	case *sweep:
 		text, err = sweepTable()
 	default:

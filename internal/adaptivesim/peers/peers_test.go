@@ -4,7 +4,7 @@
 //
 //	go test -update
 //
-// writes ../figure/failsafe.csv anew, which docs/adaptive.svg is drawn from.
+// writes ../figure/failsafe.csv and windows.csv anew, for docs/adaptive.svg and its tables.
 package peers
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivethrottler"
 )
 
-var update = flag.Bool("update", false, "write ../figure/failsafe.csv from a run")
+var update = flag.Bool("update", false, "write the files of ../figure from a run")
 
 // limiter is a client behind failsafe-go's adaptive limiter of calls in flight. A refused call
 // is dropped, as its documentation says of calls whose duration means nothing.
@@ -88,14 +88,39 @@ func TestLimiter(t *testing.T) {
 	for _, s := range seconds {
 		fmt.Fprintf(&csv, "%d,%d,%d,%d,%v\n", s.Sent, s.Answered, s.Refused, s.Down, s.Level)
 	}
-	const file = "../figure/failsafe.csv"
+	isKept(t, "../figure/failsafe.csv", csv.Bytes())
+}
+
+// A limiter that watches latency finds no window, either. What it does is in the table.
+func TestWindows(t *testing.T) {
+	var csv bytes.Buffer
+	csv.WriteString("shape,capacity,neighbour,refused,used\n")
+	for _, shape := range sim.Shapes() {
+		for _, capacity := range []float64{2, 10} {
+			for _, period := range []time.Duration{0, 5 * time.Minute} {
+				worst, used := 0., 9.
+				for seed := range uint64(3) {
+					run := shape.Run(capacity, false, period, seed)
+					s := run.Settled(inVirtualTime(t, run, func() sim.Client { return limiter{adaptivelimiter.NewWithDefaults[any]()} }))
+					worst, used = max(worst, s.RefusedShare()), min(used, s.Goodput())
+				}
+				fmt.Fprintf(&csv, "%q,%v,%v,%.2f,%.1f\n", shape.Name, capacity, period > 0, 100*worst, 100*used)
+			}
+		}
+	}
+	isKept(t, "../figure/windows.csv", csv.Bytes())
+}
+
+// isKept checks that a file has what a run wrote, or writes it.
+func isKept(t *testing.T, file string, want []byte) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, csv.Bytes(), 0o666); err != nil {
+		if err := os.WriteFile(file, want, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 	kept, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(kept, csv.Bytes()) {
+	if err != nil || !bytes.Equal(kept, want) {
 		t.Errorf("%s is not of this run, %v: go test -update", file, err)
 	}
 }

@@ -1,0 +1,80 @@
+// Limits that are found of a provider that counts the minute.
+
+package ratelimit_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
+	"dappco.re/go/core/go-ratelimit/internal/racetest"
+)
+
+// However a provider counts the minute, at most 2 % of the calls are refused, and 95 % of what it
+// allows is used.
+func TestAdaptiveMinutes(t *testing.T) {
+	if testing.Short() || racetest.Factor > 1 {
+		t.Skip("takes seconds")
+	}
+	for _, window := range []sim.Window{sim.Bucket, sim.Sliding, sim.Calendar} {
+		for _, retryAfter := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%v, Retry-After %v", window, retryAfter), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					rl := newLimiter(t, ratelimit.ModelQuota{AdaptiveFloorRPM: 6})
+					p := sim.Provider{
+						Capacity: sim.Constant(5), Depth: time.Minute, Window: window, Phase: 13 * time.Second, RetryAfter: retryAfter,
+					}
+					s := adaptiveMeet(rl, p, 10*time.Minute, 25*time.Minute)
+					if s.RefusedShare() > 0.02 || s.Goodput() < 0.95 {
+						t.Errorf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())
+					}
+				})
+			})
+		}
+	}
+}
+
+// adaptiveMeet has a limiter make as many calls as pass, and returns what they met from one time to
+// another.
+func adaptiveMeet(rl *ratelimit.RateLimiter, p sim.Provider, from, to time.Duration) (s sim.Sum) {
+	door, began := sim.NewDoor(p, 3), time.Now()
+	for time.Since(began) < to {
+		r, d := rl.Reserve("m", 0, 0)
+		if r == nil {
+			time.Sleep(d.RetryAfter)
+			continue
+		}
+		sent, arrived := time.Now(), door.Arrive(time.Since(began))
+		counts := time.Since(began) >= from
+		if counts {
+			s.Sent++
+		}
+		r.Commit(0, 0)
+		if arrived.Outcome == sim.Answered {
+			door.Left()
+			if counts {
+				s.Answered++
+			}
+			continue
+		}
+		if counts {
+			s.Refused++
+		}
+		go func() {
+			time.Sleep(300 * time.Millisecond)
+			if arrived.RetryAfter > 0 {
+				rl.CooldownFor("m", arrived.RetryAfter, ratelimit.CauseRateLimited)
+			}
+			rl.ObserveRefusal(context.Background(), ratelimit.ProviderRefusal{
+				Model: "m", Status: 429, Problem: "rate_limited", RetryAfter: arrived.RetryAfter, SentAt: sent,
+			})
+		}()
+	}
+	s.Capacity = p.Capacity(0) * (to - from).Seconds()
+	time.Sleep(time.Second)
+	return s
+}
