@@ -75,6 +75,9 @@ type Usage struct {
 	// Anomalies counts the counts that were invalid: negative, fractional, too large, or no
 	// number.
 	Anomalies int
+
+	final   bool // a stream announced its end, so that what it reported is not to grow any more
+	pending bool // the answer is a receipt: the model works on in the background
 }
 
 // maxTokens is the largest count of tokens that is believed.

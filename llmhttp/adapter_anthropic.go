@@ -69,6 +69,9 @@ func (anthropic) Response(_ *Call, usage *Usage, v Value) {
 	case "usage.output_tokens":
 		count = &usage.Output
 		usage.Partial = starts // message_start reports it before anything was written
+	case "delta.stop_reason":
+		usage.final = v.Kind == String
+		return
 	default:
 		return
 	}

@@ -54,6 +54,10 @@ func (gemini) Request(call *Call, v Value) {
 		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
 		}
+	case "generationConfig.candidateCount", "generation_config.candidate_count":
+		if n, ok := tokenCount(v); ok {
+			call.choices = n
+		}
 	}
 }
 
@@ -64,8 +68,10 @@ func (gemini) Estimate(_ *Call, promptTokens, _ int) (prompt, output int) {
 
 func (gemini) Marks() []string { return []string{`"usageMetadata"`} }
 
-func (gemini) Response(_ *Call, usage *Usage, v Value) {
+func (gemini) Response(call *Call, usage *Usage, v Value) {
 	switch string(v.Path) {
+	case "candidates.finishReason":
+		usage.final = v.Kind == String && call.answers() == 1 // others may be written on
 	case "usageMetadata.promptTokenCount":
 		usage.Set(&usage.Prompt, v)
 	case "usageMetadata.cachedContentTokenCount":

@@ -96,6 +96,16 @@ func (openAI) Marks() []string { return []string{`"usage"`} }
 var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
 
 func (openAI) Response(_ *Call, usage *Usage, v Value) {
+	switch string(v.Path) {
+	case "status": // of a response
+		state := v.text()
+		usage.pending = state == "queued" || state == "in_progress"
+	case "type": // of the events that end the stream of a response
+		switch v.text() {
+		case "response.completed", "response.incomplete", "response.failed":
+			usage.final = true
+		}
+	}
 	for _, path := range usagePaths {
 		if name, ok := bytes.CutPrefix(v.Path, path); ok {
 			readUsage(usage, string(name), v)

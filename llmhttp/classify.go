@@ -18,7 +18,7 @@ const defaultDay = 24 * time.Hour
 // Classify returns the reason why a provider did not answer a call, by the status, the headers and
 // the body of its answer; nil for a status below 400. It knows OpenAI, Anthropic, Gemini, Vertex,
 // Azure, Groq, Mistral, OpenRouter and Ollama, and classifies others by their status. A refusal of
-// a Transport is NotSent.
+// a Transport of this program is NotSent; one that a gateway passes on is a problem like any other.
 //
 // It reads at most 64 KiB of the body, blocks until they arrive, and puts them back: resp.Body
 // reads and closes as before. It must not be called while the body is being read. Return the
@@ -26,6 +26,9 @@ const defaultDay = 24 * time.Hour
 func Classify(resp *http.Response) *Problem {
 	if resp == nil || resp.StatusCode < 400 {
 		return nil
+	}
+	if p := refusalIn(resp); p != nil {
+		return p
 	}
 	var body []byte
 	if resp.Body != nil && resp.Body != http.NoBody {
@@ -38,17 +41,13 @@ func Classify(resp *http.Response) *Problem {
 	return classify(resp.StatusCode, resp.Header, body, host, time.Now())
 }
 
-// classify is Classify for the part of the body that was read, at a host and a time.
+// classify is Classify for the answer of a host at a time, with the part of its body that was read.
+// What a host answers is never a refusal of this program, also if a Transport of a gateway made it.
 func classify(status int, h http.Header, body []byte, host string, now time.Time) *Problem {
 	if status < 400 {
 		return nil
 	}
-	if p := refusalIn(h); p != nil {
-		p.Status = status
-		p.RetryAfter = refusedFor(h, now)
-		return p
-	}
-	b := readErrorBody(body, status)
+	b := readErrorBody(unzipped(h, body), status)
 	p := &Problem{Status: status, Code: b.code, Quota: b.quota, Limit: b.limit, learned: b.limits}
 	p.Kind = kindOf(status, h, &b)
 

@@ -57,6 +57,7 @@ type flight struct {
 	reads       int         // Reads of the body that have ended
 	lastReads   int         // reads at the last check
 	stream      *stream
+	unread      bool // the answer is in a coding that cannot be read
 	usage       Usage
 	status      int
 	header      http.Header // of an answer that is a problem
@@ -85,7 +86,7 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	f.arrival.flight = f
 	t.arrivals.start(&f.arrival)
 	f.trace.WroteHeaders, f.trace.WroteRequest = f.wroteHeaders, f.wroteRequest
-	req := send.WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
+	req := withReadableEncodings(send).WithContext(httptrace.WithClientTrace(send.Context(), &f.trace))
 	if f.routed != nil {
 		f.routed.way.address(req, f.routed.backend)
 	}
@@ -223,14 +224,19 @@ func (f *flight) answer(resp *http.Response) {
 		f.finish(false) // its body is a connection, which is not to be read
 		return
 	}
-	if f.status < 300 && !isEncoded(resp.Header) {
-		f.stream = newStream(f.adapter.Marks(), f.value)
-	}
-	hides := f.hidesUsage && f.stream != nil && !isJSON(resp.Header)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		f.finish(true)
 		return
 	}
+	coding := codingOf(resp.Header)
+	f.unread = coding == unreadable
+	if f.status < 300 && !f.unread {
+		f.stream = newStream(f.adapter.Marks(), f.value)
+		if coding == gzipped {
+			f.stream.unzip()
+		}
+	}
+	hides := f.hidesUsage && f.stream != nil && coding == plain && !isJSON(resp.Header)
 	f.mu.Lock()
 	f.idle.flight = f
 	t.idles.start(&f.idle)
@@ -248,13 +254,6 @@ func (f *flight) answer(resp *http.Response) {
 		resp.Header.Del("Content-Length")
 		resp.Body = newFilteredBody(resp.Body)
 	}
-}
-
-// isEncoded reports whether a body is compressed. http.Transport decompresses on its own, so the
-// caller asked for it.
-func isEncoded(h http.Header) bool {
-	e := h.Get("Content-Encoding")
-	return e != "" && !strings.EqualFold(e, "identity")
 }
 
 func isJSON(h http.Header) bool {

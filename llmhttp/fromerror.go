@@ -85,6 +85,9 @@ func problemInFields(err error) *Problem {
 	now := time.Now()
 	for _, name := range []string{"Response", "RawResponse"} {
 		if resp, ok := field[*http.Response](f, name); ok && resp != nil {
+			if p := refusalIn(resp); p != nil {
+				return p
+			}
 			host := ""
 			if resp.Request != nil && resp.Request.URL != nil {
 				host = resp.Request.URL.Host

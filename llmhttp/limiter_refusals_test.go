@@ -39,7 +39,10 @@ func TestProviderRefusalEvents(t *testing.T) {
 		{name: "a bad request", status: 400, body: `{}`},
 		{name: "a bad key", status: 401, body: `{}`},
 		{name: "a failure", status: 500, body: `{}`},
-		{name: "a refusal of a Transport", status: 429, headers: []string{"X-Go-Ratelimit-Refused: rpm_exceeded"}},
+		{
+			name: "a refusal of a gateway's Transport", status: 429, headers: []string{"X-Go-Ratelimit-Refused: rpm_exceeded", "Retry-After: 60"},
+			want: ratelimit.ProviderRefusal{Problem: "rate_limited", RetryAfter: time.Minute},
+		},
 		{name: "a limit", status: 429, body: `{}`, want: ratelimit.ProviderRefusal{Problem: "rate_limited"}},
 		{
 			name: "a limit with its time", status: 429, body: `{}`, headers: []string{"Retry-After: 7"},

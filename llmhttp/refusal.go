@@ -42,6 +42,10 @@ const (
 	endingHeader  = "X-Go-Ratelimit-Ending"
 )
 
+// ownMark is the key of a header that no connection carries, because its name is not valid. Only a
+// response that a Transport of this program made has it, and not one that a gateway passes on.
+const ownMark = " go-ratelimit"
+
 // refusedText begins the message of a refusal. The codes follow in parentheses: that of the
 // decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
 // behind them, and its pool where that denied. So a refusal is found in errors that keep only the
@@ -136,14 +140,18 @@ const poolText = ", pool "
 // refusedFree stands before the time at which there is room in the message of a refusal.
 const refusedFree = ", free in "
 
-// refusalIn returns the refusal that the headers of a response tell, without its times; nil for
-// the response of another.
-func refusalIn(h http.Header) *Problem {
+// refusalIn returns the refusal that a response of this program tells; nil for the response of
+// another.
+func refusalIn(resp *http.Response) *Problem {
+	h := resp.Header
 	code := h.Get(refusedHeader)
-	if !isName(code, maxCode) {
+	if h[ownMark] == nil || !isName(code, maxCode) {
 		return nil
 	}
-	p := &Problem{Kind: NotSent, Code: code, Err: endingNamed(h.Get(endingHeader))}
+	p := &Problem{
+		Kind: NotSent, Status: resp.StatusCode, Code: code,
+		Err: endingNamed(h.Get(endingHeader)), RetryAfter: refusedFor(h, time.Now()),
+	}
 	if cause := h.Get(causeHeader); isName(cause, maxCode) {
 		p.Cause = ratelimit.Cause(cause)
 	}
@@ -269,6 +277,7 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 		// OpenAI's and Anthropic's SDKs check it before they retry.
 		"X-Should-Retry": {"false"},
 		refusedHeader:    {string(limit.Decision.Code)},
+		ownMark:          {},
 		modelHeader:      {strconv.QuoteToASCII(limit.Model)},
 	}
 	if ending := endingOf(limit); ending != "" {

@@ -18,8 +18,10 @@ func (f *flight) finish(whole bool) {
 	text := 0
 	if f.stream != nil {
 		whole = whole || f.stream.done()
-		f.stream.end()
-		if f.stream.broken() {
+		f.unread = !f.stream.end()
+		whole = whole || f.usage.final
+		f.usage.Partial = f.usage.Partial || !whole && f.stream.grows()
+		if f.unread || f.stream.broken() {
 			whole, f.usage.Partial = false, true
 		}
 		text = textTokens(f.stream.textBytes())
@@ -66,13 +68,16 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Us
 			reported.Output = max(reported.Output, text) // the stream ended with an error
 		}
 		f.observeAnswer(f.promptOf(&reported), reported.Output+reported.Thoughts)
-	case whole && text > 0:
+	case whole && text > 0 && !reported.pending:
 		source, reported.Output = SourceText, max(reported.Output, text)
 		f.observeAnswer(0, reported.Output)
 	default:
 		// The provider may have written on after the answer was cut off, and counts all it wrote.
 		source = SourceEstimate
 		reported.Output = max(reported.Output, text, f.charged.OutputTokens)
+		if f.unread {
+			reported.Output = max(reported.Output, f.longestOutput())
+		}
 	}
 	if reported.Prompt|reported.CacheRead|reported.CacheWrite|reported.ToolUse == 0 {
 		reported.Prompt = f.charged.PromptTokens
@@ -90,8 +95,12 @@ func (f *flight) unrefunded() int {
 	if f.transport.Estimate != nil || !f.transport.NoRefund && !f.neverRefunded() {
 		return 0
 	}
-	allowed := clampTokens(int64(f.call.MaxOutput) * int64(f.call.answers()))
-	return min(max(f.charged.PromptTokens, allowed), f.charged.PromptTokens+f.charged.OutputTokens)
+	return min(max(f.charged.PromptTokens, f.longestOutput()), f.charged.PromptTokens+f.charged.OutputTokens)
+}
+
+// longestOutput returns the most output tokens that the request allows; zero if it sets no limit.
+func (f *flight) longestOutput() int {
+	return clampTokens(int64(f.call.MaxOutput) * int64(f.call.answers()))
 }
 
 // neverRefunded reports whether the provider is known to refund nothing.

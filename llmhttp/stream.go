@@ -22,9 +22,12 @@ type stream struct {
 	events  sse.Reader
 	marks   []pattern
 	texts   textCounter
+	unzips  *unzipper // nil for a body that is not compressed
 
 	form form
 	mark int // bytes of a byte order mark so far; all of them also when there is none
+
+	array bool // the body is a JSON array
 
 	written int  // bytes of text in the events so far, or in the string that the end of JSON cut off
 	last    bool // an event announced the end of the stream
@@ -48,6 +51,10 @@ func newStream(marks []string, emit func(jsonscan.Value)) *stream {
 	return s
 }
 
+// unzip has the stream decode a body that is compressed with gzip. Its end method must be called
+// then.
+func (s *stream) unzip() { s.unzips = newUnzipper(s.read) }
+
 // textBytes returns the approximate length of the text in the body so far, in bytes.
 func (s *stream) textBytes() int {
 	if s.form == jsonForm {
@@ -55,6 +62,10 @@ func (s *stream) textBytes() int {
 	}
 	return s.written
 }
+
+// grows reports whether the body has more than one report of the usage, of which each counts what
+// was written so far: it is a stream of events, or an array of answers.
+func (s *stream) grows() bool { return s.form != jsonForm || s.array }
 
 // broken reports, after end, that the JSON of the body, or of the last event that was scanned, was
 // invalid or cut off.
@@ -77,6 +88,15 @@ func add(a, b int) int {
 
 // feed reads the next piece of the body. It neither keeps nor changes the piece.
 func (s *stream) feed(p []byte) {
+	if s.unzips != nil {
+		s.unzips.feed(p)
+		return
+	}
+	s.read(p)
+}
+
+// read reads the next piece of the decoded body.
+func (s *stream) read(p []byte) {
 	if s.form == unknownForm {
 		p = s.sniff(p)
 	}
@@ -87,14 +107,17 @@ func (s *stream) feed(p []byte) {
 	s.events.Feed(p)
 }
 
-// end marks the end of the body. An event that is cut off there counts.
-func (s *stream) end() {
+// end marks the end of the body. An event that is cut off there counts. It returns false if the
+// body was not in the coding that its header named.
+func (s *stream) end() (readable bool) {
+	readable = s.unzips == nil || s.unzips.end()
 	if s.form == jsonForm {
 		s.written = s.scanner.PartialBytes()
 		s.scanner.End()
-		return
+		return readable
 	}
 	s.events.End()
+	return readable
 }
 
 // sniff recognizes the form of the body by its first byte that is neither white space nor of a byte
@@ -119,7 +142,7 @@ func (s *stream) sniff(p []byte) []byte {
 		// White space at the beginning of a line is part of a field's name.
 		return p
 	case rest[0] == '{' || rest[0] == '[':
-		s.form = jsonForm
+		s.form, s.array = jsonForm, rest[0] == '['
 		return rest
 	}
 	s.form = eventForm

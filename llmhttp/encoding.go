@@ -1,0 +1,164 @@
+package llmhttp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"iter"
+	"net/http"
+	"strings"
+)
+
+// The codings of a body, as far as its flight can read them.
+type coding byte
+
+const (
+	plain coding = iota
+	gzipped
+	unreadable
+)
+
+// codingOf returns the coding of a body. An http.Transport that asks for gzip by itself decodes it,
+// so the caller asked for what is left.
+func codingOf(h http.Header) coding {
+	switch strings.ToLower(strings.Join(h["Content-Encoding"], ",")) {
+	case "", "identity":
+		return plain
+	case "gzip", "x-gzip":
+		return gzipped
+	}
+	return unreadable
+}
+
+// readableEncodings returns the part of an Accept-Encoding header that asks for answers that a
+// flight can read: gzip with its weight, or none.
+func readableEncodings(accept []string) string {
+	for coding := range strings.SplitSeq(strings.Join(accept, ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "gzip", "x-gzip":
+			_, weight, _ = strings.Cut(weight, "=")
+			if strings.Trim(weight, " 0.") != "" || strings.TrimSpace(weight) == "" {
+				return strings.TrimSpace(coding)
+			}
+		}
+	}
+	return "identity"
+}
+
+// withReadableEncodings removes the codings that a flight cannot read from the Accept-Encoding of
+// a request, unless it is signed with the request. It returns the request to send, whose headers
+// are a copy where they differ.
+func withReadableEncodings(req *http.Request) *http.Request {
+	accept := req.Header["Accept-Encoding"]
+	if len(accept) == 0 || signs(req.Header.Get("Authorization"), "accept-encoding") {
+		return req
+	}
+	readable := readableEncodings(accept)
+	if len(accept) == 1 && accept[0] == readable {
+		return req
+	}
+	send := req.WithContext(req.Context())
+	send.Header = req.Header.Clone()
+	send.Header["Accept-Encoding"] = []string{readable}
+	return send
+}
+
+// signs reports whether an Authorization header is a signature of AWS (SigV4) that covers a header
+// of the request, given in lower case.
+func signs(authorization, header string) bool {
+	scheme, rest, _ := strings.Cut(authorization, " ")
+	if !strings.HasPrefix(scheme, "AWS4-") {
+		return false
+	}
+	_, rest, _ = strings.Cut(rest, "SignedHeaders=")
+	list, _, _ := strings.Cut(rest, ",")
+	for name := range strings.SplitSeq(list, ";") {
+		if strings.TrimSpace(name) == header {
+			return true
+		}
+	}
+	return false
+}
+
+// unzipper decodes a body that comes in pieces. It reads on as far as the pieces go, in a coroutine
+// that runs only within feed and end, so it needs no lock beside that of its owner.
+type unzipper struct {
+	piece []byte
+	ended bool
+	err   error // that ended the decoding: io.EOF at the end of the body, or where it was cut off
+	yield func(struct{}) bool
+	next  func() (struct{}, bool)
+	stop  func()
+}
+
+// newUnzipper returns an unzipper that passes what it decodes to emit. Its end method must be
+// called.
+func newUnzipper(emit func([]byte)) *unzipper {
+	u := new(unzipper)
+	u.next, u.stop = iter.Pull(func(yield func(struct{}) bool) {
+		u.yield = yield
+		u.err = u.decode(emit)
+	})
+	return u
+}
+
+func (u *unzipper) decode(emit func([]byte)) error {
+	r, err := gzip.NewReader((*unzipperInput)(u))
+	if err != nil {
+		return err
+	}
+	buf := readBuffers.Get().(*[pieceSize]byte)
+	defer readBuffers.Put(buf)
+	for {
+		n, err := r.Read(buf[:])
+		emit(buf[:n])
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// feed decodes the next piece of the body.
+func (u *unzipper) feed(p []byte) {
+	if len(p) > 0 && u.err == nil {
+		u.piece = p
+		u.next()
+		u.piece = nil
+	}
+}
+
+// end decodes what is left. It returns false if the body was not in the format.
+func (u *unzipper) end() bool {
+	u.stop()
+	return u.err == nil || u.err == io.EOF || u.err == io.ErrUnexpectedEOF
+}
+
+// unzipperInput is an unzipper as the reader of its pieces.
+type unzipperInput unzipper
+
+// Read reads the current piece, and waits for the next one.
+func (u *unzipperInput) Read(p []byte) (int, error) {
+	for len(u.piece) == 0 {
+		if u.ended || !u.yield(struct{}{}) {
+			u.ended = true
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, u.piece)
+	u.piece = u.piece[n:]
+	return n, nil
+}
+
+// unzipped returns the beginning of a body that is compressed, decoded; at most maxErrorBody bytes.
+func unzipped(h http.Header, body []byte) []byte {
+	if codingOf(h) != gzipped || len(body) == 0 {
+		return body
+	}
+	r, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return body
+	}
+	decoded, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // as far as it goes
+	return decoded
+}
