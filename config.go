@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -202,11 +200,8 @@ func NewWithConfig(cfg Config) (*RateLimiter, error) {
 		return nil, err
 	}
 	rl.storage.path = fsx.Absolute(path)
-	// A program that never calls Persist may run where it cannot write, so a
-	// folder that cannot be made is for Persist to report.
-	if os.MkdirAll(filepath.Dir(rl.storage.path), 0o700) == nil {
-		fsx.SweepTemps(rl.storage.path)
-	}
+	// Persist makes the folder: a program that never calls it leaves nothing behind.
+	fsx.SweepTemps(rl.storage.path)
 	if err := rl.startSaver(cfg.AutoPersist); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
 	}

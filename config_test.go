@@ -108,6 +108,24 @@ func TestStateFileLocation(t *testing.T) {
 	}
 }
 
+// A limiter that never persists leaves nothing in the home folder.
+func TestConstructorWritesNothing(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("CORE_HOME", home)
+	rl, err := ratelimit.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rl.RecordUsage("gemini-2.5-pro", 1, 1)
+	if err := errors.Join(rl.Load(), rl.Close()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(home)
+	if err != nil || len(entries) > 0 {
+		t.Errorf("the home folder has %v (%v), want nothing", entries, err)
+	}
+}
+
 func TestConstructorsDoNotLoad(t *testing.T) {
 	for _, backend := range backends {
 		t.Run(backend, func(t *testing.T) {
