@@ -13,10 +13,20 @@ import (
 // then its process group. A later one, such as a second Ctrl-C, ends the program the hard way.
 const again = time.Second
 
-// Run runs a program that writes to standard output. The context ends with Ctrl-C, with SIGTERM,
-// and when nobody reads the output any more, as after | head: the program has to clean up then.
+// ends are the signals that end a program: Ctrl-C, what kill and timeout send, and the end of the
+// terminal, unless the program was started with nohup.
+func ends() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{os.Interrupt, syscall.SIGTERM}
+	}
+	return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// Run runs a program that writes to standard output. The context ends with Ctrl-C, SIGTERM and
+// SIGHUP, and when nobody reads the output any more, as after | head: the program has to clean up
+// then.
 func Run(program func(ctx context.Context, out io.Writer) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), ends()...)
 	defer stop()
 	context.AfterFunc(ctx, func() { time.AfterFunc(again, stop) })
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,5 +65,5 @@ func IsTerminal(out io.Writer) bool {
 // a group: its parent ends it.
 func LeaveEndToParent() {
 	// Not signal.Ignore, which a process that it starts would inherit.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGTERM)
+	signal.Notify(make(chan os.Signal, 1), ends()...)
 }

@@ -42,6 +42,7 @@ func Fresh(t *testing.T, keeps string, args ...string) {
 	}{
 		{"Ctrl-C", []os.Signal{os.Interrupt}},
 		{"SIGTERM", []os.Signal{syscall.SIGTERM}},
+		{"the terminal closes", []os.Signal{syscall.SIGHUP}},
 		{"timeout", []os.Signal{syscall.SIGTERM, syscall.SIGTERM}}, // to the program, and to its group
 		{"head", nil},
 	} {
