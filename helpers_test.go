@@ -53,11 +53,20 @@ func TestMain(m *testing.M) {
 	if !asked {
 		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
+	setTemp()
 	removeHome := setHome()
 	status := m.Run()
 	removeHome()
 	removeExamples()
 	os.Exit(status)
+}
+
+// setTemp has no symbolic link on the way to the temporary files, as macOS has one: errors name the
+// file that the link leads to, and tests compare that with their paths.
+func setTemp() {
+	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
+		os.Setenv("TMPDIR", temp)
+	}
 }
 
 // setHome has limiters without a FilePath make their folder elsewhere than in the user's home.
