@@ -20,6 +20,15 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
+// TestMain has no symbolic link on the way to the temporary files, as macOS has one: errors name the
+// file that the link leads to, and tests compare that with their paths.
+func TestMain(m *testing.M) {
+	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
+		os.Setenv("TMPDIR", temp)
+	}
+	os.Exit(m.Run())
+}
+
 // options are those of a process, on a time line of its own that begins with the test.
 func options(process int64, change ...func(*Options)) Options {
 	began := time.Now()
