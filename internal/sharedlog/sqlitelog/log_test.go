@@ -20,7 +20,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
-// TestMain has no symbolic link on the way to the temporary files, as macOS has one: errors name the
+// TestMain has no symbolic link on the way to the temporary files, as macOS has: errors name the
 // file that the link leads to, and tests compare that with their paths.
 func TestMain(m *testing.M) {
 	if temp, err := filepath.EvalSymlinks(os.TempDir()); err == nil {
