@@ -133,3 +133,47 @@ func TestFairNewFlowWaitsForOneCallOfEach(t *testing.T) {
 		})
 	}
 }
+
+// Flows keep their turns when the lines are made anew, by a change of classes, quotas or pools. The
+// headers of a provider can change a quota with each call.
+func TestFairFlowsKeepTheirTurns(t *testing.T) {
+	pool := func(limit int) ratelimit.Pool {
+		return ratelimit.Pool{Models: []string{"*"}, Quota: ratelimit.ModelQuota{MaxRPM: limit}}
+	}
+	classes := func(weight int) map[string]ratelimit.Class { return map[string]ratelimit.Class{"c": {Weight: weight}} }
+	for _, tt := range []struct {
+		name   string
+		cfg    ratelimit.Config
+		change func(h *fairHall, i int)
+	}{
+		{"classes", ratelimit.Config{Classes: classes(1)}, func(h *fairHall, i int) { h.rl.SetClasses(classes(i)) }},
+		{"no classes any more", ratelimit.Config{}, func(h *fairHall, i int) { h.rl.SetClasses(nil) }},
+		{"a pool", ratelimit.Config{Classes: classes(1)}, func(h *fairHall, i int) { h.rl.SetPool("p", pool(1000+i)) }},
+		{"a pool comes and goes", ratelimit.Config{}, func(h *fairHall, i int) {
+			if h.rl.SetPool("p", pool(1000)); i%2 == 0 {
+				h.rl.RemovePool("p")
+			}
+		}},
+		{"the quota of another model", ratelimit.Config{Pools: map[string]ratelimit.Pool{"p": pool(1000)}}, func(h *fairHall, i int) {
+			h.rl.SetQuota("n", ratelimit.ModelQuota{MaxRPM: i})
+		}},
+		{"its own quota", ratelimit.Config{MatchVersions: true}, func(h *fairHall, i int) {
+			h.rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 60, MaxRPD: 1000 + i, Burst: time.Second})
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newTurnsHall(t, tt.cfg)
+				h.comeMany(t.Context(), 20, "B")
+				h.comeMany(t.Context(), 20, "") // calls without a flow are of one
+				last := h.come(t.Context(), ratelimit.Request{Model: "m", Class: "c", Flow: "A"})
+				for i := range 10 {
+					time.AfterFunc(time.Duration(i)*time.Second+time.Millisecond, func() { tt.change(h, i+1) })
+				}
+				if before := h.servedBefore(last); before["B"] != 1 || before[""] != 1 {
+					t.Errorf("it waits for %v, want one call of each other flow", before)
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync/atomic"
 
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -169,11 +170,15 @@ func (rl *RateLimiter) renameLocked() {
 }
 
 // requeueLocked puts all waiters into the lines of the names under which their models are counted
-// now, and of their pools, in the order of their arrival.
+// now, and of their pools, in the order of their arrival. Flows keep their turns.
 func (rl *RateLimiter) requeueLocked() {
 	l := rl.linesLocked()
 	waiters := l.waitersLocked()
 	states := l.statesLocked()
+	circles := make(map[string]fairline.Circle)
+	for g := range l.occupied {
+		circles[g.name] = g.line.Circle()
+	}
 	for _, w := range waiters {
 		l.leaveLinesLocked(w)
 	}
@@ -182,5 +187,8 @@ func (rl *RateLimiter) requeueLocked() {
 	}
 	for name, s := range states {
 		l.setStateLocked(name, s)
+	}
+	for g := range l.occupied {
+		g.line.SetCircle(circles[g.name])
 	}
 }

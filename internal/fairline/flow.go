@@ -1,6 +1,12 @@
 package fairline
 
-import "dappco.re/go/core/go-ratelimit/internal/eviction"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
+)
 
 // flow is the waiters of a flow in a class. It is forgotten when they have left.
 type flow[W any] struct {
@@ -39,6 +45,54 @@ func (k *class[W]) moved(f *flow[W]) {
 func (k *class[W]) toEnd(f *flow[W]) {
 	k.places++
 	f.place = k.places
+}
+
+// Circle is the flows of a line with places, by class, in the order in which they are served.
+type Circle map[string][]string
+
+// Circle returns the flows that wait, asleep or not.
+func (l *Line[W]) Circle() Circle {
+	if l.in == nil {
+		return nil
+	}
+	c := make(Circle)
+	for _, k := range l.in.classes {
+		for _, f := range k.inOrder() {
+			c[k.Name] = append(c[k.Name], f.name)
+		}
+	}
+	return c
+}
+
+// SetCircle brings flows that wait into an order, and others behind them: a line that is made anew
+// goes on as the one before.
+func (l *Line[W]) SetCircle(c Circle) {
+	if l.in == nil {
+		return
+	}
+	for _, k := range l.in.classes {
+		rank := make(map[string]int, len(c[k.Name])) // from the last, so that 0 is that of the others
+		for i, name := range c[k.Name] {
+			rank[name] = len(c[k.Name]) - i
+		}
+		flows := k.inOrder()
+		slices.SortStableFunc(flows, func(a, b *flow[W]) int { return cmp.Compare(rank[b.name], rank[a.name]) })
+		for _, f := range flows {
+			k.toEnd(f)
+			k.moved(f)
+		}
+	}
+}
+
+// inOrder returns the flows with places, the first first.
+func (k *class[W]) inOrder() []*flow[W] {
+	flows := slices.Collect(maps.Values(k.flows))
+	if k.unnamed.last != nil {
+		flows = append(flows, &k.unnamed)
+	}
+	flows = slices.DeleteFunc(flows, func(f *flow[W]) bool { return f.place == 0 })
+	slices.SortFunc(flows, func(a, b *flow[W]) int { return cmp.Compare(a.place, b.place) })
+	return flows
 }
 
 // turn returns the last turn of the waiters of the flow; 0 for none.

@@ -456,3 +456,44 @@ func BenchmarkLine(b *testing.B) {
 }
 
 func classOf(e *Entry[int]) *Class { return &e.class.Class }
+
+// A line that is made anew goes on with the flows where the one before was.
+func TestCircle(t *testing.T) {
+	var before Line[int]
+	if c := before.Circle(); len(c) != 0 {
+		t.Errorf("an empty line has %v", c)
+	}
+	a, b := Class{Name: "a"}, Class{Name: "b"}
+	for i, flow := range []string{"x", "x", "x", "", "z"} {
+		before.Push(i, a, flow)
+		before.PushAsleep(10+i, b, "b"+flow, 0)
+	}
+	before.Serve(before.First("a"), 1)
+	want := Circle{"a": {"", "z", "x"}, "b": {"bx", "b", "bz"}}
+	circle := before.Circle()
+	if fmt.Sprint(circle) != fmt.Sprint(want) {
+		t.Errorf("the circle is %v, want %v", circle, want)
+	}
+	var line Line[int]
+	line.SetCircle(circle) // of which nobody waits
+	turned := line.PushAsleep(0, a, "x", 7)
+	for i, flow := range []string{"new", "x", "z", ""} {
+		line.Push(i, b, flow)
+		line.Push(10+i, Class{Name: "c"}, flow)
+	}
+	line.Push(20, Class{Name: "c"}, "new")
+	line.SetCircle(Circle{"b": {"", "gone", "z", "x"}, "a": {"x"}})
+	var order []int
+	for _, class := range []string{"b", "c"} {
+		for e := line.First(class); e != nil; e = line.First(class) {
+			order = append(order, e.Value)
+			line.Serve(e, 1)
+		}
+	}
+	if want := []int{3, 2, 1, 0, 10, 11, 12, 13, 20}; !slices.Equal(order, want) {
+		t.Errorf("served %v, want %v", order, want)
+	}
+	if line.Wake(turned); line.Head() != turned {
+		t.Error("a waiter with a turn of its own is lost")
+	}
+}
