@@ -117,6 +117,43 @@ func TestSpendAfterZone(t *testing.T) {
 	}
 }
 
+// A day that began behind the one that a file has does not reach into that in another zone, and
+// neither does a month: what is spent in it is there after a Load.
+func TestSpendBesideAPeriodBeforeInAnotherZone(t *testing.T) {
+	t.Parallel()
+	for _, backend := range []string{"sqlite", "yaml"} {
+		for _, zone := range []string{"UTC", "Asia/Tokyo", "America/New_York"} {
+			for _, behind := range []time.Duration{0, 26 * time.Hour, 49 * time.Hour, 31*24*time.Hour - time.Hour} {
+				t.Run(fmt.Sprint(backend, zone, behind), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						cfg := poolsConfig(t, backend)
+						cfg.Prices = map[string]money.Price{"m": {Input: money.USD(1_000_000)}}
+						rl := newLimiterWith(t, cfg)
+						t.Cleanup(func() { closeLimiter(t, rl) })
+						rl.SetQuota("m", ratelimit.ModelQuota{MaxRPD: 1000, MaxSpendPerDay: money.USD(1000)})
+						time.Sleep(2 * time.Hour)
+						rl.RecordUsage("m", 1, 0)
+						sqlitePersist(t, rl)
+						time.Sleep(behind)
+						rl.RecordUsage("m", 2, 0)
+						rl.SetQuota("m", ratelimit.ModelQuota{MaxRPD: 1000, DayZone: zone})
+						if spent := rl.Stats("m").SpendDay; spent < money.USD(2) {
+							t.Errorf("spent %v, want $2 at least", spent)
+						}
+						sqlitePersist(t, rl)
+						again := newLimiterWith(t, cfg)
+						t.Cleanup(func() { closeLimiter(t, again) })
+						sqliteLoad(t, again)
+						if got, want := liveText(again.Stats("m")), liveText(rl.Stats("m")); got != want {
+							t.Errorf("saved %s, want %s", got, want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
 // liveText is the part of the stats that a file has. A day without anything in it has no start.
 func liveText(s ratelimit.ModelStats) string {
 	start := s.DayStart.UTC()
