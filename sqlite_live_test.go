@@ -78,6 +78,40 @@ func TestSQLiteDayThatWasGivenBack(t *testing.T) {
 	}
 }
 
+// A charge that arrived late is in the day, and not in the minute any more. Given back, it goes from
+// the database, also where memory forgets the model before it is saved.
+func TestSQLiteDayAlone(t *testing.T) {
+	t.Parallel()
+	for _, looks := range []bool{false, true} {
+		t.Run(fmt.Sprint(looks), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				cfg := poolsConfig(t, "sqlite")
+				cfg.Quotas = map[string]ratelimit.ModelQuota{"m": {MaxRPM: 1000, DayZone: "UTC"}}
+				rl := newLimiterWith(t, cfg)
+				t.Cleanup(func() { closeLimiter(t, rl) })
+				r := reserve(t, rl, "m", 4, 4)
+				sqlitePersist(t, rl)
+				time.Sleep(25 * time.Hour)
+				rl.Stats("m") // which forgets the window
+				sqlitePersist(t, rl)
+				r.Arrived(time.Now().Add(-68 * time.Second))
+				sqlitePersist(t, rl)
+				r.Cancel()
+				if looks {
+					rl.Stats("m")
+				}
+				sqlitePersist(t, rl)
+				again := newLimiterWith(t, cfg)
+				t.Cleanup(func() { closeLimiter(t, again) })
+				sqliteLoad(t, again)
+				if got := again.Stats("m"); got.RPD != 0 || got.TPD != 0 {
+					t.Errorf("saved %s, want nothing", liveText(got))
+				}
+			})
+		})
+	}
+}
+
 // The zone of a quota ends the day of a budget elsewhere. What is spent from then on counts, in
 // memory and after a Load, whether the day was over when the zone was set or not.
 func TestSpendAfterZone(t *testing.T) {

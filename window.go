@@ -223,9 +223,9 @@ func (w *window) insertCharge(r *Reservation, instant int64, when time.Time, req
 }
 
 // owe notes that a change, of a charge of the given instant and of the day, has to get into the
-// database, if there is one, before the window may be forgotten.
+// database, if that has the window, before the window may be forgotten. It may have the day alone.
 func (w *window) owe(instant int64) {
-	if w.tokens.Log().Known() || w.requests.Log().Known() {
+	if w.tokens.Log() != nil {
 		w.owes = max(w.owes, instant+w.home.span()+1, w.home.clock.Instant(w.period.End))
 	}
 }

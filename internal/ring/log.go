@@ -77,9 +77,6 @@ func (l *Log[T]) UpToDate() bool {
 	return l != nil && l.stored == l.queue.end() && len(l.corrections) == 0
 }
 
-// Known reports whether the store has, or had, anything of the queue, or is writing it.
-func (l *Log[T]) Known() bool { return l != nil && (l.storing > 0 || len(l.corrections) > 0) }
-
 // record notes that an entry at a place in the history goes or comes.
 func (l *Log[T]) record(place int64, value T, added bool) {
 	if place < l.storing {

@@ -12,30 +12,30 @@ import (
 func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {
 	var q Queue[int]
 	q.Push(1, 10)
-	if l := q.Log(); l != nil || l.UpToDate() || l.Known() {
-		t.Errorf("log %v of a queue without a store: up to date %t, known %t", l, l.UpToDate(), l.Known())
+	if l := q.Log(); l != nil || l.UpToDate() {
+		t.Errorf("log %v of a queue without a store: up to date %t", l, l.UpToDate())
 	}
-	check := func(what string, upToDate, known bool) {
+	check := func(what string, upToDate bool) {
 		t.Helper()
-		if l := q.Log(); l.UpToDate() != upToDate || l.Known() != known {
-			t.Errorf("%s: up to date %t, known %t; want %t, %t", what, l.UpToDate(), l.Known(), upToDate, known)
+		if l := q.Log(); l.UpToDate() != upToDate {
+			t.Errorf("%s: up to date %t; want %t", what, l.UpToDate(), upToDate)
 		}
 	}
 	q.StartLog()
-	check("nothing written", false, false)
+	check("nothing written", false)
 	c := q.StartLog().Begin()
-	check("being written", false, true)
+	check("being written", false)
 	q.Log().End(false, c)
-	check("not written", false, false)
+	check("not written", false)
 	q.Log().End(true, q.Log().Begin())
-	check("written", true, true)
+	check("written", true)
 	q.Set(0, 11)
-	check("changed", false, true)
+	check("changed", false)
 	q.Log().End(true, q.Log().Begin())
 	q.Push(2, 12)
-	check("one more", false, true)
+	check("one more", false)
 	q.StartStoredLog()
-	check("loaded", true, true)
+	check("loaded", true)
 }
 
 // TestLogCorrectsWhatIsStored changes a queue at random while it is
