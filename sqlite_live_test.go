@@ -78,8 +78,8 @@ func TestSQLiteDayThatWasGivenBack(t *testing.T) {
 	}
 }
 
-// A charge that arrived late is in the day, and not in the minute any more. Given back, it goes from
-// the database, also where memory forgets the model before it is saved.
+// A charge that arrived late is in the day, and not in the minute any more. Given back, it goes
+// from the database, also where memory forgets the model before it is saved.
 func TestSQLiteDayAlone(t *testing.T) {
 	t.Parallel()
 	for _, looks := range []bool{false, true} {

@@ -76,8 +76,8 @@ func Settle(s *state.Spend, wall int64, zone *time.Location) {
 // Rezone has the present day and month of an account end where they do in another zone, after a
 // change of a quota. What was spent in them counts on. Without a zone, a day that has begun lasts
 // as it was to. The beginning stays, because one that went back would overlap the period before,
-// which a file may have. A period that several changes would make too long to be stored begins where
-// it does in the last zone, so what was charged before that is not given back.
+// which a file may have. A period that several changes would make too long to be stored begins
+// where it does in the last zone, so what was charged before that is not given back.
 func Rezone(s *state.Spend, wall int64, zone *time.Location) {
 	move := func(p *state.SpendPeriod, is state.SpendPeriod, longest uint64) {
 		if !p.Holds(wall) {
