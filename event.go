@@ -79,6 +79,9 @@ const (
 	// EventUnknownModel reports a call of a model without a quota, once a day for each, as
 	// *UnknownModelError does. Nearest is set.
 	EventUnknownModel EventKind = "unknown_model"
+	// EventUncounted reports a call of a model that nothing counts: see ObserveUncounted. Path and
+	// Err, which says why, are set, and Model as far as it is known.
+	EventUncounted EventKind = "uncounted"
 	// EventEvicted reports that the usage of a model was forgotten to make room for another: see
 	// Config.MaxModels.
 	EventEvicted EventKind = "evicted"
@@ -134,6 +137,7 @@ type Event struct {
 	Problem    string        // see ProviderRefusal.Problem
 	RetryAfter time.Duration // what the provider said; zero for nothing
 	Nearest    string        // the known name that is most like an unknown one; empty for none
+	Path       string        // of a request that nothing counts, or "others"
 
 	System string // "yaml" or "sqlite", or what the store is, such as "redis"
 	// Operation is "save", or "step" with Config.Shared and Config.Store. In the events of a call

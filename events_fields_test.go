@@ -33,6 +33,7 @@ var fieldsOf = map[ratelimit.EventKind]eventFields{
 	ratelimit.EventQuotaChanged:    {"Model!", "Requested!", "Pool", "Provider", "Quota", "By!"},
 	ratelimit.EventProviderRefused: {"Model!", "Requested!", "Provider", "Status", "Problem", "RetryAfter"},
 	ratelimit.EventUnknownModel:    {"Model!", "Requested!", "Provider", "Nearest"},
+	ratelimit.EventUncounted:       {"Model", "Requested", "Provider", "Path!", "Err!"},
 	ratelimit.EventEvicted:         {"Model!", "Requested!", "Provider"},
 	ratelimit.EventStoreDown:       {"System!", "Err!"},
 	ratelimit.EventStoreUp:         {"System!"},

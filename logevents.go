@@ -38,16 +38,18 @@ const denialsEvery = 100
 // slog.Default(), as it is at each event.
 //
 // The levels are: error for EventStoreDown; warning for EventRefused, EventExpired,
-// EventCooldownBegan, EventProviderRefused and EventUnknownModel; info for EventCooldownEnded,
-// EventQuotaChanged and EventStoreUp; debug for all others. An EventSaved with an error has the
-// level of EventStoreDown. An event whose level the logger does not write costs no allocation.
+// EventCooldownBegan, EventProviderRefused, EventUnknownModel and EventUncounted; info for
+// EventCooldownEnded, EventQuotaChanged and EventStoreUp; debug for all others. An EventSaved with
+// an error has the level of EventStoreDown. An event whose level the logger does not write costs
+// no allocation.
 //
 // The attributes are, where they are not zero: event (the kind), call (Event.ID), model, requested
 // (if it is another name than model), class, pool, provider, estimated and settled (groups of
 // prompt_tokens and output_tokens), cost, wait, held, until, quota (a group with the keys of
-// files), by, status, problem, nearest, system, operation, took and error; of a decision code,
-// reason, never and cause; cause also of a cooldown; retry_after of a decision or a provider's
-// refusal; left_out of a sampled event. Durations are slog.Durations. These names are stable.
+// files), by, status, problem, nearest, path, system, operation, took and error; of a decision
+// code, reason, never and cause; cause also of a cooldown; retry_after of a decision or a
+// provider's refusal; left_out of a sampled event. Durations are slog.Durations. These names are
+// stable.
 //
 // No record contains a key, a prompt or a reply. A call that was refused may have an error of a
 // context that the program made, of which only the type is written, unless it is one of this
@@ -91,6 +93,7 @@ var logKinds = map[EventKind]logKind{
 	EventQuotaChanged:    {slog.LevelInfo, "ratelimit: a quota changed"},
 	EventProviderRefused: {slog.LevelWarn, "ratelimit: the provider refused a call"},
 	EventUnknownModel:    {slog.LevelWarn, "ratelimit: a model has no quota"},
+	EventUncounted:       {slog.LevelWarn, "ratelimit: nothing counts a call"},
 	EventEvicted:         {slog.LevelDebug, "ratelimit: a model was forgotten"},
 	EventStoreDown:       {slog.LevelError, "ratelimit: the store cannot be used"},
 	EventStoreUp:         {slog.LevelInfo, "ratelimit: the store can be used again"},
@@ -327,6 +330,7 @@ func (e *Event) attributes(a *attrs) {
 	a.text("problem", e.Problem)
 	a.duration("retry_after", e.RetryAfter)
 	a.name("nearest", e.Nearest)
+	a.text("path", e.Path)
 	a.text("system", e.System)
 	a.text("operation", e.Operation)
 	a.duration("took", e.Took)

@@ -21,7 +21,7 @@ func TestLogSamplesStorms(t *testing.T) {
 	for _, e := range []ratelimit.Event{
 		{Kind: ratelimit.EventRefused, Decision: &ratelimit.Decision{Code: ratelimit.DecisionUnknownModel}},
 		{Kind: ratelimit.EventExpired}, {Kind: ratelimit.EventCooldownBegan}, {Kind: ratelimit.EventCooldownEnded},
-		{Kind: ratelimit.EventQuotaChanged}, {Kind: ratelimit.EventProviderRefused, Status: 429}, {Kind: ratelimit.EventUnknownModel},
+		{Kind: ratelimit.EventQuotaChanged}, {Kind: ratelimit.EventProviderRefused, Status: 429}, {Kind: ratelimit.EventUnknownModel}, {Kind: ratelimit.EventUncounted, Path: "/p"},
 		{Kind: ratelimit.EventStoreDown}, {Kind: ratelimit.EventStoreUp}, {Kind: ratelimit.EventSaved, Err: context.Canceled},
 	} {
 		for _, names := range []int{1, 20, 10_000} {

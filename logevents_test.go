@@ -62,6 +62,7 @@ func TestLogEvents(t *testing.T) {
 		{ratelimit.Event{Kind: ratelimit.EventProviderRefused, Model: "m", Status: 429, Problem: "rate_limited", RetryAfter: time.Second},
 			`{"level":"WARN","msg":"ratelimit: the provider refused a call","event":"provider_refused","model":"m","status":429,"problem":"rate_limited","retry_after":1000000000}`},
 		{ratelimit.Event{Kind: ratelimit.EventUnknownModel, Model: "gtp", Nearest: "gpt"}, `{"level":"WARN","msg":"ratelimit: a model has no quota","event":"unknown_model","model":"gtp","nearest":"gpt"}`},
+		{ratelimit.Event{Kind: ratelimit.EventUncounted, Model: "m", Requested: "m", Path: "/v1/p", Err: errors.New("why")}, `{"level":"WARN","msg":"ratelimit: nothing counts a call","event":"uncounted","model":"m","path":"/v1/p","error":"why"}`},
 		{ratelimit.Event{Kind: ratelimit.EventEvicted, Model: "m"}, `{"level":"DEBUG","msg":"ratelimit: a model was forgotten","event":"evicted","model":"m"}`},
 		{ratelimit.Event{Kind: ratelimit.EventStoreDown, System: "redis", Err: errors.New("append: connection refused")},
 			`{"level":"ERROR","msg":"ratelimit: the store cannot be used","event":"store_down","system":"redis","error":"append: connection refused"}`},

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"container/heap"
+	"context"
 	"maps"
 	"strings"
 	"time"
@@ -281,6 +282,21 @@ func (t *teller) metUnknownRLocked(model, nearest string) {
 		e.Nearest = nearest
 		t.postRLocked(e)
 	}
+}
+
+// uncounted tells of a call that nothing counts.
+func (t *teller) uncounted(ctx context.Context, path, model string, why error) {
+	if t == nil {
+		return
+	}
+	t.rl.mu.RLock()
+	e := t.makeRLocked(callerOf(ctx).ctx, EventUncounted)
+	if e != nil {
+		t.nameRLocked(e, model)
+		e.Path, e.Err = path, why
+	}
+	t.rl.mu.RUnlock()
+	t.tell(e)
 }
 
 // evictedLocked tells that the usage of a model was forgotten.

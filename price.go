@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
+	"dappco.re/go/core/go-ratelimit/internal/policytext"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -21,36 +22,17 @@ const (
 	UnpricedFree                       // the call costs nothing
 )
 
+var unpricedPolicies = policytext.Words{Type: "UnpricedPolicy", What: "unpriced policy", Words: []string{"deny", "free"}}
+
 // String returns "deny" or "free".
-func (p UnpricedPolicy) String() string {
-	switch p {
-	case UnpricedDeny:
-		return "deny"
-	case UnpricedFree:
-		return "free"
-	}
-	return fmt.Sprintf("UnpricedPolicy(%d)", int(p))
-}
+func (p UnpricedPolicy) String() string { return unpricedPolicies.String(int(p)) }
 
 // MarshalText returns what String does. It fails for a value that is neither policy.
-func (p UnpricedPolicy) MarshalText() ([]byte, error) {
-	if p != UnpricedDeny && p != UnpricedFree {
-		return nil, fmt.Errorf("unpriced policy is %d, want %q or %q", int(p), UnpricedDeny, UnpricedFree)
-	}
-	return []byte(p.String()), nil
-}
+func (p UnpricedPolicy) MarshalText() ([]byte, error) { return unpricedPolicies.Marshal(int(p)) }
 
 // UnmarshalText reads "deny" or "free". It fails for any other text, and changes nothing then.
 func (p *UnpricedPolicy) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case UnpricedDeny.String():
-		*p = UnpricedDeny
-	case UnpricedFree.String():
-		*p = UnpricedFree
-	default:
-		return fmt.Errorf("unpriced policy is %q, want %q or %q", text, UnpricedDeny, UnpricedFree)
-	}
-	return nil
+	return unpricedPolicies.Unmarshal((*int)(p), text)
 }
 
 // SetPrice sets the price of a model, as an entry of Config.Prices does: see there for names and

@@ -174,6 +174,7 @@ type RateLimiter struct {
 	tiers    map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
+	uncounted  unknown.Paths
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
 	teller     *teller            // of Config.Events; nil without it
 	margin     time.Duration      // Config.Margin

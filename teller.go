@@ -244,8 +244,8 @@ func (e *Event) clear() {
 	if e.Class != "" {
 		e.Class = ""
 	}
-	if e.Problem != "" || e.Nearest != "" {
-		e.Problem, e.Nearest = "", ""
+	if e.Problem != "" || e.Nearest != "" || e.Path != "" {
+		e.Problem, e.Nearest, e.Path = "", "", ""
 	}
 	if e.System != "" || e.Operation != "" {
 		e.System, e.Operation = "", ""

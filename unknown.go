@@ -1,10 +1,13 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/policytext"
+	"dappco.re/go/core/go-ratelimit/internal/unknown"
 )
 
 // UnknownPolicy says what happens to a call of a model for which no quota stands: neither one of
@@ -18,36 +21,17 @@ const (
 	UnknownDeny                       // the call is denied for good, with DecisionUnknownModel
 )
 
+var unknownPolicies = policytext.Words{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}
+
 // String returns "allow" or "deny".
-func (p UnknownPolicy) String() string {
-	switch p {
-	case UnknownAllow:
-		return "allow"
-	case UnknownDeny:
-		return "deny"
-	}
-	return fmt.Sprintf("UnknownPolicy(%d)", int(p))
-}
+func (p UnknownPolicy) String() string { return unknownPolicies.String(int(p)) }
 
 // MarshalText returns what String does. It fails for a value that is neither policy.
-func (p UnknownPolicy) MarshalText() ([]byte, error) {
-	if p != UnknownAllow && p != UnknownDeny {
-		return nil, fmt.Errorf("unknown policy is %d, want %q or %q", int(p), UnknownAllow, UnknownDeny)
-	}
-	return []byte(p.String()), nil
-}
+func (p UnknownPolicy) MarshalText() ([]byte, error) { return unknownPolicies.Marshal(int(p)) }
 
 // UnmarshalText reads "allow" or "deny". It fails for any other text, and changes nothing then.
 func (p *UnknownPolicy) UnmarshalText(text []byte) error {
-	switch string(text) {
-	case UnknownAllow.String():
-		*p = UnknownAllow
-	case UnknownDeny.String():
-		*p = UnknownDeny
-	default:
-		return fmt.Errorf("unknown policy is %q, want %q or %q", text, UnknownAllow, UnknownDeny)
-	}
-	return nil
+	return unknownPolicies.Unmarshal((*int)(p), text)
 }
 
 // UnknownModelError tells Config.OnError that a model was called for which no quota stands. It
@@ -137,4 +121,23 @@ func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
 		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)
 	}
+}
+
+// ObserveUncounted reports a call of a model that nothing counts, as an llmhttp.Transport does:
+// each to Config.Events, and the first of each path to Config.OnError. asError makes the error that
+// says why; it gets the path as it is told: 256 bytes of 100 paths, and "others" for further ones.
+// path has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
+// ErrNeverFits: the call must not be sent. It is safe for concurrent use.
+func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path string) error) error {
+	path, first := rl.uncounted.Meet(path)
+	model, why := unknown.Cut(model), asError(path)
+	if first {
+		rl.reporter.ReportAs("uncounted "+path, why)
+	}
+	rl.teller.uncounted(ctx, path, model, why)
+	if rl.unknown != UnknownDeny {
+		return nil
+	}
+	d := Decision{Code: DecisionUnknownModel, Never: true, Model: model, Reason: why.Error()}
+	return &LimitError{Model: model, Decision: d}
 }

@@ -105,7 +105,7 @@ func Read(e *ratelimit.Event, m *Measurements) {
 // IsStray reports whether an event is of a model that the limiter did not take up. Callers can
 // invent any number of such names, which must not take the place of models that are used.
 func IsStray(e *ratelimit.Event) bool {
-	return e.Kind == ratelimit.EventRefused && e.Decision != nil &&
+	return e.Kind == ratelimit.EventUncounted || e.Kind == ratelimit.EventRefused && e.Decision != nil &&
 		(e.Decision.Code == ratelimit.DecisionUnknownModel || e.Decision.Code == ratelimit.DecisionTooManyModels)
 }
 

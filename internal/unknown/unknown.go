@@ -1,5 +1,6 @@
 // Package unknown remembers the models for which no quota stands, so that each is reported once a
-// day however often it is called. The limiter uses it for Config.Unknown.
+// day however often it is called, and the paths of requests that nothing counts. The limiter uses
+// it for Config.Unknown.
 package unknown
 
 import (

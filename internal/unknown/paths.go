@@ -1,0 +1,55 @@
+package unknown
+
+import (
+	"strings"
+	"sync"
+	"unicode"
+)
+
+const (
+	// MaxPaths is how many paths are told apart.
+	MaxPaths = 100
+	// OtherPaths stands for all further ones.
+	OtherPaths = "others"
+	// maxName is the length in bytes to which a path and a model are cut.
+	maxName = 256
+)
+
+// Paths are the paths of the requests that nothing counts. The zero value has met none. It is safe
+// for concurrent use.
+type Paths struct {
+	mu  sync.Mutex
+	met map[string]bool
+}
+
+// Meet notes a request to a path. It returns the name of the path, which is bounded, and reports
+// whether that is met for the first time.
+func (p *Paths) Meet(path string) (name string, first bool) {
+	name = Cut(path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.met[name] && len(p.met) >= MaxPaths {
+		name = OtherPaths
+	}
+	if p.met[name] {
+		return name, false
+	}
+	if p.met == nil {
+		p.met = make(map[string]bool)
+	}
+	p.met[strings.Clone(name)] = true // it may be a part of a longer string
+	return name, true
+}
+
+// Cut returns a name that may come from a caller as it can be shown: 256 bytes of UTF-8 at most,
+// without control characters.
+func Cut(name string) string {
+	clean := func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}
+	name = strings.Map(clean, strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
+	return strings.ToValidUTF8(name[:min(len(name), maxName)], "") // a replacement may be longer
+}
