@@ -27,8 +27,8 @@ type Value struct {
 	// Path is the keys that lead to the value, joined by dots. Arrays add nothing to it: the
 	// string in {"choices":[{"delta":{"content":"Hi"}}]} has the path "choices.delta.content".
 	// It is empty for the outermost value. Adapters do not receive values without a name: those
-	// below a key that is longer than 64 bytes or contains an escape or a dot, and those below 16
-	// levels. Path is valid until the method that receives it returns.
+	// below a key that is longer than 64 bytes or contains a dot, and those below 16 levels. Path
+	// is valid until the method that receives it returns.
 	Path []byte
 	Kind Kind
 	// Text is the scalar as written, escapes included and quotes excluded. Of a string or a

@@ -41,10 +41,17 @@ func walk(raw []byte, values *[]string) (total int) {
 			if !l.object || i == len(open)-1 && !l.value {
 				continue
 			}
-			if len(l.key) > 64 || strings.ContainsAny(l.key, `\.`) {
+			key := l.key
+			if strings.Contains(key, `\`) {
+				if len(key) >= 256 {
+					return "?"
+				}
+				key = unescaped(key)
+			}
+			if sizeOf(l.key) > 64 || strings.Contains(key, ".") {
 				return "?"
 			}
-			keys = append(keys, l.key)
+			keys = append(keys, key)
 		}
 		if len(keys) > 16 {
 			return "?"
@@ -92,6 +99,29 @@ func walk(raw []byte, values *[]string) (total int) {
 			open = append(open, level{object: kind == Object})
 		}
 	}
+}
+
+// unescaped resolves the escapes of a text by encoding/json. Bytes beyond ASCII stay as they are.
+func unescaped(text string) string {
+	var b strings.Builder
+	for len(text) > 0 {
+		end := 0 // of what is ASCII
+		for end < len(text) && text[end] < 0x80 {
+			end++
+		}
+		var s string
+		if err := json.Unmarshal([]byte(`"`+text[:end]+`"`), &s); err != nil {
+			panic(err)
+		}
+		b.WriteString(s)
+		text = text[end:]
+		for end = 0; end < len(text) && text[end] >= 0x80; {
+			end++
+		}
+		b.WriteString(text[:end])
+		text = text[end:]
+	}
+	return b.String()
 }
 
 // sizeOf returns the length of a string in bytes after unescaping. Bytes beyond ASCII count as

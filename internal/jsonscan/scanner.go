@@ -226,9 +226,13 @@ func (s *Scanner) endString(p []byte, end int, text []byte, size int, escaped bo
 		s.scalar(String, text, size)
 		return end
 	}
-	if escaped || size > maxKey {
+	switch {
+	case size > maxKey || escaped && len(text) == maxText: // of which the end may be missing
 		s.path.skipKey()
-	} else {
+	case escaped:
+		var key [maxKey]byte
+		s.path.key(unescape(key[:0], text))
+	default:
 		s.path.key(text)
 	}
 	s.want = wantColon

@@ -24,7 +24,8 @@ type Value struct {
 	// Path is the keys that lead to the value, joined by dots. Arrays add nothing to it: the
 	// string in {"choices":[{"delta":{"content":"Hi"}}]} has the path "choices.delta.content".
 	// It is empty for the outermost value, and nil for a value without a name: one below a key
-	// that is longer than 64 bytes or contains an escape or a dot, or one below 16 levels.
+	// that is longer than 64 bytes or contains a dot, or one below 16 levels. Escapes in keys are
+	// resolved.
 	Path []byte
 	Kind Kind
 	// Text is the scalar as written, escapes included and quotes excluded. Of a string or a
