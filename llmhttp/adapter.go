@@ -48,6 +48,7 @@ type Call struct {
 	choices     int                           // answers that the request asks for; zero means one
 	inPath      bool                          // the path names the model, which overrides the body
 	invalid     bool                          // the body was read and is no JSON
+	large       bool                          // the body is larger than MaxBody, though it may have been read as a whole
 }
 
 // setModel takes the model from the body. The last of several counts, as it does at servers.

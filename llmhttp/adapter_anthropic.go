@@ -3,6 +3,7 @@ package llmhttp
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -13,6 +14,17 @@ import (
 type anthropic struct{}
 
 func (anthropic) Name() string { return "anthropic" }
+
+func (anthropic) paths() []knownPath {
+	const source = "https://platform.claude.com/docs/en/api/messages"
+	return slices.Concat(
+		pathsOf("Anthropic", source, countedFate, "", "/messages"),
+		pathsOf("Anthropic", source, freeFate, "counts tokens", "/messages/count_tokens"),
+		pathsOf("Vertex", source, countedFate, "", "/publishers/anthropic/models/{model}:rawPredict",
+			"/publishers/anthropic/models/{model}:streamRawPredict"),
+		pathsOf("Vertex", source, freeFate, "counts tokens", "/publishers/anthropic/models/count-tokens:rawPredict"),
+	)
+}
 
 func (anthropic) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -12,6 +13,15 @@ import (
 type gemini struct{}
 
 func (gemini) Name() string { return "gemini" }
+
+func (gemini) paths() []knownPath {
+	return slices.Concat(
+		pathsOf("Gemini", geminiSource, countedFate, "also on Vertex", "/models/{model}:generateContent",
+			"/models/{model}:streamGenerateContent", "/models/{model}:embedContent", "/models/{model}:batchEmbedContents",
+			"/tunedModels/{model}:generateContent", "/tunedModels/{model}:streamGenerateContent"),
+		pathsOf("Gemini", geminiSource, freeFate, "counts tokens", "/models/{model}:countTokens"),
+	)
+}
 
 func (gemini) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {

@@ -12,6 +12,10 @@ type ollama struct{}
 
 func (ollama) Name() string { return "ollama" }
 
+func (ollama) paths() []knownPath {
+	return pathsOf("Ollama", ollamaSource, countedFate, "", "/api/chat", "/api/generate")
+}
+
 func (ollama) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {
 		return false

@@ -3,6 +3,7 @@ package llmhttp
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
@@ -30,6 +31,16 @@ var openAIOperations = []struct{ suffix, operation string }{
 	{"/responses", responses},
 	{"/completions", completions},
 	{"/embeddings", embeddings},
+}
+
+func (openAI) paths() []knownPath {
+	const source = "https://developers.openai.com/api/reference/overview.md"
+	return slices.Concat(
+		pathsOf("OpenAI", source, countedFate, "and what speaks its API",
+			"/chat/completions", "/responses", "/completions", "/embeddings"),
+		pathsOf("Azure", "https://learn.microsoft.com/azure/foundry/openai/reference", countedFate, "the model is the deployment",
+			"/deployments/{model}/chat/completions", "/deployments/{model}/completions", "/deployments/{model}/embeddings"),
+	)
 }
 
 func (openAI) Match(req *http.Request, call *Call) bool {

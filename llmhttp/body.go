@@ -13,6 +13,7 @@ type bodyForm byte
 const (
 	jsonBody    bodyForm = iota
 	untypedBody          // the body may be JSON: its first byte shows it
+	typedBody            // the same, though the headers name another type, which some servers ignore
 	otherBody            // multipart and the like, which is not read
 )
 
@@ -28,13 +29,18 @@ func requestForm(h http.Header) bodyForm {
 	switch mediaType = strings.ToLower(strings.TrimSpace(mediaType)); mediaType {
 	case "application/json":
 		return jsonBody
-	case "", "application/x-www-form-urlencoded", "text/plain":
+	case "", "application/x-www-form-urlencoded", "text/plain", "application/octet-stream":
 		return untypedBody
+	}
+	for _, kind := range [...]string{"multipart/", "image/", "audio/", "video/", "application/grpc", "application/connect"} {
+		if strings.HasPrefix(mediaType, kind) {
+			return otherBody
+		}
 	}
 	if strings.Contains(mediaType, "json") { // text/json, application/problem+json
 		return jsonBody
 	}
-	return otherBody
+	return typedBody
 }
 
 // pieceSize is the size of the pieces in which a body is read and kept, in bytes. It is a size

@@ -162,7 +162,12 @@ func TestOnlyJSONIsRead(t *testing.T) {
 		{"text/plain;charset=UTF-8", json, all},
 		{"application/x-www-form-urlencoded", json, all}, // as curl -d says
 		{"", parts, piece},
-		{"", "\uFEFF" + json, piece},
+		{"", "\uFEFF" + json, all},
+		{"application/json", "\uFEFF" + json, all},
+		{"application/json", "\uFEFE" + json, piece}, // almost a byte order mark
+		{"text/html", json, all},
+		{"text/html", "<p>" + json, piece},
+		{"application/grpc+json", json, none},
 		{"", `"a string"`, piece},
 		{"text/plain", "some text", piece},
 		{"application/x-www-form-urlencoded", "model=m", piece},
@@ -170,7 +175,8 @@ func TestOnlyJSONIsRead(t *testing.T) {
 		{"application/json", "\x1f\x8b\x08\x00", piece}, // compressed
 		{"multipart/form-data; boundary=b", parts, none},
 		{"multipart/form-data; boundary=b", json, none},
-		{"application/octet-stream", json, none},
+		{"application/octet-stream", json, all},
+		{"application/octet-stream", parts, piece},
 		{"image/png", json, none},
 	} {
 		for _, getBody := range []bool{false, true} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 
@@ -14,35 +15,59 @@ import (
 // inspection is the reading of a request's body. It stops where the body proves to be no JSON.
 type inspection struct {
 	call    *Call
-	adapter Adapter
+	adapter Adapter // nil for a request that none recognized, of which only the model is looked for
+	builtIn bool    // the adapter is one of this package
 	scanner *jsonscan.Scanner
 	max     int64 // bytes of the body to read
 
+	mark       int   // bytes of the byte order mark that were skipped
 	sniffing   bool  // the first byte is yet to show whether the body is JSON
-	stopped    bool  // the body is no JSON
-	size       int64 // bytes read so far
+	stopped    bool  // the body is no JSON, or the rest of it does not matter
+	size       int64 // bytes read so far, decoded
+	large      bool  // size passed Transport.MaxBody
 	mediaBytes int   // of StringBytes, the bytes of media, which are no text
+	names      names
+	copied     failingReader
 }
 
-// recognize returns the adapter for a request, which fills in call. It returns nil for a request
-// that is no call to a model.
-func (t *Transport) recognize(req *http.Request, call *Call) Adapter {
-	for _, all := range [...][]Adapter{t.Adapters, adapters} {
-		for _, a := range all {
-			*call = Call{Request: req, BodySize: -1}
-			if a.Match(req, call) {
-				call.Adapter = a.Name()
-				return a
-			}
+// recognize returns the adapter for a request, which fills in call, and reports whether it is one
+// of this package. It returns nil for a request that is no call to a model.
+func (t *Transport) recognize(req *http.Request, call *Call) (a Adapter, builtIn bool) {
+	for _, a := range t.Adapters {
+		*call = Call{Request: req, BodySize: -1}
+		if a.Match(req, call) {
+			call.Adapter = a.Name()
+			return a, false
 		}
 	}
-	return nil
+	asked := withoutSlash(req)
+	for _, a := range adapters {
+		*call = Call{Request: req, BodySize: -1}
+		if a.Match(asked, call) {
+			call.Adapter = a.Name()
+			return a, true
+		}
+	}
+	return nil, false
+}
+
+// withoutSlash returns a request with a path that does not end in a slash: req, or a copy to look
+// at. Servers take such a path for the one without it.
+func withoutSlash(req *http.Request) *http.Request {
+	path := strings.TrimRight(req.URL.Path, "/")
+	if len(path) == len(req.URL.Path) {
+		return req
+	}
+	asked, u := *req, *req.URL
+	u.Path, u.RawPath = path, strings.TrimRight(u.RawPath, "/")
+	asked.URL = &u
+	return &asked
 }
 
 // inspect reads the body of a call, if it is JSON, and fills in call. It returns the request to
 // send, whose body is complete: without GetBody, a copy of the request with the bytes that were
 // read in front of the rest. With an error, the body is closed.
-func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
+func (t *Transport) inspect(call *Call, a Adapter, builtIn bool) (*http.Request, error) {
 	req := call.Request
 	if req.Body == nil || req.Body == http.NoBody {
 		call.BodySize = 0
@@ -52,25 +77,30 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 		call.BodySize = req.ContentLength
 	}
 	form := requestForm(req.Header)
-	if form == otherBody {
+	decode := decoderOf(req.Header)
+	if form == otherBody || decode == nil {
 		return req, nil
 	}
-	in := inspection{call: call, adapter: a, max: t.maxBody(), sniffing: form == untypedBody}
+	in := inspection{call: call, adapter: a, builtIn: builtIn, max: t.maxBody(), sniffing: form != jsonBody}
 	in.scanner = jsonscan.New(in.value)
 	defer in.scanner.Release()
-	send, err := in.read(req)
+	send, err := in.read(req, decode)
 	if err != nil {
 		req.Body.Close()
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	in.scanner.End()
-	if t.CountAbove > 0 {
+	if builtIn && call.Model == "" {
+		call.Model = in.names.other()
+	}
+	call.large = in.large || in.size > in.max
+	if t.CountAbove > 0 && len(req.Header["Content-Encoding"]) == 0 {
 		call.body = send.GetBody
 	}
 	call.invalid = in.scanner.Invalid()
 	if !in.stopped {
 		call.Partial = in.size > in.max
-		if !call.Partial || call.BodySize < 0 {
+		if !call.Partial || call.BodySize < in.size { // it may be compressed
 			call.BodySize = in.size
 		}
 	}
@@ -80,21 +110,24 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 
 // read reads a copy of the request's body, or the body itself where there is no copy. It returns
 // the request to send.
-func (in *inspection) read(req *http.Request) (send *http.Request, err error) {
+func (in *inspection) read(req *http.Request, decode decoder) (send *http.Request, err error) {
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			defer body.Close()
-			_, err = in.readBody(body, func([]byte) {})
-			return req, err
+			return req, in.readCopy(req, decode, body)
 		}
 	}
-	var head pieces
-	whole, err := in.readBody(req.Body, head.add)
-	if err != nil {
-		return nil, err
+	held := holdBody(req.Context(), req.Body, in.max)
+	defer held.release()
+	if text, err := decode(held); err == nil {
+		in.readText(text)
+	}
+	if held.err != nil {
+		return nil, held.err
 	}
 	send = req.WithContext(req.Context())
-	if !whole {
+	head := held.pieces()
+	if !held.whole {
 		send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
 		return send, nil
 	}
@@ -103,50 +136,83 @@ func (in *inspection) read(req *http.Request) (send *http.Request, err error) {
 	return send, nil
 }
 
-// readBody reads a body as far as it is JSON, and at most one byte more than max. It passes
-// everything that it read to keep, which must not retain its argument, and reports whether that
-// is the whole body.
-func (in *inspection) readBody(body io.Reader, keep func([]byte)) (whole bool, err error) {
+// readCopy reads a copy of a body. Where the part that is to be read names no model, it reads on:
+// the SDKs for Go write the messages first, and nothing is kept of them.
+func (in *inspection) readCopy(req *http.Request, decode decoder, body io.Reader) error {
+	copied := &in.copied
+	copied.Reader = body
+	text, err := decode(copied)
+	if err == nil {
+		err = in.readText(text)
+	}
+	if err == nil && !in.stopped && in.namesNone() {
+		in.large, in.max = true, math.MaxInt64-1
+		err = in.readText(&contextReader{req.Context(), text})
+	}
+	if copied.err != nil {
+		return copied.err
+	}
+	if in.large {
+		return req.Context().Err()
+	}
+	return nil // what cannot be decoded is in another coding than it says
+}
+
+// namesNone reports whether a call has no model so far.
+func (in *inspection) namesNone() bool {
+	return in.adapter != nil && in.call.Model == "" && (!in.builtIn || in.names.other() == "")
+}
+
+// readText reads a text as far as it is JSON, and at most one byte more than max. At the end of the
+// text it returns io.EOF.
+func (in *inspection) readText(text io.Reader) error {
 	buf := readBuffers.Get().(*[pieceSize]byte)
 	defer readBuffers.Put(buf)
-	n := 0 // bytes in buf
-	for err == nil && !in.stopped && in.size <= in.max {
-		if n == len(buf) {
-			keep(buf[:])
-			n = 0
+	for !in.stopped && in.size <= in.max {
+		n, err := text.Read(buf[:min(int64(len(buf)), in.max+1-in.size)])
+		in.scan(buf[:n])
+		in.size += int64(n)
+		if err != nil {
+			return err
 		}
-		var got int
-		got, err = body.Read(buf[n:min(int64(len(buf)), int64(n)+in.max+1-in.size)])
-		in.scan(buf[n : n+got])
-		n += got
-		in.size += int64(got)
 	}
-	keep(buf[:n])
-	if err == io.EOF { // only as it is: an error that wraps it is a failure
-		return true, nil
-	}
-	return false, err
+	return nil
 }
 
 // scan reads the next piece of the body.
 func (in *inspection) scan(p []byte) {
+	for in.mark < len(byteOrderMark) && len(p) > 0 {
+		if p[0] != byteOrderMark[in.mark] {
+			in.stopped = in.mark > 0
+			in.mark = len(byteOrderMark)
+			break
+		}
+		p = p[1:]
+		in.mark++
+	}
 	if in.sniffing {
 		rest := trimSpace(p)
 		if len(rest) == 0 {
 			return
 		}
-		if in.stopped = rest[0] != '{' && rest[0] != '['; in.stopped {
-			return
-		}
+		in.stopped = in.stopped || rest[0] != '{' && rest[0] != '['
 		in.sniffing = false
 	}
+	if in.stopped {
+		return
+	}
 	in.scanner.Feed(p)
-	in.stopped = in.scanner.Invalid()
+	in.stopped = in.stopped || in.scanner.Invalid() || in.adapter == nil && in.scanner.Between()
 }
 
 // value passes a value of the body to the adapter, and counts media.
 func (in *inspection) value(scanned jsonscan.Value) {
 	v := valueOf(scanned)
+	in.names.see(&v)
+	if in.adapter == nil {
+		in.stopped = in.stopped || in.names.model != ""
+		return
+	}
 	if v.Kind == String && isMedia(&v) {
 		in.call.Media++
 		in.call.mediaTokens = clampTokens(int64(in.call.mediaTokens) + int64(media.Tokens(in.call.Adapter, v.Text, v.Size)))
@@ -155,6 +221,42 @@ func (in *inspection) value(scanned jsonscan.Value) {
 	if v.Path != nil {
 		in.adapter.Request(in.call, v)
 	}
+}
+
+// names are the models that a body names.
+type names struct {
+	model  string // by the key model
+	cased  string // by the key in other letters, such as Model, which servers in Go take for it
+	listed string // the first one of models, as OpenRouter has them
+	id     string // by model_id or modelId
+}
+
+// see notes a value of the body.
+func (n *names) see(v *Value) {
+	const longest = "model_id"
+	if len(v.Path) < len("model") || len(v.Path) > len(longest) || v.Path[0]|0x20 != 'm' || v.Kind != String {
+		return
+	}
+	switch key := v.Path; {
+	case string(key) == "model":
+		n.model = v.text()
+	case string(key) == "models":
+		if n.listed == "" {
+			n.listed = v.text()
+		}
+	case bytes.EqualFold(key, []byte("model")):
+		n.cased = v.text()
+	case bytes.EqualFold(key, []byte("model_id")), bytes.EqualFold(key, []byte("modelId")):
+		n.id = v.text()
+	}
+}
+
+// other returns the model of a body that has no key model.
+func (n *names) other() string {
+	if n.cased != "" {
+		return n.cased
+	}
+	return n.listed
 }
 
 // mediaKeys are the keys of strings that contain images, sounds or files, or refer to them.

@@ -1,5 +1,17 @@
 package llmhttp
 
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+)
+
+//go:generate go test -run TestPathsInGuide -update
+
 // fate is what happens to a call of a path that this package knows.
 type fate string
 
@@ -17,4 +29,228 @@ type knownPath struct {
 	fate              fate
 	note              string
 	source, readOn    string // the page of the provider, and the day on which it was read
+}
+
+// pathLister is an adapter that lists the paths of its API.
+type pathLister interface{ paths() []knownPath }
+
+// knownPaths returns all paths that this package knows: those of the adapters, and then those that
+// none of them counts.
+func knownPaths() []knownPath {
+	var all []knownPath
+	for _, a := range adapters {
+		if lister, ok := a.(pathLister); ok {
+			all = append(all, lister.paths()...)
+		}
+	}
+	for _, known := range slices.Concat(openAIPaths(), anthropicPaths(), cloudPaths(), otherPaths(), localPaths()) {
+		if !isAdapted(known) {
+			all = append(all, known)
+		}
+	}
+	return all
+}
+
+// isAdapted reports whether an adapter recognizes the requests to a path.
+func isAdapted(known knownPath) bool {
+	req := &http.Request{Method: known.method, URL: known.sample(), Header: make(http.Header)}
+	for _, a := range adapters {
+		if a.Match(req, &Call{Request: req, BodySize: -1}) {
+			return true
+		}
+	}
+	return false
+}
+
+// sample returns a URL with the path.
+func (p knownPath) sample() *url.URL {
+	host, path, _ := strings.Cut(p.path, "/")
+	if host == "" {
+		host = "llm.test"
+	}
+	u := &url.URL{Scheme: "https", Host: host}
+	for part := range strings.SplitSeq(path, "/") {
+		if before, after, ok := strings.Cut(part, "{"); ok {
+			_, after, _ = strings.Cut(after, "}")
+			part = before + "x" + after
+		}
+		u.Path += "/" + part
+	}
+	return u
+}
+
+// uncountedPaths are the paths of which an adapter counts nothing.
+var uncountedPaths = sync.OnceValue(func() *pathIndex {
+	index := &pathIndex{byEnd: make(map[string][]pathPattern)}
+	for _, known := range knownPaths() {
+		if known.fate == freeFate || known.fate == toldFate {
+			index.add(known)
+		}
+	}
+	return index
+})
+
+// pathIndex finds the known path that a request has.
+type pathIndex struct {
+	byEnd map[string][]pathPattern // by the last segment
+	rest  []pathPattern            // of which that has a placeholder
+}
+
+func (x *pathIndex) add(known knownPath) {
+	p := patternOfPath(known.path)
+	p.known = known
+	if last := p.segments[len(p.segments)-1]; last.whole() {
+		x.byEnd[last.before] = append(x.byEnd[last.before], p)
+	} else {
+		x.rest = append(x.rest, p)
+	}
+}
+
+// find returns what is known of a path: of several that match, the one with the most segments. It
+// returns the model, too, if the path names it; and nil for a path that is not known.
+func (x *pathIndex) find(method, host, path string) (known *knownPath, model string) {
+	path = strings.TrimRight(path, "/")
+	most := 0
+	for _, patterns := range [...][]pathPattern{x.byEnd[path[strings.LastIndexByte(path, '/')+1:]], x.rest} {
+		for i := range patterns {
+			p := &patterns[i]
+			if p.known.method != method || p.weight() <= most {
+				continue
+			}
+			if in, ok := p.match(host, path); ok {
+				most, known, model = p.weight(), &p.known, in
+			}
+		}
+	}
+	return known, model
+}
+
+// pathPattern is a pattern for the end of a path: whole segments, of which {name} stands for one, for
+// a part of one, or, as {name...} at the end, for one or more; and * for one.
+type pathPattern struct {
+	host     string // the end of it; empty for any
+	segments []segment
+	known    knownPath
+}
+
+// segment is a segment of a pathPattern: a text, or what stands before and behind a placeholder.
+type segment struct {
+	before, after string
+	name          string // of the placeholder; empty for a text
+	many          bool   // the placeholder stands for one or more segments
+}
+
+func (s *segment) whole() bool { return s.name == "" }
+
+// patternOfPath returns the pattern that a text is. If it does not begin with a slash, and its first
+// segment has a dot, that is the end of a host.
+func patternOfPath(text string) pathPattern {
+	var p pathPattern
+	if host, rest, ok := strings.Cut(text, "/"); ok && strings.Contains(host, ".") {
+		p.host, text = strings.ToLower(host), rest
+	}
+	for part := range strings.SplitSeq(strings.Trim(text, "/"), "/") {
+		s := segment{before: part}
+		open, end := strings.IndexByte(part, '{'), strings.IndexByte(part, '}')
+		switch {
+		case part == "*":
+			s = segment{name: "*"}
+		case open >= 0 && open < end:
+			s = segment{before: part[:open], after: part[end+1:]}
+			s.name, s.many = strings.CutSuffix(part[open+1:end], "...")
+		}
+		p.segments = append(p.segments, s)
+	}
+	return p
+}
+
+// weight orders the patterns that match a path: the more of it one names, the better.
+func (p *pathPattern) weight() int {
+	weight := 1
+	for i := range p.segments {
+		if weight += 2; p.segments[i].whole() {
+			weight++
+		}
+	}
+	if p.host != "" {
+		weight++
+	}
+	return weight
+}
+
+// match reports whether a request has the path, and returns the model that it names.
+func (p *pathPattern) match(host, path string) (model string, ok bool) {
+	if p.host != "" && !headers.IsHost(host, p.host) {
+		return "", false
+	}
+	for i := len(p.segments) - 1; i >= 0; i-- {
+		s := &p.segments[i]
+		if path == "" {
+			return "", false
+		}
+		if s.many {
+			return p.matchMany(i, path)
+		}
+		at := strings.LastIndexByte(path, '/')
+		part := path[at+1:]
+		path = path[:max(at, 0)]
+		switch {
+		case s.whole():
+			if part != s.before {
+				return "", false
+			}
+		case len(part) <= len(s.before)+len(s.after) || !strings.HasPrefix(part, s.before) || !strings.HasSuffix(part, s.after):
+			return "", false
+		case s.name == "model":
+			model = part[len(s.before) : len(part)-len(s.after)]
+		}
+	}
+	return model, true
+}
+
+// matchMany matches a path up to the placeholder at i, which stands for one or more segments: of the
+// places where the segments before it are, it takes the first.
+func (p *pathPattern) matchMany(i int, path string) (model string, ok bool) {
+	head := pathPattern{segments: p.segments[:i]}
+	for end, c := range path {
+		if c != '/' || end+1 == len(path) {
+			continue
+		}
+		if _, ok := head.match("", path[:end]); ok {
+			return path[end+1:], true
+		}
+	}
+	return "", false
+}
+
+// modelSegments are the segments of a path behind which a model stands, and how many more segments
+// there must be.
+var modelSegments = map[string]int{
+	"models": 0, "model": 1, "deployments": 1, "engines": 1, "endpoints": 1, "serving-endpoints": 1,
+}
+
+// modelInPath returns the model that a path names that is not known: NAME of .../models/NAME,
+// .../deployments/NAME/..., .../models/NAME:METHOD and the like.
+func modelInPath(path string) string {
+	path = strings.TrimRight(path, "/")
+	for rest := path; rest != ""; {
+		at := strings.IndexByte(rest, '/')
+		if at < 0 {
+			return ""
+		}
+		part := rest[:at]
+		rest = rest[at+1:]
+		least, ok := modelSegments[part]
+		if !ok || rest == "" {
+			continue
+		}
+		name, _, more := strings.Cut(rest, "/")
+		if before, _, ok := strings.Cut(name, ":"); ok {
+			return before
+		}
+		if least == 0 || more {
+			return name
+		}
+	}
+	return ""
 }

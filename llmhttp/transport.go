@@ -31,6 +31,7 @@ package llmhttp
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,8 @@ type Transport struct {
 	Estimate func(*Call) (promptTokens, outputTokens int)
 
 	// Model returns the name under which a call is counted; an empty name passes the call
-	// uncounted. Nil means the model that the request names; at Azure, the deployment.
+	// uncounted. That is told of a call that names no model itself. Nil means the model that the
+	// request names; at Azure, the deployment.
 	Model func(*Call) string
 
 	// FirstOutput is the expected output, in tokens, of a model of which the limiter has seen no
@@ -152,12 +154,20 @@ type Transport struct {
 	// Adapters add APIs. They are asked before the built-in ones.
 	Adapters []Adapter
 
+	// Free are paths of requests that are not counted on purpose, such as "/v1/rerank": they pass
+	// in silence, also where an adapter would count them. A path stands for all that end in it, by
+	// whole segments. In it, * and {name} stand for one segment, {name} also for a part of one, and
+	// {name...} at its end for one or more. What comes before the first slash is the end of a host,
+	// as in "example.com/v1/score".
+	Free []string
+
 	models    models
 	anomalies atomic.Int64
 	setUp     sync.Once
 	base      http.RoundTripper
-	arrivals  timeouts // of calls without an answer: date the charge
-	idles     timeouts // of answers: check whether they are still read
+	free      []pathPattern // Free
+	arrivals  timeouts      // of calls without an answer: date the charge
+	idles     timeouts      // of answers: check whether they are still read
 }
 
 // NewClient returns a client whose calls stay within the quotas of rl. It is
@@ -200,6 +210,9 @@ func (t *Transport) roundTripper() http.RoundTripper {
 	t.setUp.Do(func() {
 		t.arrivals.after, t.arrivals.fire = t.margin(), (*flight).dateCharge
 		t.idles.after, t.idles.fire = t.maxIdle(), (*flight).checkIdle
+		for _, path := range t.Free {
+			t.free = append(t.free, patternOfPath(path))
+		}
 		t.base = t.Base
 		if t.base != nil {
 			return
@@ -255,12 +268,17 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 			return nil, err
 		}
 	}
-	call := new(Call)
-	a := t.recognize(req, call)
-	if a == nil || call.Free {
+	call := calls.Get().(*Call)
+	a, builtIn := t.recognize(req, call)
+	switch {
+	case a != nil && call.Free, len(t.Free) > 0 && t.isFree(req):
+		*call = Call{}
+		calls.Put(call)
 		return t.pass(req, w)
+	case a == nil:
+		return t.unrecognized(req, call, w)
 	}
-	send, err := t.inspect(call, a)
+	send, err := t.inspect(call, a, builtIn)
 	if err != nil {
 		return nil, err
 	}
@@ -269,10 +287,28 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	if t.Model != nil {
 		name = modelName(t.Model(call))
 	}
-	if name == "" {
+	switch {
+	case name != "":
+		return t.send(send, call, name, a, w)
+	case call.Model != "": // the program does not count it
 		return t.pass(send, w)
 	}
-	return t.send(send, call, name, a, w)
+	return t.passUncounted(send, call, a, whyNoModel(call), w)
+}
+
+// calls are what requests that are passed on have used.
+var calls = sync.Pool{New: func() any { return new(Call) }}
+
+// isFree reports whether the program does not count the requests to a path.
+func (t *Transport) isFree(req *http.Request) bool {
+	t.roundTripper() // which sets free
+	path := strings.TrimRight(req.URL.Path, "/")
+	for i := range t.free {
+		if _, ok := t.free[i].match(req.URL.Hostname(), path); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // pass sends a request that is not limited.
@@ -305,7 +341,7 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter,
 		f.routed = &routed{way: w, bare: name}
 		f.countAt(w.first(), w.route.countAs(w.first(), name))
 	}
-	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.Partial && !call.invalid &&
+	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.large && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
 		if asking, ok := withStreamUsage(send, call.BodySize); ok {
 			send, f.hidesUsage = asking, true

@@ -1,0 +1,62 @@
+package llmhttp
+
+import "slices"
+
+// otherPaths returns the paths of other providers that no adapter counts.
+func otherPaths() []knownPath {
+	return slices.Concat(
+		pathsOf("Cohere", cohereSource, toldFate, "", "/v2/chat", "/v1/chat", "/v1/generate", "/v1/summarize"),
+		pathsOf("Cohere", cohereSource, toldFate, "", "/v2/embed", "/v1/embed", "/v2/rerank", "/v1/rerank", "/v1/classify"),
+		pathsOf("Cohere", cohereSource, toldFate, "training", "/v1/finetuning/finetuned-models"),
+		pathsOf("Cohere", cohereSource, freeFate, "counts tokens", "/v1/tokenize", "/v1/detokenize"),
+		pathsOf("Cohere", cohereSource, freeFate, "settled by the batch limits of the provider", "/v1/embed-jobs"),
+		pathsOf("Mistral", mistralSource, toldFate, "", "/v1/ocr", "/v1/chat/moderations", "/v1/classifications", "/v1/chat/classifications"),
+		pathsOf("Mistral", mistralSource, toldFate, "the provider calls models as often as it sees fit",
+			"mistral.ai/v1/conversations", "mistral.ai/v1/conversations/{id}", "mistral.ai/v1/conversations/{id}/restart"),
+		pathsOf("Mistral", mistralSource, freeFate, "settled by the batch limits of the provider", "/v1/batch/jobs"),
+		pathsOf("xAI", xaiSource, toldFate, "", "/v1/videos/generations", "/v1/tts", "/v1/stt"),
+		pathsOf("xAI", xaiSource, freeFate, "counts tokens", "/v1/tokenize-text"),
+		pathsOf("Perplexity", "https://docs.perplexity.ai", toldFate, "", "/v1/sonar", "/v1/async/sonar"),
+		pathsOf("Replicate", replicateSource, toldFate, "", "/v1/predictions", "/v1/models/{owner}/{model}/predictions",
+			"/v1/deployments/{owner}/{model}/predictions"),
+		pathsOf("Replicate", replicateSource, toldFate, "training", "/v1/trainings", "/v1/models/{owner}/{model}/versions/{id}/trainings"),
+		pathsOf("Replicate", replicateSource, freeFate, "ends something", "/v1/predictions/{id}/cancel", "/v1/trainings/{id}/cancel"),
+		pathsOf("Hugging Face", "https://huggingface.co/docs/inference-providers", toldFate, "", "huggingface.co/models/{model...}"),
+		pathsOf("Hugging Face", "https://huggingface.co/docs/hub/api", freeFate, "files", "huggingface.co/api/models/{model...}"),
+		pathsOf("SageMaker", "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html", toldFate, "",
+			"/endpoints/{model}/invocations", "/endpoints/{model}/invocations-response-stream", "/endpoints/{model}/async-invocations"),
+		pathsOf("Databricks", "https://docs.databricks.com/api/workspace/servingendpoints/query", toldFate, "", "/serving-endpoints/{model}/invocations"),
+		pathsOf("Snowflake", "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api", toldFate, "", "/cortex/inference:complete"),
+		pathsOf("watsonx", "https://cloud.ibm.com/apidocs/watsonx-ai", toldFate, "", "/ml/v1/text/generation", "/ml/v1/text/generation_stream",
+			"/ml/v1/text/chat", "/ml/v1/text/chat_stream", "/ml/v1/text/embeddings", "/ml/v1/deployments/{model}/text/generation"),
+		pathsOf("watsonx", "https://cloud.ibm.com/apidocs/watsonx-ai", freeFate, "counts tokens", "/ml/v1/text/tokenization"),
+		pathsOf("DashScope", "https://help.aliyun.com/zh/model-studio", toldFate, "", "/services/aigc/text-generation/generation",
+			"/services/aigc/multimodal-generation/generation", "/services/embeddings/text-embedding/text-embedding"),
+		pathsOf("MiniMax", "https://platform.minimax.io/docs", toldFate, "", "/v1/text/chatcompletion_v2"),
+		pathsOf("OCI", "https://docs.oracle.com/en-us/iaas/api/#/en/generative-ai-inference", toldFate, "", "/actions/chat", "/actions/generateText",
+			"/actions/embedText"),
+	)
+}
+
+// localPaths returns the paths of servers that run models themselves that no adapter counts.
+func localPaths() []knownPath {
+	return slices.Concat(
+		pathsOf("Ollama", ollamaSource, toldFate, "", "/api/embed", "/api/embeddings"),
+		pathsOf("Ollama", ollamaSource, freeFate, "models", "/api/show", "/api/pull", "/api/push", "/api/create", "/api/copy"),
+		pathsOf("llama.cpp", llamaSource, toldFate, "", "/completion", "/infill", "/embedding", "/rerank", "/reranking", "/v1/reranking"),
+		pathsOf("llama.cpp", llamaSource, freeFate, "counts tokens", "/tokenize", "/detokenize", "/apply-template", "/chat/completions/input_tokens"),
+		pathsOf("llama.cpp", llamaSource, freeFate, "models", "/models/load", "/models/unload", "/lora-adapters", "/slots/{id}"),
+		pathsOf("vLLM", vllmSource, toldFate, "", "/chat/completions/batch", "/pooling", "/classify", "/score", "/v1/score", "/inference/v1/generate", "/invocations"),
+		pathsOf("vLLM", vllmSource, freeFate, "models", "/v1/load_lora_adapter", "/v1/unload_lora_adapter"),
+		pathsOf("TGI", tgiSource, toldFate, "", "/generate", "/generate_stream"),
+		pathsOf("TGI", tgiSource, freeFate, "counts tokens", "/chat_tokenize"),
+		pathsOf("Embeddings Inference", "https://huggingface.github.io/text-embeddings-inference/", toldFate, "", "/embed", "/embed_all", "/embed_sparse",
+			"/similarity"),
+		pathsOf("SGLang", "https://docs.sglang.ai/basic_usage/native_api.html", toldFate, "", "/encode"),
+		pathsOf("KoboldCpp", "https://lite.koboldai.net/koboldcpp_api", toldFate, "", "/api/extra/generate/stream"),
+		pathsOf("Triton", "https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_generate.html", toldFate, "",
+			"/v2/models/{model}/generate", "/v2/models/{model}/generate_stream", "/v2/models/{model}/infer"),
+		pathsOf("LM Studio", "https://lmstudio.ai/docs/developer/rest", toldFate, "", "/api/v1/chat"),
+		pathsOf("LM Studio", "https://lmstudio.ai/docs/developer/rest", freeFate, "models", "/api/v1/models/load", "/api/v1/models/unload", "/api/v1/models/download"),
+	)
+}

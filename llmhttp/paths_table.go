@@ -1,0 +1,135 @@
+package llmhttp
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// readOn is the day on which the stored copies of the sources below were read.
+const readOn = "2026-11-25"
+
+// The sources of the paths that no adapter counts. An SDK for Go lists every path of its API.
+const (
+	openAISource    = "https://pkg.go.dev/github.com/openai/openai-go/v3@v3.96.0"
+	anthropicSource = "https://pkg.go.dev/github.com/anthropics/anthropic-sdk-go@v1.84.0"
+	geminiSource    = "https://ai.google.dev/api/all-methods"
+	genaiSource     = "https://pkg.go.dev/google.golang.org/genai@v1.77.0"
+	bedrockSource   = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html"
+	cohereSource    = "https://pkg.go.dev/github.com/cohere-ai/cohere-go"
+	mistralSource   = "https://docs.rs/crate/mistral-openapi-client/latest/source/docs/ApiEndpoint.md"
+	xaiSource       = "https://docs.x.ai/api-reference"
+	replicateSource = "https://replicate.com/docs/reference/http.md"
+	cloudSource     = "https://developers.cloudflare.com/workers-ai/get-started/rest-api/"
+	vllmSource      = "https://docs.vllm.ai/en/stable/serving/online_serving.html"
+	llamaSource     = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"
+	tgiSource       = "https://huggingface.co/docs/text-generation-inference/en/reference/api_reference.md"
+	ollamaSource    = "https://docs.ollama.com/api"
+)
+
+// pathsOf returns the known paths of an API with the same fate. A path is one of POST, unless a
+// method stands before it.
+func pathsOf(api, source string, f fate, note string, paths ...string) []knownPath {
+	all := make([]knownPath, 0, len(paths))
+	for _, path := range paths {
+		method, rest, ok := strings.Cut(path, " ")
+		if !ok {
+			method, rest = http.MethodPost, path
+		}
+		all = append(all, knownPath{
+			api: api, method: method, path: rest, fate: f, note: note, source: source, readOn: readOn,
+		})
+	}
+	return all
+}
+
+// openAIPaths returns the paths of OpenAI's API that no adapter counts.
+func openAIPaths() []knownPath {
+	const api = "OpenAI"
+	told := func(note string, paths ...string) []knownPath {
+		return pathsOf(api, openAISource, toldFate, note, paths...)
+	}
+	free := func(note string, paths ...string) []knownPath {
+		return pathsOf(api, openAISource, freeFate, note, paths...)
+	}
+	return slices.Concat(
+		told("audio in both directions", "GET /realtime", "GET /realtime/translations", "/realtime/calls",
+			"/realtime/calls/{id}/accept", "GET /live/sessions/{id}/attach", "/live/sessions", "/live/sessions/{id}/accept", "/live/sessions/{id}/fork"),
+		told("a key for sessions that do not pass here", "/realtime/client_secrets", "/realtime/sessions",
+			"/realtime/transcription_sessions", "/realtime/translations/client_secrets", "/chatkit/sessions"),
+		told("", "/videos", "/videos/edits", "/videos/extensions", "/videos/characters", "/videos/{id}/remix"),
+		told("", "/audio/speech", "/audio/transcriptions", "/audio/translations", "/images/generations", "/images/edits",
+			"/images/variations", "/moderations", "/responses/compact", "/decisions"),
+		told("the provider calls models as often as it sees fit", "/threads/runs", "/threads/{id}/runs",
+			"/threads/{id}/runs/{id}/submit_tool_outputs", "/evals/{id}/runs", "/agents/sessions", "/agents/sessions/{id}/events"),
+		told("training", "/fine_tuning/jobs", "/fine_tuning/alpha/graders/run", "/fine-tunes"),
+		free("counts tokens", "/responses/input_tokens"),
+		free("settled by the batch limits of the provider", "/batches", "/batches/{id}/cancel"),
+		free("files", "/files", "/uploads", "/uploads/{id}/parts", "/uploads/{id}/complete", "/uploads/{id}/cancel",
+			"/containers", "/containers/{id}/files", "/vector_stores", "/vector_stores/{id}/search"),
+		free("settings; nothing is generated", "/assistants", "/assistants/{id}", "/threads", "/threads/{id}",
+			"/threads/{id}/messages", "/agents", "/agents/{id}", "/evals", "/skills", "openai.com/v1/conversations",
+			"openai.com/v1/conversations/{id}", "openai.com/v1/conversations/{id}/items", "/chat/completions/{id}",
+			"/fine_tuning/alpha/graders/validate"),
+		free("ends something", "/responses/{id}/cancel", "/threads/{id}/runs/{id}/cancel", "/realtime/calls/{id}/hangup",
+			"/realtime/calls/{id}/reject", "/realtime/calls/{id}/refer", "/live/sessions/{id}/hangup",
+			"/fine_tuning/jobs/{id}/cancel", "/fine_tuning/jobs/{id}/pause", "/fine_tuning/jobs/{id}/resume"),
+	)
+}
+
+// anthropicPaths returns the paths of Anthropic's API that no adapter counts.
+func anthropicPaths() []knownPath {
+	const api = "Anthropic"
+	told := func(note string, paths ...string) []knownPath {
+		return pathsOf(api, anthropicSource, toldFate, note, paths...)
+	}
+	free := func(note string, paths ...string) []knownPath {
+		return pathsOf(api, anthropicSource, freeFate, note, paths...)
+	}
+	return slices.Concat(
+		told("the API before Messages", "/v1/complete"),
+		told("the provider calls models as often as it sees fit", "/v1/sessions", "/v1/sessions/{id}/events",
+			"/v1/deployments/{id}/run", "/v1/dreams"),
+		free("settled by the batch limits of the provider", "/v1/messages/batches", "/v1/messages/batches/{id}/cancel"),
+		free("settings; nothing is generated", "/v1/deployments", "/v1/deployments/{id}", "/v1/deployments/{id}/archive",
+			"/v1/deployments/{id}/pause", "/v1/deployments/{id}/unpause", "/v1/sessions/{id}", "/v1/sessions/{id}/archive",
+			"/v1/dreams/{id}/cancel", "/v1/dreams/{id}/archive", "/v1/environments"),
+	)
+}
+
+// cloudPaths returns the paths of Google, AWS and Cloudflare that no adapter counts.
+func cloudPaths() []knownPath {
+	return slices.Concat(
+		pathsOf("Gemini", geminiSource, toldFate, "audio in both directions",
+			"GET /ws/google.ai.generativelanguage.{version}.GenerativeService.BidiGenerateContent",
+			"GET /ws/google.ai.generativelanguage.{version}.GenerativeService.BidiGenerateContentConstrained",
+			"GET /ws/google.ai.generativelanguage.{version}.GenerativeService.BidiGenerateMusic"),
+		pathsOf("Vertex", genaiSource, toldFate, "audio in both directions",
+			"GET /ws/google.cloud.aiplatform.{version}.LlmBidiService/BidiGenerateContent"),
+		pathsOf("Gemini", genaiSource, toldFate, "video", "/models/{model}:predictLongRunning"),
+		pathsOf("Gemini", genaiSource, toldFate, "images and other models", "/models/{model}:predict", "/endpoints/{model}:predict",
+			"/models/{model}:streamRawPredict", "/models/{model}:rawPredict", "/endpoints/{model}:rawPredict", "/endpoints/{model}:generateContent",
+			"/endpoints/{model}:streamGenerateContent"),
+		pathsOf("Gemini", geminiSource, toldFate, "the provider calls models as often as it sees fit", "/interactions", "/models/{model}:generateAnswer",
+			"/reasoningEngines/{model}:query", "/reasoningEngines/{model}:streamQuery"),
+		pathsOf("Gemini", geminiSource, toldFate, "training", "/tunedModels", "/tuningJobs"),
+		pathsOf("Gemini", genaiSource, freeFate, "counts tokens", "/models/{model}:computeTokens", "/endpoints/{model}:countTokens", "/endpoints/{model}:computeTokens"),
+		pathsOf("Gemini", genaiSource, freeFate, "settled by the batch limits of the provider",
+			"/models/{model}:batchGenerateContent", "/models/{model}:asyncBatchEmbedContent", "/batchPredictionJobs", "/batches/{id}:cancel"),
+		pathsOf("Gemini", geminiSource, freeFate, "files", "/files:register", "/fileSearchStores", "/corpora", "/fileSearchStores/{id}:importFile",
+			"/fileSearchStores/{id}:uploadToFileSearchStore"),
+		pathsOf("Gemini", geminiSource, freeFate, "storage", "/cachedContents"),
+		pathsOf("Gemini", geminiSource, freeFate, "settings; nothing is generated", "/tunedModels/{model}:transferOwnership",
+			"/tunedModels/{model}/permissions", "/models/{model}:fetchPredictOperation", "/endpoints/{model}:fetchPredictOperation"),
+		pathsOf("Bedrock", bedrockSource, toldFate, "audio in both directions", "/model/{model}/invoke-with-bidirectional-stream"),
+		pathsOf("Bedrock", bedrockSource, toldFate, "", "/model/{model}/converse", "/model/{model}/converse-stream", "/model/{model}/invoke",
+			"/model/{model}/invoke-with-response-stream"),
+		pathsOf("Bedrock", bedrockSource, toldFate, "video and other long calls", "/async-invoke"),
+		pathsOf("Bedrock", "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Agents_for_Amazon_Bedrock_Runtime.html",
+			toldFate, "the provider calls models as often as it sees fit", "/agents/{id}/agentAliases/{id}/sessions/{id}/text", "/retrieveAndGenerate",
+			"/retrieveAndGenerateStream", "/flows/{id}/aliases/{id}", "amazonaws.com/rerank"),
+		pathsOf("Bedrock", bedrockSource, freeFate, "counts tokens", "/model/{model}/count-tokens"),
+		pathsOf("Bedrock", bedrockSource, freeFate, "checks a text without a model", "/guardrail/{id}/version/{version}/apply"),
+		pathsOf("Cloudflare", cloudSource, toldFate, "", "/ai/run/{model...}"),
+	)
+}

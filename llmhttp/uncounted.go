@@ -1,0 +1,160 @@
+package llmhttp
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/callctx"
+	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
+	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+)
+
+// UncountedError tells Config.OnError of the limiter, once for each path, that a call to a model was
+// not counted; Config.Events gets it with each such call, in an EventUncounted. With
+// ratelimit.UnknownDeny the call was refused instead.
+type UncountedError struct {
+	// Path is the path of the request, without its query; of more than 100 paths "others".
+	Path string
+	// Model is the model that the request names; empty where none was found.
+	Model string
+	// Reason is why nothing counts the call, in words.
+	Reason string
+}
+
+// Error names the path, the model and the reason.
+func (e *UncountedError) Error() string {
+	of := ""
+	if e.Model != "" {
+		of = fmt.Sprintf(" of the model %q", e.Model)
+	}
+	return fmt.Sprintf("llmhttp: the call to %q%s is not counted: %s", e.Path, of, e.Reason)
+}
+
+// The reasons of an UncountedError.
+const (
+	unknownPath    = "no adapter knows the path"
+	unmeasuredPath = "its usage cannot be counted here"
+	noModel        = "it names no model"
+	modelTooLate   = "it names no model in the first MaxBody bytes, and cannot be read twice"
+	unreadableBody = "its Content-Encoding cannot be read"
+)
+
+// tellUncounted tells the limiter of a call that nothing counts. It returns the refusal of a call
+// that must not be sent.
+func (t *Transport) tellUncounted(req *http.Request, model, reason string) error {
+	model = modelName(model)
+	return t.Limiter.ObserveUncounted(req.Context(), req.URL.Path, model, func(path string) error {
+		return &UncountedError{Path: path, Model: model, Reason: reason}
+	})
+}
+
+// passUncounted tells of a call that nothing counts, and sends it, or refuses it. a is the adapter
+// that recognized it; nil for none. It closes the body of send.
+func (t *Transport) passUncounted(send *http.Request, call *Call, a Adapter, reason string, w *way) (*http.Response, error) {
+	err := t.tellUncounted(call.Request, call.Model, reason)
+	if err == nil {
+		return t.pass(send, w)
+	}
+	closeBody(send)
+	if a == nil {
+		a = likelyAdapter(call.Request)
+	}
+	f := &flight{transport: t, adapter: a, call: call, countedAs: modelName(call.Model)}
+	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
+	return t.refuse(f, err)
+}
+
+// whyNoModel returns why a call that an adapter recognized has no model.
+func whyNoModel(call *Call) string {
+	switch {
+	case decoderOf(call.Request.Header) == nil:
+		return unreadableBody
+	case call.Partial:
+		return modelTooLate
+	}
+	return noModel
+}
+
+// unrecognized sends a request that no adapter recognized. If it is a call to a model all the same,
+// that is told. It closes the body.
+func (t *Transport) unrecognized(req *http.Request, call *Call, w *way) (*http.Response, error) {
+	post := req.Method == http.MethodPost
+	if !post && !(req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")) {
+		return t.pass(req, w)
+	}
+	known, model := uncountedPaths().find(req.Method, req.URL.Hostname(), req.URL.Path)
+	if known != nil && known.fate == freeFate {
+		return t.pass(req, w)
+	}
+	reason := unmeasuredPath
+	switch {
+	case !post && known == nil:
+		return t.pass(req, w)
+	case !post:
+		if model == "" {
+			model = req.URL.Query().Get("model")
+		}
+	case model == "":
+		if model = modelInPath(req.URL.Path); model == "" {
+			send, named, err := t.probe(call)
+			if err != nil {
+				return nil, err
+			}
+			req, model = send, named
+		}
+	}
+	if known == nil {
+		if reason = unknownPath; model == "" {
+			return t.pass(req, w)
+		}
+	}
+	call.Adapter, call.Operation, call.Model = "", "", model
+	return t.passUncounted(req, call, nil, reason, w)
+}
+
+// maxProbe bounds the bytes that are read of a request that no adapter recognized, to find a model.
+const maxProbe = 1 << 20
+
+// probe returns the model that the beginning of a JSON body names, and the request to send. With an
+// error, the body is closed.
+func (t *Transport) probe(call *Call) (send *http.Request, model string, err error) {
+	req := call.Request
+	form, decode := requestForm(req.Header), decoderOf(req.Header)
+	if req.Body == nil || req.Body == http.NoBody || form >= typedBody || decode == nil {
+		return req, "", nil
+	}
+	in := inspection{call: call, max: min(maxProbe, t.maxBody()), sniffing: true}
+	in.scanner = jsonscan.New(in.value)
+	defer in.scanner.Release()
+	if send, err = in.read(req, decode); err != nil {
+		req.Body.Close()
+		return nil, "", fmt.Errorf("llmhttp: read request body: %w", err)
+	}
+	return send, in.names.any(), nil
+}
+
+// any returns a model that the body names, by whichever key.
+func (n *names) any() string {
+	for _, name := range [...]string{n.model, n.other(), n.id} {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// likelyAdapter returns the adapter whose API a request is most like, for the form of a refusal.
+func likelyAdapter(req *http.Request) Adapter {
+	host, path := req.URL.Hostname(), req.URL.Path
+	last := path[strings.LastIndexByte(path, '/')+1:]
+	switch {
+	case len(req.Header["Anthropic-Version"]) > 0 || headers.IsHost(host, "anthropic.com"):
+		return anthropic{}
+	case len(req.Header["X-Goog-Api-Key"]) > 0 || headers.IsHost(host, "googleapis.com") || strings.Contains(last, ":"):
+		return gemini{}
+	case strings.HasPrefix(path, "/api/") && !strings.HasPrefix(path, "/api/v"):
+		return ollama{}
+	}
+	return openAI{}
+}
