@@ -18,7 +18,7 @@ type pathError struct{ path string }
 
 func (e *pathError) Error() string { return "nothing counts " + e.path }
 
-func asPathError(path string) error { return &pathError{path} }
+func asPathError(path, _ string) error { return &pathError{path} }
 
 func TestObserveUncounted(t *testing.T) {
 	for _, policy := range []ratelimit.UnknownPolicy{ratelimit.UnknownAllow, ratelimit.UnknownDeny} {

@@ -128,9 +128,10 @@ func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 // says why; it gets the path as it is told: 256 bytes of 100 paths, and "others" for further ones.
 // path has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
 // ErrNeverFits: the call must not be sent. It is safe for concurrent use.
-func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path string) error) error {
+func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
-	model, why := unknown.Cut(model), asError(path)
+	model = unknown.Cut(model)
+	why := asError(path, model)
 	if first {
 		rl.reporter.ReportAs("uncounted "+path, why)
 	}

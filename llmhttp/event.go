@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // EventKind is the type of an [Event].
@@ -128,5 +129,31 @@ func (t *Transport) report(f *flight, e Event) {
 	if e.Booked = f.charged; e.Kind == EventSettled {
 		e.Booked = e.Settled
 	}
+	returned := false
+	defer func() {
+		switch p := recover(); {
+		case p != nil:
+			t.Limiter.ReportError(fmt.Errorf("llmhttp: handle event %q: panic: %v", e.Kind, p))
+		case !returned: // OnEvent ends the goroutine, and so the call
+			f.abandon()
+		}
+	}()
 	t.OnEvent(e)
+	returned = true
+}
+
+// abandon ends a try whose goroutine ends before the answer. It reports nothing: OnEvent is not to be
+// called again.
+func (f *flight) abandon() {
+	f.mu.Lock()
+	ended := f.stage == settled
+	f.stage = settled
+	f.mu.Unlock()
+	switch {
+	case ended || f.reservation == nil:
+	case f.sent.IsZero():
+		f.cancel()
+	default:
+		f.commit(f.charged, money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)})
+	}
 }

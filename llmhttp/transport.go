@@ -105,9 +105,10 @@ type Transport struct {
 	Retry Retry
 
 	// OnEvent is called for each event of a call, on the goroutine that causes it and without
-	// locks held. It must return quickly. Nil discards events. The handler in Config.Events of
-	// Limiter is told of the same calls: what they take of the quota, how long they wait for it,
-	// and what the provider refuses.
+	// locks held. It must return quickly. A panic is reported to Config.OnError of Limiter, and
+	// stops no call. Nil discards events. The handler in Config.Events of Limiter is told of the
+	// same calls: what they take of the quota, how long they wait for it, and what the provider
+	// refuses.
 	OnEvent func(Event)
 
 	// RefuseWithError returns a *ratelimit.LimitError for a refused call, which errors.As finds in
@@ -272,9 +273,7 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	a, builtIn := t.recognize(req, call)
 	switch {
 	case a != nil && call.Free, len(t.Free) > 0 && t.isFree(req):
-		*call = Call{}
-		calls.Put(call)
-		return t.pass(req, w)
+		return t.passUnread(req, call, w)
 	case a == nil:
 		return t.unrecognized(req, call, w)
 	}

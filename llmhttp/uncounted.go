@@ -43,8 +43,7 @@ const (
 // tellUncounted tells the limiter of a call that nothing counts. It returns the refusal of a call
 // that must not be sent.
 func (t *Transport) tellUncounted(req *http.Request, model, reason string) error {
-	model = modelName(model)
-	return t.Limiter.ObserveUncounted(req.Context(), req.URL.Path, model, func(path string) error {
+	return t.Limiter.ObserveUncounted(req.Context(), req.URL.Path, model, func(path, model string) error {
 		return &UncountedError{Path: path, Model: model, Reason: reason}
 	})
 }
@@ -81,36 +80,39 @@ func whyNoModel(call *Call) string {
 func (t *Transport) unrecognized(req *http.Request, call *Call, w *way) (*http.Response, error) {
 	post := req.Method == http.MethodPost
 	if !post && !(req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")) {
-		return t.pass(req, w)
+		return t.passUnread(req, call, w)
 	}
 	known, model := uncountedPaths().find(req.Method, req.URL.Hostname(), req.URL.Path)
-	if known != nil && known.fate == freeFate {
-		return t.pass(req, w)
+	if known != nil && known.fate == freeFate || known == nil && !post {
+		return t.passUnread(req, call, w)
 	}
-	reason := unmeasuredPath
+	send, err := req, error(nil)
 	switch {
-	case !post && known == nil:
-		return t.pass(req, w)
+	case model != "":
 	case !post:
-		if model == "" {
-			model = req.URL.Query().Get("model")
-		}
-	case model == "":
+		model = req.URL.Query().Get("model")
+	default:
 		if model = modelInPath(req.URL.Path); model == "" {
-			send, named, err := t.probe(call)
-			if err != nil {
+			if send, model, err = t.probe(call); err != nil {
 				return nil, err
 			}
-			req, model = send, named
 		}
 	}
+	reason := unmeasuredPath
 	if known == nil {
 		if reason = unknownPath; model == "" {
-			return t.pass(req, w)
+			return t.passUnread(send, call, w)
 		}
 	}
 	call.Adapter, call.Operation, call.Model = "", "", model
-	return t.passUncounted(req, call, nil, reason, w)
+	return t.passUncounted(send, call, nil, reason, w)
+}
+
+// passUnread sends a request that is not limited, and has no use for call any more.
+func (t *Transport) passUnread(send *http.Request, call *Call, w *way) (*http.Response, error) {
+	*call = Call{}
+	calls.Put(call)
+	return t.pass(send, w)
 }
 
 // maxProbe bounds the bytes that are read of a request that no adapter recognized, to find a model.
