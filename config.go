@@ -46,8 +46,8 @@ type Config struct {
 	// provider.
 	Tiers map[Provider]string `yaml:"tiers,omitempty"`
 	// Unknown says what happens to a model for which no quota stands: neither its own, nor a
-	// pattern, nor "*". The zero value is UnknownAllow. Either way OnError gets an
-	// *UnknownModelError for each of them, once a day.
+	// pattern, nor "*"; and to a call that nothing counts (EventUncounted). The zero value is
+	// UnknownAllow. Either way OnError gets an *UnknownModelError for each model, once a day.
 	Unknown UnknownPolicy `yaml:"unknown,omitempty"`
 	// Margin is how much longer than a minute every charge counts. A provider counts a call when it
 	// arrives, later than the limiter by the time that the network takes; 250 ms covers most.

@@ -18,7 +18,7 @@ type UnknownPolicy int
 // The policies.
 const (
 	UnknownAllow UnknownPolicy = iota // the call is allowed, as the model is not limited
-	UnknownDeny                       // the call is denied for good, with DecisionUnknownModel
+	UnknownDeny                       // it is denied for good, and so is one that nothing counts
 )
 
 var unknownPolicies = policytext.Words{Type: "UnknownPolicy", What: "unknown policy", Words: []string{"allow", "deny"}}

@@ -37,7 +37,8 @@ type Call struct {
 	Media int
 	// BodySize is the length of the body in bytes; -1 if it is unknown.
 	BodySize int64
-	// Partial reports that the body is larger than Transport.MaxBody and was read only so far.
+	// Partial reports that the body is larger than Transport.MaxBody and was read only so far. A
+	// larger body that names its model at the end is read as a whole.
 	Partial bool
 	// Free reports that the call does not count towards the quota of its model.
 	Free bool
@@ -126,7 +127,7 @@ type Adapter interface {
 	// fields that these determine: Operation, and possibly Model, Stream and Free.
 	Match(req *http.Request, call *Call) bool
 	// Request receives each value of the request's body and stores it in call where it matters. A
-	// request that names no model by the end of the body is not limited.
+	// request that names no model by the end of the body is not limited, and told as uncounted.
 	Request(call *Call, v Value)
 	// Estimate returns the tokens that the provider charges when the call arrives, given
 	// estimates of its prompt and its output.

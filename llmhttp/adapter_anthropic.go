@@ -16,7 +16,7 @@ type anthropic struct{}
 func (anthropic) Name() string { return "anthropic" }
 
 func (anthropic) paths() []knownPath {
-	const source = "https://platform.claude.com/docs/en/api/messages"
+	const source = anthropicSource
 	return slices.Concat(
 		pathsOf("Anthropic", source, countedFate, "", "/messages"),
 		pathsOf("Anthropic", source, freeFate, "counts tokens", "/messages/count_tokens"),

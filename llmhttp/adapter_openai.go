@@ -34,11 +34,10 @@ var openAIOperations = []struct{ suffix, operation string }{
 }
 
 func (openAI) paths() []knownPath {
-	const source = "https://developers.openai.com/api/reference/overview.md"
 	return slices.Concat(
-		pathsOf("OpenAI", source, countedFate, "and what speaks its API",
+		pathsOf("OpenAI", openAISource, countedFate, "and what speaks its API",
 			"/chat/completions", "/responses", "/completions", "/embeddings"),
-		pathsOf("Azure", "https://learn.microsoft.com/azure/foundry/openai/reference", countedFate, "the model is the deployment",
+		pathsOf("Azure", unread, countedFate, "the model is the deployment",
 			"/deployments/{model}/chat/completions", "/deployments/{model}/completions", "/deployments/{model}/embeddings"),
 	)
 }

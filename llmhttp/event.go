@@ -142,8 +142,8 @@ func (t *Transport) report(f *flight, e Event) {
 	returned = true
 }
 
-// abandon ends a try whose goroutine ends before the answer. It reports nothing: OnEvent is not to be
-// called again.
+// abandon ends a try whose goroutine ends before the answer. It reports nothing: OnEvent is not to
+// be called again.
 func (f *flight) abandon() {
 	f.mu.Lock()
 	ended := f.stage == settled

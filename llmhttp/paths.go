@@ -125,8 +125,8 @@ func (x *pathIndex) find(method, host, path string) (known *knownPath, model str
 	return known, model
 }
 
-// pathPattern is a pattern for the end of a path: whole segments, of which {name} stands for one, for
-// a part of one, or, as {name...} at the end, for one or more; and * for one.
+// pathPattern is a pattern for the end of a path: whole segments, of which {name} stands for one,
+// for a part of one, or, as {name...} at the end, for one or more; and * for one.
 type pathPattern struct {
 	host     string // the end of it; empty for any
 	segments []segment
@@ -142,8 +142,8 @@ type segment struct {
 
 func (s *segment) whole() bool { return s.name == "" }
 
-// patternOfPath returns the pattern that a text is. If it does not begin with a slash, and its first
-// segment has a dot, that is the end of a host.
+// patternOfPath returns the pattern that a text is. If it does not begin with a slash, and its
+// first segment has a dot, that is the end of a host.
 func patternOfPath(text string) pathPattern {
 	var p pathPattern
 	if host, rest, ok := strings.Cut(text, "/"); ok && strings.Contains(host, ".") {
@@ -208,8 +208,8 @@ func (p *pathPattern) match(host, path string) (model string, ok bool) {
 	return model, true
 }
 
-// matchMany matches a path up to the placeholder at i, which stands for one or more segments: of the
-// places where the segments before it are, it takes the first.
+// matchMany matches a path up to the placeholder at i, which stands for one or more segments: of
+// the places where the segments before it are, it takes the first.
 func (p *pathPattern) matchMany(i int, path string) (model string, ok bool) {
 	head := pathPattern{segments: p.segments[:i]}
 	for end, c := range path {
@@ -225,32 +225,35 @@ func (p *pathPattern) matchMany(i int, path string) (model string, ok bool) {
 
 // modelSegments are the segments of a path behind which a model stands, and how many more segments
 // there must be.
-var modelSegments = map[string]int{
-	"models": 0, "model": 1, "deployments": 1, "engines": 1, "endpoints": 1, "serving-endpoints": 1,
+var modelSegments = [...]struct {
+	name string
+	more int
+}{
+	{"models", 0}, {"tunedModels", 0}, {"model", 1}, {"deployments", 1}, {"engines", 1}, {"endpoints", 1},
+	{"serving-endpoints", 1}, {"reasoningEngines", 1},
 }
 
 // modelInPath returns the model that a path names that is not known: NAME of .../models/NAME,
-// .../deployments/NAME/..., .../models/NAME:METHOD and the like.
+// .../deployments/NAME/..., .../models/NAME:METHOD and the like. Azure ignores the case of letters.
 func modelInPath(path string) string {
-	path = strings.TrimRight(path, "/")
-	for rest := path; rest != ""; {
-		at := strings.IndexByte(rest, '/')
-		if at < 0 {
+	rest := strings.TrimRight(path, "/")
+	for {
+		part, behind, ok := strings.Cut(rest, "/")
+		if !ok {
 			return ""
 		}
-		part := rest[:at]
-		rest = rest[at+1:]
-		least, ok := modelSegments[part]
-		if !ok || rest == "" {
-			continue
-		}
-		name, _, more := strings.Cut(rest, "/")
-		if before, _, ok := strings.Cut(name, ":"); ok {
-			return before
-		}
-		if least == 0 || more {
-			return name
+		rest = behind
+		for _, s := range modelSegments {
+			if !strings.EqualFold(part, s.name) {
+				continue
+			}
+			name, _, more := strings.Cut(rest, "/")
+			if before, _, ok := strings.Cut(name, ":"); ok {
+				return before
+			}
+			if s.more == 0 || more {
+				return name
+			}
 		}
 	}
-	return ""
 }

@@ -16,7 +16,7 @@ const (
 	geminiSource    = "https://ai.google.dev/api/all-methods"
 	genaiSource     = "https://pkg.go.dev/google.golang.org/genai@v1.77.0"
 	bedrockSource   = "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html"
-	cohereSource    = "https://pkg.go.dev/github.com/cohere-ai/cohere-go"
+	cohereSource    = "https://pkg.go.dev/github.com/cohere-ai/cohere-go/v2"
 	mistralSource   = "https://docs.rs/crate/mistral-openapi-client/latest/source/docs/ApiEndpoint.md"
 	xaiSource       = "https://docs.x.ai/api-reference"
 	replicateSource = "https://replicate.com/docs/reference/http.md"
@@ -24,7 +24,16 @@ const (
 	vllmSource      = "https://docs.vllm.ai/en/stable/serving/online_serving.html"
 	llamaSource     = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"
 	tgiSource       = "https://huggingface.co/docs/text-generation-inference/en/reference/api_reference.md"
-	ollamaSource    = "https://docs.ollama.com/api"
+	ollamaSource    = "https://mintlify.com/ollama/ollama/api/introduction"
+	sageMakerSource = "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_Operations_Amazon_SageMaker_Runtime.md"
+	snowflakeSource = "https://docs.snowflake.com/developer-guide/snowflake-rest-api/cortex-inference/cortex-inference-introduction"
+	watsonxSource   = "https://ibm.com/watsonx/developer/get-started/quick-start"
+	sglangSource    = "https://docs.sglang.io/docs/basic_usage/native_api.md"
+	tritonSource    = "https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_generate.html"
+	lmStudioSource  = "https://lmstudio.ai/docs/api/rest-api"
+
+	// unread stands for a page of which there was no copy: the paths are those that clients use.
+	unread = ""
 )
 
 // pathsOf returns the known paths of an API with the same fate. A path is one of POST, unless a
@@ -36,9 +45,11 @@ func pathsOf(api, source string, f fate, note string, paths ...string) []knownPa
 		if !ok {
 			method, rest = http.MethodPost, path
 		}
-		all = append(all, knownPath{
-			api: api, method: method, path: rest, fate: f, note: note, source: source, readOn: readOn,
-		})
+		known := knownPath{api: api, method: method, path: rest, fate: f, note: note, source: source}
+		if source != unread {
+			known.readOn = readOn
+		}
+		all = append(all, known)
 	}
 	return all
 }
@@ -64,7 +75,7 @@ func openAIPaths() []knownPath {
 			"/threads/{id}/runs/{id}/submit_tool_outputs", "/evals/{id}/runs", "/agents/sessions", "/agents/sessions/{id}/events"),
 		told("training", "/fine_tuning/jobs", "/fine_tuning/alpha/graders/run", "/fine-tunes"),
 		free("counts tokens", "/responses/input_tokens"),
-		free("settled by the batch limits of the provider", "/batches", "/batches/{id}/cancel"),
+		free("batches", "/batches", "/batches/{id}/cancel"),
 		free("files", "/files", "/uploads", "/uploads/{id}/parts", "/uploads/{id}/complete", "/uploads/{id}/cancel",
 			"/containers", "/containers/{id}/files", "/vector_stores", "/vector_stores/{id}/search"),
 		free("settings; nothing is generated", "/assistants", "/assistants/{id}", "/threads", "/threads/{id}",
@@ -90,7 +101,7 @@ func anthropicPaths() []knownPath {
 		told("the API before Messages", "/v1/complete"),
 		told("the provider calls models as often as it sees fit", "/v1/sessions", "/v1/sessions/{id}/events",
 			"/v1/deployments/{id}/run", "/v1/dreams"),
-		free("settled by the batch limits of the provider", "/v1/messages/batches", "/v1/messages/batches/{id}/cancel"),
+		free("batches", "/v1/messages/batches", "/v1/messages/batches/{id}/cancel"),
 		free("settings; nothing is generated", "/v1/deployments", "/v1/deployments/{id}", "/v1/deployments/{id}/archive",
 			"/v1/deployments/{id}/pause", "/v1/deployments/{id}/unpause", "/v1/sessions/{id}", "/v1/sessions/{id}/archive",
 			"/v1/dreams/{id}/cancel", "/v1/dreams/{id}/archive", "/v1/environments"),
@@ -114,7 +125,7 @@ func cloudPaths() []knownPath {
 			"/reasoningEngines/{model}:query", "/reasoningEngines/{model}:streamQuery"),
 		pathsOf("Gemini", geminiSource, toldFate, "training", "/tunedModels", "/tuningJobs"),
 		pathsOf("Gemini", genaiSource, freeFate, "counts tokens", "/models/{model}:computeTokens", "/endpoints/{model}:countTokens", "/endpoints/{model}:computeTokens"),
-		pathsOf("Gemini", genaiSource, freeFate, "settled by the batch limits of the provider",
+		pathsOf("Gemini", genaiSource, freeFate, "batches",
 			"/models/{model}:batchGenerateContent", "/models/{model}:asyncBatchEmbedContent", "/batchPredictionJobs", "/batches/{id}:cancel"),
 		pathsOf("Gemini", geminiSource, freeFate, "files", "/files:register", "/fileSearchStores", "/corpora", "/fileSearchStores/{id}:importFile",
 			"/fileSearchStores/{id}:uploadToFileSearchStore"),
@@ -125,7 +136,7 @@ func cloudPaths() []knownPath {
 		pathsOf("Bedrock", bedrockSource, toldFate, "", "/model/{model}/converse", "/model/{model}/converse-stream", "/model/{model}/invoke",
 			"/model/{model}/invoke-with-response-stream"),
 		pathsOf("Bedrock", bedrockSource, toldFate, "video and other long calls", "/async-invoke"),
-		pathsOf("Bedrock", "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Agents_for_Amazon_Bedrock_Runtime.html",
+		pathsOf("Bedrock", unread,
 			toldFate, "the provider calls models as often as it sees fit", "/agents/{id}/agentAliases/{id}/sessions/{id}/text", "/retrieveAndGenerate",
 			"/retrieveAndGenerateStream", "/flows/{id}/aliases/{id}", "amazonaws.com/rerank"),
 		pathsOf("Bedrock", bedrockSource, freeFate, "counts tokens", "/model/{model}/count-tokens"),

@@ -181,8 +181,8 @@ var shapes = []struct {
 	{"http://localhost:1234/api/v1/chat", `{"model":"m","input":"Hi"}`, isTold},
 }
 
-// outcome sends a request through a Transport of a limiter with a policy, and returns what happens to
-// it, and what was sent.
+// outcome sends a request through a Transport of a limiter with a policy, and returns what happens
+// to it, and whether it was sent.
 func outcome(t *testing.T, policy ratelimit.UnknownPolicy, req *http.Request, settings func(*llmhttp.Transport)) (got string, sent bool, err error) {
 	t.Helper()
 	var told []*llmhttp.UncountedError

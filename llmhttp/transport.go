@@ -25,7 +25,9 @@
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
 // its API; Anthropic's messages; Gemini's generateContent, streamGenerateContent and
 // embedContent; Ollama's chat and generate. An [Adapter] adds another API. All other requests pass
-// through unchanged.
+// through unchanged. A call to a model among them that nothing counts is told to Config.Events and
+// Config.OnError of the limiter, as an *[UncountedError], and not sent with ratelimit.UnknownDeny.
+// The guide lists the paths that are known.
 package llmhttp
 
 import (
@@ -54,8 +56,8 @@ type Transport struct {
 	// Estimate returns the expected usage of a call before it is sent. Nil means this rule:
 	//
 	// The prompt is one token for four bytes of all strings and keys in the JSON body, and a
-	// thousand tokens for each image, sound or file. For a body over MaxBody it is one token for
-	// four bytes of the body. The output is a quarter more than the most that the model wrote in
+	// thousand tokens for each image, sound or file. For a body that was read only up to MaxBody it
+	// is one token for four bytes of the body. The output is a quarter more than the most that the model wrote in
 	// its last 32 to 64 answers, FirstOutput before the first, and no more than the request
 	// allows.
 	//
@@ -138,10 +140,12 @@ type Transport struct {
 	Margin time.Duration
 
 	// MaxBody bounds how many bytes of a request's body are read before it is sent. Only JSON
-	// bodies are read: those with a JSON Content-Type, and those without a specific one that begin
-	// with { or [. The estimate for a larger body comes from its size, and the model must be named
-	// in the part that was read. Of a body without GetBody, the part that was read is held in
-	// memory. Zero or less means 16 MiB.
+	// bodies are read, also compressed with gzip or deflate: those with a JSON Content-Type, and
+	// others but for multipart, images, sounds and videos that begin with { or [. The estimate for
+	// a larger body comes from its size. Where the part that was read names no model, the whole
+	// body is read, if there is GetBody, and nothing of it is kept; else the call is told as
+	// uncounted. Of a body without GetBody, the part that was read is held in memory. Reading ends
+	// with the context of the request. Zero or less means 16 MiB.
 	MaxBody int64
 
 	// MaxIdle is the time without a Read after which an answer whose body was not closed is
@@ -247,7 +251,7 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
 // never fit, and ratelimit.ErrMaxWait if MaxWait refused it; or they wrap the error of the
-// request's context, if that ended while the call waited, ratelimit.ErrClosed, if the limiter was
+// request's context, if that ended while the call waited or its body was read, ratelimit.ErrClosed, if the limiter was
 // closed and the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is
 // closed on every path. It is safe for concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {

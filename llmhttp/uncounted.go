@@ -10,8 +10,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
 )
 
-// UncountedError tells Config.OnError of the limiter, once for each path, that a call to a model was
-// not counted; Config.Events gets it with each such call, in an EventUncounted. With
+// UncountedError tells Config.OnError of the limiter, once for each path, that a call to a model
+// was not counted; Config.Events gets it with each such call, in an EventUncounted. With
 // ratelimit.UnknownDeny the call was refused instead.
 type UncountedError struct {
 	// Path is the path of the request, without its query; of more than 100 paths "others".

@@ -102,7 +102,7 @@ func TestUncountedIsToldOncePerPath(t *testing.T) {
 	})
 }
 
-// A refusal has the form of the provider's, as far as that can be guessed, and is one like any other.
+// A refusal has the form of the provider's, as far as that can be guessed.
 func TestUncountedRefusal(t *testing.T) {
 	for _, test := range []struct{ url, header, form string }{
 		{"https://api.openai.com/v1/videos", "", `{"error":{"message":`},
@@ -213,8 +213,8 @@ func TestFreePaths(t *testing.T) {
 	}
 }
 
-// A Model that returns nothing takes a call out of the count, but only one that names a model; and it
-// may name the model of a call that does not.
+// A Model that returns nothing takes a call out of the count, but only one that names a model; and
+// it may name the model of a call that does not.
 func TestModelDecides(t *testing.T) {
 	for _, test := range []struct {
 		body  string

@@ -81,8 +81,8 @@ func (s *Scanner) Reset() {
 // whether it was cut off.
 func (s *Scanner) Invalid() bool { return s.want == invalid }
 
-// Between reports whether the text so far ends between two texts: after white space alone, or behind
-// an object or array that is complete.
+// Between reports whether the text so far ends between two texts: after white space alone, or
+// behind an object or array that is complete.
 func (s *Scanner) Between() bool { return s.want == wantValue && s.depth == 0 }
 
 // StringBytes returns the length of all strings and keys that were read to their end, in bytes

@@ -44,7 +44,7 @@ func unescape(buf, text []byte) []byte {
 	return buf
 }
 
-// nextUnit returns the code unit of the escape that a text begins with; zero if it begins with none.
+// nextUnit returns the code unit of the escape that a text begins with; zero for none.
 func nextUnit(text []byte) rune {
 	if len(text) < 2 || text[0] != '\\' || text[1] != 'u' {
 		return 0
