@@ -56,10 +56,10 @@ type Transport struct {
 	// Estimate returns the expected usage of a call before it is sent. Nil means this rule:
 	//
 	// The prompt is one token for four bytes of all strings and keys in the JSON body, and a
-	// thousand tokens for each image, sound or file. For a body that was read only up to MaxBody it
-	// is one token for four bytes of the body. The output is a quarter more than the most that the model wrote in
-	// its last 32 to 64 answers, FirstOutput before the first, and no more than the request
-	// allows.
+	// thousand tokens for each image, sound or file. For a body that was read only up to MaxBody
+	// it is one token for four bytes of the body. The output is a quarter more than the most that
+	// the model wrote in its last 32 to 64 answers, FirstOutput before the first, and no more than
+	// the request allows.
 	//
 	// The estimate of text is corrected by the model's earlier answers: see
 	// ratelimit.RateLimiter.Estimate, which also tells its error. Where a provider is known to
@@ -251,9 +251,10 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
 // never fit, and ratelimit.ErrMaxWait if MaxWait refused it; or they wrap the error of the
-// request's context, if that ended while the call waited or its body was read, ratelimit.ErrClosed, if the limiter was
-// closed and the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is
-// closed on every path. It is safe for concurrent use.
+// request's context, if that ended while the call waited or its body was read,
+// ratelimit.ErrClosed, if the limiter was closed and the call would have had to wait, or
+// ratelimit.ErrInvalidTokens. The request's body is closed on every path. It is safe for
+// concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.roundTrip(req, nil)
 }
