@@ -131,10 +131,7 @@ func (t *Transport) report(f *flight, e Event) {
 	}
 	returned := false
 	defer func() {
-		switch p := recover(); {
-		case p != nil:
-			t.Limiter.ReportError(fmt.Errorf("llmhttp: handle event %q: panic: %v", e.Kind, p))
-		case !returned: // OnEvent ends the goroutine, and so the call
+		if !returned { // OnEvent panics, or ends the goroutine
 			f.abandon()
 		}
 	}()
@@ -142,15 +139,24 @@ func (t *Transport) report(f *flight, e Event) {
 	returned = true
 }
 
-// abandon ends a try whose goroutine ends before the answer. It reports nothing: OnEvent is not to
-// be called again.
+// abandon settles a try whose goroutine is being unwound, as far as it is not settled. It reports
+// nothing: OnEvent is not to be called again.
 func (f *flight) abandon() {
 	f.mu.Lock()
-	ended := f.stage == settled
 	f.stage = settled
+	if f.stream != nil {
+		f.stream.end()
+		f.stream.release()
+		f.stream = nil
+	}
+	f.transport.idles.stop(&f.idle)
+	f.transport.arrivals.stop(&f.arrival)
+	if f.stopContext != nil {
+		f.stopContext()
+	}
 	f.mu.Unlock()
 	switch {
-	case ended || f.reservation == nil:
+	case f.reservation == nil:
 	case f.sent.IsZero():
 		f.cancel()
 	default:

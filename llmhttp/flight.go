@@ -108,11 +108,18 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	}()
 	resp, err := base.RoundTrip(req)
 	returned = true
+	handed := false
+	defer func() {
+		if !handed { // OnEvent panicked
+			closeAnswer(resp)
+		}
+	}()
 	f.land()
 	if err == nil && resp == nil {
 		err = errors.New("llmhttp: Base returned neither a response nor an error")
 	}
 	if err != nil {
+		handed = true
 		f.fail(err)
 		return nil, err
 	}
@@ -121,6 +128,7 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 		f.routed.way.redirected(resp, req.URL, f.routed.backend)
 	}
 	f.answer(resp)
+	handed = true
 	return resp, nil
 }
 

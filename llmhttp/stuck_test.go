@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,59 +111,56 @@ func TestSlowBodyArrivesWhole(t *testing.T) {
 	}
 }
 
-// A panic in OnEvent is reported, and stops no call; one that ends the goroutine frees the slot.
-func TestOnEventPanicIsReported(t *testing.T) {
-	kinds := []llmhttp.EventKind{
-		llmhttp.EventAdmitted, llmhttp.EventRefused, llmhttp.EventAnswered, llmhttp.EventProblem, llmhttp.EventRetry, llmhttp.EventSettled,
-	}
-	for _, kind := range kinds {
+// A panic in OnEvent goes on to the caller. It frees the slot, and closes the answer that nobody gets.
+func TestOnEventPanicFreesTheSlot(t *testing.T) {
+	for _, test := range []struct {
+		kind llmhttp.EventKind
+		rpm  int // that stay charged
+	}{
+		{llmhttp.EventAdmitted, 0},
+		{llmhttp.EventAnswered, 1},
+		{llmhttp.EventProblem, 1},
+		{llmhttp.EventRetry, 1},
+		{llmhttp.EventSettled, 1},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			var mu sync.Mutex
-			var reported []error
-			rl := newLimiterWith(t, ratelimit.Config{
-				Quotas:  map[string]ratelimit.ModelQuota{"m": {MaxRPM: 100, MaxInFlight: 1, MaxTPM: 1000}},
-				OnError: func(err error) { mu.Lock(); defer mu.Unlock(); reported = append(reported, err) },
-			})
-			defer rl.Close()
-			met, sent := 0, 0
+			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 100, MaxInFlight: 1, MaxTPM: 1000})
+			sent, closed := 0, 0
 			tr := &llmhttp.Transport{
-				Limiter: rl, Retry: llmhttp.Retry{Max: 1}, MaxWait: time.Minute,
+				Limiter: rl, Retry: llmhttp.Retry{Max: 1},
 				OnEvent: func(e llmhttp.Event) {
-					if e.Kind == kind {
-						met++
+					if e.Kind == test.kind {
 						panic("of the program")
 					}
 				},
 				Base: base(func(req *http.Request) (*http.Response, error) {
-					if sent++; sent == 1 {
-						return response(req, 500, `{}`), nil
-					}
-					return response(req, 200, `{"usage":{"prompt_tokens":1,"completion_tokens":1}}`), nil
+					sent++
+					resp := response(req, 500, `{}`)
+					resp.Body = &closeCounter{resp.Body, &closed}
+					return resp, nil
 				}),
 			}
-			resp, err := post(t, tr, chatURL, `{"model":"m"}`)
-			if err != nil || resp.StatusCode != 200 {
-				t.Fatal(err)
-			}
-			readAll(t, resp)
-			if kind == llmhttp.EventRefused {
-				rl.SetQuota("m", ratelimit.ModelQuota{MaxRPM: 1})
-				if resp, err = post(t, tr, chatURL, `{"model":"m"}`); err != nil || resp.StatusCode != 429 {
-					t.Fatal(resp, err)
-				}
-			}
-			if s := rl.Stats("m"); s.InFlight != 0 {
-				t.Errorf("%s: %+v", kind, s)
-			}
-			synctest.Wait()
-			mu.Lock()
-			defer mu.Unlock()
-			if met == 0 || len(reported) == 0 || !strings.Contains(reported[0].Error(), string(kind)) || !strings.Contains(reported[0].Error(), "of the program") {
-				t.Errorf("%s: met %d times, reported %v", kind, met, reported)
+			func() {
+				defer func() {
+					if p := recover(); p != "of the program" {
+						t.Errorf("%s: %v", test.kind, p)
+					}
+				}()
+				post(t, tr, chatURL, `{"model":"m"}`)
+			}()
+			if s := rl.Stats("m"); s.InFlight != 0 || s.RPM != test.rpm || sent != test.rpm || closed < sent {
+				t.Errorf("%s: %d in flight, %d requests, %d sent, %d closed", test.kind, s.InFlight, s.RPM, sent, closed)
 			}
 		})
 	}
 }
+
+type closeCounter struct {
+	io.ReadCloser
+	closed *int
+}
+
+func (c *closeCounter) Close() error { *c.closed++; return c.ReadCloser.Close() }
 
 func TestOnEventEndsTheGoroutine(t *testing.T) {
 	for _, kind := range []llmhttp.EventKind{llmhttp.EventAdmitted, llmhttp.EventAnswered, llmhttp.EventSettled} {

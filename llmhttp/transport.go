@@ -107,10 +107,10 @@ type Transport struct {
 	Retry Retry
 
 	// OnEvent is called for each event of a call, on the goroutine that causes it and without
-	// locks held. It must return quickly. A panic is reported to Config.OnError of Limiter, and
-	// stops no call. Nil discards events. The handler in Config.Events of Limiter is told of the
-	// same calls: what they take of the quota, how long they wait for it, and what the provider
-	// refuses.
+	// locks held. It must return quickly. A panic ends the call and goes on to the caller; what
+	// was not sent is given back, what was sent stays charged. Nil discards events. The handler in
+	// Config.Events of Limiter is told of the same calls: what they take of the quota, how long
+	// they wait for it, and what the provider refuses.
 	OnEvent func(Event)
 
 	// RefuseWithError returns a *ratelimit.LimitError for a refused call, which errors.As finds in
@@ -334,6 +334,13 @@ func closeBody(req *http.Request) {
 	}
 }
 
+// closeAnswer closes the body of an answer, if there is one, that nobody gets.
+func closeAnswer(resp *http.Response) {
+	if resp != nil && resp.Body != nil {
+		resp.Body.Close()
+	}
+}
+
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
 	f := &flight{transport: t, adapter: a, call: call}
@@ -351,17 +358,29 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter,
 			send, f.hidesUsage = asking, true
 		}
 	}
-	if err := t.admit(f); err != nil {
+	var resp *http.Response
+	ended := false
+	defer func() {
+		if !ended { // OnEvent, Base or Estimate panics
+			f.abandon()
+			closeAnswer(resp)
+		}
+	}()
+	err := t.admit(f)
+	if err != nil {
 		closeBody(send)
-		return t.refuse(f, err)
+		resp, err = t.refuse(f, err)
+		ended = true
+		return resp, err
 	}
 	for {
-		resp, err := f.roundTrip(send)
+		resp, err = f.roundTrip(send)
 		next, again := t.reroute(f, send, resp, err)
 		if next == nil {
 			next, again = t.retry(f, send, resp, err)
 		}
 		if next == nil {
+			ended = true
 			return resp, err
 		}
 		f, send = next, again
