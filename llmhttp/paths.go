@@ -22,8 +22,8 @@ const (
 	toldFate     fate = "told as uncounted"    // generates, but nothing here can count it
 )
 
-// knownPath is a path that this package knows. In its path, {model} stands for one segment or the
-// part of one.
+// knownPath is a path that this package knows: a pathPattern. One that is free names the host where
+// it ends in a placeholder, so that it hides no other call.
 type knownPath struct {
 	api, method, path string
 	fate              fate

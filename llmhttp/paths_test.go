@@ -163,3 +163,14 @@ func TestModelInPath(t *testing.T) {
 type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A free path that ends in a placeholder could hide a call of another API.
+func TestFreePathsHideNothing(t *testing.T) {
+	for _, known := range knownPaths() {
+		p := patternOfPath(known.path)
+		last := p.segments[len(p.segments)-1]
+		if known.fate == freeFate && p.host == "" && last.before == "" && last.after == "" && known.path != "/slots/{id}" {
+			t.Errorf("%s is free at any host", known.path)
+		}
+	}
+}

@@ -157,6 +157,8 @@ var shapes = []struct {
 	{"https://us-south.ml.cloud.ibm.com/ml/v1/text/generation?version=1", `{"model_id":"m","input":"Hi"}`, isTold},
 	{"https://hunyuan.tencentcloudapi.com/", `{"Model":"m","Messages":[]}`, isTold},
 	{"https://dashscope.aliyuncs.com/api/v1/services/aigc/text-generation/generation", `{"model":"m","input":{}}`, isTold},
+	{"https://llm.test/v1/chat/completions/stream", chatBody, isTold},
+	{"https://llm.test/api/agents/chat", chatBody, isTold},
 	{"https://llm.test/some/path", `{"stream":true,"prompt":"Hi","model":"m"}`, isTold},
 	{"https://llm.test/some/path", `{"mod\u0065l":"m"}`, isTold},
 	{"https://llm.test/some/path", `{"prompt":"Hi"}`, isFree},
