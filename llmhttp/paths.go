@@ -106,7 +106,7 @@ func (x *pathIndex) add(known knownPath) {
 	}
 }
 
-// find returns what is known of a path: of several that match, the one with the most segments. It
+// find returns what is known of a path: of several that match, the one with the most weight. It
 // returns the model, too, if the path names it; and nil for a path that is not known.
 func (x *pathIndex) find(method, host, path string) (known *knownPath, model string) {
 	path = strings.TrimRight(path, "/")
@@ -164,9 +164,13 @@ func patternOfPath(text string) pathPattern {
 	return p
 }
 
-// weight orders the patterns that match a path: the more of it one names, the better.
+// weight orders the patterns that match a path: one that names the last segment is better, and then
+// the one that names more.
 func (p *pathPattern) weight() int {
 	weight := 1
+	if p.segments[len(p.segments)-1].whole() {
+		weight = 1000
+	}
 	for i := range p.segments {
 		if weight += 2; p.segments[i].whole() {
 			weight++
