@@ -29,7 +29,7 @@ func TestObserveUncounted(t *testing.T) {
 				FilePath: t.TempDir() + "/s.yaml", Unknown: policy, Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 1}},
 				OnError: func(err error) { reported = append(reported, err.Error()) },
 				Events: handlerFunc(func(ctx context.Context, e *ratelimit.Event) {
-					if ctx.Value("key") != "value" {
+					if ctx.Value(hostKey{}) != "value" {
 						t.Error("another context")
 					}
 					events <- *e
@@ -39,7 +39,7 @@ func TestObserveUncounted(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer rl.Close()
-			ctx := context.WithValue(t.Context(), "key", "value")
+			ctx := context.WithValue(t.Context(), hostKey{}, "value")
 			long := "/" + strings.Repeat("x", 300)
 			for i := range 240 {
 				path := fmt.Sprint("/v1/", i%120)

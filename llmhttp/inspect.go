@@ -25,6 +25,7 @@ type inspection struct {
 	stopped    bool  // the body is no JSON, or the rest of it does not matter
 	size       int64 // bytes read so far, decoded
 	large      bool  // size passed Transport.MaxBody
+	cut        bool  // the rest of the body was not read, though it may matter
 	mediaBytes int   // of StringBytes, the bytes of media, which are no text
 	names      names
 	copied     failingReader
@@ -93,13 +94,13 @@ func (t *Transport) inspect(call *Call, a Adapter, builtIn bool) (*http.Request,
 	if builtIn && call.Model == "" {
 		call.Model = in.names.other()
 	}
-	call.large = in.large || in.size > in.max
+	call.large = in.large || in.cut || in.size > in.max
 	if t.CountAbove > 0 && len(req.Header["Content-Encoding"]) == 0 {
 		call.body = send.GetBody
 	}
 	call.invalid = in.scanner.Invalid()
 	if !in.stopped {
-		call.Partial = in.size > in.max
+		call.Partial = in.cut || in.size > in.max
 		if !call.Partial || call.BodySize < in.size { // it may be compressed
 			call.BodySize = in.size
 		}
@@ -125,6 +126,7 @@ func (in *inspection) read(req *http.Request, decode decoder) (send *http.Reques
 	if held.err != nil {
 		return nil, held.err
 	}
+	in.cut = !held.whole && !in.stopped
 	send = req.WithContext(req.Context())
 	head := held.pieces()
 	if !held.whole {
@@ -147,7 +149,7 @@ func (in *inspection) readCopy(req *http.Request, decode decoder, body io.Reader
 	}
 	if err == nil && !in.stopped && in.namesNone() {
 		in.large, in.max = true, math.MaxInt64-1
-		err = in.readText(&contextReader{req.Context(), text})
+		in.readText(&contextReader{req.Context(), text})
 	}
 	if copied.err != nil {
 		return copied.err
