@@ -111,7 +111,7 @@ func TestSlowBodyArrivesWhole(t *testing.T) {
 	}
 }
 
-// A panic in OnEvent goes on to the caller. It frees the slot, and closes the answer that nobody gets.
+// A panic in OnEvent goes on to the caller. It frees the slot, and closes the answer.
 func TestOnEventPanicFreesTheSlot(t *testing.T) {
 	for _, test := range []struct {
 		kind llmhttp.EventKind
