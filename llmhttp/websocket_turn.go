@@ -2,7 +2,6 @@ package llmhttp
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
@@ -23,21 +22,20 @@ func (f *flight) depart() {
 	f.transport.arrivals.start(&f.arrival)
 }
 
-// fails records that the server answered with an error.
+// fails records that the server answered with an error. A response that has begun keeps its status.
 func (t *turn) fails(status int, e *socketEvent) {
-	h := e.headers
+	h, now := e.headers, time.Now()
 	if h == nil {
 		h = make(http.Header)
 	}
 	if t.id == "" {
 		t.begin(status)
-		t.observe(headers.Limits(h, t.host(), time.Now()), time.Now())
+		t.observe(headers.Limits(h, t.host(), now), now)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stage == answered {
-		t.header, t.errorBody = h, slices.Clone(e.body)
-		t.problem = classify(status, h, nil, t.host(), time.Now())
+		t.problem = classify(status, h, e.body, t.host(), now)
 	}
 }
 
