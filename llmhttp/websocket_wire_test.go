@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -215,7 +216,7 @@ func TestSocketQueueIsBounded(t *testing.T) {
 			client, server := dial(t, &llmhttp.Transport{Limiter: rl, MaxBody: 1000, Margin: -1})
 			defer closes(client, server)
 			long := strings.Repeat("x", 300)
-			wrote := 0
+			var wrote atomic.Int32
 			done := make(chan error)
 			go func() {
 				for range 6 {
@@ -223,13 +224,13 @@ func TestSocketQueueIsBounded(t *testing.T) {
 						done <- err
 						return
 					}
-					wrote++
+					wrote.Add(1)
 				}
 				done <- nil
 			}()
 			synctest.Wait()
-			if wrote != 3 { // one was sent, and two wait
-				t.Errorf("%d messages were taken", wrote)
+			if wrote.Load() != 3 { // one was sent, and two wait
+				t.Errorf("%d messages were taken", wrote.Load())
 			}
 			if closed {
 				client.Close()
@@ -240,8 +241,8 @@ func TestSocketQueueIsBounded(t *testing.T) {
 			}
 			time.Sleep(time.Minute + time.Second)
 			synctest.Wait()
-			if got := len(server.got()); wrote != 4 || got != 2 {
-				t.Errorf("%d messages were taken, and %d sent", wrote, got)
+			if got := len(server.got()); wrote.Load() != 4 || got != 2 {
+				t.Errorf("%d messages were taken, and %d sent", wrote.Load(), got)
 			}
 			if err := <-done; err != nil {
 				t.Error(err)
