@@ -57,12 +57,14 @@ func TestSocketUpgrade(t *testing.T) {
 		}
 	}
 	failure := errors.New("no network")
-	tr.Base = base(func(*http.Request) (*http.Response, error) { return nil, failure })
+	tr = &llmhttp.Transport{Limiter: tr.Limiter, Base: base(func(*http.Request) (*http.Response, error) { return nil, failure })}
 	if _, err := tr.RoundTrip(upgrade(t, socketURL)); err != failure {
 		t.Errorf("got %v", err)
 	}
 	body := io.NopCloser(strings.NewReader(""))
-	tr.Base = base(func(*http.Request) (*http.Response, error) { return &http.Response{StatusCode: 101, Body: body}, nil })
+	tr = &llmhttp.Transport{Limiter: tr.Limiter, Base: base(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: 101, Body: body}, nil
+	})}
 	if resp, err := tr.RoundTrip(upgrade(t, socketURL)); err != nil || resp.Body != body {
 		t.Errorf("a body without Write: %v", err)
 	}
@@ -248,9 +250,9 @@ func TestSocketStress(t *testing.T) {
 				for _, f := range server.got() {
 					stream := string(f.payload[bytes.Index(f.payload, []byte(`"stream_id":"`))+13:][:2])
 					answered++
-					tokens += answered
+					tokens += answered + 1
 					server.tell(t, "%s", created(stream, fmt.Sprint("r", answered)))
-					server.tell(t, "%s", completed(stream, fmt.Sprint("r", answered), answered-1, 1))
+					server.tell(t, "%s", completed(stream, fmt.Sprint("r", answered), answered, 1))
 				}
 			}
 			work.Wait()
