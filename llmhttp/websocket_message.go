@@ -14,10 +14,7 @@ const (
 	invalidLane = "\x00"
 )
 
-const (
-	maxLaneName   = 256 // bytes of a stream_id
-	maxResponseID = 256 // bytes of the ID of a response that is remembered
-)
+const maxLaneName = 256 // bytes of a stream_id
 
 // isLane reports whether s is a valid stream_id.
 func isLane(s string) bool {
@@ -102,9 +99,9 @@ func (r messageReader) Request(call *Call, v Value) {
 	case "stream_id":
 		r.lane, r.named = laneOf(v), v.Kind != Null
 	case "previous_response_id", "response_id":
-		if id := v.text(); len(id) <= maxResponseID {
-			r.about = id
-		}
+		r.about = v.text()
+	case "conversation", "conversation.id", "prompt.id":
+		call.continues = call.continues || v.Kind == String
 	}
 	r.openAI.Request(call, v)
 }
@@ -163,9 +160,7 @@ func (e *socketEvent) value(scanned jsonscan.Value) {
 	case "stream_id":
 		e.lane = laneOf(v)
 	case "response.id":
-		if id := v.text(); len(id) <= maxResponseID {
-			e.id = id
-		}
+		e.id = v.text()
 	case "response.model":
 		e.model = v.text()
 	case "delta":

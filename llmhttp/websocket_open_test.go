@@ -113,7 +113,7 @@ func TestNoWebSocket(t *testing.T) {
 	}
 }
 
-// answering serves a WebSocket that answers each create with a completed response of 3 and 4 tokens.
+// answering serves a WebSocket that answers each create with a response of 3 and 4 tokens.
 func answering(t testing.TB) *httptest.Server {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Sec-WebSocket-Extensions") != "" {

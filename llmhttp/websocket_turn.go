@@ -10,7 +10,8 @@ import (
 // turn is a call that was sent.
 type turn struct {
 	*flight
-	id string // of its response; empty until the server tells it
+	lane string
+	id   string // of its response; empty until the server tells it
 }
 
 // depart records that the call is being sent.

@@ -11,8 +11,7 @@ import (
 
 // lane is what has one stream_id. Its calls are answered in the order in which they were sent.
 type lane struct {
-	turns []*turn // that are sent and not settled, in that order
-	model string  // that the last call named
+	model string // that the last call named
 
 	waits bool             // the first message of queue waits for its place
 	queue []*socketMessage // which waits for those before
@@ -37,7 +36,7 @@ func (s *socket) laneLocked(name string) *lane {
 	}
 	if len(s.lanes) >= maxLanes {
 		for other, l := range s.lanes {
-			if len(l.turns) == 0 && !l.waits {
+			if !l.waits {
 				delete(s.lanes, other)
 				break
 			}
@@ -107,12 +106,10 @@ func (s *socket) sendCall(m *socketMessage) error {
 	over := s.over
 	var oldest *turn
 	if over == nil {
-		l := s.laneLocked(m.lane)
-		l.turns = append(l.turns, &turn{flight: f})
-		if len(l.turns) > maxTurns {
-			oldest = l.turns[0]
-			l.turns = slices.Delete(l.turns, 0, 1)
+		if len(s.turns) == maxTurns {
+			oldest = s.takeLocked(0)
 		}
+		s.turns = append(s.turns, &turn{flight: f, lane: m.lane})
 	}
 	s.mu.Unlock()
 	if over != nil {
@@ -135,7 +132,7 @@ func (s *socket) apply(e *socketEvent) {
 		s.applyError(e)
 		return
 	}
-	if e.id == "" {
+	if e.id == "" && !e.ends() {
 		if e.text > 0 {
 			s.write(e)
 		}
@@ -161,21 +158,13 @@ func (s *socket) apply(e *socketEvent) {
 	t.end(true)
 }
 
-// turnOf returns the turn of an event that names its response; nil if that has ended before. At the
-// end of the response it takes the turn out.
+// turnOf returns the turn of an event that is about a response; nil if that has ended before. At
+// the end of the response it takes the turn out.
 func (s *socket) turnOf(e *socketEvent) *turn {
 	s.mu.Lock()
-	if s.ended || slices.ContainsFunc(s.past, func(p pastTurn) bool { return p.id == e.id }) {
-		s.mu.Unlock()
-		return nil
-	}
-	l := s.laneLocked(e.lane)
-	at := slices.IndexFunc(l.turns, func(t *turn) bool { return t.id == e.id })
-	if at < 0 {
-		at = slices.IndexFunc(l.turns, func(t *turn) bool { return t.id == "" })
-	}
-	if at < 0 {
-		model := l.model
+	at, known := s.findLocked(e)
+	if !known {
+		model := s.laneLocked(e.lane).model
 		s.mu.Unlock()
 		adopted := s.adopt(e, model)
 		if adopted == nil {
@@ -187,22 +176,25 @@ func (s *socket) turnOf(e *socketEvent) *turn {
 			adopted.end(false)
 			return nil
 		}
-		l = s.laneLocked(e.lane)
-		at = len(l.turns)
-		l.turns = append(l.turns, adopted)
+		at = len(s.turns)
+		s.turns = append(s.turns, adopted)
 	}
-	t := l.turns[at]
-	t.id = e.id
+	if at < 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	t := s.turns[at]
+	t.id, t.lane = e.id, e.lane
 	var before []*turn
 	switch {
 	case e.ends():
-		l.turns = slices.Delete(l.turns, at, at+1)
+		s.takeLocked(at)
 		s.rememberLocked(e.id, e.usage.Prompt+e.usage.Output)
-	case e.kind == "response.in_progress": // so those before have ended
-		before = slices.Clone(l.turns[:at])
-		l.turns = slices.Delete(l.turns, 0, at)
-		for _, t := range before {
-			s.rememberLocked(t.id, 0)
+	case e.kind == "response.in_progress": // so those before in its lane have ended
+		for i := at - 1; i >= 0; i-- {
+			if s.turns[i].lane == e.lane {
+				before = append(before, s.takeLocked(i))
+			}
 		}
 	}
 	s.mu.Unlock()
@@ -212,8 +204,41 @@ func (s *socket) turnOf(e *socketEvent) *turn {
 	return t
 }
 
-// rememberLocked remembers a response that has ended.
+// findLocked returns the index of the turn that an event is about; -1 for a response that has ended
+// before. It returns false for a response that no call asked for.
+func (s *socket) findLocked(e *socketEvent) (at int, known bool) {
+	if s.ended || e.id != "" && slices.ContainsFunc(s.past, func(p pastTurn) bool { return p.id == e.id }) {
+		return -1, true
+	}
+	if e.id == "" {
+		return slices.IndexFunc(s.turns, func(t *turn) bool { return t.lane == e.lane }), true
+	}
+	if at = slices.IndexFunc(s.turns, func(t *turn) bool { return t.id == e.id }); at >= 0 {
+		return at, true
+	}
+	at = slices.IndexFunc(s.turns, func(t *turn) bool { return t.id == "" && t.lane == e.lane })
+	if at < 0 && e.lane == defaultLane { // the server may not know streams
+		at = slices.IndexFunc(s.turns, func(t *turn) bool { return t.id == "" })
+	}
+	return at, at >= 0
+}
+
+// takeLocked takes a turn out, and remembers its response.
+func (s *socket) takeLocked(at int) *turn {
+	t := s.turns[at]
+	s.turns = slices.Delete(s.turns, at, at+1)
+	s.rememberLocked(t.id, 0)
+	return t
+}
+
+// rememberLocked remembers that a response has ended, and its tokens.
 func (s *socket) rememberLocked(id string, tokens int) {
+	if id == "" {
+		return
+	}
+	if last := len(s.past) - 1; last >= 0 && s.past[last].id == id {
+		s.past = s.past[:last]
+	}
 	if len(s.past) == maxPast {
 		s.past = slices.Delete(s.past, 0, 1)
 	}
@@ -239,23 +264,19 @@ func (s *socket) adopt(e *socketEvent, model string) *turn {
 		f.admitted(time.Time{}, prompt, output)
 	}
 	f.depart()
-	return &turn{flight: f}
+	return &turn{flight: f, lane: e.lane}
 }
 
 // write counts the text of an event for the response that its lane is at.
 func (s *socket) write(e *socketEvent) {
-	var current *turn
 	s.mu.Lock()
-	if l := s.lanes[e.lane]; l != nil {
-		at := slices.IndexFunc(l.turns, func(t *turn) bool { return t.id != "" })
-		if len(l.turns) > 0 {
-			current = l.turns[max(at, 0)]
-		}
-	}
-	s.mu.Unlock()
-	if current == nil {
+	at := slices.IndexFunc(s.turns, func(t *turn) bool { return t.lane == e.lane })
+	if at < 0 {
+		s.mu.Unlock()
 		return
 	}
+	current := s.turns[at]
+	s.mu.Unlock()
 	current.begin(http.StatusOK)
 	current.mu.Lock()
 	if current.stream != nil {
@@ -272,29 +293,41 @@ func (s *socket) applyError(e *socketEvent) {
 	}
 	status := e.refusedStatus()
 	s.mu.Lock()
-	l := s.lanes[e.lane]
-	if l == nil || len(l.turns) == 0 {
+	at := s.failedLocked(e)
+	if at < 0 {
 		s.mu.Unlock()
 		return
 	}
-	waits := slices.IndexFunc(l.turns, func(t *turn) bool { return t.id == "" })
-	begun := slices.IndexFunc(l.turns, func(t *turn) bool { return t.id != "" })
-	at := waits
-	if begun >= 0 && (waits < 0 || e.status == 0) {
-		at = begun
-	}
-	t := l.turns[at]
-	if t.id != "" && e.status != 0 && e.status < 429 {
-		s.mu.Unlock()
-		return // about another message of the client: a response that has begun is valid
-	}
-	l.turns = slices.Delete(l.turns, at, at+1)
-	if t.id != "" {
-		s.rememberLocked(t.id, 0)
-	}
+	t := s.takeLocked(at)
 	s.mu.Unlock()
 	t.fails(status, e)
 	t.end(false)
+}
+
+// failedLocked returns the index of the turn that an error is about; -1 for an error that is about
+// something else.
+func (s *socket) failedLocked(e *socketEvent) int {
+	waits, begun, all, last := -1, -1, 0, -1
+	for i, t := range s.turns {
+		switch {
+		case t.id == "" && t.lane == e.lane && waits < 0:
+			waits = i
+		case t.id != "" && t.lane == e.lane && begun < 0:
+			begun = i
+		}
+		if t.id == "" {
+			all, last = all+1, i
+		}
+	}
+	switch {
+	case begun >= 0 && (e.status == 0 || waits < 0 && e.status >= http.StatusTooManyRequests):
+		return begun
+	case waits >= 0:
+		return waits
+	case begun < 0 && e.lane == defaultLane && all == 1:
+		return last // the server may not know streams, or ends them all
+	}
+	return -1 // a response that has begun is valid, so it is about another message
 }
 
 // end settles all turns, and has no more follow.
@@ -307,15 +340,11 @@ func (s *socket) end() {
 
 // settleAll settles the turns that are open, at what was seen of them.
 func (s *socket) settleAll() {
-	var open []*turn
 	s.mu.Lock()
-	for _, l := range s.lanes {
-		for _, t := range l.turns {
-			if t.id != "" {
-				s.rememberLocked(t.id, 0)
-			}
-		}
-		open, l.turns = append(open, l.turns...), nil
+	open := s.turns
+	s.turns = nil
+	for _, t := range open {
+		s.rememberLocked(t.id, 0)
 	}
 	s.mu.Unlock()
 	for _, t := range open {

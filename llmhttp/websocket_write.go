@@ -39,6 +39,7 @@ type socket struct {
 	broken error      // why it may send nothing at all
 	ended  bool       // all turns are settled, and none follow
 	lanes  map[string]*lane
+	turns  []*turn       // that are sent and not settled, in that order
 	model  string        // that the last call named
 	held   int64         // bytes of the messages in queues
 	queued int           // messages in queues
@@ -263,16 +264,19 @@ func (s *socket) forward(m *socketMessage) {
 
 // refuse tells the client in the server's place that a message is not sent.
 func (s *socket) refuse(m *socketMessage, err error) error {
-	status, message := http.StatusServiceUnavailable, refusedText+": "+err.Error()
-	var limit *ratelimit.LimitError
-	if errors.As(err, &limit) {
-		status, message = http.StatusTooManyRequests, refusalMessage(limit)
+	var event []byte
+	if limit := (*ratelimit.LimitError)(nil); errors.As(err, &limit) {
+		event = errorEvent(http.StatusTooManyRequests, m.lane, openAI{}.Refusal(refusalMessage(limit)))
+	} else {
+		const after = `,"type":"server_error","param":null,"code":"server_error"}}`
+		event = errorEvent(http.StatusServiceUnavailable, m.lane,
+			refusalBody(`{"error":{"message":`, refusedText+": "+err.Error(), after))
 	}
 	if m.flight != nil {
 		s.transport.report(m.flight, Event{Kind: EventRefused, Err: err})
 	}
 	if s.ctx.Err() == nil {
-		s.inbox.putIn(errorEvent(status, m.lane, openAI{}.Refusal(message)))
+		s.inbox.putIn(event)
 	}
 	return nil
 }
