@@ -93,22 +93,22 @@ func TestSocketAnswers(t *testing.T) {
 func TestSocketInvalidStream(t *testing.T) {
 	for _, id := range []string{`""`, `"a b"`, `"` + strings.Repeat("x", 257) + `"`, `7`, `"a:b"`, `"\u00e9"`} {
 		synctest.Test(t, func(t *testing.T) {
-			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 10})
+			rl := twoModels(t)
 			client, server := dial(t, &llmhttp.Transport{Limiter: rl})
 			defer closes(client, server)
 			client.write(t, create("", "hello"))
-			client.write(t, text(`{"type":"response.create","model":"m","stream_id":`+id+`}`))
+			client.write(t, text(`{"type":"response.create","model":"n","stream_id":`+id+`}`))
 			if got := server.got(); len(got) != 2 {
 				t.Fatalf("%s: the server got %d messages", id, len(got))
 			}
 			server.tell(t, `{"type":"error","status":400,"error":{"code":"invalid_stream_id","param":"stream_id"}}`)
 			client.got()
-			if s := rl.Stats("m"); s.InFlight != 1 {
-				t.Errorf("%s: %+v", id, s)
+			if m, n := rl.Stats("m"), rl.Stats("n"); m.InFlight != 1 || n.InFlight != 0 || n.RPM != 1 || n.TPM != 0 {
+				t.Errorf("%s: %+v, %+v", id, m, n)
 			}
 			server.tell(t, "%s", completed("", "r", 3, 4))
 			client.got()
-			if s := rl.Stats("m"); s.RPM != 2 || s.TPM != 7 || s.InFlight != 0 {
+			if s := rl.Stats("m"); s.RPM != 1 || s.TPM != 7 || s.InFlight != 0 {
 				t.Errorf("%s: %+v", id, s)
 			}
 		})
@@ -195,6 +195,27 @@ func TestSocketModels(t *testing.T) {
 			if got := rl.Stats(model).RPM; got != want {
 				t.Errorf("%s: %d requests, want %d", model, got, want)
 			}
+		}
+	})
+}
+
+// A charge leaves the window a minute after the response began, which may be long after the call
+// was sent: calls of a lane follow each other.
+func TestSocketDating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		client, server := dial(t, &llmhttp.Transport{Limiter: rl})
+		defer closes(client, server)
+		began := time.Now()
+		client.write(t, create("", "hello"))
+		time.Sleep(20 * time.Second)
+		if got := time.Since(began) + freeIn(rl); got != time.Minute+250*time.Millisecond+1 {
+			t.Errorf("before the answer there is room after %v", got)
+		}
+		server.tell(t, "%s", created("", "r"))
+		client.got()
+		if got := freeIn(rl); got != time.Minute+1 {
+			t.Errorf("there is room after %v more", got)
 		}
 	})
 }

@@ -54,8 +54,9 @@ func TestSocketStreams(t *testing.T) {
 		send(`{"type":"response.create","model":"n","name":"default"}`)
 		send(`{"type":"response.cancel","stream_id":"b","name":"b2"}`)
 		expect("other streams pass", "b1", "default", "b2")
+		send(`{"type":"response.create","model":"m","name":"held"}`)
 		send(`{"type":"response.steer","previous_response_id":"resp_a1","name":"steer"}`)
-		expect("what is about a response that has begun passes", "steer")
+		expect("the default stream waits, but what is about a response that has begun passes", "steer")
 		client.write(t, wsBytes(true, 9, true, []byte("p")))
 		expect("a ping passes", "p")
 		send(`{"type":"response.create","model":"m","stream_id":"c","name":"c1"}`)
@@ -69,14 +70,17 @@ func TestSocketStreams(t *testing.T) {
 		time.Sleep(time.Minute + time.Nanosecond)
 		expect("the first stream goes on, in its order", "a2", "a3", "a4")
 		time.Sleep(time.Minute + time.Nanosecond)
-		expect("then the second one", "c1", "c2")
+		expect("then the second one", "held")
+		time.Sleep(time.Minute + time.Nanosecond)
+		expect("then the third one", "c1", "c2")
+		server.tell(t, "%s", completed("", "resp_held", 7, 8))
 		for i, id := range []string{"a1", "a2", "a3"} {
 			server.tell(t, "%s", completed("a", "resp_"+id, 1, i))
 		}
 		server.tell(t, "%s", completed("c", "resp_c1", 7, 8))
 		server.tell(t, "%s", completed("c", "resp_c2", 9, 10))
 		client.got()
-		checkSocketEvents(t, &log, 7)
+		checkSocketEvents(t, &log, 8)
 		if rl.Stats("m").InFlight+rl.Stats("n").InFlight != 0 {
 			t.Error("calls are open")
 		}
@@ -177,9 +181,14 @@ func TestSocketEnds(t *testing.T) {
 				t.Error("a call was taken after the end")
 			}
 		},
-		"the client sends one, and the server hangs up": func(t *testing.T, client, server *wsPeer) {
+		"the client sends one, and the server hangs up late": func(t *testing.T, client, server *wsPeer) {
 			client.write(t, wsBytes(true, 8, true, []byte("\x03\xE8")))
-			synctest.Wait()
+			time.Sleep(2 * time.Minute)
+			for _, message := range server.texts() {
+				if strings.Contains(message, "waits") {
+					t.Errorf("the server got %s", message)
+				}
+			}
 			server.Close()
 		},
 	} {
@@ -203,7 +212,7 @@ func TestSocketEnds(t *testing.T) {
 				synctest.Wait()
 				end(t, client, server)
 				synctest.Wait()
-				if s := rl.Stats("m"); s.RPM != 3 || s.TPM != 150+150+1100 || s.InFlight != 0 {
+				if s := rl.Stats("m"); s.RPD != 3 || s.TPD != 150+150+1100 || s.InFlight != 0 {
 					t.Errorf("charged %+v", s)
 				}
 				refused := log.of(llmhttp.EventRefused)
