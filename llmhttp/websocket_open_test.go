@@ -267,3 +267,31 @@ func TestSocketStress(t *testing.T) {
 		})
 	}
 }
+
+// A call waits longer than the context of the opening lasts.
+func TestSocketOutlivesOpening(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1})
+		near, far := net.Pipe()
+		tr := &llmhttp.Transport{Limiter: rl, Margin: -1, Base: base(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 101, Body: near}, nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := tr.RoundTrip(upgrade(t, socketURL).WithContext(ctx))
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, server := newPeer(resp.Body.(io.ReadWriteCloser)), newPeer(far)
+		defer closes(client, server)
+		client.write(t, create("", "first"))
+		client.write(t, create("", "waits"))
+		cancel()
+		if got := len(server.got()); got != 1 {
+			t.Fatalf("the server got %d messages", got)
+		}
+		time.Sleep(time.Minute + 1)
+		if got := len(server.got()); got != 1 {
+			t.Errorf("the server got %d messages", got)
+		}
+	})
+}

@@ -81,6 +81,15 @@ func TestSocketStreams(t *testing.T) {
 		server.tell(t, "%s", completed("c", "resp_c2", 9, 10))
 		client.got()
 		checkSocketEvents(t, &log, 8)
+		var waited []time.Duration
+		for _, e := range log.of(llmhttp.EventAdmitted) {
+			if e.Requested == "n" {
+				waited = append(waited, e.Wait.Round(time.Second))
+			}
+		}
+		if !slices.Equal(waited, []time.Duration{0, 0, time.Minute, 3 * time.Minute}) {
+			t.Errorf("the calls that had room waited %v for those before them", waited)
+		}
 		if rl.Stats("m").InFlight+rl.Stats("n").InFlight != 0 {
 			t.Error("calls are open")
 		}
