@@ -94,7 +94,7 @@ func TestSocketIdle(t *testing.T) {
 		if synctest.Wait(); rl.Stats("m").InFlight != 1 {
 			t.Errorf("settled too soon: %+v", rl.Stats("m"))
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); rl.Stats("m").InFlight != 0 {
 			t.Errorf("not settled: %+v", rl.Stats("m"))
 		}
