@@ -44,6 +44,8 @@ type Call struct {
 	Free bool
 
 	mediaTokens int                           // the estimate of Media
+	continues   bool                          // the server adds a conversation that it holds to the prompt
+	carried     int                           // the tokens of that, as far as they are known
 	body        func() (io.ReadCloser, error) // a copy of the whole body; nil if there is none
 	counted     int                           // the tokens of the prompt as the provider counted them; -1 if it did not
 	choices     int                           // answers that the request asks for; zero means one

@@ -37,6 +37,7 @@ func (openAI) paths() []knownPath {
 	return slices.Concat(
 		pathsOf("OpenAI", openAISource, countedFate, "and what speaks its API",
 			"/chat/completions", "/responses", "/completions", "/embeddings"),
+		pathsOf("OpenAI", webSocketSource, countedFate, "a WebSocket: each response.create in it; also Azure and xAI", "GET /responses"),
 		pathsOf("Azure", unread, countedFate, "the model is the deployment",
 			"/deployments/{model}/chat/completions", "/deployments/{model}/completions", "/deployments/{model}/embeddings"),
 	)

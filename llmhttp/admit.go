@@ -32,6 +32,29 @@ func (t *Transport) admit(f *flight) error {
 	if f.routed != nil {
 		return t.admitAtOne(f)
 	}
+	asked, ok := t.admitNow(f)
+	if ok {
+		return nil
+	}
+	began := f.began
+	if began.IsZero() {
+		began = time.Now()
+	}
+	got, err := t.wait(f, []offer{asked})
+	if err != nil {
+		return err
+	}
+	f.counted = t.Limiter.Stats(f.name)
+	f.admitted(began, got.prompt, got.output)
+	return nil
+}
+
+// admitNow is admit if there is room at once. Without, it returns what the call is to wait for. A
+// call that may go to several backends has to wait.
+func (t *Transport) admitNow(f *flight) (asked offer, ok bool) {
+	if f.routed != nil {
+		return offer{}, false
+	}
 	prompt, output := t.estimate(f)
 	f.estimated = ratelimit.Usage{PromptTokens: prompt, OutputTokens: output}
 	d := f.reserve(f.name, prompt, output)
@@ -39,8 +62,10 @@ func (t *Transport) admit(f *flight) error {
 		prompt, output = cutToQuotas(t.limits(f.name), prompt, output)
 		d = f.reserve(f.name, prompt, output)
 	}
-	began := f.began
-	if d.Allowed && len(f.charges) == 0 {
+	switch {
+	case !d.Allowed:
+		return offer{name: f.name, prompt: prompt, output: output}, false
+	case len(f.charges) == 0:
 		f.counted = d.Stats
 		f.counted.RPM++
 		f.counted.RPD++
@@ -48,21 +73,11 @@ func (t *Transport) admit(f *flight) error {
 		f.counted.OTPM += output
 		f.counted.TPM += prompt + output
 		f.counted.TPD += prompt + output
-	} else {
-		if !d.Allowed {
-			if began.IsZero() {
-				began = time.Now()
-			}
-			got, err := t.wait(f, []offer{{name: f.name, prompt: prompt, output: output}})
-			if err != nil {
-				return err
-			}
-			prompt, output = got.prompt, got.output
-		}
+	default:
 		f.counted = t.Limiter.Stats(f.name)
 	}
-	f.admitted(began, prompt, output)
-	return nil
+	f.admitted(f.began, prompt, output)
+	return offer{}, true
 }
 
 // admitted records what a call was charged, for which it waited since a time; zero for no wait.

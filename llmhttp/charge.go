@@ -146,6 +146,10 @@ func (f *flight) arrived(at time.Time) {
 
 // commit settles all that the try was charged. bill is what is billed of the usage.
 func (f *flight) commit(used ratelimit.Usage, bill money.Usage) {
+	if f.reservation == nil { // nobody asked for it, so it had no place: see socket.adopt
+		f.transport.Limiter.RecordSpend(f.name, used.PromptTokens, used.OutputTokens, bill)
+		return
+	}
 	f.reservation.CommitUsage(used.PromptTokens, used.OutputTokens, bill)
 	for i, r := range f.beside() {
 		if req := &f.charges[i]; followsUse(req) {

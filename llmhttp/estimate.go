@@ -41,7 +41,7 @@ func (t *Transport) estimatePrompt(f *flight, learned ratelimit.Estimate) int {
 		return textTokens(clampTokens(call.BodySize)) // most of which may be no text
 	}
 	text := textTokens(call.PromptBytes)
-	if call.Media == 0 {
+	if call.Media == 0 && !call.continues {
 		f.uncorrected = text
 	}
 	if t.countPrompt(f) {
@@ -51,7 +51,7 @@ func (t *Transport) estimatePrompt(f *flight, learned ratelimit.Estimate) int {
 	if t.NoRefund || f.neverRefunded() {
 		corrected = max(corrected, text) // the provider charges by an estimate of its own
 	}
-	return clampTokens(int64(corrected) + int64(call.mediaTokens))
+	return clampTokens(int64(corrected) + int64(call.mediaTokens) + int64(call.carried))
 }
 
 // firstOutput returns the expected output of a model that has not answered yet.

@@ -58,8 +58,9 @@ func (b Backend) GoString() string {
 // out of credit, gets no calls for a second, then two, up to a minute, until it answers. Where all
 // backends did, all are tried.
 //
-// Requests that are no calls to a model go to the first backend. What is stored at a provider, such
-// as files, batches and earlier responses, is known to the backend that stored it: see WithBackend.
+// Requests that are no calls to a model go to the first backend, and so does a WebSocket, whose
+// calls then count there. What is stored at a provider, such as files, batches and earlier
+// responses, is known to the backend that stored it: see WithBackend.
 //
 // Only Transport.Limiter and Backends must be set; an invalid field fails every call with an error
 // that names it. A Route is safe for concurrent use. Its fields must not be changed after the first

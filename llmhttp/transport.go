@@ -31,6 +31,7 @@
 package llmhttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -156,6 +157,13 @@ type Transport struct {
 	// refuses them with a *RedirectError, because SDKs send the key and the prompt along.
 	AllowRedirects bool
 
+	// NoWebSocket refuses to open WebSockets to models: the answer has status 426, and nothing is
+	// sent. Some clients of OpenAI's Responses API then use HTTP. False, the default, limits each
+	// response.create of its WebSocket mode like a call of its own: the fields of Transport apply
+	// to it, but for RefuseWithError, Retry, CountAbove and AddStreamUsage. A refused one is
+	// answered with an error event. MaxBody also bounds a message, and the messages that wait.
+	NoWebSocket bool
+
 	// Adapters add APIs. They are asked before the built-in ones.
 	Adapters []Adapter
 
@@ -279,6 +287,8 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	switch {
 	case a != nil && call.Free, len(t.Free) > 0 && t.isFree(req):
 		return t.passUnread(req, call, w)
+	case a == nil && opensResponses(req):
+		return t.openSocket(req, w)
 	case a == nil:
 		return t.unrecognized(req, call, w)
 	}
@@ -286,11 +296,7 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	call.Model = modelName(call.Model)
-	name := call.Model
-	if t.Model != nil {
-		name = modelName(t.Model(call))
-	}
+	name := t.nameOf(call)
 	switch {
 	case name != "":
 		return t.send(send, call, name, a, w)
@@ -313,6 +319,15 @@ func (t *Transport) isFree(req *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// nameOf returns the name under which a call is counted; empty for one that is not.
+func (t *Transport) nameOf(call *Call) string {
+	call.Model = modelName(call.Model)
+	if t.Model != nil {
+		return modelName(t.Model(call))
+	}
+	return call.Model
 }
 
 // pass sends a request that is not limited.
@@ -341,17 +356,23 @@ func closeAnswer(resp *http.Response) {
 	}
 }
 
-// send sends a call, more than once with Retry. It closes the body of send.
-func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
+// newFlight returns the first try of a call that is counted under a name.
+func (t *Transport) newFlight(ctx context.Context, call *Call, name string, a Adapter, w *way) *flight {
 	f := &flight{transport: t, adapter: a, call: call}
-	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
-	f.charges = chargesOf(f.ctx.Context)
+	f.ctx.Context, f.ctx.ID = ctx, callctx.NextID()
+	f.charges = chargesOf(ctx)
 	if w == nil {
 		f.countAt(nil, name)
 	} else {
 		f.routed = &routed{way: w, bare: name}
 		f.countAt(w.first(), w.route.countAs(w.first(), name))
 	}
+	return f
+}
+
+// send sends a call, more than once with Retry. It closes the body of send.
+func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
+	f := t.newFlight(call.Request.Context(), call, name, a, w)
 	if t.AddStreamUsage && call.Stream && !call.StreamUsage && !call.large && !call.invalid &&
 		(call.Operation == chatCompletions || call.Operation == completions) {
 		if asking, ok := withStreamUsage(send, call.BodySize); ok {

@@ -79,12 +79,20 @@ func whyNoModel(call *Call) string {
 // that is told. It closes the body.
 func (t *Transport) unrecognized(req *http.Request, call *Call, w *way) (*http.Response, error) {
 	post := req.Method == http.MethodPost
-	if !post && !(req.Method == http.MethodGet && strings.EqualFold(req.Header.Get("Upgrade"), "websocket")) {
+	if !post && !isSocketUpgrade(req) {
 		return t.passUnread(req, call, w)
 	}
-	known, model := uncountedPaths().find(req.Method, req.URL.Hostname(), req.URL.Path)
+	method := req.Method
+	if !post {
+		method = http.MethodGet // that of an upgrade, also over HTTP/2
+	}
+	known, model := uncountedPaths().find(method, req.URL.Hostname(), req.URL.Path)
 	if known != nil && known.fate == freeFate || known == nil && !post {
 		return t.passUnread(req, call, w)
+	}
+	if !post && t.NoWebSocket {
+		closeBody(req)
+		return socketRefusal(req), nil
 	}
 	send, err := req, error(nil)
 	switch {
