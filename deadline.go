@@ -244,6 +244,24 @@ func (r *Reservation) shutLocked() {
 // hasArrived reports whether the provider counted the call, so that its request is not given back.
 func (r *Reservation) hasArrived() bool { return r.extra != nil && r.extra.arrived }
 
+// arriveLocked moves the charge of a call that arrived at a time. Its request is not given back
+// after that.
+func (r *Reservation) arriveLocked(at time.Time) {
+	if r.settled {
+		return
+	}
+	if r.pool != nil {
+		r.pool.arriveLocked(at)
+	}
+	r.shutLocked()
+	changes := r.moveLocked(at) || !r.hasArrived()
+	r.more().arrived = true
+	if r.openLocked(); changes && r.home.lines.waiting > 0 {
+		r.home.linesLocked().arrivedLocked(r)
+		r.home.linesLocked().settleLocked()
+	}
+}
+
 // arrivedLocked notes that a call of a model, whose charge may have moved, has arrived.
 func (l *waitLines) arrivedLocked(r *Reservation) {
 	if g := r.slots(); g.waiting() > 0 {
@@ -304,7 +322,8 @@ func (r *view) usedBetween(of state.Dimension, from, end int64) int {
 	return r.sums.Sum(i, j).Of(state.Limits[of].Tokens)
 }
 
-// mayGiveBack reports whether any call in the minute is open that may give back what a limit counts.
+// mayGiveBack reports whether any call in the minute is open that may give back what a limit
+// counts.
 func (w *window) mayGiveBack(of state.Dimension, instant int64) bool {
 	if w.open == nil {
 		return false
@@ -317,8 +336,8 @@ func (w *window) mayGiveBack(of state.Dimension, instant int64) bool {
 }
 
 // passesBy reports whether a request that is denied may pass by an instant that is left nanoseconds
-// away, if all open calls of its model are given back: of those that have arrived, the tokens. Calls
-// in flight always end in time.
+// away, if all open calls of its model are given back: of those that have arrived, the tokens.
+// Calls in flight always end in time.
 func (m *modelCost) passesBy(instant, left int64) bool {
 	q, r := &m.quota, &m.view
 	if r.cool > r.wall && r.cool-r.wall > left {

@@ -338,22 +338,6 @@ func (r *Reservation) Arrived(at time.Time) {
 	}
 }
 
-func (r *Reservation) arriveLocked(at time.Time) {
-	if r.settled {
-		return
-	}
-	if r.pool != nil {
-		r.pool.arriveLocked(at)
-	}
-	r.shutLocked()
-	changes := r.moveLocked(at) || !r.hasArrived()
-	r.more().arrived = true
-	if r.openLocked(); changes && r.home.lines.waiting > 0 {
-		r.home.linesLocked().arrivedLocked(r)
-		r.home.linesLocked().settleLocked()
-	}
-}
-
 // moveLocked moves the charge of a call that arrived at a time, and reports whether it did. The
 // charge is not among those of open calls.
 func (r *Reservation) moveLocked(at time.Time) (moved bool) {

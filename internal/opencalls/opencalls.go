@@ -34,8 +34,8 @@ type piece struct {
 	Charges
 }
 
-// Charges is a number of calls and their tokens. The zero value is none. Of the requests, those that
-// have arrived at the provider are not given back.
+// Charges is a number of calls and their tokens. The zero value is none. Of the requests, those
+// that have arrived at the provider are not given back.
 type Charges struct{ Requests, Input, Output, Arrived int }
 
 // Total returns the tokens, input and output together.
