@@ -238,6 +238,7 @@ func (d Decision) LogValue() slog.Value {
 	a.yes("never", d.Never)
 	a.text("model", d.Model)
 	a.text("cause", string(d.Cause))
+	a.yes("over_budget", d.OverBudget)
 	a.name("pool", d.Pool)
 	if d.Stats != (ModelStats{}) {
 		a.add(slog.Any("stats", d.Stats))
