@@ -51,7 +51,7 @@ func (q ModelQuota) MarshalJSON() ([]byte, error) {
 // and an unknown one is ignored, as encoding/json does. Burst is a text with its unit; a number is
 // an error. The error names the key and the value, and leaves q as it was. Limits are not checked:
 // the constructors and SetQuota do that.
-func (q *ModelQuota) UnmarshalJSON(data []byte) error {
+func (q *ModelQuota) UnmarshalJSON(data []byte) (err error) {
 	is := *q
 	from := quotaJSON{(*quotaFields)(&is), durationtext.Format(q.Burst)}
 	return decodeJSON(data, "quota", &from, "burst", &from.Burst, &is.Burst, func() { *q = is })
@@ -64,7 +64,7 @@ func (d Decision) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
-func (d *Decision) UnmarshalJSON(data []byte) error {
+func (d *Decision) UnmarshalJSON(data []byte) (err error) {
 	is := *d
 	from := decisionJSON{(*decisionFields)(&is), durationtext.Format(d.RetryAfter)}
 	return decodeJSON(data, "decision", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *d = is })
@@ -77,7 +77,7 @@ func (e Explanation) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
-func (e *Explanation) UnmarshalJSON(data []byte) error {
+func (e *Explanation) UnmarshalJSON(data []byte) (err error) {
 	is := *e
 	from := explainJSON{(*explainFields)(&is), durationtext.Format(e.OldestOpen)}
 	return decodeJSON(data, "explanation", &from, "oldest_open", &from.OldestOpen, &is.OldestOpen, func() { *e = is })
@@ -90,7 +90,7 @@ func (w Waiter) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
-func (w *Waiter) UnmarshalJSON(data []byte) error {
+func (w *Waiter) UnmarshalJSON(data []byte) (err error) {
 	is := *w
 	from := waiterJSON{(*waiterFields)(&is), durationtext.Format(w.Waited)}
 	return decodeJSON(data, "waiter", &from, "waited", &from.Waited, &is.Waited, func() { *w = is })
@@ -103,7 +103,7 @@ func (r Refused) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what MarshalJSON writes, as that of ModelQuota does.
-func (r *Refused) UnmarshalJSON(data []byte) error {
+func (r *Refused) UnmarshalJSON(data []byte) (err error) {
 	is := *r
 	from := refusedJSON{(*refusedFields)(&is), durationtext.Format(r.RetryAfter)}
 	return decodeJSON(data, "refusal", &from, "retry_after", &from.RetryAfter, &is.RetryAfter, func() { *r = is })
