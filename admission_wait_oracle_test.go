@@ -165,8 +165,8 @@ func (l *ledger) takeOff(off charge) {
 }
 
 // passesFreed reports whether the requests would pass at the deadline if all calls that are open
-// had been cancelled or, if they have arrived, settled without tokens. Of those that leave less than so long before it, it takes the tokens off
-// what else is used.
+// had been cancelled or, if they have arrived, settled without tokens. Of those that leave less
+// than so long before it, it takes the tokens off what else is used.
 func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
 	demands := make(map[*ledger]demand)
 	for _, req := range g.reqs {

@@ -278,7 +278,7 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 		b.Decision = *d
 		b.Model = ""
 	case isLonger && !d.Allowed:
-		b.outlast("model "+strconv.Quote(errtext.Clip(d.Model))+": ", d.Reason)
+		b.Reason = errtext.Longest(b.Reason, "model "+strconv.Quote(errtext.Clip(d.Model))+": ", d.Reason)
 	}
 	b.OverBudget = overBudget
 	if b.RetryAfter = b.wait; b.event {

@@ -3,10 +3,10 @@ package ratelimit
 import (
 	"cmp"
 	"math"
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -71,23 +71,19 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	case !f.event || cools: // the cooldown is there to be waited for, whatever comes then
 		d.RetryAfter = f.wait
 	}
-	switch {
-	case d.RetryAfter > 0 && f.longest != f.reason:
-		d.outlast("", f.longest)
-	case d.RetryAfter == 0 && f.budget != "" && f.budget != f.reason:
-		d.outlast("", f.budget)
-	}
+	f.tellLongest(d)
 	return f.wait
 }
 
-// outlast adds to the reason that of a limit which denies for longer than those that it names.
-func (d *Decision) outlast(of, reason string) {
-	const longest = "; longest: "
-	if _, last, both := strings.Cut(reason, longest); both {
-		reason = last
+// tellLongest adds the limit to the reason that RetryAfter belongs to, or else a used-up budget.
+func (f *refusal) tellLongest(d *Decision) {
+	last := f.longest
+	if d.RetryAfter == 0 {
+		last = f.budget
 	}
-	first, _, _ := strings.Cut(d.Reason, longest)
-	d.Reason = first + longest + of + reason
+	if last != "" && last != f.reason {
+		d.Reason = errtext.Longest(f.reason, "", last)
+	}
 }
 
 // allow lets a request pass, which deny has not found to be denied.

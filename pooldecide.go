@@ -45,7 +45,7 @@ func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) 
 		d.RetryAfter = 0
 	}
 	if isLonger && !queued && d.Pool != p.name && !d.Never && (d.RetryAfter > 0 || on.OverBudget) {
-		d.outlast(p.label(), on.Reason)
+		d.Reason = errtext.Longest(d.Reason, p.label(), on.Reason)
 	}
 }
 

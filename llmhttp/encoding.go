@@ -80,9 +80,9 @@ func signs(authorization, header string) bool {
 	return false
 }
 
-// unzipper decodes a body that comes in pieces. A goroutine of its own reads on as far as the pieces
-// go; it runs only while feed or end wait for it, and end stops it. (A coroutine of package iter
-// would end the program where the body is read on a goroutine that is locked to its thread.)
+// unzipper decodes a body that comes in pieces. A goroutine of its own reads on as far as the
+// pieces go; it runs only while feed or end wait for it, and end stops it. A coroutine of package
+// iter would end the program where the body is read on a goroutine that is locked to its thread.
 type unzipper struct {
 	emit  func([]byte)
 	piece []byte        // what is left of the piece that is decoded

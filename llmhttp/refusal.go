@@ -48,9 +48,9 @@ const (
 const ownMark = " go-ratelimit"
 
 // refusedText begins the message of a refusal. The codes follow in parentheses: that of the
-// decision first, then the cause of a cooldown, what ended the wait, and overBudget. The model, quoted, comes
-// behind them, and its pool where that denied. So a refusal is found in errors that keep only the
-// text of an answer.
+// decision first, then the cause of a cooldown, what ended the wait, and overBudget. The model,
+// quoted, comes behind them, and its pool where that denied. So a refusal is found in errors that
+// keep only the text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
 
 // overBudget is the code of a refusal where a limit of spend denied, which the first one may not

@@ -10,12 +10,12 @@ import (
 	"log/slog"
 	"maps"
 	"reflect"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -53,12 +53,7 @@ func New(onError func(error)) *Reporter {
 
 // log writes an error, which may name a model of any length, to the log of the program.
 func log(err error) {
-	const most = 1000 // bytes
-	text := err.Error()
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	slog.Warn("ratelimit: an error in the background; Config.OnError gets all of them", "error", text)
+	slog.Warn("ratelimit: an error in the background; Config.OnError gets all of them", "error", errtext.Cut(err.Error(), 1000))
 }
 
 // Report has an error reported, on a goroutine of the reporter, unless one of its kind was
