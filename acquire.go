@@ -16,9 +16,10 @@ import (
 //   - an error that wraps ErrInvalidTokens for a negative number;
 //   - a *LimitError that unwraps to ErrNeverFits for a request that can never pass; to
 //     context.DeadlineExceeded when the request cannot pass before the deadline of ctx, even
-//     alone and if all open reservations were cancelled now; or to ErrQueueFull when
-//     Config.MaxQueue callers already wait. All of these come at once, the first two also when a
-//     change, such as SetQuota, Cooldown or a Commit, makes it so during the wait;
+//     alone and if all open reservations were given back now: cancelled or, after Arrived,
+//     settled without tokens; or to ErrQueueFull when Config.MaxQueue callers already wait. All of
+//     these come at once, the first two also when a change, such as SetQuota, Cooldown, Arrived or
+//     a Commit, makes it so during the wait;
 //   - ErrClosed when the limiter is closed and it would have to wait, or waits.
 //
 // With an error nothing is charged. The check of the deadline ignores waiters ahead, and knows the

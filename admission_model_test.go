@@ -47,6 +47,7 @@ type booking struct {
 	at            time.Time // when it counts
 	input, output int       // the estimate
 	settled       bool
+	hasArrived    bool // so that its request is not given back
 
 	usedInput, usedOutput int
 	cancelled             bool
@@ -295,6 +296,7 @@ func (b *booking) arrived(now, at time.Time) {
 	if at.After(now) {
 		at = now
 	}
+	b.hasArrived = true
 	if b.settled || !at.After(b.at) || b.forgotten() && !b.left(now) {
 		return
 	}

@@ -165,8 +165,8 @@ func (l *ledger) takeOff(off charge) {
 }
 
 // passesFreed reports whether the requests would pass at the deadline if all calls that are open
-// had been cancelled. Of those that leave less than so long before it, it takes the tokens off
-// what else is used.
+// had been cancelled or, if they have arrived, settled without tokens. Of those that leave less
+// than so long before it, it takes the tokens off what else is used.
 func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
 	demands := make(map[*ledger]demand)
 	for _, req := range g.reqs {
@@ -186,11 +186,16 @@ func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
 				continue
 			}
 			freed.remove(b.charge)
+			given := 1 // requests
+			if b.hasArrived {
+				freed.charges = append(freed.charges, &charge{b.at, 1, 0, 0})
+				given = 0
+			}
 			if cut := g.deadline.Add(-l.span); b.at.Before(cut) && b.at.Add(piece).After(cut) {
-				unknown = append(unknown, charge{cut, 1, b.input, b.output})
+				unknown = append(unknown, charge{cut, given, b.input, b.output})
 			}
 			if l.day != nil && (b.day == l.day || piece > 0 && !b.at.Before(l.day.begin.Add(-piece))) {
-				freed.day.requests--
+				freed.day.requests -= given
 				freed.day.tokens -= b.input + b.output
 			}
 		}

@@ -3,8 +3,10 @@ package ratelimit
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -261,9 +263,11 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 	if b.Never {
 		return
 	}
+	isLonger := wait > b.wait
 	b.wait = max(b.wait, wait)
 	b.own = b.wait
 	b.event = b.event || d.awaitsEvent()
+	overBudget := b.OverBudget || d.OverBudget
 	switch {
 	case d.Never:
 		b.wait = 0
@@ -273,7 +277,10 @@ func (b *batch) merge(d *Decision, wait time.Duration) {
 	case b.Allowed && b.models() == 1:
 		b.Decision = *d
 		b.Model = ""
+	case isLonger && !d.Allowed:
+		b.Reason = errtext.Longest(b.Reason, "model "+strconv.Quote(errtext.Clip(d.Model))+": ", d.Reason)
 	}
+	b.OverBudget = overBudget
 	if b.RetryAfter = b.wait; b.event {
 		b.RetryAfter = 0
 	}

@@ -70,12 +70,15 @@ func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
 }
 
 // classesText returns classes as the text of an event.
-func classesText(classes map[string]Class) string {
-	plain := make(map[string]state.Class, len(classes))
+func classesText(classes map[string]Class) string { return state.ClassesText(storedClasses(classes)) }
+
+// storedClasses returns classes as they are stored.
+func storedClasses(classes map[string]Class) map[string]state.Class {
+	stored := make(map[string]state.Class, len(classes))
 	for name, c := range classes {
-		plain[name] = state.Class(c)
+		stored[name] = state.Class(c)
 	}
-	return state.ClassesText(plain)
+	return stored
 }
 
 // asking is who asks: the class and the flow of a call, as the caller names them.
@@ -179,11 +182,7 @@ func (rl *RateLimiter) Classes() map[string]Class {
 // validateClasses returns an error that names the first class and field out of range, and its
 // value.
 func validateClasses(classes map[string]Class) error {
-	plain := make(map[string]state.Class, len(classes))
-	for name, c := range classes {
-		plain[name] = state.Class(c)
-	}
-	return state.ValidateClasses(plain)
+	return state.ValidateClasses(storedClasses(classes))
 }
 
 type classKey struct{}

@@ -68,7 +68,10 @@ type Config struct {
 	//
 	// OnError may call the limiter, also Close. Close does not wait for it, so a call in progress
 	// may end after Close. Close returns the error of its own last write and does not report it
-	// here. Nil discards errors.
+	// here.
+	//
+	// Nil writes the errors to slog.Default() as warnings, at most one a minute of each number or
+	// type. A function that does nothing discards them.
 	OnError func(error) `yaml:"-"`
 
 	// Events is told what the limiter does: each call that waits, is admitted, refused or settled,

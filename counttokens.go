@@ -81,6 +81,36 @@ func (c AnthropicTokenCounter) CountTokens(ctx context.Context, model, text stri
 	return countTokens(ctx, tokencount.Anthropic, tokencount.Counter(c), model, text)
 }
 
+// Format prints the counter without its key, with any verb.
+func (c TokenCounter) Format(f fmt.State, verb rune) {
+	tokencount.Counter(c).Hide("TokenCounter").Format(f, verb)
+}
+
+// MarshalText returns what Format prints, so that no encoder writes the key.
+func (c TokenCounter) MarshalText() ([]byte, error) {
+	return tokencount.Counter(c).Hide("TokenCounter").MarshalText()
+}
+
+// Format prints the counter without its key, with any verb.
+func (c OpenAITokenCounter) Format(f fmt.State, verb rune) {
+	tokencount.Counter(c).Hide("OpenAITokenCounter").Format(f, verb)
+}
+
+// MarshalText returns what Format prints, so that no encoder writes the key.
+func (c OpenAITokenCounter) MarshalText() ([]byte, error) {
+	return tokencount.Counter(c).Hide("OpenAITokenCounter").MarshalText()
+}
+
+// Format prints the counter without its key, with any verb.
+func (c AnthropicTokenCounter) Format(f fmt.State, verb rune) {
+	tokencount.Counter(c).Hide("AnthropicTokenCounter").Format(f, verb)
+}
+
+// MarshalText returns what Format prints, so that no encoder writes the key.
+func (c AnthropicTokenCounter) MarshalText() ([]byte, error) {
+	return tokencount.Counter(c).Hide("AnthropicTokenCounter").MarshalText()
+}
+
 func countTokens(ctx context.Context, api *tokencount.API, c tokencount.Counter, model, text string) (int, error) {
 	total, err := c.CountTokens(ctx, api, model, text)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // slackOf returns the slack of a request that passes by an instant, of a model that was read.
 func (g *slots) slackOf(m *modelCost, deadline int64) *headroom.Slack {
 	s, q, r := headroom.Unbounded(), &m.quota, &m.view
-	p, open := r.paceOf(q), r.hasOpen(r.instant)
+	p := r.paceOf(q)
 	for of := range state.InFlight {
 		limit, more := *q.limit(of), m.cost.Of(of)
 		if !m.known || limit <= 0 {
@@ -22,7 +22,7 @@ func (g *slots) slackOf(m *modelCost, deadline int64) *headroom.Slack {
 		}
 		room := max(limit-more-r.remainsBy(of, deadline), 0)
 		switch {
-		case state.Limits[of].Window != state.Minute || !q.paces() || open:
+		case state.Limits[of].Window != state.Minute || !q.paces() || r.mayGiveBack(of, r.instant):
 		case p == nil:
 			room = 0 // there are no buckets yet
 		default:
@@ -122,7 +122,7 @@ func (l *waitLines) openedLocked(w *window) {
 // shutLocked notes that a call of a model has ended. After the last of them the buckets are what
 // they are.
 func (l *waitLines) shutLocked(g *slots, w *window) {
-	if g.waiting() > 0 && w != nil && w.pace != nil && !w.hasOpen(l.rl.clock.Sync()) {
+	if g.waiting() > 0 && w != nil && w.pace != nil && !w.mayGiveBack(state.TPM, l.rl.clock.Sync()) {
 		l.reviewAllLaterLocked(g)
 	}
 	if l.rl.pricing != nil {
@@ -226,12 +226,49 @@ func (r *Reservation) openLocked() {
 		w.open = opencalls.New()
 	}
 	w.open.Open(r.instant, r.estimate)
+	if r.hasArrived() {
+		w.open.Arrive(r.instant, 1)
+	}
 }
 
 // shutLocked is the end of openLocked: before a charge moves, or when its slot is given back.
 func (r *Reservation) shutLocked() {
 	if w := r.window; w.open != nil {
 		w.open.Close(r.instant, r.estimate)
+		if r.hasArrived() {
+			w.open.Arrive(r.instant, -1)
+		}
+	}
+}
+
+// hasArrived reports whether the provider counted the call, so that its request is not given back.
+func (r *Reservation) hasArrived() bool { return r.extra != nil && r.extra.arrived }
+
+// arriveLocked moves the charge of a call that arrived at a time. Its request is not given back
+// after that.
+func (r *Reservation) arriveLocked(at time.Time) {
+	if r.settled {
+		return
+	}
+	if r.pool != nil {
+		r.pool.arriveLocked(at)
+	}
+	r.shutLocked()
+	changes := r.moveLocked(at) || !r.hasArrived()
+	r.more().arrived = true
+	if r.openLocked(); changes && r.home.lines.waiting > 0 {
+		r.home.linesLocked().arrivedLocked(r)
+		r.home.linesLocked().settleLocked()
+	}
+}
+
+// arrivedLocked notes that a call of a model, whose charge may have moved, has arrived.
+func (l *waitLines) arrivedLocked(r *Reservation) {
+	if g := r.slots(); g.waiting() > 0 {
+		r.keptLocked(r.estimate) // open calls are known to a piece of time, and it may be in another now
+		if w := r.window; w.pace != nil && !w.mayGiveBack(state.RPM, l.rl.clock.Sync()) {
+			l.reviewAllLaterLocked(g)
+		}
 	}
 }
 
@@ -285,17 +322,22 @@ func (r *view) usedBetween(of state.Dimension, from, end int64) int {
 	return r.sums.Sum(i, j).Of(state.Limits[of].Tokens)
 }
 
-// hasOpen reports whether any call is open whose charge is in the minute.
-func (w *window) hasOpen(instant int64) bool {
+// mayGiveBack reports whether any call in the minute is open that may give back what a limit
+// counts.
+func (w *window) mayGiveBack(of state.Dimension, instant int64) bool {
 	if w.open == nil {
 		return false
 	}
 	c, border, _ := w.open.Since(instant - w.home.span())
+	if of == state.RPM {
+		return c.Of(of)+border.Of(of) > 0
+	}
 	return c.Requests+border.Requests > 0
 }
 
 // passesBy reports whether a request that is denied may pass by an instant that is left nanoseconds
-// away, if all open calls of its model are given back. Calls in flight always end in time.
+// away, if all open calls of its model are given back: of those that have arrived, the tokens.
+// Calls in flight always end in time.
 func (m *modelCost) passesBy(instant, left int64) bool {
 	q, r := &m.quota, &m.view
 	if r.cool > r.wall && r.cool-r.wall > left {
@@ -307,23 +349,24 @@ func (m *modelCost) passesBy(instant, left int64) bool {
 	if r.full && r.freeAt != never && r.freeAt > instant || r.used > instant && q.limitsMinute() {
 		return false
 	}
-	if r.adapts && r.found.OpensAtBest(r.slots.calls()) > instant {
+	if r.adapts && r.found.OpensAtBest(r.slots.calls()-r.open.Arrived()) > instant {
 		return false
 	}
 	if q.limitsSpend() && !r.affordsBy(q, &m.cost, left) {
 		return false
 	}
 	p := r.paceOf(q)
-	if p != nil && r.window.hasOpen(r.instant) {
-		p = nil // which of the buckets' content is of open calls is not known
-	}
 	for of := range state.InFlight {
 		limit, more := *q.limit(of), m.cost.Of(of)
 		if limit <= 0 {
 			continue
 		}
-		if !fits(r.remainsBy(of, instant), more, limit) ||
-			p != nil && state.Limits[of].Window == state.Minute && int64(p.Opens(unitOf(of), more, r.instant)) > left {
+		if !fits(r.remainsBy(of, instant), more, limit) {
+			return false
+		}
+		// Which of a bucket's content is of open calls is not known.
+		if p != nil && state.Limits[of].Window == state.Minute && int64(p.Opens(unitOf(of), more, r.instant)) > left &&
+			!r.mayGiveBack(of, r.instant) {
 			return false
 		}
 	}

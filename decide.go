@@ -68,8 +68,10 @@ type Decision struct {
 	// input, output and all tokens per minute; a model denies before its pools. A request that
 	// would jump the queue gets DecisionQueued instead.
 	Code DecisionCode `json:"code"`
-	// Reason says the same in words. With Never it names the limit that the request can never
-	// fit, which may be another than the first that denies.
+	// Reason says the same in words. It also names the limit that RetryAfter belongs to, where that
+	// is another one ("requests per minute are used up; longest: the spend of the day is used up").
+	// With Never it names the limit that the request can never fit, which may be another than the
+	// first that denies.
 	Reason string `json:"reason"`
 	// RetryAfter is the wait after which the same request passes, and not a nanosecond earlier,
 	// if nothing else is charged or given back meanwhile and nobody waits ahead of it. It covers
@@ -90,6 +92,9 @@ type Decision struct {
 	// CauseRateLimited, CauseOverloaded, CauseCaller, or another that the program gave to
 	// CooldownFor. It is empty with every other code.
 	Cause Cause `json:"cause,omitempty"`
+	// OverBudget reports that spend is among the limits that deny, whichever Code names. Then the
+	// error of a call that waits matches ErrBudget.
+	OverBudget bool `json:"over_budget,omitempty"`
 	// Pool is the pool that denied, where the model itself did not. Code, Reason, Never and Cause
 	// are then those of the pool, and Stats is still the model's: see [RateLimiter.PoolStats].
 	Pool string `json:"pool,omitempty"`

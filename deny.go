@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
@@ -60,7 +61,7 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	if used := r.sums.Total().Total(); looks || !fits(used, total, q.MaxTPM) {
 		f.check(state.TPM, used, total, q.MaxTPM, r, p)
 	}
-	d.Code, d.Reason = f.code, f.reason
+	d.Code, d.Reason, d.OverBudget = f.code, f.reason, f.budget != ""
 	switch {
 	case f.code == "": // slots are kept for others, and there are enough
 		return d.allow()
@@ -70,7 +71,19 @@ func deny(d *Decision, q *ModelQuota, r *view, c *cost) (wait time.Duration) {
 	case !f.event || cools: // the cooldown is there to be waited for, whatever comes then
 		d.RetryAfter = f.wait
 	}
+	f.tellLongest(d)
 	return f.wait
+}
+
+// tellLongest adds the limit to the reason that RetryAfter belongs to, or else a used-up budget.
+func (f *refusal) tellLongest(d *Decision) {
+	last := f.longest
+	if d.RetryAfter == 0 {
+		last = f.budget
+	}
+	if last != "" && last != f.reason {
+		d.Reason = errtext.Longest(f.reason, "", last)
+	}
 }
 
 // allow lets a request pass, which deny has not found to be denied.
@@ -84,18 +97,26 @@ type refusal struct {
 	code    DecisionCode // of the first; empty for none
 	reason  string
 	wait    time.Duration // the longest
+	longest string        // the reason of that
+	last    string        // the reason of the last limit that denies
+	budget  string        // the reason of the last limit of spend that denies; empty for none
 	event   bool          // no time says when one of them ends
 	tooMuch string        // the first of them that the request alone exceeds; empty for none
 }
 
 // refuse names the refusal, unless an earlier limit has named it.
 func (f *refusal) refuse(code DecisionCode, reason string) {
-	if f.code == "" {
+	if f.last = reason; f.code == "" {
 		f.code, f.reason = code, reason
 	}
 }
 
-func (f *refusal) until(leaves time.Duration) { f.wait = max(f.wait, leaves) }
+// until says how long the last limit denies.
+func (f *refusal) until(leaves time.Duration) {
+	if leaves > f.wait {
+		f.wait, f.longest = leaves, f.last
+	}
+}
 
 // never says that the request alone exceeds a limit.
 func (f *refusal) never(tooMuch string) { f.tooMuch = cmp.Or(f.tooMuch, tooMuch) }

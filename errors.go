@@ -30,6 +30,11 @@ var (
 	// of the class, already wait for the model.
 	ErrQueueFull = errors.New("the queue is full")
 
+	// ErrBudget matches a LimitError of a request that a limit of spend denied
+	// (ModelQuota.MaxSpendPerDay, MaxSpendPerMonth), alone or among other limits:
+	// Decision.OverBudget. It says nothing of how the wait ended, which Err does.
+	ErrBudget = errors.New("the budget is used up")
+
 	// ErrMaxWait is what a LimitError unwraps to when a bound on the wait, such as
 	// llmhttp.Transport.MaxWait, refused the request, and not the caller's own deadline. It does
 	// not match context.DeadlineExceeded. The limiter itself knows no such bound and never
@@ -68,7 +73,7 @@ var (
 )
 
 // LimitError is a refusal to wait. It unwraps to ErrNeverFits, to context.DeadlineExceeded, to
-// ErrQueueFull or to ErrMaxWait.
+// ErrQueueFull or to ErrMaxWait. It matches ErrBudget as well where spend denied.
 //
 // Packages that refuse by themselves what Acquire would refuse make one of Model, Decision and
 // Err. Its text then begins with "acquire".
@@ -92,6 +97,11 @@ func (e *LimitError) Error() string {
 	}
 	return fmt.Sprintf("%s: model %q: %s, free in %v: %v",
 		op, e.Model, reason, e.Decision.RetryAfter, e.Unwrap())
+}
+
+// Is reports whether target is ErrBudget and a limit of spend is among those that denied.
+func (e *LimitError) Is(target error) bool {
+	return target == ErrBudget && (e.Decision.OverBudget || e.Decision.Code == DecisionSpendLimit)
 }
 
 // Unwrap returns Err, or its default if it is nil.

@@ -154,7 +154,14 @@ func ExampleRateLimiter_Cooldown() {
 }
 
 func ExampleRateLimiter_QuotaFor() {
-	rl := limiterFor("gpt-4o", ratelimit.ModelQuota{MaxRPM: 500})
+	rl, err := ratelimit.NewWithConfig(ratelimit.Config{
+		FilePath:      filepath.Join(tempDir(), "ratelimits.yaml"),
+		Quotas:        map[string]ratelimit.ModelQuota{"gpt-4o": {MaxRPM: 500}},
+		MatchVersions: true,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
 	name, quota, ok := rl.QuotaFor("openai/gpt-4o-2024-08-06")
 	fmt.Println(name, quota.MaxRPM, ok)
 	_, _, ok = rl.QuotaFor("gpt-4o-mini")

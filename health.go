@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/profile"
@@ -82,24 +81,13 @@ func (e *EstimateError) Error() string {
 	if e.Estimated <= 0 {
 		return fmt.Sprintf("calls of %q estimate no tokens, and use %d: estimate them, for example by RateLimiter.Estimate", e.Model, e.Used)
 	}
-	factor := timesText(float64(e.Used) / float64(e.Estimated))
+	factor := tally.Times(float64(e.Used) / float64(e.Estimated))
 	if e.Used < e.Estimated {
 		return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, and the rest keeps others waiting: "+
 			"estimate less, for example by RateLimiter.Estimate", e.Model, factor)
 	}
 	return fmt.Sprintf("calls of %q use %s times the tokens that they estimate, so the provider may refuse some: "+
 		"estimate more, for example by RateLimiter.Estimate", e.Model, factor)
-}
-
-// timesText shows a factor with two digits or as a whole number.
-func timesText(factor float64) string {
-	switch {
-	case factor < 0.01:
-		return "less than 0.01"
-	case factor < 10:
-		return strconv.FormatFloat(factor, 'g', 2, 64)
-	}
-	return strconv.FormatFloat(factor, 'f', 0, 64)
 }
 
 // Health returns whether the limiter can use its store, and what a person should look at. It looks

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"log"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -54,6 +55,8 @@ func TestMain(m *testing.M) {
 		flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0)))
 	}
 	setTemp()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // of limiters without OnError
+	log.SetOutput(os.Stderr)
 	removeHome := setHome()
 	status := m.Run()
 	removeHome()

@@ -63,6 +63,16 @@ var waysToWait = map[string]func(context.Context, *ratelimit.RateLimiter) error{
 	},
 }
 
+// arrive tells that the answer to a call has begun.
+func arrive(r *ratelimit.Reservation) { r.Arrived(time.Now()) }
+
+// reserveArrived opens a call whose answer has begun.
+func reserveArrived(t *testing.T, rl *ratelimit.RateLimiter) {
+	r := reserve(t, rl, "m", 50, 40)
+	time.Sleep(10 * time.Millisecond) // a shared limiter tells others of no arrival at the same instant
+	arrive(r)
+}
+
 func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 	t.Parallel()
 	const patience, atOnce = 2 * time.Second, time.Duration(-1)
@@ -86,6 +96,16 @@ func TestWaitsForWhatOpenCallsMayGiveBack(t *testing.T) {
 		{"calls in flight", ratelimit.ModelQuota{MaxInFlight: 1}, nil, func(r *ratelimit.Reservation) { r.Commit(50, 40) }, time.Second, 0},
 		{"less than is needed", ratelimit.ModelQuota{MaxTPM: 90}, nil, func(r *ratelimit.Reservation) { r.Commit(50, 35) }, atOnce, time.Second},
 		{"nothing", ratelimit.ModelQuota{MaxRPM: 1}, nil, func(r *ratelimit.Reservation) { r.Commit(0, 0) }, atOnce, time.Second},
+		{"a request whose call has arrived", ratelimit.ModelQuota{MaxRPM: 1}, reserveArrived, nil, atOnce, 0},
+		{"a request of the day whose call has arrived", ratelimit.ModelQuota{MaxRPD: 1}, reserveArrived, nil, atOnce, 0},
+		{"a request that is paced, whose call has arrived", ratelimit.ModelQuota{MaxRPM: 1, Burst: time.Second}, reserveArrived, nil, atOnce, 0},
+		{"a request, until its call arrives", ratelimit.ModelQuota{MaxRPM: 1}, nil, arrive, atOnce, time.Second},
+		{"a request that is paced, until its call arrives", ratelimit.ModelQuota{MaxRPM: 1, Burst: time.Second}, nil, arrive, atOnce, time.Second},
+		{"tokens of a call that has arrived", ratelimit.ModelQuota{MaxRPM: 2, MaxTPM: 90}, nil, func(r *ratelimit.Reservation) {
+			arrive(r)
+			time.Sleep(500 * time.Millisecond)
+			r.Commit(50, 0)
+		}, 1500 * time.Millisecond, 0},
 		{"too little is open", ratelimit.ModelQuota{MaxTPM: 185}, func(t *testing.T, rl *ratelimit.RateLimiter) {
 			rl.RecordUsage("m", 90, 0)
 			reserve(t, rl, "m", 0, 0)

@@ -79,10 +79,12 @@ var importRules = map[string][]string{
 	"internal/errtext":      {},
 	"internal/eviction":     {},
 	"internal/external":     {modulePath + "/internal/state"},
-	"internal/reporter":     {modulePath + "/debounce", modulePath + "/internal/state"},
-	"internal/doctest":      {},
-	"internal/demo":         {},
-	"internal/demotest":     {},
+	"internal/reporter": {
+		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
+	},
+	"internal/doctest":  {},
+	"internal/demo":     {},
+	"internal/demotest": {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},

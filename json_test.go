@@ -28,7 +28,7 @@ var (
 		SpendDay: 24 * money.Dollar, MaxSpendPerDay: 25 * money.Dollar, SpendMonth: 26 * money.Cent, MaxSpendPerMonth: 27 * money.Dollar,
 	}
 	jsonDecision = ratelimit.Decision{
-		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller", Pool: "p",
+		Allowed: true, Code: "c", Reason: "r", RetryAfter: 1500 * time.Millisecond, Stats: jsonStats, Never: true, Model: "m", Cause: "caller", OverBudget: true, Pool: "p",
 	}
 )
 
@@ -53,7 +53,7 @@ func TestJSON(t *testing.T) {
 		{ratelimit.ModelStats{}, `{"rpm":0,"tpm":0,"rpd":0}`},
 		{jsonStats, stats},
 		{ratelimit.Decision{}, `{"allowed":false,"code":"","reason":"","stats":{"rpm":0,"tpm":0,"rpd":0}}`},
-		{jsonDecision, `{"allowed":true,"code":"c","reason":"r","stats":` + stats + `,"never":true,"model":"m","cause":"caller","pool":"p","retry_after":"1.5s"}`},
+		{jsonDecision, `{"allowed":true,"code":"c","reason":"r","stats":` + stats + `,"never":true,"model":"m","cause":"caller","over_budget":true,"pool":"p","retry_after":"1.5s"}`},
 	} {
 		if got := jsonOf(t, tt.value); got != tt.want {
 			t.Errorf("wrote %s\nwant  %s", got, tt.want)

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/sample"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -185,14 +185,7 @@ func (a *attrs) text(key, value string) {
 // name adds the name of a model, which may come from a caller and have any length.
 func (a *attrs) name(key, value string) {
 	const most = 256 // bytes
-	a.text(key, cut(value, most))
-}
-
-func cut(text string, most int) string {
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	a.text(key, errtext.Cut(value, most))
 }
 
 func (a *attrs) number(key string, value int) {
@@ -241,6 +234,7 @@ func (d Decision) LogValue() slog.Value {
 	a.yes("never", d.Never)
 	a.text("model", d.Model)
 	a.text("cause", string(d.Cause))
+	a.yes("over_budget", d.OverBudget)
 	a.name("pool", d.Pool)
 	if d.Stats != (ModelStats{}) {
 		a.add(slog.Any("stats", d.Stats))
@@ -335,7 +329,7 @@ func (e *Event) attributes(a *attrs) {
 	a.text("operation", e.Operation)
 	a.duration("took", e.Took)
 	if e.Err != nil {
-		a.text("error", cut(e.errorText(), 1000)) // it may name a model
+		a.text("error", errtext.Cut(e.errorText(), 1000)) // it may name a model
 	}
 }
 

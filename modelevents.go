@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"container/heap"
 	"context"
 	"maps"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -28,48 +28,28 @@ const (
 // cooled is the cooldowns that were told to have begun and not to have ended. Their number is
 // bounded as that of all cooldowns is.
 type cooled struct {
-	told  map[string]*toldCooldown // by the counted names of their models
-	ends  coolingEnds              // of the same
-	timer *time.Timer              // looks whether the next has ended; nil until there was one
+	told  map[string]*toldCooldown      // by the counted names of their models
+	ends  eviction.Queue[*toldCooldown] // of the same, the first to end in front
+	timer *time.Timer                   // looks whether the next has ended; nil until there was one
 }
 
 type toldCooldown struct {
-	name  string
-	cause Cause
-	end   int64 // in UnixNano, or later
-	index int   // in coolingEnds
+	name     string
+	cause    Cause
+	end      int64 // in UnixNano, or later
+	position int
 }
 
-// coolingEnds is a heap of cooldowns, the first to end in front.
-type coolingEnds []*toldCooldown
-
-func (h coolingEnds) Len() int           { return len(h) }
-func (h coolingEnds) Less(i, j int) bool { return h[i].end < h[j].end }
-func (h coolingEnds) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h *coolingEnds) Push(x any) {
-	c := x.(*toldCooldown)
-	c.index = len(*h)
-	*h = append(*h, c)
-}
-
-func (h *coolingEnds) Pop() any {
-	last := len(*h) - 1
-	c := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return c
-}
+// Before and Position are for cooled.ends.
+func (c *toldCooldown) Before(other *toldCooldown) bool { return c.end < other.end }
+func (c *toldCooldown) Position() *int                  { return &c.position }
 
 func (c *cooled) stop() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
 	clear(c.told)
-	c.ends = nil
+	c.ends = eviction.Queue[*toldCooldown]{}
 }
 
 // mostSleep bounds how long the end of a cooldown is waited for at once: it follows the wall clock,
@@ -107,17 +87,17 @@ func (t *teller) coolingLocked(name string, cause Cause) {
 	}
 	c := &toldCooldown{name: name, cause: cause, end: clock.UnixNano(t.rl.cooldowns[name].Until)}
 	t.cooled.told[name] = c
-	if heap.Push(&t.cooled.ends, c); c.index == 0 {
+	if t.cooled.ends.Put(c); t.cooled.ends.First() == c {
 		t.sleepLocked()
 	}
 }
 
 // sleepLocked looks again when the next of the told cooldowns ends.
 func (t *teller) sleepLocked() {
-	if len(t.cooled.ends) == 0 {
+	if t.cooled.ends.Len() == 0 {
 		return
 	}
-	wait := min(time.Duration(max(t.cooled.ends[0].end-t.rl.clock.UnixNano(t.rl.clock.Sync()), 0)), mostSleep)
+	wait := min(time.Duration(max(t.cooled.ends.First().end-t.rl.clock.UnixNano(t.rl.clock.Sync()), 0)), mostSleep)
 	if t.cooled.timer == nil {
 		t.cooled.timer = time.AfterFunc(wait, t.look)
 	} else {
@@ -130,11 +110,11 @@ func (t *teller) look() {
 	var ended *telling
 	t.rl.mu.Lock()
 	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
-	for len(t.cooled.ends) > 0 && t.cooled.ends[0].end <= wall {
-		c := t.cooled.ends[0]
+	for t.cooled.ends.Len() > 0 && t.cooled.ends.First().end <= wall {
+		c := t.cooled.ends.First()
 		if until, _ := t.rl.cooldowns.Of(c.name, wall); until > wall {
 			c.end = until
-			heap.Fix(&t.cooled.ends, 0)
+			t.cooled.ends.Put(c)
 			continue
 		}
 		ended = t.thawLocked(c).then(ended)
@@ -157,7 +137,7 @@ func (t *teller) thawLocked(c *toldCooldown) *telling {
 
 func (t *teller) forgetCoolingLocked(c *toldCooldown) {
 	delete(t.cooled.told, c.name)
-	heap.Remove(&t.cooled.ends, c.index)
+	t.cooled.ends.Remove(c)
 }
 
 // thawedLocked returns the events of all told cooldowns that have ended.

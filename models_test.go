@@ -13,41 +13,51 @@ import (
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
+// QuotaFor returns the quota by which the limiter limits a model, with and without MatchVersions.
 func TestQuotaFor(t *testing.T) {
-	rl := newLimiterWith(t, ratelimit.Config{
-		Quotas: map[string]ratelimit.ModelQuota{
-			"gpt-4o": {MaxRPM: 1}, "gpt-4o-2024-08-06": {MaxRPM: 2}, "claude-opus-4": {MaxRPM: 3}, "shared": {MaxRPM: 4},
-		},
-		Aliases: map[string]string{"fast": "gpt-4o", "my-team": "shared", "dated": "gpt-4o-2099-01-01", "nowhere": "nothing"},
-	})
-	tests := []struct{ model, want string }{
-		{"gpt-4o", "gpt-4o"},
-		{"gpt-4o-2024-08-06", "gpt-4o-2024-08-06"},
-		{"gpt-4o-2024-11-20", "gpt-4o"},
-		{"gpt-4o-mini", ""},
-		{"openai/gpt-4o", "gpt-4o"},
-		{"claude-opus-4-20250514", "claude-opus-4"},
-		{"claude-opus-4-1", ""},
-		{"claude-opus-4@20250514", "claude-opus-4"},
-		{"fast", "gpt-4o"},
-		{"fast-2024-11-20", "gpt-4o"},
-		{"my-team", "shared"},
-		{"dated", "gpt-4o"},
-		{"nowhere", ""},
-		{"", ""},
+	tests := []struct{ model, exact, versions string }{
+		{"gpt-4o", "gpt-4o", "gpt-4o"},
+		{"gpt-4o-2024-08-06", "gpt-4o-2024-08-06", "gpt-4o-2024-08-06"},
+		{"gpt-4o-2024-11-20", "", "gpt-4o"},
+		{"gpt-4o-mini", "", ""},
+		{"openai/gpt-4o", "", "gpt-4o"},
+		{"claude-opus-4-20250514", "", "claude-opus-4"},
+		{"claude-opus-4-1", "", ""},
+		{"claude-opus-4@20250514", "", "claude-opus-4"},
+		{"fast", "gpt-4o", "gpt-4o"},
+		{"fast-2024-11-20", "", "gpt-4o"},
+		{"my-team", "shared", "shared"},
+		{"dated", "", "gpt-4o"},
+		{"nowhere", "", ""},
+		{"", "", ""},
 	}
-	for _, wildcard := range []bool{false, true} {
-		if wildcard {
-			rl.SetQuota("*", ratelimit.ModelQuota{MaxRPM: 9})
-		}
-		for _, tt := range tests {
-			want := tt.want
-			if wildcard && want == "" {
-				want = "*"
+	for _, versions := range []bool{false, true} {
+		rl := newLimiterWith(t, ratelimit.Config{
+			Quotas: map[string]ratelimit.ModelQuota{
+				"gpt-4o": {MaxRPM: 1}, "gpt-4o-2024-08-06": {MaxRPM: 2}, "claude-opus-4": {MaxRPM: 3}, "shared": {MaxRPM: 4},
+			},
+			Aliases:       map[string]string{"fast": "gpt-4o", "my-team": "shared", "dated": "gpt-4o-2099-01-01", "nowhere": "nothing"},
+			MatchVersions: versions,
+		})
+		for _, wildcard := range []bool{false, true} {
+			if wildcard {
+				rl.SetQuota("*", ratelimit.ModelQuota{MaxRPM: 9})
 			}
-			name, quota, ok := rl.QuotaFor(tt.model)
-			if name != want || ok != (want != "") || quota != rl.Quotas[want] {
-				t.Errorf("QuotaFor(%q) = %q, %+v, %v, want %q", tt.model, name, quota, ok, want)
+			for _, tt := range tests {
+				want := tt.exact
+				if versions {
+					want = tt.versions
+				}
+				if wildcard && want == "" {
+					want = "*"
+				}
+				name, quota, ok := rl.QuotaFor(tt.model)
+				if name != want || ok != (want != "") || quota != rl.Quotas[want] {
+					t.Errorf("versions %v: QuotaFor(%q) = %q, %+v, %v, want %q", versions, tt.model, name, quota, ok, want)
+				}
+				if d := rl.Decide(tt.model, 1); ok != (d.Code != ratelimit.DecisionUnknownModel) || ok && d.Stats.MaxRPM != quota.MaxRPM {
+					t.Errorf("versions %v: QuotaFor(%q) is ok: %v, but the limiter decides %+v", versions, tt.model, ok, d)
+				}
 			}
 		}
 	}

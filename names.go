@@ -97,21 +97,21 @@ func (rl *RateLimiter) renamedRLocked(name string) string {
 	return rl.nameRLocked(name)
 }
 
-// QuotaFor returns the quota that covers model, and its name in Quotas. It looks for the exact
-// name first; then for the longest name that model extends: by ":" or "@" and any text, or by "-"
-// and a date or version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number),
-// also after removing "models/", "publishers/…/models/" and one leading "provider/"; then for the
-// longest pattern that covers model, in which "*" stands for any run of bytes; then for the quota
-// named "*". Config.Aliases apply before.
+// QuotaFor returns the quota by which this limiter limits model, and its name in Quotas; ok is
+// false where there is none. It looks for the exact name first; then, with Config.MatchVersions,
+// for the longest name that model extends: by ":" or "@" and any text, or by "-" and a date or
+// version (YYYY-MM-DD, YYYYMMDD, MMDD, three digits, "latest", "v" and a number), also after
+// removing "models/", "publishers/…/models/" and one leading "provider/"; then for the longest
+// pattern that covers model, in which "*" stands for any run of bytes; then for the quota named
+// "*". Config.Aliases apply before. The methods of the limiter resolve names in the same way.
 //
-// With Config.MatchVersions the methods of the limiter resolve names like this; without it they
-// take an alias, the exact name, a pattern, or "*". QuotaFor is safe for concurrent use.
+// A quota that is all zero is returned as well, although it limits nothing. Limits of a pool are
+// not looked at. QuotaFor is safe for concurrent use.
 func (rl *RateLimiter) QuotaFor(model string) (name string, quota ModelQuota, ok bool) {
 	rl.ledger.fresh()
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	name, _ = rl.naming.Match(model, rl.isListedRLocked)
-	name = rl.quotaNameRLocked(state.ModelName(name))
+	name = rl.quotaNameRLocked(rl.nameRLocked(model))
 	if quota, ok = rl.Quotas[name]; ok {
 		return name, quota, true
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/chain"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -28,79 +29,43 @@ type openCall struct {
 	unattended bool // no method of the program ended it
 	ended      bool // the plan was carried out
 
-	previous, next *openCall // of the limiter
-	older, newer   *openCall // of the model
+	inLimiter, inModel chain.Links[openCall]
+	reuse              *openCall // the next in openCalls.unused
 }
 
 // openCalls is the open calls of a limiter in the order of their admission.
 type openCalls struct {
-	first, last *openCall
-	unused      *openCall // ended ones, for reuse
+	calls  chain.Chain[openCall]
+	unused *openCall // ended ones, for reuse
 }
 
-// callsOfModel is the open calls of a model in the order of their admission.
-type callsOfModel struct{ oldest, newest *openCall }
-
-func (o *callsOfModel) add(c *openCall) {
-	if c.older = o.newest; o.newest == nil {
-		o.oldest = c
-	} else {
-		o.newest.newer = c
-	}
-	o.newest = c
-}
-
-func (o *callsOfModel) remove(c *openCall) {
-	if c.older == nil {
-		o.oldest = c.newer
-	} else {
-		c.older.newer = c.newer
-	}
-	if c.newer == nil {
-		o.newest = c.older
-	} else {
-		c.newer.older = c.older
-	}
-}
+func (c *openCall) ofLimiter() *chain.Links[openCall] { return &c.inLimiter }
+func (c *openCall) ofModel() *chain.Links[openCall]   { return &c.inModel }
 
 func (o *openCalls) add() *openCall {
 	c := o.unused
 	if c == nil {
 		c = new(openCall)
 	} else {
-		o.unused, c.next = c.next, nil
+		o.unused, c.reuse = c.reuse, nil
 	}
-	if c.previous = o.last; o.last == nil {
-		o.first = c
-	} else {
-		o.last.next = c
-	}
-	o.last = c
+	o.calls.Add(c, (*openCall).ofLimiter)
 	return c
 }
 
 func (o *openCalls) remove(c *openCall) {
-	if c.previous == nil {
-		o.first = c.next
-	} else {
-		c.previous.next = c.next
-	}
-	if c.next == nil {
-		o.last = c.previous
-	} else {
-		c.next.previous = c.previous
-	}
-	c.slots.open.remove(c)
-	*c = openCall{next: o.unused}
+	o.calls.Remove(c, (*openCall).ofLimiter)
+	c.slots.open.Remove(c, (*openCall).ofModel)
+	*c = openCall{reuse: o.unused}
 	o.unused = c
 }
 
 // oldestRLocked returns when the oldest open call of a model was admitted, if that is known.
 func (t *teller) oldestRLocked(g *slots) (since int64, ok bool) {
-	if t == nil || g == nil || g.open.oldest == nil {
+	if t == nil || g == nil || g.open.First() == nil {
 		return 0, false
 	}
-	return g.open.oldest.since, true
+	return g.open.First().since, true
 }
 
 // admittedLocked opens the call of a reservation, and returns the event that tells of it. It
@@ -115,7 +80,7 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	}
 	c := t.open.add()
 	c.ctx, c.id, c.slots, c.estimate, c.since = by.ctx, by.number(), r.slots(), r.estimate, r.instant
-	c.slots.open.add(c)
+	c.slots.open.Add(c, (*openCall).ofModel)
 	c.requested, c.class = r.slots().name, e.Class
 	c.most = r.costOf(EventAdmitted)
 	if r.extra != nil {

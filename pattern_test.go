@@ -68,7 +68,7 @@ func TestPatternPrecedence(t *testing.T) {
 			if rl.State[as] == nil {
 				t.Errorf("%s: %q has no state under %q", tt.whatItIsAbout, tt.model, as)
 			}
-			if name, q, ok := rl.QuotaFor(tt.model); versions && (name != want || q != quotas[want] || !ok) {
+			if name, q, ok := rl.QuotaFor(tt.model); name != want || q != quotas[want] || !ok {
 				t.Errorf("%s: QuotaFor(%q) is %q, want %q", tt.whatItIsAbout, tt.model, name, want)
 			}
 		}

@@ -24,6 +24,7 @@ func newInPools(d *Decision, wait time.Duration) inPools {
 // merge takes in the decision on one pool, in the line of which others may come first. The first
 // that denies names the denial, after the model.
 func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) {
+	isLonger := wait > m.wait
 	m.wait, m.event = max(m.wait, wait), m.event || on.awaitsEvent()
 	if queued {
 		on.queue()
@@ -39,8 +40,12 @@ func (m *inPools) merge(p *pool, on *Decision, wait time.Duration, queued bool) 
 	case on.Never && !d.Never:
 		d.Never, d.Reason = true, p.says(on)
 	}
+	d.OverBudget = d.OverBudget || on.OverBudget
 	if d.RetryAfter = m.wait; m.event && !m.cools || d.Never {
 		d.RetryAfter = 0
+	}
+	if isLonger && !queued && d.Pool != p.name && !d.Never && (d.RetryAfter > 0 || on.OverBudget) {
+		d.Reason = errtext.Longest(d.Reason, p.label(), on.Reason)
 	}
 }
 
@@ -50,8 +55,10 @@ func (p *pool) says(d *Decision) string {
 	if d.Code == DecisionQueued {
 		reason = "others wait for its models and come first"
 	}
-	return "the pool " + strconv.Quote(errtext.Clip(p.name)) + ": " + reason
+	return p.label() + reason
 }
+
+func (p *pool) label() string { return "the pool " + strconv.Quote(errtext.Clip(p.name)) + ": " }
 
 // isPlain reports whether nothing but the window says whether a request passes.
 func (r *view) isPlain() bool {

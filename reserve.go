@@ -40,6 +40,7 @@ type Reservation struct {
 type extra struct {
 	model   string           // as the caller named it, where it is counted under another name
 	delay   int64            // how much later the charge counts than it was admitted
+	arrived bool             // the provider counted the call, so its request is not given back
 	expires *list.Element    // in expiry.open, with Config.HoldTTL
 	share   *classuse.Charge // what is counted to a class with a reserve
 	charged                  // the money; without prices nothing

@@ -324,7 +324,8 @@ func (r *Reservation) keptLocked(used tokens.Count) {
 // written, or when the headers of the response came. The charge moves there, so that it leaves
 // the window no sooner than the provider forgets the call. It never moves backwards, nor into the
 // future. A charge that has left the window is charged anew. After Commit or Cancel it does
-// nothing.
+// nothing. A call that has arrived counts as a request, whatever it used, so waiters that only
+// its cancellation would help in time are refused at once.
 func (r *Reservation) Arrived(at time.Time) {
 	if r == nil || r.home == nil {
 		return
@@ -337,34 +338,29 @@ func (r *Reservation) Arrived(at time.Time) {
 	}
 }
 
-func (r *Reservation) arriveLocked(at time.Time) {
-	if r.settled {
-		return
-	}
-	if r.pool != nil {
-		r.pool.arriveLocked(at)
-	}
+// moveLocked moves the charge of a call that arrived at a time, and reports whether it did. The
+// charge is not among those of open calls.
+func (r *Reservation) moveLocked(at time.Time) (moved bool) {
 	rl := r.home
 	instant := rl.clock.Sync()
 	now := rl.clock.At(instant)
 	age := max(int64(now.Sub(at)), 0)
 	arrived := instant - age
 	if arrived <= r.instant {
-		return
+		return false
 	}
 	rl.changedLocked(instant)
 	rl.existingWindowLocked(r.slots().name, instant)
 	w, request, token := r.findLocked()
 	if left := instant-r.instant > rl.span(); request < 0 && token < 0 && !left {
-		return // forgotten
+		return false // forgotten
 	}
 	sameDay := w != nil && (w == r.window || request >= 0 || token >= 0) && w.inDay(r)
 	if w == nil {
 		if w = rl.windowToChargeLocked(r.slots().name, instant, now); w == nil {
-			return
+			return false
 		}
 	}
-	r.shutLocked()
 	w.moveCharge(r, request, token)
 	if age <= rl.span() {
 		request, token = w.insertCharge(r, arrived, rl.clock.At(arrived), 1, r.estimate)
@@ -387,9 +383,5 @@ func (r *Reservation) arriveLocked(at time.Time) {
 	default:
 		r.days = w.days - 1 // a day that is over
 	}
-	r.openLocked()
-	if rl.lines.waiting > 0 {
-		r.keptLocked(r.estimate) // open calls are known to a piece of time, and it is in another now
-		rl.linesLocked().settleLocked()
-	}
+	return true
 }

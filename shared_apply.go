@@ -279,6 +279,9 @@ func (f effect) open(e *sharedlog.Event, n int64, w *window, request, token int)
 	if r.isSlotless() {
 		r.extra.slotless = false
 	}
+	if e.Kind == sharedlog.Move {
+		r.more().arrived = true
+	}
 	r.days = w.days
 	r.placeLocked(w, e.At, request, token)
 	if e.Process == f.s.id && f.s.own.forgotten[n] {
@@ -323,10 +326,11 @@ func (f effect) move(e *sharedlog.Event) {
 	}
 	w, request, token := f.insert(e, r)
 	r.placeLocked(w, e.At, request, token)
+	r.more().arrived = true
 	if r.days = w.days; isOpen {
 		r.openLocked()
 	}
-	r.keptLocked(r.estimate)
+	f.rl.linesLocked().arrivedLocked(r)
 }
 
 // settle settles a reservation.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/audit"
+	"dappco.re/go/core/go-ratelimit/internal/chain"
 	"dappco.re/go/core/go-ratelimit/internal/classuse"
 	"dappco.re/go/core/go-ratelimit/internal/fairline"
 	"dappco.re/go/core/go-ratelimit/internal/headroom"
@@ -36,9 +37,9 @@ type slots struct {
 
 	saves history.Saves // what of the model is in the file of Persist
 
-	provider   Provider // Event.Provider, as of
-	providedAt int      // this RateLimiter.quotaVersion, counted from 1
-	open       callsOfModel
+	provider   Provider              // Event.Provider, as of
+	providedAt int                   // this RateLimiter.quotaVersion, counted from 1
+	open       chain.Chain[openCall] // in the order of their admission
 
 	// Of the waiters with a deadline:
 	headroom headroom.Line // how much may be charged before one of them is too late

@@ -328,6 +328,7 @@ func (f *refusal) checkSpend(r *view, q *ModelQuota, c *cost) {
 }
 
 func (f *refusal) spendOver(never bool, reason, tooMuch string) {
+	f.budget = reason
 	if f.refuse(DecisionSpendLimit, reason); never {
 		f.never(tooMuch)
 	}

@@ -317,7 +317,7 @@ func (t *teller) close() {
 	}
 	t.rl.mu.Lock()
 	var last []*telling
-	for c := t.open.first; c != nil; c = t.open.first {
+	for c := t.open.calls.First(); c != nil; c = t.open.calls.First() {
 		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate, c.most); e != nil {
 			last = append(last, e)
 			t.outlet.End() // Drain begins it, when the admission was told

@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // Anthropic reads the limits of an organization or a workspace at Anthropic, with the Rate Limits
@@ -28,6 +29,16 @@ type Anthropic struct {
 	// http.DefaultClient, with a time limit of 30 seconds for each page.
 	Client *http.Client
 }
+
+func (a Anthropic) hidden() apicall.Hidden {
+	return apicall.Hide("accountlimits.Anthropic", "Workspace", a.Workspace, "BaseURL", a.BaseURL, "AdminKey", a.AdminKey)
+}
+
+// Format prints the fields without the key, with any verb.
+func (a Anthropic) Format(f fmt.State, verb rune) { a.hidden().Format(f, verb) }
+
+// MarshalText returns what Format prints, so that no encoder writes the key.
+func (a Anthropic) MarshalText() ([]byte, error) { return a.hidden().MarshalText() }
 
 // Limits returns the limits of each model and alias that the organization may call: requests,
 // input tokens and output tokens per minute as MaxRPM, MaxITPM and MaxOTPM. Other limits, such as

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/apicall"
 )
 
 // OpenAI reads the limits of a project at OpenAI, with the Admin API
@@ -28,6 +29,16 @@ type OpenAI struct {
 	// http.DefaultClient, with a time limit of 30 seconds for each page.
 	Client *http.Client
 }
+
+func (o OpenAI) hidden() apicall.Hidden {
+	return apicall.Hide("accountlimits.OpenAI", "Project", o.Project, "BaseURL", o.BaseURL, "AdminKey", o.AdminKey)
+}
+
+// Format prints the fields without the key, with any verb.
+func (o OpenAI) Format(f fmt.State, verb rune) { o.hidden().Format(f, verb) }
+
+// MarshalText returns what Format prints, so that no encoder writes the key.
+func (o OpenAI) MarshalText() ([]byte, error) { return o.hidden().MarshalText() }
 
 // Limits returns the limits of each model that the project may call: requests and tokens per
 // minute and requests per day as MaxRPM, MaxTPM and MaxRPD. The limits of batches, images and audio

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"iter"
 	"net/http"
 	"strings"
 )
@@ -81,29 +80,34 @@ func signs(authorization, header string) bool {
 	return false
 }
 
-// unzipper decodes a body that comes in pieces. It reads on as far as the pieces go, in a coroutine
-// that runs only within feed and end, so it needs no lock beside that of its owner.
+// unzipper decodes a body that comes in pieces. A goroutine of its own reads on as far as the
+// pieces go; it runs only while feed or end wait for it, and end stops it. A coroutine of package
+// iter would end the program where the body is read on a goroutine that is locked to its thread.
 type unzipper struct {
-	piece []byte
-	ended bool
+	emit  func([]byte)
+	piece []byte        // what is left of the piece that is decoded
+	out   chan []byte   // what was decoded; nil where another piece is needed, or at the end
+	more  chan struct{} // lets the goroutine go on
+	began bool
+	last  bool  // no piece follows
+	ended bool  // the goroutine has
 	err   error // that ended the decoding: io.EOF at the end of the body, or where it was cut off
-	yield func(struct{}) bool
-	next  func() (struct{}, bool)
-	stop  func()
 }
 
 // newUnzipper returns an unzipper that passes what it decodes to emit. Its end method must be
 // called.
 func newUnzipper(emit func([]byte)) *unzipper {
-	u := new(unzipper)
-	u.next, u.stop = iter.Pull(func(yield func(struct{}) bool) {
-		u.yield = yield
-		u.err = u.decode(emit)
-	})
-	return u
+	return &unzipper{emit: emit, out: make(chan []byte), more: make(chan struct{})}
 }
 
-func (u *unzipper) decode(emit func([]byte)) error {
+// run is the goroutine.
+func (u *unzipper) run() {
+	u.err = u.decode()
+	u.ended = true
+	u.out <- nil
+}
+
+func (u *unzipper) decode() error {
 	r, err := gzip.NewReader((*unzipperInput)(u))
 	if err != nil {
 		return err
@@ -112,7 +116,10 @@ func (u *unzipper) decode(emit func([]byte)) error {
 	defer readBuffers.Put(buf)
 	for {
 		n, err := r.Read(buf[:])
-		emit(buf[:n])
+		if n > 0 {
+			u.out <- buf[:n]
+			<-u.more // buf was read
+		}
 		if err != nil {
 			return err
 		}
@@ -121,16 +128,35 @@ func (u *unzipper) decode(emit func([]byte)) error {
 
 // feed decodes the next piece of the body.
 func (u *unzipper) feed(p []byte) {
-	if len(p) > 0 && u.err == nil {
-		u.piece = p
-		u.next()
-		u.piece = nil
+	if len(p) == 0 || u.ended {
+		return
+	}
+	u.piece = p
+	defer func() { u.piece = nil }() // also if emit panics
+	if u.began {
+		u.more <- struct{}{}
+	} else {
+		u.began = true
+		go u.run()
+	}
+	u.pass()
+}
+
+// pass emits what the goroutine decodes until that waits for another piece, or ends.
+func (u *unzipper) pass() {
+	for decoded := <-u.out; decoded != nil; decoded = <-u.out {
+		u.emit(decoded)
+		u.more <- struct{}{}
 	}
 }
 
 // end decodes what is left. It returns false if the body was not in the format.
 func (u *unzipper) end() bool {
-	u.stop()
+	if u.began && !u.ended {
+		u.last = true
+		u.more <- struct{}{}
+		u.pass()
+	}
 	return u.err == nil || u.err == io.EOF || u.err == io.ErrUnexpectedEOF
 }
 
@@ -140,10 +166,11 @@ type unzipperInput unzipper
 // Read reads the current piece, and waits for the next one.
 func (u *unzipperInput) Read(p []byte) (int, error) {
 	for len(u.piece) == 0 {
-		if u.ended || !u.yield(struct{}{}) {
-			u.ended = true
+		if u.last {
 			return 0, io.EOF
 		}
+		u.out <- nil
+		<-u.more
 	}
 	n := copy(p, u.piece)
 	u.piece = u.piece[n:]

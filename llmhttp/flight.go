@@ -102,7 +102,7 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 	returned := false
 	defer func() {
 		if !returned { // Base panicked
-			f.land()
+			f.land(false)
 			f.finish(false)
 		}
 	}()
@@ -114,7 +114,7 @@ func (f *flight) roundTrip(send *http.Request) (*http.Response, error) {
 			closeAnswer(resp)
 		}
 	}()
-	f.land()
+	f.land(resp != nil)
 	if err == nil && resp == nil {
 		err = errors.New("llmhttp: Base returned neither a response nor an error")
 	}
@@ -158,10 +158,11 @@ func (f *flight) wroteRequest(info httptrace.WroteRequestInfo) {
 	}
 }
 
-// dateCharge moves the charge to now while there is no answer.
+// dateCharge moves the charge to now while there is no answer. A call of which nothing was sent is
+// left alone: it may give its request back, which others may wait for.
 func (f *flight) dateCharge() {
 	f.mu.Lock()
-	waits := f.stage == waiting
+	waits := f.stage == waiting && f.left.Load()
 	f.dated = f.dated || waits
 	f.mu.Unlock()
 	if waits {
@@ -169,17 +170,17 @@ func (f *flight) dateCharge() {
 	}
 }
 
-// land records that the call has its answer or failed. It dates the charge if that is to be earlier
+// land records that the call was answered or failed. It dates the charge if that is to be earlier
 // than by the timeout. A Base that does not trace the writing may have written the request after
 // the timeout, so its charge is dated, too.
-func (f *flight) land() {
+func (f *flight) land(wasAnswered bool) {
 	f.transport.models.land(f)
 	f.mu.Lock()
 	f.transport.arrivals.stop(&f.arrival)
 	f.stage = answered
 	late := f.dated && f.written
 	f.mu.Unlock()
-	if !late && f.left.Load() {
+	if !late && (wasAnswered || f.left.Load()) {
 		f.arrived(time.Now())
 	}
 }

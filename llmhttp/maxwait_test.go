@@ -3,6 +3,7 @@ package llmhttp_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,5 +103,49 @@ func TestMaxWaitIsNoTimeout(t *testing.T) {
 			t.Fatal(err)
 		}
 		readAll(t, resp)
+	})
+}
+
+// A stream that has begun gives no request back: callers whose MaxWait is too short are refused
+// when the last stream begins, and at once after that.
+func TestMaxWaitDoesNotHopeForStreams(t *testing.T) {
+	const streams, callers, begins = 10, 140, 400 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: streams})
+		tr := &llmhttp.Transport{Limiter: rl, MaxWait: 2 * time.Second, RefuseWithError: true, Base: base(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(begins) // until then the call may turn out not to be sent
+			io.Copy(io.Discard, req.Body)
+			resp := response(req, 200, "", "Content-Type: text/event-stream")
+			body, w := io.Pipe()
+			time.AfterFunc(30*time.Second, func() { w.Close() })
+			resp.Body = body
+			return resp, nil
+		})}
+		for range streams {
+			go func() {
+				if resp, err := post(t, tr, chatURL, `{"model":"m","stream":true}`); err != nil {
+					t.Error(err)
+				} else {
+					readAll(t, resp)
+				}
+			}()
+		}
+		for _, phase := range []struct{ comes, waits time.Duration }{
+			{begins / 4, begins - begins/4},
+			{2 * begins, 0},
+		} {
+			time.AfterFunc(phase.comes, func() {
+				for range callers {
+					go func() {
+						began := time.Now()
+						_, err := post(t, tr, chatURL, `{"model":"m"}`)
+						if took := time.Since(began); took != phase.waits || !errors.Is(err, ratelimit.ErrMaxWait) {
+							t.Errorf("after %v: %v after %v, want a refusal after %v", phase.comes, err, took, phase.waits)
+						}
+					}()
+				}
+			})
+		}
+		time.Sleep(time.Minute)
 	})
 }

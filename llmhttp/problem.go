@@ -93,7 +93,8 @@ func (k ProblemKind) refusal() string {
 }
 
 // Problem is the reason why a provider did not answer a call. It is an error that matches
-// ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind. It contains
+// ErrRateLimited, ErrDailyQuota, ErrExhausted, ErrOverloaded or ErrNotSent by its kind; a NotSent
+// also matches ratelimit.ErrBudget if a limit of spend was among those that denied. It contains
 // nothing of the call but the name of its model, no key and no prompt. [Classify] and [FromError]
 // return it; only tests need to make one.
 type Problem struct {
@@ -133,7 +134,8 @@ type Problem struct {
 	// Limit is the size of Quota; zero if the answer does not state it.
 	Limit int
 
-	learned ratelimit.ProviderLimits
+	overBudget bool // of a NotSent: as in ratelimit.Decision
+	learned    ratelimit.ProviderLimits
 }
 
 // Error returns the kind of the problem with its status and code, and the time that it lasts; of a
@@ -180,10 +182,14 @@ func (p *Problem) Unwrap() error {
 	return p.Err
 }
 
-// Is reports whether target is the error of the problem's kind. A nil Problem matches nothing.
+// Is reports whether target is the error of the problem's kind, or ratelimit.ErrBudget of a NotSent
+// that a limit of spend denied. A nil Problem matches nothing.
 func (p *Problem) Is(target error) bool {
 	if p == nil {
 		return false
+	}
+	if target == ratelimit.ErrBudget {
+		return p.Kind == NotSent && (p.overBudget || p.Code == string(ratelimit.DecisionSpendLimit))
 	}
 	err := p.Kind.err()
 	return err != nil && err == target

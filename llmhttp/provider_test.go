@@ -24,6 +24,9 @@ func newLimiter(t testing.TB, q ratelimit.ModelQuota) *ratelimit.RateLimiter {
 func newLimiterWith(t testing.TB, cfg ratelimit.Config) *ratelimit.RateLimiter {
 	t.Helper()
 	cfg.FilePath = filepath.Join(t.TempDir(), "state.yaml")
+	if cfg.OnError == nil {
+		cfg.OnError = func(error) {} // nil writes to the log
+	}
 	rl, err := ratelimit.NewWithConfig(cfg)
 	if err != nil {
 		t.Fatal(err)

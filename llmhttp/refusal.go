@@ -40,6 +40,7 @@ const (
 	poolHeader    = "X-Go-Ratelimit-Pool"
 	reasonHeader  = "X-Go-Ratelimit-Reason"
 	endingHeader  = "X-Go-Ratelimit-Ending"
+	budgetHeader  = "X-Go-Ratelimit-Budget" // "true" where a limit of spend denied
 )
 
 // ownMark is the key of a header that no connection carries, because its name is not valid. Only a
@@ -47,10 +48,14 @@ const (
 const ownMark = " go-ratelimit"
 
 // refusedText begins the message of a refusal. The codes follow in parentheses: that of the
-// decision first, then the cause of a cooldown and what ended the wait. The model, quoted, comes
-// behind them, and its pool where that denied. So a refusal is found in errors that keep only the
-// text of an answer.
+// decision first, then the cause of a cooldown, what ended the wait, and overBudget. The model,
+// quoted, comes behind them, and its pool where that denied. So a refusal is found in errors that
+// keep only the text of an answer.
 const refusedText = "go-ratelimit: the call was not sent"
+
+// overBudget is the code of a refusal where a limit of spend denied, which the first one may not
+// tell.
+const overBudget = "over_budget"
 
 // endings are the errors that a LimitError unwraps to, by their names in responses.
 var endings = []struct {
@@ -89,6 +94,7 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 		Kind: NotSent, Status: http.StatusTooManyRequests, Code: string(limit.Decision.Code),
 		Model: modelName(limit.Model), Err: limit.Unwrap(), Cause: limit.Decision.Cause,
 		Pool: modelName(limit.Decision.Pool), Reason: reasonOf(&limit.Decision),
+		overBudget: errors.Is(limit, ratelimit.ErrBudget),
 	}
 	if !limit.Decision.Never {
 		p.RetryAfter = max(limit.Decision.RetryAfter, 0)
@@ -99,8 +105,12 @@ func problemOf(limit *ratelimit.LimitError) *Problem {
 // refusalMessage returns the text of a refusal as users see it.
 func refusalMessage(limit *ratelimit.LimitError) string {
 	d := &limit.Decision
-	codes := make([]string, 0, 3)
-	for _, code := range []string{string(d.Code), string(d.Cause), endingOf(limit)} {
+	codes := make([]string, 0, 4)
+	all := [...]string{string(d.Code), string(d.Cause), endingOf(limit), ""}
+	if d.OverBudget && d.Code != ratelimit.DecisionSpendLimit {
+		all[3] = overBudget
+	}
+	for _, code := range all {
 		if code != "" {
 			codes = append(codes, code)
 		}
@@ -151,6 +161,7 @@ func refusalIn(resp *http.Response) *Problem {
 	p := &Problem{
 		Kind: NotSent, Status: resp.StatusCode, Code: code,
 		Err: endingNamed(h.Get(endingHeader)), RetryAfter: refusedFor(h, time.Now()),
+		overBudget: h.Get(budgetHeader) == "true",
 	}
 	if cause := h.Get(causeHeader); isName(cause, maxCode) {
 		p.Cause = ratelimit.Cause(cause)
@@ -204,6 +215,8 @@ func refusalText(text string) *Problem {
 				p.Code = code
 			case i == 1 && p.Code == string(ratelimit.DecisionCooldown) && isName(code, maxCode):
 				p.Cause = ratelimit.Cause(code)
+			case i > 0 && code == overBudget:
+				p.overBudget = true
 			case i > 0:
 				p.Err = cmp.Or(endingNamed(code), p.Err)
 			}
@@ -282,6 +295,9 @@ func refusal(req *http.Request, limit *ratelimit.LimitError, body []byte) *http.
 	}
 	if ending := endingOf(limit); ending != "" {
 		h.Set(endingHeader, ending)
+	}
+	if errors.Is(limit, ratelimit.ErrBudget) {
+		h.Set(budgetHeader, "true")
 	}
 	if pool := limit.Decision.Pool; pool != "" {
 		h.Set(poolHeader, strconv.QuoteToASCII(pool))

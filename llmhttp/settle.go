@@ -17,9 +17,8 @@ func (f *flight) finish(whole bool) {
 	f.stage = settled
 	text := 0
 	if f.stream != nil {
-		whole = whole || f.stream.done()
 		f.unread = !f.stream.end()
-		whole = whole || f.usage.final
+		whole = whole && !f.stream.cutOff() || f.stream.done() || f.usage.final
 		f.usage.Partial = f.usage.Partial || !whole && f.stream.grows()
 		if f.unread || f.stream.broken() {
 			whole, f.usage.Partial = false, true

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"bytes"
+	"io"
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
@@ -70,6 +71,9 @@ func (s *stream) grows() bool { return s.form != jsonForm || s.array }
 // broken reports, after end, that the JSON of the body, or of the last event that was scanned, was
 // invalid or cut off.
 func (s *stream) broken() bool { return s.scanner.Invalid() }
+
+// cutOff reports, after end, that a compressed body ended before its own end.
+func (s *stream) cutOff() bool { return s.unzips != nil && s.unzips.err == io.ErrUnexpectedEOF }
 
 // release frees the stream's buffers for reuse. The stream must not be used afterwards.
 func (s *stream) release() { s.scanner.Release() }

@@ -1,6 +1,6 @@
 // Package errtext makes unchecked text fit for an error: names of models and zones from a caller
-// or a file may have any length and any bytes. The limiter, its time zones and the readers of its
-// files use it.
+// or a file may have any length and any bytes. It also joins the reasons of a denial. The limiter,
+// its time zones, the readers of its files and the reporter use it.
 package errtext
 
 import (
@@ -20,6 +20,27 @@ func Clip(name string) string {
 		return name[:maxName] + "…"
 	}
 	return name
+}
+
+// Cut returns a text of at most so many bytes as it is, and a longer one cut there, between two
+// runes, with an ellipsis.
+func Cut(text string, most int) string {
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// Longest returns the reason of several limits that deny: the first of them, and the one that
+// denies for longest, which belongs to of (empty for what the first belongs to). Both may be such
+// reasons.
+func Longest(first, of, last string) string {
+	const longest = "; longest: "
+	first, _, _ = strings.Cut(first, longest)
+	if _, rest, found := strings.Cut(last, longest); found {
+		last = rest
+	}
+	return first + longest + of + last
 }
 
 // Printable returns an error that wraps err, and whose text is at most the first 600 bytes

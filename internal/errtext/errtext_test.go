@@ -41,3 +41,27 @@ func TestPrintable(t *testing.T) {
 		t.Error("the cause cannot be matched")
 	}
 }
+
+func TestCut(t *testing.T) {
+	for _, tt := range []struct {
+		text string
+		most int
+		want string
+	}{{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"aéb", 2, "a…"}, {"aéb", 3, "aé…"}} {
+		if got := errtext.Cut(tt.text, tt.most); got != tt.want {
+			t.Errorf("%q to %d is %q, want %q", tt.text, tt.most, got, tt.want)
+		}
+	}
+}
+
+func TestLongest(t *testing.T) {
+	for _, tt := range [][4]string{
+		{"a", "", "b", "a; longest: b"},
+		{"a; longest: b", "p: ", "c", "a; longest: p: c"},
+		{"a", "p: ", "c; longest: d", "a; longest: p: d"},
+	} {
+		if got := errtext.Longest(tt[0], tt[1], tt[2]); got != tt[3] {
+			t.Errorf("%q, %q and %q are %q, want %q", tt[0], tt[1], tt[2], got, tt[3])
+		}
+	}
+}

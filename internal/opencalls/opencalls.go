@@ -34,17 +34,18 @@ type piece struct {
 	Charges
 }
 
-// Charges is a number of calls and their tokens. The zero value is none.
-type Charges struct{ Requests, Input, Output int }
+// Charges is a number of calls and their tokens. The zero value is none. Of the requests, those
+// that have arrived at the provider are not given back.
+type Charges struct{ Requests, Input, Output, Arrived int }
 
 // Total returns the tokens, input and output together.
 func (c Charges) Total() int { return c.Input + c.Output }
 
-// Of returns what a limit counts of the charges.
+// Of returns what may be given back of the charges that a limit counts.
 func (c Charges) Of(limit state.Dimension) int {
 	switch limit {
 	case state.RPM, state.RPD:
-		return c.Requests
+		return c.Requests - c.Arrived
 	case state.ITPM:
 		return c.Input
 	case state.OTPM:
@@ -66,6 +67,7 @@ func (c *Charges) add(d *Charges) {
 	c.Requests += d.Requests
 	c.Input += d.Input
 	c.Output += d.Output
+	c.Arrived += d.Arrived
 }
 
 // New returns an empty sum.
@@ -90,13 +92,22 @@ func (s *Sum) Open(instant int64, c tokens.Count) {
 
 // Close removes a call that was opened at the same instant with the same tokens.
 func (s *Sum) Close(instant int64, c tokens.Count) {
-	p := &s.pieces[instant>>shift&(pieces-1)]
-	if p.of != instant>>shift {
-		p = s.past(instant)
-	}
+	p := s.pieceOf(instant)
 	p.Requests--
 	p.Input -= c.Input
 	p.Output -= c.Output
+}
+
+// Arrive adds so many calls that were opened at an instant to those that have arrived. A call that
+// has arrived is removed by -1 when it is closed.
+func (s *Sum) Arrive(instant int64, calls int) { s.pieceOf(instant).Arrived += calls }
+
+// pieceOf returns where a call counts that was opened at an instant.
+func (s *Sum) pieceOf(instant int64) *piece {
+	if p := &s.pieces[instant>>shift&(pieces-1)]; p.of == instant>>shift {
+		return p
+	}
+	return s.past(instant)
 }
 
 // begin returns the piece of an instant, in place of one that is over.
@@ -195,13 +206,19 @@ func (s *Sum) Ages(now, limit int64) (oldest int64, over int) {
 }
 
 // Calls returns how many calls are open. A nil Sum has none.
-func (s *Sum) Calls() int {
+func (s *Sum) Calls() int { return s.all().Requests }
+
+// Arrived returns how many of the open calls have arrived. A nil Sum has none.
+func (s *Sum) Arrived() int { return s.all().Arrived }
+
+func (s *Sum) all() (c Charges) {
 	if s == nil {
-		return 0
+		return c
 	}
-	n := s.old.Requests + s.lost.Requests
+	c = s.old.Charges
+	c.add(&s.lost.Charges)
 	for i := range s.pieces {
-		n += s.pieces[i].Requests
+		c.add(&s.pieces[i].Charges)
 	}
-	return n
+	return c
 }

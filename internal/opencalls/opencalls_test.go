@@ -6,12 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
 const span = int64(time.Minute)
 
-func chargesOf(c tokens.Count) *Charges { return &Charges{1, c.Input, c.Output} }
+func chargesOf(c tokens.Count) *Charges {
+	return &Charges{Requests: 1, Input: c.Input, Output: c.Output}
+}
 
 func TestNilSumIsEmpty(t *testing.T) {
 	var s *Sum
@@ -32,12 +35,12 @@ func TestTodayIsTheDaysCalls(t *testing.T) {
 	s.BeginDay(2 * length)
 	s.Open(3*length, long)
 	s.Open(40*length, now) // all others have left their pieces
-	if got := s.Today(); got != (Charges{2, 3, 14}) || got.Total() != 17 {
+	if got := s.Today(); got != (Charges{2, 3, 14, 0}) || got.Total() != 17 {
 		t.Errorf("the day has %+v", got)
 	}
 	s.Close(0, yesterday)
 	s.Close(3*length, long)
-	if got := s.Today(); got != (Charges{1, 0, 10}) {
+	if got := s.Today(); got != (Charges{1, 0, 10, 0}) {
 		t.Errorf("after the others are closed, the day has %+v", got)
 	}
 	s.BeginDay(41 * length)
@@ -51,6 +54,34 @@ func TestTodayIsTheDaysCalls(t *testing.T) {
 	}
 }
 
+func TestArrivedCallsGiveNoRequestBack(t *testing.T) {
+	const length = int64(1) << shift
+	s, c := New(), tokens.Count{Input: 3, Output: 4}
+	for i := range int64(3) {
+		s.Open(i*length, c)
+	}
+	s.Arrive(0, 1)
+	s.Arrive(2*length, 1)
+	today, _, _ := s.Since(0)
+	for of, want := range map[state.Dimension]int{state.RPM: 1, state.RPD: 1, state.ITPM: 9, state.TPM: 21} {
+		if got := s.Today().Of(of); got != want {
+			t.Errorf("%v: %d may be given back, want %d", of, got, want)
+		}
+	}
+	if s.Calls() != 3 || s.Arrived() != 2 || today.Arrived != 1 { // the first is in the border
+		t.Errorf("%d calls, %d arrived, %+v in the minute", s.Calls(), s.Arrived(), today)
+	}
+	s.Open(40*length, c) // the others leave their pieces
+	s.Arrive(0, -1)
+	s.Close(0, c)
+	if got := s.Today().Of(state.RPD); got != 2 || s.Arrived() != 1 {
+		t.Errorf("after one is closed, %d may be given back, and %d arrived", got, s.Arrived())
+	}
+	if (*Sum)(nil).Arrived() != 0 {
+		t.Error("a nil sum has calls that arrived")
+	}
+}
+
 func TestHugeChargesCancelOut(t *testing.T) {
 	s := New()
 	huge := tokens.Count{Input: math.MaxInt, Output: 5}
@@ -60,7 +91,7 @@ func TestHugeChargesCancelOut(t *testing.T) {
 	for range 2 {
 		s.Close(0, huge)
 	}
-	if _, border, _ := s.Since(0); border != (Charges{1, math.MaxInt, 5}) {
+	if _, border, _ := s.Since(0); border != (Charges{1, math.MaxInt, 5, 0}) {
 		t.Errorf("%+v", border)
 	}
 }

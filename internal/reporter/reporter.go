@@ -1,11 +1,13 @@
 // Package reporter hands the errors of work in the background to the program, without a lock
 // and without waiting for it: one at a time, and no more often than the program can use. The
-// limiter's AutoPersist and Config.Shared report to Config.OnError by it.
+// limiter's AutoPersist and Config.Shared report to Config.OnError by it, or to the log of the
+// program where there is none.
 package reporter
 
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"reflect"
 	"sync/atomic"
@@ -13,17 +15,23 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
+	"dappco.re/go/core/go-ratelimit/internal/errtext"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// every is how long no other error of a kind is reported after one.
-const every = time.Second
+// How long no other error of a kind is reported after one.
+const (
+	every    = time.Second
+	logEvery = time.Minute // in the log
+)
 
 // Reporter calls a function with errors, one call at a time; of the errors that come meanwhile
 // it keeps the last of each kind. A nil Reporter reports nothing. All methods are safe for
 // concurrent use.
 type Reporter struct {
 	onError func(error)
+	logs    bool // errors have no kinds of their own, whose number nothing bounds
+	every   time.Duration
 	errs    *debounce.Coalescer[any, error]
 	stopped atomic.Bool
 
@@ -32,27 +40,37 @@ type Reporter struct {
 	swept time.Time         // when others were last removed from it
 }
 
-// New returns a Reporter of a function; nil for nil.
+// New returns a Reporter of a function. Nil stands for one that writes a warning to slog.Default,
+// once a minute for each kind of error.
 func New(onError func(error)) *Reporter {
+	r := &Reporter{onError: onError, every: every, last: make(map[any]time.Time)}
 	if onError == nil {
-		return nil
+		r.onError, r.logs, r.every = log, true, logEvery
 	}
-	r := &Reporter{onError: onError, last: make(map[any]time.Time)}
 	r.errs = debounce.NewCoalescer(debounce.CoalescerOptions[error]{}, r.deliver)
 	return r
 }
 
+// log writes an error, which may name a model of any length, to the log of the program.
+func log(err error) {
+	slog.Warn("ratelimit: an error in the background; Config.OnError gets all of them", "error", errtext.Cut(err.Error(), 1000))
+}
+
 // Report has an error reported, on a goroutine of the reporter, unless one of its kind was
-// within the last second.
+// within the last second, or minute.
 func (r *Reporter) Report(err error) {
 	if r != nil {
 		r.errs.Add(kindOf(err), err)
 	}
 }
 
-// ReportAs is Report for an error of a kind of its own.
+// ReportAs is Report for an error of a kind of its own, but in the log.
 func (r *Reporter) ReportAs(kind any, err error) {
-	if r != nil {
+	switch {
+	case r == nil:
+	case r.logs:
+		r.Report(err)
+	default:
 		r.errs.Add(kind, err)
 	}
 }
@@ -60,12 +78,12 @@ func (r *Reporter) ReportAs(kind any, err error) {
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *Reporter) deliver(errs map[any]error) {
 	for kind, err := range errs {
-		now := time.Now()              // onError may have taken long
-		if now.Sub(r.swept) >= every { // not at each error: there may be one of each of many models
-			maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= every })
+		now := time.Now()                // onError may have taken long
+		if now.Sub(r.swept) >= r.every { // not at each error: there may be one of each of many models
+			maps.DeleteFunc(r.last, func(_ any, at time.Time) bool { return now.Sub(at) >= r.every })
 			r.swept = now
 		}
-		if at, known := r.last[kind]; known && now.Sub(at) < every || r.stopped.Load() {
+		if at, known := r.last[kind]; known && now.Sub(at) < r.every || r.stopped.Load() {
 			continue
 		}
 		r.last[kind] = now

@@ -1,10 +1,16 @@
 package reporter_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
+	"log/slog"
+	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -62,9 +68,60 @@ func TestStopDoesNotWaitForTheFunction(t *testing.T) {
 }
 
 func TestNilReportsNothing(t *testing.T) {
-	r := reporter.New(nil)
+	var r *reporter.Reporter
 	r.Report(io.EOF)
+	r.ReportAs(1, io.EOF)
 	r.Stop()
+}
+
+// unknown is an error of which each value is a kind of its own for OnError.
+type unknown string
+
+func (u unknown) Error() string { return "unknown " + string(u) }
+
+// Without a function, errors go to the log: one a minute of each type or number.
+func TestWithoutAFunctionErrorsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	was, flags := slog.Default(), stdlog.Flags()
+	defer func() {
+		slog.SetDefault(was)
+		stdlog.SetOutput(os.Stderr)
+		stdlog.SetFlags(flags)
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		r := reporter.New(nil)
+		defer r.Stop()
+		// The default is that of the moment of the error.
+		slog.SetDefault(slog.New(slog.NewJSONHandler(&log, nil)))
+		began := time.Now()
+		var got []string
+		report := func(after time.Duration, errs ...error) {
+			time.Sleep(after - time.Since(began))
+			for _, err := range errs {
+				r.ReportAs(err, err)
+				synctest.Wait()
+			}
+			for line := range bytes.Lines(log.Bytes()) {
+				var is struct{ Level, Error string }
+				if err := json.Unmarshal(line, &is); err != nil || is.Level != "WARN" {
+					t.Errorf("%s: %v", line, err)
+				}
+				got = append(got, fmt.Sprint(after, " ", is.Error))
+			}
+			log.Reset()
+		}
+		report(0, unknown("a"), unknown("b"), fmt.Errorf("save: %w", syscall.ENOSPC), unknown("c"))
+		report(time.Minute-1, unknown("d"), syscall.ENOSPC, syscall.EIO)
+		report(time.Minute, unknown("e"), unknown("f"), syscall.EIO)
+		report(2*time.Minute, unknown(strings.Repeat("long ", 1000)))
+		want := []string{
+			"0s unknown a", "0s save: no space left on device", "59.999999999s input/output error", "1m0s unknown e",
+			"2m0s unknown " + strings.Repeat("long ", 198) + "lo…",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("logged %q, want %q", got, want)
+		}
+	})
 }
 
 // Many kinds at once, as of many models without a quota, take time in proportion to their number.

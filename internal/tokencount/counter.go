@@ -22,6 +22,11 @@ type Counter struct {
 	Client  *http.Client // redirects are never followed; nil for the default transport
 }
 
+// Hide returns the text for a counter of a type of package ratelimit, without its key.
+func (c Counter) Hide(typ string) apicall.Hidden {
+	return apicall.Hide("ratelimit."+typ, "BaseURL", c.BaseURL, "APIKey", c.APIKey)
+}
+
 // API is how a provider counts the tokens of a text.
 type API struct {
 	base   string
