@@ -53,7 +53,7 @@ func (t *Transport) inspect(call *Call, a Adapter) (*http.Request, error) {
 	}
 	form := requestForm(req.Header)
 	if form == otherBody {
-		return req, nil
+		return t.inspectForm(call, a)
 	}
 	in := inspection{call: call, adapter: a, max: t.maxBody(), sniffing: form == untypedBody}
 	in.scanner = jsonscan.New(in.value)
@@ -84,8 +84,10 @@ func (in *inspection) read(req *http.Request) (send *http.Request, err error) {
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			defer body.Close()
-			_, err = in.readBody(body, func([]byte) {})
-			return req, err
+			if _, err = in.readBody(body, func([]byte) {}); err != nil {
+				return nil, err
+			}
+			return withFreshBody(req)
 		}
 	}
 	var head pieces
@@ -160,7 +162,7 @@ func (in *inspection) value(scanned jsonscan.Value) {
 // mediaKeys are the keys of strings that contain images, sounds or files, or refer to them.
 var mediaKeys = map[string]bool{
 	"data": true, "file_data": true, "url": true, "image_url": true, "images": true,
-	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true,
+	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true, "bytes": true,
 }
 
 // minMediaSize is the length in bytes from which a string counts as media by its key alone: tools

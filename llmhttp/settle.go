@@ -19,12 +19,16 @@ func (f *flight) finish(whole bool) {
 	if f.stream != nil {
 		whole = whole || f.stream.done()
 		f.unread = !f.stream.end()
-		whole = whole || f.usage.final
+		// Binary frames end with the usage, and one that is cut between two of them just ends.
+		whole = whole && f.stream.frames == nil || f.usage.final
 		f.usage.Partial = f.usage.Partial || !whole && f.stream.grows()
 		if f.unread || f.stream.broken() {
 			whole, f.usage.Partial = false, true
 		}
-		text = textTokens(f.stream.textBytes())
+		if f.fault != nil {
+			whole, f.usage.Partial, f.problem = false, true, f.fault
+		}
+		text = f.writtenTokens()
 		f.stream.release()
 		f.stream = nil
 	}
@@ -46,11 +50,11 @@ func (f *flight) finish(whole bool) {
 // that the answer was read to its end, text is the estimated number of tokens in the text that was
 // read.
 func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Usage, source Source) {
-	estimated := money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)}
-	switch {
-	case f.status >= 300 && (f.status < 500 || f.overloaded()):
+	estimated := f.estimatedBill()
+	switch status := f.outcome(text); {
+	case status >= 300 && (status < 500 || f.overloaded()):
 		return ratelimit.Usage{}, money.Usage{}, SourceRefused
-	case f.status >= 300 || f.status < 200:
+	case status >= 300 || status < 200:
 		return f.charged, estimated, SourceEstimate
 	}
 	reported := f.usage
@@ -74,7 +78,7 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Us
 	default:
 		// The provider may have written on after the answer was cut off, and counts all it wrote.
 		source = SourceEstimate
-		reported.Output = max(reported.Output, text, f.charged.OutputTokens)
+		reported.Output = max(reported.Output, text, f.estimatedOutput())
 		if f.unread {
 			reported.Output = max(reported.Output, f.longestOutput())
 		}

@@ -23,6 +23,7 @@ type stream struct {
 	marks   []pattern
 	texts   textCounter
 	unzips  *unzipper // nil for a body that is not compressed
+	frames  *frames   // nil for a body without binary frames
 
 	form form
 	mark int // bytes of a byte order mark so far; all of them also when there is none
@@ -68,8 +69,10 @@ func (s *stream) textBytes() int {
 func (s *stream) grows() bool { return s.form != jsonForm || s.array }
 
 // broken reports, after end, that the JSON of the body, or of the last event that was scanned, was
-// invalid or cut off.
-func (s *stream) broken() bool { return s.scanner.Invalid() }
+// invalid or cut off, or the last binary frame cut off.
+func (s *stream) broken() bool {
+	return s.scanner.Invalid() || s.frames != nil && s.frames.open()
+}
 
 // release frees the stream's buffers for reuse. The stream must not be used afterwards.
 func (s *stream) release() { s.scanner.Release() }
@@ -97,6 +100,10 @@ func (s *stream) feed(p []byte) {
 
 // read reads the next piece of the decoded body.
 func (s *stream) read(p []byte) {
+	if s.frames != nil {
+		s.frames.feed(p)
+		return
+	}
 	if s.form == unknownForm {
 		p = s.sniff(p)
 	}
@@ -108,9 +115,12 @@ func (s *stream) read(p []byte) {
 }
 
 // end marks the end of the body. An event that is cut off there counts. It returns false if the
-// body was not in the coding that its header named.
+// body was not in the coding or the frames that its headers named.
 func (s *stream) end() (readable bool) {
 	readable = s.unzips == nil || s.unzips.end()
+	if s.frames != nil {
+		return readable && !s.frames.damaged
+	}
 	if s.form == jsonForm {
 		s.written = s.scanner.PartialBytes()
 		s.scanner.End()

@@ -232,10 +232,11 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // It returns the response and the errors of Base unchanged; the body of a response with status 400
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
-// never fit, and ratelimit.ErrMaxWait if MaxWait refused it; or they wrap the error of the
-// request's context, if that ended while the call waited, ratelimit.ErrClosed, if the limiter was
-// closed and the call would have had to wait, or ratelimit.ErrInvalidTokens. The request's body is
-// closed on every path. It is safe for concurrent use.
+// never fit, ratelimit.ErrMaxWait if MaxWait refused it, and ErrSignatureAge if its signature would have
+// been too old; or they wrap the error of the request's context, if that ended while the call
+// waited, ratelimit.ErrClosed, if the limiter was closed and the call would have had to wait, or
+// ratelimit.ErrInvalidTokens. The request's body is closed on every path. It is safe for concurrent
+// use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.roundTrip(req, nil)
 }
@@ -296,7 +297,7 @@ func closeBody(req *http.Request) {
 
 // send sends a call, more than once with Retry. It closes the body of send.
 func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter, w *way) (*http.Response, error) {
-	f := &flight{transport: t, adapter: a, call: call}
+	f := &flight{transport: t, adapter: a, call: call, signedUntil: signatureEnd(call.Request)}
 	f.ctx.Context, f.ctx.ID = call.Request.Context(), callctx.NextID()
 	f.charges = chargesOf(f.ctx.Context)
 	if w == nil {
@@ -314,6 +315,11 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter,
 	if err := t.admit(f); err != nil {
 		closeBody(send)
 		return t.refuse(f, err)
+	}
+	if call.counted != 0 { // its body was read once more
+		if fresh, err := withFreshBody(send); err == nil {
+			send = fresh
+		}
 	}
 	for {
 		resp, err := f.roundTrip(send)
