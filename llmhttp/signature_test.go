@@ -162,35 +162,41 @@ func TestSharedReader(t *testing.T) {
 		"http://llm.test" + nova + "invoke", "http://llm.test/v1/messages",
 		"http://llm.test/v1/projects/p/locations/l/publishers/anthropic/models/m:rawPredict",
 	} {
-		rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 100}}})
-		var sent []string
-		synctest.Test(t, func(t *testing.T) {
-			tr := &llmhttp.Transport{Limiter: rl, CountAbove: 1, Retry: llmhttp.Retry{Max: 1}, Base: base(func(req *http.Request) (*http.Response, error) {
-				got, _ := io.ReadAll(req.Body)
-				if strings.HasSuffix(req.URL.Path, "count_tokens") || strings.Contains(req.URL.Path, "count-tokens") {
-					return response(req, 200, `{"input_tokens":9}`), nil
-				}
-				sent = append(sent, string(got))
-				if len(sent) == 1 {
-					return response(req, 500, "{}"), nil
-				}
-				return response(req, 200, "{}"), nil
-			})}
-			reader := bytes.NewReader([]byte(body))
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.NopCloser(reader))
-			req.ContentLength = int64(len(body))
-			req.GetBody = func() (io.ReadCloser, error) {
-				_, err := reader.Seek(0, io.SeekStart)
-				return io.NopCloser(reader), err
-			}
-			resp, err := tr.RoundTrip(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			readAll(t, resp)
-		})
-		if len(sent) != 2 || sent[0] != body || sent[1] != body {
-			t.Errorf("%s: sent %q", url, sent)
+		for _, countAbove := range []int{0, 1} {
+			checkSharedReader(t, url, body, countAbove)
 		}
+	}
+}
+
+func checkSharedReader(t *testing.T, url, body string, countAbove int) {
+	rl := newLimiterWith(t, ratelimit.Config{Quotas: map[string]ratelimit.ModelQuota{"*": {MaxRPM: 100}}})
+	var sent []string
+	synctest.Test(t, func(t *testing.T) {
+		tr := &llmhttp.Transport{Limiter: rl, CountAbove: countAbove, Retry: llmhttp.Retry{Max: 1}, Base: base(func(req *http.Request) (*http.Response, error) {
+			got, _ := io.ReadAll(req.Body)
+			if strings.HasSuffix(req.URL.Path, "count_tokens") || strings.Contains(req.URL.Path, "count-tokens") {
+				return response(req, 200, `{"input_tokens":9}`), nil
+			}
+			sent = append(sent, string(got))
+			if len(sent) == 1 {
+				return response(req, 500, "{}"), nil
+			}
+			return response(req, 200, "{}"), nil
+		})}
+		reader := bytes.NewReader([]byte(body))
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, url, io.NopCloser(reader))
+		req.ContentLength = int64(len(body))
+		req.GetBody = func() (io.ReadCloser, error) {
+			_, err := reader.Seek(0, io.SeekStart)
+			return io.NopCloser(reader), err
+		}
+		resp, err := tr.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, resp)
+	})
+	if len(sent) != 2 || sent[0] != body || sent[1] != body {
+		t.Errorf("%s, CountAbove %d: sent %q", url, countAbove, sent)
 	}
 }
