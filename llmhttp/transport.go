@@ -23,9 +23,14 @@
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
-// its API; Anthropic's messages; Gemini's generateContent, streamGenerateContent and
-// embedContent; Ollama's chat and generate. An [Adapter] adds another API. All other requests pass
+// its API; Anthropic's messages; Gemini's generateContent, streamGenerateContent, embedContent and
+// interactions; models and endpoints on Vertex AI; Amazon Bedrock's Converse and InvokeModel, and
+// their streams; Cohere's chat, embed and rerank; Mistral's agents, conversations and fim; Ollama's
+// chat, generate and embed. OpenAI's images, audio, videos and moderations count as requests, with
+// the tokens that their answers report. An [Adapter] adds another API. All other requests pass
 // through unchanged.
+//
+// A request that is signed by AWS (SigV4) waits for at most four minutes: see [ErrSignatureAge].
 package llmhttp
 
 import (
