@@ -12,7 +12,8 @@ import (
 // bedrock is the adapter for the runtime of Amazon Bedrock: Converse, InvokeModel, and their
 // streams. Its other endpoint, mantle, speaks OpenAI's API and Anthropic's.
 //
-// See https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
+// See
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_Operations_Amazon_Bedrock_Runtime.html
 // and, for the counting of tokens,
 // https://docs.aws.amazon.com/bedrock/latest/userguide/quotas-token-burndown.html.
 type bedrock struct{}

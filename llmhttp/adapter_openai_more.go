@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// openAIMore is the adapter for the calls of OpenAI's API that are no completions: the compaction of
-// a conversation, and images, sounds, videos and moderations, of which the requests count. Where
+// openAIMore is the adapter for the calls of OpenAI's API that are no completions: the compaction
+// of a conversation, and images, sounds, videos and moderations, of which the requests count. Where
 // their answers report tokens, these count, too.
 //
 // See https://developers.openai.com/api/reference.

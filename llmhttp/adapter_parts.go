@@ -6,7 +6,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// The parts of the built-in adapters that the exported Adapter has no methods for. Each is optional.
+// The parts of the built-in adapters for which the exported Adapter has no methods. Each is
+// optional.
 type (
 	// headerReader reads the usage in the headers of an answer. Its body counts in their place.
 	headerReader interface {

@@ -10,7 +10,8 @@ import (
 // vertexEndpoint is the adapter for models of one's own on Vertex AI that speak Gemini's API. They
 // count under the number of their endpoint.
 //
-// See https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1/projects.locations.endpoints/generateContent.
+// See
+// https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1/projects.locations.endpoints/generateContent.
 type vertexEndpoint struct{ gemini }
 
 func (vertexEndpoint) Match(req *http.Request, call *Call) bool {

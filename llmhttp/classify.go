@@ -17,8 +17,9 @@ const defaultDay = 24 * time.Hour
 
 // Classify returns the reason why a provider did not answer a call, by the status, the headers and
 // the body of its answer; nil for a status below 400. It knows OpenAI, Anthropic, Gemini, Vertex,
-// Azure, Groq, Mistral, OpenRouter, Ollama and Amazon Bedrock, and classifies others by their status. A refusal of
-// a Transport of this program is NotSent; one that a gateway passes on is a problem like any other.
+// Azure, Groq, Mistral, OpenRouter, Ollama and Amazon Bedrock, and classifies others by their
+// status. A refusal of a Transport of this program is NotSent; one that a gateway passes on is a
+// problem like any other.
 //
 // It reads at most 64 KiB of the body, blocks until they arrive, and puts them back: resp.Body
 // reads and closes as before. It must not be called while the body is being read. Return the

@@ -10,10 +10,10 @@ import (
 )
 
 // ErrSignatureAge is what a *ratelimit.LimitError unwraps to when a request that AWS's Signature
-// Version 4 signs was refused because its signature would be too old when there is room. A signature
-// lasts five minutes, and SDKs sign before they send, so a call waits for at most four minutes from
-// the moment at which it comes to the Transport, its retries by Transport.Retry included. An SDK
-// that calls again signs again. [FromError] finds it in the Err of a Problem.
+// Version 4 signs was refused because its signature would be too old when there is room. A
+// signature lasts five minutes, and SDKs sign before they send, so a call waits for at most four
+// minutes from the moment at which it comes to the Transport, its retries by Transport.Retry
+// included. An SDK that calls again signs again. [FromError] finds it in the Err of a Problem.
 var ErrSignatureAge = errors.New("the signature of the request would be too old")
 
 // maxSignedWait is how long a signed request may wait. A signature lasts five minutes
@@ -46,7 +46,7 @@ func (f *flight) bound() (until time.Time, cause error) {
 	return until, cause
 }
 
-// outlivesSignature reports whether a request that waits for so long would have too old a signature.
+// outlivesSignature reports whether a request that waits so long would have too old a signature.
 func (f *flight) outlivesSignature(wait time.Duration) bool {
 	return !f.signedUntil.IsZero() && time.Now().Add(wait).After(f.signedUntil)
 }

@@ -101,7 +101,7 @@ func TestSignatureAge(t *testing.T) {
 	}
 }
 
-// The four minutes are those of the call, not of each of its tries: what a retry may wait is what is
+// The four minutes are those of the call, not of each of its tries: a retry may wait for what is
 // left of them, and a retry after them is not made.
 func TestSignatureAgeWithRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +155,8 @@ func TestSignedIsUnchanged(t *testing.T) {
 }
 
 // Some SDKs have a GetBody that winds the one reader back that is also the body: Anthropic's for
-// Bedrock and for Vertex. The whole body is sent all the same, also after it was counted, and again.
+// Bedrock and for Vertex. The whole body is sent all the same, also after it was counted, and
+// again.
 func TestSharedReader(t *testing.T) {
 	const body = `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hello, hello, hello, hello"}]}`
 	for _, url := range []string{

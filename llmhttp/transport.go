@@ -237,8 +237,8 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // It returns the response and the errors of Base unchanged; the body of a response with status 400
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
-// never fit, ratelimit.ErrMaxWait if MaxWait refused it, and ErrSignatureAge if its signature would have
-// been too old; or they wrap the error of the request's context, if that ended while the call
+// never fit, ratelimit.ErrMaxWait if MaxWait refused it, and ErrSignatureAge if its signature would
+// have been too old; or they wrap the error of the request's context, if that ended while the call
 // waited, ratelimit.ErrClosed, if the limiter was closed and the call would have had to wait, or
 // ratelimit.ErrInvalidTokens. The request's body is closed on every path. It is safe for concurrent
 // use.
