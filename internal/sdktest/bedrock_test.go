@@ -147,6 +147,8 @@ func bedrockRun(t *testing.T, fake *bedrockFake, client func(*http.Client) call,
 	base.CloseIdleConnections()
 	time.Sleep(time.Second) // until the server has seen that
 	stop()
+	fake.mu.Lock() // what its handlers wrote is to be seen
+	defer fake.mu.Unlock()
 	return errs
 }
 
@@ -175,6 +177,7 @@ func TestBedrock(t *testing.T) {
 				t.Errorf("call %d: %v", i, err)
 			}
 		}
+		b.end()
 		if took := time.Since(began); took < 3*time.Minute || took > 3*time.Minute+10*time.Second {
 			t.Errorf("took %v", took)
 		}
@@ -210,6 +213,7 @@ func TestBedrockSignatureAge(t *testing.T) {
 			}
 			told++
 		}
+		b.end()
 		if told == 0 || fake.requests != calls-told || fake.refused != 0 || len(fake.faults) != 0 || b.events[llmhttp.EventRefused] != told {
 			t.Errorf("%d refused of %d, told %v; %d requests, %d over the limit, faults %q", told, calls, b.events, fake.requests, fake.refused, fake.faults)
 		}
@@ -234,14 +238,18 @@ func TestBedrockThrottled(t *testing.T) {
 	inBubbles(t, func(t *testing.T, streams bool, client func(*http.Client) call) {
 		for _, inStream := range []bool{false, streams} {
 			rl, fake := bedrockLimiter(t, 1000), &bedrockFake{inStream: inStream}
+			var mu sync.Mutex // events come on goroutines of the SDK
 			var problems []*llmhttp.Problem
 			errs := bedrockRun(t, fake, client, 1, func(base http.RoundTripper) http.RoundTripper {
 				return &llmhttp.Transport{Base: base, Limiter: rl, OnEvent: func(e llmhttp.Event) {
+					mu.Lock()
+					defer mu.Unlock()
 					if e.Kind == llmhttp.EventProblem {
 						problems = append(problems, e.Problem)
 					}
 				}}
 			})
+			mu.Lock()
 			p, ok := llmhttp.FromError(errs[0])
 			if !ok || !errors.Is(p, llmhttp.ErrRateLimited) || !strings.EqualFold(p.Code, "ThrottlingException") {
 				t.Errorf("in a stream %t: found %v in %T %v", inStream, p, errs[0], errs[0])
@@ -252,6 +260,7 @@ func TestBedrockThrottled(t *testing.T) {
 			if s := rl.Stats(bedrockModel); s.TPM != 0 || s.RPM != fake.requests {
 				t.Errorf("in a stream %t: charged %+v", inStream, s)
 			}
+			mu.Unlock()
 			rl.Close()
 		}
 	})
