@@ -27,13 +27,14 @@ const bedrockAddress = "http://bedrock-runtime.us-east-1.amazonaws.com"
 
 var bedrockProvider = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) { return bedrockKeys, nil })
 
+// awsSDK makes a client for each call: the streams of one share a decoder without a lock in
+// smithy-go v1.28.9.
 func awsSDK(do func(context.Context, *bedrockruntime.Client, string, int32) error) func(*http.Client) call {
 	return func(hc *http.Client) call {
-		client := bedrockruntime.New(bedrockruntime.Options{
-			Region: bedrockRegion, Credentials: bedrockProvider, HTTPClient: hc, BaseEndpoint: aws.String(bedrockAddress),
-		})
 		return func(ctx context.Context, prompt string, most int64) error {
-			return do(ctx, client, prompt, int32(most))
+			return do(ctx, bedrockruntime.New(bedrockruntime.Options{
+				Region: bedrockRegion, Credentials: bedrockProvider, HTTPClient: hc, BaseEndpoint: aws.String(bedrockAddress),
+			}), prompt, int32(most))
 		}
 	}
 }
