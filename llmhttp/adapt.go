@@ -40,7 +40,7 @@ func (f *flight) fallbackPause(kind ProblemKind, now time.Time) time.Duration {
 // observeRefusal reports a refusal, or a call without an answer, to the limiter.
 func (f *flight) observeRefusal(problem string, retryAfter time.Duration) {
 	f.transport.Limiter.ObserveRefusal(&f.ctx, ratelimit.ProviderRefusal{
-		Model: f.name, Status: f.status, Problem: problem, RetryAfter: retryAfter, SentAt: f.sent,
+		Model: f.name, Status: f.refusalStatus(), Problem: problem, RetryAfter: retryAfter, SentAt: f.sent,
 	})
 }
 

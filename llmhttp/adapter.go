@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"dappco.re/go/core/go-ratelimit/llmhttp/internal/headers"
+	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Call is a call to a model, as described by its request.
@@ -52,6 +53,7 @@ type Call struct {
 	inPath      bool                          // the path names the model, which overrides the body
 	invalid     bool                          // the body was read and is no JSON
 	large       bool                          // the body is larger than MaxBody, though it may have been read as a whole
+	byRequest   bool                          // the answer is no text: it counts as a request
 }
 
 // setModel takes the model from the body. The last of several counts, as it does at servers.
@@ -79,6 +81,9 @@ type Usage struct {
 	// Anomalies counts the counts that were invalid: negative, fractional, too large, or no
 	// number.
 	Anomalies int
+
+	billed    money.Usage // the part that is billed, where the answer states it apart
+	hasBilled bool
 
 	final   bool // a stream announced its end, so that what it reported is not to grow any more
 	pending bool // the answer is a receipt: the model works on in the background
@@ -147,8 +152,12 @@ type Adapter interface {
 	Refusal(message string) []byte
 }
 
-// adapters are the built-in adapters in the order in which they are asked.
-var adapters = []Adapter{openAI{}, anthropic{}, gemini{}, ollama{}}
+// adapters are the built-in adapters in the order in which they are asked. The first two come
+// before OpenAI's, to which their paths belong by their ends, and the last one after Anthropic's.
+var adapters = []Adapter{
+	mistral{}, ollamaEmbed{}, openAI{}, anthropic{}, gemini{}, ollama{},
+	bedrock{}, interactions{}, cohere{}, openAIMore{}, vertexEndpoint{}, vertexRaw{},
+}
 
 // refusalBody returns a JSON text that contains message as a string.
 func refusalBody(before, message, after string) []byte {

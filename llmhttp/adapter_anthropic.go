@@ -32,7 +32,7 @@ func (anthropic) Match(req *http.Request, call *Call) bool {
 	}
 	path := req.URL.Path
 	switch {
-	case strings.HasSuffix(path, "/messages"):
+	case strings.HasSuffix(path, "/messages") && !strings.Contains(path, "/threads/"): // which are OpenAI's
 		call.Operation = "messages"
 	case strings.HasSuffix(path, "/messages/count_tokens"):
 		call.Operation, call.Free = "messages.count_tokens", true

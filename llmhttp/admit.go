@@ -106,7 +106,7 @@ func (f *flight) countAt(b *backend, name string) {
 // wait is Acquire within MaxWait for one of the offers, of which there is at least one. It returns
 // the one that was charged.
 func (t *Transport) wait(f *flight, offers []offer) (offer, error) {
-	bounded, cancel, byMaxWait := f.patience()
+	bounded, cancel, cause := f.patience()
 	defer cancel()
 	all := f.requestsOf(offers)
 	f.ctx.Tentative = t.Estimate == nil
@@ -131,17 +131,17 @@ func (t *Transport) wait(f *flight, offers []offer) (offer, error) {
 		late := errors.Is(err, context.DeadlineExceeded)
 		switch {
 		case errors.As(err, &limit):
-			if late && byMaxWait {
-				limit.Err = ratelimit.ErrMaxWait
+			if late && cause != nil {
+				limit.Err = cause
 			}
 			return offer{}, limit
-		case late && byMaxWait && f.ctx.Err() == nil:
-			// MaxWait passed while the call was queued. Room may have come in the same moment.
+		case late && cause != nil && f.ctx.Err() == nil:
+			// The time passed while the call was queued. Room may have come in the same moment.
 			at, d := f.reserveOne(offers)
 			if d.Allowed {
 				return offers[at], nil
 			}
-			return offer{}, &ratelimit.LimitError{Model: d.Model, Decision: d, Err: ratelimit.ErrMaxWait}
+			return offer{}, &ratelimit.LimitError{Model: d.Model, Decision: d, Err: cause}
 		}
 		return offer{}, fmt.Errorf("llmhttp: wait for quota: %w", err)
 	}

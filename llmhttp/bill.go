@@ -55,6 +55,14 @@ func (ollama) Bill(_ *Call, usage *Usage) money.Usage {
 	return money.Usage{Input: usage.Prompt, Output: usage.Output}
 }
 
+// billsOutput reports whether a provider bills the output of a call and limits its input alone.
+func billsOutput(a Adapter, call *Call) bool {
+	if b, ok := a.(inputOnly); ok {
+		return b.billsOutput(call)
+	}
+	return call.Adapter == gemini{}.Name() && strings.Contains(strings.ToLower(call.Operation), "generate")
+}
+
 // billable returns the most output tokens that a call can cost, as far as its request tells: its
 // limit of the output, for each of the answers; zero where that is the estimate. At Gemini, which
 // limits input alone, it is the learned output for a request without a limit.
@@ -63,7 +71,7 @@ func (t *Transport) billable(f *flight, learned ratelimit.Estimate) int {
 	switch {
 	case call.MaxOutput > 0:
 		return clampTokens(int64(call.MaxOutput) * int64(call.answers()))
-	case call.Adapter != gemini{}.Name() || !strings.Contains(strings.ToLower(call.Operation), "generate"):
+	case !billsOutput(f.adapter, call):
 		return 0
 	case learned.Answers == 0:
 		return t.firstOutput()

@@ -220,7 +220,7 @@ func TestOnlyJSONIsRead(t *testing.T) {
 					t.Fatal(err)
 				}
 				readAll(t, resp)
-				if body.closed == 0 || getBody && read.closed != min(read.read, 1) {
+				if body.closed == 0 || getBody && (read.closed > 0) != (read.read > 0) {
 					t.Errorf("the body was closed %d times, its copy %d", body.closed, read.closed)
 				}
 				if counted := rl.Stats("m").RPM == 1; counted != (test.read == all) {

@@ -17,8 +17,9 @@ const defaultDay = 24 * time.Hour
 
 // Classify returns the reason why a provider did not answer a call, by the status, the headers and
 // the body of its answer; nil for a status below 400. It knows OpenAI, Anthropic, Gemini, Vertex,
-// Azure, Groq, Mistral, OpenRouter and Ollama, and classifies others by their status. A refusal of
-// a Transport of this program is NotSent; one that a gateway passes on is a problem like any other.
+// Azure, Groq, Mistral, OpenRouter, Ollama and Amazon Bedrock, and classifies others by their
+// status. A refusal of a Transport of this program is NotSent; one that a gateway passes on is a
+// problem like any other.
 //
 // It reads at most 64 KiB of the body, blocks until they arrive, and puts them back: resp.Body
 // reads and closes as before. It must not be called while the body is being read. Return the
@@ -48,6 +49,7 @@ func classify(status int, h http.Header, body []byte, host string, now time.Time
 		return nil
 	}
 	b := readErrorBody(unzipped(h, body), status)
+	b.addAWS(h, b.awsType)
 	p := &Problem{Status: status, Code: b.code, Quota: b.quota, Limit: b.limit, learned: b.limits}
 	p.Kind = kindOf(status, h, &b)
 
@@ -90,7 +92,9 @@ func kindOf(status int, h http.Header, b *errorBody) ProblemKind {
 	switch {
 	case status == http.StatusPaymentRequired, status < 500 && b.exhausted():
 		return Exhausted
-	case status == http.StatusTooManyRequests:
+	case b.failed:
+		return Failed
+	case status == http.StatusTooManyRequests, status < 500 && b.hasCode(awsThrottled):
 		if n, ok := headers.LeastCount(h["X-Ratelimit-Limit-Req-Minute"]); ok && n == 0 {
 			return Exhausted // Mistral, for a plan without the model
 		}

@@ -47,6 +47,8 @@ type errorBody struct {
 	limit      int
 	limits     ratelimit.ProviderLimits
 	perDay     bool // the name of the exceeded quota is that of a day
+	failed     bool // the model failed
+	awsType    string
 	retryDelay time.Duration
 	headers    http.Header // of the upstream answer that the provider passes on
 }
@@ -72,6 +74,7 @@ func readErrorBody(body []byte, status int) (b errorBody) {
 	}
 	b.message = strings.ToLower(b.message[:min(len(b.message), maxMessage)])
 
+	b.awsType = text(top["__type"])
 	details, _ := inner["details"].(map[string]any)
 	codes := []any{
 		details["error_code"], inner["code"], inner["status"], inner["type"], top["code"], top["type"],
@@ -195,7 +198,7 @@ func (b *errorBody) exhausted() bool {
 
 // overloaded reports whether the body reports an overloaded provider.
 func (b *errorBody) overloaded() bool {
-	return b.hasCode(overloadedCodes) || strings.HasPrefix(b.message, "resource unavailable")
+	return b.hasCode(overloadedCodes) || b.hasCode(awsOverloaded) || strings.HasPrefix(b.message, "resource unavailable")
 }
 
 func (b *errorBody) hasCode(codes []string) bool {

@@ -74,6 +74,9 @@ func (f *flight) observeAnswer(prompt, output int) {
 
 // promptOf returns all tokens of the prompt that a usage reports, those from a cache included.
 func (f *flight) promptOf(reported *Usage) int {
+	if a, ok := f.adapter.(prompter); ok {
+		return a.wholePrompt(f.call, reported)
+	}
 	if f.call.Adapter == (anthropic{}).Name() {
 		return reported.Prompt + reported.CacheRead + reported.CacheWrite
 	}

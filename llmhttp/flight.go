@@ -13,7 +13,6 @@ import (
 
 	"dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // flight is one try of a call, from its admission until it is settled.
@@ -27,6 +26,7 @@ type flight struct {
 	routed       *routed      // nil without a Route
 	attempt      int          // tries before this one
 	hidesUsage   bool         // the caller did not ask for the chunk with the usage
+	signedUntil  time.Time    // when the signature of the request is too old; zero without one
 	reservation  *ratelimit.Reservation
 	together     ratelimit.Reservations // all of the try, the model's first; nil without charges
 	charges      []ratelimit.Request    // beside the model's, see WithCharge
@@ -63,6 +63,7 @@ type flight struct {
 	header      http.Header // of an answer that is a problem
 	errorBody   []byte      // the beginning of its body
 	problem     *Problem    // as far as it is known
+	fault       *Problem    // that the stream of the answer reported
 	pausedUntil time.Time   // the end of the model's pause because of it
 
 	activeReads atomic.Int32 // Reads of the body that are running
@@ -210,7 +211,7 @@ func (f *flight) fail(err error) {
 	}
 	e := Event{Kind: EventSettled, Err: quiet(err)}
 	if f.left.Load() {
-		f.commit(f.charged, money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)})
+		f.commit(f.charged, f.estimatedBill())
 		e.Settled, e.Source = f.charged, SourceEstimate
 	} else {
 		f.cancel()
@@ -239,8 +240,14 @@ func (f *flight) answer(resp *http.Response) {
 	}
 	coding := codingOf(resp.Header)
 	f.unread = coding == unreadable
+	if f.status < 300 {
+		f.readCounts(resp.Header)
+	}
 	if f.status < 300 && !f.unread {
 		f.stream = newStream(f.adapter.Marks(), f.value)
+		if isEventStream(resp.Header) {
+			f.stream.frame(f.faulted, func() { f.succeeded(time.Now()) })
+		}
 		if coding == gzipped {
 			f.stream.unzip()
 		}

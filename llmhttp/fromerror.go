@@ -18,7 +18,8 @@ import (
 //
 // It finds a *Problem or a *ratelimit.LimitError, the limiter's own as well; the errors of
 // openai-go and anthropic-sdk-go, which have the response; those of genai and
-// sashabaranov/go-openai, which have the status and the message; and any error of the same form.
+// sashabaranov/go-openai, which have the status and the message; those of aws-sdk-go-v2, which have
+// methods for these; and any error of the same form.
 // Of an error that is text alone, as langchaingo's, it finds the refusal of a Transport, by its
 // message. A RetryAfter counts from the answer.
 //
@@ -37,7 +38,7 @@ func FromError(err error) (*Problem, bool) {
 		return p, true
 	}
 	// The text of an error may quote what one that it wraps has in fields, so fields come first.
-	for _, read := range []func(error) *Problem{problemInFields, problemInText} {
+	for _, read := range []func(error) *Problem{problemInFields, problemInMethods, problemInText} {
 		left := maxErrors
 		if p := firstIn(err, read, &left); p != nil {
 			return p, true
@@ -92,7 +93,8 @@ func problemInFields(err error) *Problem {
 			if resp.Request != nil && resp.Request.URL != nil {
 				host = resp.Request.URL.Host
 			}
-			return classify(resp.StatusCode, resp.Header, f.body(err), host, now)
+			body := f.body(err)
+			return classify(max(resp.StatusCode, statusInStream(body)), resp.Header, body, host, now)
 		}
 	}
 	status := 0

@@ -78,8 +78,11 @@ func (t *Transport) inspect(call *Call, a Adapter, builtIn bool) (*http.Request,
 		call.BodySize = req.ContentLength
 	}
 	form := requestForm(req.Header)
+	if form == otherBody {
+		return t.inspectForm(call, a)
+	}
 	decode := decoderOf(req.Header)
-	if form == otherBody || decode == nil {
+	if decode == nil {
 		return req, nil
 	}
 	in := inspection{call: call, adapter: a, builtIn: builtIn, max: t.maxBody(), sniffing: form != jsonBody}
@@ -115,7 +118,10 @@ func (in *inspection) read(req *http.Request, decode decoder) (send *http.Reques
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			defer body.Close()
-			return req, in.readCopy(req, decode, body)
+			if err := in.readCopy(req, decode, body); err != nil {
+				return nil, err
+			}
+			return withFreshBody(req)
 		}
 	}
 	held := holdBody(req.Context(), req.Body, in.max)
@@ -264,7 +270,7 @@ func (n *names) other() string {
 // mediaKeys are the keys of strings that contain images, sounds or files, or refer to them.
 var mediaKeys = map[string]bool{
 	"data": true, "file_data": true, "url": true, "image_url": true, "images": true,
-	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true,
+	"file_id": true, "fileUri": true, "file_uri": true, "bytesBase64Encoded": true, "bytes": true,
 }
 
 // minMediaSize is the length in bytes from which a string counts as media by its key alone: tools

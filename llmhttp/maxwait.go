@@ -3,8 +3,6 @@ package llmhttp
 import (
 	"context"
 	"time"
-
-	"dappco.re/go/core/go-ratelimit"
 )
 
 // maxWaitKey is the key of the bound in a context made by WithMaxWait.
@@ -20,25 +18,30 @@ func WithMaxWait(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, maxWaitKey{}, d)
 }
 
-// patience returns a context for the wait of a call, and reports whether MaxWait bounds it. The
-// context's own deadline does where it comes first. The cause of the bound's end is
-// ratelimit.ErrMaxWait.
-func (f *flight) patience() (bounded context.Context, cancel context.CancelFunc, byMaxWait bool) {
-	ctx := &f.ctx
-	longest, ok := ctx.Value(maxWaitKey{}).(time.Duration)
+// maxWait returns the bound on the wait of a call; zero or less for none.
+func (f *flight) maxWait() time.Duration {
+	longest, ok := f.ctx.Value(maxWaitKey{}).(time.Duration)
 	if !ok {
 		longest = f.transport.MaxWait
 	}
 	if f.routed != nil && f.routed.maxWait > 0 && (longest <= 0 || f.routed.maxWait < longest) {
 		longest = f.routed.maxWait
 	}
-	if longest <= 0 {
-		return ctx, func() {}, false
+	return longest
+}
+
+// patience returns a context for the wait of a call, and the error that says why it ends: that of
+// MaxWait or of the age of a signature, or nil where only the context's own deadline bounds it, or
+// comes first. The cause of the bound's end is that error.
+func (f *flight) patience() (bounded context.Context, cancel context.CancelFunc, cause error) {
+	ctx := &f.ctx
+	until, cause := f.bound()
+	if cause == nil {
+		return ctx, func() {}, nil
 	}
-	until := time.Now().Add(longest)
 	if deadline, ok := ctx.Deadline(); ok && !until.Before(deadline) {
-		return ctx, func() {}, false
+		return ctx, func() {}, nil
 	}
-	bounded, cancel = context.WithDeadlineCause(ctx, until, ratelimit.ErrMaxWait)
-	return bounded, cancel, true
+	bounded, cancel = context.WithDeadlineCause(ctx, until, cause)
+	return bounded, cancel, cause
 }

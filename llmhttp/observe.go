@@ -31,7 +31,7 @@ func (f *flight) host() string {
 // readHeaders passes the limits in the headers of an answer to the limiter, and pauses the model if
 // they ask for it. With bodyNext, the body decides on the pause instead.
 func (f *flight) readHeaders(h http.Header, bodyNext bool) {
-	t, now := f.transport, time.Now()
+	now := time.Now()
 	f.observe(headers.Limits(h, f.host(), now), now)
 	switch {
 	case f.status >= 400:
@@ -41,11 +41,8 @@ func (f *flight) readHeaders(h http.Header, bodyNext bool) {
 			// Otherwise the body may still state the time to wait, or that waiting is useless.
 			f.pausedUntil = f.pause(f.problem, now)
 		}
-	case f.status >= 200:
-		t.models.succeeded(f.model, now.Sub(f.sent))
-		if f.routed != nil {
-			t.models.restore(f.routed.standing)
-		}
+	case f.status >= 200 && !isEventStream(h): // in which the first frame may be a refusal
+		f.succeeded(now)
 	}
 }
 

@@ -1,7 +1,6 @@
 package llmhttp
 
 import (
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -43,23 +42,7 @@ func knownPaths() []knownPath {
 			all = append(all, lister.paths()...)
 		}
 	}
-	for _, known := range slices.Concat(openAIPaths(), anthropicPaths(), cloudPaths(), otherPaths(), localPaths()) {
-		if !isAdapted(known) {
-			all = append(all, known)
-		}
-	}
-	return all
-}
-
-// isAdapted reports whether an adapter recognizes the requests to a path.
-func isAdapted(known knownPath) bool {
-	req := &http.Request{Method: known.method, URL: known.sample(), Header: make(http.Header)}
-	for _, a := range adapters {
-		if a.Match(req, &Call{Request: req, BodySize: -1}) {
-			return true
-		}
-	}
-	return false
+	return slices.Concat(all, openAIPaths(), anthropicPaths(), cloudPaths(), otherPaths(), localPaths())
 }
 
 // sample returns a URL with the path.

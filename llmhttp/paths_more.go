@@ -5,14 +5,12 @@ import "slices"
 // otherPaths returns the paths of other providers that no adapter counts.
 func otherPaths() []knownPath {
 	return slices.Concat(
-		pathsOf("Cohere", cohereSource, toldFate, "", "/v2/chat", "/v1/chat", "/v1/generate", "/v1/summarize"),
-		pathsOf("Cohere", cohereSource, toldFate, "", "/v2/embed", "/v1/embed", "/v2/rerank", "/v1/rerank"),
+		pathsOf("Cohere", cohereSource, toldFate, "", "/v1/chat", "/v1/generate", "/v1/summarize"),
+		pathsOf("Cohere", cohereSource, toldFate, "", "/v1/embed", "/v1/rerank"),
 		pathsOf("Cohere", cohereSource, toldFate, "training", "/v1/finetuning/finetuned-models"),
 		pathsOf("Cohere", cohereSource, freeFate, "counts tokens", "/v1/tokenize", "/v1/detokenize"),
 		pathsOf("Cohere", cohereSource, freeFate, "batches", "/v1/embed-jobs"),
-		pathsOf("Mistral", mistralSource, toldFate, "", "/v1/ocr", "/v1/chat/moderations", "/v1/classifications", "/v1/chat/classifications"),
-		pathsOf("Mistral", mistralSource, toldFate, "the provider calls models as often as it sees fit",
-			"mistral.ai/v1/conversations", "mistral.ai/v1/conversations/{id}", "mistral.ai/v1/conversations/{id}/restart"),
+		pathsOf("Mistral", mistralSource, toldFate, "", "/v1/ocr", "/v1/classifications", "/v1/chat/classifications"),
 		pathsOf("Mistral", mistralSource, freeFate, "batches", "/v1/batch/jobs"),
 		pathsOf("xAI", xaiSource, toldFate, "", "/v1/videos/generations", "/v1/tts", "/v1/stt"),
 		pathsOf("xAI", xaiSource, freeFate, "counts tokens", "/v1/tokenize-text"),
@@ -28,7 +26,7 @@ func otherPaths() []knownPath {
 		pathsOf("Databricks", unread, toldFate, "", "/serving-endpoints/{model}/invocations"),
 		pathsOf("Snowflake", snowflakeSource, toldFate, "", "/cortex/inference/complete", "/cortex/inference:complete"),
 		pathsOf("watsonx", watsonxSource, toldFate, "", "/ml/v1/text/generation", "/ml/v1/text/generation_stream",
-			"/ml/v1/text/chat", "/ml/v1/text/chat_stream", "/ml/v1/text/embeddings", "/ml/v1/deployments/{model}/text/generation"),
+			"/ml/v1/text/chat", "/ml/v1/text/chat_stream", "/ml/v1/deployments/{model}/text/generation"),
 		pathsOf("watsonx", watsonxSource, freeFate, "counts tokens", "/ml/v1/text/tokenization"),
 		pathsOf("DashScope", unread, toldFate, "", "/services/aigc/text-generation/generation",
 			"/services/aigc/multimodal-generation/generation", "/services/embeddings/text-embedding/text-embedding"),
@@ -41,7 +39,6 @@ func otherPaths() []knownPath {
 // localPaths returns the paths of servers that run models themselves that no adapter counts.
 func localPaths() []knownPath {
 	return slices.Concat(
-		pathsOf("Ollama", ollamaSource, toldFate, "", "/api/embed", "/api/embeddings"),
 		pathsOf("Ollama", ollamaSource, freeFate, "models", "/api/show", "/api/pull", "/api/push", "/api/create", "/api/copy"),
 		pathsOf("llama.cpp", llamaSource, toldFate, "", "/completion", "/infill", "/embedding", "/rerank", "/reranking", "/v1/reranking",
 			"/v1/systemone"),

@@ -122,8 +122,8 @@ type Problem struct {
 	// used up"; empty for other kinds, and where only a part of the refusal is left.
 	Reason string
 	// Err is what ended the wait of a NotSent, as in *ratelimit.LimitError: ratelimit.ErrMaxWait,
-	// ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded. The Problem
-	// matches it, too. It is nil for other kinds.
+	// ErrSignatureAge, ratelimit.ErrNeverFits, ratelimit.ErrQueueFull or context.DeadlineExceeded.
+	// The Problem matches it, too. It is nil for other kinds.
 	Err error
 	// Cause is why a NotSent was refused by a cooldown, as in ratelimit.Decision: so a call that
 	// was not sent because the provider's day is used up tells it. It is empty for others.

@@ -66,6 +66,7 @@ var endings = []struct {
 	{"deadline", context.DeadlineExceeded},
 	{"never_fits", ratelimit.ErrNeverFits},
 	{"queue_full", ratelimit.ErrQueueFull},
+	{"signature_age", ErrSignatureAge},
 }
 
 // endingOf returns the name of what ended a wait; empty for an error that has none.

@@ -41,7 +41,7 @@ func (t *Transport) retry(
 	if !ok {
 		return nil, nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < delay || f.outlivesSignature(delay) {
 		return nil, nil
 	}
 	again, ok := replay(sent)
@@ -75,7 +75,7 @@ func (f *flight) again() *flight {
 		transport: f.transport, adapter: f.adapter, call: f.call, name: f.name, model: f.model,
 		ctx:       callctx.Call{Context: f.ctx.Context, ID: f.ctx.ID},
 		countedAs: f.countedAs, charges: f.charges,
-		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, began: time.Now(),
+		attempt: f.attempt + 1, hidesUsage: f.hidesUsage, signedUntil: f.signedUntil, began: time.Now(),
 		waited: f.waited + time.Since(f.sent),
 	}
 	if f.routed != nil {

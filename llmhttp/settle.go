@@ -18,12 +18,16 @@ func (f *flight) finish(whole bool) {
 	text := 0
 	if f.stream != nil {
 		f.unread = !f.stream.end()
-		whole = whole && !f.stream.cutOff() || f.stream.done() || f.usage.final
+		// Binary frames end with the usage, and one that is cut between two of them just ends.
+		whole = whole && !f.stream.cutOff() && f.stream.frames == nil || f.stream.done() || f.usage.final
 		f.usage.Partial = f.usage.Partial || !whole && f.stream.grows()
 		if f.unread || f.stream.broken() {
 			whole, f.usage.Partial = false, true
 		}
-		text = textTokens(f.stream.textBytes())
+		if f.fault != nil {
+			whole, f.usage.Partial, f.problem = false, true, f.fault
+		}
+		text = f.writtenTokens()
 		f.stream.release()
 		f.stream = nil
 	}
@@ -33,6 +37,9 @@ func (f *flight) finish(whole bool) {
 	}
 	f.mu.Unlock()
 	f.resolveProblem()
+	if f.unread && f.status >= 200 && f.status < 300 {
+		f.transport.tellUncounted(f.call.Request, f.call.Model, unreadableAnswer) // it was sent
+	}
 	used, bill, source := f.used(whole, text)
 	f.commit(used, bill)
 	f.transport.report(f, Event{
@@ -45,11 +52,11 @@ func (f *flight) finish(whole bool) {
 // that the answer was read to its end, text is the estimated number of tokens in the text that was
 // read.
 func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Usage, source Source) {
-	estimated := money.Usage{Input: f.charged.PromptTokens, Output: max(f.charged.OutputTokens, f.billedOutput)}
-	switch {
-	case f.status >= 300 && (f.status < 500 || f.overloaded()):
+	estimated := f.estimatedBill()
+	switch status := f.outcome(text); {
+	case status >= 300 && (status < 500 || f.overloaded()):
 		return ratelimit.Usage{}, money.Usage{}, SourceRefused
-	case f.status >= 300 || f.status < 200:
+	case status >= 300 || status < 200:
 		return f.charged, estimated, SourceEstimate
 	}
 	reported := f.usage
@@ -73,7 +80,7 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Us
 	default:
 		// The provider may have written on after the answer was cut off, and counts all it wrote.
 		source = SourceEstimate
-		reported.Output = max(reported.Output, text, f.charged.OutputTokens)
+		reported.Output = max(reported.Output, text, f.estimatedOutput())
 		if f.unread {
 			reported.Output = max(reported.Output, f.longestOutput())
 		}
@@ -104,9 +111,12 @@ func (f *flight) longestOutput() int {
 
 // neverRefunded reports whether the provider is known to refund nothing.
 func (f *flight) neverRefunded() bool {
-	host := f.host()
-	return f.call.Adapter == openAI{}.Name() &&
-		(headers.IsHost(host, "openai.com") || headers.IsHost(host, "azure.com"))
+	return f.call.Adapter == openAI{}.Name() && isOpenAI(f.host())
+}
+
+// isOpenAI reports whether a host is of OpenAI, or of its models at Azure.
+func isOpenAI(host string) bool {
+	return headers.IsHost(host, "openai.com") || headers.IsHost(host, "azure.com")
 }
 
 // maxText is more tokens of text than any answer has. A longer text without usage is not an answer

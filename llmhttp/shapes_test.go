@@ -47,7 +47,7 @@ var shapes = []struct {
 	{"https://api.openai.com/v1/images/generations", `{"prompt":"A cat"}`, isLoud},
 	{"https://api.openai.com/v1/audio/speech", `{"model":"m","input":"Hi","voice":"a"}`, isLoud},
 	{"https://api.openai.com/v1/moderations", `{"input":"Hi"}`, isLoud},
-	{"https://api.openai.com/v1/videos", `{"model":"m","prompt":"A cat"}`, isTold},
+	{"https://api.openai.com/v1/videos", `{"model":"m","prompt":"A cat"}`, isCounted},
 	{"https://api.openai.com/v1/videos/v_1/remix", `{"prompt":"A dog"}`, isTold},
 	{"https://api.openai.com/v1/decisions", `{"model":"m","input":"Hi","questions":[]}`, isTold},
 	{"https://api.openai.com/v1/threads/runs", `{"assistant_id":"asst_1"}`, isTold},

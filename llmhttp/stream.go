@@ -24,6 +24,7 @@ type stream struct {
 	marks   []pattern
 	texts   textCounter
 	unzips  *unzipper // nil for a body that is not compressed
+	frames  *frames   // nil for a body without binary frames
 
 	form form
 	mark int // bytes of a byte order mark so far; all of them also when there is none
@@ -69,8 +70,10 @@ func (s *stream) textBytes() int {
 func (s *stream) grows() bool { return s.form != jsonForm || s.array }
 
 // broken reports, after end, that the JSON of the body, or of the last event that was scanned, was
-// invalid or cut off.
-func (s *stream) broken() bool { return s.scanner.Invalid() }
+// invalid or cut off, or the last binary frame cut off.
+func (s *stream) broken() bool {
+	return s.scanner.Invalid() || s.frames != nil && s.frames.open()
+}
 
 // cutOff reports, after end, that a compressed body ended before its own end.
 func (s *stream) cutOff() bool { return s.unzips != nil && s.unzips.err == io.ErrUnexpectedEOF }
@@ -101,6 +104,10 @@ func (s *stream) feed(p []byte) {
 
 // read reads the next piece of the decoded body.
 func (s *stream) read(p []byte) {
+	if s.frames != nil {
+		s.frames.feed(p)
+		return
+	}
 	if s.form == unknownForm {
 		p = s.sniff(p)
 	}
@@ -112,9 +119,12 @@ func (s *stream) read(p []byte) {
 }
 
 // end marks the end of the body. An event that is cut off there counts. It returns false if the
-// body was not in the coding that its header named.
+// body was not in the coding or the frames that its headers named.
 func (s *stream) end() (readable bool) {
 	readable = s.unzips == nil || s.unzips.end()
+	if s.frames != nil {
+		return readable && !s.frames.damaged
+	}
 	if s.form == jsonForm {
 		s.written = s.scanner.PartialBytes()
 		s.scanner.End()

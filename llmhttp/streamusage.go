@@ -15,7 +15,7 @@ import (
 // the length of its body in bytes. It returns false, and leaves the request alone, if it cannot
 // read the body, or if the body sets include_usage itself.
 func withStreamUsage(req *http.Request, bodySize int64) (*http.Request, bool) {
-	if req.GetBody == nil || req.Header.Get("Accept-Encoding") != "" {
+	if req.GetBody == nil || signed(req) || req.Header.Get("Accept-Encoding") != "" {
 		return nil, false // the chunk cannot be taken out of a compressed answer
 	}
 	copied, err := req.GetBody()

@@ -23,11 +23,16 @@
 //
 // A Transport recognizes calls by their method, path and body, whatever the host: OpenAI's chat
 // completions, responses, completions and embeddings, at OpenAI, Azure and all servers that speak
-// its API; Anthropic's messages; Gemini's generateContent, streamGenerateContent and
-// embedContent; Ollama's chat and generate. An [Adapter] adds another API. All other requests pass
+// its API; Anthropic's messages; Gemini's generateContent, streamGenerateContent, embedContent and
+// interactions; models and endpoints on Vertex AI; Amazon Bedrock's Converse and InvokeModel, and
+// their streams; Cohere's chat, embed and rerank; Mistral's agents, conversations and fim; Ollama's
+// chat, generate and embed. OpenAI's images, audio, videos and moderations count as requests, with
+// the tokens that their answers report. An [Adapter] adds another API. All other requests pass
 // through unchanged. A call to a model among them that nothing counts is told to Config.Events and
 // Config.OnError of the limiter, as an *[UncountedError], and not sent with ratelimit.UnknownDeny.
 // The guide lists the paths that are known.
+//
+// A request that is signed by AWS (SigV4) waits for at most four minutes: see [ErrSignatureAge].
 package llmhttp
 
 import (
@@ -258,11 +263,11 @@ func (t *Transport) Anomalies() int64 { return t.anomalies.Load() }
 // It returns the response and the errors of Base unchanged; the body of a response with status 400
 // or more is read first if it has at most 64 KiB. Its own errors are a *[RedirectError]; with
 // RefuseWithError a *ratelimit.LimitError, which matches ratelimit.ErrNeverFits if the call can
-// never fit, and ratelimit.ErrMaxWait if MaxWait refused it; or they wrap the error of the
-// request's context, if that ended while the call waited or its body was read,
-// ratelimit.ErrClosed, if the limiter was closed and the call would have had to wait, or
-// ratelimit.ErrInvalidTokens. The request's body is closed on every path. It is safe for
-// concurrent use.
+// never fit, ratelimit.ErrMaxWait if MaxWait refused it, and ErrSignatureAge if its signature would
+// have been too old; or they wrap the error of the request's context, if that ended while the call
+// waited or its body was read, ratelimit.ErrClosed, if the limiter was closed and the call would
+// have had to wait, or ratelimit.ErrInvalidTokens. The request's body is closed on every path. It
+// is safe for concurrent use.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.roundTrip(req, nil)
 }
@@ -358,7 +363,7 @@ func closeAnswer(resp *http.Response) {
 
 // newFlight returns the first try of a call that is counted under a name.
 func (t *Transport) newFlight(ctx context.Context, call *Call, name string, a Adapter, w *way) *flight {
-	f := &flight{transport: t, adapter: a, call: call}
+	f := &flight{transport: t, adapter: a, call: call, signedUntil: signatureEnd(call.Request)}
 	f.ctx.Context, f.ctx.ID = ctx, callctx.NextID()
 	f.charges = chargesOf(ctx)
 	if w == nil {
@@ -393,6 +398,11 @@ func (t *Transport) send(send *http.Request, call *Call, name string, a Adapter,
 		resp, err = t.refuse(f, err)
 		ended = true
 		return resp, err
+	}
+	if call.counted != 0 { // its body was read once more
+		if fresh, err := withFreshBody(send); err == nil {
+			send = fresh
+		}
 	}
 	for {
 		resp, err = f.roundTrip(send)

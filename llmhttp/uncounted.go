@@ -38,6 +38,8 @@ const (
 	noModel        = "it names no model"
 	modelTooLate   = "it names no model in the first MaxBody bytes, and cannot be read twice"
 	unreadableBody = "its Content-Encoding cannot be read"
+
+	unreadableAnswer = "its answer cannot be read, and costs all the output that the request allows"
 )
 
 // tellUncounted tells the limiter of a call that nothing counts. It returns the refusal of a call

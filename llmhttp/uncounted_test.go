@@ -105,7 +105,7 @@ func TestUncountedIsToldOncePerPath(t *testing.T) {
 // A refusal has the form of the provider's, as far as that can be guessed.
 func TestUncountedRefusal(t *testing.T) {
 	for _, test := range []struct{ url, header, form string }{
-		{"https://api.openai.com/v1/videos", "", `{"error":{"message":`},
+		{"https://api.openai.com/v1/realtime/calls", "", `{"error":{"message":`},
 		{"https://llm.test/v1/unheard-of", "", `{"error":{"message":`},
 		{"https://api.anthropic.com/v1/complete", "", `{"type":"error","error":{"type":"rate_limit_error"`},
 		{"https://llm.test/v1/complete", "Anthropic-Version: 2023-06-01", `{"type":"error","error":{"type":"rate_limit_error"`},
@@ -274,7 +274,7 @@ func TestUncountedInRoute(t *testing.T) {
 				})},
 				Backends: []llmhttp.Backend{{Name: "a", Header: http.Header{"Authorization": {"key"}}}},
 			}
-			for _, path := range []string{"/v1/unheard-of", "/v1/videos", "/v1/free", "/v1/chat/completions"} {
+			for _, path := range []string{"/v1/unheard-of", "/v1/realtime/calls", "/v1/free", "/v1/chat/completions"} {
 				resp, err := post(t, r, "http://llm.test"+path, `{"messages":[]}`+"")
 				if err != nil {
 					t.Fatal(err)
@@ -285,7 +285,7 @@ func TestUncountedInRoute(t *testing.T) {
 			if sent != want {
 				t.Errorf("%v: %d sent, want %d", policy, sent, want)
 			}
-			if e := d.take(); len(e) != 2 || e[0].Path != "/v1/videos" || e[1].Path != "/v1/chat/completions" {
+			if e := d.take(); len(e) != 2 || e[0].Path != "/v1/realtime/calls" || e[1].Path != "/v1/chat/completions" {
 				t.Errorf("%+v", e)
 			}
 		})

@@ -36,9 +36,13 @@ func (f *flight) watch(p []byte, err error) {
 			f.errorBody = append(f.errorBody, p[:min(len(p), maxErrorBody-len(f.errorBody))]...)
 		}
 	}
+	faulted := f.fault != nil
 	f.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil:
 		f.finish(err == io.EOF)
+	case faulted:
+		f.finish(false) // nothing follows, and other calls are to know
 	}
 }
 

@@ -1,0 +1,90 @@
+package llmhttp
+
+import (
+	"net/http"
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// interactions is the adapter for Gemini's Interactions API.
+//
+// See https://ai.google.dev/api/interactions-api.
+type interactions struct{}
+
+func (interactions) Name() string { return gemini{}.Name() }
+
+func (interactions) Match(req *http.Request, call *Call) bool {
+	if req.Method != http.MethodPost || !strings.HasSuffix(strings.TrimSuffix(req.URL.Path, "/"), "/interactions") {
+		return false
+	}
+	call.Operation = "interactions"
+	return true
+}
+
+// Request takes the name of an agent for that of the model, of which a request has one.
+func (interactions) Request(call *Call, v Value) {
+	switch string(v.Path) {
+	case "model", "agent":
+		if name := v.text(); name != "" {
+			call.Model = strings.TrimPrefix(name, "models/")
+		}
+	case "stream":
+		call.Stream = v.isTrue()
+	case "generation_config.max_output_tokens":
+		if n, ok := tokenCount(v); ok {
+			call.MaxOutput = n
+		}
+	}
+}
+
+// Estimate returns the prompt alone: only input counts. The server may add the interaction before.
+func (interactions) Estimate(_ *Call, promptTokens, _ int) (prompt, output int) {
+	return promptTokens, 0
+}
+
+func (interactions) Marks() []string { return []string{`"usage"`} }
+
+func (interactions) Response(_ *Call, usage *Usage, v Value) {
+	path := string(v.Path)
+	switch path {
+	case "status":
+		state := v.text()
+		usage.pending = state == "queued" || state == "in_progress"
+	case "event_type":
+		usage.final = v.text() == "interaction.completed"
+	}
+	path, _ = strings.CutPrefix(path, "interaction.") // in the last event of a stream
+	switch path {
+	case "usage.total_input_tokens":
+		usage.Set(&usage.Prompt, v)
+	case "usage.total_cached_tokens":
+		usage.Set(&usage.CacheRead, v)
+	case "usage.total_tool_use_tokens":
+		usage.Set(&usage.ToolUse, v)
+	case "usage.total_output_tokens":
+		usage.Set(&usage.Output, v)
+	case "usage.total_thought_tokens":
+		usage.Set(&usage.Thoughts, v)
+	}
+}
+
+// Count returns the input alone, in which the cached tokens are.
+func (interactions) Count(_ *Call, usage *Usage) (prompt, output int) {
+	return usage.Prompt + usage.ToolUse, 0
+}
+
+// Bill takes the usage for that of generateContent, under other names.
+func (interactions) Bill(call *Call, usage *Usage) money.Usage { return gemini{}.Bill(call, usage) }
+
+func (interactions) billsOutput(*Call) bool { return true }
+
+func (interactions) Refusal(message string) []byte { return gemini{}.Refusal(message) }
+
+func (interactions) paths() []knownPath {
+	return []knownPath{
+		{"Gemini", http.MethodPost, "/v1beta/interactions", countedFate, "an agent counts under its name", "https://ai.google.dev/api/interactions-api", "2026-11-25"},
+		{"Gemini", http.MethodPost, "/v1/interactions", countedFate, "an agent counts under its name", "https://ai.google.dev/static/api/interactions-v1.md.txt", "2026-11-25"},
+		{"Gemini", http.MethodPost, "/v1beta/interactions/{id}/cancel", freeFate, "", "https://ai.google.dev/api/interactions-api", "2026-11-25"},
+	}
+}
