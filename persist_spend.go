@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -12,18 +13,6 @@ func (s saving) spends() map[string]state.Spend {
 	return s.rl.spends.All(s.rl.clock.UnixNano(s.rl.clock.Now()))
 }
 
-// spendSince returns what was spent on top of what a file has, or that its periods end elsewhere.
-func spendSince(spent, before map[string]state.Spend) map[string]state.Spend {
-	since := make(map[string]state.Spend)
-	for account, s := range spent {
-		was, has := before[account]
-		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
-			since[account] = change
-		}
-	}
-	return since
-}
-
 // loadSpend makes the spend that of a file, and adds what was spent since the last Load or Persist:
 // no Load may forget money, as it forgets charges.
 func (s *storage) loadSpend(l loading) {
@@ -32,7 +21,7 @@ func (s *storage) loadSpend(l loading) {
 	defer rl.mu.Unlock()
 	instant := rl.clock.Sync()
 	wall := rl.clock.UnixNano(instant)
-	since := spendSince(rl.spends.All(wall), s.spent)
+	since := spend.Since(rl.spends.All(wall), s.spent)
 	rl.spends = nil
 	for account, is := range l.Spend {
 		if modelname.IsName(account) && !is.IsOver(wall) {

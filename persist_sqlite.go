@@ -5,6 +5,7 @@ import (
 
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
+	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
@@ -89,7 +90,7 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	err := s.db.Store(&sqlitestate.Update{
 		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
 		Answers: rl.answers.All(), Found: save.founds(), Pools: save.pools(),
-		Spend: spendSince(spent, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
+		Spend: spend.Since(spent, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	if s.end(rl, err == nil); err == nil {
 		rl.storage.spent = spent

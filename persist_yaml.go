@@ -56,7 +56,8 @@ func (s saving) snapshot() *state.Snapshot {
 	snapshot := &state.Snapshot{Answers: rl.answers.All(), Found: s.founds(), Spend: s.spends()}
 	snapshot.Quotas, snapshot.Said, _ = s.quotas()
 	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
-		return !isStorable(model, q, snapshot.Said[model])
+		said := snapshot.Said[model]
+		return q.Validate(model) != nil || said.Validate(model) != nil // a Load would not accept it
 	})
 	snapshot.Pools = s.pools()
 	s.consistently(func(cooldowns map[string]state.Cooldown) {

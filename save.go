@@ -59,11 +59,6 @@ func (s saving) founds() map[string]state.Found {
 	return s.rl.foundsRLocked(s.rl.clock.Now())
 }
 
-// isStorable reports whether a Load would accept the quota of a model.
-func isStorable(model string, q state.Quota, said state.Said) bool {
-	return q.Validate(model) == nil && said.Validate(model) == nil
-}
-
 // cooldowns copies the lasting cooldowns.
 func (s saving) cooldowns() map[string]state.Cooldown {
 	rl := s.rl

@@ -163,3 +163,15 @@ func follow(is, was *state.SpendPeriod, wall int64) {
 		is.Begin = max(is.Begin, was.End)
 	}
 }
+
+// Since returns what was spent on top of what a file has, or that its periods end elsewhere.
+func Since(spent, before map[string]state.Spend) map[string]state.Spend {
+	since := make(map[string]state.Spend)
+	for account, s := range spent {
+		was, has := before[account]
+		if change := s.Less(was); has && s != was || change.Day.Spent != 0 || change.Month.Spent != 0 {
+			since[account] = change
+		}
+	}
+	return since
+}
