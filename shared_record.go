@@ -339,7 +339,7 @@ func (p *plan) arriveCounted(r *Reservation, at time.Time) {
 	wall, over := rl.clock.UnixNano(arrived), false
 	switch {
 	case sameDay:
-	case wall >= r.slots().dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0):
+	case wall >= r.slots().dayEnded && (day.period.Location == nil || wall >= day.period.Begin || day.dayCount() == 0 && day.dayTokens() == 0):
 		day.chargeDay(rl.clock.At(arrived), 1, r.estimate.Total())
 		day.rollDay(now) // the day that this began may be over, too
 	default:
