@@ -105,6 +105,10 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 func (t *teller) fill(e *telling, c *openCall) {
 	e.ID, e.Model, e.Requested, e.Provider = c.id, c.slots.name, c.requested, t.providerLocked(c.slots)
 	e.Estimated, e.Class = usageOf(c.estimate), c.class
+	if state.IsPool(e.Model) { // its model has no place
+		e.Model = t.rl.nameRLocked(c.requested)
+		e.Provider = t.rl.providerOfRLocked(e.Model)
+	}
 }
 
 // providerLocked returns the provider of a model, which its slots remember.
