@@ -110,7 +110,10 @@ var importRules = map[string][]string{
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
 	},
-	"internal/sharedoracle":    {modulePath},
+	"internal/sharedoracle": {modulePath},
+	"internal/test/lives": {
+		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+	},
 	"internal/instruments":     {modulePath, modulePath + "/money"},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
 	"internal/sharedlog/sqlitelog": {

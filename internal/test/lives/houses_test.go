@@ -1,0 +1,125 @@
+package lives
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	ratelimit "dappco.re/go/core/go-ratelimit"
+	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
+)
+
+// The kinds of limiters. All of them do the same at the same moments, and say the same.
+const (
+	private = "private" // alone, with a file that Persist and Load use
+	file    = "file"    // over a database that processes share
+	inLog   = "log"     // over a log of a store, which is in memory
+)
+
+// house is a limiter of one kind, and what it has told.
+type house struct {
+	kind   string
+	folder string
+	fake   *sharedlogtest.Fake
+	rl     *ratelimit.RateLimiter
+
+	mu   sync.Mutex
+	told []ratelimit.Event
+}
+
+func newHouse(kind, folder string, cfg ratelimit.Config) (*house, error) {
+	h := &house{kind: kind, folder: folder, fake: sharedlogtest.NewFake()}
+	return h, h.open(cfg)
+}
+
+// open opens the limiter, with a configuration that does not say where its state is.
+func (h *house) open(cfg ratelimit.Config) (err error) {
+	cfg.Events = h
+	cfg.LeaseTTL = 100_000 * time.Hour // renewals of leases would take most of the time
+	switch h.kind {
+	case private:
+		cfg.FilePath = filepath.Join(h.folder, "state.yaml")
+	case file:
+		cfg.Backend, cfg.FilePath, cfg.Shared = "sqlite", filepath.Join(h.folder, "state.db"), true
+	case inLog:
+		cfg.Store = h.fake
+	}
+	h.rl, err = ratelimit.NewWithConfig(cfg)
+	return err
+}
+
+// HandleEvent implements ratelimit.EventHandler.
+func (h *house) HandleEvent(_ context.Context, e *ratelimit.Event) {
+	is := *e
+	if e.Decision != nil {
+		d := *e.Decision
+		is.Decision = &d
+	}
+	if e.Quota != nil {
+		q := *e.Quota
+		is.Quota = &q
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = append(h.told, is)
+}
+
+// take returns the events since the last time, without those of the place where a limiter has its
+// state.
+func (h *house) take() []ratelimit.Event {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	told := h.told
+	h.told = nil
+	return slices.DeleteFunc(told, func(e ratelimit.Event) bool { return e.Kind == ratelimit.EventSaved })
+}
+
+// sight is what a limiter says of all that there is, at one moment.
+type sight struct {
+	Stats   map[string]ratelimit.ModelStats
+	Pools   map[string]ratelimit.ModelStats
+	Health  ratelimit.Health
+	Audit   ratelimit.Audit
+	Quotas  map[string]standing
+	Members map[string][]string
+	Explain map[string]ratelimit.Explanation
+	OfPools map[string]ratelimit.PoolState
+}
+
+// standing is the quota that stands for a model.
+type standing struct {
+	Name  string
+	Quota ratelimit.ModelQuota
+	Known bool
+}
+
+// look asks a limiter for the counts, and with all for everything else.
+func (h *house) look(models []string, all bool) *sight {
+	s := &sight{Stats: make(map[string]ratelimit.ModelStats), Pools: make(map[string]ratelimit.ModelStats)}
+	for _, model := range models {
+		s.Stats[model] = h.rl.Stats(model)
+	}
+	pools := slices.Collect(h.rl.Pools())
+	for _, pool := range pools {
+		s.Pools[pool] = h.rl.PoolStats(pool)
+	}
+	if !all {
+		return s
+	}
+	s.Quotas, s.Members = make(map[string]standing), make(map[string][]string)
+	s.Explain, s.OfPools = make(map[string]ratelimit.Explanation), make(map[string]ratelimit.PoolState)
+	s.Health, s.Audit = h.rl.Health(), h.rl.Audit()
+	for _, model := range models {
+		var q standing
+		q.Name, q.Quota, q.Known = h.rl.QuotaFor(model)
+		s.Quotas[model] = q
+		s.Members[model] = h.rl.PoolsOf(model)
+		s.Explain[model] = h.rl.Explain(model)
+	}
+	for _, pool := range pools {
+		s.OfPools[pool], _ = h.rl.ExplainPool(pool)
+	}
+	return s
+}
