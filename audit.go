@@ -152,21 +152,16 @@ func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
 	if r.slots().audit == nil { // a store gave it back to this process
 		r.slots().audit = r.home.auditLocked(r.slots().name)
 	}
-	auditEnd(r.slots().audit, end, r.estimate, most, used, cost)
-	for _, a := range r.auditsBesideLocked() {
-		if a != nil {
-			auditEnd(a, end, r.estimate, most, used, cost)
+	beside := r.auditsBesideLocked()
+	for _, a := range [...]*audit.Sums{r.slots().audit, beside[0], beside[1]} {
+		switch {
+		case a == nil:
+		case end == EventSettled:
+			a.Settle(r.estimate, most, used, cost)
+		case end == EventReleased:
+			a.Released.Add(r.estimate, most)
+		default:
+			a.Expired.Add(r.estimate, most)
 		}
-	}
-}
-
-func auditEnd(a *audit.Sums, end EventKind, estimate tokens.Count, most money.Amount, used tokens.Count, cost money.Amount) {
-	switch end {
-	case EventSettled:
-		a.Settle(estimate, most, used, cost)
-	case EventReleased:
-		a.Released.Add(estimate, most)
-	default:
-		a.Expired.Add(estimate, most)
 	}
 }

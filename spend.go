@@ -250,19 +250,8 @@ func (r *view) settleSpendLocked(rl *RateLimiter, name string) {
 }
 
 // daySpend and monthSpend are what counts of the spend.
-func (r *view) daySpend() money.Amount {
-	if r.spent == nil || r.spent.Day.End <= r.wall {
-		return 0
-	}
-	return r.spent.Day.Spent
-}
-
-func (r *view) monthSpend() money.Amount {
-	if r.spent == nil || r.spent.Month.End <= r.wall {
-		return 0
-	}
-	return r.spent.Month.Spent
-}
+func (r *view) daySpend() money.Amount   { return spend.OfDay(r.spent, r.wall) }
+func (r *view) monthSpend() money.Amount { return spend.OfMonth(r.spent, r.wall) }
 
 // affordable reports whether more fits a limit of which some is spent, as fits does.
 func affordable(spent, more, limit money.Amount) bool {

@@ -175,3 +175,19 @@ func Since(spent, before map[string]state.Spend) map[string]state.Spend {
 	}
 	return since
 }
+
+// OfDay returns what an account spent in the present day; zero for nil.
+func OfDay(s *state.Spend, wall int64) money.Amount {
+	if s == nil || s.Day.End <= wall {
+		return 0
+	}
+	return s.Day.Spent
+}
+
+// OfMonth returns what an account spent in the present month; zero for nil.
+func OfMonth(s *state.Spend, wall int64) money.Amount {
+	if s == nil || s.Month.End <= wall {
+		return 0
+	}
+	return s.Month.Spent
+}
