@@ -49,6 +49,10 @@ var differences = []difference{
 		},
 	},
 	{
+		what: "Arrived no later than the admission", until: untilLog, // see arrive
+		why: "it moves nothing, so nothing is written, and a shared limiter goes on hoping that the call gives its request back",
+	},
+	{
 		what: "DenialsError", until: untilLog,
 		why: "a shared limiter counts what it admitted by pieces of the minute",
 		sight: func(_ *life, s *sight) {

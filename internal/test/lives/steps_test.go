@@ -175,6 +175,9 @@ func (l *life) arrive() {
 		begin, _ := dateOf(l.now, zone)
 		at = begin.Add(-pick(l.random, 0, 1, 5*time.Second))
 	}
+	if !l.alone && (!at.After(c.admitted) || !l.now.After(c.admitted)) {
+		return // see differences
+	}
 	l.note("arrived %s of %v: %v", render(c.req), c.admitted.UTC(), at.UTC())
 	for _, r := range c.reals {
 		r.Arrived(at)

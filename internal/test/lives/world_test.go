@@ -73,6 +73,7 @@ func newWorld(random *rand.Rand, alone bool) *world {
 	w.fair = w.lines && oneIn(random, 2)
 	zone := func() string { return pick(random, zones...) }
 	w.cfg = ratelimit.Config{
+		OnError: func(error) {}, // what it is told, events tell, too
 		Margin:  pick(random, 0, 250*time.Millisecond),
 		HoldTTL: pick(random, 0, 0, 90*time.Second, 26*time.Hour),
 		Aliases: map[string]string{"alias": "full"},
