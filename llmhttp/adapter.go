@@ -51,6 +51,7 @@ type Call struct {
 	counted     int                           // the tokens of the prompt as the provider counted them; -1 if it did not
 	choices     int                           // answers that the request asks for; zero means one
 	inPath      bool                          // the path names the model, which overrides the body
+	meant       string                        // the model that a request without one means; empty if that is none
 	invalid     bool                          // the body was read and is no JSON
 	large       bool                          // the body is larger than MaxBody, though it may have been read as a whole
 	byRequest   bool                          // the answer is no text: it counts as a request
