@@ -31,6 +31,8 @@ func (interactions) Request(call *Call, v Value) {
 		}
 	case "stream":
 		call.Stream = v.isTrue()
+	case "previous_interaction_id":
+		call.continues = v.Kind == String && v.Size > 0
 	case "generation_config.max_output_tokens":
 		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n

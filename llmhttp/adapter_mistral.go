@@ -36,6 +36,7 @@ func (mistral) Match(req *http.Request, call *Call) bool {
 		call.Operation = fimCompletions
 	case isConversation(path) && !isOpenAI(req.URL.Hostname()):
 		call.Operation = conversations
+		call.continues = !strings.HasSuffix(path, "/conversations")
 	default:
 		return false
 	}
