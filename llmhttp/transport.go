@@ -304,7 +304,8 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	switch {
 	case name != "":
 		return t.send(send, call, name, a, w)
-	case call.Model != "": // the program does not count it
+	case call.Model != "", // the program does not count it
+		call.stores && !call.invalid && !call.Partial:
 		return t.pass(send, w)
 	}
 	return t.passUncounted(send, call, a, whyNoModel(call), w)
