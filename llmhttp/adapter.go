@@ -50,7 +50,9 @@ type Call struct {
 	body        func() (io.ReadCloser, error) // a copy of the whole body; nil if there is none
 	counted     int                           // the tokens of the prompt as the provider counted them; -1 if it did not
 	choices     int                           // answers that the request asks for; zero means one
+	stores      bool                          // without a model, it stores a conversation and generates nothing
 	inPath      bool                          // the path names the model, which overrides the body
+	meant       string                        // the model that a request without one means; empty if that is none
 	invalid     bool                          // the body was read and is no JSON
 	large       bool                          // the body is larger than MaxBody, though it may have been read as a whole
 	byRequest   bool                          // the answer is no text: it counts as a request

@@ -31,6 +31,8 @@ func (interactions) Request(call *Call, v Value) {
 		}
 	case "stream":
 		call.Stream = v.isTrue()
+	case "previous_interaction_id":
+		call.continues = v.Kind == String && v.Size > 0
 	case "generation_config.max_output_tokens":
 		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n
@@ -52,7 +54,8 @@ func (interactions) Response(_ *Call, usage *Usage, v Value) {
 		state := v.text()
 		usage.pending = state == "queued" || state == "in_progress"
 	case "event_type":
-		usage.final = v.text() == "interaction.completed"
+		event := v.text()
+		usage.final = event == "interaction.completed" || event == "interaction.complete" // of earlier revisions
 	}
 	path, _ = strings.CutPrefix(path, "interaction.") // in the last event of a stream
 	switch path {

@@ -36,6 +36,7 @@ func (mistral) Match(req *http.Request, call *Call) bool {
 		call.Operation = fimCompletions
 	case isConversation(path) && !isOpenAI(req.URL.Hostname()):
 		call.Operation = conversations
+		call.continues = !strings.HasSuffix(path, "/conversations")
 	default:
 		return false
 	}
@@ -66,10 +67,12 @@ func (m mistral) Request(call *Call, v Value) {
 		if name := v.text(); name != "" {
 			call.Model = name
 		}
-	case "inputs":
+	case "inputs", "tool_confirmations":
 		if call.Model == "" && call.Operation == conversations && v.Kind != Null {
 			call.Model = unnamedConversation
 		}
+	case "items", "metadata":
+		call.stores = call.Operation == conversations
 	case "completion_args.max_tokens":
 		if n, ok := tokenCount(v); ok {
 			call.MaxOutput = n

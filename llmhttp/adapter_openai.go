@@ -85,6 +85,8 @@ func (openAI) Request(call *Call, v Value) {
 		call.Stream = v.isTrue()
 	case "stream_options.include_usage":
 		call.StreamUsage = v.isTrue()
+	case "previous_response_id", "conversation", "conversation.id", "prompt.id":
+		call.continues = call.continues || v.Kind == String && v.Size > 0 && call.Operation == responses
 	}
 }
 

@@ -44,9 +44,7 @@ func (openAIMore) Match(req *http.Request, call *Call) bool {
 			continue
 		}
 		call.Operation, call.Model, call.byRequest = o.operation, deployment(rest), true
-		if call.inPath = call.Model != ""; !call.inPath {
-			call.Model = o.model
-		}
+		call.inPath, call.meant = call.Model != "", o.model
 		return true
 	}
 	return false
@@ -56,9 +54,7 @@ func (a openAIMore) Request(call *Call, v Value) {
 	if call.byRequest {
 		switch string(v.Path) {
 		case "model":
-			if v.text() != "" { // else the one that is meant
-				call.setModel(v)
-			}
+			call.setModel(v)
 		case "stream":
 			call.Stream = v.isTrue()
 		}

@@ -24,7 +24,7 @@ func (f *flight) faulted(kind string, payload []byte) {
 	if f.fault != nil {
 		return // the first one ended the answer
 	}
-	status := faultStatus[kind]
+	status := faultStatus[lowerFirst(kind)]
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
@@ -33,6 +33,15 @@ func (f *flight) faulted(kind string, payload []byte) {
 		h.Set(awsErrorHeader, strings.ToUpper(kind[:1])+kind[1:])
 	}
 	f.fault = classify(status, h, payload[:min(len(payload), maxErrorBody)], f.host(), time.Now())
+}
+
+// lowerFirst returns a name of AWS with a small first letter, as the streams have it and errors
+// over HTTP do not.
+func lowerFirst(name string) string {
+	if name == "" {
+		return ""
+	}
+	return strings.ToLower(name[:1]) + name[1:]
 }
 
 // succeeded records that the provider answers the call as asked.

@@ -40,10 +40,13 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	if _, ok := a.(formReader); !ok || err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return req, nil
 	}
-	read := func(body io.Reader) { readForm(multipart.NewReader(body, params["boundary"]), call, a) }
+	read := func(body io.Reader) {
+		whole := readForm(multipart.NewReader(body, params["boundary"]), call, a)
+		call.Partial = !whole && call.Model == ""
+	}
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
-			read(body)
+			read(&contextReader{req.Context(), body})
 			body.Close()
 			send, err := withFreshBody(req)
 			if err != nil {
@@ -53,33 +56,31 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 			return send, nil
 		}
 	}
-	var head keptHead
-	read(io.TeeReader(io.LimitReader(req.Body, t.maxBody()), &head))
+	held := holdBody(req.Context(), req.Body, t.maxBody())
+	defer held.release()
+	read(held)
+	if held.err != nil {
+		req.Body.Close()
+		return nil, fmt.Errorf("llmhttp: read request body: %w", held.err)
+	}
 	send := req.WithContext(req.Context())
-	send.Body = &joinedBody{io.MultiReader(head.pieces.reader(), req.Body), req.Body}
+	head := held.pieces()
+	send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
 	return send, nil
 }
 
-// keptHead keeps the beginning of a body.
-type keptHead struct{ pieces pieces }
-
-// Write keeps a copy of p.
-func (h *keptHead) Write(p []byte) (int, error) {
-	h.pieces.add(p)
-	return len(p), nil
-}
-
-// readForm passes the fields of a form to an adapter, files excluded, as far as it can be read.
-func readForm(form *multipart.Reader, call *Call, a Adapter) {
+// readForm passes the fields of a form to an adapter, files excluded, as far as it can be read. It
+// reports whether that was to the end.
+func readForm(form *multipart.Reader, call *Call, a Adapter) (whole bool) {
 	for {
 		part, err := form.NextRawPart()
 		if err != nil {
-			return
+			return err == io.EOF
 		}
 		if name := part.FormName(); name != "" && part.FileName() == "" {
 			text, err := io.ReadAll(io.LimitReader(part, maxField))
 			if err != nil {
-				return
+				return false
 			}
 			a.Request(call, fieldValue(name, string(text)))
 		}

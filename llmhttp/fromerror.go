@@ -83,6 +83,9 @@ func problemInFields(err error) *Problem {
 	if !ok {
 		return nil
 	}
+	if p := f.socketProblem(); p != nil {
+		return p
+	}
 	now := time.Now()
 	for _, name := range []string{"Response", "RawResponse"} {
 		if resp, ok := field[*http.Response](f, name); ok && resp != nil {

@@ -26,8 +26,8 @@ func problemInMethods(err error) *Problem {
 	status := 0
 	if answered, ok := err.(interface{ HTTPStatusCode() int }); ok {
 		status = answered.HTTPStatusCode()
-	} else if code != "" {
-		status = faultStatus[strings.ToLower(code[:1])+code[1:]]
+	} else {
+		status = faultStatus[lowerFirst(code)]
 	}
 	if status < 400 || status > 599 {
 		return nil
@@ -49,5 +49,5 @@ func statusInStream(body []byte) int {
 	if json.Unmarshal(body, &event) != nil {
 		return 0
 	}
-	return faultStatus[event.Error.Type]
+	return faultStatus[lowerFirst(event.Error.Type)]
 }

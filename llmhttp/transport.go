@@ -112,9 +112,10 @@ type Transport struct {
 
 	// OnEvent is called for each event of a call, on the goroutine that causes it and without
 	// locks held. It must return quickly. A panic ends the call and goes on to the caller; what
-	// was not sent is given back, what was sent stays charged. Nil discards events. The handler in
-	// Config.Events of Limiter is told of the same calls: what they take of the quota, how long
-	// they wait for it, and what the provider refuses.
+	// was not sent is given back, what was sent stays charged. On a goroutine of a WebSocket, which
+	// has no caller, a panic ends the connection, and its Read returns it. Nil discards events. The
+	// handler in Config.Events of Limiter is told of the same calls: what they take of the quota,
+	// how long they wait for it, and what the provider refuses.
 	OnEvent func(Event)
 
 	// RefuseWithError returns a *ratelimit.LimitError for a refused call, which errors.As finds in
@@ -303,7 +304,8 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 	switch {
 	case name != "":
 		return t.send(send, call, name, a, w)
-	case call.Model != "": // the program does not count it
+	case call.Model != "", // the program does not count it
+		call.stores && !call.invalid && !call.Partial:
 		return t.pass(send, w)
 	}
 	return t.passUncounted(send, call, a, whyNoModel(call), w)
@@ -326,6 +328,9 @@ func (t *Transport) isFree(req *http.Request) bool {
 
 // nameOf returns the name under which a call is counted; empty for one that is not.
 func (t *Transport) nameOf(call *Call) string {
+	if call.Model == "" && !call.Partial { // else it may be in the part that was not read
+		call.Model = call.meant
+	}
 	call.Model = modelName(call.Model)
 	if t.Model != nil {
 		return modelName(t.Model(call))

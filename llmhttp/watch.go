@@ -19,9 +19,10 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 }
 
 // Close settles the flight and closes the body.
-func (b *watchedBody) Close() error {
+func (b *watchedBody) Close() (err error) {
+	defer func() { err = b.body.Close() }() // also if OnEvent panics
 	(*flight)(b).finish(false)
-	return b.body.Close()
+	return nil
 }
 
 // watch looks at the result of a Read of the body.

@@ -80,7 +80,7 @@ func newSocket(t *Transport, req *http.Request, w *way, conn io.ReadWriteCloser)
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(req.Context()))
 	s.inbox.between, s.inbox.clear = true, true
 	s.inbox.changed.L = &s.inbox.mu
-	go s.pump()
+	go s.guard(s.pump)
 	return s
 }
 

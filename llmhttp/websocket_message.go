@@ -100,8 +100,6 @@ func (r messageReader) Request(call *Call, v Value) {
 		r.lane, r.named = laneOf(v), v.Kind != Null
 	case "previous_response_id", "response_id":
 		r.about = v.text()
-	case "conversation", "conversation.id", "prompt.id":
-		call.continues = call.continues || v.Kind == String
 	}
 	r.openAI.Request(call, v)
 }

@@ -110,7 +110,7 @@ func (s *socket) receive(server *frameReader, event *socketEvent, p []byte) bool
 // waitForClient settles the open calls if the client does not read for MaxIdle. It returns the
 // function that ends the wait.
 func (s *socket) waitForClient() (stop func() bool) {
-	return time.AfterFunc(s.transport.maxIdle(), s.settleAll).Stop
+	return time.AfterFunc(s.transport.maxIdle(), func() { s.guard(s.settleAll) }).Stop
 }
 
 // add adds bytes of the server, which end with a frame (between) and with a message (clear), or
@@ -127,6 +127,9 @@ func (in *inbox) add(p []byte, between, clear bool, wait func() func() bool) {
 	}
 	if in.sealed || in.closed {
 		return
+	}
+	if in.at >= inboxSize { // a client that is always behind never reads the last byte
+		in.bytes, in.at = append(in.bytes[:0], in.bytes[in.at:]...), 0
 	}
 	in.bytes = append(in.bytes, p...)
 	in.between, in.clear = between, clear && between
@@ -174,7 +177,9 @@ func (in *inbox) seal(frame []byte) {
 func (in *inbox) finish(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.err = err
+	if in.err == nil {
+		in.err = err
+	}
 	in.changed.Broadcast()
 }
 

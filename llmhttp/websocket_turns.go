@@ -196,9 +196,7 @@ func (s *socket) turnOf(e *socketEvent) *turn {
 		}
 	}
 	s.mu.Unlock()
-	for _, t := range before {
-		t.end(false)
-	}
+	endAll(before)
 	return t
 }
 
@@ -298,8 +296,8 @@ func (s *socket) applyError(e *socketEvent) {
 	}
 	t := s.takeLocked(at)
 	s.mu.Unlock()
+	defer t.end(false)
 	t.fails(status, e)
-	t.end(false)
 }
 
 // failedLocked returns the index of the turn that an error is about; -1 for an error that is about
@@ -345,7 +343,12 @@ func (s *socket) settleAll() {
 		s.rememberLocked(t.id, 0)
 	}
 	s.mu.Unlock()
-	for _, t := range open {
-		t.end(false)
+	endAll(open)
+}
+
+// endAll settles turns in their order, all of them also if OnEvent panics.
+func endAll(turns []*turn) {
+	for _, t := range slices.Backward(turns) {
+		defer t.end(false)
 	}
 }

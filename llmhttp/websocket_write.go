@@ -65,6 +65,19 @@ var (
 func (s *socket) Write(p []byte) (int, error) {
 	s.writing.Lock() // as a net.Conn does
 	defer s.writing.Unlock()
+	returned := false
+	defer func() {
+		if !returned {
+			s.crash(errSocketHandler) // a handler of the program panics, and that goes on to the caller
+		}
+	}()
+	n, err := s.takeAll(p)
+	returned = true
+	return n, err
+}
+
+// takeAll is Write without the lock.
+func (s *socket) takeAll(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		if err := s.brokenErr(); err != nil {
 			return done, err
@@ -141,7 +154,9 @@ func (s *socket) beginFrame(head *frameHead) error {
 	if s.message == nil {
 		s.message = newMessage(s.newCall(), s.transport.maxBody())
 	}
-	if limit := s.transport.maxBody(); head.size > uint64(limit) || s.message.size > limit-int64(head.size) {
+	limit := s.transport.maxBody()
+	// Headers count too: the fragments of a message may be empty, and there may be any number.
+	if head.size > uint64(limit) || s.message.size > limit-int64(head.size) || int64(len(s.frames)) > 2*limit+keptFrames {
 		s.abort(closedForSize, errSocketSize)
 		return errSocketSize
 	}
@@ -152,7 +167,7 @@ func (s *socket) beginFrame(head *frameHead) error {
 // endMessage sends a complete message, or has its lane hold it.
 func (s *socket) endMessage() error {
 	m := s.message
-	m.raw, s.message = s.frames, nil
+	m.raw, s.message, s.frames = s.frames, nil, nil
 	m.end()
 	if m.calls() {
 		if err := s.begin(m); err != nil {
@@ -161,7 +176,6 @@ func (s *socket) endMessage() error {
 	}
 	held, err := s.hold(m, false)
 	if held || err != nil {
-		s.frames = nil
 		return err
 	}
 	if m.flight == nil {
@@ -169,12 +183,11 @@ func (s *socket) endMessage() error {
 	} else if _, ok := s.transport.admitNow(m.flight); ok {
 		err = s.sendCall(m)
 	} else {
-		s.frames = nil
 		_, err = s.hold(m, true)
 		return err
 	}
-	if s.frames = s.frames[:0]; cap(s.frames) > keptFrames {
-		s.frames = nil
+	if cap(m.raw) <= keptFrames {
+		s.frames = m.raw[:0]
 	}
 	return err
 }
@@ -204,7 +217,7 @@ func (s *socket) hold(m *socketMessage, waits bool) (held bool, err error) {
 			s.queued, s.held = s.queued+1, s.held+size
 			if !l.waits {
 				l.waits = true
-				go s.drain(l)
+				go s.guard(func() { s.drain(l) })
 			}
 			return true, nil
 		}
@@ -325,12 +338,12 @@ func (s *socket) abort(code uint16, why error) {
 }
 
 // Close settles the open calls at what was seen of them, and closes the connection.
-func (s *socket) Close() error {
+func (s *socket) Close() (err error) {
+	defer s.inbox.close()
+	defer func() { err = s.conn.Close() }() // also if OnEvent panics
 	s.stop(errSocketClosed)
 	s.end()
-	err := s.conn.Close()
-	s.inbox.close()
-	return err
+	return nil
 }
 
 // CloseWrite tells the server that nothing follows, if the connection can do that.

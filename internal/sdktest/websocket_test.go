@@ -230,6 +230,10 @@ func TestSocketLanes(t *testing.T) {
 			if !errors.As(err, &protocol) {
 				t.Fatal(err)
 			}
+			if p, ok := llmhttp.FromError(fmt.Errorf("wrapped: %w", err)); !ok || p.Kind != llmhttp.NotSent || p.Model != "m" || p.Status != 429 ||
+				p.Code != string(ratelimit.DecisionCooldown) || p.RetryAfter < 59*time.Minute || !errors.Is(p, ratelimit.ErrMaxWait) {
+				t.Errorf("found %+v, %v", p, ok)
+			}
 			raw := protocol.Event.RawJSON()
 			if protocol.Event.Type != "error" || !strings.Contains(raw, "the call was not sent") || !strings.Contains(raw, `"status":429`) {
 				t.Errorf("got %s", raw)
