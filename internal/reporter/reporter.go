@@ -23,6 +23,8 @@ import (
 const (
 	every    = time.Second
 	logEvery = time.Minute // in the log
+
+	lastWords = 100 * time.Millisecond // that Stop leaves to a log
 )
 
 // Reporter calls a function with errors, one call at a time; of the errors that come meanwhile
@@ -38,12 +40,20 @@ type Reporter struct {
 	// Only deliver uses these.
 	last  map[any]time.Time // when an error of a kind was reported, for every
 	swept time.Time         // when others were last removed from it
+
+	// The last error of each kind that the log did not get. Nothing else may ever tell of it: many
+	// are reported once a day or less.
+	withheld map[any]error
+	again    *time.Timer // tries them once more; nil where there is none
 }
+
+// retry is the key by which deliver is told to try what was withheld.
+type retry struct{}
 
 // New returns a Reporter of a function. Nil stands for one that writes a warning to slog.Default,
 // once a minute for each kind of error.
 func New(onError func(error)) *Reporter {
-	r := &Reporter{onError: onError, every: every, last: make(map[any]time.Time)}
+	r := &Reporter{onError: onError, every: every, last: make(map[any]time.Time), withheld: make(map[any]error)}
 	if onError == nil {
 		r.onError, r.logs, r.every = log, true, logEvery
 	}
@@ -53,11 +63,11 @@ func New(onError func(error)) *Reporter {
 
 // log writes an error, which may name a model of any length, to the log of the program.
 func log(err error) {
-	slog.Warn("ratelimit: an error in the background; Config.OnError gets all of them", "error", errtext.Cut(err.Error(), 1000))
+	slog.Warn("ratelimit: Config.OnError is not set", "error", errtext.Cut(err.Error(), 1000))
 }
 
 // Report has an error reported, on a goroutine of the reporter, unless one of its kind was
-// within the last second, or minute.
+// within the last second. The log gets the last one of a minute when that is over.
 func (r *Reporter) Report(err error) {
 	if r != nil {
 		r.errs.Add(kindOf(err), err)
@@ -77,6 +87,16 @@ func (r *Reporter) ReportAs(kind any, err error) {
 
 // deliver is the action of the coalescer, which calls it for one batch at a time.
 func (r *Reporter) deliver(errs map[any]error) {
+	if _, asked := errs[retry{}]; asked {
+		delete(errs, retry{})
+		for kind, err := range r.withheld {
+			if _, newer := errs[kind]; !newer {
+				errs[kind] = err
+			}
+		}
+		clear(r.withheld)
+		r.again = nil
+	}
 	for kind, err := range errs {
 		now := time.Now()                // onError may have taken long
 		if now.Sub(r.swept) >= r.every { // not at each error: there may be one of each of many models
@@ -84,6 +104,9 @@ func (r *Reporter) deliver(errs map[any]error) {
 			r.swept = now
 		}
 		if at, known := r.last[kind]; known && now.Sub(at) < r.every || r.stopped.Load() {
+			if r.logs && !r.stopped.Load() {
+				r.withholdFor(r.every-now.Sub(at), kind, err)
+			}
 			continue
 		}
 		r.last[kind] = now
@@ -91,16 +114,28 @@ func (r *Reporter) deliver(errs map[any]error) {
 	}
 }
 
-// Stop ends the reports. It does not wait for a call of the function that is under way, which
+// withholdFor has the log get an error after a time, unless a newer one of its kind comes.
+func (r *Reporter) withholdFor(wait time.Duration, kind any, err error) {
+	r.withheld[kind] = err
+	if r.again == nil {
+		r.again = time.AfterFunc(wait, func() { r.errs.Add(retry{}, nil) })
+	}
+}
+
+// Stop ends the reports. The log gets those that are under way. It does not wait for a call of the function that is under way, which
 // may be what calls Stop.
 func (r *Reporter) Stop() {
 	if r == nil {
 		return
 	}
-	r.stopped.Store(true)
-	ended, cancel := context.WithCancel(context.Background()) // Stop waits for as long as that lasts
-	cancel()
+	ended, cancel := context.WithTimeout(context.Background(), lastWords) // Stop waits for as long as that lasts
+	defer cancel()
+	if !r.logs {
+		r.stopped.Store(true)
+		cancel()
+	}
 	r.errs.Stop(ended)
+	r.stopped.Store(true)
 }
 
 // kindOf returns what errors of the same kind have in common: the number that the

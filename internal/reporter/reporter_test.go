@@ -112,11 +112,15 @@ func TestWithoutAFunctionErrorsAreLogged(t *testing.T) {
 		}
 		report(0, unknown("a"), unknown("b"), fmt.Errorf("save: %w", syscall.ENOSPC), unknown("c"))
 		report(time.Minute-1, unknown("d"), syscall.ENOSPC, syscall.EIO)
-		report(time.Minute, unknown("e"), unknown("f"), syscall.EIO)
-		report(2*time.Minute, unknown(strings.Repeat("long ", 1000)))
+		report(time.Minute+time.Second, unknown("e"), unknown("f"), syscall.EIO)
+		report(2*time.Minute + time.Millisecond)
+		report(2*time.Minute+time.Second, unknown(strings.Repeat("long ", 1000)))
+		report(3*time.Minute + time.Millisecond)
 		want := []string{
-			"0s unknown a", "0s save: no space left on device", "59.999999999s input/output error", "1m0s unknown e",
-			"2m0s unknown " + strings.Repeat("long ", 198) + "lo…",
+			"0s unknown a", "0s save: no space left on device", "59.999999999s input/output error",
+			"1m1s unknown d", "1m1s no space left on device", // since the end of their minute
+			"2m0.001s unknown f", "2m0.001s input/output error",
+			"3m0.001s unknown " + strings.Repeat("long ", 198) + "lo…",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("logged %q, want %q", got, want)
