@@ -73,7 +73,7 @@ func (c *course) resume(s SearchState, at, age int64) {
 	}
 	c.step, c.raised, c.streak = 0, 0, 0
 	if age >= fresh {
-		c.rivals = 0
+		c.rivals, c.top = 0, 0
 	} else {
 		c.step, c.raised = min(max(s.Step, 0), level), min(max(s.Raised, 0), level)
 		c.streak = min(max(s.Streak, 0), lost)
@@ -82,6 +82,7 @@ func (c *course) resume(s SearchState, at, age int64) {
 		c.knee = max(c.knee, level) // the level is lowered by its age, and was not refused
 	}
 	c.level = c.floor + aged(level-c.floor, age, c.halfLife)
+	c.step, c.raised = min(c.step, c.level), min(c.raised, c.level)
 	c.lowered = never
 	if s.Lowered > 0 {
 		c.lowered = max(sub(sub(at, age), s.Lowered), never+1)

@@ -61,6 +61,7 @@ type drought struct {
 	refused int64 // and how many of them were refused
 	holds   bool  // whether there is a drought
 	held    int64 // since when that is known
+	some    int64 // what passed of the rate before that; 0 for nothing
 	probed  int64 // when a unit was sent in it that was not refused; never for none
 	allowed int64 // the rate that a minute allows
 	until   int64 // until when the provider is taken for one that counts the minute; never for none
@@ -118,12 +119,31 @@ func (s *RateSearch) judge(at, took, before int64) {
 		s.probe(at)
 	case s.streak > 1 && !helped:
 		d.holds, d.held, d.probed = true, at, never
+		d.some = scaled(before, max(known-d.refused, 0), max(known, 1))
 		s.probe(at)
 	default:
+		if s.streak > 1 {
+			s.measured(at, before, known)
+		}
+		s.crowded(at, before)
 		d.began, d.high, d.full = at, before, d.tally
 		d.full.remove(took / gapOf(before))
 	}
 	d.sent, d.refused = 0, 0
+}
+
+// measured lowers the rate to what passed of one that was too high, of which so many units are
+// known.
+func (s *RateSearch) measured(at, before, known int64) {
+	refused := s.drought.refused
+	if s.late || known <= refused {
+		return
+	}
+	passed := scaled(before, known-refused, known)
+	if refused >= fewRefused {
+		s.level = max(min(s.level, passed), s.floor)
+	}
+	s.crowd.serve(at, min(passed, max(s.top, s.floor)))
 }
 
 // probe lowers the rate to one at which a drought costs little, but ends within a part of the time
@@ -150,7 +170,10 @@ func (s *RateSearch) end() {
 	d.holds = false
 	least := max(leastDrought, leastDroughtGaps*gapOf(d.high))
 	if !s.countsMinute(d.probed) && sub(d.probed, d.held) < least {
-		s.level = max(s.level, scaled(d.high, 600, 1000))
+		if d.some == 0 {
+			d.some = scaled(d.high, 600, 1000)
+		}
+		s.level = max(s.level, d.some)
 		return
 	}
 	s.learn(d.probed)

@@ -30,10 +30,12 @@ const rivalUnits = 3
 type RateSearch struct {
 	course      // in units in perSpan
 	drought     drought
+	crowd       crowd
 	windowUnits int64
 	gap         int64 // between units
 	passed      int64 // units in the window
 	lag         int64 // how long refusals take to come back
+	pause       int64 // how long the latest one kept units back; 0 for longer than a window
 }
 
 // NewRateSearch returns a RateSearch at its start. Burst of the config counts for nothing. It
@@ -58,6 +60,7 @@ func newRateSearch(config RateConfig) (RateSearch, error) {
 			chance: chance(c.Seed), lowered: never,
 		},
 		drought:     drought{probed: never, until: never},
+		crowd:       newCrowd(),
 		windowUnits: int64(c.WindowUnits),
 		gap:         gapOf(start.level),
 	}, nil
@@ -73,6 +76,9 @@ func (s *RateSearch) Rate() limit.Rate { return rateOf(s.level) }
 // refusal, was long enough, and in which three quarters of what could pass did. Of the units
 // that pass now nobody knows yet whether they are refused, so ask before Count.
 func (s *RateSearch) Ready(at int64) bool {
+	if s.crowd.holds {
+		return s.stepReady(at)
+	}
 	if s.drought.holds {
 		return s.probePassed(at)
 	}
@@ -84,10 +90,14 @@ func (s *RateSearch) Ready(at int64) bool {
 
 // Raise raises the rate and begins a window.
 func (s *RateSearch) Raise(at int64) {
-	if s.drought.holds {
+	switch {
+	case s.crowd.holds:
+		s.stepUp(at)
+	case s.drought.holds:
 		s.end()
-	} else {
+	default:
 		s.search.passed()
+		s.crowd.trial = false
 	}
 	s.gap = gapOf(s.level)
 	s.open(at)
@@ -103,6 +113,7 @@ func (s *RateSearch) Count(at int64, n int) {
 	units := int64(max(n, 0))
 	s.passed = min(s.passed, math.MaxInt64-units) + units
 	s.drought.count(at, units)
+	s.crowd.sent = min(s.crowd.sent, longestSum-units) + units
 }
 
 // Uncount takes back n units that were counted and not sent; n below 1 is none.
@@ -110,6 +121,7 @@ func (s *RateSearch) Uncount(n int) {
 	units := int64(max(n, 0))
 	s.passed = max(s.passed-units, 0)
 	s.drought.uncount(units)
+	s.crowd.sent = max(s.crowd.sent-units, 0)
 }
 
 // Refused tells of a call that was refused because of one's own quota, took nanoseconds after
@@ -134,10 +146,19 @@ func (s *RateSearch) RefusedUntil(at, took, until int64) (lowered bool) {
 	}
 	s.drought.refused++
 	s.drought.probed = never
-	if lowered {
+	switch {
+	case s.crowd.holds:
+		s.search = before
+		s.missed(at)
+	case lowered && s.crowd.trial:
+		s.retreat(at)
+	case lowered:
 		s.dry(at, took, until, &before)
 	}
 	s.gap = gapOf(s.level)
+	if s.pause = max(sub(until, at), 0); s.pause > s.window {
+		s.pause = 0
+	}
 	s.open(until)
 	return lowered
 }
@@ -185,9 +206,14 @@ func (s *RateSearch) begin(at int64) {
 	}
 }
 
-// open begins a window, which is no shorter than refusals take to come back.
+// open begins a window, which is no shorter than refusals take to come back. On the way to the
+// knee it is longer by the pause that the refusal there will cost again.
 func (s *RateSearch) open(at int64) {
-	s.openFrom(at, max(s.window, s.lag))
+	least := max(s.window, s.lag)
+	if s.knee > s.level {
+		least += s.pause
+	}
+	s.openFrom(at, least)
 	s.passed = 0
 }
 
@@ -200,7 +226,7 @@ func (s *RateSearch) over(at int64) bool {
 	if s.knee == 0 { // each window doubles the rate, so it may be short
 		return true
 	}
-	if s.countsMinute(at) && s.level >= s.knee && lasted < minute {
+	if s.countsMinute(at) && s.level >= max(s.knee, s.drought.allowed/2) && lasted < minute {
 		return false
 	}
 	units := s.windowUnits
@@ -218,10 +244,12 @@ func (s *RateSearch) over(at int64) bool {
 func (s *RateSearch) resume(state SearchState, at, age int64) {
 	s.course.resume(state, at, age)
 	s.drought.forget(age >= fresh)
+	s.crowd.forget()
 }
 
 // shift makes an instant the new origin.
 func (s *RateSearch) shift(by int64) {
 	s.course.shift(by)
 	s.drought.shift(by)
+	s.crowd.shift(by)
 }

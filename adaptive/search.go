@@ -22,10 +22,8 @@ type search struct {
 	raised int64 // what the latest clean window added; 0 after a refusal
 	streak int64 // refusals without a clean window between, at most lost
 	rivals int64 // how many refusals beyond the knee it takes until there are no rivals
-	former int64 // the knee before the row of refusals; 0 if it was not near the limit
-	left   int64 // the knee before a row of refusals that led far below it, until the next; 0 for none
-	peak   int64 // the knee before a client took a part of the limit; 0 for none
-	stays  int64 // how many first refusals it takes until the peak is forgotten
+	top    int64 // the highest knee of late that the limit was near; 0 for none
+	stays  int64 // how many first refusals below the top it takes until it is forgotten
 	near   bool  // whether the knee was refused after a small step, so that the limit is near it
 }
 
@@ -49,11 +47,14 @@ const (
 	// limit itself is lower.
 	rivalBelow = 980
 	rivalsStay = 4
-	// A row of refusals that leaves fewer thousandths of the knee than peakAbove, and one that
-	// finds the next knee as far below, are those of a client that may go again: the way up stops
-	// there once.
-	peakAbove = 850
-	peakStays = 12
+	// A knee of fewer thousandths of the top than topBelow is what a client has left that may go
+	// again: the way up stops at the top, and has small steps beyond it. A refusal within topNear
+	// thousandths of it confirms it, and topStays first ones below that forget it. Rivals share
+	// what there is by their steps, so theirs are small only from rivalsTop thousandths of it on.
+	topBelow  = 900
+	topNear   = 950
+	topStays  = 45
+	rivalsTop = 1100
 	// While there are rivals a client that has less loses a smaller share, or the shares would go
 	// up and down at random: what keep takes off goes with the root of the level below equalLevel,
 	// in units in perSpan, and is at least leastRoot thousandths of it.
@@ -66,18 +67,6 @@ const (
 func (s *search) refused() {
 	s.lookForRivals()
 	kept, passed := s.keep, s.level
-	if s.streak == 0 {
-		if s.near && s.knee > 0 {
-			s.former = s.knee
-		}
-		if s.stays = max(s.stays-1, 0); s.stays == 0 {
-			s.peak = 0
-		}
-		if s.left > 0 && s.level < scaled(s.left, peakAbove, 1000) {
-			s.peak, s.stays = max(s.peak, s.left), peakStays
-		}
-		s.left = 0
-	}
 	if s.rivals > 0 {
 		kept = s.keepAmongRivals()
 	}
@@ -87,9 +76,10 @@ func (s *search) refused() {
 		if s.late && s.knee > 0 && s.step > 0 {
 			passed = min(passed, s.knee) // of the levels since nobody knows
 		}
-		if s.peak > 0 && s.level > s.peak {
-			passed, s.peak = min(passed, s.peak), 0
+		if top := s.bound(); top > 0 && s.level > top {
+			passed = min(passed, top)
 		}
+		s.remember()
 	case s.streak == 1:
 		kept = max(1000-2*(1000-s.keep), 500)
 	default:
@@ -101,6 +91,25 @@ func (s *search) refused() {
 		s.knee = 0
 	}
 	s.step, s.raised = 0, 0
+}
+
+// remember keeps the level of a first refusal that the limit is near, if it is the highest of late.
+func (s *search) remember() {
+	near := s.raised <= s.level/32
+	if s.stays = max(s.stays-1, 0); s.stays == 0 {
+		s.top = 0
+	}
+	if s.shares && !s.late && near && s.rivals == 0 && s.level >= scaled(s.top, topNear, 1000) {
+		s.top, s.stays = s.level, topStays
+	}
+}
+
+// bound returns the top if the knee is far below it, and otherwise 0.
+func (s *search) bound() int64 {
+	if s.knee > 0 && s.knee < scaled(s.top, topBelow, 1000) {
+		return s.top
+	}
+	return 0
 }
 
 // lookForRivals tells by a refusal at the present level whether there are rivals. Refusals that
@@ -125,10 +134,7 @@ func (s *search) keepAmongRivals() int64 {
 
 // passed raises the level after a clean window.
 func (s *search) passed() {
-	if s.shares && !s.late && s.streak > 0 && s.level < scaled(s.former, peakAbove, 1000) {
-		s.left = s.former
-	}
-	s.streak, s.former = 0, 0
+	s.streak = 0
 	least := max(scaled(s.level, s.grow, 1000), min(s.floor/fair, s.level/16), 1)
 	add := s.level
 	if s.knee > s.level {
@@ -139,13 +145,14 @@ func (s *search) passed() {
 			s.step = min(s.step, max(s.lateStep(s.knee), least))
 		}
 		add = s.step
-		switch {
-		case s.peak == 0 || s.rivals > 0: // rivals share what there is by their steps
-		case s.level < s.peak && s.level+add >= s.peak:
-			add, s.step = s.peak-s.level, 0
-		case s.level >= s.peak:
-			s.step = min(s.step, max(s.lateStep(s.peak), least))
+		switch top := s.bound(); {
+		case top == 0:
+		case s.rivals > 0 && s.level < scaled(top, rivalsTop, 1000):
+		case s.level >= top:
+			s.step = min(s.step, max(s.lateStep(top), least))
 			add = s.step
+		case s.level+add >= top:
+			add, s.step = top-s.level, 0
 		}
 	}
 	s.raised = min(add, s.level, s.ceiling-s.level)
