@@ -127,7 +127,7 @@ func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
 // each to Config.Events, and the first of each path to Config.OnError. asError makes the error that
 // says why; it gets the path as it is told: 256 bytes of 100 paths, and "others" for further ones.
 // path has no query, model may be empty. With UnknownDeny it returns a *LimitError that matches
-// ErrNeverFits: the call must not be sent. It is safe for concurrent use.
+// ErrNeverFits and that error: the call must not be sent. It is safe for concurrent use.
 func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string, asError func(path, model string) error) error {
 	path, first := rl.uncounted.Meet(path)
 	model = unknown.Cut(model)
@@ -140,5 +140,5 @@ func (rl *RateLimiter) ObserveUncounted(ctx context.Context, path, model string,
 		return nil
 	}
 	d := Decision{Code: DecisionUnknownModel, Never: true, Model: model, Reason: why.Error()}
-	return &LimitError{Model: model, Decision: d}
+	return &LimitError{Model: model, Decision: d, Err: &unknown.Refusal{Why: why, Never: ErrNeverFits}, op: "send"}
 }

@@ -1,6 +1,7 @@
 package llmhttp
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -145,6 +146,17 @@ func patternOfPath(text string) pathPattern {
 		p.segments = append(p.segments, s)
 	}
 	return p
+}
+
+// patternsOf returns the patterns of Transport.Free.
+func patternsOf(free []string) (all []pathPattern, err error) {
+	for i, text := range free {
+		if strings.Trim(text, "/") == "" || strings.ContainsAny(text, " ?#") || strings.Contains(text, "://") {
+			return nil, fmt.Errorf("llmhttp: Transport.Free[%d] is %q, want a path, with a host at most", i, text)
+		}
+		all = append(all, patternOfPath(text))
+	}
+	return all, nil
 }
 
 // weight orders the patterns that match a path: one that names the last segment is better, and then

@@ -175,7 +175,7 @@ type Transport struct {
 	// in silence, also where an adapter would count them. A path stands for all that end in it, by
 	// whole segments. In it, * and {name} stand for one segment, {name} also for a part of one, and
 	// {name...} at its end for one or more. What comes before the first slash is the end of a host,
-	// as in "example.com/v1/score".
+	// as in "example.com/v1/score". An entry with a method, a scheme or a query fails every call.
 	Free []string
 
 	models    models
@@ -183,6 +183,7 @@ type Transport struct {
 	setUp     sync.Once
 	base      http.RoundTripper
 	free      []pathPattern // Free
+	badFree   error         // what is wrong with Free
 	arrivals  timeouts      // of calls without an answer: date the charge
 	idles     timeouts      // of answers: check whether they are still read
 }
@@ -227,9 +228,7 @@ func (t *Transport) roundTripper() http.RoundTripper {
 	t.setUp.Do(func() {
 		t.arrivals.after, t.arrivals.fire = t.margin(), (*flight).dateCharge
 		t.idles.after, t.idles.fire = t.maxIdle(), (*flight).checkIdle
-		for _, path := range t.Free {
-			t.free = append(t.free, patternOfPath(path))
-		}
+		t.free, t.badFree = patternsOf(t.Free)
 		t.base = t.Base
 		if t.base != nil {
 			return
@@ -286,6 +285,11 @@ func (t *Transport) roundTrip(req *http.Request, w *way) (*http.Response, error)
 			return nil, err
 		}
 	}
+	t.roundTripper() // which sets the Transport up
+	if t.badFree != nil {
+		closeBody(req)
+		return nil, t.badFree
+	}
 	call := calls.Get().(*Call)
 	a, builtIn := t.recognize(req, call)
 	switch {
@@ -316,7 +320,6 @@ var calls = sync.Pool{New: func() any { return new(Call) }}
 
 // isFree reports whether the program does not count the requests to a path.
 func (t *Transport) isFree(req *http.Request) bool {
-	t.roundTripper() // which sets free
 	path := strings.TrimRight(req.URL.Path, "/")
 	for i := range t.free {
 		if _, ok := t.free[i].match(req.URL.Hostname(), path); ok {

@@ -12,7 +12,8 @@ import (
 
 // UncountedError tells Config.OnError of the limiter, once for each path, that a call to a model
 // was not counted; Config.Events gets it with each such call, in an EventUncounted. With
-// ratelimit.UnknownDeny the call was refused instead.
+// ratelimit.UnknownDeny the call was refused instead, and the refusal matches the error. A call
+// whose answer could not be read was sent, and is charged all the output that its request allows.
 type UncountedError struct {
 	// Path is the path of the request, without its query; of more than 100 paths "others".
 	Path string
@@ -28,7 +29,11 @@ func (e *UncountedError) Error() string {
 	if e.Model != "" {
 		of = fmt.Sprintf(" of the model %q", e.Model)
 	}
-	return fmt.Sprintf("llmhttp: the call to %q%s is not counted: %s", e.Path, of, e.Reason)
+	what := "is not counted"
+	if e.Reason == unreadableAnswer {
+		what = "was not counted by its usage"
+	}
+	return fmt.Sprintf("llmhttp: the call to %q%s %s: %s", e.Path, of, what, e.Reason)
 }
 
 // The reasons of an UncountedError.
@@ -39,7 +44,7 @@ const (
 	modelTooLate   = "it names no model in the first MaxBody bytes, and cannot be read twice"
 	unreadableBody = "its Content-Encoding cannot be read"
 
-	unreadableAnswer = "its answer cannot be read, and costs all the output that the request allows"
+	unreadableAnswer = "its answer cannot be read, so it is charged all the output that the request allows"
 )
 
 // tellUncounted tells the limiter of a call that nothing counts. It returns the refusal of a call

@@ -141,6 +141,9 @@ func TestUncountedRefusal(t *testing.T) {
 				}
 				if withError {
 					limit := new(ratelimit.LimitError)
+					if uncounted := new(llmhttp.UncountedError); !errors.As(err, &uncounted) || strings.Contains(err.Error(), "acquire") {
+						t.Errorf("%s: %v, want an UncountedError in it", test.url, err)
+					}
 					if !errors.As(err, &limit) || !errors.Is(err, ratelimit.ErrNeverFits) || limit.Decision.Code != ratelimit.DecisionUnknownModel {
 						t.Errorf("%s: %v", test.url, err)
 					}
@@ -174,6 +177,18 @@ type closeRecorder struct {
 }
 
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
+
+// What cannot be a path would be free of nothing, and nobody would see it.
+func TestBadFreePaths(t *testing.T) {
+	for _, bad := range []string{"", "/", "POST /v1/rerank", "https://example.com/v1/x", "/v1/x?y=z"} {
+		tr := &llmhttp.Transport{Limiter: newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1}), Free: []string{"/v1/x", bad}, Base: base(reply(200, "{}"))}
+		closed := &closeRecorder{Reader: strings.NewReader("{}")}
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://llm.test/v1/x", closed)
+		if _, err := tr.RoundTrip(req); err == nil || !strings.Contains(err.Error(), "Transport.Free[1]") || !closed.closed {
+			t.Errorf("%q: %v, body closed %t", bad, err, closed.closed)
+		}
+	}
+}
 
 // What the program takes out of the count on purpose is not told of.
 func TestFreePaths(t *testing.T) {

@@ -122,8 +122,8 @@ func (r *Reporter) withholdFor(wait time.Duration, kind any, err error) {
 	}
 }
 
-// Stop ends the reports. The log gets those that are under way. It does not wait for a call of the function that is under way, which
-// may be what calls Stop.
+// Stop ends the reports. The log gets those that are under way. Stop does not wait for a call of
+// the function that is under way, which may be what calls Stop.
 func (r *Reporter) Stop() {
 	if r == nil {
 		return

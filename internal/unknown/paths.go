@@ -53,3 +53,13 @@ func Cut(name string) string {
 	name = strings.Map(clean, strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
 	return strings.ToValidUTF8(name[:min(len(name), maxName)], "") // a replacement may be longer
 }
+
+// Refusal is why a call that nothing counts is not sent. It matches what says so, and never, the
+// error of requests for which no wait helps.
+type Refusal struct{ Why, Never error }
+
+// Error says which policy refused the call.
+func (r *Refusal) Error() string { return "not sent, by UnknownDeny" }
+
+// Unwrap returns both errors.
+func (r *Refusal) Unwrap() []error { return []error{r.Never, r.Why} }
