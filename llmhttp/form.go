@@ -53,20 +53,13 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 			return send, nil
 		}
 	}
-	var head keptHead
-	read(io.TeeReader(io.LimitReader(req.Body, t.maxBody()), &head))
-	send := req.WithContext(req.Context())
-	send.Body = &joinedBody{io.MultiReader(head.pieces.reader(), req.Body), req.Body}
-	return send, nil
-}
-
-// keptHead keeps the beginning of a body.
-type keptHead struct{ pieces pieces }
-
-// Write keeps a copy of p.
-func (h *keptHead) Write(p []byte) (int, error) {
-	h.pieces.add(p)
-	return len(p), nil
+	held := holdBody(req.Context(), req.Body, t.maxBody())
+	defer held.release()
+	read(held)
+	if held.err != nil {
+		return nil, fmt.Errorf("llmhttp: read request body: %w", held.failed(req.Body))
+	}
+	return held.request(req), nil
 }
 
 // readForm passes the fields of a form to an adapter, files excluded, as far as it can be read.
