@@ -18,7 +18,8 @@ func (gemini) paths() []knownPath {
 	return slices.Concat(
 		pathsOf("Gemini", geminiSource, countedFate, "also on Vertex", "/models/{model}:generateContent",
 			"/models/{model}:streamGenerateContent", "/models/{model}:embedContent", "/models/{model}:batchEmbedContents",
-			"/tunedModels/{model}:generateContent", "/tunedModels/{model}:streamGenerateContent"),
+			"/tunedModels/{model}:generateContent", "/tunedModels/{model}:streamGenerateContent",
+			"/dynamic/{model}:generateContent", "/dynamic/{model}:streamGenerateContent"),
 		pathsOf("Gemini", geminiSource, freeFate, "counts tokens", "/models/{model}:countTokens"),
 	)
 }
@@ -47,7 +48,12 @@ func (gemini) Match(req *http.Request, call *Call) bool {
 // modelMethod returns the parts of the last segment of a path .../models/MODEL:METHOD.
 func modelMethod(path string) (model, method string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
-	if i < 0 || !strings.HasSuffix(path[:i], "/models") && !strings.HasSuffix(path[:i], "/tunedModels") {
+	if i < 0 {
+		return "", "", false
+	}
+	switch folder := path[:i]; folder[strings.LastIndexByte(folder, '/')+1:] {
+	case "models", "tunedModels", "dynamic":
+	default:
 		return "", "", false
 	}
 	last := path[i+1:]

@@ -110,6 +110,8 @@ var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte
 
 func (openAI) Response(_ *Call, usage *Usage, v Value) {
 	switch string(v.Path) {
+	case "choices": // none in the chunk with the usage, which is the last one
+		usage.final = v.Kind == Array
 	case "status": // of a response
 		state := v.text()
 		usage.pending = state == "queued" || state == "in_progress"

@@ -60,13 +60,9 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	defer held.release()
 	read(held)
 	if held.err != nil {
-		req.Body.Close()
-		return nil, fmt.Errorf("llmhttp: read request body: %w", held.err)
+		return nil, fmt.Errorf("llmhttp: read request body: %w", held.failed(req.Body))
 	}
-	send := req.WithContext(req.Context())
-	head := held.pieces()
-	send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
-	return send, nil
+	return held.request(req), nil
 }
 
 // readForm passes the fields of a form to an adapter, files excluded, as far as it can be read. It

@@ -90,7 +90,6 @@ func (t *Transport) inspect(call *Call, a Adapter, builtIn bool) (*http.Request,
 	defer in.scanner.Release()
 	send, err := in.read(req, decode)
 	if err != nil {
-		req.Body.Close()
 		return nil, fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	in.scanner.End()
@@ -113,15 +112,18 @@ func (t *Transport) inspect(call *Call, a Adapter, builtIn bool) (*http.Request,
 }
 
 // read reads a copy of the request's body, or the body itself where there is no copy. It returns
-// the request to send.
+// the request to send. With an error, the body is closed.
 func (in *inspection) read(req *http.Request, decode decoder) (send *http.Request, err error) {
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			defer body.Close()
-			if err := in.readCopy(req, decode, body); err != nil {
-				return nil, err
+			if err = in.readCopy(req, decode, body); err == nil {
+				send, err = withFreshBody(req)
 			}
-			return withFreshBody(req)
+			if err != nil {
+				req.Body.Close()
+			}
+			return send, err
 		}
 	}
 	held := holdBody(req.Context(), req.Body, in.max)
@@ -130,18 +132,10 @@ func (in *inspection) read(req *http.Request, decode decoder) (send *http.Reques
 		in.readText(text)
 	}
 	if held.err != nil {
-		return nil, held.err
+		return nil, held.failed(req.Body)
 	}
 	in.cut = !held.whole && !in.stopped
-	send = req.WithContext(req.Context())
-	head := held.pieces()
-	if !held.whole {
-		send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
-		return send, nil
-	}
-	send.Body = &joinedBody{head.reader(), req.Body}
-	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(head.reader()), nil }
-	return send, nil
+	return held.request(req), nil
 }
 
 // readCopy reads a copy of a body. Where the part that is to be read names no model, it reads on:

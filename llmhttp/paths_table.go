@@ -21,6 +21,7 @@ const (
 	xaiSource       = "https://docs.x.ai/api-reference"
 	replicateSource = "https://replicate.com/docs/reference/http.md"
 	cloudSource     = "https://developers.cloudflare.com/workers-ai/get-started/rest-api/"
+	gatewaySource   = "https://developers.cloudflare.com/ai-gateway/llms-full.txt"
 	vllmSource      = "https://docs.vllm.ai/en/stable/serving/online_serving.html"
 	llamaSource     = "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md"
 	tgiSource       = "https://huggingface.co/docs/text-generation-inference/en/reference/api_reference.md"
@@ -79,7 +80,7 @@ func openAIPaths() []knownPath {
 		free("batches", "/batches", "/batches/{id}/cancel"),
 		free("files", "/files", "/uploads", "/uploads/{id}/parts", "/uploads/{id}/complete", "/uploads/{id}/cancel",
 			"/containers", "/containers/{id}/files", "/vector_stores", "/vector_stores/{id}/search"),
-		free("settings; nothing is generated", "/assistants", "openai.com/v1/assistants/{id}", "/threads", "openai.com/v1/threads/{id}",
+		free("settings; nothing is generated", "/assistants", "openai.com/v1/assistants/{id}", "azure.com/assistants/{id}", "/threads", "openai.com/v1/threads/{id}",
 			"/threads/{id}/messages", "/agents", "openai.com/v1/agents/{id}", "/skills", "openai.com/v1/conversations",
 			"openai.com/v1/conversations/{id}", "openai.com/v1/conversations/{id}/items", "openai.com/v1/chat/completions/{id}",
 			"/fine_tuning/alpha/graders/validate"),
@@ -128,7 +129,8 @@ func cloudPaths() []knownPath {
 		pathsOf("Gemini", geminiSource, toldFate, "training", "/tunedModels", "/tuningJobs"),
 		pathsOf("Gemini", genaiSource, freeFate, "counts tokens", "/models/{model}:computeTokens", "/endpoints/{model}:computeTokens"),
 		pathsOf("Gemini", genaiSource, freeFate, "batches",
-			"/models/{model}:batchGenerateContent", "/models/{model}:asyncBatchEmbedContent", "/batchPredictionJobs", "/batches/{id}:cancel"),
+			"/models/{model}:batchGenerateContent", "/models/{model}:asyncBatchEmbedContent",
+			"/tunedModels/{model}:batchGenerateContent", "/tunedModels/{model}:asyncBatchEmbedContent", "/batchPredictionJobs", "/batches/{id}:cancel"),
 		pathsOf("Gemini", geminiSource, freeFate, "files", "/files:register", "/fileSearchStores", "/corpora", "/fileSearchStores/{id}:importFile",
 			"/fileSearchStores/{id}:uploadToFileSearchStore"),
 		pathsOf("Gemini", geminiSource, freeFate, "storage", "/cachedContents"),
@@ -136,7 +138,11 @@ func cloudPaths() []knownPath {
 			"/tunedModels/{model}/permissions", "/models/{model}:fetchPredictOperation", "/endpoints/{model}:fetchPredictOperation"),
 		pathsOf("Bedrock", unread,
 			toldFate, "the provider calls models as often as it sees fit", "/agents/{id}/agentAliases/{id}/sessions/{id}/text", "/retrieveAndGenerate",
-			"/retrieveAndGenerateStream", "/flows/{id}/aliases/{id}", "amazonaws.com/rerank"),
+			"/retrieveAndGenerateStream", "/optimize-prompt", "/flows/{id}/aliases/{id}", "amazonaws.com/rerank"),
 		pathsOf("Cloudflare", cloudSource, toldFate, "", "/ai/run/{model...}"),
+		pathsOf("Cloudflare", gatewaySource, toldFate, "a gateway", "gateway.ai.cloudflare.com/v1/{account}/{gateway}",
+			"gateway.ai.cloudflare.com/v1/{account}/{gateway}/workers-ai/{model...}",
+			"gateway.ai.cloudflare.com/v1/{account}/{gateway}/huggingface/{model...}",
+			"gateway.ai.cloudflare.com/v1/{account}/{gateway}/replicate/predictions"),
 	)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // decoder returns the text of a body.
@@ -149,6 +150,43 @@ func (b *heldBody) pieces() pieces {
 	b.full.add(b.buf[:b.n])
 	b.n = 0
 	return b.full
+}
+
+// request returns a copy of a request whose body begins with what was read. It has a GetBody where
+// that is all.
+func (b *heldBody) request(req *http.Request) *http.Request {
+	send := req.WithContext(req.Context())
+	head := b.pieces()
+	if !b.whole {
+		send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
+		return send
+	}
+	send.Body = &joinedBody{head.reader(), req.Body}
+	send.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(head.reader()), nil }
+	return send
+}
+
+// closeGrace is how long a call whose context ended waits for its body to close.
+const closeGrace = 10 * time.Millisecond
+
+// failed closes the body of a request that is not sent, and returns the error that ended the
+// reading. A body that is in a Read may close no sooner than that ends, as the one of an incoming
+// request does, so the call does not wait for it.
+func (b *heldBody) failed(body io.Closer) error {
+	if !b.deserts {
+		body.Close()
+		return b.err
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		body.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(closeGrace):
+	}
+	return b.err
 }
 
 // release ends the reading.

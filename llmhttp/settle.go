@@ -69,7 +69,7 @@ func (f *flight) used(whole bool, text int) (used ratelimit.Usage, bill money.Us
 	}
 	source = SourceReported
 	switch {
-	case reported.Known && !(reported.Partial && !whole):
+	case reported.Known && !(reported.Partial && !whole) && !(reported.pending && reported.Output|reported.Thoughts == 0):
 		if reported.Partial {
 			reported.Output = max(reported.Output, text) // the stream ended with an error
 		}

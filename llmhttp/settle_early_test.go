@@ -18,6 +18,7 @@ func TestClosedEarlyWithRunningUsage(t *testing.T) {
 	const (
 		vllm      = `{"choices":[{"delta":{"content":"x"}}],"usage":{"prompt_tokens":5,"completion_tokens":1}}`
 		vllmMore  = `{"choices":[{"delta":{"content":"x"}}],"usage":{"prompt_tokens":5,"completion_tokens":700}}`
+		last      = `{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":9}}`
 		gemini    = `{"candidates":[{"content":{"parts":[{"text":"x"}]}}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":1}}`
 		geminiEnd = `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":9}}`
 		claude    = `{"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}`
@@ -36,6 +37,7 @@ func TestClosedEarlyWithRunningUsage(t *testing.T) {
 	}{
 		{"vLLM", chat, `"max_tokens":500`, sse(vllm), 500, llmhttp.SourceEstimate},
 		{"vLLM, more than the estimate", chat, `"max_tokens":500`, sse(vllm, vllmMore), 700, llmhttp.SourceEstimate},
+		{"the chunk with the usage", chat, `"max_tokens":500`, sse(vllm, last), 9, llmhttp.SourceReported},
 		{"vLLM, to [DONE]", chat, `"max_tokens":500`, sse(vllm, "[DONE]"), 1, llmhttp.SourceReported},
 		{"Gemini", generate, `"generationConfig":{"maxOutputTokens":500}`, sse(gemini), 500, llmhttp.SourceEstimate},
 		{"Gemini, the reason to finish was read", generate, `"generationConfig":{"maxOutputTokens":500}`, sse(gemini, geminiEnd), 9, llmhttp.SourceReported},
@@ -83,6 +85,7 @@ func TestBackgroundResponse(t *testing.T) {
 	}{
 		{`{"id":"resp_1","status":"queued","background":true,"output":[],"usage":null}`, 500},
 		{`{"id":"resp_1","status":"in_progress","background":true,"output":[]}`, 500},
+		{`{"id":"resp_1","status":"queued","usage":{"input_tokens":0,"output_tokens":0}}`, 500},
 		{`{"id":"resp_1","status":"completed","usage":{"input_tokens":5,"output_tokens":9}}`, 9},
 		{`{"id":"resp_1","status":"in_progress","usage":{"input_tokens":5,"output_tokens":9}}`, 9},
 	} {

@@ -145,7 +145,6 @@ func (t *Transport) probe(call *Call) (send *http.Request, model string, err err
 	in.scanner = jsonscan.New(in.value)
 	defer in.scanner.Release()
 	if send, err = in.read(req, decode); err != nil {
-		req.Body.Close()
 		return nil, "", fmt.Errorf("llmhttp: read request body: %w", err)
 	}
 	return send, in.names.any(), nil
