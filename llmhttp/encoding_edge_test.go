@@ -60,7 +60,7 @@ type tally struct {
 }
 
 func newTally(t *testing.T, base http.RoundTripper) *tally {
-	s := &tally{rl: newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1 << 40})}
+	s := &tally{rl: newLimiter(t, ratelimit.ModelQuota{MaxTPM: 1 << 30})}
 	s.Transport = &llmhttp.Transport{Limiter: s.rl, Base: base, OnEvent: func(e llmhttp.Event) {
 		if e.Kind == llmhttp.EventSettled {
 			s.settled, s.n = e, s.n+1

@@ -40,10 +40,7 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	if _, ok := a.(formReader); !ok || err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return req, nil
 	}
-	read := func(body io.Reader) {
-		whole := readForm(multipart.NewReader(body, params["boundary"]), call, a)
-		call.Partial = !whole && call.Model == ""
-	}
+	read := func(body io.Reader) { readForm(multipart.NewReader(body, params["boundary"]), call, a) }
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
 			read(&contextReader{req.Context(), body})
@@ -62,21 +59,21 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	if held.err != nil {
 		return nil, fmt.Errorf("llmhttp: read request body: %w", held.failed(req.Body))
 	}
+	call.Partial = held.size > held.max && call.Model == "" // it may be behind what was read
 	return held.request(req), nil
 }
 
-// readForm passes the fields of a form to an adapter, files excluded, as far as it can be read. It
-// reports whether that was to the end.
-func readForm(form *multipart.Reader, call *Call, a Adapter) (whole bool) {
+// readForm passes the fields of a form to an adapter, files excluded, as far as it can be read.
+func readForm(form *multipart.Reader, call *Call, a Adapter) {
 	for {
 		part, err := form.NextRawPart()
 		if err != nil {
-			return err == io.EOF
+			return
 		}
 		if name := part.FormName(); name != "" && part.FileName() == "" {
 			text, err := io.ReadAll(io.LimitReader(part, maxField))
 			if err != nil {
-				return false
+				return
 			}
 			a.Request(call, fieldValue(name, string(text)))
 		}
