@@ -40,9 +40,8 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	if _, ok := a.(formReader); !ok || err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		return req, nil
 	}
-	read := func(body io.Reader) {
-		whole := readForm(multipart.NewReader(body, params["boundary"]), call, a)
-		call.Partial = !whole && call.Model == ""
+	read := func(body io.Reader) (whole bool) {
+		return readForm(multipart.NewReader(body, params["boundary"]), call, a)
 	}
 	if req.GetBody != nil {
 		if body, err := req.GetBody(); err == nil {
@@ -58,11 +57,12 @@ func (t *Transport) inspectForm(call *Call, a Adapter) (*http.Request, error) {
 	}
 	held := holdBody(req.Context(), req.Body, t.maxBody())
 	defer held.release()
-	read(held)
+	whole := read(held)
 	if held.err != nil {
 		req.Body.Close()
 		return nil, fmt.Errorf("llmhttp: read request body: %w", held.err)
 	}
+	call.Partial = !whole && !held.whole && call.Model == "" // which may be in the rest
 	send := req.WithContext(req.Context())
 	head := held.pieces()
 	send.Body = &joinedBody{io.MultiReader(head.reader(), req.Body), req.Body}
