@@ -31,7 +31,7 @@ func TestRequestsNameTheirModelLate(t *testing.T) {
 		{"JSON that cannot be read twice", image, jsonType, false, ""},
 		{"a form", formBody, formType, true, "gpt-image-1"},
 		{"a form that cannot be read twice", formBody, formType, false, ""},
-		{"a form that is cut", formBody[:100_000], formType, true, ""},
+		{"a form that is cut", formBody[:100_000], formType, true, "dall-e-2"},
 		{"JSON without a model", `{"prompt":"a cat"}`, jsonType, false, "dall-e-2"},
 		{"a form without a model", short, shortType, false, "dall-e-2"},
 		{"no body", "", jsonType, true, "dall-e-2"},

@@ -17,7 +17,8 @@ import (
 // the program.
 //
 // It finds a *Problem or a *ratelimit.LimitError, the limiter's own as well; the errors of
-// openai-go and anthropic-sdk-go, which have the response; those of genai and
+// openai-go and anthropic-sdk-go, which have the response, or the error event of a WebSocket; those
+// of genai and
 // sashabaranov/go-openai, which have the status and the message; those of aws-sdk-go-v2, which have
 // methods for these; and any error of the same form.
 // Of an error that is text alone, as langchaingo's, it finds the refusal of a Transport, by its

@@ -1,10 +1,12 @@
 package llmhttp_test
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -190,4 +192,68 @@ func TestSocketReadMemory(t *testing.T) {
 			t.Errorf("%d bytes were held", held)
 		}
 	})
+}
+
+// A server that begins responses that nobody asked for is bounded like a client.
+func TestSocketManyResponses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 20})
+		client, server := dial(t, &llmhttp.Transport{Limiter: rl})
+		defer closes(client, server)
+		client.write(t, create("", "hello"))
+		server.got()
+		const responses = 1500
+		for i := range responses {
+			server.tell(t, "%s", created("", fmt.Sprint("r", i)))
+		}
+		client.got()
+		if s := rl.Stats("m"); s.RPM != responses || s.InFlight > 1024 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The calls of a connection race with its ends and with a handler that panics.
+func TestSocketPanicsRace(t *testing.T) {
+	for i := range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			rl := newLimiter(t, ratelimit.ModelQuota{MaxRPM: 1 << 20})
+			var seen atomic.Int32
+			client, server := dial(t, &llmhttp.Transport{Limiter: rl, OnEvent: func(llmhttp.Event) {
+				if seen.Add(1) == int32(10+i) {
+					panic("oops")
+				}
+			}})
+			var ends sync.WaitGroup
+			for _, stream := range []string{"a", "b"} {
+				ends.Go(func() {
+					defer func() { recover() }()
+					for range 10 {
+						if _, err := client.Write(create(stream, "hello")); err != nil {
+							return
+						}
+					}
+				})
+				ends.Go(func() {
+					for j := range 10 {
+						if _, err := server.Write(wsBytes(true, 1, false, []byte(completed(stream, fmt.Sprint(stream, j), 1, 1)))); err != nil {
+							return
+						}
+					}
+				})
+			}
+			ends.Wait()
+			func() {
+				defer func() { recover() }()
+				client.Close()
+			}()
+			server.Close()
+			<-client.done
+			<-server.done
+			synctest.Wait() // for the goroutine that reads from the server
+			if s := rl.Stats("m"); s.InFlight != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
 }

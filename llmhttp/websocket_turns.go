@@ -102,12 +102,9 @@ func (s *socket) sendCall(m *socketMessage) error {
 	f.depart()
 	s.mu.Lock()
 	over := s.over
-	var oldest *turn
+	var before []*turn
 	if over == nil {
-		if len(s.turns) == maxTurns {
-			oldest = s.takeLocked(0)
-		}
-		s.turns = append(s.turns, &turn{flight: f, lane: m.lane})
+		before = s.addLocked(&turn{flight: f, lane: m.lane})
 	}
 	s.mu.Unlock()
 	if over != nil {
@@ -117,10 +114,17 @@ func (s *socket) sendCall(m *socketMessage) error {
 		f.transport.report(f, Event{Kind: EventSettled, Source: SourceUnsent, Err: over})
 		return over
 	}
-	if oldest != nil {
-		oldest.end(false)
-	}
+	endAll(before)
 	return s.send(m.raw)
+}
+
+// addLocked adds a turn, and returns the one that has to end for it, if there are too many.
+func (s *socket) addLocked(t *turn) (before []*turn) {
+	if len(s.turns) == maxTurns {
+		before = append(before, s.takeLocked(0))
+	}
+	s.turns = append(s.turns, t)
+	return before
 }
 
 // apply has an event settle what it tells.
@@ -159,6 +163,7 @@ func (s *socket) apply(e *socketEvent) {
 // turnOf returns the turn of an event that is about a response; nil if that has ended before. At
 // the end of the response it takes the turn out.
 func (s *socket) turnOf(e *socketEvent) *turn {
+	var before []*turn
 	s.mu.Lock()
 	at, known := s.findLocked(e)
 	if !known {
@@ -174,8 +179,8 @@ func (s *socket) turnOf(e *socketEvent) *turn {
 			adopted.end(false)
 			return nil
 		}
-		at = len(s.turns)
-		s.turns = append(s.turns, adopted)
+		before = s.addLocked(adopted)
+		at = len(s.turns) - 1
 	}
 	if at < 0 {
 		s.mu.Unlock()
@@ -183,7 +188,6 @@ func (s *socket) turnOf(e *socketEvent) *turn {
 	}
 	t := s.turns[at]
 	t.id, t.lane = e.id, e.lane
-	var before []*turn
 	switch {
 	case e.ends():
 		s.takeLocked(at)

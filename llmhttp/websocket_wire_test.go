@@ -126,6 +126,7 @@ func TestSocketMaxBody(t *testing.T) {
 				server.got()
 				half := wsBytes(true, 1, false, []byte(completed("open", "resp_1", 3, 4)))
 				server.write(t, half[:10])
+				synctest.Wait() // until it has come to the client's side
 				n, err := client.Write(test.write)
 				if test.ok {
 					if got := server.raw(); err != nil || n != len(test.write) || !bytes.Equal(got, test.write) {
