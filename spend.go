@@ -278,18 +278,12 @@ func (r *view) affords(q *ModelQuota, c *cost) bool {
 // affordsBy reports whether a request may fit the limits of spend in so many nanoseconds. The calls
 // in flight may give back what they were charged, if that is known of all.
 func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
-	if r.spent == nil {
-		return true
-	}
-	var back money.Amount
+	back, known := money.Amount(0), true
 	if n := r.slots.calls(); n > 0 {
-		if r.slots.audit == nil {
-			return true
-		}
-		open := r.slots.audit.Open()
-		if back = open.Money; open.Calls != int64(n) {
-			return true
-		}
+		back, known = r.slots.audit.OpenMoney(n)
+	}
+	if r.spent == nil || !known {
+		return true
 	}
 	lasts := func(p *state.SpendPeriod) bool { return p.End > r.wall && p.End-r.wall > left }
 	return (!lasts(&r.spent.Day) || affordable(r.spent.Day.Spent.Sub(back), c.Money, q.MaxSpendPerDay)) &&
