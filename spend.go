@@ -265,14 +265,18 @@ func (r *view) affords(q *ModelQuota, c *cost) bool {
 }
 
 // affordsBy reports whether a request may fit the limits of spend in so many nanoseconds. The calls
-// in flight may give back enough.
+// in flight may give back what they were charged, if that is known of all.
 func (r *view) affordsBy(q *ModelQuota, c *cost, left int64) bool {
-	if r.spent == nil || r.slots.calls() > 0 {
+	back, known := money.Amount(0), true
+	if n := r.slots.calls(); n > 0 {
+		back, known = r.slots.audit.OpenMoney(n)
+	}
+	if r.spent == nil || !known {
 		return true
 	}
 	lasts := func(p *state.SpendPeriod) bool { return p.End > r.wall && p.End-r.wall > left }
-	return (!lasts(&r.spent.Day) || affordable(r.spent.Day.Spent, c.Money, q.MaxSpendPerDay)) &&
-		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent, c.Money, q.MaxSpendPerMonth))
+	return (!lasts(&r.spent.Day) || affordable(r.spent.Day.Spent.Sub(back), c.Money, q.MaxSpendPerDay)) &&
+		(!lasts(&r.spent.Month) || affordable(r.spent.Month.Spent.Sub(back), c.Money, q.MaxSpendPerMonth))
 }
 
 // spentLocked notes that money was spent, and what a call has reserved became final. Once none is
