@@ -42,6 +42,9 @@ func TestWindows(t *testing.T) {
 						refused, used := 0.02, 0.95
 						if period > 0 {
 							refused, used = refusedBeside(w.Name, capacity, period), 0.02
+							if w.Name == "a bucket of 1" && period < 5*time.Minute {
+								used = 0.004 // docs/adaptive.md: such a neighbour leaves next to nothing
+							}
 						}
 						if s.RefusedShare() > refused || s.Goodput() < used {
 							t.Errorf("%s, %v a second, Retry-After %v, neighbour every %v, seed %d: %.2f %% refused, %.2f %% used",
