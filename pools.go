@@ -52,11 +52,6 @@ func (s *poolSet) any() bool { return s.count > 0 }
 // get returns what is known of a pool; nil for nothing.
 func (s *poolSet) get(counted string) *pool { return s.all[counted] }
 
-// isGone reports whether a name is that of a pool that was removed: nothing is charged to it.
-func (s *poolSet) isGone(name string) bool {
-	return state.IsPool(name) && (s.all[name] == nil || !s.all[name].isPool())
-}
-
 // need is get, and makes what is missing.
 func (s *poolSet) need(counted string) *pool {
 	p := s.all[counted]

@@ -69,9 +69,6 @@ func (rl *RateLimiter) existingWindowLocked(name string, instant int64) *window 
 // windowToChargeLocked returns the window of a model in order, and makes a missing one; nil when
 // there is no place for it.
 func (rl *RateLimiter) windowToChargeLocked(name string, instant int64, now time.Time) *window {
-	if rl.pools.isGone(name) {
-		return nil
-	}
 	stats := rl.stateLocked(name, instant, now)
 	if stats == nil {
 		return nil

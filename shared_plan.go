@@ -178,7 +178,7 @@ func (p *plan) plannedDay(name string) *plannedDay {
 // plan has given away.
 func (p *plan) hasPlace(name string, beside []modelCost, instant int64) (has bool) {
 	if p.rl.State[name] != nil || p.places[name] || state.IsPool(name) {
-		return !p.rl.pools.isGone(name)
+		return true
 	}
 	if _, own := p.rl.Quotas[name]; own {
 		return true
