@@ -15,7 +15,8 @@ import (
 )
 
 // However a provider counts the minute, at most 2 % of the calls are refused, and 95 % of what it
-// allows is used. Beside a neighbour that comes and goes at most 3 % are refused.
+// allows is used. Beside a neighbour that comes and goes at most 3 % are refused, or 4.5 % by a
+// bucket of one call.
 func TestAdaptiveMinutes(t *testing.T) {
 	if testing.Short() || racetest.Factor > 1 {
 		t.Skip("takes seconds")
@@ -31,6 +32,9 @@ func TestAdaptiveMinutes(t *testing.T) {
 						refused, used := 0.02, 0.95
 						if period > 0 {
 							refused, used = 0.03, 0.1
+							if shape.Name == "a bucket of 1" {
+								refused = 0.045 // docs/adaptive.md says why; under the Transport, too
+							}
 						}
 						if s.RefusedShare() > refused || s.Goodput() < used {
 							t.Errorf("%.2f %% refused, %.2f %% used", 100*s.RefusedShare(), 100*s.Goodput())

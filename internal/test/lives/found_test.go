@@ -29,11 +29,6 @@ func TestFound(t *testing.T) {
 				MaxModels: 1, Quotas: map[string]ratelimit.ModelQuota{"m": {}}, Pools: map[string]ratelimit.Pool{"p": all},
 			}, placeless,
 		},
-		{
-			"a call is not charged to a pool that is gone", ratelimit.Config{
-				Quotas: map[string]ratelimit.ModelQuota{"m": {MaxRPD: 10}}, Pools: map[string]ratelimit.Pool{"p": all},
-			}, goneFor,
-		},
 	} {
 		for _, kind := range []string{private, file, inLog} {
 			t.Run(tt.name+", "+kind, func(t *testing.T) {
@@ -94,20 +89,4 @@ func placeless(t *testing.T, h *house) {
 		}
 	}
 	taken.Commit(1, 0)
-}
-
-func goneFor(t *testing.T, h *house) {
-	pool, _ := h.rl.Pool("p")
-	late, large := reserve(t, h, "m", 1), reserve(t, h, "m", 1)
-	h.rl.RemovePool("p")
-	time.Sleep(2 * time.Minute) // until the charges have left the minute
-	late.Arrived(time.Now())
-	large.Commit(50, 0)
-	h.rl.SetPool("p", pool)
-	if s := h.rl.PoolStats("p"); s.RPD != 0 || s.TPD != 0 {
-		t.Errorf("the pool has %d requests and %d tokens, want none", s.RPD, s.TPD)
-	}
-	if s := h.rl.Stats("m"); s.RPD != 2 || s.TPD != 51 {
-		t.Errorf("the model has %d requests and %d tokens, want 2 and 51", s.RPD, s.TPD)
-	}
 }
