@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,6 @@ func (bedrock) Match(req *http.Request, call *Call) bool {
 // bedrockModel returns the parts of a path .../model/MODEL/OPERATION. It is the path without its
 // escapes: the name of a model may be an ARN, which has colons and slashes, escaped or not.
 func bedrockModel(path string) (model, operation string, ok bool) {
-	path = strings.TrimSuffix(path, "/")
 	_, rest, found := strings.Cut(path, "/model/")
 	i := strings.LastIndexByte(rest, '/')
 	if !found || i <= 0 {
@@ -224,14 +224,11 @@ func (bedrock) Refusal(message string) []byte {
 }
 
 func (b bedrock) paths() []knownPath {
-	const (
-		reference = "https://docs.aws.amazon.com/bedrock/latest/APIReference/"
-		day       = "2026-11-25"
-	)
-	path := func(path string, f fate, note, page string) knownPath {
-		return knownPath{"Amazon Bedrock", http.MethodPost, path, f, note, reference + page, day}
+	const reference = "https://docs.aws.amazon.com/bedrock/latest/APIReference/"
+	path := func(path string, f fate, note, page string) []knownPath {
+		return pathsOf("Amazon Bedrock", reference+page, f, note, path)
 	}
-	return []knownPath{
+	return slices.Concat(
 		path("/model/{model}/converse", countedFate, "", "API_runtime_Converse.html"),
 		path("/model/{model}/converse-stream", countedFate, "", "API_runtime_ConverseStream.html"),
 		path("/model/{model}/invoke", countedFate, "the usage is in the body or in headers; without either the text counts", "API_runtime_InvokeModel.html"),
@@ -240,5 +237,5 @@ func (b bedrock) paths() []knownPath {
 		path("/async-invoke", toldFate, "the body names a modelId; the answer goes to S3", "API_runtime_StartAsyncInvoke.html"),
 		path("/model/{model}/count-tokens", freeFate, "", "API_runtime_CountTokens.html"),
 		path("/guardrail/{id}/version/{version}/apply", freeFate, "no model", "API_runtime_ApplyGuardrail.html"),
-	}
+	)
 }

@@ -3,6 +3,7 @@ package llmhttp
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -20,7 +21,7 @@ func (cohere) Match(req *http.Request, call *Call) bool {
 		return false
 	}
 	for _, operation := range [...]string{"chat", "embed", "rerank"} {
-		if rest, ok := strings.CutSuffix(strings.TrimSuffix(req.URL.Path, "/"), operation); ok && strings.HasSuffix(rest, "/v2/") {
+		if rest, ok := strings.CutSuffix(req.URL.Path, operation); ok && strings.HasSuffix(rest, "/v2/") {
 			call.Operation = operation
 			return true
 		}
@@ -109,10 +110,10 @@ func (c cohere) Bill(call *Call, usage *Usage) money.Usage {
 func (cohere) Refusal(message string) []byte { return refusalBody(`{"message":`, message, `}`) }
 
 func (cohere) paths() []knownPath {
-	const day = "2026-11-25"
-	return []knownPath{
-		{"Cohere", http.MethodPost, "/v2/chat", countedFate, "", "https://docs.cohere.com/reference/chat", day},
-		{"Cohere", http.MethodPost, "/v2/embed", countedFate, "", "https://docs.cohere.com/reference/embed", day},
-		{"Cohere", http.MethodPost, "/v2/rerank", countedFate, "it reports searches, so its tokens are the estimate", "https://docs.cohere.com/reference/rerank", day},
-	}
+	const reference = "https://docs.cohere.com/reference/"
+	return slices.Concat(
+		pathsOf("Cohere", reference+"chat", countedFate, "", "/v2/chat"),
+		pathsOf("Cohere", reference+"embed", countedFate, "", "/v2/embed"),
+		pathsOf("Cohere", reference+"rerank", countedFate, "it reports searches, so its tokens are the estimate", "/v2/rerank"),
+	)
 }

@@ -47,13 +47,14 @@ func (gemini) Match(req *http.Request, call *Call) bool {
 
 // modelMethod returns the parts of the last segment of a path .../models/MODEL:METHOD.
 func modelMethod(path string) (model, method string, ok bool) {
+	return lastMethod(path, "models", "tunedModels", "dynamic")
+}
+
+// lastMethod returns the parts of the last segment of a path .../FOLDER/NAME:METHOD, of which the
+// folder is one of some.
+func lastMethod(path string, folders ...string) (name, method string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
-	if i < 0 {
-		return "", "", false
-	}
-	switch folder := path[:i]; folder[strings.LastIndexByte(folder, '/')+1:] {
-	case "models", "tunedModels", "dynamic":
-	default:
+	if i < 0 || !slices.Contains(folders, path[strings.LastIndexByte(path[:i], '/')+1:i]) {
 		return "", "", false
 	}
 	last := path[i+1:]

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -15,7 +16,7 @@ type interactions struct{}
 func (interactions) Name() string { return gemini{}.Name() }
 
 func (interactions) Match(req *http.Request, call *Call) bool {
-	if req.Method != http.MethodPost || !strings.HasSuffix(strings.TrimSuffix(req.URL.Path, "/"), "/interactions") {
+	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/interactions") {
 		return false
 	}
 	call.Operation = "interactions"
@@ -51,8 +52,7 @@ func (interactions) Response(_ *Call, usage *Usage, v Value) {
 	path := string(v.Path)
 	switch path {
 	case "status":
-		state := v.text()
-		usage.pending = state == "queued" || state == "in_progress"
+		usage.pending = isPending(v)
 	case "event_type":
 		event := v.text()
 		usage.final = event == "interaction.completed" || event == "interaction.complete" // of earlier revisions
@@ -85,9 +85,10 @@ func (interactions) billsOutput(*Call) bool { return true }
 func (interactions) Refusal(message string) []byte { return gemini{}.Refusal(message) }
 
 func (interactions) paths() []knownPath {
-	return []knownPath{
-		{"Gemini", http.MethodPost, "/v1beta/interactions", countedFate, "an agent counts under its name", "https://ai.google.dev/api/interactions-api", "2026-11-25"},
-		{"Gemini", http.MethodPost, "/v1/interactions", countedFate, "an agent counts under its name", "https://ai.google.dev/static/api/interactions-v1.md.txt", "2026-11-25"},
-		{"Gemini", http.MethodPost, "/v1beta/interactions/{id}/cancel", freeFate, "", "https://ai.google.dev/api/interactions-api", "2026-11-25"},
-	}
+	const page, agent = "https://ai.google.dev/api/interactions-api", "an agent counts under its name"
+	return slices.Concat(
+		pathsOf("Gemini", page, countedFate, agent, "/v1beta/interactions"),
+		pathsOf("Gemini", "https://ai.google.dev/static/api/interactions-v1.md.txt", countedFate, agent, "/v1/interactions"),
+		pathsOf("Gemini", page, freeFate, "", "/v1beta/interactions/{id}/cancel"),
+	)
 }

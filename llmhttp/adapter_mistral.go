@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -28,7 +29,7 @@ func (mistral) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {
 		return false
 	}
-	path := strings.TrimSuffix(req.URL.Path, "/")
+	path := req.URL.Path
 	switch {
 	case strings.HasSuffix(path, "/agents/completions"):
 		call.Operation = agentsCompletions
@@ -111,16 +112,13 @@ func (mistral) Refusal(message string) []byte {
 }
 
 func (mistral) paths() []knownPath {
-	const (
-		reference = "https://docs.mistral.ai/api/endpoint/"
-		day       = "2026-11-25"
-		agent     = "an agent counts under its id"
+	const reference, agent = "https://docs.mistral.ai/api/endpoint/", "an agent counts under its id"
+	return slices.Concat(
+		pathsOf("Mistral", reference+"agents", countedFate, agent, "/v1/agents/completions"),
+		pathsOf("Mistral", reference+"fim", countedFate, "", "/v1/fim/completions"),
+		pathsOf("Mistral", reference+"beta/conversations", countedFate, agent+"; one of OpenAI generates nothing and passes",
+			"/v1/conversations"),
+		pathsOf("Mistral", reference+"beta/conversations", countedFate, "without a model it counts as "+unnamedConversation,
+			"/v1/conversations/{id}", "/v1/conversations/{id}/restart"),
 	)
-	return []knownPath{
-		{"Mistral", http.MethodPost, "/v1/agents/completions", countedFate, agent, reference + "agents", day},
-		{"Mistral", http.MethodPost, "/v1/fim/completions", countedFate, "", reference + "fim", day},
-		{"Mistral", http.MethodPost, "/v1/conversations", countedFate, agent + "; one of OpenAI generates nothing and passes", reference + "beta/conversations", day},
-		{"Mistral", http.MethodPost, "/v1/conversations/{id}", countedFate, "without a model it counts as " + unnamedConversation, reference + "beta/conversations", day},
-		{"Mistral", http.MethodPost, "/v1/conversations/{id}/restart", countedFate, "without a model it counts as " + unnamedConversation, reference + "beta/conversations", day},
-	}
 }

@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -16,7 +17,7 @@ func (ollamaEmbed) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {
 		return false
 	}
-	path := strings.TrimSuffix(req.URL.Path, "/")
+	path := req.URL.Path
 	if !strings.HasSuffix(path, "/api/embed") && !strings.HasSuffix(path, "/api/embeddings") {
 		return false
 	}
@@ -39,8 +40,9 @@ func (ollamaEmbed) Count(_ *Call, usage *Usage) (prompt, output int) { return us
 func (ollamaEmbed) Bill(_ *Call, usage *Usage) money.Usage { return money.Usage{Input: usage.Prompt} }
 
 func (ollamaEmbed) paths() []knownPath {
-	return []knownPath{
-		{"Ollama", http.MethodPost, "/api/embed", countedFate, "", "https://docs.ollama.com/api/embed", "2026-11-25"},
-		{"Ollama", http.MethodPost, "/api/embeddings", countedFate, "it reports no tokens, so they are the estimate", "https://github.com/ollama/ollama/blob/main/docs/api.md", "2026-11-25"},
-	}
+	return slices.Concat(
+		pathsOf("Ollama", "https://docs.ollama.com/api/embed", countedFate, "", "/api/embed"),
+		pathsOf("Ollama", "https://github.com/ollama/ollama/blob/main/docs/api.md", countedFate,
+			"it reports no tokens, so they are the estimate", "/api/embeddings"),
+	)
 }

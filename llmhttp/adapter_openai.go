@@ -108,13 +108,18 @@ func (openAI) Marks() []string { return []string{`"usage"`} }
 // the end of Groq's streams.
 var usagePaths = [...][]byte{[]byte("usage."), []byte("response.usage."), []byte("x_groq.usage.")}
 
+// isPending reports whether the status of an answer says that the model works on in the background.
+func isPending(v Value) bool {
+	status := v.text()
+	return status == "queued" || status == "in_progress"
+}
+
 func (openAI) Response(_ *Call, usage *Usage, v Value) {
 	switch string(v.Path) {
 	case "choices": // none in the chunk with the usage, which is the last one
 		usage.final = v.Kind == Array
 	case "status": // of a response
-		state := v.text()
-		usage.pending = state == "queued" || state == "in_progress"
+		usage.pending = isPending(v)
 	case "type": // of the events that end the stream of a response
 		switch v.text() {
 		case "response.completed", "response.incomplete", "response.failed":

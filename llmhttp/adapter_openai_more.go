@@ -33,7 +33,7 @@ func (openAIMore) Match(req *http.Request, call *Call) bool {
 	if req.Method != http.MethodPost {
 		return false
 	}
-	path := strings.TrimSuffix(req.URL.Path, "/")
+	path := req.URL.Path
 	if strings.HasSuffix(path, "/responses/compact") {
 		call.Operation = responsesCompact
 		return true
@@ -75,10 +75,9 @@ func (openAIMore) readsForms() {}
 func (openAIMore) paths() []knownPath {
 	const (
 		reference = "https://developers.openai.com/api/reference/resources/"
-		day       = "2026-11-25"
 		tokens    = "with the tokens that the answer reports"
 	)
-	all := []knownPath{{"OpenAI", http.MethodPost, "/v1/responses/compact", countedFate, "", reference + "responses/methods/compact", day}}
+	all := pathsOf("OpenAI", reference+"responses/methods/compact", countedFate, "", "/v1/responses/compact")
 	for _, one := range [...]struct{ path, note, page string }{
 		{"/v1/images/generations", tokens, "images/methods/generate"},
 		{"/v1/images/edits", tokens, "images/methods/edit"},
@@ -91,7 +90,7 @@ func (openAIMore) paths() []knownPath {
 		{"/v1/videos/edits", "", "videos/methods/edit"},
 		{"/v1/videos/extensions", "", "videos/methods/extend"},
 	} {
-		all = append(all, knownPath{"OpenAI", http.MethodPost, one.path, requestsFate, one.note, reference + one.page, day})
+		all = append(all, pathsOf("OpenAI", reference+one.page, requestsFate, one.note, one.path)...)
 	}
 	return all
 }

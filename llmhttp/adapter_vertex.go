@@ -2,6 +2,7 @@ package llmhttp
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/money"
@@ -15,8 +16,8 @@ import (
 type vertexEndpoint struct{ gemini }
 
 func (vertexEndpoint) Match(req *http.Request, call *Call) bool {
-	endpoint, method, ok := lastMethod(req, "/endpoints")
-	if !ok {
+	endpoint, method, ok := lastMethod(req.URL.Path, "endpoints")
+	if !ok || req.Method != http.MethodPost {
 		return false
 	}
 	switch method {
@@ -32,21 +33,6 @@ func (vertexEndpoint) Match(req *http.Request, call *Call) bool {
 	return true
 }
 
-// lastMethod returns the parts of the last segment of a path ...FOLDER/NAME:METHOD of a POST.
-func lastMethod(req *http.Request, folder string) (name, method string, ok bool) {
-	path := strings.TrimSuffix(req.URL.Path, "/")
-	i := strings.LastIndexByte(path, '/')
-	if req.Method != http.MethodPost || i < 0 || !strings.HasSuffix(path[:i], folder) {
-		return "", "", false
-	}
-	last := path[i+1:]
-	colon := strings.LastIndexByte(last, ':')
-	if colon <= 0 {
-		return "", "", false
-	}
-	return last[:colon], last[colon+1:], true
-}
-
 // vertexRaw is the adapter for the models of other publishers on Vertex AI whose requests and
 // answers are as their vendors have them: Mistral's and others that are like OpenAI's. Anthropic's
 // adapter has its own.
@@ -55,11 +41,12 @@ func lastMethod(req *http.Request, folder string) (name, method string, ok bool)
 type vertexRaw struct{ openAI }
 
 func (vertexRaw) Match(req *http.Request, call *Call) bool {
-	model, method, ok := lastMethod(req, "/models")
-	if ok = ok && strings.Contains(req.URL.Path, "/publishers/"); !ok {
-		model, method, ok = lastMethod(req, "/endpoints")
+	folders := []string{"endpoints"}
+	if strings.Contains(req.URL.Path, "/publishers/") {
+		folders = append(folders, "models")
 	}
-	if !ok || method != "rawPredict" && method != "streamRawPredict" {
+	model, method, ok := lastMethod(req.URL.Path, folders...)
+	if !ok || req.Method != http.MethodPost || method != "rawPredict" && method != "streamRawPredict" {
 		return false
 	}
 	call.Operation, call.Model, call.inPath = method, model, true
@@ -93,32 +80,25 @@ func (vertexRaw) Bill(_ *Call, usage *Usage) money.Usage {
 
 func (vertexRaw) Refusal(message string) []byte { return gemini{}.Refusal(message) }
 
+// vertexProject is how the paths of a project begin.
+const vertexProject = "/v1/projects/{project}/locations/{location}"
+
 func (vertexEndpoint) paths() []knownPath {
 	const (
 		page = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/reference/rest/v1/projects.locations.endpoints/"
-		day  = "2026-11-25"
-		path = "/v1/projects/{project}/locations/{location}/endpoints/{model}"
+		path = vertexProject + "/endpoints/{model}:"
 		note = "counts under the number of the endpoint"
 	)
-	return []knownPath{
-		{"Vertex AI", http.MethodPost, path + ":generateContent", countedFate, note, page + "generateContent", day},
-		{"Vertex AI", http.MethodPost, path + ":streamGenerateContent", countedFate, note, page + "streamGenerateContent", day},
-		{"Vertex AI", http.MethodPost, path + ":countTokens", freeFate, "", page + "countTokens", day},
-	}
+	return slices.Concat(
+		pathsOf("Vertex AI", page+"generateContent", countedFate, note, path+"generateContent"),
+		pathsOf("Vertex AI", page+"streamGenerateContent", countedFate, note, path+"streamGenerateContent"),
+		pathsOf("Vertex AI", page+"countTokens", freeFate, "", path+"countTokens"),
+	)
 }
 
 func (vertexRaw) paths() []knownPath {
-	const (
-		page   = "https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral"
-		day    = "2026-11-25"
-		models = "/v1/projects/{project}/locations/{location}/publishers/{publisher}/models/{model}"
-		ends   = "/v1/projects/{project}/locations/{location}/endpoints/{model}"
-		note   = "usage as OpenAI or Anthropic report it; otherwise the text counts"
-	)
-	return []knownPath{
-		{"Vertex AI", http.MethodPost, models + ":rawPredict", countedFate, note, page, day},
-		{"Vertex AI", http.MethodPost, models + ":streamRawPredict", countedFate, note, page, day},
-		{"Vertex AI", http.MethodPost, ends + ":rawPredict", countedFate, note, page, day},
-		{"Vertex AI", http.MethodPost, ends + ":streamRawPredict", countedFate, note, page, day},
-	}
+	const models, endpoints = vertexProject + "/publishers/{publisher}/models/{model}:", vertexProject + "/endpoints/{model}:"
+	return pathsOf("Vertex AI", "https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral", countedFate,
+		"usage as OpenAI or Anthropic report it; otherwise the text counts",
+		models+"rawPredict", models+"streamRawPredict", endpoints+"rawPredict", endpoints+"streamRawPredict")
 }

@@ -50,7 +50,7 @@ func readableEncodings(accept []string) string {
 // are a copy where they differ.
 func withReadableEncodings(req *http.Request) *http.Request {
 	accept := req.Header["Accept-Encoding"]
-	if len(accept) == 0 || signs(req.Header.Get("Authorization"), "accept-encoding") {
+	if len(accept) == 0 || signs(req, "accept-encoding") {
 		return req
 	}
 	readable := readableEncodings(accept)
@@ -61,23 +61,6 @@ func withReadableEncodings(req *http.Request) *http.Request {
 	send.Header = req.Header.Clone()
 	send.Header["Accept-Encoding"] = []string{readable}
 	return send
-}
-
-// signs reports whether an Authorization header is a signature of AWS (SigV4) that covers a header
-// of the request, given in lower case.
-func signs(authorization, header string) bool {
-	scheme, rest, _ := strings.Cut(authorization, " ")
-	if !strings.HasPrefix(scheme, "AWS4-") {
-		return false
-	}
-	_, rest, _ = strings.Cut(rest, "SignedHeaders=")
-	list, _, _ := strings.Cut(rest, ",")
-	for name := range strings.SplitSeq(list, ";") {
-		if strings.TrimSpace(name) == header {
-			return true
-		}
-	}
-	return false
 }
 
 // unzipper decodes a body that comes in pieces. A goroutine of its own reads on as far as the

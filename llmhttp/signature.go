@@ -26,6 +26,21 @@ func signed(req *http.Request) bool {
 	return strings.HasPrefix(req.Header.Get("Authorization"), "AWS4-")
 }
 
+// signs reports whether the signature of a request covers a header, given in lower case.
+func signs(req *http.Request, header string) bool {
+	if !signed(req) {
+		return false
+	}
+	_, rest, _ := strings.Cut(req.Header.Get("Authorization"), "SignedHeaders=")
+	list, _, _ := strings.Cut(rest, ",")
+	for name := range strings.SplitSeq(list, ";") {
+		if strings.TrimSpace(name) == header {
+			return true
+		}
+	}
+	return false
+}
+
 // signatureEnd returns until when a request that comes now may wait; zero for any time.
 func signatureEnd(req *http.Request) time.Time {
 	if !signed(req) {
