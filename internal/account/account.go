@@ -1,0 +1,187 @@
+package account
+
+import (
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// Account is a model or a pool: its quota, and what was charged to it. Accounts are not safe for
+// concurrent use; methods that only read may run beside each other.
+type Account struct {
+	Name   string      // under which it is counted; that of a pool has the mark of state.PoolName
+	Quota  state.Quota // that limits it: see SetQuota
+	Traits Traits      // what of the quota and of the account is not plain
+
+	Meter     // of all its calls
+	Day   Day // in which its limits of the day count
+
+	Open    Open // what its open calls have charged
+	Waiting int  // places in its line
+
+	CoolUntil int64  // in UnixNano: nothing is admitted before
+	CoolCause string // why
+
+	Extras  []Extra         // the limits that few accounts have: Found and Spend, where they are not nil
+	Found   *Found          // of a quota that searches for limits
+	Spend   *Spend          // where money is counted
+	Reports *external.Usage // the usage of others, as the provider reports it; nil for none
+	Uses    []*Use          // of the classes with a reserve that have asked
+
+	Gone  bool // it is no longer among the accounts; an open call may still hold it
+	Local any  // what the process notes beside it; no decision looks at it, no image has it
+
+	shown bool // its usage is there: something was charged since it was last forgotten
+}
+
+// Open sums up what the open calls of an account have charged and may give back: an upper bound,
+// because some of it may have left the minute.
+type Open struct {
+	state.Cost     // but the requests of calls that have arrived
+	Arrived    int // calls in flight that have arrived
+}
+
+// Traits are what makes an account more than three plain limits. Zero is an account that limits
+// requests and tokens per minute, and requests per day, and nothing else.
+type Traits uint16
+
+// The traits.
+const (
+	Unknown   Traits = 1 << iota // no quota stands for it
+	Unlimited                    // its quota limits nothing
+	Invalid                      // its quota is out of range, or its zone is not known
+	Rest                         // limits of input, output, tokens of the day or calls in flight
+	Paces                        // its quota spreads calls
+	Adapts                       // its quota searches for limits
+	Spends                       // its quota limits spend
+	Cools                        // there is a cooldown, which may be over
+	Reported                     // others use it
+	Reserved                     // classes with a reserve have asked
+	Zoned                        // its day is that of a zone
+)
+
+// New returns an account without charges. Nothing limits it until SetQuota.
+func New(name string) *Account {
+	a := &Account{Name: name, Traits: Unknown}
+	a.Day.of = a
+	a.Meter = newMeter(&a.Day)
+	a.usage.Owner = a
+	return a
+}
+
+// IsPool reports whether the account is that of a pool.
+func (a *Account) IsPool() bool { return state.IsPool(a.Name) }
+
+// SetQuota says which quota limits the account; known is false where none does. zone is that of
+// the quota's day, and may be nil where it names none.
+func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span int64) {
+	a.Refresh(now, span)
+	a.Quota = q
+	a.Traits &= Cools | Reported | Reserved
+	if !known {
+		a.Traits |= Unknown
+	}
+	_, bad := q.Invalid()
+	_, paces := pacing(&q)
+	for _, is := range [...]struct {
+		trait Traits
+		holds bool
+	}{
+		{Unlimited, known && q.IsUnlimited()},
+		{Invalid, bad || q.DayZone != "" && (zone == nil || !zone.IsKnown())},
+		{Rest, q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight != 0},
+		{Paces, paces},
+		{Adapts, q.AdaptsRate() || q.AdaptsSlots()},
+		{Spends, q.LimitsSpend()},
+		{Zoned, q.DayZone != ""},
+	} {
+		if is.holds {
+			a.Traits |= is.trait
+		}
+	}
+	if q.DayZone == "" {
+		zone = nil
+	}
+	if zone != nil && !zone.IsKnown() {
+		zone = nil
+	}
+	if a.Day.zone != zone {
+		a.Day.rezone(zone, now.Wall)
+	}
+	a.repace(now, span)
+	a.bindFound(now)
+}
+
+// Has reports whether the account has any of some traits.
+func (a *Account) Has(some Traits) bool { return a.Traits&some != 0 }
+
+// LimitsSlots reports whether the quota limits the calls in flight, by a number or by one that is
+// searched for.
+func (a *Account) LimitsSlots() bool { return a.Quota.MaxInFlight != 0 || a.Quota.AdaptsSlots() }
+
+// Refresh drops the charges that left the minute before a moment, and ends a day that is over. span
+// is how long a charge counts at most.
+func (a *Account) Refresh(now Now, span int64) {
+	a.Meter.refresh(now.Instant - span)
+	if !a.Day.Holds(now.Wall) {
+		a.Day.roll(now.Wall)
+	}
+	for _, u := range a.Uses {
+		u.refresh(now.Instant - span)
+	}
+}
+
+// IsIdle reports whether nothing of the account counts at a moment.
+func (a *Account) IsIdle(now Now, span int64) bool {
+	requests, tokens, _ := a.DayUsed(now.Wall)
+	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
+}
+
+// Forget forgets all charges. Calls in flight stay in flight.
+func (a *Account) Forget() {
+	a.Meter.forget()
+	a.Day.serial++
+	a.days = a.Day.serial
+	a.Day.Span = Span{}
+	a.Uses = nil
+	a.Traits &^= Reserved
+	if a.shown = false; a.Found != nil && a.Found.limits != nil {
+		a.Found.limits.Forget()
+	}
+}
+
+// IsShown reports whether anything was charged since the account was last forgotten.
+func (a *Account) IsShown() bool { return a.shown }
+
+// Usage returns what the account shows of itself. It changes with each charge.
+func (a *Account) Usage() *Usage { return a.usage }
+
+// begin prepares a charge.
+func (a *Account) begin(now Now, span int64) {
+	a.shown = true
+	a.Day.begin(now.Wall)
+	if a.pace == nil && a.Has(Paces) {
+		a.repace(now, span)
+	}
+}
+
+func (a *Account) dropExtra(x *Found) {
+	a.Extras = slices.DeleteFunc(a.Extras, func(other Extra) bool { return other == Extra(x) })
+}
+
+// add adds what an open call has charged.
+func (o *Open) add(requests int, c tokens.Count, m money.Amount) {
+	o.Requests += requests
+	o.Count = o.Plus(c)
+	o.Money = o.Money.Add(m)
+}
+
+// less is the reverse of add.
+func (o *Open) less(requests int, c tokens.Count, m money.Amount) {
+	o.Requests = max(o.Requests-requests, 0)
+	o.Input, o.Output = max(o.Input-c.Input, 0), max(o.Output-c.Output, 0)
+	o.Money = max(o.Money.Sub(m), 0)
+}
