@@ -34,11 +34,11 @@ func Admits(a *account.Account, ask *account.Ask, now account.Now) (admits, sure
 	if a.Traits&^plain != 0 {
 		return false, a.Has(account.Unlimited) && !a.Has(account.Cools)
 	}
-	return admits(a, ask, now) && (!a.Has(account.Paces) || a.Paced(&ask.Cost, now.Instant)), true
+	return hasRoom(a, ask, now) && (!a.Has(account.Paces) || a.Paced(&ask.Cost, now.Instant)), true
 }
 
-// admits checks what was charged against the table of the limits.
-func admits(a *account.Account, ask *account.Ask, now account.Now) bool {
+// hasRoom checks what was charged against the table of the limits.
+func hasRoom(a *account.Account, ask *account.Ask, now account.Now) bool {
 	q, cut := &a.Quota, now.Instant-ask.Span
 	if !fits(a.Requests(cut), ask.Requests, q.MaxRPM) {
 		return false
