@@ -31,9 +31,14 @@ type Account struct {
 	Reports *external.Usage // the usage of others, as the provider reports it; nil for none
 	Uses    []*Use          // of the classes with a reserve that have asked
 
+	Pools   []*Account                    // of a model that is asked for by its counted name,
+	PoolsAt int                           // as of this version of the catalog
+	Place   struct{ Prev, Next *Account } // among the models that hold a place
+
 	Gone  bool // it is no longer among the accounts; an open call may still hold it
 	Local any  // what the process notes beside it; no decision looks at it, no image has it
 
+	owes  int64
 	shown bool // its usage is there: something was charged since it was last forgotten
 }
 
@@ -152,6 +157,29 @@ func (a *Account) Forget() {
 		a.Found.limits.Forget()
 	}
 }
+
+// Cool has nothing be admitted before a time, in UnixNano; 0 ends that.
+func (a *Account) Cool(until int64, cause string) {
+	a.CoolUntil, a.CoolCause = until, cause
+	if a.Traits &^= Cools; until != 0 {
+		a.Traits |= Cools
+	}
+}
+
+// Report notes what others use; nil for nothing.
+func (a *Account) Report(u *external.Usage) {
+	a.Reports = u
+	if a.Traits &^= Reported; u != nil {
+		a.Traits |= Reported
+	}
+}
+
+// Owe notes until which instant the store of this process may hold superseded rows of the account,
+// which therefore must not forget its usage.
+func (a *Account) Owe(until int64) { a.owes = max(a.owes, until) }
+
+// Owes reports whether that is so.
+func (a *Account) Owes(instant int64) bool { return instant < a.owes }
 
 // IsShown reports whether anything was charged since the account was last forgotten.
 func (a *Account) IsShown() bool { return a.shown }

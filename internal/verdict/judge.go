@@ -166,20 +166,7 @@ func (u *usage) checkSlots(d *account.Denial) {
 }
 
 // used returns the own usage of a dimension.
-func (u *usage) used(of state.Dimension) int {
-	switch of {
-	case state.RPM:
-		return u.Requests(u.now.Instant - u.ask.Span)
-	case state.RPD:
-		requests, _, _ := u.DayUsed(u.now.Wall)
-		return requests
-	case state.TPD:
-		_, used, _ := u.DayUsed(u.now.Wall)
-		return used
-	default:
-		return u.Tokens(u.now.Instant - u.ask.Span).Of(state.Limits[of].Tokens)
-	}
-}
+func (u *usage) used(of state.Dimension) int { return u.Used(of, u.ask.Span, u.now) }
 
 // check looks at the limit of one dimension, and at its bucket.
 func (u *usage) check(d *account.Denial, of state.Dimension, rank account.Rank) {

@@ -173,3 +173,15 @@ func (v *Verdict) queue(reason string, at int) {
 	v.Allowed, v.Cause = false, ""
 	v.Code, v.Reason, v.Item = Queued, reason, at
 }
+
+// OpensBefore reports whether a denial ends before another one, as far as time tells. One that
+// never ends is after all.
+func (v *Verdict) OpensBefore(other *Verdict) bool {
+	switch {
+	case v.Retry > 0 && other.Retry > 0:
+		return v.Retry < other.Retry
+	case v.Retry > 0:
+		return true
+	}
+	return other.Retry == 0 && other.Never && !v.Never
+}

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"strings"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Target is what the name of a model stands for.
+type Target struct {
+	Account *account.Account // shared by all models of a quota where this one has nothing yet
+	Counted string           // the name under which the model is counted
+	Asked   string           // the name by which the caller asked for it
+	Pools   []*account.Account
+}
+
+// blanks are accounts without charges, which stand for all models of a quota that have none of
+// their own: names that are only asked for take no memory. The key is the name of the quota.
+type blanks struct {
+	version int // of the catalog
+	of      map[string]*account.Account
+}
+
+// Find returns what a name stands for, and changes nothing. ok is false where Resolve has to be
+// called once.
+func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
+	t = Target{Account: e.accounts[counted], Counted: counted, Asked: asked}
+	if t.Account == nil {
+		cover, _, _ := e.Catalog.Cover(counted)
+		if e.blanks.version != e.Catalog.Version() || e.blanks.of[cover] == nil {
+			return t, false
+		}
+		t.Account = e.blanks.of[cover]
+	}
+	if !e.Catalog.HasPools() {
+		return t, true
+	}
+	if counted == asked && t.Account.Name == counted {
+		t.Pools = t.Account.Pools
+		return t, t.Account.PoolsAt == e.Catalog.Version()
+	}
+	t.Pools = e.poolsOf(counted, asked)
+	return t, true
+}
+
+// Resolve is Find, and remembers what it found.
+func (e *Engine) Resolve(counted, asked string) Target {
+	t, ok := e.Find(counted, asked)
+	if ok {
+		return t
+	}
+	if t.Account == nil {
+		t.Account = e.blank(counted)
+	}
+	if t.Pools = e.poolsOf(counted, asked); t.Account.Name == counted && counted == asked {
+		t.Account.Pools, t.Account.PoolsAt = t.Pools, e.Catalog.Version()
+	}
+	return t
+}
+
+func (e *Engine) poolsOf(counted, asked string) (pools []*account.Account) {
+	for _, name := range e.Catalog.Pools(counted, asked) {
+		pools = append(pools, e.accounts[name])
+	}
+	return pools
+}
+
+// blank returns the account that stands for a model which has none.
+func (e *Engine) blank(counted string) *account.Account {
+	if b := &e.blanks; b.version != e.Catalog.Version() || b.of == nil {
+		b.version, b.of = e.Catalog.Version(), make(map[string]*account.Account)
+	}
+	cover, q, known := e.Catalog.Cover(counted)
+	if !known {
+		cover = ""
+	}
+	a := account.New("")
+	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
+	e.blanks.of[cover] = a
+	return a
+}
+
+// need returns the account of a counted name, made where there is none.
+func (e *Engine) need(counted string) *account.Account {
+	a := e.accounts[counted]
+	if a == nil {
+		a = account.New(strings.Clone(counted)) // it may be a part of a longer string, which must not stay for it
+		e.accounts[a.Name] = a
+		e.requote(a)
+	}
+	return a
+}
+
+// requote has an account follow the quota that covers it.
+func (e *Engine) requote(a *account.Account) {
+	_, q, known := e.Catalog.Cover(a.Name)
+	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
+	if a.Spend != nil {
+		a.Spend.Rezone(e.zoneOfSpend(q.DayZone), e.last.Wall)
+	} else if a.Has(account.Spends) {
+		a.NeedSpend(e.zoneOfSpend(q.DayZone))
+	}
+}
+
+// drop forgets an account of which nothing is left that anybody could ask for.
+func (e *Engine) drop(a *account.Account, now account.Now) {
+	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.Catalog.IsListed(a.Name) ||
+		a.CoolUntil > now.Wall || a.Reports != nil || !a.Spend.IsOver(now.Wall) || state.IsPool(a.Name) && e.Catalog.IsPool(a.Name) {
+		return
+	}
+	a.Gone = true
+	delete(e.accounts, a.Name)
+}
+
+// hide forgets the usage of an account.
+func (e *Engine) hide(a *account.Account, evicted bool) {
+	if !a.IsShown() {
+		return
+	}
+	e.places.remove(a)
+	a.Forget()
+	e.observer.Hidden(a, evicted)
+}
+
+// Account returns the account of a counted name; nil where there is none.
+func (e *Engine) Account(counted string) *account.Account { return e.accounts[counted] }
