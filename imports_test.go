@@ -165,6 +165,7 @@ var importRules = map[string][]string{
 	"internal/ring":       {modulePath + "/internal/tokens"},
 	"internal/racetest":   {},
 	"internal/unknown":    {},
+	"internal/wire":       {},
 	"internal/yield":      {modulePath + "/internal/clock"},
 	"internal/retry":      {},
 	"internal/deadline":   {},
