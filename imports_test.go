@@ -66,7 +66,9 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
 	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/fairline": {modulePath + "/internal/eviction", modulePath + "/internal/state"},
+	"internal/fairline": {
+		modulePath + "/internal/eviction", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},
@@ -97,7 +99,7 @@ var importRules = map[string][]string{
 	"internal/apicall":      {},
 	"internal/tokencount":   {modulePath + "/internal/apicall"},
 	"internal/fsx":          {"golang.org/x/sys/..."},
-	"internal/pace":         {modulePath + "/internal/tokens"},
+	"internal/pace":         {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",
@@ -165,6 +167,7 @@ var importRules = map[string][]string{
 	"internal/ring":       {modulePath + "/internal/tokens"},
 	"internal/racetest":   {},
 	"internal/unknown":    {},
+	"internal/wire":       {},
 	"internal/yield":      {modulePath + "/internal/clock"},
 	"internal/retry":      {},
 	"internal/deadline":   {},
