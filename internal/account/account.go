@@ -2,6 +2,7 @@ package account
 
 import (
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -38,8 +39,10 @@ type Account struct {
 	Gone  bool // it is no longer among the accounts; an open call may still hold it
 	Local any  // what the process notes beside it; no decision looks at it, no image has it
 
-	owes  int64
-	shown bool // its usage is there: something was charged since it was last forgotten
+	started time.Time // Usage.DayStart, as the account has it
+	dayWas  int       // Usage.DayCount, as the account has left it
+	owes    int64
+	shown   bool // its usage is there: something was charged since it was last forgotten
 }
 
 // Open sums up what the open calls of an account have charged and may give back: an upper bound,

@@ -32,6 +32,8 @@ type Call struct {
 	Arrived bool // the provider has counted it
 	Ended   bool
 
+	Local any // what the process notes beside it
+
 	Prev, Next *Call // among the open calls
 
 	first Charge

@@ -67,7 +67,12 @@ func (m *Meter) followDay() {
 	}
 }
 
-func (m *Meter) setDay(requests, tokens int) { m.usage.DayCount, m.usage.DayTokens = requests, tokens }
+func (m *Meter) setDay(requests, tokens int) {
+	m.usage.DayCount, m.usage.DayTokens = requests, tokens
+	if a := m.day.of; m == &a.Meter {
+		a.dayWas = requests
+	}
+}
 
 // restOfDay returns the day's tokens without a charge, which makes up now of the tokens in the
 // minute. Of a saturated count, the rest is at least the other tokens in the minute.

@@ -46,7 +46,7 @@ func New(observer Observer) *Engine {
 		observer = nobody{}
 	}
 	e := &Engine{
-		Catalog:  catalog.New(),
+		Catalog:  new(catalog.Catalog),
 		accounts: make(map[string]*account.Account),
 		places:   places{most: DefaultMaxModels},
 		other:    account.New(state.OtherAccount),

@@ -33,14 +33,12 @@ func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
 		}
 		t.Account = e.blanks.of[cover]
 	}
-	if !e.Catalog.HasPools() {
-		return t, true
+	if t.Account.Name == counted {
+		return e.TargetOf(t.Account, asked)
 	}
-	if counted == asked && t.Account.Name == counted {
-		t.Pools = t.Account.Pools
-		return t, t.Account.PoolsAt == e.Catalog.Version()
+	if e.Catalog.HasPools() {
+		t.Pools = e.poolsOf(counted, asked)
 	}
-	t.Pools = e.poolsOf(counted, asked)
 	return t, true
 }
 

@@ -66,6 +66,9 @@ func (l *Lines) TakeDone() []*Waiter {
 	return done
 }
 
+// HasDone reports whether TakeDone has any.
+func (l *Lines) HasDone() bool { return len(l.done) > 0 }
+
 // classOf returns a class by its name. A name of none is the class "".
 func (l *Lines) classOf(name string) Class {
 	c, ok := l.classes[name]

@@ -29,6 +29,8 @@ type Waiter struct {
 	Denied verdict.Verdict // why it stands in line, as decided when it came,
 	By     *Candidate      // and of which candidate that is
 
+	Local any // what the process notes beside it
+
 	entered int // how many candidates stand in line, or were refused
 	tries   int // how often it was tried
 	triedAt int // since this Lines.progress
