@@ -94,12 +94,18 @@ var importRules = map[string][]string{
 	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/fakeprovider": {},
-	"internal/provenance":   {modulePath + "/internal/modelname", modulePath + "/internal/state"},
-	"internal/figure":       {modulePath + "/limit"},
-	"internal/apicall":      {},
-	"internal/tokencount":   {modulePath + "/internal/apicall"},
-	"internal/fsx":          {"golang.org/x/sys/..."},
-	"internal/pace":         {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
+	"internal/provenance": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/catalog": {
+		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
+		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/figure":     {modulePath + "/limit"},
+	"internal/apicall":    {},
+	"internal/tokencount": {modulePath + "/internal/apicall"},
+	"internal/fsx":        {"golang.org/x/sys/..."},
+	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",
@@ -137,7 +143,7 @@ var importRules = map[string][]string{
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
-		modulePath + "/money",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},

@@ -1,0 +1,208 @@
+package catalog
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"dappco.re/go/core/go-ratelimit/internal/pooling"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// pool is the members of one pool, as they were said. The first that is not nil counts.
+type pool struct {
+	name    string
+	program *pooling.Members // by the program
+	file    *pooling.Members // by a file
+	profile *pooling.Members // the names of its rows: the models are in it that have their quotas
+}
+
+func (p *pool) members() *pooling.Members { return cmp.Or(p.program, p.file, p.profile) }
+
+// isProvided reports whether it is the pool of a profile.
+func (p *pool) isProvided() bool { return p.program == nil && p.file == nil }
+
+// Pool is what was said of a pool.
+type Pool struct {
+	Members  []string // the names and patterns, as they were given
+	Quota    state.Quota
+	Provided bool // by a profile: the members are those models that have the quota of one of its rows
+}
+
+// Pool returns a pool, which the caller may change; ok is false where there is none of that name.
+func (c *Catalog) Pool(name string) (is Pool, ok bool) {
+	p := c.pool(name)
+	if p == nil {
+		return Pool{}, false
+	}
+	return Pool{p.members().Given(), c.quotas[name], p.isProvided()}, true
+}
+
+// PoolNames returns the names of the pools, sorted.
+func (c *Catalog) PoolNames() []string { return namesOf(c.pools) }
+
+func namesOf(pools []*pool) []string {
+	names := make([]string, len(pools))
+	for i, p := range pools {
+		names[i] = p.name
+	}
+	return names
+}
+
+// at returns the place of a pool among the others.
+func (c *Catalog) at(name string) (at int, ok bool) {
+	return slices.BinarySearchFunc(c.pools, name, func(p *pool, name string) int { return strings.Compare(p.name, name) })
+}
+
+// pool returns a pool; nil for none.
+func (c *Catalog) pool(name string) *pool {
+	if at, ok := c.at(name); ok {
+		return c.pools[at]
+	}
+	return nil
+}
+
+// need returns a pool to which members are to be given, and makes one where there is none.
+func (c *Catalog) need(name string) *pool {
+	c.version++
+	at, ok := c.at(name)
+	if !ok {
+		c.pools = slices.Insert(c.pools, at, &pool{name: strings.Clone(name)})
+	}
+	if c.lists == nil {
+		c.lists = new(lists)
+	}
+	return c.pools[at]
+}
+
+// SetPool is a pool of the program. A name without the mark of pools changes nothing.
+func (c *Catalog) SetPool(name string, models []string, q state.Quota) []Change {
+	if !state.IsPool(name) {
+		return nil
+	}
+	changes := c.SetQuota(name, q)
+	c.need(name).program = pooling.New(models)
+	c.gone.Drop(name)
+	return changes
+}
+
+// RemovePool takes back what the program and files said of a pool. That of a profile comes back; any
+// other is gone, and no file brings it back.
+func (c *Catalog) RemovePool(name string) []Change {
+	if !state.IsPool(name) {
+		return nil
+	}
+	changes := c.RemoveQuota(name)
+	at, ok := c.at(name)
+	if !ok || c.pools[at].isProvided() {
+		return changes
+	}
+	p := c.pools[at]
+	p.program, p.file = nil, nil
+	if p.profile == nil {
+		c.pools = slices.Delete(c.pools, at, at+1)
+	}
+	c.gone.Put(p.name, struct{}{})
+	return changes
+}
+
+// loadPools takes over the members of the pools of a file.
+func (c *Catalog) loadPools(pools map[string][]string) {
+	for name, models := range pools {
+		if _, gone := c.gone.Get(name); state.IsPool(name) && !gone {
+			c.need(name).file = pooling.New(models)
+		}
+	}
+}
+
+// Pools returns the names of the pools that a model is in, sorted. It is in those of which a member
+// names or covers its counted name or the name by which it was asked for. It is in the pool of a
+// profile if it has the quota of the profile, be it corrected by reports: limits that the program or
+// the account said are not those of the profile's bucket. The caller must not change the result.
+func (c *Catalog) Pools(counted, asked string) []string {
+	if len(c.pools) == 0 {
+		return nil
+	}
+	return c.list(counted, asked).names
+}
+
+// NamesModel reports whether a pool of the program or a file names a model, by a name or by a
+// pattern other than "*". It counts as known then.
+func (c *Catalog) NamesModel(counted, asked string) bool {
+	return len(c.pools) > 0 && c.list(counted, asked).named
+}
+
+// list is the pools of a model. It never changes.
+type list struct {
+	version        int
+	counted, asked string
+	names          []string
+	pools          []*pool
+	named          bool // see NamesModel
+}
+
+// lists caches lists, each in the place that the names of its model tell. Readers fill it beside
+// each other: a list that another one has replaced is made again.
+type lists [4096]atomic.Pointer[list]
+
+// longestListed bounds the names in the cache, in bytes.
+const longestListed = 256
+
+var listSeed = maphash.MakeSeed() // decides only which lists replace each other
+
+// list returns the pools of a model. There must have been a pool.
+func (c *Catalog) list(counted, asked string) *list {
+	if len(counted) > longestListed || len(asked) > longestListed {
+		return c.makeList(counted, asked)
+	}
+	hash := maphash.String(listSeed, counted)
+	if asked != counted {
+		hash += maphash.String(listSeed, asked)
+	}
+	place := &c.lists[hash%uint64(len(c.lists))]
+	l := place.Load()
+	if l == nil || l.version != c.version || l.counted != counted || l.asked != asked {
+		l = c.makeList(strings.Clone(counted), strings.Clone(asked))
+		place.Store(l)
+	}
+	return l
+}
+
+// makeList looks at all pools.
+func (c *Catalog) makeList(counted, asked string) *list {
+	l := &list{version: c.version, counted: counted, asked: asked}
+	provided := c.providedPool(counted)
+	for _, p := range c.pools {
+		switch m := p.members(); {
+		case p.isProvided():
+			if p == provided {
+				l.pools = append(l.pools, p)
+			}
+		case m.Names(counted) || m.Names(asked):
+			l.named = true
+			l.pools = append(l.pools, p)
+		case m.Has(counted):
+			l.pools = append(l.pools, p)
+		}
+	}
+	l.names = namesOf(l.pools)
+	return l
+}
+
+// providedPool returns the pool of a profile that a model is in; nil for none.
+func (c *Catalog) providedPool(counted string) *pool {
+	quota, q, has := c.Cover(counted)
+	if !has || len(c.groups) == 0 {
+		return nil
+	}
+	row, ok := c.said.ProfileOf(quota, q)
+	if !ok {
+		return nil
+	}
+	if p := c.pool(c.groups[row]); p != nil && p.isProvided() {
+		return p
+	}
+	return nil
+}
