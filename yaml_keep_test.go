@@ -19,7 +19,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // yamlNames are model names that YAML would read as something else if they were
