@@ -1,6 +1,4 @@
-// CountTokens: clients, redirects, time limits and failing transports.
-
-package ratelimit_test
+package tokencount_test
 
 import (
 	"context"
@@ -17,8 +15,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
 // The key goes to the address that it was meant for, and to no other.
@@ -52,7 +48,7 @@ func TestCountTokensFollowsNoRedirect(t *testing.T) {
 	for name, client := range clients {
 		for _, status = range []int{301, 302, 303, 307, 308} {
 			for _, location = range []string{other.URL + "/x", server.URL + "/again", "/again", ""} {
-				counter := ratelimit.TokenCounter{BaseURL: server.URL, APIKey: secretKey, Client: client}
+				counter := gemini{BaseURL: server.URL, APIKey: secretKey, Client: client}
 				total, err := counter.CountTokens(t.Context(), "m", "x")
 				if err == nil || total != 0 {
 					t.Errorf("%s, %d to %q: got %d, %v", name, status, location, total, err)
@@ -63,9 +59,9 @@ func TestCountTokensFollowsNoRedirect(t *testing.T) {
 				}
 			}
 			location = "http://bad host/" + secretKey // which net/http quotes in its error
-			counter := ratelimit.TokenCounter{BaseURL: server.URL, APIKey: secretKey, Client: client}
+			counter := gemini{BaseURL: server.URL, APIKey: secretKey, Client: client}
 			_, err := counter.CountTokens(t.Context(), "m", "x")
-			wantKeyless(t, err, "count tokens: ")
+			wantKeyless(t, err)
 		}
 	}
 	if seen.Load() != 0 || asked != 0 {
@@ -96,7 +92,7 @@ func TestCountTokensUsesTheClient(t *testing.T) {
 			return nil
 		},
 	}
-	counter := ratelimit.TokenCounter{BaseURL: server.URL, APIKey: secretKey, Client: client}
+	counter := gemini{BaseURL: server.URL, APIKey: secretKey, Client: client}
 	if total, err := counter.CountTokens(t.Context(), "m", "x"); err != nil || total != 7 {
 		t.Fatalf("got %d, %v, want 7", total, err)
 	}
@@ -123,7 +119,7 @@ func TestCountTokensTimeLimit(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
-			_, err := ratelimit.TokenCounter{APIKey: secretKey, Client: client}.CountTokens(t.Context(), "m", "x")
+			_, err := gemini{APIKey: secretKey, Client: client}.CountTokens(t.Context(), "m", "x")
 			wantKeyless(t, err)
 			if took := time.Since(start); took != want || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("after %v: %v, want context.DeadlineExceeded after %v", took, err, want)
@@ -136,7 +132,7 @@ func TestCountTokensTimeLimit(t *testing.T) {
 func TestCountTokensTransportError(t *testing.T) {
 	cause := errors.New("no route")
 	_, err := countOver(func(*http.Request) (*http.Response, error) { return nil, cause })
-	wantKeyless(t, err, "count tokens: ", "gemini-2.5-pro:countTokens", "no route")
+	wantKeyless(t, err, "gemini-2.5-pro:countTokens", "no route")
 	if !errors.Is(err, cause) {
 		t.Errorf("error %v does not wrap its cause", err)
 	}
@@ -168,7 +164,7 @@ func TestCountTokensTransportError(t *testing.T) {
 	wantKeyless(t, err, "read reply: reset, key ***")
 
 	// A key with space around it arrives without, and comes back so.
-	padded := ratelimit.TokenCounter{APIKey: " " + secretKey + "\t", Client: &http.Client{
+	padded := gemini{APIKey: " " + secretKey + "\t", Client: &http.Client{
 		Transport: replying(403, strings.NewReader("bad key "+secretKey+".")),
 	}}
 	_, err = padded.CountTokens(t.Context(), "m", "x")
@@ -177,7 +173,7 @@ func TestCountTokensTransportError(t *testing.T) {
 	// Nobody listens there any more.
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	_, err = ratelimit.TokenCounter{BaseURL: gone.URL, APIKey: secretKey}.CountTokens(t.Context(), "m", "x")
+	_, err = gemini{BaseURL: gone.URL, APIKey: secretKey}.CountTokens(t.Context(), "m", "x")
 	var address *url.Error
 	if wantKeyless(t, err); !errors.As(err, &address) {
 		t.Errorf("error %v is no *url.Error", err)
@@ -233,7 +229,7 @@ func TestCountTokensEndsWithItsContext(t *testing.T) {
 						}()
 					}
 				}
-				counter := ratelimit.TokenCounter{BaseURL: server.URL, APIKey: secretKey}
+				counter := gemini{BaseURL: server.URL, APIKey: secretKey}
 				total, err := counter.CountTokens(ctx, "m", "x")
 				if wantKeyless(t, err); total != 0 || !errors.Is(err, want) {
 					t.Errorf("got %d, %v, want %v", total, err, want)
@@ -244,7 +240,7 @@ func TestCountTokensEndsWithItsContext(t *testing.T) {
 
 	// A transport that reports the end in its own words.
 	ctx, cancel := context.WithCancel(t.Context())
-	counter := ratelimit.TokenCounter{Client: &http.Client{
+	counter := gemini{Client: &http.Client{
 		Transport: roundTrip(func(*http.Request) (*http.Response, error) {
 			cancel()
 			return nil, errors.New("interrupted")
@@ -276,7 +272,7 @@ func TestCountTokensSendsTheText(t *testing.T) {
 	for _, text := range []string{
 		"", " ", "\x00\x01\x1f\x7f", "<b>&amp;</b>", `"\/`, "\u2028\u2029", "😀", strings.Repeat("long ", 1<<20),
 	} {
-		if _, err := (ratelimit.TokenCounter{BaseURL: server.URL}).CountTokens(t.Context(), "m", text); err != nil {
+		if _, err := (gemini{BaseURL: server.URL}).CountTokens(t.Context(), "m", text); err != nil {
 			t.Fatal(err)
 		}
 		if len(got.Contents) != 1 || len(got.Contents[0].Parts) != 1 || got.Contents[0].Parts[0].Text != text {
@@ -297,7 +293,7 @@ func TestCountTokensConcurrently(t *testing.T) {
 		fmt.Fprintf(w, `{"totalTokens":%d}`, len(got.Contents[0].Parts[0].Text))
 	}))
 	defer server.Close()
-	counter := ratelimit.TokenCounter{BaseURL: server.URL, APIKey: secretKey, Client: server.Client()}
+	counter := gemini{BaseURL: server.URL, APIKey: secretKey, Client: server.Client()}
 	t.Run("group", func(t *testing.T) {
 		for i := range 20 {
 			t.Run("", func(t *testing.T) {

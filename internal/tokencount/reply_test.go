@@ -1,6 +1,4 @@
-// CountTokens: replies of every kind.
-
-package ratelimit_test
+package tokencount_test
 
 import (
 	"bytes"
@@ -14,8 +12,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	ratelimit "dappco.re/go/core/go-ratelimit"
 )
 
 func TestCountTokensStatus(t *testing.T) {
@@ -32,7 +28,7 @@ func TestCountTokensStatus(t *testing.T) {
 		name    string
 		status  int
 		body    io.Reader
-		want    string // the whole error behind "count tokens: "
+		want    string // the whole error
 		atMost  int    // its length where want is only its start
 		wrapped error
 	}{
@@ -73,8 +69,8 @@ func TestCountTokensStatus(t *testing.T) {
 				b = response.Body.(*replyBody)
 				return response, err
 			})
-			wantKeyless(t, err, "count tokens: "+c.want)
-			text := strings.TrimPrefix(err.Error(), "count tokens: ")
+			wantKeyless(t, err, c.want)
+			text := err.Error()
 			if c.atMost == 0 && text != c.want {
 				t.Errorf("error %q, want %q", text, c.want)
 			}
@@ -104,7 +100,7 @@ func TestCountTokensCutsNoKey(t *testing.T) {
 			padding := 8<<10 - keys*len(secretKey) + len(secretKey) - shift
 			_, err := countOver(replying(400, strings.NewReader(strings.Repeat(secretKey, keys)+strings.Repeat(".", padding)+secretKey+"tail")))
 			text := err.Error()
-			if strings.Contains(text, secretKey[:2]) || len(text) > 8<<10+len("count tokens: status 400: ") {
+			if strings.Contains(text, secretKey[:2]) || len(text) > 8<<10+len("status 400: ") {
 				t.Fatalf("%d keys, shift %d: %d bytes ending in %q", keys, shift, len(text), text[len(text)-60:])
 			}
 		}
@@ -173,7 +169,7 @@ func TestCountTokensReply(t *testing.T) {
 			t.Errorf("%.60q: the body was not closed", c.body)
 		}
 		if c.err != "" {
-			if wantKeyless(t, err); err.Error() != "count tokens: "+c.err || total != 0 {
+			if wantKeyless(t, err); err.Error() != c.err || total != 0 {
 				t.Errorf("%.60q: got %d, %.300q, want %q", c.body, total, err, c.err)
 			}
 		} else if err != nil || total != c.want {
@@ -206,7 +202,7 @@ func TestCountTokensEndlessReply(t *testing.T) {
 			w.Write(bomb.Bytes())
 		}))
 		defer server.Close()
-		_, err := ratelimit.TokenCounter{BaseURL: server.URL}.CountTokens(t.Context(), "m", "x")
+		_, err := gemini{BaseURL: server.URL}.CountTokens(t.Context(), "m", "x")
 		wantKeyless(t, err, map[int]string{200: "reply is larger than", 400: "status 400: Bad Request"}[status])
 	}
 }
