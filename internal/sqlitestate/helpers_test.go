@@ -5,11 +5,9 @@ package sqlitestate
 import (
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,37 +100,6 @@ func execute(t testing.TB, path string, statements ...string) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// queried opens the database and returns the rows of a query as text.
-func queried(t testing.TB, path, query string) []string {
-	t.Helper()
-	db := otherProgram(t, path)
-	defer db.Close()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for rows.Next() {
-		values, into := make([]any, len(columns)), make([]any, len(columns))
-		for i := range values {
-			into[i] = &values[i]
-		}
-		if err := rows.Scan(into...); err != nil {
-			t.Fatal(err)
-		}
-		found = append(found, strings.TrimSuffix(fmt.Sprintln(values...), "\n"))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 // filesIn returns the names of all files in a folder.
