@@ -47,30 +47,22 @@ func (rl *RateLimiter) SetClasses(classes map[string]Class) {
 		rl.reporter.Report(fmt.Errorf("set classes: %w", err))
 		return
 	}
-	if rl.ledger.update(combine.Apart, func(p *plan) { p.setClasses(classes) }) {
-		return
-	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.setClassesLocked(classes)
-	rl.linesLocked().serveAllLocked()
+	now := rl.nowLocked()
+	rl.setClassesLocked(classes, now)
+	rl.leaveLocked(now)
 }
 
 // setClassesLocked replaces all classes, and puts those that wait in order anew.
-func (rl *RateLimiter) setClassesLocked(classes map[string]Class) {
+func (rl *RateLimiter) setClassesLocked(classes map[string]Class, now account.Now) {
 	rl.classes = nil
 	if len(classes) > 0 {
 		rl.classes = maps.Clone(classes)
 	}
-	rl.classesID = state.ClassesID(classesText(classes))
-	rl.audits.classes.Forget()
-	rl.reserves = reservesOf(classes)
 	rl.classed.Store(len(classes) > 0)
-	rl.requeueLocked() // which knows no line's state by the new ID
+	rl.engine.SetClasses(storedClasses(rl.classes), now)
 }
-
-// classesText returns classes as the text of an event.
-func classesText(classes map[string]Class) string { return state.ClassesText(storedClasses(classes)) }
 
 // storedClasses returns classes as they are stored.
 func storedClasses(classes map[string]Class) map[string]state.Class {
@@ -98,42 +90,11 @@ func askingOf(ctx context.Context, reqs []Request) (a asking) {
 	return a
 }
 
-// named returns requests of which the first names the class and the flow of all of them, so that
-// they are known wherever the requests are.
-func (a asking) named(reqs []Request) []Request {
-	if len(reqs) == 0 || cmp.Or(a.class, reqs[0].Class) == reqs[0].Class && cmp.Or(a.flow, reqs[0].Flow) == reqs[0].Flow {
-		return reqs
-	}
-	reqs = slices.Clone(reqs)
-	reqs[0].Class, reqs[0].Flow = cmp.Or(a.class, reqs[0].Class), cmp.Or(a.flow, reqs[0].Flow)
-	return reqs
-}
-
-// classNamed returns the class of requests that were made together.
-func classNamed(reqs []Request) (class string) {
-	for i := range reqs {
-		class = cmp.Or(class, reqs[i].Class)
-	}
-	return class
-}
-
 // askFor notes the class of a caller, where there are any.
 func (rl *RateLimiter) askFor(by *caller, ctx context.Context, reqs []Request) {
 	if rl.classed.Load() {
 		by.asking = askingOf(ctx, reqs)
 	}
-}
-
-// fairClassRLocked returns what a line has to know of a class. A name of no class is "".
-func (rl *RateLimiter) fairClassRLocked(name string) fairline.Class {
-	if len(rl.classes) == 0 {
-		return fairline.Class{}
-	}
-	c, ok := rl.classes[name]
-	if !ok {
-		name, c = "", rl.classes[""]
-	}
-	return fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead}
 }
 
 // knownClassRLocked returns the name of a class if it is one of Config.Classes; else nothing.
@@ -144,36 +105,8 @@ func (rl *RateLimiter) knownClassRLocked(name string) string {
 	return ""
 }
 
-// queues reports whether a call of a class that comes now would go before those that wait. Nil
-// slots have none.
-func (g *slots) queues(class string) bool { return g.hasLine() && g.queuesClass(class) }
-
-// hasLine reports whether others wait. Both halves of queues are for the calls that are asked for
-// most often, into which the compiler does not write the whole.
-func (g *slots) hasLine() bool { return g != nil && g.line.Len() > 0 }
-
-// queuesClass is queues for a line that is not empty.
-func (g *slots) queuesClass(class string) bool {
-	c := g.home.fairClassRLocked(class)
-	return !g.line.Leads(c) && !g.yieldsTo(c.Name)
-}
-
-// yieldsTo reports whether nobody of a class waits, and those of all others yield.
-func (g *slots) yieldsTo(class string) bool {
-	if len(g.home.classes) == 0 {
-		return false
-	}
-	for _, head := range g.line.Heads() {
-		if head.Class() == class || !head.Value.yields {
-			return false
-		}
-	}
-	return true
-}
-
 // Classes returns a copy of the classes in force. It is safe for concurrent use.
 func (rl *RateLimiter) Classes() map[string]Class {
-	rl.ledger.fresh()
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
 	return maps.Clone(rl.classes)

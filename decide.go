@@ -3,8 +3,11 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // DecisionCode says in one word why a request is allowed or denied. The values are stable:
@@ -102,91 +105,15 @@ type Decision struct {
 
 // The reasons that are also given without a decision.
 const (
-	invalidTokens = "invalid tokens: the estimate is negative"
+	invalidTokens = verdict.NegativeTokens
 	limiterClosed = "the limiter is closed"
 )
-
-// cost is the charge of a request, or of several.
-type cost = state.Cost
-
-// fits reports whether more fits a limit of which some is used. A negative limit
-// fits nothing. more is not negative, and the difference is taken only where it
-// does not overflow.
-func fits(used, more, limit int) bool {
-	return limit == 0 || more <= limit && used <= limit-more
-}
-
-// fits reports whether more fits a limit of which some is used here and some by others.
-func (r *view) fits(of state.Dimension, used, more, limit int) bool {
-	return fits(used, more, limit) && (r.external == nil || limit == 0 || r.external[of].Amount <= limit-more-used)
-}
-
-// leaves reports whether a request that fits the own usage also fits beside the external usage.
-func (r *view) leaves(q *ModelQuota, c *cost) bool {
-	for of := range state.InFlight {
-		if !r.fits(of, r.usedOf(of), c.Of(of), *q.limit(of)) {
-			return false
-		}
-	}
-	return true
-}
-
-// admits is the decision of a quota without its explanation.
-func (w *window) admits(q *ModelQuota, g *slots, c *cost) bool {
-	return fits(w.dayCount(), c.Requests, q.MaxRPD) &&
-		fits(w.requests.Len(), c.Requests, q.MaxRPM) &&
-		(q.MaxTPM == 0 || fits(w.sums.Total().Total(), c.Total(), q.MaxTPM)) &&
-		(q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 || w.admitsRest(q, g, c))
-}
-
-// admitsRest checks the limits that few models have.
-func (w *window) admitsRest(q *ModelQuota, g *slots, c *cost) bool {
-	return fits(w.sums.Total().Input, c.Input, q.MaxITPM) &&
-		fits(w.sums.Total().Output, c.Output, q.MaxOTPM) &&
-		fits(w.dayTokens(), c.Total(), q.MaxTPD) &&
-		fits(g.calls(), c.Requests, q.MaxInFlight)
-}
-
-// decide makes the whole decision, from a quota, its usage and a request. It changes nothing and
-// reads no clock. It fills in d, because a Decision is large enough for copies of it to show, and
-// returns how long the limits that end with time deny the request.
-func decide(d *Decision, q *ModelQuota, known bool, r *view, c *cost) (wait time.Duration) {
-	switch {
-	case c.Input < 0 || c.Output < 0:
-		d.Never = true
-		d.Code, d.Reason = DecisionInvalidTokens, invalidTokens
-	case r.cool > r.wall:
-		wait = deny(d, q, r, c)
-	case !known:
-		d.Allowed = true
-		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"
-	case q.unlimited() && !r.badZone:
-		d.Allowed = true
-		d.Code, d.Reason = DecisionUnlimited, "the model is unlimited"
-	case r.admits(q, r.slots, c) && !r.badZone && !r.full && !r.shareless && (r.used == 0 || !q.limitsMinute()) &&
-		(r.external == nil || r.leaves(q, c)) && (q.Burst == 0 || r.admitsNow(q, c, r.instant)) &&
-		(!r.adapts || r.found != nil && r.found.Opens() <= r.instant) && r.slotsKept == 0 && (!q.limitsSpend() || r.affords(q, c)):
-		d.Allowed = true
-		d.Code, d.Reason = DecisionAllowed, "within the quota"
-	default:
-		wait = deny(d, q, r, c)
-	}
-	return wait
-}
-
-// queue denies a request that would jump the queue.
-func (d *Decision) queue() {
-	if !d.Never {
-		d.Allowed, d.Cause, d.Pool = false, "", ""
-		d.Code, d.Reason = DecisionQueued, "others wait for the model and come first"
-	}
-}
 
 // Decide answers like CanSend, with the reason, the exact wait and the present usage. It records
 // nothing. A negative estimate is denied; an unknown model is allowed. Decide is safe for
 // concurrent use.
 func (rl *RateLimiter) Decide(model string, estimatedTokens int) (d Decision) {
-	rl.decide(&d, model, &cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, "")
+	rl.decide(&d, &Request{Model: model, PromptTokens: estimatedTokens})
 	return d
 }
 
@@ -210,87 +137,66 @@ type Request struct {
 	Flow string
 }
 
-func (req *Request) cost() cost {
-	return cost{Requests: 1, Count: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}, Billed: req.BilledOutput}
-}
-
 // DecideRequest is Decide with separate prompt and output tokens, for models that limit them
 // separately. It is safe for concurrent use.
 func (rl *RateLimiter) DecideRequest(req Request) (d Decision) {
-	c := req.cost()
-	rl.decide(&d, req.Model, &c, req.Class)
+	rl.decide(&d, &req)
 	return d
 }
 
-func (rl *RateLimiter) decide(d *Decision, model string, c *cost, class string) {
-	var r view
-	rl.ledger.fresh()
+func (rl *RateLimiter) decide(d *Decision, req *Request) {
 	rl.mu.RLock()
-	name := model
-	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.naming.Aliases != nil {
-		name, known = rl.resolveRLocked(model, &q)
-	}
-	ok := rl.reserves == nil && rl.readRLocked(name, &q, &r)
-	if ok {
-		if r.window == unused {
-			rl.checkAgeRLocked(name)
-		}
-		r.modelStats(&d.Stats, &q)
-		r.class = class
-		if rl.pricing != nil {
-			rl.mostRLocked(c, name, model)
-		}
-		wait := decide(d, &q, known, &r, c)
-		if !known {
-			rl.judgeUnknownRLocked(d, model)
-		}
-		if rl.pools.count > 0 {
-			ok = rl.decidePoolsRLocked(d, name, model, &r, c, wait)
-		}
-		if r.slots.hasLine() && r.slots.queuesClass(class) {
-			d.queue()
-		}
+	if now, t, ok := rl.lookRLocked(req.Model); ok {
+		rl.decideRLocked(d, req, &t, now)
+		rl.mu.RUnlock()
+		return
 	}
 	rl.mu.RUnlock()
-	if !ok {
-		*d = Decision{}
-		rl.decideSlowly(d, model, c, class)
-	}
-	rl.ledger.overrule(d)
-	d.Model = model
-}
-
-// decideSlowly decides where a window may have to be brought in order first. It
-// leaves the window alone where the answer does not depend on it.
-func (rl *RateLimiter) decideSlowly(d *Decision, model string, c *cost, class string) {
-	var q ModelQuota
-	var r view
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	name, known := rl.findRLocked(model, &q)
-	r.instant, r.class = rl.clock.Sync(), class
-	rl.checkAgeRLocked(name)
-	if !known || q.unlimited() || c.Input < 0 || c.Output < 0 {
-		rl.countLocked(name, &q, &r, &d.Stats)
-	} else {
-		rl.readLocked(name, &q, known, &r)
-		r.modelStats(&d.Stats, &q)
-		if rl.reserves != nil {
-			r.keepLocked(rl, &q, c, class, false)
-		}
-	}
+	now, t := rl.enterLocked(req.Model)
+	rl.decideRLocked(d, req, &t, now)
+}
+
+// decideRLocked decides on a request by the judge, and charges nothing.
+func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target, now account.Now) {
+	var items [1]verdict.Item
+	by := rl.by(asking{class: req.Class})
+	asked := [1]engine.Request{rl.askRLocked(req, t)}
+	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
+	rl.fillRLocked(d, &v, all, now)
+	d.Model = req.Model
+}
+
+// by returns who asks, with the settings of this limiter.
+func (rl *RateLimiter) by(a asking) engine.By {
+	return engine.By{Class: a.class, Flow: a.flow, Span: rl.span(), HoldTTL: int64(rl.holdTTL), MaxQueue: rl.maxQueue}
+}
+
+// askRLocked returns what a request asks of the engine.
+func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request {
+	r := engine.Request{Target: *t, Tokens: tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens}}
 	if rl.pricing != nil {
-		rl.mostRLocked(c, name, model)
+		r.Most, r.Priced = rl.mostRLocked(t, r.Tokens, req.BilledOutput)
 	}
-	wait := decide(d, &q, known, &r, c)
-	if !known {
-		rl.judgeUnknownRLocked(d, model)
+	if t.Account.Has(account.Unknown) {
+		rl.judgeUnknownRLocked(&r)
 	}
-	if rl.pools.count > 0 {
-		rl.decidePoolsLocked(d, name, model, &r, c, wait, false)
+	return r
+}
+
+// fillRLocked makes a verdict a Decision.
+func (rl *RateLimiter) fillRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item, now account.Now) {
+	d.Allowed, d.Never, d.OverBudget = v.Allowed, v.Never, v.OverBudget
+	d.Code, d.Reason, d.Cause, d.RetryAfter = DecisionCode(v.Code), v.Reason, Cause(v.Cause), v.Retry
+	if len(items) == 0 {
+		return
 	}
-	if r.slots.queues(class) {
-		d.queue()
+	of := &items[v.Item]
+	if pool, is := state.PoolOf(of.Account.Name); is {
+		d.Pool = pool
+		of = &items[of.Member]
 	}
+	d.Model = of.Asked
+	rl.statsRLocked(&d.Stats, of.Account, now)
 }

@@ -94,7 +94,7 @@ type UsageStats struct {
 
 	DayTokens int `yaml:"day_tokens,omitempty"` // tokens since DayStart
 
-	window *window // the same, indexed; nil until the limiter first looks
+	account *account.Account // that counts it; nil until the limiter first looks
 }
 
 // TokenEntry is the tokens of one request.
@@ -130,27 +130,21 @@ type RateLimiter struct {
 	// call Stats, before reading a field of it.
 	State map[string]*UsageStats
 
-	clock      clock.Clock
-	cooldowns  cooldown.Times           // nothing is admitted for a model until then
-	external   external.Usages          // the usage of others, as providers report it
-	found      foundModels              // the limits that are searched for
-	provenance provenance.Quotas        // where the quotas come from
-	profiled   map[string]profiledQuota // the quotas of profiles, by their names in Quotas
-	loaded     []Provider               // whose profiles those are
-	unlisted   unlistedModels           // the models without a quota of their own
-	pools      poolSet                  // the limits that models share
-	lines      waitLines                // the slots and the waiters
-	refusals   tally.Table[refusals]    // of each model
-	classes    map[string]Class         // Config.Classes; nil for none
-	classesID  uint64                   // state.ClassesID of those
-	reserves   []reserve                // of those; nil for none
-	classed    atomic.Bool              // there are any; for those who have no lock
-	expiry     expiry                   // the reservations that nobody settles
-	unused     unusedReservations       // that were not handed out yet
+	engine  *engine.Engine // all that is decided by; nil in a zero RateLimiter until it is needed
+	clock   clock.Clock
+	timer   *time.Timer  // has the engine advance; nil until something has to happen by itself
+	firesAt int64        // the instant for which it is set; account.Never where it is not
+	zoned   account.Span // as long as the wall clock is in it, the engine knows the days of all zones
+	seen    seen         // the maps Quotas and State as the engine knows them
 
-	spends  spend.Book // what was spent in the days and months that last
-	audits  audits
-	pricing *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
+	profiled map[string]profiledQuota // the quotas of profiles, by their names in Quotas
+	loaded   []Provider               // whose profiles those are
+	refusals tally.Table[refusals]    // of each model
+	classes  map[string]Class         // Config.Classes; nil for none
+	classed  atomic.Bool              // there are any; for those who have no lock
+	unused   unusedReservations       // that were not handed out yet
+	audits   audits
+	pricing  *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
 
 	quotaVersion int   // how often quotas changed
 	stateVersion int   // how often Reset or Load put another map into State
@@ -165,25 +159,25 @@ type RateLimiter struct {
 	storage storage
 
 	// These are set by the constructor and guard themselves, or never change.
-	answers  answers.Book    // what was learned of the models' answers; it guards itself
-	saver    *autosave.Saver // nil without Config.AutoPersist
-	ledger   *ledger         // nil without Config.Shared
-	naming   modelname.Names
-	patterns patterns
-	unknown  UnknownPolicy       // Config.Unknown
-	tiers    map[Provider]string // Config.Tiers
+	answers answers.Book    // what was learned of the models' answers; it guards itself
+	saver   *autosave.Saver // nil without Config.AutoPersist
+	naming  modelname.Names
+	unknown UnknownPolicy       // Config.Unknown
+	tiers   map[Provider]string // Config.Tiers
 
 	unknownMet unknown.Models
 	uncounted  unknown.Paths
 	reporter   *reporter.Reporter // of Config.OnError; nil without it
 	teller     *teller            // of Config.Events; nil without it
 	margin     time.Duration      // Config.Margin
+	holdTTL    time.Duration      // Config.HoldTTL; 0 for never
+	maxQueue   int                // Config.MaxQueue; 0 for no bound
 	maxModels  int                // Config.MaxModels; 0 stands for the default
 	learns     bool               // Config.LearnQuotas
 }
 
 // span is how long a charge counts to the minute, in nanoseconds.
-func (rl *RateLimiter) span() int64 { return minute + int64(rl.margin) }
+func (rl *RateLimiter) span() int64 { return account.Minute + int64(rl.margin) }
 
 // CanSend reports whether a request with the estimated number of tokens fits the quota of model
 // now. It records nothing. An unknown model and one whose quota is all zero are always allowed,
@@ -195,44 +189,12 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	if estimatedTokens < 0 {
 		return false
 	}
-	if rl.ledger != nil {
-		if rl.ledger.overrules() {
-			return rl.Decide(model, estimatedTokens).Allowed
-		}
-		rl.ledger.catchUp()
-	}
 	rl.mu.RLock()
-	name := model
-	q, known := rl.Quotas[name] // findRLocked in line, which takes a twentieth less
-	if !known || rl.naming.Aliases != nil {
-		name, known = rl.resolveRLocked(model, &q)
-	}
-	if (!known || q.unlimited() && q.DayZone == "") && len(rl.cooldowns) == 0 && rl.lines.waiting == 0 && rl.pools.count == 0 {
-		if !known {
-			rl.meetUnknownRLocked(model)
-		} else {
-			rl.checkAgeRLocked(name)
-		}
-		rl.mu.RUnlock()
-		return known || rl.unknown == UnknownAllow
-	}
-	if known && !q.limitsSpend() && rl.reserves == nil {
-		if w, instant := rl.lookRLocked(name, &q); w != nil {
-			c := cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-			allowed := w.admits(&q, w.slots, &c) && !w.period.BadZone && !(w.slots.hasLine() && w.slots.queuesClass("")) &&
-				(q.Burst == 0 || w.admitsNow(&q, &c, instant)) && (!q.adapts() || rl.found[name].Opens() <= instant)
-			if w == unused {
-				rl.checkAgeRLocked(name)
-			}
-			sure := true
-			if allowed && rl.pools.count > 0 {
-				allowed, sure = rl.poolsAdmitRLocked(name, model, w, &c, instant)
-			}
+	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.Name != "" {
+		ask := account.Ask{Cost: state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, Span: rl.span()}
+		if admits, sure := verdict.Admits(t.Account, &ask, now); sure {
 			rl.mu.RUnlock()
-			if !sure {
-				return rl.Decide(model, estimatedTokens).Allowed
-			}
-			return allowed
+			return admits
 		}
 	}
 	rl.mu.RUnlock()
@@ -248,71 +210,23 @@ func (rl *RateLimiter) RecordUsage(model string, promptTokens, outputTokens int)
 	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, nil)
 }
 
+// RecordSpend is RecordUsage for a call whose cost depends on more than its prompt and output, as
+// CommitUsage is Commit. It is safe for concurrent use.
+func (rl *RateLimiter) RecordSpend(model string, promptTokens, outputTokens int, used money.Usage) {
+	rl.recordUsage(model, tokens.Count{Input: max(promptTokens, 0), Output: max(outputTokens, 0)}, &used)
+}
+
 // recordUsage is RecordUsage with what is billed of the usage; nil for the usage as it is.
 func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.Usage) {
-	if rl.ledger != nil {
-		var cost money.Amount
-		of := billed(used, bill)
-		rl.ledger.update(combine.Appended, func(p *plan) { cost = p.record(model, used, of) })
-		rl.teller.recorded(model, used, cost)
-		return
-	}
 	rl.mu.Lock()
-	cost := rl.recordLocked(model, used, bill)
+	now, t := rl.enterLocked(model)
+	rl.meetLocked(&t)
+	cost := rl.costRLocked(&t, used, bill)
+	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
+	rl.auditRecordedLocked(&t, counted, used, cost)
+	rl.leaveLocked(now)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)
-}
-
-func (rl *RateLimiter) recordLocked(model string, used tokens.Count, bill *money.Usage) (spent money.Amount) {
-	name := state.ModelName(model)
-	if rl.naming.Aliases != nil || rl.naming.MatchVersions {
-		name = rl.nameRLocked(model)
-	}
-	if rl.unknown != UnknownAllow || rl.reporter != nil || rl.teller != nil {
-		rl.meetIfUnknownRLocked(model, name)
-	}
-	instant := rl.clock.Sync()
-	if rl.State[name] == nil {
-		rl.checkAgeRLocked(name)
-	}
-	now := rl.clock.At(instant)
-	if rl.pricing != nil {
-		spent = rl.recordSpendLocked(name, model, billed(used, bill), instant)
-	}
-	if rl.pools.count > 0 {
-		rl.recordPoolsLocked(name, model, used, spent, instant)
-	}
-	if stats := rl.stateLocked(name, instant, now); stats == nil {
-		rl.auditLocked(name).Recorded.Add(used, spent)
-	} else {
-		rl.recordWindowLocked(rl.windowLocked(name, stats, instant), name, used, spent, instant, now)
-	}
-	if rl.lines.waiting > 0 {
-		rl.linesLocked().settleLocked()
-	}
-	return spent
-}
-
-// recordWindowLocked charges a window in order without a settlement. spent is what the call cost.
-func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Count, spent money.Amount, instant int64, now time.Time) {
-	if w.audit == nil {
-		w.audit = rl.auditLocked(name)
-	}
-	w.audit.Recorded.Add(used, spent)
-	w.charge(instant, now, used, rl.span())
-	if w.adapts {
-		rl.findOnLocked(rl.coveredFoundLocked(name, instant), w, instant)
-	}
-	if w.unlisted != nil {
-		rl.unlistedLocked().chargedLocked(w, instant)
-	}
-	if rl.lines.waiting > 0 {
-		rl.linesLocked().loadedLocked(w.slots, w, cost{Requests: 1, Count: used})
-		if spent != 0 {
-			rl.linesLocked().spentLocked(name)
-		}
-	}
-	rl.changedLocked(instant)
 }
 
 // Reset forgets the usage of model, also the external usage that Observe found, and ends its
@@ -322,20 +236,21 @@ func (rl *RateLimiter) recordWindowLocked(w *window, name string, used tokens.Co
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
 	defer rl.teller.begun().flush()
-	if rl.ledger.update(combine.Apart, func(p *plan) { p.reset(model) }) {
-		return
-	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
+	now := rl.nowLocked()
 	if model != "" {
 		model = rl.nameRLocked(model)
+		rl.refusals.Forget(model)
+	} else {
+		rl.refusals = tally.Table[refusals]{}
+		rl.stateVersion++
 	}
-	rl.forgetUsageLocked(model)
+	rl.adoptAllLocked(now)
+	rl.engine.Reset(model, now)
 	rl.teller.pendLocked(rl.teller.thawedLocked())
 	rl.changedNowLocked()
-	l := rl.linesLocked()
-	l.reviewAllLaterLocked(l.allSlots[model]) // one that had a place may need one
-	l.serveAllLocked()
+	rl.leaveLocked(now)
 }
 
 // Close ends the limiter's background work: BackgroundPrune stops, and waiters in
@@ -360,7 +275,9 @@ func (rl *RateLimiter) Close() error {
 	if !rl.closed {
 		rl.closed = true
 		close(rl.closingLocked())
-		rl.linesLocked().endAllLocked()
+		now := rl.nowLocked()
+		rl.engine.Close(now)
+		rl.leaveLocked(now)
 	}
 	rl.mu.Unlock()
 
@@ -369,8 +286,6 @@ func (rl *RateLimiter) Close() error {
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
 	err := rl.saver.Finish(rl.storage.isClosed())
-	err = errors.Join(err, rl.ledger.close())
-	rl.ledger.wait()
 	rl.reporter.Stop()
 	if rl.storage.sqlite != nil {
 		err = errors.Join(err, rl.storage.sqlite.close())

@@ -1,16 +1,15 @@
 package ratelimit
 
 import (
-	"container/list"
 	"context"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/audit"
-	"dappco.re/go/core/go-ratelimit/internal/classuse"
-	"dappco.re/go/core/go-ratelimit/internal/pace"
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 )
 
 // Reservation is room that was charged before a call: one request, its estimated tokens, and a
@@ -20,76 +19,20 @@ import (
 // A nil Reservation stands for a denied one: its methods do nothing. All methods are safe for
 // concurrent use.
 type Reservation struct {
-	home      *RateLimiter // nil when nothing was counted, because there was no place; never changes
-	window    *window      // that was charged, and has the slots of the model
-	requestAt uint32       // the entries of the charge in it: see ring.Queue.Place
-	tokenAt   uint32
-	instant   int64 // when the charge counts
-	estimate  tokens.Count
-	pool      *Reservation // what it charged to the first of the model's pools, which has that of the next; nil for none
-	extra     *extra       // the rare fields
-	call      *openCall    // what Config.Events is told of it; nil where nothing is, and once it has ended
-	days      int32        // the window's days when it was charged
-	settled   bool
-	mark      audit.Mark // its class; with audit.Watched it is settled at its estimate when it is lost
-	round     uint16     // the window's round when it was charged
+	home    *RateLimiter  // nil in one that was not made by a limiter
+	call    *account.Call // the engine's, which uses it again after the end
+	serial  int64         // of the call: it is another one's when this differs
+	model   string        // as the caller named it
+	at      int64         // the instant of the admission
+	watched bool          // it is settled at its estimate as soon as it is garbage
 }
 
-// extra is the fields that few reservations need, kept apart because each call allocates a
-// Reservation.
-type extra struct {
-	model   string           // as the caller named it, where it is counted under another name
-	delay   int64            // how much later the charge counts than it was admitted
-	arrived bool             // the provider counted the call, so its request is not given back
-	expires *list.Element    // in expiry.open, with Config.HoldTTL
-	share   *classuse.Charge // what is counted to a class with a reserve
-	charged                  // the money; without prices nothing
-	class   *audit.Sums      // of the call, to be added up; nil for one with a mark, and for none
-	prepaid *pace.Buckets    // they hold the charge at its price under another quota, apart from its place
-
-	// With Config.Shared:
-	entry    int64 // the number of the event that made it: Event.N
-	plan     int64 // the serial of the plan that settles it
-	slotless bool  // its slot was given to others, because this process was taken for dead
-}
-
-// entry returns the number of the event that made the reservation; 0 without Config.Shared. Other
-// events name the reservation by it.
-func (r *Reservation) entry() int64 {
-	if r.extra == nil {
-		return 0
+// live returns the call of a reservation that is not settled; nil for another.
+func (r *Reservation) liveRLocked() *account.Call {
+	if r.call == nil || r.call.Serial != r.serial || r.call.Ended {
+		return nil
 	}
-	return r.extra.entry
-}
-
-// slots returns those of the model. The reservation was counted.
-func (r *Reservation) slots() *slots { return r.window.slots }
-
-// isSlotless reports whether the slot of the reservation was given to others.
-func (r *Reservation) isSlotless() bool { return r.extra != nil && r.extra.slotless }
-
-// isPrepaid reports whether buckets hold the charge apart from its place.
-func (r *Reservation) isPrepaid(in *pace.Buckets) bool {
-	return r != nil && r.extra != nil && in != nil && r.extra.prepaid == in
-}
-
-// prepayIn notes which buckets hold the charge apart from its place; nil for none.
-func (r *Reservation) prepayIn(p *pace.Buckets) {
-	if p != nil || r.extra != nil {
-		r.more().prepaid = p
-	}
-}
-
-// more returns the rare fields of a reservation, to be changed. The lock of its limiter is held.
-func (r *Reservation) more() *extra {
-	switch {
-	case r.extra != nil:
-	case r.home == nil:
-		r.extra = new(extra)
-	default:
-		r.extra = r.home.unused.extraLocked()
-	}
-	return r.extra
+	return r.call
 }
 
 // Reserve checks all limits of model and charges them in one step: one request, the estimated
@@ -100,195 +43,124 @@ func (r *Reservation) more() *extra {
 // While others wait for the model in Acquire, it is denied with DecisionQueued. Reserve is safe
 // for concurrent use.
 func (rl *RateLimiter) Reserve(model string, promptTokens, outputTokens int) (r *Reservation, d Decision) {
-	c := &cost{Requests: 1, Count: tokens.Count{Input: promptTokens, Output: outputTokens}}
-	r, _ = rl.reserveOne(background, &caller{ctx: background}, &d, model, c)
-	return r, d
+	req := Request{Model: model, PromptTokens: promptTokens, OutputTokens: outputTokens}
+	return rl.reserveOne(&caller{ctx: background}, &d, &req), d
 }
 
-// reserveOne is Reserve for a caller. It fails only with Config.Shared, where ctx ends before
-// anything was decided.
-func (rl *RateLimiter) reserveOne(ctx context.Context, by *caller, d *Decision, model string, c *cost) (made *Reservation, err error) {
-	if rl.ledger != nil {
-		return rl.reserveShared(ctx, by, d, model, c)
-	}
+// reserveOne is Reserve for a caller.
+func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *Reservation) {
 	var e *telling
 	rl.mu.Lock()
-	made = rl.reserveLocked(by, d, model, c)
+	now, t := rl.enterLocked(req.Model)
+	asked := [1]engine.Request{rl.askRLocked(req, &t)}
+	of := rl.by(by.asking)
+	rl.charged[0] = nil
+	calls, v := rl.engine.Admit(rl.charged[:0], &of, asked[:], now)
+	rl.fillRLocked(d, &v, rl.engine.Items(), now)
+	d.Model = req.Model
+	if v.Allowed {
+		made = rl.reservationLocked(calls[0], t.Account.LimitsSlots() || rl.holdTTL > 0 || limitSlots(t.Pools))
+	} else if !by.tentative {
+		rl.refusedLocked(t.Counted, now, d)
+	}
 	if rl.teller != nil {
-		e = rl.teller.reservedLocked(by, made, d, c)
+		e = rl.teller.reservedLocked(by, made, d, asked[0].Tokens)
 	}
+	rl.leaveLocked(now)
 	rl.mu.Unlock()
-	if e != nil || made != nil && made.mark.IsWatched() {
+	if e != nil || made != nil && made.watched {
 		rl.teller.tellAndWatch(e, made)
-	}
-	return made, nil
-}
-
-func (rl *RateLimiter) reserveLocked(by *caller, d *Decision, model string, c *cost) *Reservation {
-	var r view
-	name := model
-	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.naming.Aliases != nil {
-		name, known = rl.resolveRLocked(model, &q)
-	}
-	if !rl.readRLocked(name, &q, &r) || r.window == unused {
-		r.instant = rl.clock.Sync()
-		rl.checkAgeRLocked(name)
-		rl.readToChargeLocked(name, &q, known, &r)
-	}
-	d.Model = model
-	r.modelStats(&d.Stats, &q)
-	r.class = by.class
-	if rl.reserves != nil {
-		r.keepLocked(rl, &q, c, by.class, true)
-	}
-	if rl.pricing != nil {
-		rl.mostRLocked(c, name, model)
-	}
-	wait := decide(d, &q, known, &r, c)
-	if !known {
-		rl.judgeUnknownRLocked(d, model)
-	}
-	var in []*pool
-	if rl.pools.count > 0 {
-		in = rl.decidePoolsLocked(d, name, model, &r, c, wait, true)
-	}
-	if r.slots.hasLine() && r.slots.queuesClass(by.class) {
-		d.queue()
-	}
-	if !d.Allowed {
-		if !by.tentative {
-			rl.refusedLocked(name, r.instant, d)
-		}
-		return nil
-	}
-	made := rl.chargeLocked(model, name, &q, &r, c.Count, rl.watches(&q) || in != nil && anyLimitsSlots(in))
-	if made.extra != nil || rl.pricing != nil || made.slots().audit == nil {
-		rl.madeLocked(made, &q, c.Money, r.instant)
-	} else {
-		made.slots().audit.Reserved.Count(made.estimate)
-		if a := rl.audits.classes.Marked(made.mark); a != nil {
-			a.Reserved.Count(made.estimate)
-		}
-	}
-	if in != nil {
-		made = rl.chargePoolsLocked(made, model, in, &r, c.Count, c.Money)
-	}
-	if rl.lines.waiting > 0 {
-		rl.linesLocked().passedLocked(by.class, made)
 	}
 	return made
 }
 
-// unusedReservations were allocated together, and are handed out one by one, as their rare fields
-// are.
-type unusedReservations struct {
-	reservations []Reservation
-	extras       []extra
+// limitSlots reports whether one of some accounts limits the calls in flight.
+func limitSlots(accounts []*account.Account) bool {
+	return slices.ContainsFunc(accounts, (*account.Account).LimitsSlots)
 }
 
-// newLocked returns an empty reservation. Only one that is not watched for garbage collection is
-// allocated together with others, which saves a fifth of the time of Reserve. Those that are
-// observed are watched together: nothing must be kept for ever for the events of one that is lost.
-func (u *unusedReservations) newLocked(watch, observed bool) *Reservation {
-	if watch {
-		return &Reservation{mark: audit.Watched}
+// reservationLocked returns the reservation of a call that was admitted.
+func (rl *RateLimiter) reservationLocked(c *account.Call, watched bool) *Reservation {
+	made := rl.unused.newLocked(watched)
+	made.home, made.call, made.serial, made.model, made.at = rl, c, c.Serial, c.Asked, c.At.Instant
+	rl.auditReservedLocked(c)
+	rl.changedLocked(c.At.Instant)
+	return made
+}
+
+// unusedReservations were allocated together, and are handed out one by one.
+type unusedReservations []Reservation
+
+// together is how many reservations are allocated, and watched, for the price of one.
+type together [64]Reservation
+
+// newLocked returns an empty reservation. One that is watched for itself gives its slot back as
+// soon as it is garbage, and takes a fifth more time. The others are watched together, because the
+// engine keeps each call until it has ended.
+func (u *unusedReservations) newLocked(watched bool) *Reservation {
+	if watched {
+		return &Reservation{watched: true}
 	}
-	switch {
-	case len(u.reservations) > 0:
-	case observed:
-		together := new(reservationsTogether)
-		runtime.SetFinalizer(together, (*reservationsTogether).abandon)
-		u.reservations = together[:]
-	default:
-		u.reservations = make([]Reservation, 38) // 3 KiB, which the allocator has pieces of
+	if len(*u) == 0 {
+		all := new(together)
+		runtime.SetFinalizer(all, (*together).abandon)
+		*u = all[:]
 	}
-	r := &u.reservations[0]
-	u.reservations = u.reservations[1:]
+	r := &(*u)[0]
+	*u = (*u)[1:]
 	return r
 }
 
-// extraLocked returns empty rare fields.
-func (u *unusedReservations) extraLocked() *extra {
-	if len(u.extras) == 0 {
-		u.extras = make([]extra, 16)
-	}
-	x := &u.extras[0]
-	u.extras = u.extras[1:]
-	return x
-}
-
-// watches reports whether a reservation is to be watched, because a lost one would keep its slot,
-// or because of Config.HoldTTL. The pools of the model may want the same.
-func (rl *RateLimiter) watches(q *ModelQuota) bool { return q.limitsSlots() || rl.expiry.ttl > 0 }
-
-// chargeLocked charges a request that was allowed, as of the instant of its view, and returns its
-// reservation.
-func (rl *RateLimiter) chargeLocked(model, name string, q *ModelQuota, r *view, c tokens.Count, watched bool) *Reservation {
-	made := rl.unused.newLocked(watched, rl.teller != nil)
-	made.estimate = c.Clamp()
-	w, instant := r.window, r.instant
-	if w == unused {
-		// Without a place, a limited model was denied. An unlimited one goes uncounted.
-		stats := rl.stateLocked(name, instant, rl.clock.At(instant))
-		if stats == nil {
-			made.more().model = strings.Clone(model)
-			return made
+// abandon settles reservations that were allocated together, when the last of them is garbage.
+func (all *together) abandon() {
+	for i := range all {
+		if r := &all[i]; r.home != nil {
+			r.abandon()
 		}
-		w = rl.windowLocked(name, stats, instant)
-		w.followPacing(q, instant)
-		r.window = w
 	}
-	if w.slots == nil {
-		rl.linesLocked().slotsLocked(name)
-	}
-	w.stateVersion = rl.stateVersion
-	w.slots.inFlight++
-	w.charge(instant, rl.clock.At(instant), c, rl.span())
-	if q.adapts() {
-		rl.findOnLocked(rl.foundLocked(name, q, instant, true), w, instant)
-	}
-	if w.unlisted != nil {
-		rl.unlistedLocked().chargedLocked(w, instant)
-	}
-	if rl.lines.waiting > 0 {
-		rl.linesLocked().openedLocked(w)
-	}
-	rl.changedLocked(instant)
-	made.home, made.days = rl, w.days
-	made.placeLocked(w, instant, w.requests.Len()-1, w.tokens.Len()-1)
-	made.openLocked()
-	if r.class != "" {
-		made.classLocked(r.class)
-	}
-	if (rl.naming.Aliases != nil || rl.naming.MatchVersions) && model != w.slots.name {
-		made.more().model = model
-	}
-	return made
 }
 
-// placeLocked notes where the charge is: the request-th oldest of the requests of w, and the
-// token-th oldest of its tokens.
-func (r *Reservation) placeLocked(w *window, instant int64, request, token int) {
-	r.window, r.instant, r.round = w, instant, w.round
-	r.requestAt, r.tokenAt = w.requests.Place(request), w.tokens.Place(token)
+// watch makes sure that a reservation which limits others is settled when it is garbage.
+func (r *Reservation) watch() {
+	if r != nil && r.watched && r.home != nil {
+		runtime.SetFinalizer(r, (*Reservation).abandon)
+	}
+}
+
+// abandon settles a garbage-collected reservation at its estimate.
+//
+// It runs outside of a bubble of testing/synctest, also for a reservation that was made in one.
+// There it must not touch the bubble's clock, timers and channels. It recognises a bubble by the
+// limiter's clock, which has no monotonic reading there, and leaves the waiters to the next call.
+func (r *Reservation) abandon() {
+	rl := r.home
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	c := r.liveRLocked()
+	if c == nil {
+		return
+	}
+	if rl.clock.InBubble() {
+		e := rl.endedLocked(c, account.Lost, c.Tokens, rl.engine.Last())
+		if e != nil {
+			e.Held = 0 // the clock here is not that of the admission
+		}
+		rl.teller.postLaterRLocked(e)
+		rl.engine.Lose(c)
+		return
+	}
+	now := rl.nowLocked()
+	rl.teller.postRLocked(rl.endedLocked(c, account.Lost, c.Tokens, now))
+	rl.engine.Settle(c, account.Lost, c.Tokens, 0, now)
+	rl.leaveLocked(now)
 }
 
 // Model returns the model of the reservation, by the name that the caller used.
 func (r *Reservation) Model() string {
-	switch {
-	case r == nil:
+	if r == nil {
 		return ""
-	case r.home == nil:
-		return r.extra.model
 	}
-	rl := r.home
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	if r.extra != nil && r.extra.model != "" {
-		return r.extra.model
-	}
-	return r.slots().name
+	return r.model
 }
 
 // ReservedAt returns the time of the admission; the zero time for a nil reservation, and for one
@@ -300,9 +172,160 @@ func (r *Reservation) ReservedAt() time.Time {
 	rl := r.home
 	rl.mu.RLock()
 	defer rl.mu.RUnlock()
-	admitted := r.instant
-	if r.extra != nil {
-		admitted -= r.extra.delay
+	return rl.clock.At(r.at)
+}
+
+// ReserveAll is Reserve for several requests, which may name a model more than once: all of them
+// are charged, or none. In a denial, Model is the model that denied, and RetryAfter is when all
+// pass. Without requests it succeeds.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) ReserveAll(reqs ...Request) (Reservations, Decision) {
+	by := caller{ctx: background}
+	rl.askFor(&by, background, reqs)
+	return rl.reserveAll(&by, reqs)
+}
+
+func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Reservations, d Decision) {
+	rl.mu.Lock()
+	now, asked := rl.enterAllLocked(reqs)
+	of := rl.by(by.asking)
+	calls, v := rl.engine.Admit(nil, &of, asked, now)
+	rl.fillRLocked(&d, &v, rl.engine.Items(), now)
+	if v.Allowed {
+		reservations = rl.reservationsLocked(calls)
+		if len(reqs) != 1 {
+			d.Model = ""
+		}
 	}
-	return rl.clock.At(admitted)
+	e := rl.reservedLocked(by, reservations, &d, reqs, now)
+	rl.leaveLocked(now)
+	rl.mu.Unlock()
+	rl.teller.tell(e)
+	reservations.watch()
+	return reservations, d
+}
+
+// enterAllLocked is enterLocked for requests that were made together.
+func (rl *RateLimiter) enterAllLocked(reqs []Request) (now account.Now, asked []engine.Request) {
+	now = rl.nowLocked()
+	asked = make([]engine.Request, len(reqs))
+	for i := range reqs {
+		_, t := rl.enterLocked(reqs[i].Model)
+		asked[i] = rl.askRLocked(&reqs[i], &t)
+	}
+	for i := range asked { // what was resolved first may be another account by now
+		asked[i].Target = rl.engine.Resolve(asked[i].Counted, asked[i].Asked)
+	}
+	return now, asked
+}
+
+// reservationsLocked returns the reservations of calls that were admitted together.
+func (rl *RateLimiter) reservationsLocked(calls []*account.Call) Reservations {
+	rs := make(Reservations, len(calls))
+	for i, c := range calls {
+		watched := rl.holdTTL > 0
+		for charge := range c.Charges {
+			if a := charge.Account(); a != nil {
+				watched = watched || a.LimitsSlots()
+			}
+		}
+		rs[i] = rl.reservationLocked(c, watched)
+	}
+	return rs
+}
+
+// Reservations are reservations that were made together, in the order of the requests; nil when
+// they were denied.
+type Reservations []*Reservation
+
+// Cancel cancels all unsettled reservations in one step. It is safe for concurrent use.
+func (rs Reservations) Cancel() {
+	var limiters []*RateLimiter // one, unless the program has put the reservations of several together
+	for _, r := range rs {
+		if r != nil && r.home != nil && !slices.Contains(limiters, r.home) {
+			limiters = append(limiters, r.home)
+		}
+	}
+	for _, rl := range limiters {
+		var e *telling
+		rl.mu.Lock()
+		now := rl.nowLocked()
+		for _, r := range rs {
+			if r != nil && r.home == rl {
+				e = e.then(r.endLocked(account.Cancelled, tokens.Count{}, 0, now))
+			}
+		}
+		rl.leaveLocked(now)
+		rl.mu.Unlock()
+		rl.teller.tell(e)
+	}
+}
+
+func (rs Reservations) watch() {
+	for _, r := range rs {
+		r.watch()
+	}
+}
+
+// ReserveContext is ReserveAll with the context that the events of the reservations get, those of
+// their settlement included: see Config.Events. It does not wait, and succeeds also when ctx has
+// ended. One request costs as much time as Reserve.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) ReserveContext(ctx context.Context, reqs ...Request) (rs Reservations, d Decision) {
+	// It is short enough to be inlined, so that one reservation in rs takes no memory of its own.
+	if one := rl.reserveContext(ctx, reqs, &rs, &d); one != nil {
+		rs = Reservations{one}
+	}
+	return
+}
+
+// reserveContext is ReserveContext. It returns the reservation of a single request, and sets rs for
+// more.
+func (rl *RateLimiter) reserveContext(ctx context.Context, reqs []Request, rs *Reservations, d *Decision) *Reservation {
+	by := callerOf(ctx)
+	rl.askFor(&by, ctx, reqs)
+	if len(reqs) == 1 {
+		req := reqs[0]
+		return rl.reserveOne(&by, d, &req)
+	}
+	*rs, *d = rl.reserveAll(&by, slices.Clone(reqs)) // which keeps them on the heap
+	return nil
+}
+
+// ReserveAny is Reserve for a call that one of several models can serve: it charges the first of
+// the candidates that passes. Reservation.Model says which. If none passes, it returns nil and the
+// decision on the one that opens first, by the smallest RetryAfter; where no time says when any
+// does, on the first. Without requests it returns nil and a Decision that allows.
+//
+// It is safe for concurrent use.
+func (rl *RateLimiter) ReserveAny(requests ...Request) (r *Reservation, d Decision) {
+	if len(requests) == 0 {
+		return nil, Decision{Allowed: true, Code: DecisionAllowed, Reason: "within the quota"}
+	}
+	by := caller{ctx: background, tentative: true}
+	for i := range requests {
+		var decided Decision
+		rl.askFor(&by, background, requests[i:i+1])
+		if r = rl.reserveOne(&by, &decided, &requests[i]); r != nil {
+			return r, decided
+		}
+		if i == 0 || decided.opensBefore(&d) {
+			d = decided
+		}
+	}
+	by.tentative = false
+	rl.mu.Lock()
+	e := rl.reservedLocked(&by, nil, &d, requests, rl.nowLocked())
+	rl.mu.Unlock()
+	rl.teller.tell(e)
+	return nil, d
+}
+
+// opensBefore reports whether a denial ends before another one, as far as time tells. One that
+// never ends is after all.
+func (d *Decision) opensBefore(other *Decision) bool {
+	v, o := verdict.Verdict{Retry: d.RetryAfter, Never: d.Never}, verdict.Verdict{Retry: other.RetryAfter, Never: other.Never}
+	return v.OpensBefore(&o)
 }

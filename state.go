@@ -1,0 +1,346 @@
+package ratelimit
+
+import (
+	"cmp"
+	"reflect"
+	"time"
+	"unsafe"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Quotas and State belong to the program, and the engine has the same. This file is the door
+// between them: each method asks here whether the program has put something else there by hand.
+
+// seen is the maps of the program as the engine knows them.
+type seen struct {
+	quotas map[string]ModelQuota
+	named  int // the length of quotas
+	state  map[string]*UsageStats
+}
+
+// local is what this process notes beside an account.
+type local struct {
+	home *RateLimiter
+	counted
+}
+
+// statsOf shows the usage of an account as an entry of State, and usageOf is the reverse: the types
+// have the same layout, which TestLayout makes sure of.
+func statsOf(u *account.Usage) *UsageStats { return (*UsageStats)(unsafe.Pointer(u)) }
+
+func usageOf(s *UsageStats) *account.Usage { return (*account.Usage)(unsafe.Pointer(s)) }
+
+func sameMap[K comparable, V any](a, b map[K]V) bool {
+	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
+}
+
+// readyLocked makes what a zero RateLimiter lacks.
+func (rl *RateLimiter) readyLocked() {
+	if rl.engine == nil {
+		rl.engine = engine.New(observer{rl})
+		rl.engine.SetMaxModels(rl.maxModels)
+		rl.firesAt = account.Never
+	}
+}
+
+// nowLocked reads the clock, and tells the engine the days and months that last.
+func (rl *RateLimiter) nowLocked() account.Now {
+	rl.readyLocked()
+	instant := rl.clock.Sync()
+	now := account.Now{Instant: instant, Wall: rl.clock.UnixNano(instant)}
+	if !rl.zoned.Holds(now.Wall) {
+		rl.tellZonesLocked(now)
+	}
+	return now
+}
+
+// nowRLocked is nowLocked for those who only read; ok is false where nowLocked has to be called.
+func (rl *RateLimiter) nowRLocked() (now account.Now, ok bool) {
+	if rl.engine == nil {
+		return now, false
+	}
+	now.Instant = rl.clock.Now()
+	now.Wall = rl.clock.UnixNano(now.Instant)
+	return now, !rl.clock.Due(now.Instant) && rl.zoned.Holds(now.Wall)
+}
+
+// tellZonesLocked tells the engine the present day and month of the zones that it asks for.
+func (rl *RateLimiter) tellZonesLocked(now account.Now) {
+	var names []string
+	rl.engine.Zones(now.Wall, func(name string) { names = append(names, name) })
+	for _, name := range names {
+		rl.tellZoneLocked(name, now)
+	}
+	rl.zoned = rl.engine.ZonesKnown(now.Wall)
+}
+
+// tellZoneLocked tells the engine the day and the month of a zone. One that this machine does not
+// know is told of nothing, so that its quotas admit nothing.
+func (rl *RateLimiter) tellZoneLocked(name string, now account.Now) {
+	zone, err := clock.LoadZone(name)
+	if err != nil {
+		return
+	}
+	var day account.Span
+	at := time.Unix(0, now.Wall)
+	if zone != nil {
+		day = spanOf(clock.Day(at, zone))
+	}
+	rl.engine.Bounds(name, day, spanOf(clock.Month(at, zone)), now)
+}
+
+func spanOf(begin, end time.Time) account.Span {
+	return account.Span{Begin: clock.UnixNano(begin), End: clock.UnixNano(end)}
+}
+
+// lookRLocked returns the present moment and what the name of a model stands for; ok is false where
+// enterLocked has to be called, because something has to be brought in order first.
+func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Target, ok bool) {
+	if now, ok = rl.nowRLocked(); !ok {
+		return now, t, false
+	}
+	counted := rl.nameRLocked(model)
+	stats := rl.State[counted]
+	if stats == nil {
+		if t, ok = rl.engine.Find(counted, model); !ok || t.Account.IsShown() {
+			return now, t, false
+		}
+	} else {
+		a := stats.account
+		if a == nil || statsOf(a.Usage()) != stats || !a.Mirrors() {
+			return now, t, false
+		}
+		if is, _ := a.Local.(*local); is == nil || is.home != rl {
+			return now, t, false
+		}
+		if t, ok = rl.engine.TargetOf(a, model); !ok {
+			return now, t, false
+		}
+	}
+	q, own := rl.Quotas[counted]
+	switch {
+	case own:
+		ok = t.Account.Name != "" && state.Quota(q) == t.Account.Quota
+	default:
+		ok = len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas)
+	}
+	return now, t, ok
+}
+
+// enterLocked is lookRLocked for a method that may change something: it brings in order what the
+// program has changed by hand.
+func (rl *RateLimiter) enterLocked(model string) (now account.Now, t engine.Target) {
+	now, t, ok := rl.lookRLocked(model)
+	if ok {
+		return now, t
+	}
+	now = rl.nowLocked()
+	counted := rl.adoptLocked(model, now)
+	return now, rl.engine.Resolve(counted, model)
+}
+
+// adoptLocked has the engine know what the program says of a model, and returns the name under
+// which that is counted.
+func (rl *RateLimiter) adoptLocked(model string, now account.Now) (counted string) {
+	rl.adoptQuotasLocked(now)
+	counted = rl.nameRLocked(model)
+	if q, own := rl.Quotas[counted]; own {
+		rl.noticeLocked(counted, q, now)
+	}
+	rl.adoptStatsLocked(counted, now)
+	return counted
+}
+
+// adoptQuotasLocked has the engine know all quotas where there is another map, or another number of
+// them.
+func (rl *RateLimiter) adoptQuotasLocked(now account.Now) {
+	if len(rl.Quotas) == rl.seen.named && sameMap(rl.Quotas, rl.seen.quotas) {
+		return
+	}
+	for _, name := range rl.engine.Catalog.Names() {
+		if _, has := rl.Quotas[name]; !has {
+			rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota{}, false) })
+		}
+	}
+	for name, q := range rl.Quotas {
+		rl.noticeLocked(name, q, now)
+	}
+	rl.seen.quotas, rl.seen.named = rl.Quotas, len(rl.Quotas)
+}
+
+// noticeLocked has the engine know a quota that the program put into Quotas.
+func (rl *RateLimiter) noticeLocked(name string, q ModelQuota, now account.Now) {
+	if is, has := rl.engine.Catalog.Quota(name); !has || is != state.Quota(q) {
+		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.Notice(name, state.Quota(q), true) })
+	}
+}
+
+// adoptStatsLocked has the engine know the entry of State of a counted name.
+func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
+	stats, exists := rl.State[counted]
+	a := rl.engine.Account(counted)
+	switch {
+	case stats == nil:
+		if exists {
+			delete(rl.State, counted)
+		}
+		if a != nil && a.IsShown() {
+			rl.engine.Hide(counted, now)
+		}
+	case a != nil && usageOf(stats) == a.Usage():
+		if !a.Mirrors() {
+			rl.adoptEntryLocked(counted, stats, now, func(*account.Charge) bool { return true })
+		}
+	default:
+		rl.adoptEntryLocked(counted, stats, now, func(*account.Charge) bool { return false })
+	}
+}
+
+// adoptEntryLocked has the engine count what an entry of State shows.
+func (rl *RateLimiter) adoptEntryLocked(counted string, stats *UsageStats, now account.Now, keeps func(*account.Charge) bool) {
+	_, q, _ := rl.engine.Catalog.Cover(counted)
+	rl.engine.Adopt(counted, usageOf(stats), dayFrom(stats.DayStart, q.DayZone), keeps, now)
+	rl.localLocked(rl.engine.Account(counted))
+}
+
+// dayFrom returns the day that began at a time: a day of 24 hours, or one that ends at the next
+// midnight of a zone.
+func dayFrom(start time.Time, zone string) account.Span {
+	begin := clock.UnixNano(start)
+	if at, err := clock.LoadZone(zone); err == nil && at != nil {
+		_, end := clock.Day(start, at)
+		return account.Span{Begin: begin, End: clock.UnixNano(end)}
+	}
+	return account.Span{Begin: begin, End: begin + int64(24*time.Hour)}
+}
+
+// adoptAllLocked has the engine know all that the program has changed.
+func (rl *RateLimiter) adoptAllLocked(now account.Now) {
+	rl.adoptQuotasLocked(now)
+	if !sameMap(rl.State, rl.seen.state) {
+		for a := range rl.engine.Accounts {
+			if a.IsShown() && !a.IsPool() && rl.State[a.Name] == nil {
+				rl.adoptStatsLocked(a.Name, now)
+			}
+		}
+		rl.seen.state = rl.State
+	}
+	for name := range rl.State {
+		rl.adoptStatsLocked(name, now)
+	}
+}
+
+// localLocked returns what this process notes beside an account.
+func (rl *RateLimiter) localLocked(a *account.Account) *local {
+	is, _ := a.Local.(*local)
+	if is == nil || is.home != rl {
+		is = &local{home: rl}
+		a.Local = is
+	}
+	return is
+}
+
+// leaveLocked ends what a method that changed something began: those that were served or refused
+// learn of it, and the engine is called again when it has to be.
+func (rl *RateLimiter) leaveLocked(now account.Now) {
+	if rl.engine.HasDone() {
+		for _, w := range rl.engine.Done() {
+			w.Local.(*waiter).endLocked(w)
+		}
+	}
+	if due := rl.engine.Due(); due != rl.firesAt {
+		rl.sleepLocked(due, now)
+	}
+}
+
+// sleepLocked has the engine advance at an instant.
+func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
+	rl.firesAt = due
+	switch {
+	case due == account.Never:
+		rl.timer.Stop()
+	case rl.timer == nil:
+		rl.timer = time.AfterFunc(time.Duration(due-now.Instant), rl.wake)
+	default:
+		rl.timer.Reset(time.Duration(due - now.Instant))
+	}
+}
+
+// wake has the engine advance when the timer fires.
+func (rl *RateLimiter) wake() {
+	defer rl.teller.begun().flush()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now := rl.nowLocked()
+	rl.firesAt = account.Never
+	rl.engine.Advance(now)
+	rl.leaveLocked(now)
+}
+
+// nameRLocked returns the name under which a model is counted.
+func (rl *RateLimiter) nameRLocked(model string) string {
+	if rl.naming.Aliases == nil && !rl.naming.MatchVersions {
+		return state.ModelName(model)
+	}
+	return state.ModelName(rl.naming.Counted(model, rl.isListedRLocked))
+}
+
+// isListedRLocked reports whether a model has a quota of its own.
+func (rl *RateLimiter) isListedRLocked(name string) bool {
+	return rl.engine.Catalog.IsListed(name)
+}
+
+// renames returns how those that wait learn the names under which their models are counted now; nil
+// where these do not depend on quotas.
+func (rl *RateLimiter) renames() func(string) string {
+	if rl.naming.MatchVersions {
+		return rl.nameRLocked
+	}
+	return nil
+}
+
+// mostModels is the bound on models without a quota of their own that hold state.
+func (rl *RateLimiter) mostModels() int { return cmp.Or(rl.maxModels, engine.DefaultMaxModels) }
+
+// observer tells a limiter what its engine does by itself.
+type observer struct{ rl *RateLimiter }
+
+// Shown puts the usage of an account into State.
+func (o observer) Shown(a *account.Account) {
+	rl := o.rl
+	rl.localLocked(a)
+	if a.IsPool() {
+		return
+	}
+	if rl.State == nil {
+		rl.State = make(map[string]*UsageStats)
+		rl.seen.state = rl.State
+	}
+	rl.State[a.Name] = statsOf(a.Usage())
+}
+
+// Hidden takes the usage of an account out of State.
+func (o observer) Hidden(a *account.Account, evicted bool) {
+	if stats := o.rl.State[a.Name]; stats != nil && usageOf(stats) == a.Usage() {
+		delete(o.rl.State, a.Name)
+	}
+	if evicted {
+		o.rl.teller.evictedLocked(a.Name)
+	}
+}
+
+// Requoted puts a quota into Quotas, or takes it out.
+func (o observer) Requoted(c catalog.Change) { o.rl.requotedLocked(c) }
+
+// Cooled tells of a cooldown.
+func (o observer) Cooled(a *account.Account, asked string) { o.rl.teller.cooledLocked(a, asked) }
+
+// Ended ends a reservation that nobody has settled in time.
+func (o observer) Ended(c *account.Call, how account.How, now account.Now) {
+	o.rl.endedLocked(c, how, c.Tokens, now)
+}
