@@ -45,12 +45,11 @@ func (rl *RateLimiter) acquire(ctx context.Context, by *caller, req Request) (*R
 		return nil, err
 	}
 	var d Decision
-	c := req.cost()
 	if rl.classed.Load() {
 		by.asking = askingOf(ctx, []Request{req})
 	}
-	if r, err := rl.reserveOne(ctx, by, &d, req.Model, &c); r != nil || err != nil {
-		return r, err
+	if r := rl.reserveOne(by, &d, &req); r != nil {
+		return r, nil
 	}
 	reservations, err := rl.wait(ctx, by, &waiter{op: op, charges: true, requests: []Request{req}})
 	if err != nil {

@@ -241,11 +241,7 @@ func NewWithSQLiteConfig(dbPath string, cfg Config) (*RateLimiter, error) {
 		return nil, fmt.Errorf("new limiter: %w", ErrNoSQLite)
 	}
 	if cfg.Shared {
-		if err := openLedger(rl, dbPath, cfg); err != nil {
-			return nil, fmt.Errorf("new limiter: %w", err)
-		}
-		rl.teller.begin()
-		return rl, nil
+		return nil, errors.New("new limiter: Shared is not there yet")
 	}
 	if rl.storage.sqlite, err = openSQLite(dbPath); err != nil {
 		return nil, fmt.Errorf("new limiter: %w", err)
@@ -269,34 +265,42 @@ func newLimiter(cfg Config) (*RateLimiter, error) {
 	rl := &RateLimiter{
 		Quotas: make(map[string]ModelQuota),
 		State:  make(map[string]*UsageStats),
-		margin: cfg.Margin,
 
-		naming:    modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
-		lines:     waitLines{maxQueue: cfg.MaxQueue},
-		maxModels: cfg.MaxModels,
-		expiry:    expiry{ttl: cfg.HoldTTL},
-		learns:    cfg.LearnQuotas,
-		unknown:   cfg.Unknown,
-		tiers:     maps.Clone(cfg.Tiers),
-		reporter:  reporter.New(cfg.OnError),
-		pricing:   pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
+		naming:   modelname.Names{Aliases: maps.Clone(cfg.Aliases), MatchVersions: cfg.MatchVersions},
+		margin:   cfg.Margin,
+		holdTTL:  cfg.HoldTTL,
+		maxQueue: cfg.MaxQueue, maxModels: cfg.MaxModels,
+		learns:   cfg.LearnQuotas,
+		unknown:  cfg.Unknown,
+		tiers:    maps.Clone(cfg.Tiers),
+		reporter: reporter.New(cfg.OnError),
+		pricing:  pricing.New(cfg.Prices, cfg.Unpriced == UnpricedFree),
 	}
-	rl.setClassesLocked(cfg.Classes)
 	rl.teller = newTeller(rl, cfg.Events)
-	for _, profile := range profiles {
-		rl.addProfileLocked(&profile, (*provenance.Quotas).Supply)
-	}
-	for model, quota := range cfg.Quotas {
-		model = state.ModelName(model)
-		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
-	}
-	for name, pool := range cfg.Pools {
-		counted := state.PoolName(name)
-		rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.SetProgram(counted, state.Quota(pool.Quota)) })
-		rl.joinPoolLocked(counted, pooling.New(pool.Models))
-	}
-	rl.clock.Sync()
+	rl.configureLocked(&cfg, profiles)
 	return rl, nil
+}
+
+// configureLocked says what a Config says. Nobody else knows the limiter yet.
+func (rl *RateLimiter) configureLocked(cfg *Config, profiles []ProviderProfile) {
+	now := rl.nowLocked()
+	rl.setClassesLocked(cfg.Classes, now)
+	for i := range profiles {
+		rl.addProfileLocked(&profiles[i], now)
+	}
+	for _, model := range slices.Sorted(maps.Keys(cfg.Quotas)) {
+		q := cfg.Quotas[model]
+		rl.tellZoneLocked(q.DayZone, now)
+		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(state.ModelName(model), state.Quota(q)) })
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Pools)) {
+		pool := cfg.Pools[name]
+		rl.tellZoneLocked(pool.Quota.DayZone, now)
+		rl.sayLocked(byProgram, now, func(c *catalog.Catalog) []catalog.Change {
+			return c.SetPool(state.PoolName(name), pool.Models, state.Quota(pool.Quota))
+		})
+	}
+	rl.leaveLocked(now)
 }
 
 // profiles returns the profiles that the limiter begins with.

@@ -50,29 +50,11 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
 	defer rl.teller.begun().flush()
-	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.cool(model, c) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		rl.coolLocked(model, c)
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now, t := rl.enterLocked(model)
+	if rl.engine.Cool(t.Counted, strings.Clone(model), clock.UnixNano(c.Until), c.Cause, now) {
+		rl.changedNowLocked()
 	}
-}
-
-func (rl *RateLimiter) coolLocked(model string, c state.Cooldown) {
-	now := rl.clock.At(rl.clock.Sync())
-	name := rl.nameRLocked(model)
-	if !rl.takesCooldownLocked(name, c.Until, now) {
-		return
-	}
-	rl.cooldowns.Set(strings.Clone(name), c) // see stateLocked
-	rl.teller.cooledLocked(name, model, c)
-	rl.changedNowLocked()
-	l := rl.linesLocked()
-	l.reviewAllLaterLocked(l.allSlots[name])
-	l.settleLocked()
-}
-
-// takesCooldownLocked reports whether a cooldown is to be noted, and there is room for it.
-func (rl *RateLimiter) takesCooldownLocked(name string, until, now time.Time) bool {
-	return rl.cooldowns.Rises(name, until, now) &&
-		(rl.cooldowns.HasRoom(name, rl.mostModels(), now) || rl.isListedRLocked(name))
+	rl.leaveLocked(now)
 }

@@ -59,10 +59,9 @@ func (l *ProviderLimits) reports() observation.Limits {
 	}
 }
 
-// uncounted returns the part of a dimension that the provider may not have counted yet.
-func (l *ProviderLimits) uncounted(d state.Dimension) int {
-	a := cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
-	return a.Of(d)
+// notCounted returns the charges that the provider may not have counted yet.
+func (l *ProviderLimits) notCounted() state.Cost {
+	return state.Cost{Requests: max(l.UncountedRequests, 0), Count: tokens.Count{Input: max(l.Uncounted.PromptTokens, 0), Output: max(l.Uncounted.OutputTokens, 0)}}
 }
 
 // Observe takes over a provider's report of the limits of a model, from the headers of an answer
@@ -100,183 +99,56 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
 		defer rl.teller.begun().flush()
 	}
-	if rl.ledger != nil {
-		rl.observeShared(model, limits)
-		return
-	}
 	rl.mu.Lock()
-	rl.observeLocked(model, &limits)
-	rl.mu.Unlock()
+	defer rl.mu.Unlock()
+	now, t := rl.enterLocked(model)
+	own, pools := rl.engine.Catalog.Reports(t.Counted, model, limits.reports())
+	r := engine.Report{Limits: own, Counted: limits.Counted.used(), Uncounted: limits.notCounted(), SentAt: rl.sentAtLocked(limits.SentAt, now)}
+	rl.observeLocked(&t, &r, &limits, now)
+	for _, pool := range pools {
+		r.Limits, r.Counted = pool.Limits, [state.InFlight]int{} // which is of the model alone
+		t := engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}
+		rl.observeLocked(&t, &r, &limits, now)
+	}
+	rl.leaveLocked(now)
 }
 
-// observeShared is Observe with Config.Shared. Most of it concerns this process alone, and takes
-// no transaction. It is apart because limits then are allocated.
-func (rl *RateLimiter) observeShared(model string, limits ProviderLimits) {
-	if rl.ledger.closed.Load() {
-		return
-	}
-	rl.ledger.fresh() // charges of other processes are not external usage
-	rl.mu.Lock()
-	serves := rl.observationServesLocked(model, &limits)
-	if !serves {
-		rl.observeLocked(model, &limits)
-	}
-	rl.mu.Unlock()
-	if serves {
-		rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(func() { rl.observeLocked(model, &limits) }) })
-	}
-}
-
-// observationServesLocked reports whether an observation may serve waiters, which with a
-// shared store is a change that the other processes learn of.
-func (rl *RateLimiter) observationServesLocked(model string, limits *ProviderLimits) bool {
-	if rl.pools.count > 0 {
-		var reports []poolReport
-		reports, limits = rl.poolReportsLocked(model, limits)
-		for i := range reports {
-			r := &reports[i]
-			if rl.observationServesCountedRLocked(r.pool.counted, r.pool.quota, &r.limits) {
-				return true
-			}
-		}
-	}
-	var q ModelQuota
-	name, _ := rl.findRLocked(model, &q)
-	return rl.observationServesCountedRLocked(name, q, limits)
-}
-
-// observationServesCountedRLocked is observationServesLocked for what is counted under a name.
-func (rl *RateLimiter) observationServesCountedRLocked(name string, q ModelQuota, limits *ProviderLimits) bool {
-	switch {
-	case rl.lines.allSlots[name].waiting() > 0:
-		return true
-	case !rl.learns:
-		return false
-	case rl.isToldNewsRLocked(name, &q, limits):
-		return true
-	}
-	_, corrects := rl.lessonRLocked(name, q, limits)
-	return corrects
-}
-
-// observeLocked is Observe.
-func (rl *RateLimiter) observeLocked(model string, limits *ProviderLimits) {
-	var reports []poolReport
-	if rl.pools.count > 0 {
-		reports, limits = rl.poolReportsLocked(model, limits)
-	}
-	var q ModelQuota
-	name, known := rl.findRLocked(model, &q)
-	rl.observeCountedLocked(name, q, known, limits)
-	for i := range reports {
-		r := &reports[i]
-		rl.observeCountedLocked(r.pool.counted, r.pool.quota, r.pool.hasQuota, &r.limits)
-	}
-}
-
-// observeCountedLocked is observeLocked for what is counted under a name. What is left is noted
-// before the quota changes: that serves waiters, and no more of them may go than are left.
-func (rl *RateLimiter) observeCountedLocked(name string, q ModelQuota, known bool, limits *ProviderLimits) {
-	was, wasKnown, corrects, told := q, known, false, false
+// observeLocked is Observe for one account. What is left is noted before the quota changes: that
+// serves waiters, and no more of them may go than are left.
+func (rl *RateLimiter) observeLocked(t *engine.Target, r *engine.Report, limits *ProviderLimits, now account.Now) {
+	next, learns := state.Quota{}, false
 	if rl.learns {
-		if told = rl.isToldNewsRLocked(name, &q, limits); told {
-			rl.foundLocked(name, &q, rl.clock.Sync(), true).Tell(true)
+		if rl.engine.Tell(t, &r.Limits, now) {
 			rl.changedNowLocked()
 		}
-		if next, is := rl.lessonRLocked(name, q, limits); is {
-			q, known, corrects = next, true, true
-		}
+		next, learns = rl.engine.Catalog.Lesson(t.Counted, &r.Limits, rl.mostModels())
 	}
-	eased, tightened := false, false
-	if known && !q.unlimited() {
-		eased, tightened = rl.noteExternalLocked(name, &q, limits)
-	}
-	if corrects {
-		by := byHeader
-		if limits.Refused {
-			by = byRefusal
-		}
-		rl.learnLocked(name, by, q, was, wasKnown)
-	}
-	g := rl.lines.allSlots[name]
-	if g.waiting() == 0 {
+	if learns && t.Account.Has(account.Unknown) {
+		rl.learnLocked(t, next, limits, now) // of a model without a quota nothing is noted
 		return
 	}
-	if tightened || told {
-		rl.linesLocked().reviewAllLaterLocked(g)
-	}
-	if eased || tightened || told {
-		rl.linesLocked().serveLocked(g)
+	rl.engine.Observe(t, r, rl.span(), now)
+	if learns {
+		rl.learnLocked(t, next, limits, now)
 	}
 }
 
-// noteExternalLocked notes the external usage, and reports whether that makes room, and whether
-// it takes some.
-func (rl *RateLimiter) noteExternalLocked(name string, q *ModelQuota, limits *ProviderLimits) (eased, tightened bool) {
-	instant := rl.clock.Sync()
-	wall := rl.clock.UnixNano(instant)
-	u := rl.external.Of(name, instant, wall)
-	reports, atCall := limits.reports(), limits.Counted.used()
-	var w *window
-	for of := range state.InFlight {
-		report, limit := &reports[of], *q.limit(of)
-		if limit <= 0 || !report.SaysRemaining() {
-			continue
-		}
-		if w == nil {
-			w = rl.usedLocked(name, q, instant)
-		}
-		amount := report.External(limit, observation.Counts{
-			Now: w.usedOf(of), Uncounted: limits.uncounted(of), AtCall: atCall[of],
-		})
-		if u == nil {
-			if amount == 0 {
-				continue
-			}
-			// Models with a quota of their own always have a place.
-			if _, own := rl.Quotas[name]; !own && !state.IsPool(name) && !rl.external.HasRoom(rl.mostModels(), instant, wall) {
-				return false, false
-			}
-			u = rl.external.Add(name)
-		}
-		sooner, later := u[of].Take(external.Part{
-			Amount: amount, Until: rl.externalUntil(of, w, q, report, instant), SentAt: limits.sentAt(&rl.clock, instant),
-		})
-		eased, tightened = eased || sooner, tightened || later
+func (rl *RateLimiter) learnLocked(t *engine.Target, next state.Quota, limits *ProviderLimits, now account.Now) {
+	by := byHeader
+	if limits.Refused {
+		by = byRefusal
 	}
-	rl.external.Of(name, instant, wall) // drops it where nothing is left of it
-	return eased, tightened
+	name := strings.Clone(t.Counted) // it may be a part of a longer string, which must not stay for it
+	rl.sayLocked(by, now, func(c *catalog.Catalog) []catalog.Change { return c.Learn(name, next) })
+	rl.changedNowLocked()
 }
 
-// usedLocked returns the window of a model in order; an empty one where it has no state.
-func (rl *RateLimiter) usedLocked(name string, q *ModelQuota, instant int64) *window {
-	stats := rl.statsRLocked(name)
-	if stats == nil {
-		return unused
+// sentAtLocked returns when the call was sent that was answered, as an instant.
+func (rl *RateLimiter) sentAtLocked(sent time.Time, now account.Now) int64 {
+	if sent.IsZero() {
+		return now.Instant
 	}
-	rl.rezoneLocked(stats, q.DayZone, instant)
-	return rl.windowLocked(name, stats, instant)
-}
-
-// sentAt returns when the call was sent that was answered, as an instant.
-func (l *ProviderLimits) sentAt(c *clock.Clock, instant int64) int64 {
-	if l.SentAt.IsZero() {
-		return instant
-	}
-	return instant - max(int64(c.At(instant).Sub(c.Own(l.SentAt))), 0)
-}
-
-// externalUntil returns until when something is held back that is observed now.
-func (rl *RateLimiter) externalUntil(of state.Dimension, w *window, q *ModelQuota, report *observation.Limit, instant int64) int64 {
-	if state.Limits[of].Window != state.Day {
-		return instant + report.Lasts(rl.span())
-	}
-	period := w.period
-	if w.dayCount() == 0 && w.dayTokens() == 0 { // it begins with the next call, or at midnight
-		period.SetZone(q.DayZone)
-		period.StartAt(rl.clock.At(instant))
-	}
-	return min(rl.clock.UnixNano(instant)+report.Lasts(day), period.End)
+	return now.Instant - max(int64(rl.clock.At(now.Instant).Sub(rl.clock.Own(sent))), 0)
 }
 
 // ProviderRefusal is a refusal by the provider of a call that was sent: see
@@ -316,6 +188,32 @@ func (rl *RateLimiter) ObserveRefusal(ctx context.Context, r ProviderRefusal) {
 	}
 	rl.findByRefusal(&r)
 }
+
+// findByRefusal has the search for the limits of a model and its pools go on after a refusal.
+func (rl *RateLimiter) findByRefusal(r *ProviderRefusal) {
+	var refusal found.Refusal
+	switch r.Problem {
+	case string(CauseRateLimited):
+		refusal.Wait = int64(r.RetryAfter)
+	case string(CauseOverloaded), timeoutProblem:
+		refusal.Overload = true
+	default:
+		return
+	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now, t := rl.enterLocked(r.Model)
+	if took := rl.clock.At(now.Instant).Sub(rl.clock.Own(r.SentAt)); !r.SentAt.IsZero() && took >= 0 {
+		refusal.Took = max(int64(took), 1)
+	}
+	if rl.engine.Refuse(&t, refusal, now) {
+		rl.changedNowLocked()
+	}
+	rl.leaveLocked(now)
+}
+
+// timeoutProblem is ProviderRefusal.Problem of a call without an answer.
+const timeoutProblem = "timeout"
 
 // problems are the values of ProviderRefusal.Problem.
 var problems = []string{string(CauseRateLimited), string(CauseDailyQuota), string(CauseOverloaded), "exhausted"}

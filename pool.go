@@ -45,27 +45,13 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 		return
 	}
 	clock.LoadZone(pool.Quota.DayZone) // as SetQuota does
-	counted, members := state.PoolName(name), pooling.New(pool.Models)
+	counted := state.PoolName(name)
 	defer rl.teller.begun().flush()
-	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setPool(counted, members, pool.Quota) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		rl.setPoolLocked(counted, members, pool.Quota)
-	}
-}
-
-func (rl *RateLimiter) setPoolLocked(counted string, members *pooling.Members, quota ModelQuota) {
-	rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.SetProgram(counted, state.Quota(quota)) })
-	rl.joinPoolLocked(counted, members)
-	rl.saidLocked()
-}
-
-// joinPoolLocked makes models the members of a pool, as the program says.
-func (rl *RateLimiter) joinPoolLocked(counted string, members *pooling.Members) {
-	p := rl.pools.need(counted)
-	p.program = members
-	delete(rl.pools.gone, counted)
-	rl.pools.changed(p)
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change {
+		return c.SetPool(counted, pool.Models, state.Quota(pool.Quota))
+	}, pool.Quota.DayZone)
 }
 
 // RemovePool takes back what the program said of a pool, by Config.Pools or SetPool, and what an
@@ -79,74 +65,40 @@ func (rl *RateLimiter) joinPoolLocked(counted string, members *pooling.Members) 
 func (rl *RateLimiter) RemovePool(name string) {
 	counted := state.PoolName(name)
 	defer rl.teller.begun().flush()
-	if !rl.ledger.update(combine.Apart, func(p *plan) { p.removePool(counted) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		rl.removePoolLocked(counted)
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(counted) })
+	if !rl.engine.Catalog.IsPool(counted) {
+		now := rl.nowLocked()
+		rl.engine.Remove(counted, now)
+		rl.leaveLocked(now)
 	}
-}
-
-func (rl *RateLimiter) removePoolLocked(counted string) {
-	rl.sayLocked(counted, byProgram, func(p *provenance.Quotas) { p.Remove(counted) })
-	rl.leavePoolLocked(counted)
-	rl.saidLocked()
-}
-
-// mostGone bounds the pools that are remembered as removed.
-const mostGone = 10_000
-
-// leavePoolLocked takes the members of a pool away that the program and files said.
-func (rl *RateLimiter) leavePoolLocked(counted string) {
-	s := &rl.pools
-	p := s.get(counted)
-	if p == nil || p.program == nil && p.file == nil {
-		return
-	}
-	p.program, p.file = nil, nil
-	for another := range s.gone {
-		if len(s.gone) < mostGone {
-			break
-		}
-		delete(s.gone, another)
-	}
-	if s.gone == nil {
-		s.gone = make(map[string]bool)
-	}
-	s.gone[counted] = true
-	if p.profile == nil {
-		rl.forgetUsageLocked(counted)
-	}
-	s.changed(p)
 }
 
 // Pool returns a pool: one of Config.Pools or SetPool, of the state file, or of a provider's
 // profile, whose Models are the names and patterns of the profile, and whose members are the models
 // that have the profile's quota. The caller may change the copy. Pool is safe for concurrent use.
 func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
-	rl.ledger.fresh()
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	p := rl.pools.get(state.PoolName(name))
-	if p == nil || !p.isPool() {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.readyLocked()
+	is, ok := rl.engine.Catalog.Pool(state.PoolName(name))
+	if !ok {
 		return Pool{}, false
 	}
-	return Pool{Models: p.members().Given(), Quota: p.quota}, true
+	return Pool{Models: is.Models, Quota: ModelQuota(is.Quota)}, true
 }
 
 // PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it
 // is zero. It is safe for concurrent use.
 func (rl *RateLimiter) PoolStats(name string) (stats ModelStats) {
-	rl.ledger.fresh()
+	counted := state.PoolName(name)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	p := rl.pools.get(state.PoolName(name))
-	if p == nil || !p.isPool() {
-		return ModelStats{}
+	now := rl.nowLocked()
+	if rl.engine.Catalog.IsPool(counted) {
+		rl.statsRLocked(&stats, rl.engine.Account(counted), now)
 	}
-	r := view{instant: rl.clock.Sync()}
-	q := p.quota
-	rl.readLocked(p.counted, &q, true, &r)
-	r.modelStats(&stats, &q)
 	return stats
 }
 
@@ -162,11 +114,15 @@ func (rl *RateLimiter) Pools() iter.Seq[string] {
 	}
 }
 
-func (rl *RateLimiter) poolNames() []string {
-	rl.ledger.fresh()
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	return rl.pools.names()
+func (rl *RateLimiter) poolNames() (names []string) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.readyLocked()
+	for _, counted := range rl.engine.Catalog.PoolNames() {
+		name, _ := state.PoolOf(counted)
+		names = append(names, name)
+	}
+	return names
 }
 
 // IterPools returns the same pools as [RateLimiter.Pools], each with its stats at the moment it is
@@ -185,11 +141,12 @@ func (rl *RateLimiter) IterPools() iter.Seq2[string, ModelStats] {
 // PoolsOf returns the names of the pools that a call of model is charged to, sorted. PoolsOf is
 // safe for concurrent use.
 func (rl *RateLimiter) PoolsOf(model string) (names []string) {
-	rl.ledger.fresh()
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	for _, p := range rl.findPoolsRLocked(rl.nameRLocked(model), model) {
-		names = append(names, p.name)
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	_, t := rl.enterLocked(model)
+	for _, a := range t.Pools {
+		name, _ := state.PoolOf(a.Name)
+		names = append(names, name)
 	}
 	return names
 }

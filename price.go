@@ -52,19 +52,34 @@ func (rl *RateLimiter) SetPrice(model string, price money.Price) error {
 		rl.pricing = new(pricing.Prices)
 	}
 	rl.pricing.Set(model, price)
-	rl.requoteLocked()
+	now := rl.nowLocked()
+	rl.repriceLocked()
+	rl.engine.Serve(now)
+	rl.leaveLocked(now)
 	return nil
 }
 
 // PriceOf returns the price by which calls of a model are counted: see Config.Prices. ok is false
 // where the model has none. PriceOf is safe for concurrent use.
 func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.readyLocked()
 	if rl.pricing == nil {
 		return money.Price{}, false
 	}
 	return rl.pricing.Find(&rl.naming, rl.nameRLocked(model), model)
+}
+
+// repriceLocked has those that wait ask at the present prices.
+func (rl *RateLimiter) repriceLocked() {
+	for r := range rl.engine.Waiting {
+		w := r.Waiter.Local.(*waiter)
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			q.Most, q.Priced = rl.mostRLocked(&q.Target, q.Tokens, w.billedOf(q))
+		}
+	}
 }
 
 // validatePrices returns an error that names the model, the field and the value of the first price

@@ -226,41 +226,41 @@ type profiledQuota struct {
 	source   ProfileSource
 }
 
-// supplying is how a quota of a profile is noted.
-type supplying func(p *provenance.Quotas, model string, q state.Quota)
-
 // addProfileLocked takes over the quotas of a profile.
-func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, supply supplying) {
+func (rl *RateLimiter) addProfileLocked(p *ProviderProfile, now account.Now) {
 	if rl.profiled == nil {
 		rl.profiled = make(map[string]profiledQuota)
 	}
 	if !slices.Contains(rl.loaded, p.Provider) {
 		rl.loaded = append(rl.loaded, p.Provider)
 	}
-	for name, quota := range p.Models {
-		rl.profiled[name] = profiledQuota{quota, p.Provider, p.Sources[name]}
-		rl.sayLocked(name, byProfile, func(p *provenance.Quotas) { supply(p, name, state.Quota(quota)) })
+	is := catalog.Profile{Provider: string(p.Provider)}
+	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
+		q := p.Models[name]
+		rl.profiled[name] = profiledQuota{q, p.Provider, p.Sources[name]}
+		is.Rows = append(is.Rows, catalog.Row{Name: name, Quota: state.Quota(q), Group: p.Sources[name].Group})
+		rl.tellZoneLocked(q.DayZone, now)
 	}
-	rl.addGroupsLocked(p, supply)
+	rl.sayLocked(byProfile, now, func(c *catalog.Catalog) []catalog.Change { return c.AddProfile(&is) })
 }
 
 // toldStale has the providers of which the process was told that their quotas are old.
 var toldStale sync.Map
 
-// checkAgeRLocked reports a model that is decided on by an old quota of a profile. Decisions call
-// it where the model has no usage, or its window has to be brought in order: so each model comes to
+// checkAgeRLocked reports a model that is decided on by an old quota of a profile. Methods call it
+// where the model has no usage yet, or something had to be brought in order: so each model comes to
 // it at its first use, and every now and then.
-func (rl *RateLimiter) checkAgeRLocked(name string) {
+func (rl *RateLimiter) checkAgeRLocked(counted string) {
 	if rl.reporter == nil || len(rl.profiled) == 0 {
 		return
 	}
 	now := rl.clock.At(rl.clock.Now())
-	source := rl.quotaNameRLocked(name)
+	source, _, _ := rl.engine.Catalog.Cover(counted)
 	row, ok := rl.profiled[source]
 	if !ok || now.Sub(row.source.ReadOn) <= profile.FreshFor || rl.Quotas[source] != row.quota {
 		return
 	}
 	if _, told := toldStale.LoadOrStore(row.provider, true); !told {
-		rl.reporter.ReportAs(row.provider, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+		rl.reporter.ReportAs(row.provider, &StaleProfileError{row.provider, counted, row.source.ReadOn, row.source.URL})
 	}
 }

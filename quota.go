@@ -118,16 +118,48 @@ func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
 	defer rl.teller.begun().flush()
-	if !rl.ledger.update(combine.Apart, func(p *plan) { p.setQuota(model, quota) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		rl.setQuotaLocked(model, quota)
-	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(model, state.Quota(quota)) }, quota.DayZone)
 }
 
-func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
-	rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.SetProgram(model, state.Quota(quota)) })
-	rl.saidLocked()
+// settingLocked changes what is said of quotas, has it saved, and has those that wait served or
+// refused. zones are those of the quotas that are said.
+func (rl *RateLimiter) settingLocked(by string, say func(*catalog.Catalog) []catalog.Change, zones ...string) {
+	now := rl.nowLocked()
+	rl.adoptQuotasLocked(now)
+	for _, zone := range zones {
+		rl.tellZoneLocked(zone, now)
+	}
+	rl.sayLocked(by, now, say)
+	rl.changedNowLocked()
+	rl.leaveLocked(now)
+}
+
+// sayLocked changes what is said of quotas. by is what Config.Events is told of who says it.
+func (rl *RateLimiter) sayLocked(by string, now account.Now, say func(*catalog.Catalog) []catalog.Change) {
+	rl.sayer = by
+	rl.engine.Say(say, rl.renames(), now)
+	rl.zoned = rl.engine.ZonesKnown(now.Wall)
+	rl.quotaVersion++
+}
+
+// requotedLocked puts the quota that holds for a name into Quotas, or takes it out.
+func (rl *RateLimiter) requotedLocked(c catalog.Change) {
+	switch {
+	case state.IsPool(c.Name):
+	case !c.Has:
+		delete(rl.Quotas, c.Name)
+	default:
+		if rl.Quotas == nil {
+			rl.Quotas = make(map[string]ModelQuota)
+		}
+		rl.Quotas[c.Name] = ModelQuota(c.Is)
+	}
+	rl.seen.quotas, rl.seen.named = rl.Quotas, len(rl.Quotas)
+	if c.Changed() {
+		rl.teller.requotedLocked(c.Name, rl.sayer, ModelQuota(c.Is), c.Has)
+	}
 }
 
 // RemoveQuota takes back what the program said of a model, by Config.Quotas, SetQuota or the map
@@ -143,15 +175,9 @@ func (rl *RateLimiter) setQuotaLocked(model string, quota ModelQuota) {
 func (rl *RateLimiter) RemoveQuota(model string) {
 	defer rl.teller.begun().flush()
 	model = state.ModelName(rl.naming.Aliased(model))
-	remove := func() {
-		rl.sayLocked(model, byProgram, func(p *provenance.Quotas) { p.Remove(model) })
-		rl.saidLocked()
-	}
-	if !rl.ledger.update(combine.Apart, func(p *plan) { p.removeQuota(model, remove) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		remove()
-	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.RemoveQuota(model) })
 }
 
 // SetAccountQuotas tells the limits of the account, by model, as its provider's admin API has them:
@@ -169,35 +195,37 @@ func (rl *RateLimiter) RemoveQuota(model string) {
 // file, where they apply until a call replaces them. With Config.Shared they are those of all
 // processes. Waiters are served or refused at once. SetAccountQuotas is safe for concurrent use.
 func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
-	account := storedQuotas(quotas)
-	if err := state.ValidateAll(account); err != nil { // which reads the zones, before the lock is taken
+	said := storedQuotas(quotas)
+	if err := state.ValidateAll(said); err != nil { // which reads the zones, before the lock is taken
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
 	defer rl.teller.begun().flush()
-	account = modelname.Aliased(&rl.naming, account)
-	if rl.ledger.update(combine.Apart, func(p *plan) { p.setAccount(account) }) {
-		return
-	}
+	said = modelname.Aliased(&rl.naming, said)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	rl.provenance.Resaid()
-	for _, model := range rl.provenance.Changes(account) {
-		q, named := account[model]
-		rl.sayLocked(model, byAccount, func(p *provenance.Quotas) { p.SetAccount(model, q, named) })
+	rl.settingLocked(byAccount, func(c *catalog.Catalog) []catalog.Change { return c.SetAccount(said) }, zonesOf(said)...)
+}
+
+// zonesOf returns the zones of the days of quotas.
+func zonesOf(quotas map[string]state.Quota) (zones []string) {
+	for _, q := range quotas {
+		if q.DayZone != "" && !slices.Contains(zones, q.DayZone) {
+			zones = append(zones, q.DayZone)
+		}
 	}
-	rl.saidLocked()
+	return zones
 }
 
 // AccountQuotas returns the limits of the account: those of the last SetAccountQuotas, or what Load
 // found of an earlier run's. Aliases stand for what they are counted as. AccountQuotas is safe for
 // concurrent use.
 func (rl *RateLimiter) AccountQuotas() map[string]ModelQuota {
-	rl.ledger.fresh()
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	rl.readyLocked()
 	account := make(map[string]ModelQuota)
-	for model, q := range rl.provenance.Account() {
+	for model, q := range rl.engine.Catalog.Account() {
 		account[model] = ModelQuota(q)
 	}
 	return account
@@ -223,76 +251,11 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		return
 	}
 	defer rl.teller.begun().flush()
-	supply := func(how supplying) func() {
-		return func() {
-			rl.addProfileLocked(&profile, how)
-			rl.saidLocked()
-		}
-	}
-	if !rl.ledger.update(combine.AppendedApart, func(p *plan) { p.then(supply((*provenance.Quotas).SupplyBelow)) }) {
-		rl.mu.Lock()
-		defer rl.mu.Unlock()
-		supply((*provenance.Quotas).Supply)()
-	}
-}
-
-// sayLocked changes what is said of the quota of one name, and gives it the quota that holds then.
-// saidLocked follows the last of such changes. by is what Config.Events is told of who says it.
-func (rl *RateLimiter) sayLocked(name, by string, say func(*provenance.Quotas)) {
-	rl.sayAtLocked(name, by, rl.clock.Sync(), say)
-}
-
-// sayAtLocked is sayLocked for what was said at an instant.
-func (rl *RateLimiter) sayAtLocked(name, by string, instant int64, say func(*provenance.Quotas)) {
-	was, had := rl.quotaRLocked(name)
-	rl.provenance.Notice(name, state.Quota(was), had)
-	say(&rl.provenance)
-	q, has := rl.provenance.Settle(name)
-	rl.putQuotaLocked(name, ModelQuota(q), has)
-	if has != had || ModelQuota(q) != was && has {
-		rl.teller.requotedLocked(name, by, ModelQuota(q), has)
-	}
-	if by != byHeader && by != byRefusal && by != byFile {
-		rl.found.forgetTold(name)
-	}
-	if has && !(*ModelQuota)(&q).adapts() {
-		delete(rl.found, name)
-	}
-	rl.unlistedLocked().relistLocked(name)
-	if stats := rl.statsRLocked(name); stats != nil {
-		rl.rezoneLocked(stats, rl.zoneRLocked(name), rl.clock.Sync())
-	}
-	rl.repaceLocked(name, instant)
-	if len(rl.spends) > 0 {
-		rl.rezoneSpendLocked(name, instant)
-	}
-	if state.IsPool(name) {
-		return // it is no pattern, whatever its name
-	}
-	for _, model := range rl.provenance.Outdated(name) {
-		rl.sayAtLocked(model, by, instant, func(p *provenance.Quotas) { p.Forget(model) })
-	}
-}
-
-// repaceLocked has the buckets follow a quota that changed at an instant. What they hold then is
-// the same whenever anybody looks next, and in all limiters of a store.
-func (rl *RateLimiter) repaceLocked(name string, instant int64) {
-	states := map[string]*UsageStats{name: rl.statsRLocked(name)}
-	if strings.Contains(name, everyModel) && !state.IsPool(name) {
-		states = rl.State
-	}
-	for model, stats := range states {
-		if stats != nil && stats.window.mirrors(stats, rl) {
-			var q ModelQuota
-			rl.coverRLocked(model, &q)
-			stats.window.followPacing(&q, instant)
-		}
-	}
-}
-
-// saidLocked follows changes of what is said of quotas: it has them saved, and serves or refuses
-// the waiters.
-func (rl *RateLimiter) saidLocked() {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now := rl.nowLocked()
+	rl.adoptQuotasLocked(now)
+	rl.addProfileLocked(&profile, now)
 	rl.changedNowLocked()
-	rl.requoteLocked()
+	rl.leaveLocked(now)
 }

@@ -89,37 +89,32 @@ func (rl *RateLimiter) nearestRLocked(model string) string {
 				return
 			}
 		}
-		var q ModelQuota
 		for name, counted := range rl.naming.Aliases {
-			if rl.coverRLocked(counted, &q) && !yield(name) {
+			if _, _, known := rl.engine.Catalog.Cover(counted); known && !yield(name) {
 				return
 			}
 		}
 	})
 }
 
-// meetIfUnknownRLocked is meetUnknownRLocked for a model that is counted under a name, if no quota
-// stands for that.
-func (rl *RateLimiter) meetIfUnknownRLocked(model, name string) {
-	var q ModelQuota
-	if !rl.coverRLocked(name, &q) && !rl.isNamedByPoolRLocked(model) {
-		rl.meetUnknownRLocked(model)
+// meetLocked notes a record of a model, if no quota stands for that.
+func (rl *RateLimiter) meetLocked(t *engine.Target) {
+	if !t.Account.IsShown() {
+		rl.checkAgeRLocked(t.Counted)
+	}
+	if t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
+		rl.meetUnknownRLocked(t.Asked)
 	}
 }
 
-// judgeUnknownRLocked follows Config.Unknown in a decision on a model without a quota.
-func (rl *RateLimiter) judgeUnknownRLocked(d *Decision, model string) {
-	if rl.pools.count > 0 && rl.isNamedByPoolRLocked(model) {
+// judgeUnknownRLocked follows Config.Unknown in a request for a model without a quota.
+func (rl *RateLimiter) judgeUnknownRLocked(r *engine.Request) {
+	if rl.engine.Catalog.HasPools() && rl.engine.Catalog.NamesModel(r.Counted, r.Asked) {
 		return
 	}
-	rl.refuseUnknownRLocked(d, rl.meetUnknownRLocked(model))
-}
-
-// refuseUnknownRLocked is judgeUnknownRLocked where nobody is to be told.
-func (rl *RateLimiter) refuseUnknownRLocked(d *Decision, nearest string) {
-	if rl.unknown == UnknownDeny && d.Code != DecisionInvalidTokens {
-		d.Allowed, d.Never, d.RetryAfter, d.Cause = false, true, 0, ""
-		d.Code, d.Reason = DecisionUnknownModel, "no quota for this model"+nearestHint(nearest)
+	nearest := rl.meetUnknownRLocked(r.Asked)
+	if rl.unknown == UnknownDeny {
+		r.Deny, r.Nearest = true, nearestHint(nearest)
 	}
 }
 

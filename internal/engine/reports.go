@@ -54,7 +54,7 @@ func (e *Engine) reset(a *account.Account, now account.Now) {
 type Report struct {
 	Limits    observation.Limits
 	Uncounted state.Cost            // of calls that the provider may not have counted yet
-	Counted   [state.Dimensions]int // what was used when the answered call was charged
+	Counted   [state.InFlight]int // what was used when the answered call was charged
 	SentAt    int64                 // the instant at which that was sent
 }
 
