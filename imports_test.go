@@ -155,6 +155,7 @@ var importRules = map[string][]string{
 	"internal/modelname": {},
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/unknown":   {},
+	"internal/wire":      {},
 	"internal/yield":     {modulePath + "/internal/clock"},
 	"internal/retry":     {},
 	"internal/deadline":  {},
