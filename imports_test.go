@@ -94,7 +94,7 @@ var importRules = map[string][]string{
 	"internal/apicall":     {},
 	"internal/tokencount":  {modulePath + "/internal/apicall"},
 	"internal/fsx":         {"golang.org/x/sys/..."},
-	"internal/pace":        {modulePath + "/internal/tokens"},
+	"internal/pace":        {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",

@@ -67,6 +67,16 @@ func (r *Reader) Uint() uint64 {
 	return n
 }
 
+// UpTo is Uint for a number that is at most so much.
+func (r *Reader) UpTo(most uint64) uint64 {
+	n := r.Uint()
+	if n > most {
+		r.Fail("number out of range")
+		return 0
+	}
+	return n
+}
+
 // Int reads a signed number.
 func (r *Reader) Int() int64 {
 	u := r.Uint()
@@ -80,10 +90,8 @@ func (r *Reader) Int() int64 {
 // Within reads a signed number that is at least and at most so much.
 func (r *Reader) Within(least, most int64) int64 {
 	n := r.Int()
-	if r.err == nil && (n < least || n > most) {
+	if n < least || n > most {
 		r.Fail("number out of range")
-	}
-	if r.err != nil {
 		return 0
 	}
 	return n

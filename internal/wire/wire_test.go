@@ -21,6 +21,7 @@ func read(data string, value func(r *wire.Reader) any) (any, error) {
 
 func readUint(r *wire.Reader) any   { return r.Uint() }
 func readInt(r *wire.Reader) any    { return r.Int() }
+func readUpTo(r *wire.Reader) any   { return r.UpTo(200) }
 func readBool(r *wire.Reader) any   { return r.Bool() }
 func readString(r *wire.Reader) any { return r.String(5) }
 func readSmall(r *wire.Reader) any  { return r.Small(-2, 3) }
@@ -50,6 +51,7 @@ func TestForms(t *testing.T) {
 		{"plus one", int64(1), wire.AppendInt(nil, 1), readInt, "\x02"},
 		{"the least", int64(math.MinInt64), wire.AppendInt(nil, math.MinInt64), readInt, longest},
 		{"in range", -2, wire.AppendInt(nil, -2), readSmall, "\x03"},
+		{"as large as it may be", uint64(200), wire.AppendUint(nil, 200), readUpTo, "\xc8\x01"},
 		{"false", false, wire.AppendBool(nil, false), readBool, "\x00"},
 		{"true", true, wire.AppendBool(nil, true), readBool, "\x01"},
 		{"no text", "", wire.AppendString(nil, ""), readString, "\x00"},
@@ -84,6 +86,7 @@ func TestErrors(t *testing.T) {
 		{"eleven bytes", strings.Repeat("\x80", 10) + "\x01", readUint, "number beyond 64 bits at offset 0"},
 		{"too small", "\x05", readSmall, "number out of range at offset 0"},
 		{"too large", "\x08", readSmall, "number out of range at offset 0"},
+		{"beyond the largest", "\xc9\x01", readUpTo, "number out of range at offset 0"},
 		{"no boolean", "", readBool, "cut boolean at offset 0"},
 		{"another boolean", "\x02", readBool, "boolean that is neither 0 nor 1 at offset 0"},
 		{"a cut string", "\x03ab", readString, "too large a number of values at offset 0"},
@@ -110,8 +113,8 @@ func TestErrorStays(t *testing.T) {
 	r.Bool()
 	first := r.Err()
 	r.Fail("something else")
-	got := fmt.Sprint(r.Uint(), r.Int(), r.Within(1, 9), r.Small(1, 9), r.Bool(), r.Count(9, 1)) + r.String(9)
-	if want := "0 0 0 0 false 0"; got != want {
+	got := fmt.Sprint(r.Uint(), r.Int(), r.UpTo(9), r.Within(1, 9), r.Small(1, 9), r.Bool(), r.Count(9, 1)) + r.String(9)
+	if want := "0 0 0 0 0 false 0"; got != want {
 		t.Errorf("behind an error: %q, want %q", got, want)
 	}
 	if r.End() != first || r.Err() != first {
