@@ -67,7 +67,9 @@ var importRules = map[string][]string{
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
 	"internal/classuse": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/fairline": {modulePath + "/internal/eviction", modulePath + "/internal/state"},
+	"internal/fairline": {
+		modulePath + "/internal/eviction", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
 	"internal/clock": {
 		modulePath + "/internal/errtext", "golang.org/x/sys/...",
 	},

@@ -121,11 +121,11 @@ func (b *Buckets) readCharges(r *wire.Reader, units []Unit) {
 		if i == 0 {
 			at = time.Duration(r.Within(int64(-farthest), int64(farthest)))
 		} else {
-			at += time.Duration(r.UpTo(uint64(farthest-at)))
+			at += time.Duration(r.UpTo(uint64(farthest - at)))
 		}
 		first := uint64(0)
 		for k, u := range units {
-			image := r.UpTo(uint64(minute)+1)
+			image := r.UpTo(uint64(minute) + 1)
 			if k == 0 {
 				first = image
 			} else if (image == 0) != (first == 0) {
