@@ -2,6 +2,7 @@ package pace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -95,7 +96,7 @@ func (l *life) insert(random *rand.Rand, prepaid bool) {
 	at, c := l.now-random.Int64N(minute), someCount(random)
 	i, _ := slices.BinarySearch(l.requests, at)
 	l.requests = slices.Insert(l.requests, i, at)
-	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c charged, at int64) int { return int(c.at - at) })
+	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c charged, at int64) int { return cmp.Compare(c.at, at) })
 	l.tokens = slices.Insert(l.tokens, k, charged{at, c})
 	l.each(func(b *Buckets) {
 		if prepaid {
