@@ -38,7 +38,7 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"adaptive":        {modulePath + "/limit"},
+	"adaptive":        {modulePath + "/limit", modulePath + "/internal/wire"},
 	"debounce":        {},
 	"limit":           {},
 	"money":           {},
@@ -60,7 +60,7 @@ var importRules = map[string][]string{
 	},
 
 	"internal/found": {
-		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
