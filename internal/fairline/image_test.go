@@ -248,6 +248,7 @@ func TestReadLineRefuses(t *testing.T) {
 		{"a turn of no waiter", "number out of range", "\x02\x00\x04\x00", "\x02\x00" + far + "\x00"},
 		{"more waiters than bytes", "too large a number", "\x03\x05", "\x20\x05"},
 		{"fewer waiters", "flow without a waiter", "\x03\x05", "\x02\x05"},
+		{"more classes than can be", "too large a number", valid.classes, string(wire.AppendUint(nil, mostClasses+1)) + strings.Repeat("\x00", 7*mostClasses+7)},
 		{"no classes", "waiter without a flow", valid.head + valid.classes, valid.head + "\x00"},
 	} {
 		image := strings.Replace(valid.head+valid.classes+valid.waiters, tt.old, tt.new, 1)
