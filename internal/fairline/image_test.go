@@ -166,7 +166,7 @@ func (c *copies) take(t *testing.T, i int, image []byte) {
 
 // A line that was read goes on as the one that was written.
 func TestImageGoesOn(t *testing.T) {
-	for seed := range uint64(60) {
+	for seed := range uint64(24) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 30))
 			c := &copies{turns: int(seed % 3 * 2), classes: []Class{{}, {"a", 3, false}, {"b", 0, false}, {"ahead", 2, true}, {"also", 0, true}}}
