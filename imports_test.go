@@ -38,7 +38,7 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"adaptive":        {modulePath + "/limit"},
+	"adaptive":        {modulePath + "/limit", modulePath + "/internal/wire"},
 	"debounce":        {},
 	"limit":           {},
 	"money":           {},
@@ -60,7 +60,7 @@ var importRules = map[string][]string{
 	},
 
 	"internal/found": {
-		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
 	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
@@ -92,17 +92,11 @@ var importRules = map[string][]string{
 	"internal/opencalls":   {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":    {modulePath + "/internal/sharedlog/sqlitelog"},
-	"internal/provenance": {
-		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
-	"internal/catalog": {
-		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
-		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
-	},
-	"internal/apicall":    {},
-	"internal/tokencount": {modulePath + "/internal/apicall"},
-	"internal/fsx":        {"golang.org/x/sys/..."},
-	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
+	"internal/provenance":  {modulePath + "/internal/modelname", modulePath + "/internal/state"},
+	"internal/apicall":     {},
+	"internal/tokencount":  {modulePath + "/internal/apicall"},
+	"internal/fsx":         {"golang.org/x/sys/..."},
+	"internal/pace":        {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",
@@ -136,7 +130,7 @@ var importRules = map[string][]string{
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
-		modulePath + "/internal/wire", modulePath + "/money",
+		modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},
@@ -164,25 +158,9 @@ var importRules = map[string][]string{
 	"internal/ring":      {modulePath + "/internal/tokens"},
 	"internal/unknown":   {},
 	"internal/wire":      {},
-	"internal/account": {
-		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation", modulePath + "/internal/pace",
-		modulePath + "/internal/ring", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
-	"internal/verdict": {
-		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
-	"internal/lines": {
-		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state", modulePath + "/internal/verdict",
-	},
-	"internal/engine": {
-		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/external", modulePath + "/internal/fairline",
-		modulePath + "/internal/found", modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
-		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict", modulePath + "/money",
-	},
-	"internal/yield":    {modulePath + "/internal/clock"},
-	"internal/retry":    {},
-	"internal/deadline": {},
+	"internal/yield":     {modulePath + "/internal/clock"},
+	"internal/retry":     {},
+	"internal/deadline":  {},
 	"internal/profile": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state",
 	},

@@ -14,6 +14,7 @@ import (
 // concurrent use; methods that only read may run beside each other.
 type Account struct {
 	Name   string      // under which it is counted; that of a pool has the mark of state.PoolName
+	Seed   uint64      // of what is random in its searches; not 0
 	Quota  state.Quota // that limits it: see SetQuota
 	Traits Traits      // what of the quota and of the account is not plain
 
@@ -73,7 +74,7 @@ const (
 
 // New returns an account without charges. Nothing limits it until SetQuota.
 func New(name string) *Account {
-	a := &Account{Name: name, Traits: Unknown}
+	a := &Account{Name: name, Seed: 1, Traits: Unknown}
 	a.Day.of = a
 	a.Meter = newMeter(&a.Day)
 	a.usage.Owner = a

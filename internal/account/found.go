@@ -12,12 +12,13 @@ import (
 type Found struct {
 	bounds found.Bounds
 	limits *found.Limits // nil before the first call
+	seed   uint64        // of what is random in the search
 }
 
 // at returns what was found; where nothing was asked for yet, the beginning of a search.
 func (f *Found) at(now Now) *found.Limits {
 	if f.limits == nil {
-		return found.New(f.bounds, now.Instant)
+		return found.NewSeeded(f.bounds, now.Instant, f.seed)
 	}
 	return f.limits
 }
@@ -47,7 +48,7 @@ func (a *Account) bindFound(now Now) {
 		return
 	}
 	if a.Found == nil {
-		a.Found = new(Found)
+		a.Found = &Found{seed: a.Seed}
 		a.Extras = append(a.Extras, a.Found)
 	}
 	b := found.BoundsOf(&a.Quota)
@@ -61,7 +62,7 @@ func (a *Account) AdoptFound(known state.Found, now Now) {
 	if a.Found == nil {
 		return
 	}
-	a.Found.limits = found.Stored(known)
+	a.Found.limits = found.StoredSeeded(known, a.Seed)
 	a.Found.limits.Bind(a.Found.bounds, now.Instant, now.Wall)
 }
 

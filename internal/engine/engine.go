@@ -37,11 +37,13 @@ type Engine struct {
 	items []verdict.Item
 	free  *account.Call // ended calls, to be used again
 
-	serial int64 // of the last call
+	serial int64  // of the last call or account
+	seed   uint64 // of what is random in searches
 }
 
-// New returns an engine without quotas. observer may be nil.
-func New(observer Observer) *Engine {
+// New returns an engine without quotas. seed is that of what is random in the searches for limits:
+// two processes with an account of their own each should have two. observer may be nil.
+func New(seed uint64, observer Observer) *Engine {
 	if observer == nil {
 		observer = nobody{}
 	}
@@ -52,6 +54,7 @@ func New(observer Observer) *Engine {
 		other:    account.New(state.OtherAccount),
 		zones:    map[string]*account.Zone{"": {}},
 		observer: observer,
+		seed:     seed,
 		span:     account.Minute,
 	}
 	e.lines = lines.New(host{e})
