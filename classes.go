@@ -5,10 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 
-	"dappco.re/go/core/go-ratelimit/internal/fairline"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 

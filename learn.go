@@ -1,13 +1,6 @@
 package ratelimit
 
-import (
-	"strings"
-
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
-	"dappco.re/go/core/go-ratelimit/internal/state"
-)
+import "dappco.re/go/core/go-ratelimit/internal/catalog"
 
 // ForgetLearned forgets what Observe has learned of a model's limits (Config.LearnQuotas), also in
 // the file from the next Persist on; ForgetLearned("") does so for all models. The quota before the

@@ -28,4 +28,3 @@ func (rl *RateLimiter) CountedAs(model string) string {
 	defer rl.mu.Unlock()
 	return rl.adoptLocked(model, rl.nowLocked())
 }
-

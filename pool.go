@@ -7,11 +7,9 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/errtext"
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -86,7 +84,7 @@ func (rl *RateLimiter) Pool(name string) (pool Pool, ok bool) {
 	if !ok {
 		return Pool{}, false
 	}
-	return Pool{Models: is.Models, Quota: ModelQuota(is.Quota)}, true
+	return Pool{Models: is.Members, Quota: ModelQuota(is.Quota)}, true
 }
 
 // PoolStats returns the usage of a pool, after forgetting expired charges. For an unknown pool it

@@ -73,11 +73,10 @@ func (rl *RateLimiter) PriceOf(model string) (price money.Price, ok bool) {
 
 // repriceLocked has those that wait ask at the present prices.
 func (rl *RateLimiter) repriceLocked() {
-	for r := range rl.engine.Waiting {
-		w := r.Waiter.Local.(*waiter)
-		for i := range r.Requests {
-			q := &r.Requests[i]
-			q.Most, q.Priced = rl.mostRLocked(&q.Target, q.Tokens, w.billedOf(q))
+	for w, option := range rl.engine.Queue {
+		for i := range option.Requests {
+			r := &option.Requests[i]
+			r.Most, r.Priced = rl.mostRLocked(&r.Target, r.Tokens, w.Local.(*waiter).billedOutput(r.Asked))
 		}
 	}
 }

@@ -2,13 +2,13 @@ package ratelimit
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -71,29 +71,8 @@ type ModelQuota struct {
 	MaxSpendPerMonth money.Amount `yaml:"max_spend_per_month,omitempty" json:"max_spend_per_month,omitempty"`
 }
 
-// limitsSpend reports whether a limit of spend is set, be it a negative one.
-func (q *ModelQuota) limitsSpend() bool { return q.MaxSpendPerDay|q.MaxSpendPerMonth != 0 }
-
 // limit returns where the quota has its limit of a dimension.
 func (q *ModelQuota) limit(of state.Dimension) *int { return (*state.Quota)(q).Limit(of) }
-
-// unlimited reports whether a quota limits nothing. The zone of the day is not a limit, nor is
-// Burst, which spreads other limits. A negative field is not unlimited.
-func (q *ModelQuota) unlimited() bool {
-	return q.MaxRPM|q.MaxTPM|q.MaxRPD|q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight == 0 && q.Burst >= 0 && !q.adapts() &&
-		!q.limitsSpend()
-}
-
-// limitsMinute reports whether anything in a minute is limited.
-func (q *ModelQuota) limitsMinute() bool { return q.MaxRPM|q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 }
-
-// minuteCode is the code of the first limit of the minute, in the order in which they deny.
-func (q *ModelQuota) minuteCode() DecisionCode {
-	return DecisionCode(state.Limits[(*state.Quota)(q).FirstOfMinute()].Code)
-}
-
-// invalid returns why the quota admits nothing, if one of its fields is out of range.
-func (q *ModelQuota) invalid() (reason string, bad bool) { return (*state.Quota)(q).Invalid() }
 
 // validate returns an error that wraps ErrInvalidQuota when the quota of model
 // has a field out of range.

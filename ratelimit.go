@@ -56,27 +56,26 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/answers"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/cooldown"
-	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/pricing"
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/reporter"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog/combine"
-	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -142,15 +141,17 @@ type RateLimiter struct {
 	refusals tally.Table[refusals]    // of each model
 	classes  map[string]Class         // Config.Classes; nil for none
 	classed  atomic.Bool              // there are any; for those who have no lock
+	charged  [1]*account.Call         // room for the calls of one request
 	unused   unusedReservations       // that were not handed out yet
 	audits   audits
 	pricing  *pricing.Prices // Config.Prices and SetPrice; nil where no money is counted
 
-	quotaVersion int   // how often quotas changed
-	stateVersion int   // how often Reset or Load put another map into State
-	saves        int   // how often Persist began to save the State,
-	saved        int   // and the last time that it succeeded
-	nextSaveAt   int64 // from this instant on the saver is told of changes
+	quotaVersion int    // how often quotas changed
+	sayer        string // Event.By, while something is said of quotas
+	stateVersion int    // how often Reset or Load put another map into State
+	saves        int    // how often Persist began to save the State,
+	saved        int    // and the last time that it succeeded
+	nextSaveAt   int64  // from this instant on the saver is told of changes
 
 	closing chan struct{} // closed by Close; nil until it is needed
 	closed  bool
@@ -175,6 +176,9 @@ type RateLimiter struct {
 	maxModels  int                // Config.MaxModels; 0 stands for the default
 	learns     bool               // Config.LearnQuotas
 }
+
+// background is the context of what no caller asks for.
+var background = context.Background()
 
 // span is how long a charge counts to the minute, in nanoseconds.
 func (rl *RateLimiter) span() int64 { return account.Minute + int64(rl.margin) }

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"reflect"
 	"time"
 	"unsafe"
@@ -29,11 +30,11 @@ type local struct {
 	counted
 }
 
-// statsOf shows the usage of an account as an entry of State, and usageOf is the reverse: the types
+// entryOf shows the usage of an account as an entry of State, and shownBy is the reverse: the types
 // have the same layout, which TestLayout makes sure of.
-func statsOf(u *account.Usage) *UsageStats { return (*UsageStats)(unsafe.Pointer(u)) }
+func entryOf(u *account.Usage) *UsageStats { return (*UsageStats)(unsafe.Pointer(u)) }
 
-func usageOf(s *UsageStats) *account.Usage { return (*account.Usage)(unsafe.Pointer(s)) }
+func shownBy(s *UsageStats) *account.Usage { return (*account.Usage)(unsafe.Pointer(s)) }
 
 func sameMap[K comparable, V any](a, b map[K]V) bool {
 	return reflect.ValueOf(a).UnsafePointer() == reflect.ValueOf(b).UnsafePointer()
@@ -42,7 +43,7 @@ func sameMap[K comparable, V any](a, b map[K]V) bool {
 // readyLocked makes what a zero RateLimiter lacks.
 func (rl *RateLimiter) readyLocked() {
 	if rl.engine == nil {
-		rl.engine = engine.New(observer{rl})
+		rl.engine = engine.New(rand.Uint64(), observer{rl})
 		rl.engine.SetMaxModels(rl.maxModels)
 		rl.firesAt = account.Never
 	}
@@ -112,7 +113,7 @@ func (rl *RateLimiter) lookRLocked(model string) (now account.Now, t engine.Targ
 		}
 	} else {
 		a := stats.account
-		if a == nil || statsOf(a.Usage()) != stats || !a.Mirrors() {
+		if a == nil || entryOf(a.Usage()) != stats || !a.Mirrors() {
 			return now, t, false
 		}
 		if is, _ := a.Local.(*local); is == nil || is.home != rl {
@@ -192,7 +193,7 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 		if a != nil && a.IsShown() {
 			rl.engine.Hide(counted, now)
 		}
-	case a != nil && usageOf(stats) == a.Usage():
+	case a != nil && shownBy(stats) == a.Usage():
 		if !a.Mirrors() {
 			rl.adoptEntryLocked(counted, stats, now, func(*account.Charge) bool { return true })
 		}
@@ -204,7 +205,7 @@ func (rl *RateLimiter) adoptStatsLocked(counted string, now account.Now) {
 // adoptEntryLocked has the engine count what an entry of State shows.
 func (rl *RateLimiter) adoptEntryLocked(counted string, stats *UsageStats, now account.Now, keeps func(*account.Charge) bool) {
 	_, q, _ := rl.engine.Catalog.Cover(counted)
-	rl.engine.Adopt(counted, usageOf(stats), dayFrom(stats.DayStart, q.DayZone), keeps, now)
+	rl.engine.Adopt(counted, shownBy(stats), dayFrom(stats.DayStart, q.DayZone), keeps, now)
 	rl.localLocked(rl.engine.Account(counted))
 }
 
@@ -262,6 +263,7 @@ func (rl *RateLimiter) leaveLocked(now account.Now) {
 func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 	rl.firesAt = due
 	switch {
+	case rl.timer == nil && due == account.Never:
 	case due == account.Never:
 		rl.timer.Stop()
 	case rl.timer == nil:
@@ -321,12 +323,12 @@ func (o observer) Shown(a *account.Account) {
 		rl.State = make(map[string]*UsageStats)
 		rl.seen.state = rl.State
 	}
-	rl.State[a.Name] = statsOf(a.Usage())
+	rl.State[a.Name] = entryOf(a.Usage())
 }
 
 // Hidden takes the usage of an account out of State.
 func (o observer) Hidden(a *account.Account, evicted bool) {
-	if stats := o.rl.State[a.Name]; stats != nil && usageOf(stats) == a.Usage() {
+	if stats := o.rl.State[a.Name]; stats != nil && shownBy(stats) == a.Usage() {
 		delete(o.rl.State, a.Name)
 	}
 	if evicted {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/policytext"
 	"dappco.re/go/core/go-ratelimit/internal/unknown"

@@ -99,6 +99,16 @@ func (w *waiter) endLocked(of *lines.Waiter) {
 	close(w.done)
 }
 
+// billedOutput returns what a request of the waiter says of the output that may be billed.
+func (w *waiter) billedOutput(model string) int {
+	for i := range w.requests {
+		if w.requests[i].Model == model {
+			return w.requests[i].BilledOutput
+		}
+	}
+	return 0
+}
+
 // refusalLocked returns the error of a waiter that waits in vain.
 func (w *waiter) refusalLocked(r *lines.Refusal, now account.Now) error {
 	if r.Kind == lines.Closed {
