@@ -149,14 +149,15 @@ func (a *Account) IsIdle(now Now, span int64) bool {
 	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
 }
 
-// Forget forgets all charges. Calls in flight stay in flight.
+// Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
 func (a *Account) Forget() {
 	a.Meter.forget()
 	a.Day.serial++
 	a.days = a.Day.serial
 	a.Day.Span = Span{}
-	a.Uses = nil
-	a.Traits &^= Reserved
+	for _, u := range a.Uses {
+		u.forget()
+	}
 	if a.shown = false; a.Found != nil && a.Found.limits != nil {
 		a.Found.limits.Forget()
 	}
@@ -184,6 +185,9 @@ func (a *Account) Owe(until int64) { a.owes = max(a.owes, until) }
 
 // Owes reports whether that is so.
 func (a *Account) Owes(instant int64) bool { return instant < a.owes }
+
+// Show notes that the account has usage, after a call that it had forgotten was charged anew.
+func (a *Account) Show() { a.shown = true }
 
 // IsShown reports whether anything was charged since the account was last forgotten.
 func (a *Account) IsShown() bool { return a.shown }

@@ -32,6 +32,9 @@ func (f *Found) Limits(now Now) *found.Limits {
 	return f.limits
 }
 
+// HasBegun reports whether anything was found, or is searched for.
+func (f *Found) HasBegun() bool { return f != nil && f.limits != nil }
+
 // View is Limits for a reader.
 func (f *Found) View(now Now) *found.Limits {
 	if f == nil || f.bounds == (found.Bounds{}) {

@@ -57,6 +57,7 @@ func New(seed uint64, observer Observer) *Engine {
 		seed:     seed,
 		span:     account.Minute,
 	}
+	e.other.NeedSpend(e.zones[""])
 	e.lines = lines.New(host{e})
 	e.lines.SetSpan(e.span)
 	return e
@@ -100,8 +101,7 @@ func (e *Engine) Advance(now account.Now) { e.begin(now, 0) }
 func (e *Engine) happen(now account.Now) {
 	for c := e.holds.take(now.Instant); c != nil; c = e.holds.take(now.Instant) {
 		e.end(c, account.Expired, c.Tokens, 0, now)
-		e.observer.Ended(c, account.Expired, now)
-		e.release(c)
+		e.observer.Ended(c, account.Expired, now) // whoever made the call may still hold it, so it is not used again
 	}
 	e.lines.Advance(now)
 	e.lines.Serve(now)

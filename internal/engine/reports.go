@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/found"
@@ -34,8 +37,8 @@ func (e *Engine) Reset(counted string, now account.Now) {
 		e.reset(a, now)
 	}
 	if counted == "" {
-		for _, a := range e.accounts {
-			e.reset(a, now)
+		for _, name := range slices.Sorted(maps.Keys(e.accounts)) {
+			e.reset(e.accounts[name], now)
 		}
 	}
 	e.lines.Review(nil, now)
@@ -46,6 +49,9 @@ func (e *Engine) Reset(counted string, now account.Now) {
 func (e *Engine) reset(a *account.Account, now account.Now) {
 	a.Cool(0, "")
 	a.Report(nil)
+	if l := a.Found.View(now); l != nil {
+		l.Forget()
+	}
 	e.hide(a, false)
 	e.drop(a, now)
 }
@@ -120,6 +126,9 @@ func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) (any bool) 
 			continue
 		}
 		if a.Name == "" {
+			if !e.hasRoom(searching, now) {
+				continue
+			}
 			a = e.need(t.Counted)
 		}
 		if _, lowered := a.Found.Limits(now).Refuse(r, now.Instant); lowered {
