@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/answers"
-	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -48,7 +47,6 @@ func (rl *RateLimiter) ObserveAnswer(model string, estimated, used Usage) {
 	name := rl.nameRLocked(model)
 	if seen := rl.answers.Observe(name, estimated.tokens(), used.tokens(), rl.mostModels()); seen > 0 {
 		rl.changedNowLocked()
-		rl.ledger.learntLocked(name, seen)
 	}
 }
 
@@ -65,23 +63,3 @@ func (rl *RateLimiter) Estimate(model string) Estimate {
 	e := rl.answers.Estimate(name)
 	return Estimate{e.Answers, e.Output, e.Correction, e.ErrorP50, e.ErrorP95}
 }
-
-// learntLocked notes an answer that the others do not know of.
-func (s *ledger) learntLocked(name string, seen int) {
-	if s != nil {
-		s.learnt.Note(name, seen, s.rl.mostModels())
-	}
-}
-
-// tell plans to tell the others what was learned.
-func (p *plan) tell(learnt []answers.Learnt) {
-	for _, l := range learnt {
-		p.addNow(&sharedlog.Event{Kind: sharedlog.Answers, Model: l.Model, Text: l.Text})
-	}
-	if len(learnt) > 0 {
-		p.then(func() { p.s.learnt.Told(learnt) })
-	}
-}
-
-// tellAll plans to tell the others all that they do not know.
-func (p *plan) tellAll() { p.tell(p.s.learnt.All(&p.rl.answers)) }

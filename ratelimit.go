@@ -195,8 +195,8 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	}
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.Name != "" {
-		ask := account.Ask{Cost: state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}, Span: rl.span()}
-		if admits, sure := verdict.Admits(t.Account, &ask, now); sure {
+		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
+		if admits, sure := verdict.Admits(t.Account, &cost, rl.span(), now); sure {
 			rl.mu.RUnlock()
 			return admits
 		}
