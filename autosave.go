@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/autosave"
 )
 
@@ -47,7 +48,7 @@ func (rl *RateLimiter) changedLocked(instant int64) {
 //
 //go:noinline
 func (rl *RateLimiter) tellSaverLocked(instant int64) {
-	rl.nextSaveAt = never
+	rl.nextSaveAt = account.Never
 	if rl.saver != nil {
 		rl.nextSaveAt = instant + int64(rl.saver.Changed())
 	}

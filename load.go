@@ -1,11 +1,16 @@
 package ratelimit
 
 import (
+	"cmp"
 	"maps"
+	"math"
 	"slices"
-	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/provenance"
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/cooldown"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
@@ -14,110 +19,141 @@ import (
 type loading struct {
 	rl *RateLimiter
 	*state.Snapshot
+	loaded func(*account.Account, *account.Prepared, account.Now) // is told of each usage that was taken over
 }
 
-// index takes over the loaded quotas, and returns the usage, indexed: before the lock is taken,
-// so that no other call waits for that.
-func (l loading) index() map[string]*UsageStats {
-	l.mergeQuotas()
-	zones := l.zones()
-	instant, now := l.rl.present()
-	all := make(map[string]*UsageStats, len(l.Usage))
-	for model, u := range l.Usage {
-		all[model] = statsOf(u)
-		l.rl.newWindow(all[model], zones[model], instant, now)
+// loadedUsage is the usage of a name in a file, with its entries in order.
+type loadedUsage struct {
+	name  string
+	usage *UsageStats
+	*account.Prepared
+}
+
+// take takes over what a file has. With very many models others may see a part of it.
+func (l loading) take(s *storage) {
+	l.rl.adoptAll()
+	usage := l.prepare()
+	l.takeQuotas()
+	l.takeUsage(usage)
+	l.takeFindings()
+	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
+	s.loadSpend(l)
+	rl := l.rl
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now := rl.nowLocked()
+	rl.engine.Serve(now)
+	rl.leaveLocked(now)
+}
+
+// prepare returns the usage, those that were used last at the end: before the lock is taken, so that
+// no other call waits for that.
+func (l loading) prepare() []*loadedUsage {
+	l.rl.mu.Lock()
+	now := l.rl.nowLocked()
+	l.rl.mu.Unlock()
+	all := make([]*loadedUsage, 0, len(l.Usage))
+	for name, u := range l.Usage {
+		is := &loadedUsage{name: name, usage: &UsageStats{DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens}}
+		is.Prepared = account.Prepare(u.Requests, tokensOf(u), now)
+		all = append(all, is)
 	}
+	usedAt := func(u *loadedUsage) int64 {
+		if at, ok := u.LastAt(); ok {
+			return at
+		}
+		return math.MinInt64
+	}
+	slices.SortFunc(all, func(a, b *loadedUsage) int {
+		return cmp.Or(cmp.Compare(usedAt(a), usedAt(b)), cmp.Compare(a.name, b.name))
+	})
 	return all
 }
 
-// present returns the present instant, and what the clocks show.
-func (rl *RateLimiter) present() (instant int64, now time.Time) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	instant = rl.clock.Sync()
-	return instant, rl.clock.At(instant)
+// tokensOf returns the tokens of a usage.
+func tokensOf(u *state.Usage) []state.Token {
+	if list, ok := u.Tokens.(state.TokenList); ok {
+		return list
+	}
+	entries := make([]state.Token, u.TokenCount())
+	for i := range entries {
+		entries[i] = u.Tokens.At(i)
+	}
+	return entries
 }
 
-// replace takes over the loaded cooldowns, what was learned and found, and the indexed usage.
-func (l loading) replace(usage map[string]*UsageStats) {
-	l.mergeCooldowns()
-	l.rl.answers.Merge(l.Answers, l.rl.mostModels())
+// takeQuotas takes over the quotas and the pools of a file, below those that the program said: by
+// Config.Quotas, by SetQuota, or in the Quotas map. Those that wait are served when the usage is
+// there, too.
+func (l loading) takeQuotas() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	was := maps.Collect(rl.allStatsRLocked)
-	rl.State = rl.takePoolStatsLocked(usage)
-	rl.external = nil
-	rl.stateVersion++
-	rl.unlisted = unlistedModels{}
-	rl.takeFoundsLocked(l.Found)
-	for name, g := range rl.lines.allSlots {
-		if stats := rl.statsRLocked(name); stats != nil {
-			rl.linesLocked().joinLocked(name, stats.window)
-			g.continueLocked(stats.window)
-			if old := was[name]; old != nil {
-				stats.window.keepOpenLocked(old.window)
-			}
-		} else {
-			g.leftLocked()
+	now := rl.nowLocked()
+	for _, q := range l.Quotas {
+		if q.DayZone != "" {
+			rl.tellZoneLocked(q.DayZone, now)
 		}
 	}
-	rl.requoteLocked()
+	f := catalog.File{Quotas: l.Quotas, Said: l.Said, Pools: l.Pools}
+	rl.sayer = byFile
+	rl.engine.Change(func(c *catalog.Catalog) []catalog.Change { return c.Loaded(&f, rl.learns) }, rl.renames(), now)
+	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 }
 
-// zones returns the zones of the models' days, where they have one.
-func (l loading) zones() map[string]string {
-	rl := l.rl
-	zones := make(map[string]string)
-	rl.mu.RLock()
-	defer rl.mu.RUnlock()
-	n := 0
-	for model := range l.Usage {
-		if zone := rl.zoneRLocked(model); zone != "" {
-			zones[model] = zone
-		}
-		if n++; n%1024 == 0 { // let writers in, as names does
-			rl.mu.RUnlock()
-			rl.mu.RLock()
-		}
-	}
-	return zones
-}
-
-// mergeCooldowns takes over the lasting cooldowns of a file, unless memory has a later one: a
-// program may persist and load in turns to see the changes of others, and must not lose a
-// cooldown by that.
-func (l loading) mergeCooldowns() {
-	rl := l.rl
+// takeUsage replaces the usage of all models and pools, and drops what providers have reported.
+// Charges of open calls that the file has stay theirs. What was reset meanwhile stays so.
+func (l loading) takeUsage(usage []*loadedUsage) {
+	rl, entries := l.rl, make(map[string]*UsageStats, len(usage))
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
+	version := rl.stateVersion
+	rl.State, rl.seen.state = entries, entries
 	work := yield.New(&rl.mu, &rl.clock)
-	now := rl.clock.At(work.Instant)
-	for model, c := range l.Cooldowns {
-		rl.cooldowns.Raise(model, c, now)
+	for a := range rl.engine.Accounts {
+		rl.engine.Unload(a, l.Usage[a.Name] != nil, rl.nowAtLocked(work.Instant))
+		work.Next()
+	}
+	for _, u := range usage {
+		if rl.stateVersion != version {
+			return
+		}
+		l.takeOneLocked(u, rl.nowAtLocked(work.Instant))
 		work.Next()
 	}
 }
 
-// mergeQuotas takes over the quotas of a file, below those that the program said: by Config.Quotas,
-// by SetQuota, or in the Quotas map, where it shows as a value that nobody else said. What was
-// learned of a model that had no quota at all does not stand beside one that covers it now.
-func (l loading) mergeQuotas() {
+func (l loading) takeOneLocked(u *loadedUsage, now account.Now) {
+	rl := l.rl
+	var kept account.Mark
+	if was := rl.engine.Account(u.name); was != nil {
+		kept = rl.localLocked(was).marks.saved(rl.saved)
+	}
+	a := rl.adoptPreparedLocked(u.name, u.usage, u.Prepared, kept.Has, now)
+	if !a.IsPool() {
+		rl.State[a.Name] = u.usage
+	}
+	rl.localLocked(a).marks.loaded(rl.saved, a.Save())
+	l.loaded(a, u.Prepared, now)
+}
+
+// takeFindings takes over the lasting cooldowns of a file, unless memory has a later one: a program
+// may persist and load in turns to see the changes of others, and must not lose a cooldown by that.
+// So it does with what was found of limits.
+func (l loading) takeFindings() {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	work := yield.New(&rl.mu, &rl.clock)
-	rl.loadPoolsLocked(l.Pools)
-	for model, q := range l.Quotas {
-		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Loaded(model, q, l.Said[model], rl.learns) })
+	for name, c := range l.Cooldowns {
+		rl.engine.LoadCooldown(name, clock.UnixNano(c.Until), cooldown.Cause(c.Cause), rl.nowAtLocked(work.Instant))
 		work.Next()
 	}
-	covered := slices.DeleteFunc(rl.provenance.Alone(), func(model string) bool {
-		_, is := rl.Quotas[rl.sharedCoverRLocked(model)]
-		return !is || state.IsPool(model)
-	})
-	for _, model := range covered {
-		rl.sayLocked(model, byFile, func(p *provenance.Quotas) { p.Forget(model) })
+	for _, name := range slices.Sorted(maps.Keys(l.Found)) {
+		if known := l.Found[name]; modelname.IsName(name) {
+			known.Told = known.Told && rl.learns
+			rl.engine.LoadFound(name, known, rl.nowAtLocked(work.Instant))
+		}
 		work.Next()
 	}
 }

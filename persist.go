@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/settings"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
@@ -51,12 +52,6 @@ func (s *storage) isClosed() bool { return s.sqlite != nil && s.sqlite.db == nil
 
 // save is Persist.
 func (s *storage) save(rl *RateLimiter) (err error) {
-	if shared, err := rl.ledger.flush(); shared {
-		if err != nil {
-			return fmt.Errorf("persist: %w", err)
-		}
-		return nil
-	}
 	s.begin(rl)
 	began, system := rl.teller.now(), settings.YAML
 	if s.sqlite != nil {
@@ -116,9 +111,6 @@ func (rl *RateLimiter) Load() error {
 }
 
 func (s *storage) load(rl *RateLimiter) error {
-	if shared, err := rl.ledger.flush(); shared {
-		return err
-	}
 	if s.sqlite != nil {
 		return s.sqlite.load(rl)
 	}
@@ -126,9 +118,8 @@ func (s *storage) load(rl *RateLimiter) error {
 	if err != nil || loaded == nil {
 		return err
 	}
-	l := loading{rl, loaded}
-	l.replace(l.index())
-	s.loadSpend(l)
+	l := loading{rl, loaded, func(*account.Account, *account.Prepared, account.Now) {}}
+	l.take(s)
 	return nil
 }
 

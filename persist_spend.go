@@ -1,37 +1,57 @@
 package ratelimit
 
 import (
+	"maps"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/yield"
 )
 
-// spends copies what was spent in the days and months that last.
-func (s saving) spends() map[string]state.Spend {
-	s.rl.mu.RLock()
-	defer s.rl.mu.RUnlock()
-	return s.rl.spends.All(s.rl.clock.UnixNano(s.rl.clock.Now()))
+// addSpend copies what was spent in the days and months of an account that last.
+func addSpend(spent map[string]state.Spend, a *account.Account, wall int64) {
+	if !a.Spend.IsOver(wall) {
+		spent[a.Name] = a.Spend.Spend
+	}
 }
 
 // loadSpend makes the spend that of a file, and adds what was spent since the last Load or Persist:
-// no Load may forget money, as it forgets charges.
+// no Load may forget money, as it forgets charges. Each account changes in one step.
 func (s *storage) loadSpend(l loading) {
 	rl := l.rl
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	instant := rl.clock.Sync()
-	wall := rl.clock.UnixNano(instant)
-	since := spend.Since(rl.spends.All(wall), s.spent)
-	rl.spends = nil
-	for account, is := range l.Spend {
-		if modelname.IsName(account) && !is.IsOver(wall) {
-			rl.spends.Add(account, is)
-			rl.rezoneSpendLocked(account, instant)
-		}
+	work := yield.New(&rl.mu, &rl.clock)
+	names := map[string]bool{state.OtherAccount: true}
+	for name := range l.Spend {
+		names[name] = true
 	}
-	for account, change := range since {
-		rl.spends.Add(account, change)
+	for a := range rl.engine.Accounts {
+		if a.Spend != nil {
+			names[a.Name] = true
+		}
+		work.Next()
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		s.loadSpendLocked(rl, name, l.Spend[name], rl.nowAtLocked(work.Instant))
+		work.Next()
 	}
 	s.spent = l.Spend
-	rl.requoteLocked()
+}
+
+// loadSpendLocked is loadSpend for one account.
+func (s *storage) loadSpendLocked(rl *RateLimiter, name string, is state.Spend, now account.Now) {
+	a, spent := rl.engine.Spender(name), make(map[string]state.Spend)
+	if a != nil {
+		addSpend(spent, a, now.Wall)
+	}
+	if !modelname.IsName(name) || is.IsOver(now.Wall) {
+		is = state.Spend{}
+	}
+	if is != (state.Spend{}) || a != nil && a.Spend != nil {
+		rl.engine.LoadSpend(name, is, spend.Since(spent, s.spent)[name], now)
+	}
 }

@@ -3,7 +3,7 @@ package ratelimit
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sqlitelog"
 	"dappco.re/go/core/go-ratelimit/internal/spend"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
@@ -20,7 +20,7 @@ const keepRows = time.Minute
 // RateLimiter.storage.mu guards it.
 type sqliteStore struct {
 	db     *sqlitestate.DB // nil when closed
-	models *unsaved.Models[TokenEntry, *window]
+	models *unsaved.Models
 }
 
 // openSQLite opens the database at path for a limiter of its own.
@@ -29,11 +29,7 @@ func openSQLite(path string) (*sqliteStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &sqliteStore{db: db, models: newUnsaved()}, nil
-}
-
-func newUnsaved() *unsaved.Models[TokenEntry, *window] {
-	return unsaved.NewModels[TokenEntry, *window](storedToken)
+	return &sqliteStore{db: db, models: unsaved.New()}, nil
 }
 
 func (s *sqliteStore) close() error {
@@ -54,26 +50,18 @@ func (s *sqliteStore) load(rl *RateLimiter) error {
 	if err != nil {
 		return err
 	}
-	l := loading{rl, is}
-	usage := l.index()
-	s.remember(is, usage)
-	l.replace(usage)
-	rl.storage.loadSpend(l)
-	return nil
-}
-
-// remember notes that the database has the state that was read from it.
-func (s *sqliteStore) remember(is *state.Snapshot, usage map[string]*UsageStats) {
-	s.models = newUnsaved()
-	for model, stats := range usage {
-		w := stats.window
-		if w.ahead {
-			// The database has times from the future, which would count anew at every load. The
-			// next Persist replaces them.
-			w = nil
-		}
-		s.models.Loaded(model, w, is.Usage[model].Day())
+	s.models = unsaved.New()
+	for model, u := range is.Usage {
+		s.models.Has(model, u.Day())
 	}
+	l := loading{rl, is, func(a *account.Account, p *account.Prepared, now account.Now) {
+		// Times from the future would count anew at every load: the next Persist replaces them.
+		if !p.Ahead {
+			s.models.Loaded(a, now, rl.span())
+		}
+	}}
+	l.take(&rl.storage)
+	return nil
 }
 
 // persist writes the changes in memory since the last load or persist.
@@ -83,52 +71,38 @@ func (s *sqliteStore) persist(rl *RateLimiter) error {
 	}
 	save := newSaving(rl)
 	defer save.done()
-	quotas, said, supplied := save.quotas()
-	rl.indexAll()
-	cooldowns, spent := s.compareAll(save), save.spends()
+	rl.adoptAll()
+	f, supplied := save.catalog()
+	is := s.compareAll(save)
 	now := time.Now().UnixNano()
 	err := s.db.Store(&sqlitestate.Update{
-		Quotas: quotas, Said: said, Supplied: supplied, Cooldowns: cooldowns, Changes: s.models.Changes(),
-		Answers: rl.answers.All(), Found: save.founds(), Pools: save.pools(),
-		Spend: spend.Since(spent, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
+		Quotas: f.Quotas, Said: f.Said, Supplied: supplied, Cooldowns: is.Cooldowns, Changes: s.models.Changes(),
+		Answers: rl.answers.All(), Found: is.Found, Pools: f.Pools,
+		Spend: spend.Since(is.Spend, rl.storage.spent), Now: now, Cutoff: now - rl.span() - int64(keepRows),
 	})
 	if s.end(rl, err == nil); err == nil {
-		rl.storage.spent = spent
+		rl.storage.spent = is.Spend
 	}
 	return err
 }
 
-// compareAll finds the models that differ, and returns all cooldowns.
-func (s *sqliteStore) compareAll(save saving) (cooldowns map[string]state.Cooldown) {
-	save.consistently(func(live map[string]state.Cooldown) {
-		s.end(save.rl, false) // of what was found before
-		cooldowns = live
-		s.compareState(save)
-	})
-	instant, now := save.rl.present()
-	s.models.AddGone(instant, now.UnixNano())
-	return cooldowns
-}
-
-// compareState finds those of the models in memory that differ. One that is reset meanwhile
-// may be met twice.
-func (s *sqliteStore) compareState(save saving) {
+// compareAll finds the models that differ, and returns what is beside their usage. One that is reset
+// meanwhile may be met twice.
+func (s *sqliteStore) compareAll(save saving) *state.Snapshot {
 	rl := save.rl
-	s.models.Begin()
-	rl.walk(func(model string, stats *UsageStats, instant int64, now time.Time) {
-		if stats == nil {
-			return
-		}
-		w := stats.window
-		if !w.mirrors(stats, rl) {
-			w = rl.makeWindowLocked(model, stats, instant)
-		}
-		w.noteSavedLocked()
-		w.followQuotaLocked(model, instant)
-		if s.models.Compare(model, w, instant, now.UnixNano()) {
-			w.pin(save.pinned)
+	begin := func() {
+		s.end(rl, false) // of what was found before
+		s.models.Begin()
+	}
+	is := save.walk(begin, func(a *account.Account, now account.Now) {
+		if s.models.Compare(a, now, rl.span()) {
+			a.Pin(save.pinned)
 		}
 	})
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	s.models.AddGone(rl.nowLocked())
+	return is
 }
 
 // end notes whether the database has the changes that were found.
@@ -138,26 +112,3 @@ func (s *sqliteStore) end(rl *RateLimiter, ok bool) {
 	work := yield.New(&rl.mu, &rl.clock)
 	s.models.End(ok, work.Next)
 }
-
-// dayOf returns the day of a window as stores see it.
-func dayOf(w *window) state.DayUsage {
-	return state.DayUsage{Start: w.period.Begin, Count: int64(w.dayCount()), Tokens: int64(w.dayTokens())}
-}
-
-// Entries implements unsaved.Window.
-func (w *window) Entries() (*ring.Queue[time.Time], *ring.Queue[TokenEntry]) {
-	return &w.requests, &w.tokens
-}
-
-// Day implements unsaved.Window.
-func (w *window) Day() (state.DayUsage, *time.Location) { return dayOf(w), w.period.Location }
-
-// Lapsed implements unsaved.Window.
-func (w *window) Lapsed(instant, wall int64) bool {
-	cut := instant - w.home.span()
-	return instant >= w.owes && (dayOf(w).Empty() || wall >= w.period.End) &&
-		w.requests.Before(cut) == w.requests.Len() && w.tokens.Before(cut) == w.tokens.Len()
-}
-
-// Saved implements unsaved.Window.
-func (w *window) Saved() { w.owes = 0 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/fsx"
 	"dappco.re/go/core/go-ratelimit/internal/ring"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -41,44 +42,32 @@ func (s *storage) loadYAML() (*state.Snapshot, error) {
 	return loaded, err
 }
 
-// snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone,
-// and room for those is made before the lock is taken.
+// snapshot notes what is to be stored. Other calls wait for a copy of the slices' ends alone, and
+// room for those is made before the lock is taken.
 func (s saving) snapshot() *state.Snapshot {
 	type entry struct {
 		model string
-		stats UsageStats
+		usage account.Usage
 	}
 	rl := s.rl
-	rl.mu.RLock()
-	room := len(rl.State)
-	rl.mu.RUnlock()
-	entries := ring.Room[entry](room + room/8)
-	snapshot := &state.Snapshot{Answers: rl.answers.All(), Found: s.founds(), Spend: s.spends()}
-	snapshot.Quotas, snapshot.Said, _ = s.quotas()
-	maps.DeleteFunc(snapshot.Quotas, func(model string, q state.Quota) bool {
-		said := snapshot.Said[model]
+	rl.adoptAll()
+	f, _ := s.catalog()
+	maps.DeleteFunc(f.Quotas, func(model string, q state.Quota) bool {
+		said := f.Said[model]
 		return q.Validate(model) != nil || said.Validate(model) != nil // a Load would not accept it
 	})
-	snapshot.Pools = s.pools()
-	s.consistently(func(cooldowns map[string]state.Cooldown) {
-		entries, snapshot.Cooldowns = entries[:0], cooldowns
-		rl.walk(func(model string, stats *UsageStats, instant int64, _ time.Time) {
-			if stats == nil {
-				return
-			}
-			if stats.window.mirrors(stats, rl) {
-				stats.window.followQuotaLocked(model, instant)
-				stats.window.pin(s.pinned)
-				stats.window.noteSavedLocked()
-			}
-			entry := entry{model, *stats}
-			entry.stats.window = nil
-			entries = append(entries, entry)
-		})
+	rl.mu.RLock()
+	room := len(rl.State) + len(f.Pools)
+	rl.mu.RUnlock()
+	entries := ring.Room[entry](room + room/8)
+	begin := func() { entries = entries[:0] }
+	is := s.walk(begin, func(a *account.Account, _ account.Now) {
+		a.Pin(s.pinned)
+		entries = append(entries, entry{a.Name, *a.Usage()})
 	})
-	snapshot.Usage = make(map[string]*state.Usage, len(entries))
 	for i := range entries {
-		snapshot.Usage[entries[i].model] = entries[i].stats.usage()
+		is.Usage[entries[i].model] = storedUsage(&entries[i].usage)
 	}
-	return snapshot
+	is.Quotas, is.Said, is.Pools, is.Answers = f.Quotas, f.Said, f.Pools, rl.answers.All()
+	return is
 }

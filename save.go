@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -23,15 +25,19 @@ func newSaving(rl *RateLimiter) saving {
 
 func (s saving) done() { s.pinned.Store(false) }
 
-// consistently visits State by way of visit, which gets the cooldowns, and once more if all
-// models were reset meanwhile: the file must have everything from before the reset or nothing.
-// With few models that cannot happen. While storage.mu is held, no Load replaces State.
-func (s saving) consistently(visit func(cooldowns map[string]state.Cooldown)) {
+// walk visits what a file is to have of all models: it returns what is beside their usage, and
+// visits that, once begin was called. It does so once more if all models were reset meanwhile: the
+// file must have everything from before the reset or nothing. With few models that cannot happen.
+// While storage.mu is held, no Load replaces the usage.
+func (s saving) walk(begin func(), visit func(a *account.Account, now account.Now)) *state.Snapshot {
 	version := s.stateVersion()
-	visit(s.cooldowns())
+	begin()
+	is := s.walkOnce(visit)
 	if s.stateVersion() != version {
-		visit(s.cooldowns())
+		begin()
+		is = s.walkOnce(visit)
 	}
+	return is
 }
 
 func (s saving) stateVersion() int {
@@ -40,56 +46,78 @@ func (s saving) stateVersion() int {
 	return s.rl.stateVersion
 }
 
-// quotas copies the quotas that a file may hold, with their origins, and which of them neither the
-// program nor the account said.
-func (s saving) quotas() (quotas map[string]state.Quota, said map[string]state.Said, supplied map[string]bool) {
-	rl := s.rl
-	rl.mu.RLock()
-	quotas = storedQuotas(rl.Quotas)
-	rl.addPoolQuotasRLocked(quotas)
-	said, supplied = rl.provenance.Stored(quotas)
-	rl.mu.RUnlock()
-	return quotas, said, supplied
-}
-
-// founds copies what was found of the models' limits.
-func (s saving) founds() map[string]state.Found {
-	s.rl.mu.RLock()
-	defer s.rl.mu.RUnlock()
-	return s.rl.foundsRLocked(s.rl.clock.Now())
-}
-
-// cooldowns copies the lasting cooldowns.
-func (s saving) cooldowns() map[string]state.Cooldown {
-	rl := s.rl
-	rl.mu.RLock()
-	cooldowns := maps.Clone(rl.cooldowns)
-	rl.mu.RUnlock()
-	cooldowns.DropOver(time.Now())
-	return cooldowns
-}
-
-// storedToken returns a token entry as stores see it.
-func storedToken(e TokenEntry) state.Token { return state.Token(e) }
-
-// usage returns the stats as stores see them. It shares their slices.
-func (s *UsageStats) usage() *state.Usage {
-	return &state.Usage{
-		Requests: s.Requests, Tokens: state.TokenView[TokenEntry]{Entries: s.Tokens, Token: storedToken},
-		DayStart: s.DayStart, DayCount: s.DayCount, DayTokens: s.DayTokens,
-	}
-}
-
-// statsOf returns usage that was read as stats.
-func statsOf(u *state.Usage) *UsageStats {
-	s := &UsageStats{Requests: u.Requests, DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens}
-	if n := u.TokenCount(); n > 0 {
-		s.Tokens = make([]TokenEntry, n)
-		for i := range s.Tokens {
-			s.Tokens[i] = TokenEntry(u.Tokens.At(i))
+func (s saving) walkOnce(visit func(a *account.Account, now account.Now)) *state.Snapshot {
+	rl, is := s.rl, state.NewSnapshot()
+	rl.walk(func(a *account.Account, now account.Now) {
+		if a.CoolUntil > now.Wall {
+			is.Cooldowns[a.Name] = state.Cooldown{Until: time.Unix(0, a.CoolUntil), Cause: a.CoolCause}
 		}
+		if f, ok := a.Found.Stored(now); ok {
+			is.Found[a.Name] = f
+		}
+		addSpend(is.Spend, a, now.Wall)
+		if a.IsShown() {
+			rl.localLocked(a).marks.note(rl.saves, rl.saved, a.Save())
+			visit(a, now)
+		}
+	})
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	addSpend(is.Spend, rl.engine.Spender(state.OtherAccount), rl.nowLocked().Wall)
+	return is
+}
+
+// catalog copies what a file is to have of names, and returns which of the quotas neither the
+// program nor the account said.
+func (s saving) catalog() (f catalog.File, supplied map[string]bool) {
+	s.rl.mu.RLock()
+	f, supplied = s.rl.engine.Catalog.Stored()
+	s.rl.mu.RUnlock()
+	maps.DeleteFunc(f.Pools, func(pool string, _ []string) bool {
+		q := f.Quotas[pool]
+		return q.Validate(pool) != nil // a Load would not accept it
+	})
+	return f, supplied
+}
+
+// marks tell which charges of an account are in the file: those of the last save that met it, and
+// of the last one before that succeeded, if that is another. The zero value is none.
+type marks struct{ last, before mark }
+
+type mark struct {
+	save int // which it was
+	of   account.Mark
+}
+
+// note notes that the save under way meets the account. saved is the last save that succeeded.
+func (m *marks) note(save, saved int, of account.Mark) {
+	if m.last.save == saved {
+		m.before = m.last
 	}
-	return s
+	m.last = mark{save, of}
+}
+
+// saved returns the mark of the last save that succeeded; that of no charge where it did not meet
+// the account.
+func (m *marks) saved(saved int) account.Mark {
+	switch saved {
+	case m.last.save:
+		return m.last.of
+	case m.before.save:
+		return m.before.of
+	}
+	return account.Mark{}
+}
+
+// loaded notes that the account has what the last save that succeeded has written.
+func (m *marks) loaded(saved int, of account.Mark) { *m = marks{last: mark{saved, of}} }
+
+// storedUsage returns the usage of an account as files have it. It shares the slices.
+func storedUsage(u *account.Usage) *state.Usage {
+	return &state.Usage{
+		Requests: u.Requests, Tokens: state.TokenList(u.Tokens),
+		DayStart: u.DayStart, DayCount: u.DayCount, DayTokens: u.DayTokens,
+	}
 }
 
 // storedQuotas returns quotas as stores see them.

@@ -28,6 +28,7 @@ type seen struct {
 type local struct {
 	home *RateLimiter
 	counted
+	marks marks
 }
 
 // entryOf shows the usage of an account as an entry of State, and shownBy is the reverse: the types

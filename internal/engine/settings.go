@@ -16,19 +16,8 @@ import (
 // returns the name under which a model is counted that a caller asks for; nil where that does not
 // depend on quotas.
 func (e *Engine) Say(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
-	now = e.begin(now, 0)
-	hadPools := e.Catalog.HasPools()
-	changes := say(e.Catalog)
-	for _, c := range changes {
-		e.follow(&c, now)
-	}
-	e.lines.SetSpan(e.span)
-	if rename != nil || hadPools || e.Catalog.HasPools() {
-		e.requeue(rename, now)
-	}
-	e.lines.Review(nil, now)
-	e.lines.MarkAll()
-	e.lines.Serve(now)
+	e.Change(say, rename, now)
+	e.Serve(now)
 }
 
 // follow has the accounts follow the quota of one name, which may be a pattern.
