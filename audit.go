@@ -1,11 +1,13 @@
 package ratelimit
 
 import (
-	"cmp"
 	"math"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/audit"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -67,7 +69,7 @@ func (rl *RateLimiter) Audit() Audit {
 		a.Models[name] = auditEntryOf(is)
 		all.Plus(is)
 	}
-	for class, is := range rl.audits.classes.All() {
+	for class, is := range rl.audits.classes {
 		a.Classes[class] = auditEntryOf(is)
 		classed.Plus(is)
 	}
@@ -78,8 +80,20 @@ func (rl *RateLimiter) Audit() Audit {
 
 // audits is what Audit adds up. RateLimiter.mu guards it.
 type audits struct {
-	counted audit.Book    // by counted name
-	classes audit.Classes // but for the calls without a class, which are the rest
+	counted audit.Book // by counted name
+	classes audit.Book // but for the calls without a class, which are the rest
+}
+
+// mostClasses bounds the classes of which sums are kept, however often SetClasses has others.
+const mostClasses = 1000
+
+// counted is what this process counts beside an account.
+type counted struct {
+	audit     *audit.Sums     // what Audit adds up; nil before the first charge
+	estimates tally.Estimates // against what the calls used
+
+	provider   Provider // of the model, as of
+	providedAt int      // this change of what tells it: see teller.providerLocked
 }
 
 func auditSumOf(s audit.Sum) AuditSum {
@@ -94,74 +108,79 @@ func auditEntryOf(a *audit.Sums) AuditEntry {
 	}
 }
 
-// auditLocked returns the sums of a counted name.
-func (rl *RateLimiter) auditLocked(name string) *audit.Sums {
+// auditNamedLocked returns the sums of a counted name.
+func (rl *RateLimiter) auditNamedLocked(name string) *audit.Sums {
 	room := len(rl.audits.counted) < rl.mostModels()+len(rl.Quotas) || state.IsPool(name) || rl.isListedRLocked(name)
 	return rl.audits.counted.Of(name, room)
 }
 
-// auditReservedLocked adds up a reservation that was made.
-func (r *Reservation) auditReservedLocked() {
-	g := r.slots()
-	if g.audit == nil {
-		g.audit = r.home.auditLocked(g.name)
+// auditOfLocked returns the sums of an account.
+func (rl *RateLimiter) auditOfLocked(a *account.Account) *audit.Sums {
+	is := rl.localLocked(a)
+	if is.audit == nil {
+		is.audit = rl.auditNamedLocked(a.Name)
 	}
-	most := r.costOf(EventAdmitted)
-	g.audit.Reserved.Add(r.estimate, most)
-	for _, a := range r.auditsBesideLocked() {
-		if a != nil {
-			a.Reserved.Add(r.estimate, most)
+	return is.audit
+}
+
+// auditLocked adds a call up: for its model, for each of its pools, and for its class. The model of
+// a call that only pools have counted had no place.
+func (rl *RateLimiter) auditLocked(c *account.Call, add func(*audit.Sums)) {
+	counts := false
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			add(rl.auditOfLocked(a))
+			counts = true
 		}
+	}
+	if !counts {
+		return
+	}
+	if c.Model == nil {
+		add(rl.auditNamedLocked(audit.Other))
+	}
+	if c.Class != "" {
+		add(rl.audits.classes.Of(c.Class, len(rl.audits.classes) < mostClasses))
 	}
 }
 
-// markLocked has a reservation added up for the class of its call, if that is one of
-// Config.Classes. It reports whether it is.
-func (rl *RateLimiter) markLocked(r *Reservation, class string) bool {
-	m := rl.audits.classes.Mark(class)
-	if m == 0 {
-		if rl.knownClassRLocked(class) == "" {
-			return false
-		}
-		var a *audit.Sums
-		if a, m = rl.audits.classes.Need(class); m == 0 {
-			r.more().class = a
-		}
+// auditReservedLocked adds up a call that was admitted. One of a class that is not in
+// Config.Classes now is of none, also if it is there when the call ends.
+func (rl *RateLimiter) auditReservedLocked(c *account.Call) {
+	if c.Class != "" {
+		c.Class = rl.knownClassRLocked(c.Class)
 	}
-	r.mark |= m
-	return true
+	rl.auditLocked(c, func(a *audit.Sums) { a.Reserved.Add(c.Tokens, c.Most) })
 }
 
-// auditsBesideLocked returns the sums of the class of a call, and those of its model where only a
-// pool has counted it, because the model had no place; nil for none.
-func (r *Reservation) auditsBesideLocked() (beside [2]*audit.Sums) {
-	beside[0] = r.home.audits.classes.Marked(r.mark)
-	if r.extra == nil {
-		return beside
-	}
-	beside[0] = cmp.Or(beside[0], r.extra.class)
-	if r.extra.model != "" && state.IsPool(r.slots().name) {
-		beside[1] = r.home.auditLocked(audit.Other)
-	}
-	return beside
-}
-
-// auditEndedLocked adds up a reservation that ends.
-func (r *Reservation) auditEndedLocked(end EventKind, used tokens.Count) {
-	most, cost := r.costOf(EventAdmitted), r.costOf(end)
-	if r.slots().audit == nil { // a store gave it back to this process
-		r.slots().audit = r.home.auditLocked(r.slots().name)
-	}
-	beside := r.auditsBesideLocked()
-	for _, a := range [...]*audit.Sums{r.slots().audit, beside[0], beside[1]} {
-		switch {
-		case a == nil:
-		case end == EventSettled:
-			a.Settle(r.estimate, most, used, cost)
-		case end == EventReleased:
-			a.Released.Add(r.estimate, most)
+// auditEndedLocked adds up a call that ends.
+func (rl *RateLimiter) auditEndedLocked(c *account.Call, how account.How, used tokens.Count) {
+	rl.auditLocked(c, func(a *audit.Sums) {
+		switch how {
+		case account.Committed:
+			a.Settle(c.Tokens, c.Most, used, c.Cost)
+		case account.Cancelled:
+			a.Released.Add(c.Tokens, c.Most)
 		default:
-			a.Expired.Add(r.estimate, most)
+			a.Expired.Add(c.Tokens, c.Most)
 		}
+	})
+	// A call that used nothing failed, and tells nothing of the estimate. A pool has no estimates but
+	// those of its models.
+	if how == account.Committed && c.Model != nil && used != (tokens.Count{}) {
+		rl.localLocked(c.Model).estimates.Add(c.Tokens.Total(), used.Total())
+	}
+}
+
+// auditRecordedLocked adds up a call that was not reserved. counted reports whether its model had a
+// place.
+func (rl *RateLimiter) auditRecordedLocked(t *engine.Target, counted bool, used tokens.Count, cost money.Amount) {
+	if a := rl.engine.Account(t.Counted); a != nil && counted {
+		rl.auditOfLocked(a).Recorded.Add(used, cost)
+	} else {
+		rl.auditNamedLocked(t.Counted).Recorded.Add(used, cost)
+	}
+	for _, pool := range t.Pools {
+		rl.auditOfLocked(pool).Recorded.Add(used, cost)
 	}
 }

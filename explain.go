@@ -4,10 +4,11 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/explain"
-	"dappco.re/go/core/go-ratelimit/internal/pace"
 	"dappco.re/go/core/go-ratelimit/internal/state"
-	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
@@ -47,13 +48,10 @@ type Explanation struct {
 	// Line is 16 of the waiters at most: the one that is served next, and then the others in the
 	// order of their arrival.
 	Line []Waiter `json:"line,omitempty"`
-	// OldestOpen is the age of the oldest open reservation. With Config.Events it is exact for
-	// those of this limiter. Else it is counted from Arrived if that was called, is known to some
-	// five seconds and too small rather than too large, and above a minute it may only say that.
-	// JSON shows it as a text, such as "42s".
+	// OldestOpen is the age of the oldest open reservation. JSON shows it as a text, such as "42s".
 	OldestOpen time.Duration `json:"oldest_open,omitempty"`
-	// OpenOverMinute is how many open reservations are older than a minute, by some five seconds.
-	// Such a call may be slow, or its reservation may have been leaked.
+	// OpenOverMinute is how many open reservations are older than a minute. Such a call may be slow,
+	// or its reservation may have been leaked.
 	OpenOverMinute int `json:"open_over_minute,omitempty"`
 	// LastRefusal is the last call of this limiter that was refused for the model; nil for none,
 	// and after Reset. A caller whose context ended was not refused. Of models without a quota of
@@ -79,7 +77,7 @@ type LimitState struct {
 	Limit    string `json:"limit"` // its key in files, such as "max_tpm"
 	Max      int    `json:"max"`
 	Used     int    `json:"used"`               // by this limiter; of max_in_flight the open reservations
-	Open     int    `json:"open,omitempty"`     // what open reservations have of Used, by some five seconds
+	Open     int    `json:"open,omitempty"`     // what open reservations may give back of Used
 	External int    `json:"external,omitempty"` // by others of the account, as the provider reports it
 	Left     int    `json:"left"`               // what a request may have now
 	// Origin is who said Max: "program", "account", "file", "profile", or "learned", if a report of
@@ -169,88 +167,46 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 		e.StoreError = err.Error()
 	}
 	knownProviders() // which reads the profiles, before the lock is taken
-	var q ModelQuota
-	var r view
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.Sync()
-	rl.readLocked(name, &q, known, &r)
-	e.Counted, e.At = name, rl.clock.At(r.instant).Round(0)
-	if known {
+	now, t := rl.enterTidyLocked(model)
+	a := t.Account
+	e.Counted, e.At = t.Counted, rl.clock.At(now.Instant).Round(0)
+	if !a.Has(account.Unknown) {
 		var origins quotaOrigins
-		e.Quota, origins = rl.originsRLocked(name)
-		e.Origin = origins.whole(rl.ledger != nil)
-		e.Found = r.foundLimits()
-		e.Limits = limitStates(&q, &r, &origins, e.At)
-		if row, ok := rl.profileRowRLocked(name); ok {
+		e.Quota, origins = rl.engine.Catalog.Origins(t.Counted)
+		e.Origin = origins.whole()
+		if row, ok := rl.profileRowRLocked(t.Counted); ok {
 			e.ProfileReadOn = row.source.ReadOn
 		}
 	}
-	e.Budgets = r.budgets(&q)
-	e.Provider = rl.providerOfRLocked(name)
-	e.InFlight, e.Waiting, e.WaitingByClass = r.slots.calls(), r.slots.waiting(), r.slots.waitingByClassRLocked()
-	e.OldestOpen, e.OpenOverMinute = r.agesLocked()
-	if since, ok := rl.teller.oldestRLocked(r.slots); ok {
-		e.OldestOpen = max(time.Duration(r.instant-since), e.OldestOpen)
+	is := rl.poolStateRLocked(a, t.Counted, now)
+	e.Limits, e.Budgets, e.Found = is.Limits, is.Budgets, is.Found
+	e.InFlight, e.Waiting, e.WaitingByClass = is.InFlight, is.Waiting, is.WaitingByClass
+	e.CooldownUntil, e.Cause = is.CooldownUntil, is.Cause
+	e.Provider = rl.providerOfRLocked(t.Counted)
+	open := rl.openOfRLocked(a, now)
+	e.OldestOpen, e.OpenOverMinute = open.oldest, open.overMinute
+	e.Line = rl.lineRLocked(a, now)
+	e.LastRefusal = rl.refusals.Get(t.Counted).told(&rl.clock)
+	for _, pool := range t.Pools {
+		e.Pools = append(e.Pools, rl.poolStateRLocked(pool, pool.Name, now))
 	}
-	e.Line = rl.lineLocked(r.slots, r.instant)
-	e.LastRefusal = rl.refusals.Get(name).told(&rl.clock)
-	if r.cool > r.wall {
-		e.CooldownUntil, e.Cause = time.Unix(0, r.cool), Cause(r.cause)
-	}
-	c := rl.smallestRLocked(&q, name, model)
-	e.Next.Model = model
-	r.modelStats(&e.Next.Stats, &q)
-	if known && rl.reserves != nil {
-		r.keepLocked(rl, &q, &c, "", false)
-	}
-	wait := decide(&e.Next, &q, known, &r, &c)
-	if !known && !rl.isNamedByPoolRLocked(model) {
-		var nearest string
-		if rl.unknown == UnknownDeny { // it is looked for among all quotas, and else not shown
-			nearest = rl.nearestRLocked(model)
-		}
-		rl.refuseUnknownRLocked(&e.Next, nearest)
-	}
-	if rl.pools.count > 0 {
-		e.explainPoolsLocked(rl, &r, &c, wait)
-	}
-	if e.Waiting > 0 {
-		e.Next.queue()
-	}
-	rl.ledger.overrule(&e.Next)
+	smallest := Request{Model: model, PromptTokens: 1, OutputTokens: min(max(a.Quota.MaxOTPM, 0), 1)}
+	rl.decideRLocked(&e.Next, &smallest, &t, now)
+	rl.leaveLocked(now)
 	return e
-}
-
-// smallestRLocked returns the cost of a request of one token, and of one output token if a quota
-// limits those.
-func (rl *RateLimiter) smallestRLocked(q *ModelQuota, name, model string) cost {
-	c := cost{Requests: 1, Count: tokens.Count{Input: 1, Output: min(max(q.MaxOTPM, 0), 1)}}
-	if rl.pricing != nil {
-		rl.mostRLocked(&c, name, model)
-	}
-	return c
 }
 
 // quotaOrigins is who said each limit of a quota.
 type quotaOrigins [state.Dimensions]state.Origin
 
-// originsRLocked returns the name of the quota that covers a counted name, and who said it.
-func (rl *RateLimiter) originsRLocked(name string) (quota string, origins quotaOrigins) {
-	quota = rl.quotaNameRLocked(name)
-	is, _ := rl.quotaRLocked(quota)
-	return quota, rl.provenance.Origins(quota, state.Quota(is))
-}
-
 // whole returns who said a quota: a report that corrected it, else the first in the order of their
 // precedence.
-func (o *quotaOrigins) whole(shared bool) string {
+func (o *quotaOrigins) whole() string {
 	switch least := slices.Min(o[:]); {
 	case slices.Contains(o[:], state.Learned):
 		return explain.Learned
-	case least == state.Program && shared:
-		return explain.Shared
 	case least == state.Program:
 		return explain.Program
 	case least == state.Account:
@@ -259,30 +215,27 @@ func (o *quotaOrigins) whole(shared bool) string {
 	return explain.Given
 }
 
-// limitStates returns the state of the limits of a quota at a moment.
-func limitStates(q *ModelQuota, r *view, origins *quotaOrigins, at time.Time) []LimitState {
+// limitsRLocked returns the state of the limits of an account, without those that are unlimited.
+func (rl *RateLimiter) limitsRLocked(a *account.Account, counted string, now account.Now) []LimitState {
+	_, origins := rl.engine.Catalog.Origins(counted)
+	open, reports := rl.openOfRLocked(a, now), reportsOf(a, now)
 	limits := make([]LimitState, 0, state.Dimensions)
 	for _, of := range [...]state.Dimension{
 		state.InFlight, state.RPD, state.TPD, state.RPM, state.ITPM, state.OTPM, state.TPM,
 	} {
-		l := LimitState{Limit: state.Limits[of].Key, Max: *q.limit(of), Origin: state.OriginKeys[origins[of]]}
-		if of == state.InFlight && r.adapts { // and not what was found
-			l.Max = r.slotLimit
-		}
-		switch {
-		case l.Max == 0:
+		l := LimitState{Limit: state.Limits[of].Key, Max: *a.Quota.Limit(of), Origin: state.OriginKeys[origins[of]]}
+		if l.Max == 0 {
 			continue
-		case of == state.InFlight:
-			l.Used = r.slots.calls()
+		}
+		l.Used = a.Used(of, rl.span(), now)
+		if l.Open = min(open.of(of), l.Used); of == state.InFlight {
 			l.Open = l.Used
-		default:
-			l.Used = r.usedOf(of)
-			l.Open = min(max(r.usedBy(of, r.instant)-r.remainsBy(of, r.instant), 0), l.Used)
-			if r.external != nil {
-				l.External = r.external[of].Amount
+		} else {
+			if reports != nil {
+				l.External = reports[of].Amount
 			}
-			if wait := r.roomIn(of, l.Used, q); wait > 0 {
-				l.RoomAt = at.Add(wait)
+			if wait := verdict.RoomIn(a, of, rl.span(), now); wait > 0 {
+				l.RoomAt = rl.clock.At(now.Instant + wait).Round(0)
 			}
 		}
 		l.Left = max(0, max(0, l.Max-l.Used)-l.External)
@@ -291,75 +244,70 @@ func limitStates(q *ModelQuota, r *view, origins *quotaOrigins, at time.Time) []
 	return limits
 }
 
-// agesLocked returns the age of the oldest open call, and how many are older than a minute. A call
-// from before the model lost its state, by Reset or Load, is at least as old as that loss.
-func (r *view) agesLocked() (oldest time.Duration, over int) {
-	age, over := r.open.Ages(r.instant, minute)
-	if rest := r.slots.calls() - r.open.Calls(); rest > 0 && r.slots.leftAt != 0 {
-		since := r.instant - r.slots.leftAt
-		if age = max(age, since); since >= minute {
-			over += rest
-		}
-	}
-	return time.Duration(age), min(over, r.slots.calls())
+// openUse is what the open calls of an account have of its usage, and how old they are.
+type openUse struct {
+	minute, day state.Cost // of the requests, those that have not arrived
+	oldest      time.Duration
+	overMinute  int
 }
 
-// nextLocked returns the waiter that is served next; nil where none is awake.
-func (g *slots) nextLocked() *waiter {
-	for _, e := range g.line.Heads() {
-		if !e.Value.yields {
-			return e.Value
-		}
+// openOfRLocked looks at all open calls.
+func (rl *RateLimiter) openOfRLocked(a *account.Account, now account.Now) (open openUse) {
+	if a.InFlight == 0 {
+		return open
 	}
-	return g.head()
-}
-
-// lineLocked returns the waiter of a model that is next, and the first of the others.
-func (rl *RateLimiter) lineLocked(g *slots, instant int64) (line []Waiter) {
-	const most = 16
-	if g.waiting() == 0 {
-		return nil
-	}
-	add := func(w *waiter) {
-		var c tokens.Count
-		for i := range w.requests {
-			if req := &w.requests[i]; rl.nameRLocked(req.Model) == g.name {
-				c = c.Plus(tokens.Count{Input: req.PromptTokens, Output: req.OutputTokens})
+	cut := now.Instant - rl.span()
+	for c := range rl.engine.Open {
+		for charge := range c.Charges {
+			if charge.Account() == a {
+				open.add(c, charge, cut, now)
 			}
 		}
-		line = append(line, Waiter{Waited: time.Duration(max(instant-w.since, 0)), PromptTokens: c.Input, OutputTokens: c.Output, Class: rl.knownClassRLocked(w.class)})
 	}
-	next := g.nextLocked()
-	if next != nil {
-		add(next)
-	}
-	for e := range g.line.All() {
-		if len(line) == most {
-			break
-		}
-		if e.Value != next {
-			add(e.Value)
-		}
-	}
-	return line
+	return open
 }
 
-// roomIn returns how long it takes until one more of a dimension fits; 0 if it does now, or never.
-func (r *view) roomIn(of state.Dimension, used int, q *ModelQuota) time.Duration {
-	limit := *q.limit(of)
-	if limit <= 0 {
-		return 0
+func (o *openUse) add(c *account.Call, charge *account.Charge, cut int64, now account.Now) {
+	age := max(now.Instant-c.At.Instant, 0)
+	if o.oldest = max(o.oldest, time.Duration(age)); age >= account.Minute {
+		o.overMinute++
 	}
-	var f refusal
-	var p *pace.Buckets
-	if state.Limits[of].Window == state.Minute {
-		p = r.paceOf(q)
-		if r.used != 0 {
-			f.until(time.Duration(r.used - r.instant))
+	minute, day := charge.Counts(cut)
+	for _, in := range [...]struct {
+		sum    *state.Cost
+		counts bool
+	}{{&o.minute, minute}, {&o.day, day}} {
+		if !in.counts {
+			continue
+		}
+		if in.sum.Count = in.sum.Plus(charge.Tokens); !c.Arrived {
+			in.sum.Requests++
 		}
 	}
-	f.check(of, used, 1, limit, r, p)
-	return f.wait
+}
+
+// of returns what may be given back of a dimension.
+func (o *openUse) of(d state.Dimension) int {
+	if state.Limits[d].Window == state.Day {
+		return o.day.Of(d)
+	}
+	return o.minute.Of(d)
+}
+
+// lineRLocked returns the waiter of a model that is next, and the first of the others.
+func (rl *RateLimiter) lineRLocked(a *account.Account, now account.Now) (line []Waiter) {
+	const most = 16
+	for _, c := range rl.engine.FirstInLine(a, most) {
+		w := Waiter{Waited: time.Duration(max(now.Instant-c.Waiter.Since, 0)), Class: rl.knownClassRLocked(c.Class)}
+		for _, r := range engine.OptionOf(c).Requests {
+			if r.Counted == a.Name {
+				w.PromptTokens += r.Tokens.Input
+				w.OutputTokens += r.Tokens.Output
+			}
+		}
+		line = append(line, w)
+	}
+	return line
 }
 
 // String returns the explanation in lines for a person, the first of which says whether the model

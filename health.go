@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/profile"
 	"dappco.re/go/core/go-ratelimit/internal/tally"
@@ -96,21 +95,29 @@ func (e *EstimateError) Error() string {
 func (rl *RateLimiter) Health() Health {
 	h := Health{Err: rl.Err()}
 	var w tally.Warnings
-	rl.warnTallies(&w)
-	rl.warnStale(&w)
+	rl.mu.Lock()
+	rl.readyLocked()
+	rl.warnTalliesLocked(&w)
+	if len(rl.profiled) > 0 {
+		rl.warnStaleLocked(&w)
+	}
+	rl.mu.Unlock()
 	h.Warnings = w.Errors()
 	return h
 }
 
-// warnTallies warns of refusals and estimates.
-func (rl *RateLimiter) warnTallies(w *tally.Warnings) {
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
+// Err returns the error that keeps the limiter from using the shared database; nil while it can
+// use it, and without Config.Shared. It is safe for concurrent use.
+func (rl *RateLimiter) Err() error { return nil }
+
+// warnTalliesLocked warns of refusals and estimates. Like warnStaleLocked, it lets others in now and
+// then.
+func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 	work := yield.New(&rl.mu, &rl.clock)
-	for name, g := range rl.lines.allSlots {
-		if rl.lines.allSlots[name] == g { // it may be gone after others were let in
-			if e := &g.estimates; e.Off() {
-				w.Add(warnEstimate, name, &EstimateError{name, int(e.Calls), int(e.Estimated), int(e.Used)})
+	for a := range rl.engine.Accounts {
+		if is, _ := a.Local.(*local); is != nil && !a.Gone { // it may be gone after others were let in
+			if e := &is.estimates; e.Off() {
+				w.Add(warnEstimate, a.Name, &EstimateError{a.Name, int(e.Calls), int(e.Estimated), int(e.Used)})
 			}
 		}
 		work.Next()
@@ -125,41 +132,28 @@ func (rl *RateLimiter) warnTallies(w *tally.Warnings) {
 func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refusals, instant int64) {
 	const least, share = 100, 95
 	refused := r.Last(instant).Refused
-	all := refused + rl.admittedLocked(name, instant)
+	all := refused
+	if a := rl.engine.Account(name); a != nil {
+		all += a.Requests(instant - rl.span())
+	}
 	if all < least || refused*100 < all*share {
 		return
 	}
 	w.Add(warnDenials, name, &DenialsError{name, refused, all, r.last.Code, r.last.Reason})
 }
 
-// admittedLocked returns how many calls of a model this limiter admitted in the last minute.
-func (rl *RateLimiter) admittedLocked(name string, instant int64) int {
-	if rl.ledger == nil {
-		if w := rl.existingWindowLocked(name, instant); w != nil {
-			return w.requests.Len()
+// warnStaleLocked warns of old quotas of profiles, by which models are limited that have usage.
+func (rl *RateLimiter) warnStaleLocked(w *tally.Warnings) {
+	work := yield.New(&rl.mu, &rl.clock)
+	for name, stats := range rl.State {
+		if stats != nil && rl.State[name] == stats && (len(stats.Requests) > 0 || stats.DayCount > 0) {
+			row, ok := rl.profileRowRLocked(name)
+			if ok && rl.clock.At(work.Instant).Sub(row.source.ReadOn) > profile.FreshFor {
+				w.Add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
+			}
 		}
-	} else if g := rl.lines.allSlots[name]; g != nil && g.admitted != nil {
-		return g.admitted.Last(instant).Admitted
+		work.Next()
 	}
-	return 0
-}
-
-// warnStale warns of old quotas of profiles, by which models are limited that have usage.
-func (rl *RateLimiter) warnStale(w *tally.Warnings) {
-	rl.mu.RLock()
-	none := len(rl.profiled) == 0
-	rl.mu.RUnlock()
-	if none {
-		return
-	}
-	rl.walk(func(name string, stats *UsageStats, _ int64, now time.Time) {
-		if stats == nil || len(stats.Requests) == 0 && stats.DayCount <= 0 {
-			return
-		}
-		if row, ok := rl.profileRowRLocked(name); ok && now.Sub(row.source.ReadOn) > profile.FreshFor {
-			w.Add(warnStale, name, &StaleProfileError{row.provider, name, row.source.ReadOn, row.source.URL})
-		}
-	})
 }
 
 // The kinds of warnings, the most urgent first.

@@ -2,13 +2,12 @@ package ratelimit
 
 import (
 	"context"
-	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
-	"dappco.re/go/core/go-ratelimit/internal/clock"
-	"dappco.re/go/core/go-ratelimit/internal/eviction"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -28,36 +27,24 @@ const (
 // cooled is the cooldowns that were told to have begun and not to have ended. Their number is
 // bounded as that of all cooldowns is.
 type cooled struct {
-	told  map[string]*toldCooldown      // by the counted names of their models
-	ends  eviction.Queue[*toldCooldown] // of the same, the first to end in front
-	timer *time.Timer                   // looks whether the next has ended; nil until there was one
+	told    map[string]Cause // by the counted names of their models
+	timer   *time.Timer      // looks whether one has ended; nil until there was one
+	looksAt int64            // when it does, in UnixNano
 }
-
-type toldCooldown struct {
-	name     string
-	cause    Cause
-	end      int64 // in UnixNano, or later
-	position int
-}
-
-// Before and Position are for cooled.ends.
-func (c *toldCooldown) Before(other *toldCooldown) bool { return c.end < other.end }
-func (c *toldCooldown) Position() *int                  { return &c.position }
 
 func (c *cooled) stop() {
 	if c.timer != nil {
 		c.timer.Stop()
 	}
-	clear(c.told)
-	c.ends = eviction.Queue[*toldCooldown]{}
+	c.told = nil
 }
 
 // mostSleep bounds how long the end of a cooldown is waited for at once: it follows the wall clock,
 // and timers do not.
 const mostSleep = time.Minute
 
-// cooledLocked notes that this limiter began a cooldown.
-func (t *teller) cooledLocked(name, requested string, c state.Cooldown) {
+// cooledLocked tells that this limiter began a cooldown, and has its end told.
+func (t *teller) cooledLocked(a *account.Account, asked string) {
 	if t == nil {
 		return
 	}
@@ -65,40 +52,27 @@ func (t *teller) cooledLocked(name, requested string, c state.Cooldown) {
 	if e == nil {
 		return
 	}
-	if pool, is := state.PoolOf(name); is {
+	if pool, is := state.PoolOf(a.Name); is {
 		e.Pool = pool
 	} else {
-		t.nameRLocked(e, strings.Clone(requested)) // see stateLocked
+		t.nameRLocked(e, strings.Clone(asked)) // which may be a part of a longer string
 	}
-	e.Cause, e.Until = Cause(c.Cause), c.Until
+	e.Cause, e.Until = Cause(a.CoolCause), time.Unix(0, a.CoolUntil)
 	t.pendLocked(e)
-	t.coolingLocked(strings.Clone(name), e.Cause)
-}
-
-// coolingLocked has the end of a cooldown told. That of a longer one is looked for when the shorter
-// one would have ended.
-func (t *teller) coolingLocked(name string, cause Cause) {
-	if c := t.cooled.told[name]; c != nil {
-		c.cause = cause
-		return
-	}
 	if t.cooled.told == nil {
-		t.cooled.told = make(map[string]*toldCooldown)
+		t.cooled.told = make(map[string]Cause)
 	}
-	c := &toldCooldown{name: name, cause: cause, end: clock.UnixNano(t.rl.cooldowns[name].Until)}
-	t.cooled.told[name] = c
-	if t.cooled.ends.Put(c); t.cooled.ends.First() == c {
-		t.sleepLocked()
+	isFirst := len(t.cooled.told) == 0
+	if t.cooled.told[a.Name] = e.Cause; isFirst || a.CoolUntil < t.cooled.looksAt {
+		t.sleepLocked(a.CoolUntil)
 	}
 }
 
-// sleepLocked looks again when the next of the told cooldowns ends.
-func (t *teller) sleepLocked() {
-	if t.cooled.ends.Len() == 0 {
-		return
-	}
-	wait := min(time.Duration(max(t.cooled.ends.First().end-t.rl.clock.UnixNano(t.rl.clock.Sync()), 0)), mostSleep)
-	if t.cooled.timer == nil {
+// sleepLocked looks again when the next cooldown ends.
+func (t *teller) sleepLocked(next int64) {
+	wall := t.rl.nowLocked().Wall
+	wait := min(time.Duration(max(next-wall, 0)), mostSleep)
+	if t.cooled.looksAt = wall + int64(wait); t.cooled.timer == nil {
 		t.cooled.timer = time.AfterFunc(wait, t.look)
 	} else {
 		t.cooled.timer.Reset(wait)
@@ -107,100 +81,47 @@ func (t *teller) sleepLocked() {
 
 // look tells which cooldowns have ended.
 func (t *teller) look() {
-	var ended *telling
 	t.rl.mu.Lock()
-	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
-	for t.cooled.ends.Len() > 0 && t.cooled.ends.First().end <= wall {
-		c := t.cooled.ends.First()
-		if until, _ := t.rl.cooldowns.Of(c.name, wall); until > wall {
-			c.end = until
-			t.cooled.ends.Put(c)
-			continue
-		}
-		ended = t.thawLocked(c).then(ended)
+	ended := t.thawedLocked()
+	next := account.Never
+	for name := range t.cooled.told {
+		next = min(next, t.rl.engine.Account(name).CoolUntil)
 	}
-	t.sleepLocked()
+	if next != account.Never {
+		t.sleepLocked(next)
+	}
 	t.rl.mu.Unlock()
 	t.tell(ended)
 }
 
-// thawLocked returns the event of a told cooldown that has ended.
-func (t *teller) thawLocked(c *toldCooldown) *telling {
-	t.forgetCoolingLocked(c)
-	e := t.makeRLocked(background, EventCooldownEnded)
-	if e != nil {
-		t.nameCountedRLocked(e, c.name)
-		e.Cause = c.cause
-	}
-	return e
-}
-
-func (t *teller) forgetCoolingLocked(c *toldCooldown) {
-	delete(t.cooled.told, c.name)
-	t.cooled.ends.Remove(c)
-}
-
-// thawedLocked returns the events of all told cooldowns that have ended.
+// thawedLocked returns the events of all told cooldowns that have ended, by the names of the models.
 func (t *teller) thawedLocked() (ended *telling) {
-	if t == nil || t.before != nil || len(t.cooled.told) == 0 {
+	if t == nil || len(t.cooled.told) == 0 {
 		return nil
 	}
-	wall := t.rl.clock.UnixNano(t.rl.clock.Sync())
-	for _, c := range t.cooled.told {
-		if until, _ := t.rl.cooldowns.Of(c.name, wall); until <= wall {
-			ended = t.thawLocked(c).then(ended)
+	var names []string
+	wall := t.rl.nowLocked().Wall
+	for name := range t.cooled.told {
+		if a := t.rl.engine.Account(name); a == nil || a.CoolUntil <= wall {
+			names = append(names, name)
 		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Backward(names) {
+		if e := t.makeRLocked(background, EventCooldownEnded); e != nil {
+			t.nameCountedRLocked(e, name)
+			e.Cause = t.cooled.told[name]
+			ended = e.then(ended)
+		}
+		delete(t.cooled.told, name)
 	}
 	return ended
-}
-
-// renameLocked follows changes of the names under which models are counted.
-func (t *teller) renameLocked() {
-	if t == nil {
-		return
-	}
-	for name, c := range t.cooled.told {
-		if now := t.rl.renamedRLocked(name); now != name {
-			t.forgetCoolingLocked(c)
-			t.coolingLocked(now, c.cause)
-		}
-	}
-}
-
-// quotasBefore is the quotas before memory is made anew from a log.
-type quotasBefore struct{ quotas map[string]ModelQuota }
-
-// rebuildLocked begins a time in which quotas and cooldowns are taken down and put back, so that
-// only rebuiltLocked can tell what has changed.
-func (t *teller) rebuildLocked() {
-	if t != nil {
-		t.before = &quotasBefore{maps.Collect(t.rl.allQuotasRLocked)}
-	}
-}
-
-func (t *teller) rebuiltLocked() {
-	if t == nil {
-		return
-	}
-	before := t.before.quotas
-	t.before = nil
-	for name, q := range t.rl.allQuotasRLocked {
-		if was, had := before[name]; !had || was != q {
-			t.requotedLocked(name, byProcess, q, true)
-		}
-	}
-	for name := range before {
-		if _, has := t.rl.quotaRLocked(name); !has {
-			t.requotedLocked(name, byProcess, ModelQuota{}, false)
-		}
-	}
-	t.postRLocked(t.thawedLocked())
 }
 
 // requotedLocked notes that another quota holds, or none any more. The method that changed it tells
 // of that; of what other processes say, a goroutine of the limiter.
 func (t *teller) requotedLocked(name, by string, is ModelQuota, has bool) {
-	if t == nil || t.before != nil {
+	if t == nil {
 		return
 	}
 	e := t.makeRLocked(background, EventQuotaChanged)
@@ -230,7 +151,7 @@ func (t *teller) recorded(model string, used tokens.Count, cost money.Amount) {
 	e := t.makeRLocked(background, EventRecorded)
 	if e != nil {
 		t.nameRLocked(e, model)
-		e.ID, e.Settled, e.Cost = callctx.NextID(), usageOf(used), cost
+		e.ID, e.Settled, e.Cost = callctx.NextID(), usage(used), cost
 	}
 	t.rl.mu.RUnlock()
 	t.tell(e)

@@ -3,7 +3,9 @@ package ratelimit
 import (
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/explain"
+	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -11,44 +13,70 @@ import (
 // calls in flight and those that wait. It charges nothing, and costs as much as Explain. With
 // Config.Shared it tells of all processes. It is safe for concurrent use.
 func (rl *RateLimiter) ExplainPool(name string) (is PoolState, ok bool) {
-	rl.ledger.fresh()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
-	if p := rl.pools.get(state.PoolName(name)); p != nil && p.isPool() {
-		return p.stateLocked(rl, rl.clock.Sync()), true
+	now, counted := rl.nowLocked(), state.PoolName(name)
+	if !rl.engine.Catalog.IsPool(counted) {
+		return PoolState{}, false
 	}
-	return PoolState{}, false
+	return rl.poolStateRLocked(rl.engine.Account(counted), counted, now), true
 }
 
-// stateLocked returns the state of the pool at an instant.
-func (p *pool) stateLocked(rl *RateLimiter, instant int64) PoolState {
-	q, r := p.quota, view{instant: instant}
-	rl.readLocked(p.counted, &q, true, &r)
-	_, origins := rl.originsRLocked(p.counted)
+// poolStateRLocked returns the state of an account, which may be that of a model and stand for it
+// without having its name, at a moment.
+func (rl *RateLimiter) poolStateRLocked(a *account.Account, counted string, now account.Now) PoolState {
 	is := PoolState{
-		Pool: p.name, Limits: limitStates(&q, &r, &origins, rl.clock.At(instant).Round(0)), Budgets: r.budgets(&q), Found: r.foundLimits(),
-		InFlight: r.slots.calls(), Waiting: r.slots.waiting(), WaitingByClass: r.slots.waitingByClassRLocked(),
+		Limits: rl.limitsRLocked(a, counted, now), Budgets: budgetsOf(a, now), Found: foundOf(a, now),
+		InFlight: a.InFlight, Waiting: a.Waiting, WaitingByClass: rl.engine.WaitingByClass(a),
 	}
-	if r.cool > r.wall {
-		is.CooldownUntil, is.Cause = time.Unix(0, r.cool), Cause(r.cause)
+	is.Pool, _ = state.PoolOf(counted)
+	if a.CoolUntil > now.Wall {
+		is.CooldownUntil, is.Cause = time.Unix(0, a.CoolUntil), Cause(a.CoolCause)
 	}
 	return is
 }
 
-// explainPoolsLocked adds the pools of the model, whose view is of, and the decision of their
-// limits, which deny after the model for wait.
-func (e *Explanation) explainPoolsLocked(rl *RateLimiter, of *view, c *cost, wait time.Duration) {
-	for _, p := range rl.decidePoolsLocked(&e.Next, e.Counted, e.Model, of, c, wait, false) {
-		e.Pools = append(e.Pools, p.stateLocked(rl, of.instant))
+// budgetsOf returns the spend of an account.
+func budgetsOf(a *account.Account, now account.Now) (budgets []BudgetState) {
+	day := BudgetState{Limit: state.Spends[0].Key, Max: a.Quota.MaxSpendPerDay, Spent: a.Spend.OfDay(now.Wall)}
+	month := BudgetState{Limit: state.Spends[1].Key, Max: a.Quota.MaxSpendPerMonth, Spent: a.Spend.OfMonth(now.Wall)}
+	if day.Spent != 0 {
+		day.Until = time.Unix(0, a.Spend.Day.End)
 	}
+	if month.Spent != 0 {
+		month.Until = time.Unix(0, a.Spend.Month.End)
+	}
+	for _, b := range [...]BudgetState{day, month} {
+		if b.Max != 0 || b.Spent != 0 {
+			budgets = append(budgets, b)
+		}
+	}
+	return budgets
 }
 
-// waitingByClassRLocked returns how many wait of each class; nil for none. Nil slots have none.
-func (g *slots) waitingByClassRLocked() map[string]int {
-	if g.waiting() == 0 || len(g.home.classes) == 0 {
+// foundOf returns the limits that were found for an account; nil where its quota searches for none.
+func foundOf(a *account.Account, now account.Now) *FoundLimits {
+	f := a.Found.View(now)
+	if f == nil {
 		return nil
 	}
-	return g.line.ByClass()
+	known, b := f.Present(now.Instant, now.Wall), f.Bounds()
+	l := &FoundLimits{
+		FloorRPM: b.FloorRPM, CeilingRPM: b.CeilingRPM, RefusedRPM: found.Scaled(known.Rate.Knee, 60, 1e9),
+		FloorInFlight: b.FloorSlots, CeilingInFlight: b.CeilingSlots, OverloadedInFlight: found.Scaled(known.Slots.Knee, 1, 1000),
+		Told: known.Told,
+	}
+	l.RPM, l.InFlight = f.Found(now.Instant)
+	l.RateLoweredAt, l.InFlightLoweredAt = loweredAt(&known.Rate, now), loweredAt(&known.Slots, now)
+	return l
+}
+
+// loweredAt returns when a limit was last lowered; the zero time for never.
+func loweredAt(s *state.Search, now account.Now) time.Time {
+	if s.Lowered == 0 {
+		return time.Time{}
+	}
+	return now.Time().Add(-time.Duration(s.Lowered))
 }
 
 // useFacts returns the state of a pool, or that of a model, as the text of an explanation has it.

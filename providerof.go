@@ -15,12 +15,13 @@ var knownProviders = sync.OnceValue(func() *profile.Owners { return profiles().O
 // profileRowRLocked returns the row of a profile that the quota of a counted name is. A quota that
 // the program or the account said, or a provider corrected, is none, even with the same limits.
 func (rl *RateLimiter) profileRowRLocked(name string) (row profiledQuota, ok bool) {
-	quota := rl.quotaNameRLocked(name)
+	quota, _, _ := rl.engine.Catalog.Cover(name)
 	if row, ok = rl.profiled[quota]; !ok || rl.Quotas[quota] != row.quota {
 		return profiledQuota{}, false
 	}
-	_, origins := rl.originsRLocked(name)
-	return row, origins.whole(false) == explain.Given
+	var origins quotaOrigins
+	_, origins = rl.engine.Catalog.Origins(name)
+	return row, origins.whole() == explain.Given
 }
 
 // providerOfRLocked returns the provider of the models that are counted under a name: that of the
@@ -28,7 +29,8 @@ func (rl *RateLimiter) profileRowRLocked(name string) (row profiledQuota, ok boo
 // leading "provider/" names, or whose built-in profile knows the name or the model that it is a
 // version of. It is "" where nothing tells. Of a name it is the same as long as the quotas are.
 func (rl *RateLimiter) providerOfRLocked(name string) Provider {
-	if row, ok := rl.profiled[rl.quotaNameRLocked(name)]; ok {
+	quota, _, _ := rl.engine.Catalog.Cover(name)
+	if row, ok := rl.profiled[quota]; ok {
 		return row.provider
 	}
 	owners := knownProviders()

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"time"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -58,13 +62,6 @@ type ModelStats struct {
 	MaxSpendPerMonth money.Amount `json:"max_spend_per_month,omitempty"`
 }
 
-// limits fills in the maxima.
-func (s *ModelStats) limits(q *ModelQuota) {
-	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
-	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
-	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
-}
-
 // used returns the usage by dimension, but for the calls in flight.
 func (s *ModelStats) used() [state.InFlight]int {
 	return [...]int{
@@ -75,34 +72,91 @@ func (s *ModelStats) used() [state.InFlight]int {
 // Stats returns the usage of model, after forgetting expired charges. For an unknown model it is
 // zero. It is safe for concurrent use.
 func (rl *RateLimiter) Stats(model string) (stats ModelStats) {
-	var r view
-	rl.ledger.fresh()
 	rl.mu.RLock()
-	name := model
-	q, known := rl.Quotas[name] // findRLocked in line, as in CanSend
-	if !known || rl.naming.Aliases != nil {
-		name, _ = rl.resolveRLocked(model, &q)
-	}
-	ok := rl.readRLocked(name, &q, &r)
-	if ok {
-		r.modelStats(&stats, &q)
+	if now, t, ok := rl.lookRLocked(model); ok && !rl.isStaleRLocked(t.Account, now) {
+		rl.statsRLocked(&stats, t.Account, now)
+		rl.mu.RUnlock()
+		return stats
 	}
 	rl.mu.RUnlock()
-	if !ok {
-		rl.statsSlowly(&stats, model)
-	}
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now, t := rl.enterTidyLocked(model)
+	rl.statsRLocked(&stats, t.Account, now)
+	rl.leaveLocked(now)
 	return stats
 }
 
-func (rl *RateLimiter) statsSlowly(stats *ModelStats, model string) {
-	var q ModelQuota
-	var r view
-	rl.mu.Lock()
-	defer rl.mu.Unlock()
-	name, known := rl.findRLocked(model, &q)
-	r.instant = rl.clock.Sync()
-	rl.readLocked(name, &q, known, &r)
-	r.modelStats(stats, &q)
+// enterTidyLocked is enterLocked, and forgets what has expired of the model.
+func (rl *RateLimiter) enterTidyLocked(model string) (now account.Now, t engine.Target) {
+	now, t = rl.enterLocked(model)
+	if rl.isStaleRLocked(t.Account, now) {
+		rl.engine.Tidy(t.Account, now)
+		t = rl.engine.Resolve(t.Counted, t.Asked)
+	}
+	return now, t
+}
+
+// isStaleRLocked reports whether something of an account has expired.
+func (rl *RateLimiter) isStaleRLocked(a *account.Account, now account.Now) bool {
+	return a.Name != "" && a.IsStale(now, rl.engine.Span())
+}
+
+// statsRLocked fills in the usage and the limits of an account at a moment.
+func (rl *RateLimiter) statsRLocked(s *ModelStats, a *account.Account, now account.Now) {
+	q, cut := &a.Quota, now.Instant-rl.span()
+	s.MaxRPM, s.MaxTPM, s.MaxRPD = q.MaxRPM, q.MaxTPM, q.MaxRPD
+	s.MaxITPM, s.MaxOTPM, s.MaxTPD, s.MaxInFlight = q.MaxITPM, q.MaxOTPM, q.MaxTPD, q.MaxInFlight
+	s.MaxSpendPerDay, s.MaxSpendPerMonth = q.MaxSpendPerDay, q.MaxSpendPerMonth
+
+	used := a.Tokens(cut)
+	s.RPM, s.TPM, s.ITPM, s.OTPM = a.Requests(cut), used.Total(), used.Input, used.Output
+	if s.RPD, s.TPD, _ = a.DayUsed(now.Wall); s.RPD|s.TPD != 0 {
+		s.DayStart = dayStart(a, now.Wall)
+	}
+	s.InFlight, s.Waiting = a.InFlight, a.Waiting
+	if a.Spend != nil {
+		s.SpendDay, s.SpendMonth = a.Spend.OfDay(now.Wall), a.Spend.OfMonth(now.Wall)
+	}
+	if a.Has(account.Cools | account.Adapts | account.Reported) {
+		s.rare(a, now)
+	}
+}
+
+// dayStart returns when the day of an account began, in the zone of its quota, else in the local
+// one.
+func dayStart(a *account.Account, wall int64) time.Time {
+	start := time.Unix(0, a.DayBegan(wall))
+	if a.Quota.DayZone != "" {
+		if zone, err := clock.LoadZone(a.Quota.DayZone); err == nil {
+			return start.In(zone)
+		}
+	}
+	return start
+}
+
+// rare fills in what few models have: a cooldown, usage of others, and limits that were found.
+func (s *ModelStats) rare(a *account.Account, now account.Now) {
+	if a.CoolUntil > now.Wall {
+		s.CooldownUntil = time.Unix(0, a.CoolUntil)
+	}
+	s.AdaptiveRPM, s.AdaptiveInFlight = a.Found.View(now).Found(now.Instant)
+	if u := reportsOf(a, now); u != nil {
+		s.ExternalRPM, s.ExternalTPM, s.ExternalRPD = u[state.RPM].Amount, u[state.TPM].Amount, u[state.RPD].Amount
+		s.ExternalITPM, s.ExternalOTPM, s.ExternalTPD = u[state.ITPM].Amount, u[state.OTPM].Amount, u[state.TPD].Amount
+	}
+}
+
+// reportsOf returns what others use of an account at a moment; nil for nothing.
+func reportsOf(a *account.Account, now account.Now) *external.Usage {
+	if a.Reports == nil {
+		return nil
+	}
+	u := *a.Reports
+	if !u.Expire(now.Instant, now.Wall) {
+		return nil
+	}
+	return &u
 }
 
 // AllStats returns the stats of every model that has a quota or usage, after forgetting expired
@@ -120,7 +174,6 @@ func (rl *RateLimiter) AllStats() map[string]ModelStats {
 // names returns the models that have a quota or usage, sorted. It lets writers in now and then:
 // walking over 100,000 names takes milliseconds.
 func (rl *RateLimiter) names() []string {
-	rl.ledger.fresh()
 	rl.mu.RLock()
 	names := make([]string, 0, len(rl.Quotas)+len(rl.State))
 	add := func(model string) {
@@ -130,7 +183,7 @@ func (rl *RateLimiter) names() []string {
 		}
 	}
 	for model := range rl.Quotas {
-		if model != everyModel && !modelname.IsPattern(model) {
+		if model != modelname.Every && !modelname.IsPattern(model) {
 			add(model)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/callctx"
@@ -89,12 +88,9 @@ type teller struct {
 	handlers eventHandlers
 	outlet   *outlet.Outlet[*telling]
 
-	methods atomic.Int64 // that are under way and will flush
-
 	// Guarded by RateLimiter.mu:
-	open    openCalls
-	pending []*telling    // are told by the method that is under way, when it has unlocked
-	before  *quotasBefore // while memory is made anew
+	pending []*telling // are told by the method that is under way, when it has unlocked
+	unused  *toldCall
 	cooled  cooled
 }
 
@@ -212,44 +208,8 @@ func (t *teller) reportPanic(kind EventKind, p any) {
 
 // drop takes an event back that was handed out, or is not to be.
 func (t *teller) drop(e *telling) {
-	e.clear()
-	e.ctx, e.next = nil, nil
+	e.Event, e.ctx, e.next = Event{}, nil, nil
 	tellings.Put(e)
-}
-
-// clear is *e = Event{}. While the garbage collector marks, that takes as long as the rest of an
-// event, because of each pointer in it; most of them are nil.
-func (e *Event) clear() {
-	e.ID, e.Estimated, e.Settled, e.Cost, e.Wait, e.Held = 0, Usage{}, Usage{}, 0, 0, 0
-	e.Status, e.RetryAfter, e.Took = 0, 0, 0
-	e.Kind, e.Model, e.Requested = "", "", ""
-	if e.Provider != "" {
-		e.Provider = ""
-	}
-	if e.Decision != nil {
-		e.Decision = nil
-	}
-	if e.Err != nil {
-		e.Err = nil
-	}
-	if e.Pool != "" {
-		e.Pool = ""
-	}
-	if e.Cause != "" || e.Until != (time.Time{}) {
-		e.Cause, e.Until = "", time.Time{}
-	}
-	if e.Quota != nil || e.By != "" {
-		e.Quota, e.By = nil, ""
-	}
-	if e.Class != "" {
-		e.Class = ""
-	}
-	if e.Problem != "" || e.Nearest != "" || e.Path != "" {
-		e.Problem, e.Nearest, e.Path = "", "", ""
-	}
-	if e.System != "" || e.Operation != "" {
-		e.System, e.Operation = "", ""
-	}
 }
 
 // postRLocked has an event told by a goroutine of the limiter, because no caller is there to.
@@ -287,13 +247,8 @@ func (t *teller) pendLocked(e *telling) {
 	}
 }
 
-// begun notes that a method is under way which ends with flush.
-func (t *teller) begun() *teller {
-	if t != nil {
-		t.methods.Add(1)
-	}
-	return t
-}
+// begun is for methods that end with flush.
+func (t *teller) begun() *teller { return t }
 
 // flush tells the pending events. No lock may be held.
 func (t *teller) flush() {
@@ -301,7 +256,6 @@ func (t *teller) flush() {
 		return
 	}
 	t.rl.mu.Lock()
-	t.methods.Add(-1)
 	pending := t.pending
 	t.pending = nil
 	t.rl.mu.Unlock()
@@ -317,16 +271,19 @@ func (t *teller) close() {
 	}
 	t.rl.mu.Lock()
 	var last []*telling
-	for c := t.open.calls.First(); c != nil; c = t.open.calls.First() {
-		if e := t.endLocked(&caller{ctx: c.ctx}, c, EventReleased, c.estimate, c.most); e != nil {
-			last = append(last, e)
-			t.outlet.End() // Drain begins it, when the admission was told
+	now := t.rl.nowLocked()
+	for c := range t.rl.engine.Open {
+		if told, is := c.Local.(*toldCall); is {
+			if e := t.endLocked(&caller{ctx: told.ctx}, c, told, end{EventReleased, c.Tokens, c.Most}, now); e != nil {
+				last = append(last, e)
+				t.outlet.End() // Drain begins it, when the admission was told
+			}
 		}
 	}
 	t.cooled.stop()
 	t.outlet.Close()
 	t.rl.mu.Unlock()
-	t.begun().flush()
+	t.flush()
 	t.outlet.Drain(drainFor, last...)
 }
 
@@ -394,4 +351,5 @@ func (c *caller) makeLocked(t *teller, kind EventKind) (e *telling) {
 	return e
 }
 
-func usageOf(c tokens.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }
+// usage returns tokens as events have them.
+func usage(c tokens.Count) Usage { return Usage{max(c.Input, 0), max(c.Output, 0)} }

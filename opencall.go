@@ -1,0 +1,170 @@
+package ratelimit
+
+import (
+	"context"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+	"dappco.re/go/core/go-ratelimit/money"
+)
+
+// toldCall is what the events of a call need beside the call itself, from its admission to its end.
+// It is account.Call.Local of a call whose admission was told.
+type toldCall struct {
+	ctx   context.Context
+	id    uint64
+	class string    // Event.Class
+	next  *toldCall // among teller.unused
+}
+
+// end is how a call ends, for its event.
+type end struct {
+	kind EventKind
+	used tokens.Count
+	cost money.Amount
+}
+
+// endOf returns how a call ended.
+func endOf(c *account.Call, how account.How, used tokens.Count) end {
+	switch how {
+	case account.Committed:
+		return end{EventSettled, used, c.Cost}
+	case account.Cancelled:
+		return end{kind: EventReleased}
+	}
+	return end{EventExpired, used, c.Most}
+}
+
+// admittedLocked returns the event that tells of an admission. It returns nil for a call that
+// neither a model nor a pool counts, and for one that has ended already.
+func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
+	c := r.liveRLocked()
+	if c == nil || !isCounted(c) {
+		return nil
+	}
+	e := by.makeLocked(t, EventAdmitted)
+	if e == nil {
+		return nil
+	}
+	told := t.unused
+	if told == nil {
+		told = new(toldCall)
+	}
+	t.unused = told.next
+	*told = toldCall{ctx: by.ctx, id: by.number(), class: e.Class}
+	c.Local = told
+	t.fillLocked(e, c, told)
+	e.Wait, e.Cost = by.waited, c.Most
+	if by.why != nil {
+		e.decided(by.why)
+	}
+	if !t.outlet.IsOpen() { // since the call stood in line
+		return e.then(t.endLocked(by, c, told, end{EventReleased, c.Tokens, c.Most}, t.rl.nowLocked()))
+	}
+	return e
+}
+
+// isCounted reports whether a call was charged to anything.
+func isCounted(c *account.Call) bool {
+	for range c.Charges {
+		return true
+	}
+	return false
+}
+
+// fillLocked fills in what all events of a call say.
+func (t *teller) fillLocked(e *telling, c *account.Call, told *toldCall) {
+	e.ID, e.Requested, e.Estimated, e.Class = told.id, c.Asked, usage(c.Tokens), told.class
+	if c.Model != nil {
+		e.Model, e.Provider = c.Model.Name, t.providerLocked(c.Model)
+		return
+	}
+	e.Model = t.rl.nameRLocked(c.Asked)
+	e.Provider = t.rl.providerOfRLocked(e.Model)
+}
+
+// providerLocked returns the provider of a model, which is remembered beside its account.
+func (t *teller) providerLocked(a *account.Account) Provider {
+	is := t.rl.localLocked(a)
+	if as := t.providersRLocked(); is.providedAt != as {
+		is.provider, is.providedAt = t.rl.providerOfRLocked(a.Name), as
+	}
+	return is.provider
+}
+
+// providersRLocked returns a number that is another one after each change of what tells the provider
+// of a model, and not 0.
+func (t *teller) providersRLocked() int { return t.rl.engine.Catalog.Version() + len(t.rl.loaded) + 1 }
+
+// endedLocked returns the event of a call that ends; nil where its admission was not told.
+func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
+	told, is := c.Local.(*toldCall)
+	if !is {
+		return nil
+	}
+	return t.endLocked(&caller{ctx: told.ctx}, c, told, endOf(c, how, used), now)
+}
+
+func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how end, now account.Now) *telling {
+	e := by.makeLocked(t, how.kind)
+	if e != nil {
+		t.fillLocked(e, c, told)
+		e.Cost, e.Settled = how.cost, usage(how.used)
+		e.Held = time.Duration(max(now.Instant-c.At.Instant, 0))
+	}
+	c.Local = nil
+	*told = toldCall{next: t.unused}
+	t.unused = told
+	return e
+}
+
+// reservedLocked returns the event of a request that was decided on: nil for a denial that is no
+// refusal yet.
+func (t *teller) reservedLocked(by *caller, made *Reservation, d *Decision, estimate tokens.Count) *telling {
+	switch {
+	case made != nil:
+		return t.admittedLocked(by, made)
+	case by.tentative || d.Allowed:
+		return nil
+	}
+	return t.toldRefusedLocked(by, d, d.Model, estimate, nil)
+}
+
+// toldRefusedLocked returns the event of a refusal. d may be nil.
+func (t *teller) toldRefusedLocked(by *caller, d *Decision, model string, estimate tokens.Count, err error) *telling {
+	e := by.makeLocked(t, EventRefused)
+	if e == nil {
+		return nil
+	}
+	e.ID, e.Wait, e.Err, e.Estimated = by.number(), by.waited, err, usage(estimate)
+	if d != nil {
+		e.decided(d)
+	}
+	t.nameRLocked(e, model)
+	return e
+}
+
+// nameCountedRLocked is nameRLocked for a counted name, which may be that of a pool.
+func (t *teller) nameCountedRLocked(e *telling, name string) {
+	var is bool
+	if e.Pool, is = state.PoolOf(name); !is {
+		t.nameRLocked(e, name)
+	}
+}
+
+// nameRLocked fills in the names of a model.
+func (t *teller) nameRLocked(e *telling, model string) {
+	if model == "" {
+		return
+	}
+	e.Requested, e.Model = model, t.rl.nameRLocked(model)
+	if a := t.rl.engine.Account(e.Model); a != nil {
+		if is, _ := a.Local.(*local); is != nil && is.providedAt == t.providersRLocked() {
+			e.Provider = is.provider
+			return
+		}
+	}
+	e.Provider = t.rl.providerOfRLocked(e.Model)
+}

@@ -1,0 +1,35 @@
+package ratelimit
+
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/tally"
+)
+
+// refusals is the calls of a model that this limiter refused.
+type refusals struct {
+	tally.Minute
+	last Refused // without At
+	at   int64   // the instant of the last
+}
+
+// refusedLocked notes that a call of a model was refused, which gets no entry in State by it.
+func (rl *RateLimiter) refusedLocked(counted string, now account.Now, d *Decision) {
+	r := rl.refusals.Use(counted, len(rl.Quotas), func(name string) bool { _, own := rl.Quotas[name]; return own })
+	if r == nil {
+		return
+	}
+	r.At(now.Instant).Refused++
+	r.at = now.Instant
+	r.last.Code, r.last.Reason, r.last.Pool, r.last.RetryAfter = d.Code, d.Reason, d.Pool, d.RetryAfter
+}
+
+// told returns the last refusal; nil for none.
+func (r *refusals) told(c *clock.Clock) *Refused {
+	if r == nil {
+		return nil
+	}
+	last := r.last
+	last.At = c.At(r.at).Round(0)
+	return &last
+}
