@@ -37,7 +37,7 @@ func TestWallClockSteps(t *testing.T) {
 				if d.Stats.RPD != wantDay {
 					t.Errorf("the day counts %d, want %d", d.Stats.RPD, wantDay)
 				}
-				if left := time.Duration(rl.clock.Instant(rl.State["m"].window.period.End) - rl.clock.Now()); left > 24*time.Hour || left <= 0 {
+				if left := time.Duration(rl.clock.Instant(rl.State["m"].account.Day.End) - rl.clock.Now()); left > 24*time.Hour || left <= 0 {
 					t.Errorf("the day lasts %v more", left)
 				}
 				time.Sleep(40*time.Second + 1)

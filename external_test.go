@@ -22,7 +22,12 @@ func TestPruneDropsWhatIsNotHeldBack(t *testing.T) {
 		rl.Observe("n", ProviderLimits{RPM: ProviderLimit{HasRemaining: true, Reset: time.Second}})
 		for after, want := range []int{2, 1, 1, 1, 1, 1, 0} {
 			rl.mu.RLock()
-			held := len(rl.external)
+			held := 0
+			for a := range rl.engine.Accounts {
+				if a.Reports != nil {
+					held++
+				}
+			}
 			rl.mu.RUnlock()
 			if held != want {
 				t.Errorf("after %d prunes something of %d models is held back, want %d", after, held, want)

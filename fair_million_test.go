@@ -154,7 +154,6 @@ func (s *wfqLife) fail(format string, args ...any) {
 			s.Logf("%v in %s: %v", c, b.name, b.charges)
 		}
 	}
-	s.Log(s.rl.DebugLines())
 	s.close()
 	s.Fatalf(format, args...)
 }

@@ -156,7 +156,6 @@ func playSchedule(t *testing.T, seed uint64, most int, open func(*testing.T, rat
 	case <-done:
 	case <-time.After(3 * time.Hour):
 		for _, rl := range s.rls {
-			t.Log(rl.DebugLines())
 		}
 		t.Fatalf("%d of %d were served, %d gave up", s.served.Load(), calls, s.gone.Load())
 	}

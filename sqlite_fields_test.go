@@ -98,14 +98,11 @@ func fieldsStep(t *testing.T, rl *RateLimiter, what string, midnight time.Time) 
 	case ".load":
 		err = rl.Load()
 	case ".m":
-		delete(rl.cooldowns, "m")
+		rl.setCooldowns(nil)
 	default:
 		var hours int
 		_, err = fmt.Sscanf(what, "=%d", &hours)
-		if rl.cooldowns == nil {
-			rl.cooldowns = make(map[string]state.Cooldown)
-		}
-		rl.cooldowns["m"] = state.Cooldown{Until: midnight.Add(time.Duration(hours) * time.Hour)}
+		rl.setCooldowns(map[string]state.Cooldown{"m": {Until: midnight.Add(time.Duration(hours) * time.Hour)}})
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -143,7 +140,7 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")
 	rl := fieldsLimiter(t, "sqlite", path)
 	until := time.Now().Add(time.Hour)
-	rl.cooldowns = map[string]state.Cooldown{"m": {Until: until}, "n": {Until: until}}
+	rl.setCooldowns(map[string]state.Cooldown{"m": {Until: until}, "n": {Until: until}})
 	if err := rl.Persist(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,8 +152,7 @@ func TestSQLiteFailedPersistOfCooldowns(t *testing.T) {
 	if _, err := db.Exec(`ALTER TABLE daily RENAME TO gone`); err != nil {
 		t.Fatal(err)
 	}
-	delete(rl.cooldowns, "m")
-	rl.cooldowns["o"] = state.Cooldown{Until: until}
+	rl.setCooldowns(map[string]state.Cooldown{"n": {Until: until}, "o": {Until: until}})
 	rl.RecordUsage("m", 1, 1)
 	if err := rl.Persist(); !errors.Is(err, ErrCorruptState) {
 		t.Fatalf("Persist = %v", err)

@@ -18,6 +18,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -68,10 +70,29 @@ func fieldsSample(now time.Time) *contents {
 
 // take puts a snapshot into a limiter, as a program and its calls would.
 func (rl *RateLimiter) take(s *contents) {
-	rl.Quotas, rl.State, rl.cooldowns = s.quotas, s.state, s.cooldowns
+	rl.Quotas, rl.State = s.quotas, s.state
+	rl.setCooldowns(s.cooldowns)
 }
 
-func (rl *RateLimiter) content() *contents { return &contents{rl.Quotas, rl.State, rl.cooldowns} }
+func (rl *RateLimiter) content() *contents { return &contents{rl.Quotas, rl.State, rl.cooldowns()} }
+
+// cooldowns returns all cooldowns that are not over.
+func (rl *RateLimiter) cooldowns() map[string]state.Cooldown {
+	return newSaving(rl).walk(func() {}, func(*account.Account, account.Now) {}).Cooldowns
+}
+
+// setCooldowns replaces all cooldowns.
+func (rl *RateLimiter) setCooldowns(cooldowns map[string]state.Cooldown) {
+	rl.mu.Lock()
+	defer rl.mu.Unlock()
+	now := rl.nowLocked()
+	for a := range rl.engine.Accounts {
+		a.Cool(0, "")
+	}
+	for model, c := range cooldowns {
+		rl.engine.LoadCooldown(model, clock.UnixNano(c.Until), c.Cause, now)
+	}
+}
 
 // The file is what yaml.Marshal writes of the exported types, but for the quotes of odd names.
 func TestYAMLIsWhatMarshalWrites(t *testing.T) {
@@ -199,15 +220,16 @@ func TestCooldownsArePersisted(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					path := filepath.Join(t.TempDir(), "state")
 					writer, reader := fieldsLimiter(t, backend, path), fieldsLimiter(t, backend, path)
-					writer.cooldowns, reader.cooldowns = tt.before(), tt.after()
+					writer.setCooldowns(tt.before())
+					reader.setCooldowns(tt.after())
 					if err := writer.Persist(); err != nil {
 						t.Fatal(err)
 					}
 					if err := reader.Load(); err != nil {
 						t.Fatal(err)
 					}
-					if want := tt.want(); !maps.EqualFunc(reader.cooldowns, want, state.Cooldown.Same) {
-						t.Errorf("cooldowns %v, want %v", reader.cooldowns, want)
+					if want := tt.want(); !maps.EqualFunc(reader.cooldowns(), want, state.Cooldown.Same) {
+						t.Errorf("cooldowns %v, want %v", reader.cooldowns(), want)
 					}
 				})
 			})
@@ -223,11 +245,11 @@ func TestCooldownsOfFarYears(t *testing.T) {
 		year := years[backend]
 		path := filepath.Join(t.TempDir(), "state")
 		writer, reader := fieldsLimiter(t, backend, path), fieldsLimiter(t, backend, path)
-		writer.cooldowns = map[string]state.Cooldown{"m": {Until: time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)}}
+		writer.setCooldowns(map[string]state.Cooldown{"m": {Until: time.Date(23_456, 1, 1, 0, 0, 0, 0, time.UTC)}})
 		if err := errors.Join(writer.Persist(), reader.Load()); err != nil {
 			t.Fatal(err)
 		}
-		if got := reader.cooldowns["m"].Until.UTC(); got.Year() != year {
+		if got := reader.cooldowns()["m"].Until.UTC(); got.Year() != year {
 			t.Errorf("%s: loaded %v", backend, got)
 		}
 	}
@@ -242,13 +264,8 @@ func TestCooldownsDuringPersistAndLoad(t *testing.T) {
 		var other sync.WaitGroup
 		other.Go(func() {
 			for i := range 20_000 {
-				rl.mu.Lock()
-				if rl.cooldowns == nil {
-					rl.cooldowns = make(map[string]state.Cooldown)
-				}
-				rl.cooldowns[fmt.Sprint("m", i%100)] = state.Cooldown{Until: until.Add(time.Duration(i)), Cause: "overloaded"}
-				delete(rl.cooldowns, fmt.Sprint("m", (i+50)%100))
-				rl.mu.Unlock()
+				rl.Cooldown(fmt.Sprint("m", i%100), until.Add(time.Duration(i)))
+				rl.Reset(fmt.Sprint("m", (i+50)%100))
 			}
 		})
 		for range 5 {
@@ -257,13 +274,13 @@ func TestCooldownsDuringPersistAndLoad(t *testing.T) {
 			}
 		}
 		other.Wait()
-		want := len(rl.cooldowns)
+		want := len(rl.cooldowns())
 		if err := rl.Persist(); err != nil {
 			t.Fatal(err)
 		}
 		again := fieldsLimiter(t, backend, path)
-		if err := again.Load(); err != nil || len(again.cooldowns) != want {
-			t.Errorf("%s: %v, %d cooldowns stored, want %d", backend, err, len(again.cooldowns), want)
+		if err := again.Load(); err != nil || len(again.cooldowns()) != want {
+			t.Errorf("%s: %v, %d cooldowns stored, want %d", backend, err, len(again.cooldowns()), want)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
@@ -49,7 +50,7 @@ func FuzzLoadYAML(f *testing.F) {
 			}
 			return
 		}
-		loaded := &contents{rl.Quotas, rl.State, rl.cooldowns}
+		loaded := rl.content()
 		if err := rl.Persist(); err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func FuzzLoadYAML(f *testing.F) {
 		if err := again.Load(); err != nil {
 			t.Fatal(err)
 		}
-		stored := &contents{again.Quotas, again.State, again.cooldowns}
+		stored := again.content()
 		if diff := loaded.differs(stored); diff != "" {
 			t.Errorf("%s after Persist and Load", diff)
 		}
@@ -75,7 +76,7 @@ func poolsAndSpend(rl *RateLimiter) string {
 		stats := rl.PoolStats(name)
 		fmt.Fprintf(&text, "%q %q %+v %v %v\n", name, p.Models, p.Quota, stats.RPD, stats.SpendMonth)
 	}
-	all := rl.spends.All(time.Now().UnixNano())
+	all := newSaving(rl).walk(func() {}, func(*account.Account, account.Now) {}).Spend
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&text, "%q %+v\n", name, all[name])
 	}
