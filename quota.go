@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/clock"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/money"
@@ -118,7 +119,11 @@ func (rl *RateLimiter) settingLocked(by string, say func(*catalog.Catalog) []cat
 // sayLocked changes what is said of quotas. by is what Config.Events is told of who says it.
 func (rl *RateLimiter) sayLocked(by string, now account.Now, say func(*catalog.Catalog) []catalog.Change) {
 	rl.sayer = by
-	rl.engine.Say(say, rl.renames(), now)
+	sayer := engine.Program
+	if by == byHeader || by == byRefusal || by == byFile {
+		sayer = engine.Provider
+	}
+	rl.engine.Say(sayer, say, rl.renames(), now)
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
 	rl.quotaVersion++
 }

@@ -12,14 +12,7 @@ import (
 
 // Change is Say, and serves nobody.
 func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
-	now = e.begin(now, 0)
-	hadPools := e.Catalog.HasPools()
-	for _, c := range say(e.Catalog) {
-		e.follow(&c, now)
-	}
-	if rename != nil || hadPools || e.Catalog.HasPools() {
-		e.requeue(rename, now)
-	}
+	e.change(Provider, say, rename, now)
 }
 
 // Unload forgets what no file replaces of an account: the reports of its provider and, where the
