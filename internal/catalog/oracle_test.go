@@ -197,7 +197,7 @@ func (w witness) check(t *testing.T, c *catalog.Catalog) {
 // Random lives. A catalog that is asked all the time answers as somebody who looks at everything.
 // One that is never asked, and one that is read from an image now and then, have the same bytes.
 func TestRandomLives(t *testing.T) {
-	lives := 300
+	lives := 150
 	if testing.Short() {
 		lives = 50
 	}
