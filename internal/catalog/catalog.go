@@ -145,3 +145,9 @@ func (c *Catalog) Stored() (f File, supplied map[string]bool) {
 	f.Said, supplied = c.said.Stored(f.Quotas)
 	return f, supplied
 }
+
+// Quota returns the quota of exactly that name.
+func (c *Catalog) Quota(name string) (q state.Quota, ok bool) {
+	q, ok = c.quotas[name]
+	return q, ok
+}
