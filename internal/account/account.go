@@ -2,6 +2,7 @@ package account
 
 import (
 	"slices"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -13,6 +14,7 @@ import (
 // concurrent use; methods that only read may run beside each other.
 type Account struct {
 	Name   string      // under which it is counted; that of a pool has the mark of state.PoolName
+	Seed   uint64      // of what is random in its searches; not 0
 	Quota  state.Quota // that limits it: see SetQuota
 	Traits Traits      // what of the quota and of the account is not plain
 
@@ -31,10 +33,17 @@ type Account struct {
 	Reports *external.Usage // the usage of others, as the provider reports it; nil for none
 	Uses    []*Use          // of the classes with a reserve that have asked
 
+	Pools   []*Account                    // of a model that is asked for by its counted name,
+	PoolsAt int                           // as of this version of the catalog
+	Place   struct{ Prev, Next *Account } // among the models that hold a place
+
 	Gone  bool // it is no longer among the accounts; an open call may still hold it
 	Local any  // what the process notes beside it; no decision looks at it, no image has it
 
-	shown bool // its usage is there: something was charged since it was last forgotten
+	started time.Time // Usage.DayStart, as the account has it
+	dayWas  int       // Usage.DayCount, as the account has left it
+	owes    int64
+	shown   bool // its usage is there: something was charged since it was last forgotten
 }
 
 // Open sums up what the open calls of an account have charged and may give back: an upper bound,
@@ -65,7 +74,7 @@ const (
 
 // New returns an account without charges. Nothing limits it until SetQuota.
 func New(name string) *Account {
-	a := &Account{Name: name, Traits: Unknown}
+	a := &Account{Name: name, Seed: 1, Traits: Unknown}
 	a.Day.of = a
 	a.Meter = newMeter(&a.Day)
 	a.usage.Owner = a
@@ -140,18 +149,45 @@ func (a *Account) IsIdle(now Now, span int64) bool {
 	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
 }
 
-// Forget forgets all charges. Calls in flight stay in flight.
+// Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
 func (a *Account) Forget() {
 	a.Meter.forget()
 	a.Day.serial++
 	a.days = a.Day.serial
 	a.Day.Span = Span{}
-	a.Uses = nil
-	a.Traits &^= Reserved
+	for _, u := range a.Uses {
+		u.forget()
+	}
 	if a.shown = false; a.Found != nil && a.Found.limits != nil {
 		a.Found.limits.Forget()
 	}
 }
+
+// Cool has nothing be admitted before a time, in UnixNano; 0 ends that.
+func (a *Account) Cool(until int64, cause string) {
+	a.CoolUntil, a.CoolCause = until, cause
+	if a.Traits &^= Cools; until != 0 {
+		a.Traits |= Cools
+	}
+}
+
+// Report notes what others use; nil for nothing.
+func (a *Account) Report(u *external.Usage) {
+	a.Reports = u
+	if a.Traits &^= Reported; u != nil {
+		a.Traits |= Reported
+	}
+}
+
+// Owe notes until which instant the store of this process may hold superseded rows of the account,
+// which therefore must not forget its usage.
+func (a *Account) Owe(until int64) { a.owes = max(a.owes, until) }
+
+// Owes reports whether that is so.
+func (a *Account) Owes(instant int64) bool { return instant < a.owes }
+
+// Show notes that the account has usage, after a call that it had forgotten was charged anew.
+func (a *Account) Show() { a.shown = true }
 
 // IsShown reports whether anything was charged since the account was last forgotten.
 func (a *Account) IsShown() bool { return a.shown }

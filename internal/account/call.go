@@ -27,15 +27,21 @@ type Call struct {
 
 	HoldUntil int64 // the instant at which it expires; 0 for never
 	HeapIndex int   // in the engine's queue of those that expire
+	Serial    int64 // of its admission
 
 	Arrived bool // the provider has counted it
 	Ended   bool
+
+	Local any // what the process notes beside it
 
 	Prev, Next *Call // among the open calls
 
 	first Charge
 	more  []Charge
 }
+
+// Reset empties the call, and keeps the room for its charges.
+func (c *Call) Reset() { *c = Call{Ended: true, more: c.more[:0]} }
 
 // Charges visits what the call has charged: to its model first, then to its pools by name.
 func (c *Call) Charges(yield func(*Charge) bool) {

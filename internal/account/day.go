@@ -73,7 +73,10 @@ func (d *Day) isUsed() bool {
 }
 
 // show shows when the day began.
-func (d *Day) show() { d.of.usage.DayStart = time.Unix(0, d.Begin) }
+func (d *Day) show() {
+	d.of.started = time.Unix(0, d.Begin)
+	d.of.usage.DayStart = d.of.started
+}
 
 // rezone has the day end at the midnight of another zone; nil for none. What was used in the
 // present day counts to the day that is present there, because its times are no longer known.

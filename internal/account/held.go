@@ -2,6 +2,7 @@ package account
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
@@ -96,7 +97,7 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 		if limit <= 0 {
 			continue
 		}
-		used := u.of(d, ask.Span, now)
+		used := u.Used(d, ask.Span, now)
 		most[d] = tokens.AddSaturated(most[d], used)
 		kept := min(r.Of(limit)-used, limit-min(ask.Of(d), limit)-most[d])
 		lasts := left
@@ -123,20 +124,17 @@ func (h *Held) keep(a *Account, ask *Ask, u *Use, r Reserve, left int64, now Now
 	}
 }
 
-// of returns what the class uses of a dimension.
-func (u *Use) of(d state.Dimension, span int64, now Now) int {
-	switch d {
-	case state.InFlight:
-		return u.InFlight
-	case state.RPM:
-		return u.Requests(now.Instant - span)
-	case state.RPD, state.TPD:
-		requests, tokens, _ := u.DayUsed(now.Wall)
-		if d == state.RPD {
-			return requests
-		}
-		return tokens
-	default:
-		return u.Tokens(now.Instant - span).Of(state.Limits[d].Tokens)
+// ReportLasts returns until when something is held back that a provider reports now: an instant for
+// the minute, in UnixNano for the day.
+func (a *Account) ReportLasts(of state.Dimension, report *observation.Limit, span int64, now Now) int64 {
+	if state.Limits[of].Window != state.Day {
+		return now.Instant + report.Lasts(span)
 	}
+	day := a.Day.Span
+	if !a.Day.isUsed() { // it begins with the next call, or at midnight
+		next := a.Day
+		next.start(now.Wall)
+		day = next.Span
+	}
+	return min(now.Wall+report.Lasts(fullDay), day.End)
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"math"
 
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 
@@ -66,7 +67,12 @@ func (m *Meter) followDay() {
 	}
 }
 
-func (m *Meter) setDay(requests, tokens int) { m.usage.DayCount, m.usage.DayTokens = requests, tokens }
+func (m *Meter) setDay(requests, tokens int) {
+	m.usage.DayCount, m.usage.DayTokens = requests, tokens
+	if a := m.day.of; m == &a.Meter {
+		a.dayWas = requests
+	}
+}
 
 // restOfDay returns the day's tokens without a charge, which makes up now of the tokens in the
 // minute. Of a saturated count, the rest is at least the other tokens in the minute.
@@ -85,4 +91,22 @@ func (m *Meter) forget() {
 	m.Window = Window{oldest: Never}
 	m.show()
 	m.setDay(0, 0)
+}
+
+// Used returns what counts of a dimension at a moment, for a caller with a span.
+func (m *Meter) Used(of state.Dimension, span int64, now Now) int {
+	switch of {
+	case state.InFlight:
+		return m.InFlight
+	case state.RPM:
+		return m.Requests(now.Instant - span)
+	case state.RPD:
+		requests, _, _ := m.DayUsed(now.Wall)
+		return requests
+	case state.TPD:
+		_, used, _ := m.DayUsed(now.Wall)
+		return used
+	default:
+		return m.Tokens(now.Instant - span).Of(state.Limits[of].Tokens)
+	}
 }

@@ -51,6 +51,12 @@ func (c *Catalog) Cover(name string) (quota string, q state.Quota, ok bool) {
 	return quota, q, ok
 }
 
+// Quota returns the quota of exactly that name.
+func (c *Catalog) Quota(name string) (q state.Quota, ok bool) {
+	q, ok = c.quotas[name]
+	return q, ok
+}
+
 // sharedCover returns the name of the quota of a model that has none of its own. There may be none
 // of that name.
 func (c *Catalog) sharedCover(name string) string {

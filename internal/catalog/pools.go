@@ -105,3 +105,9 @@ func (c *Catalog) RemovePool(name string) []Change {
 	c.gone.Put(p.name, struct{}{})
 	return changes
 }
+
+// HasPools reports whether there are pools.
+func (c *Catalog) HasPools() bool { return len(c.pools) > 0 }
+
+// IsPool reports whether a name is that of a pool which is there.
+func (c *Catalog) IsPool(name string) bool { return c.pool(name) != nil }

@@ -54,6 +54,7 @@ type Item struct {
 	Account *account.Account
 	Ask     account.Ask
 	Asked   string // the model, as the first of the requests calls it; for a pool, its first member
+	Request int    // that first of the requests
 	Member  int    // for a pool: the item of its first member
 
 	Full    bool  // there is no place for the model's usage
@@ -172,4 +173,16 @@ func (v *Verdict) Queue(items []Item, at int) {
 func (v *Verdict) queue(reason string, at int) {
 	v.Allowed, v.Cause = false, ""
 	v.Code, v.Reason, v.Item = Queued, reason, at
+}
+
+// OpensBefore reports whether a denial ends before another one, as far as time tells. One that
+// never ends is after all.
+func (v *Verdict) OpensBefore(other *Verdict) bool {
+	switch {
+	case v.Retry > 0 && other.Retry > 0:
+		return v.Retry < other.Retry
+	case v.Retry > 0:
+		return true
+	}
+	return other.Retry == 0 && other.Never && !v.Never
 }

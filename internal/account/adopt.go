@@ -1,0 +1,72 @@
+package account
+
+import (
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Mirrors reports whether the account counts what its usage shows: a program may put other entries
+// or another day there, by hand.
+func (a *Account) Mirrors() bool {
+	u := a.usage
+	return u.DayStart == a.started && u.DayCount == a.dayWas && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
+}
+
+// Adopt has the account count what a usage shows, which was made by hand or read from a file; it is
+// the account's own from then on. day is the day that begins at its DayStart. keeps reports whether
+// the charge of an open call is among the entries, if it has not left the minute; open visits these
+// calls.
+func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
+	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
+		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
+	}
+	was := a.Meter
+	a.Meter = Meter{Window: Window{oldest: Never}, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
+	a.fill(u.Requests, u.Tokens, now)
+	a.Meter.show()
+	a.shown, u.Owner = true, a
+	a.Day.serial++
+	a.Day.Span, a.days = day, a.Day.serial
+	a.started, a.dayWas = u.DayStart, u.DayCount
+	if a.Day.Begin > now.Wall {
+		a.Day.start(now.Wall)
+		a.Day.show()
+	}
+	a.repace(now, span)
+	for c := range open {
+		for charge := range c.Charges {
+			if charge.Meter == &a.Meter && charge.epoch == was.epoch && keeps(charge) {
+				charge.readopt(now)
+			}
+		}
+	}
+	a.Refresh(now, span)
+}
+
+// readopt finds the charge again among the entries that its meter has taken over.
+func (c *Charge) readopt(now Now) {
+	m := c.Meter
+	request := m.requests.FindFilled(c.At, func(*time.Time) bool { return true })
+	token := m.tokens.FindFilled(c.At, func(e *state.Token) bool { return TokensOf(e) == c.Tokens })
+	c.place(request, token)
+	if c.days = m.day.serial - 1; m.day.Holds(now.WallAt(c.At)) {
+		c.days = m.day.serial
+	}
+}
+
+// Save notes that the file of this process is being written, and returns a mark of what is in it:
+// see Saved.
+func (a *Account) Save() Mark {
+	a.round++
+	return Mark{a.epoch, a.round}
+}
+
+// Mark tells which charges were in an account when it was saved.
+type Mark struct {
+	epoch uint32
+	round uint16
+}
+
+// Has reports whether a charge was in the account when it was saved.
+func (m Mark) Has(c *Charge) bool { return c.epoch == m.epoch && int16(m.round-c.round) > 0 }

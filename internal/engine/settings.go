@@ -1,0 +1,103 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/catalog"
+	"dappco.re/go/core/go-ratelimit/internal/fairline"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
+	"dappco.re/go/core/go-ratelimit/internal/modelname"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// Say changes what the catalog knows, and has the accounts and those that wait follow. rename
+// returns the name under which a model is counted that a caller asks for; nil where that does not
+// depend on quotas.
+func (e *Engine) Say(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+	now = e.begin(now, 0)
+	hadPools := e.Catalog.HasPools()
+	changes := say(e.Catalog)
+	for _, c := range changes {
+		e.follow(&c, now)
+	}
+	e.lines.SetSpan(e.span)
+	if rename != nil || hadPools || e.Catalog.HasPools() {
+		e.requeue(rename, now)
+	}
+	e.lines.Review(nil, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+// follow has the accounts follow the quota of one name, which may be a pattern.
+func (e *Engine) follow(c *catalog.Change, now account.Now) {
+	if e.observer.Requoted(*c); c.Has && e.Catalog.IsListed(c.Name) {
+		e.places.remove(e.need(c.Name))
+	}
+	if a := e.accounts[c.Name]; a != nil {
+		e.requote(a)
+		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
+			e.places.use(a)
+		}
+		e.drop(a, now)
+	}
+	if !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
+		return
+	}
+	for _, a := range e.accounts {
+		if !e.Catalog.IsListed(a.Name) {
+			e.requote(a)
+		}
+	}
+}
+
+// requeue puts those that wait in line anew.
+func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
+	if e.lines.Waiting() == 0 {
+		return
+	}
+	e.lines.Requeue(lineClasses(e.classes), func(c *lines.Candidate) {
+		for i := range OptionOf(c).Requests {
+			if r := &OptionOf(c).Requests[i]; rename != nil {
+				r.Counted = rename(r.Asked)
+			}
+		}
+	}, now)
+}
+
+// SetClasses replaces all classes. Those that wait are put in order anew.
+func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
+	now = e.begin(now, 0)
+	e.classes, e.reserves = classes, nil
+	for name, c := range classes {
+		if c.ReservePercent > 0 {
+			e.reserves = append(e.reserves, account.Reserve{Class: name, Percent: c.ReservePercent})
+		}
+	}
+	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
+	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+// Classes returns the classes in force, which must not be changed.
+func (e *Engine) Classes() map[string]state.Class { return e.classes }
+
+func lineClasses(classes map[string]state.Class) map[string]lines.Class {
+	if len(classes) == 0 {
+		return nil
+	}
+	all := make(map[string]lines.Class, len(classes))
+	for name, c := range classes {
+		all[name] = lines.Class{
+			Class:    fairline.Class{Name: name, Weight: c.Weight, Ahead: c.Ahead},
+			MaxQueue: c.MaxQueue, Reserves: c.ReservePercent > 0,
+		}
+	}
+	return all
+}
+
+// SetMaxModels bounds the models that have usage without a quota of their own.
+func (e *Engine) SetMaxModels(most int) { e.places.most = cmp.Or(most, DefaultMaxModels) }
