@@ -145,6 +145,9 @@ func TestCover(t *testing.T) {
 		if quota != tt.quota || is != rpm(tt.limit) || !ok {
 			t.Errorf("%q is covered by %q, %+v, %t, want %q", tt.name, quota, is, ok, tt.quota)
 		}
+		if is, own := c.Quota(tt.name); own != (tt.quota == tt.name) || own && is != rpm(tt.limit) {
+			t.Errorf("the quota of %q alone is %+v, %t", tt.name, is, own)
+		}
 		if got := c.IsListed(tt.name); got != tt.listed {
 			t.Errorf("%q is listed: %t", tt.name, got)
 		}

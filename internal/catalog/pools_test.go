@@ -129,15 +129,18 @@ func TestPool(t *testing.T) {
 		pool("f"):          {Members: []string{"y"}},
 		pool("maker/opus"): {Members: []string{"opus-4", "opus-5*"}, Quota: rpm(50), Provided: true},
 	} {
-		if got, ok := c.Pool(name); !ok || !reflect.DeepEqual(got, want) {
+		if got, ok := c.Pool(name); !ok || !c.IsPool(name) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %t, want %+v", name, got, ok, want)
 		}
 	}
 	if want := []string{pool("f"), pool("maker/opus"), pool("p")}; !slices.Equal(c.PoolNames(), want) {
 		t.Errorf("the pools are %q", c.PoolNames())
 	}
-	if _, ok := c.Pool(pool("maker/sonnet")); ok {
+	if _, ok := c.Pool(pool("maker/sonnet")); ok || c.IsPool(pool("maker/sonnet")) {
 		t.Error("a group of one model is a pool")
+	}
+	if !c.HasPools() || after(program("m", rpm(1))).HasPools() {
+		t.Error("HasPools is wrong")
 	}
 	is, _ := c.Pool(pool("p"))
 	is.Members[0] = "changed"
