@@ -8,6 +8,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/explain"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/verdict"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -192,10 +193,27 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	for _, pool := range t.Pools {
 		e.Pools = append(e.Pools, rl.poolStateRLocked(pool, pool.Name, now))
 	}
-	smallest := Request{Model: model, PromptTokens: 1, OutputTokens: min(max(a.Quota.MaxOTPM, 0), 1)}
-	rl.decideRLocked(&e.Next, &smallest, &t, now)
+	rl.explainNextRLocked(&e.Next, &t, now)
 	rl.leaveLocked(now)
 	return e
+}
+
+// explainNextRLocked decides on the smallest request, without a word to those who are told of calls.
+func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now account.Now) {
+	var asked [1]engine.Request
+	var items [1]verdict.Item
+	r := &asked[0]
+	r.Target, r.Tokens = *t, tokens.Count{Input: 1, Output: min(max(t.Account.Quota.MaxOTPM, 0), 1)}
+	if rl.pricing != nil {
+		r.Most, r.Priced = rl.mostRLocked(t, r.Tokens, 0)
+	}
+	if rl.unknown == UnknownDeny && t.Account.Has(account.Unknown) && !rl.engine.Catalog.NamesModel(t.Counted, t.Asked) {
+		r.Deny, r.Nearest = true, nearestHint(rl.nearestRLocked(t.Asked))
+	}
+	by := rl.by(asking{})
+	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
+	rl.fillRLocked(d, &v, all, now)
+	d.Model = t.Asked
 }
 
 // quotaOrigins is who said each limit of a quota.
@@ -269,7 +287,7 @@ func (rl *RateLimiter) openOfRLocked(a *account.Account, now account.Now) (open 
 
 func (o *openUse) add(c *account.Call, charge *account.Charge, cut int64, now account.Now) {
 	age := max(now.Instant-c.At.Instant, 0)
-	if o.oldest = max(o.oldest, time.Duration(age)); age >= account.Minute {
+	if o.oldest = max(o.oldest, time.Duration(age)); age > account.Minute {
 		o.overMinute++
 	}
 	minute, day := charge.Counts(cut)

@@ -17,6 +17,10 @@ type toldCall struct {
 	id    uint64
 	class string    // Event.Class
 	next  *toldCall // among teller.unused
+
+	telling bool     // the admission is on its way to the handlers
+	over    bool     // the call has ended meanwhile
+	ended   *telling // which is told when the admission was
 }
 
 // end is how a call ends, for its event.
@@ -55,6 +59,9 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 	t.unused = told.next
 	*told = toldCall{ctx: by.ctx, id: by.number(), class: e.Class}
 	c.Local = told
+	if t.rl.holdTTL > 0 { // it may end before its caller knows of it
+		told.telling, e.admits = true, told
+	}
 	t.fillLocked(e, c, told)
 	e.Wait, e.Cost = by.waited, c.Most
 	if by.why != nil {
@@ -64,6 +71,28 @@ func (t *teller) admittedLocked(by *caller, r *Reservation) *telling {
 		return e.then(t.endLocked(by, c, told, end{EventReleased, c.Tokens, c.Most}, t.rl.nowLocked()))
 	}
 	return e
+}
+
+// handed has the end of a call told that came while its admission was on its way.
+func (t *teller) handed(e *telling) {
+	told := e.admits
+	if told == nil {
+		return
+	}
+	t.rl.mu.Lock()
+	defer t.rl.mu.Unlock()
+	ended := told.ended
+	told.telling, told.ended = false, nil
+	if told.over {
+		t.reuseLocked(told)
+	}
+	t.postRLocked(ended)
+}
+
+// reuseLocked keeps what is not needed any more for other calls.
+func (t *teller) reuseLocked(told *toldCall) {
+	*told = toldCall{next: t.unused}
+	t.unused = told
 }
 
 // isCounted reports whether a call was charged to anything.
@@ -98,13 +127,20 @@ func (t *teller) providerLocked(a *account.Account) Provider {
 // of a model, and not 0.
 func (t *teller) providersRLocked() int { return t.rl.engine.Catalog.Version() + len(t.rl.loaded) + 1 }
 
-// endedLocked returns the event of a call that ends; nil where its admission was not told.
+// endedLocked returns the event of a call that ends; nil where its admission was not told, or is on
+// its way.
 func (t *teller) endedLocked(c *account.Call, how account.How, used tokens.Count, now account.Now) *telling {
 	told, is := c.Local.(*toldCall)
 	if !is {
 		return nil
 	}
-	return t.endLocked(&caller{ctx: told.ctx}, c, told, endOf(c, how, used), now)
+	telling := told.telling
+	e := t.endLocked(&caller{ctx: told.ctx}, c, told, endOf(c, how, used), now)
+	if telling {
+		told.ended = e
+		return nil
+	}
+	return e
 }
 
 func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how end, now account.Now) *telling {
@@ -115,8 +151,9 @@ func (t *teller) endLocked(by *caller, c *account.Call, told *toldCall, how end,
 		e.Held = time.Duration(max(now.Instant-c.At.Instant, 0))
 	}
 	c.Local = nil
-	*told = toldCall{next: t.unused}
-	t.unused = told
+	if told.over = true; !told.telling {
+		t.reuseLocked(told)
+	}
 	return e
 }
 

@@ -57,7 +57,8 @@ type telling struct {
 	ctx      context.Context
 	decision Decision
 	quota    ModelQuota
-	next     *telling // is told after it
+	admits   *toldCall // of an admission: the call, if that may end before this is told
+	next     *telling  // is told after it
 }
 
 var tellings = sync.Pool{New: func() any { return new(telling) }}
@@ -160,6 +161,7 @@ func (t *teller) handNow(e, next *telling) {
 	for i := 0; i < len(t.handlers); {
 		i = t.handFrom(i, e, next)
 	}
+	t.handed(e)
 	t.drop(e)
 	t.outlet.End()
 }
@@ -173,6 +175,7 @@ func (t *teller) handFrom(i int, e, next *telling) (following int) {
 		case p != nil:
 			t.reportPanic(e.Kind, p)
 		case following < len(t.handlers): // the goroutine ends
+			t.handed(e)
 			t.outlet.End()
 			t.postBegun(next)
 		}
@@ -199,6 +202,7 @@ func (t *teller) hand(e *telling) {
 	for _, h := range t.handlers {
 		handEvent(e.ctx, &e.Event, h, t.reportPanic)
 	}
+	t.handed(e)
 	t.drop(e)
 }
 
@@ -208,7 +212,7 @@ func (t *teller) reportPanic(kind EventKind, p any) {
 
 // drop takes an event back that was handed out, or is not to be.
 func (t *teller) drop(e *telling) {
-	e.Event, e.ctx, e.next = Event{}, nil, nil
+	e.Event, e.ctx, e.admits, e.next = Event{}, nil, nil, nil
 	tellings.Put(e)
 }
 
