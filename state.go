@@ -345,5 +345,5 @@ func (o observer) Cooled(a *account.Account, asked string) { o.rl.teller.cooledL
 
 // Ended ends a reservation that nobody has settled in time.
 func (o observer) Ended(c *account.Call, how account.How, now account.Now) {
-	o.rl.endedLocked(c, how, c.Tokens, now)
+	o.rl.teller.postRLocked(o.rl.endedLocked(c, how, c.Tokens, now))
 }
