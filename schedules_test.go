@@ -155,8 +155,6 @@ func playSchedule(t *testing.T, seed uint64, most int, open func(*testing.T, rat
 	select {
 	case <-done:
 	case <-time.After(3 * time.Hour):
-		for _, rl := range s.rls {
-		}
 		t.Fatalf("%d of %d were served, %d gave up", s.served.Load(), calls, s.gone.Load())
 	}
 	for i, rl := range s.rls {
