@@ -185,18 +185,25 @@ func (rl *RateLimiter) askRLocked(req *Request, t *engine.Target) engine.Request
 	return r
 }
 
-// fillRLocked makes a verdict a Decision.
+// fillRLocked makes a verdict a Decision, with the usage of the model that it is on.
 func (rl *RateLimiter) fillRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item, now account.Now) {
+	if of := rl.explainRLocked(d, v, items); of != nil {
+		rl.statsRLocked(&d.Stats, of.Account, now)
+	}
+}
+
+// explainRLocked makes a verdict a Decision without the usage, and returns the model that it is on.
+func (rl *RateLimiter) explainRLocked(d *Decision, v *verdict.Verdict, items []verdict.Item) (of *verdict.Item) {
 	d.Allowed, d.Never, d.OverBudget = v.Allowed, v.Never, v.OverBudget
 	d.Code, d.Reason, d.Cause, d.RetryAfter = DecisionCode(v.Code), v.Reason, Cause(v.Cause), v.Retry
 	if len(items) == 0 {
-		return
+		return nil
 	}
-	of := &items[v.Item]
+	of = &items[v.Item]
 	if pool, is := state.PoolOf(of.Account.Name); is {
 		d.Pool = pool
 		of = &items[of.Member]
 	}
 	d.Model = of.Asked
-	rl.statsRLocked(&d.Stats, of.Account, now)
+	return of
 }

@@ -90,10 +90,12 @@ func (l loading) takeQuotas() {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()
+	zones := make(map[string]bool)
 	for _, q := range l.Quotas {
-		if q.DayZone != "" {
-			rl.tellZoneLocked(q.DayZone, now)
-		}
+		zones[q.DayZone] = true
+	}
+	for zone := range zones {
+		rl.tellZoneLocked(zone, now)
 	}
 	f := catalog.File{Quotas: l.Quotas, Said: l.Said, Pools: l.Pools}
 	rl.sayer = byFile

@@ -99,6 +99,7 @@ func (t *teller) thawedLocked() (ended *telling) {
 	if t == nil || len(t.cooled.told) == 0 {
 		return nil
 	}
+	t.renameLocked()
 	var names []string
 	wall := t.rl.nowLocked().Wall
 	for name := range t.cooled.told {
@@ -116,6 +117,24 @@ func (t *teller) thawedLocked() (ended *telling) {
 		delete(t.cooled.told, name)
 	}
 	return ended
+}
+
+// renameLocked follows changes of the names under which models are counted.
+func (t *teller) renameLocked() {
+	if !t.rl.naming.MatchVersions {
+		return
+	}
+	for name, cause := range t.cooled.told {
+		if state.IsPool(name) {
+			continue
+		}
+		if to := t.rl.nameRLocked(name); to != name {
+			delete(t.cooled.told, name)
+			if _, told := t.cooled.told[to]; !told {
+				t.cooled.told[to] = cause
+			}
+		}
+	}
 }
 
 // requotedLocked notes that another quota holds, or none any more. The method that changed it tells

@@ -109,9 +109,11 @@ func (rl *RateLimiter) adoptByHandLocked(e *byHand, p *account.Prepared, now acc
 		rl.adoptStatsLocked(e.name, now)
 		return
 	}
-	a := rl.engine.Account(e.name)
-	keeps := a != nil && a.Usage() == shownBy(entry)
-	rl.adoptPreparedLocked(e.name, entry, p, func(*account.Charge) bool { return keeps }, now)
+	var known account.Mark // of no charge
+	if a := rl.engine.Account(e.name); a != nil && a.Usage() == shownBy(entry) {
+		known = a.Save()
+	}
+	rl.adoptPreparedLocked(e.name, entry, p, known.Has, now)
 }
 
 // adoptPreparedLocked has the engine count an entry, which may be that of a pool.

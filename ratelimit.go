@@ -196,7 +196,7 @@ func (rl *RateLimiter) CanSend(model string, estimatedTokens int) bool {
 	rl.mu.RLock()
 	if now, t, ok := rl.lookRLocked(model); ok && len(t.Pools) == 0 && t.Account.Waiting == 0 && t.Account.Name != "" {
 		cost := state.Cost{Requests: 1, Count: tokens.Count{Input: estimatedTokens}}
-		if admits, sure := verdict.Admits(t.Account, &cost, rl.span(), now); sure {
+		if admits, sure := verdict.Admits(t.Account, &cost, now.Instant-rl.span(), now); sure {
 			rl.mu.RUnlock()
 			return admits
 		}
@@ -228,6 +228,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 	cost := rl.costRLocked(&t, used, bill)
 	counted := rl.engine.Record(&t, rl.span(), used, cost, now)
 	rl.auditRecordedLocked(&t, counted, used, cost)
+	rl.changedLocked(now.Instant)
 	rl.leaveLocked(now)
 	rl.mu.Unlock()
 	rl.teller.recorded(model, used, cost)

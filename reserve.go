@@ -55,8 +55,9 @@ func (rl *RateLimiter) reserveOne(by *caller, d *Decision, req *Request) (made *
 	asked := [1]engine.Request{rl.askRLocked(req, &t)}
 	of := rl.by(by.asking)
 	rl.charged[0] = nil
+	rl.statsRLocked(&d.Stats, t.Account, now)
 	calls, v := rl.engine.Admit(rl.charged[:0], &of, asked[:], now)
-	rl.fillRLocked(d, &v, rl.engine.Items(), now)
+	rl.explainRLocked(d, &v, rl.engine.Items())
 	d.Model = req.Model
 	if v.Allowed {
 		made = rl.reservationLocked(calls[0], t.Account.LimitsSlots() || rl.holdTTL > 0 || limitSlots(t.Pools))
@@ -190,11 +191,16 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Rese
 	rl.mu.Lock()
 	now, asked := rl.enterAllLocked(reqs)
 	of := rl.by(by.asking)
+	if len(asked) == 1 {
+		rl.statsRLocked(&d.Stats, asked[0].Account, now)
+	}
 	calls, v := rl.engine.Admit(nil, &of, asked, now)
-	rl.fillRLocked(&d, &v, rl.engine.Items(), now)
-	if v.Allowed {
+	switch {
+	case !v.Allowed:
+		rl.fillRLocked(&d, &v, rl.engine.Items(), now)
+	default:
 		reservations = rl.reservationsLocked(calls)
-		if len(reqs) != 1 {
+		if rl.explainRLocked(&d, &v, rl.engine.Items()); len(reqs) != 1 {
 			d.Model = ""
 		}
 	}

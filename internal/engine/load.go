@@ -25,20 +25,6 @@ func (e *Engine) Unload(a *account.Account, hasUsage bool, now account.Now) {
 	e.drop(a, now)
 }
 
-// AdoptPrepared is Adopt for a usage whose entries were prepared.
-func (e *Engine) AdoptPrepared(counted string, u *account.Usage, p *account.Prepared, day account.Span, keeps func(*account.Charge) bool, now account.Now) *account.Account {
-	a := e.need(counted)
-	open := e.Open
-	if a.InFlight == 0 {
-		open = func(func(*account.Call) bool) {}
-	}
-	a.AdoptPrepared(u, p, day, now, e.span, open, keeps)
-	if !e.Catalog.IsListed(counted) {
-		e.places.use(a)
-	}
-	return a
-}
-
 // LoadCooldown has an account cool as a file says, unless it does for longer.
 func (e *Engine) LoadCooldown(counted string, until int64, cause string, now account.Now) {
 	if a := e.accounts[counted]; until > now.Wall && (a == nil || until > a.CoolUntil) {

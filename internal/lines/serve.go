@@ -102,10 +102,13 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	case c.Verdict.Never:
 		l.refuse(c, Never, now)
 		return moved
-	case c.Verdict.Allowed && !waits:
-		l.serve(l.preferred(c, now), now)
-		return moved
-	case l.host.IsHopeless(c, now):
+	case c.Verdict.Allowed || waits:
+		if first := l.preferred(c, waits, now); first != nil {
+			l.serve(first, now)
+			return moved
+		}
+	}
+	if l.host.IsHopeless(c, now) {
 		l.refuse(c, Late, now)
 		return moved
 	}
@@ -116,24 +119,25 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	return t
 }
 
-// preferred returns the first candidate of the call of c that passes now.
-func (l *Lines) preferred(c *Candidate, now account.Now) *Candidate {
+// preferred returns the first candidate of a call that passes now; nil for none. c, which was
+// decided upon, may wait for a pool: the candidates of a call share the head of a pool's line.
+func (l *Lines) preferred(c *Candidate, waits bool, now account.Now) *Candidate {
 	for _, d := range c.Waiter.Candidates {
 		switch {
-		case d == c:
+		case d == c && !waits:
 			return c
-		case !d.stands() || !d.isNext():
+		case d == c || !d.stands() || !d.isNext():
 			continue
 		}
-		d.Verdict = l.host.Decide(d, now)
-		if !d.modelsPass() {
+		if d.Verdict = l.host.Decide(d, now); !d.modelsPass() {
 			continue
 		}
-		if _, waits := l.standInPools(d, nil); d.Verdict.Allowed && !waits {
+		if _, keeps := l.standInPools(d, nil); d.Verdict.Allowed && !keeps {
 			return d
 		}
+		l.rest(d, now)
 	}
-	return c
+	return nil
 }
 
 // standInPools wakes a candidate, which its models let pass, in the lines of the pools that it
