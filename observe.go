@@ -3,11 +3,9 @@ package ratelimit
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
-	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
 	"dappco.re/go/core/go-ratelimit/internal/found"
 	"dappco.re/go/core/go-ratelimit/internal/observation"
@@ -104,45 +102,25 @@ func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(model)
+	if rl.sayer = byHeader; limits.Refused {
+		rl.sayer = byRefusal
+	}
 	own, pools := rl.engine.Catalog.Reports(t.Counted, model, limits.reports())
-	r := engine.Report{Limits: own, Counted: limits.Counted.used(), Uncounted: limits.notCounted(), SentAt: rl.sentAtLocked(limits.SentAt, now)}
-	rl.observeLocked(&t, &r, &limits, now)
+	r := engine.Report{
+		Limits: own, Counted: limits.Counted.used(), Uncounted: limits.notCounted(),
+		SentAt: rl.sentAtLocked(limits.SentAt, now), Learns: rl.learns,
+	}
+	changed := rl.engine.Observe(&t, &r, rl.span(), rl.renames(), now)
 	for _, pool := range pools {
 		r.Limits, r.Counted = pool.Limits, [state.InFlight]int{} // which is of the model alone
 		t := engine.Target{Account: rl.engine.Account(pool.Pool), Counted: pool.Pool}
-		rl.observeLocked(&t, &r, &limits, now)
+		changed = rl.engine.Observe(&t, &r, rl.span(), nil, now) || changed
+	}
+	if changed {
+		rl.quotaVersion++
+		rl.changedNowLocked()
 	}
 	rl.leaveLocked(now)
-}
-
-// observeLocked is Observe for one account. What is left is noted before the quota changes: that
-// serves waiters, and no more of them may go than are left.
-func (rl *RateLimiter) observeLocked(t *engine.Target, r *engine.Report, limits *ProviderLimits, now account.Now) {
-	next, learns := state.Quota{}, false
-	if rl.learns {
-		if rl.engine.Tell(t, &r.Limits, now) {
-			rl.changedNowLocked()
-		}
-		next, learns = rl.engine.Catalog.Lesson(t.Counted, &r.Limits, rl.mostModels())
-	}
-	if learns && t.Account.Has(account.Unknown) {
-		rl.learnLocked(t, next, limits, now) // of a model without a quota nothing is noted
-		return
-	}
-	rl.engine.Observe(t, r, rl.span(), now)
-	if learns {
-		rl.learnLocked(t, next, limits, now)
-	}
-}
-
-func (rl *RateLimiter) learnLocked(t *engine.Target, next state.Quota, limits *ProviderLimits, now account.Now) {
-	by := byHeader
-	if limits.Refused {
-		by = byRefusal
-	}
-	name := strings.Clone(t.Counted) // it may be a part of a longer string, which must not stay for it
-	rl.sayLocked(by, now, func(c *catalog.Catalog) []catalog.Change { return c.Learn(name, next) })
-	rl.changedNowLocked()
 }
 
 // sentAtLocked returns when the call was sent that was answered, as an instant.

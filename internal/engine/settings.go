@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
@@ -56,7 +57,7 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		}
 		e.drop(a, now)
 	}
-	if !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
+	if state.IsPool(c.Name) || !strings.Contains(c.Name, modelname.Every) {
 		return
 	}
 	for _, a := range e.accounts {
