@@ -109,10 +109,10 @@ func (e *Engine) tell(t *Target, report *observation.Limits, now account.Now) bo
 // refused.
 func (e *Engine) noteReport(t *Target, r *Report, q *state.Quota, span int64, now account.Now) {
 	a := t.Account
+	if !reported.has(a, now) && !e.Catalog.IsListed(t.Counted) && !e.hasRoom(reported, now) {
+		return
+	}
 	if a.Name == "" {
-		if !e.hasRoom(reported, now) {
-			return
-		}
 		a = e.need(t.Counted)
 	}
 	a.Refresh(now, e.span)

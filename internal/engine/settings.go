@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,9 +38,39 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 	for _, c := range say(e.Catalog) {
 		e.follow(by, &c, now)
 	}
+	if rename != nil {
+		e.rename(rename, now)
+	}
 	if rename != nil || hadPools || e.Catalog.HasPools() {
 		e.requeue(rename, now)
 	}
+}
+
+// rename moves cooldowns and the usage of others to the names under which their models are counted
+// now. Of two cooldowns the one that ends later stays.
+func (e *Engine) rename(rename func(asked string) string, now account.Now) {
+	for _, a := range e.sorted() {
+		if a.IsPool() || a.CoolUntil == 0 && a.Reports == nil {
+			continue
+		}
+		name := rename(a.Name)
+		if name == a.Name {
+			continue
+		}
+		to := e.need(name)
+		if a.CoolUntil > to.CoolUntil {
+			to.Cool(a.CoolUntil, a.CoolCause)
+		}
+		to.JoinReports(a.Reports)
+		a.Cool(0, "")
+		a.Report(nil)
+		e.drop(a, now)
+	}
+}
+
+// sorted returns the accounts by their names.
+func (e *Engine) sorted() []*account.Account {
+	return slices.SortedFunc(maps.Values(e.accounts), func(a, b *account.Account) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // follow has the accounts follow the quota of one name, which may be a pattern.
