@@ -8,9 +8,12 @@ import (
 
 // Mirrors reports whether the account counts what its usage shows: a program may put other entries
 // or another day there, by hand.
-func (a *Account) Mirrors() bool {
+func (a *Account) Mirrors() bool { return a.usage.DayCount == a.dayWas && a.mirrorsEntries() }
+
+// mirrorsEntries is Mirrors but for the counts of the day.
+func (a *Account) mirrorsEntries() bool {
 	u := a.usage
-	return u.DayStart == a.started && u.DayCount == a.dayWas && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
+	return u.DayStart == a.started && a.requests.Backs(u.Requests) && a.tokens.Backs(u.Tokens)
 }
 
 // Adopt has the account count what a usage shows, which was made by hand; it is the account's own
@@ -28,6 +31,10 @@ func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(
 func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
 	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
 		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
+	}
+	if u == a.usage && a.mirrorsEntries() { // it has changed the counts of the day alone
+		a.days, a.dayWas = a.Day.serial, u.DayCount
+		return
 	}
 	was := a.Meter
 	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
