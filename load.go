@@ -97,10 +97,31 @@ func (l loading) takeQuotas() {
 	for zone := range zones {
 		rl.tellZoneLocked(zone, now)
 	}
-	f := catalog.File{Quotas: l.Quotas, Said: l.Said, Pools: l.Pools}
+	rl.engine.LoadPools(l.Pools, now)
+	names, work := slices.Sorted(maps.Keys(l.Quotas)), yield.New(&rl.mu, &rl.clock)
+	for some := range slices.Chunk(names, 64) {
+		l.sayLocked(work.Instant, func(c *catalog.Catalog) (changes []catalog.Change) {
+			changes = make([]catalog.Change, 0, len(some))
+			for _, name := range some {
+				changes = c.LoadQuota(changes, name, l.Quotas[name], l.Said[name], rl.learns)
+			}
+			return changes
+		})
+		for range some {
+			work.Next()
+		}
+	}
+	l.sayLocked(work.Instant, func(c *catalog.Catalog) []catalog.Change { return c.LoadEnd(nil) })
+}
+
+// sayLocked is RateLimiter.sayLocked for what a file says, and serves nobody.
+func (l loading) sayLocked(instant int64, say func(*catalog.Catalog) []catalog.Change) {
+	rl := l.rl
+	now := rl.nowAtLocked(instant)
 	rl.sayer = byFile
-	rl.engine.Change(func(c *catalog.Catalog) []catalog.Change { return c.Loaded(&f, rl.learns) }, rl.renames(), now)
+	rl.engine.Change(say, rl.renames(), now)
 	rl.zoned = rl.engine.ZonesKnown(now.Wall)
+	rl.quotaVersion++
 }
 
 // takeUsage replaces the usage of all models and pools, and drops what providers have reported.

@@ -6,9 +6,19 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// A file is loaded in steps, so that its owner can let others in between: Change with its quotas,
-// Unload for each account, and then AdoptPrepared and the other methods of this file for what the
-// file has. Serve follows.
+// A file is loaded in steps, so that its owner can let others in between: LoadPools, Change with its
+// quotas, Unload for each account, and then AdoptPrepared and the other methods of this file for what
+// the file has. Serve follows.
+
+// LoadPools takes over the members of the pools of a file. Change follows, for their quotas and for
+// those that wait.
+func (e *Engine) LoadPools(pools map[string][]string, now account.Now) {
+	e.begin(now, 0)
+	e.Catalog.LoadPools(pools)
+	for _, name := range e.Catalog.PoolNames() {
+		e.need(name)
+	}
+}
 
 // Change is Say, and serves nobody.
 func (e *Engine) Change(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
