@@ -50,7 +50,9 @@ func (d *Day) roll(wall int64) {
 	case wall < d.Begin:
 		d.start(wall)
 	case wall >= d.End:
-		d.ended = d.End
+		if d.isUsed() {
+			d.ended = d.End
+		}
 		d.serial++
 		d.start(wall)
 		d.of.followDay()

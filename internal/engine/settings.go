@@ -41,9 +41,12 @@ func (e *Engine) follow(c *catalog.Change, now account.Now) {
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
 			e.places.use(a)
 		}
+		if state.IsPool(c.Name) && !e.Catalog.IsPool(c.Name) {
+			e.hide(a, false)
+		}
 		e.drop(a, now)
 	}
-	if !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
+	if c.Name != modelname.Every && !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
 		return
 	}
 	for _, a := range e.accounts {

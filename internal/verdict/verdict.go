@@ -84,7 +84,7 @@ func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict
 		on := items[i].decide(reserves, now)
 		on.Item = i
 		if items[i].Account.IsPool() {
-			v.mergePool(&on, items)
+			v.mergePool(&on, items, models == 1)
 		} else {
 			v.merge(&on, items, models == 1)
 		}
@@ -120,11 +120,11 @@ func (v *Verdict) merge(on *Verdict, items []Item, alone bool) {
 }
 
 // mergePool is merge for a pool, after the models.
-func (v *Verdict) mergePool(on *Verdict, items []Item) {
+func (v *Verdict) mergePool(on *Verdict, items []Item, alone bool) {
 	if v.Never {
 		return
 	}
-	isLonger, cools := on.wait > v.wait, v.Code == Cooldown
+	isLonger, cools := on.wait > v.wait, alone && v.Code == Cooldown
 	v.wait, v.event = max(v.wait, on.wait), v.event || on.event
 	if on.Allowed {
 		return
