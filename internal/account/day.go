@@ -65,7 +65,7 @@ func (d *Day) roll(wall int64) {
 // takes reports whether a charge of an earlier time counts to the present day: not one of a day
 // that is over.
 func (d *Day) takes(wall int64) bool {
-	return wall >= d.ended && (d.zone == nil || wall >= d.Begin || !d.isUsed())
+	return wall >= d.ended && (d.zone == nil || wall >= d.zone.Day.Begin)
 }
 
 // isUsed reports whether anything counts in the day.

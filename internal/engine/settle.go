@@ -2,6 +2,7 @@ package engine
 
 import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
@@ -53,8 +54,8 @@ func (e *Engine) show(a *account.Account, now account.Now) {
 	if a.IsShown() || a.IsIdle(now, e.span) {
 		return
 	}
-	if !e.Catalog.IsListed(a.Name) {
-		if !e.makePlace(now) {
+	if !e.isListed(a.Name) {
+		if state.IsPool(a.Name) || !e.makePlace(now) {
 			a.Forget()
 			return
 		}
