@@ -262,9 +262,8 @@ func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) 
 		u.SeenAt = max(u.SeenAt, now.Instant, 1)
 	}
 	wasShown := a.IsShown()
-	if c.ChargeTo(a, payer, now, e.span) {
-		e.lines.Mark(a)
-	}
+	c.ChargeTo(a, payer, now, e.span)
+	e.lines.Mark(a) // it may have eased a limit, or keep somebody out who now waits for another one
 	if !wasShown {
 		e.observer.Shown(a)
 	}

@@ -113,9 +113,8 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount, now account.Now) {
 	a.Refresh(now, e.span)
 	wasShown := a.IsShown()
-	if a.Record(e.payer(a, cost, now), used, cost, now, e.span) {
-		e.lines.Mark(a)
-	}
+	a.Record(e.payer(a, cost, now), used, cost, now, e.span)
+	e.lines.Mark(a)
 	if !wasShown {
 		e.observer.Shown(a)
 	}
