@@ -8,11 +8,7 @@ import (
 // Adopt has the account of a counted name count what a usage shows, which was made by hand or read
 // from a file: see account.Adopt. Serve follows.
 func (e *Engine) Adopt(counted string, u *account.Usage, day account.Span, keeps func(*account.Charge) bool, now account.Now) {
-	a := e.need(counted)
-	a.Adopt(u, day, now, e.span, e.Open, keeps)
-	if !e.Catalog.IsListed(counted) {
-		e.places.use(a)
-	}
+	e.AdoptPrepared(counted, u, account.Prepare(u.Requests, u.Tokens, now), day, keeps, now)
 }
 
 // Hide forgets the usage of a counted name, which is not shown any more.

@@ -6,7 +6,8 @@ import (
 )
 
 // Tell has the search for the rate of an account end where its provider reports its limits of the
-// minute. It reports whether that is news.
+// minute. It reports whether that is news. Observe follows, which serves those that wait: no more of
+// them may go than are left.
 func (e *Engine) Tell(t *Target, report *observation.Limits, now account.Now) bool {
 	now = e.begin(now, 0)
 	a := t.Account
@@ -17,9 +18,7 @@ func (e *Engine) Tell(t *Target, report *observation.Limits, now account.Now) bo
 		a = e.need(t.Counted)
 	}
 	a.Found.Limits(now).Tell(true)
-	e.lines.Review(a, now)
 	e.lines.Mark(a)
-	e.lines.Serve(now)
 	return true
 }
 

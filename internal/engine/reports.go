@@ -59,9 +59,9 @@ func (e *Engine) reset(a *account.Account, now account.Now) {
 // Report is what a provider says of the limits of an account.
 type Report struct {
 	Limits    observation.Limits
-	Uncounted state.Cost            // of calls that the provider may not have counted yet
+	Uncounted state.Cost          // of calls that the provider may not have counted yet
 	Counted   [state.InFlight]int // what was used when the answered call was charged
-	SentAt    int64                 // the instant at which that was sent
+	SentAt    int64               // the instant at which that was sent
 }
 
 // Observe notes what others use of an account by a report. Those that wait are served, or refused.
@@ -84,8 +84,8 @@ func (e *Engine) Observe(t *Target, r *Report, span int64, now account.Now) {
 	}
 	if eased || tightened {
 		e.lines.Mark(a)
-		e.lines.Serve(now)
 	}
+	e.lines.Serve(now)
 	e.drop(a, now)
 }
 
