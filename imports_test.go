@@ -92,11 +92,17 @@ var importRules = map[string][]string{
 	"internal/opencalls":   {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/settings":    {modulePath + "/internal/sharedlog/sqlitelog"},
-	"internal/provenance":  {modulePath + "/internal/modelname", modulePath + "/internal/state"},
-	"internal/apicall":     {},
-	"internal/tokencount":  {modulePath + "/internal/apicall"},
-	"internal/fsx":         {"golang.org/x/sys/..."},
-	"internal/pace":        {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
+	"internal/provenance": {
+		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/catalog": {
+		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
+		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
+	},
+	"internal/apicall":    {},
+	"internal/tokencount": {modulePath + "/internal/apicall"},
+	"internal/fsx":        {"golang.org/x/sys/..."},
+	"internal/pace":       {modulePath + "/internal/tokens", modulePath + "/internal/wire"},
 	"internal/sharedlog": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/state",
 		modulePath + "/internal/tokens",
@@ -130,7 +136,7 @@ var importRules = map[string][]string{
 	},
 	"internal/state": {
 		modulePath + "/internal/clock", modulePath + "/internal/errtext", modulePath + "/internal/tokens",
-		modulePath + "/money",
+		modulePath + "/internal/wire", modulePath + "/money",
 	},
 	"internal/breaker": {},
 	"internal/sample":  {},

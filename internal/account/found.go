@@ -123,3 +123,17 @@ func (f *Found) End(b Bill, how How, now Now) {
 
 // AppendImage appends the whole state of the search.
 func (f *Found) AppendImage(to []byte) []byte { return to }
+
+// SeeksRate reports whether the rate of requests is searched for.
+func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }
+
+// IsTold reports whether the provider says its limits of the minute, so that the rate does not
+// apply.
+func (f *Found) IsTold() bool { return f.limits != nil && f.limits.IsTold() }
+
+// ForgetTold has the rate be searched for again, whatever the provider says.
+func (f *Found) ForgetTold() {
+	if f != nil && f.limits != nil {
+		f.limits.Tell(false)
+	}
+}

@@ -59,9 +59,9 @@ func (e *Engine) reset(a *account.Account, now account.Now) {
 // Report is what a provider says of the limits of an account.
 type Report struct {
 	Limits    observation.Limits
-	Uncounted state.Cost            // of calls that the provider may not have counted yet
-	Counted   [state.Dimensions]int // what was used when the answered call was charged
-	SentAt    int64                 // the instant at which that was sent
+	Uncounted state.Cost          // of calls that the provider may not have counted yet
+	Counted   [state.InFlight]int // what was used when the answered call was charged
+	SentAt    int64               // the instant at which that was sent
 }
 
 // Observe notes what others use of an account by a report. Those that wait are served, or refused.
@@ -84,8 +84,8 @@ func (e *Engine) Observe(t *Target, r *Report, span int64, now account.Now) {
 	}
 	if eased || tightened {
 		e.lines.Mark(a)
-		e.lines.Serve(now)
 	}
+	e.lines.Serve(now)
 	e.drop(a, now)
 }
 
@@ -117,8 +117,9 @@ func (e *Engine) note(a *account.Account, r *Report, span int64, now account.Now
 	return eased, tightened
 }
 
-// Refuse has the search for the limits of an account go on after a refusal by its provider.
-func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) {
+// Refuse has the searches for the limits of a model and its pools go on after a refusal by their
+// provider. It reports whether a limit was lowered.
+func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) (any bool) {
 	now = e.begin(now, 0)
 	for _, a := range append([]*account.Account{t.Account}, t.Pools...) {
 		if !a.Has(account.Adapts) || found.BoundsOf(&a.Quota) == (found.Bounds{}) || !found.BoundsOf(&a.Quota).Concerns(r) {
@@ -131,9 +132,11 @@ func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) {
 			a = e.need(t.Counted)
 		}
 		if _, lowered := a.Found.Limits(now).Refuse(r, now.Instant); lowered {
+			any = true
 			e.lines.Review(a, now)
 			e.lines.Mark(a)
 		}
 	}
 	e.lines.Serve(now)
+	return any
 }
