@@ -80,6 +80,11 @@ func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict
 	for models < len(items) && !items[models].Account.IsPool() {
 		models++
 	}
+	if len(items) == 1 {
+		v = items[0].decide(reserves, now)
+		v.own = v.wait
+		return v
+	}
 	for i := range items {
 		on := items[i].decide(reserves, now)
 		on.Item = i
@@ -91,6 +96,16 @@ func Judge(items []Item, reserves []account.Reserve, now account.Now) (v Verdict
 	}
 	return v
 }
+
+// Pass returns the decision that requests of one model pass, of which Admits is sure.
+func Pass(a *account.Account) Verdict {
+	if a.Has(account.Unlimited) {
+		return Verdict{Allowed: true, Code: Unlimited, Reason: unlimited}
+	}
+	return Verdict{Allowed: true, Code: Allowed, Reason: within}
+}
+
+const unlimited = "the model is unlimited"
 
 const within = "within the quota"
 
