@@ -116,6 +116,3 @@ func (f *Found) End(b Bill, how How, now Now) {
 		l.Uncount(b.At)
 	}
 }
-
-// AppendImage appends the whole state of the search.
-func (f *Found) AppendImage(to []byte) []byte { return to }

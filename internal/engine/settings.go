@@ -22,6 +22,9 @@ func (e *Engine) Say(say func(*catalog.Catalog) []catalog.Change, rename func(as
 	for _, c := range changes {
 		e.follow(&c, now)
 	}
+	for _, pool := range e.Catalog.PoolNames() {
+		e.need(pool) // a file may have a pool without a quota
+	}
 	e.lines.SetSpan(e.span)
 	if rename != nil || hadPools || e.Catalog.HasPools() {
 		e.requeue(rename, now)
@@ -70,6 +73,13 @@ func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
 // SetClasses replaces all classes. Those that wait are put in order anew.
 func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 	now = e.begin(now, 0)
+	e.setClasses(classes)
+	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+func (e *Engine) setClasses(classes map[string]state.Class) {
 	e.classes, e.reserves = classes, nil
 	for name, c := range classes {
 		if c.ReservePercent > 0 {
@@ -77,9 +87,6 @@ func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 		}
 	}
 	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
-	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
-	e.lines.MarkAll()
-	e.lines.Serve(now)
 }
 
 // Classes returns the classes in force, which must not be changed.

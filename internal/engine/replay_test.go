@@ -1,0 +1,159 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/engine"
+	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
+)
+
+// replica is an engine that follows a log.
+type replica struct {
+	name   string
+	e      *engine.Engine
+	digest engine.Digest
+	after  func(r *replica, t entry, data []byte)
+}
+
+func (r *replica) apply(t *testing.T, is entry, data []byte) engine.Outcome {
+	c := is.command
+	if data != nil {
+		var err error
+		if c, err = engine.Decode(data); err != nil {
+			t.Fatalf("%s: %+v: %v", r.name, is.command, err)
+		}
+	}
+	o := r.e.Apply(is.now, is.process, is.n, c)
+	r.digest = r.digest.After(&o)
+	return o
+}
+
+// reload replaces the engine by that of its image.
+func (r *replica) reload(t *testing.T) {
+	image := r.e.AppendImage(nil)
+	e, err := engine.Read(image, nil)
+	if err != nil {
+		t.Fatalf("%s: %v", r.name, err)
+	}
+	if again := e.AppendImage(nil); !bytes.Equal(again, image) {
+		t.Fatalf("%s: an image of %d bytes is written again as others, from %d on", r.name, len(image), differsAt(image, again))
+	}
+	r.e = e
+}
+
+func differsAt(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// readAll reads whatever can be read.
+func readAll(l *rand.Rand, e *engine.Engine, now account.Now) {
+	now.Instant += l.Int64N(3 * second)
+	now.Wall += l.Int64N(3*hour) - hour
+	by := engine.By{Class: classes[l.IntN(len(classes))], Span: account.Minute + l.Int64N(second)}
+	var reqs []engine.Request
+	for range 1 + l.IntN(3) {
+		name := models[l.IntN(len(models))]
+		if t, ok := e.Find(name, name); ok {
+			reqs = append(reqs, engine.Request{Target: t, Tokens: tokens.Count{Input: 5}, Priced: true, Most: 100})
+		}
+	}
+	e.Judge(nil, &by, reqs, now)
+	e.Zones(now.Wall, func(string) {})
+	for a := range e.Accounts {
+		for of := range state.Dimensions {
+			a.Used(of, by.Span, now)
+		}
+		a.IsIdle(now, by.Span)
+		a.SlotLimit(now)
+		a.Found.View(now).Found(now.Instant)
+		a.Spend.OfDay(now.Wall)
+		a.LastAt()
+		e.TargetOf(a, a.Name)
+	}
+	for range e.Open {
+	}
+	e.Due()
+}
+
+// isKnownAgain reports whether an entry that was applied is ignored when it comes again.
+func isKnownAgain(e *engine.Engine, t entry, o *engine.Outcome) bool {
+	switch c := t.command.(type) {
+	case engine.Admit:
+		return len(o.Calls) > 0 && e.Call(o.Calls[0]) != nil
+	case engine.Enter:
+		return e.Waiter(t.process, t.n) != nil
+	case engine.Charged:
+		return c.Open || e.Call(c.ID) == nil
+	case engine.Settle, engine.Leave:
+		return true
+	}
+	return false
+}
+
+// The same commands lead to the same outcomes and the same image: applied directly, through bytes,
+// by an engine that was loaded from an image, beside reads, and with entries that come twice.
+func TestReplay(t *testing.T) {
+	seeds, steps := 12, 3000
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { replay(t, uint64(seed), steps) })
+	}
+}
+
+func replay(t *testing.T, seed uint64, steps int) {
+	direct := &replica{name: "direct", e: engine.New(nil)}
+	plain := &replica{name: "through bytes", e: engine.New(nil)}
+	loaded := &replica{name: "loaded from an image", e: engine.New(nil)}
+	twice := &replica{name: "fed twice", e: engine.New(nil)}
+	read := &replica{name: "with reads between", e: engine.New(nil)}
+	l := newLife(seed, direct.e)
+	other := rand.New(rand.NewPCG(seed, 2))
+	for i := 0; i < steps; i++ {
+		for _, is := range l.entries() {
+			o := direct.apply(t, is, nil)
+			l.heard(is, &o)
+			data := is.command.Append(nil)
+			for _, r := range []*replica{plain, loaded, twice, read} {
+				got := r.apply(t, is, data)
+				if r.digest != direct.digest {
+					t.Fatalf("entry %d, %T %+v\n%s: %+v\nwant %+v", i, is.command, is.command, r.name, got, o)
+				}
+			}
+			if isKnownAgain(twice.e, is, &o) {
+				c, _ := engine.Decode(data)
+				if again := twice.e.Apply(is.now, is.process, is.n, c); !again.Ignored {
+					t.Fatalf("entry %d, %+v comes twice: %+v", i, is.command, again)
+				}
+			}
+			readAll(other, read.e, is.now)
+			if other.IntN(40) == 0 {
+				loaded.reload(t)
+			}
+			if other.IntN(100) == 0 {
+				same(t, i, direct.e.AppendImage(nil), loaded, twice, read)
+			}
+		}
+	}
+	same(t, steps, direct.e.AppendImage(nil), plain, loaded, twice, read)
+}
+
+func same(t *testing.T, i int, image []byte, all ...*replica) {
+	t.Helper()
+	for _, r := range all {
+		if is := r.e.AppendImage(nil); !bytes.Equal(is, image) {
+			t.Fatalf("entry %d: the image %s has %d bytes, want %d; differs at %d", i, r.name, len(is), len(image), differsAt(is, image))
+		}
+	}
+}
