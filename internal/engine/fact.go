@@ -60,9 +60,9 @@ func (c Charged) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 		o.Ignored = true
 		return o
 	case call == nil:
-		e.told.add(c.ID, now.Instant)
 		call = e.chargePast(&c, now)
 	}
+	e.told.add(c.ID, now.Instant)
 	if !c.Open {
 		e.Settle(call, c.How, c.Used, c.Cost, now)
 	}
@@ -119,7 +119,11 @@ type telling struct {
 
 func (t *told) has(id account.ID) bool { return t.of[id] }
 
+// add notes that a call was told at an instant, no earlier than the others.
 func (t *told) add(id account.ID, at int64) {
+	if t.of[id] {
+		return
+	}
 	if t.of == nil {
 		t.of = make(map[account.ID]bool)
 	}

@@ -46,7 +46,7 @@ func (e *Engine) follow(c *catalog.Change, now account.Now) {
 		}
 		e.drop(a, now)
 	}
-	if !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
+	if c.Name != modelname.Every && !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
 		return
 	}
 	for _, a := range e.accounts {

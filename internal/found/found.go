@@ -83,16 +83,22 @@ func New(b Bounds, instant int64) *Limits {
 		perMinute := func(n int) limit.Rate { return limit.Rate{Count: n, Per: time.Minute} }
 		l.rate, _ = adaptive.NewRateSearch(adaptive.RateConfig{
 			Floor: perMinute(b.FloorRPM), Ceiling: perMinute(b.CeilingRPM), Start: perMinute(firstOf(b.FloorRPM, b.CeilingRPM)),
+			Seed: seedOf(instant),
 		})
 		l.gap = int64(l.rate.Gap())
 	}
 	if b.FloorSlots > 0 {
 		l.slots, _ = adaptive.NewSlotSearch(adaptive.ConcurrencyConfig{
 			Floor: b.FloorSlots, Ceiling: b.CeilingSlots, Start: firstOf(b.FloorSlots, b.CeilingSlots),
+			Seed: seedOf(instant),
 		})
 	}
 	return l
 }
+
+// seedOf returns what the lengths of a search's windows follow from. Programs that begin at other
+// instants do not move in step, and the replicas of one limiter do.
+func seedOf(instant int64) uint64 { return uint64(instant)*0x9e3779b97f4a7c15 | 1 }
 
 // firstOf is where a search between two limits begins.
 func firstOf(floor, ceiling int) int {
