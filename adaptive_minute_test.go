@@ -10,8 +10,8 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	sim "dappco.re/go/core/go-ratelimit/internal/test/adaptivesim"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // However a provider counts the minute, at most 2 % of the calls are refused, and 95 % of what it

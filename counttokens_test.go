@@ -1,26 +1,24 @@
-// CountTokens: what it asks, and of whom.
+// Token counters: the exported ones are those of internal/tokencount, where the rest is tested.
 
 package ratelimit_test
 
 import (
 	"context"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
+	"gopkg.in/yaml.v3"
 )
-
-// secretKey is the key that no error may hold.
-const secretKey = "AIzaSy-0123456789_abcdefghijklmnopqrstu"
 
 func ExampleTokenCounter_CountTokens() {
 	// A stand-in for a proxy of the Gemini API.
@@ -38,217 +36,147 @@ func ExampleTokenCounter_CountTokens() {
 	// Output: 4 tokens
 }
 
+func ExampleOpenAITokenCounter_CountTokens() {
+	// A stand-in for OpenAI.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"object": "response.input_tokens", "input_tokens": 11}`)
+	}))
+	defer server.Close()
+
+	counter := ratelimit.OpenAITokenCounter{BaseURL: server.URL, APIKey: "key"}
+	tokens, err := counter.CountTokens(context.Background(), "gpt-5", "How long is this?")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens, "tokens")
+	// Output: 11 tokens
+}
+
+func ExampleAnthropicTokenCounter_CountTokens() {
+	// A stand-in for Anthropic.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"input_tokens": 12}`)
+	}))
+	defer server.Close()
+
+	counter := ratelimit.AnthropicTokenCounter{BaseURL: server.URL, APIKey: "key"}
+	tokens, err := counter.CountTokens(context.Background(), "claude-sonnet-4-5", "How long is this?")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tokens, "tokens")
+	// Output: 12 tokens
+}
+
 // roundTrip is a transport made of a function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// replyBody is a reply's body that knows whether it was closed.
-type replyBody struct {
-	io.Reader
-	closed atomic.Bool
-}
-
-func (b *replyBody) Close() error {
-	b.closed.Store(true)
-	return nil
-}
-
 // replying is a transport that answers every request alike.
-func replying(status int, b io.Reader) roundTrip {
+func replying(status int, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return &http.Response{
-			StatusCode: status, Header: http.Header{}, Body: &replyBody{Reader: b}, ContentLength: -1, Request: r,
+			StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r,
 		}, nil
 	}
 }
 
-// endless reads as the same text for ever.
-func endless(text string) io.Reader {
-	at := 0
-	return readFunc(func(p []byte) (int, error) {
-		for i := range p {
-			p[i] = text[at%len(text)]
-			at++
-		}
-		return len(p), nil
-	})
-}
-
-// failing reads as a text and then fails.
-func failing(text string, err error) io.Reader {
-	return io.MultiReader(strings.NewReader(text), readFunc(func([]byte) (int, error) { return 0, err }))
-}
-
-type readFunc func([]byte) (int, error)
-
-func (f readFunc) Read(p []byte) (int, error) { return f(p) }
-
-// countOver counts tokens over a transport, with the secret key.
-func countOver(t roundTrip) (int, error) {
-	counter := ratelimit.TokenCounter{APIKey: secretKey, Client: &http.Client{Transport: t}}
-	return counter.CountTokens(context.Background(), "gemini-2.5-pro", "text")
-}
-
-// wantKeyless checks that err has all parts, and nothing of the key.
-func wantKeyless(t *testing.T, err error, parts ...string) {
-	t.Helper()
-	if err == nil {
-		t.Fatal("no error")
+// Each counter asks its own provider, with its key, address and client, and says what failed.
+func TestTokenCounters(t *testing.T) {
+	const base, key = "https://proxy.example", "sk-0123456789"
+	type counter interface {
+		CountTokens(ctx context.Context, model, text string) (int, error)
 	}
-	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %.300q, want %q in it", err, part)
-		}
-	}
-	// The first 8 characters are of a key already.
-	if strings.Contains(err.Error(), secretKey[:8]) {
-		t.Errorf("the key is in the error: %.300q", err)
-	}
-}
-
-// CountTokens asks Google, over the transport of http.DefaultClient.
-func TestCountTokensAsksGoogle(t *testing.T) {
-	var got *http.Request
-	var sent []byte
-	previous := http.DefaultClient.Transport
-	t.Cleanup(func() { http.DefaultClient.Transport = previous })
-	http.DefaultClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-		got = r
-		sent, _ = io.ReadAll(r.Body)
-		return replying(200, strings.NewReader(`{"totalTokens": 31, "promptTokensDetails": [{}]}`))(r)
-	})
-
-	total, err := ratelimit.CountTokens(t.Context(), secretKey, "gemini-2.5-pro", "Hello, \"world\"\nüber 你好")
-	if err != nil || total != 31 {
-		t.Fatalf("got %d, %v, want 31", total, err)
-	}
-	const address = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:countTokens"
-	if got.Method != "POST" || got.URL.String() != address {
-		t.Errorf("asked %s %s, want POST %s", got.Method, got.URL, address)
-	}
-	if key := got.Header.Values("x-goog-api-key"); len(key) != 1 || key[0] != secretKey {
-		t.Errorf("key header %q", key)
-	}
-	if kind := got.Header.Get("Content-Type"); kind != "application/json" {
-		t.Errorf("content type %q", kind)
-	}
-	const want = `{"contents":[{"parts":[{"text":"Hello, \"world\"\nüber 你好"}]}]}`
-	if string(sent) != want {
-		t.Errorf("sent %s\nwant %s", sent, want)
-	}
-
-	if _, err := ratelimit.CountTokens(t.Context(), "", "m", ""); err != nil {
-		t.Error(err)
-	}
-	if _, found := got.Header["X-Goog-Api-Key"]; found {
-		t.Error("an empty key was sent")
-	}
-	if want := `{"contents":[{"parts":[{"text":""}]}]}`; string(sent) != want {
-		t.Errorf("sent %s, want %s", sent, want)
-	}
-}
-
-// The transport without a Client is the one that http.DefaultClient has at the
-// call, and nothing but that: no jar of it, no redirects.
-func TestCountTokensUsesOnlyTheDefaultTransport(t *testing.T) {
-	previous := *http.DefaultClient
-	t.Cleanup(func() { *http.DefaultClient = previous })
-	jar, _ := cookiejar.New(nil)
-	google := &url.URL{Scheme: "https", Host: "generativelanguage.googleapis.com", Path: "/"}
-	jar.SetCookies(google, []*http.Cookie{{Name: "session", Value: "private"}})
-	http.DefaultClient.Jar = jar
-	calls := 0
-	http.DefaultClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-		calls++
-		if r.Header.Get("Cookie") != "" {
-			t.Error("the cookies of http.DefaultClient went along")
-		}
-		response, err := replying(307, strings.NewReader(""))(r)
-		response.Header.Set("Location", "/elsewhere")
-		return response, err
-	})
-	_, err := ratelimit.CountTokens(t.Context(), secretKey, "m", "")
-	wantKeyless(t, err, "status 307: Temporary Redirect")
-	if calls != 1 {
-		t.Errorf("%d calls, want 1", calls)
-	}
-}
-
-// Every name arrives as one segment of the path.
-func TestCountTokensEscapesTheModel(t *testing.T) {
-	var path, query string
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, query = r.URL.EscapedPath(), r.URL.RawQuery
-		fmt.Fprint(w, `{"totalTokens":1}`)
-	}))
-	defer server.Close()
-	for _, model := range []string{
-		"gemini-2.5-pro", "models/gemini", "/", "a/../../b", "..", ".", "../..", "a?key=x", "a#b", "%2e%2e%2f", "%", "a b",
-		" padded ", "日本語", "é", "a:generateContent", "a;b", "a\\b", "tab\tline\n\r\x00", "bad\xffutf8", "a+b&c=d", "@x", "[::1]",
+	for _, c := range []struct {
+		name        string
+		over        func(*http.Client) counter
+		path        string
+		header, key string
+		total       string // the field of a reply
+	}{
+		{"Gemini", func(c *http.Client) counter { return ratelimit.TokenCounter{base, key, c} },
+			"/v1beta/models/some-model:countTokens", "X-Goog-Api-Key", key, "totalTokens"},
+		{"OpenAI", func(c *http.Client) counter { return ratelimit.OpenAITokenCounter{base, key, c} },
+			"/v1/responses/input_tokens", "Authorization", "Bearer " + key, "input_tokens"},
+		{"Anthropic", func(c *http.Client) counter { return ratelimit.AnthropicTokenCounter{base, key, c} },
+			"/v1/messages/count_tokens", "X-Api-Key", key, "input_tokens"},
 	} {
-		for _, base := range []string{"", "/", "/proxy/gemini", "/proxy/gemini///"} {
-			path, query = "", ""
-			counter := ratelimit.TokenCounter{BaseURL: server.URL + base, APIKey: secretKey}
-			if _, err := counter.CountTokens(t.Context(), model, "x"); err != nil {
-				t.Errorf("%q: %v", model, err)
-				continue
+		t.Run(c.name, func(t *testing.T) {
+			count := func(model string, over roundTrip) (int, error) {
+				return c.over(&http.Client{Transport: over}).CountTokens(t.Context(), model, "tell me")
 			}
-			prefix := strings.TrimRight(base, "/") + "/v1beta/models/"
-			segment, found := strings.CutPrefix(path, prefix)
-			name, action := strings.CutSuffix(segment, ":countTokens")
-			if !found || !action || strings.Contains(name, "/") || query != "" {
-				t.Errorf("%q arrived as %s?%s", model, path, query)
-				continue
+			var asked *http.Request
+			var sent []byte
+			total, err := count("some-model", func(r *http.Request) (*http.Response, error) {
+				asked = r
+				sent, _ = io.ReadAll(r.Body)
+				return replying(200, fmt.Sprintf(`{%q: 31}`, c.total))(r)
+			})
+			if total != 31 || err != nil {
+				t.Fatalf("got %d, %v, want 31", total, err)
 			}
-			if back, err := url.PathUnescape(name); err != nil || back != model {
-				t.Errorf("%q arrived as %q (%v)", model, back, err)
+			if got := asked.URL.String(); got != base+c.path || asked.Header.Get(c.header) != c.key {
+				t.Errorf("asked %s with %v", got, asked.Header)
+			}
+			if !strings.Contains(string(sent), `"tell me"`) {
+				t.Errorf("sent %s", sent)
+			}
+
+			cause := errors.New("no route")
+			for want, ask := range map[string]func() (int, error){
+				"count tokens: model is blank":             func() (int, error) { return count(" ", replying(200, "")) },
+				"count tokens: status 401: bad key ***":    func() (int, error) { return count("m", replying(401, "bad key "+key)) },
+				"count tokens: reply is not a JSON object": func() (int, error) { return count("m", replying(200, key)) },
+			} {
+				if total, err := ask(); total != 0 || err == nil || err.Error() != want {
+					t.Errorf("got %d, %v, want %s", total, err, want)
+				}
+			}
+			_, err = count("m", func(*http.Request) (*http.Response, error) { return nil, cause })
+			if !errors.Is(err, cause) || !strings.HasPrefix(err.Error(), "count tokens: ") {
+				t.Errorf("error %v does not wrap its cause", err)
+			}
+		})
+	}
+}
+
+func TestCountersShowNoKey(t *testing.T) {
+	const key, base = "sk-secret", "https://proxy.example/v1"
+	type in struct{ Counter any }
+	counters := map[string][2]any{
+		"TokenCounter":          {ratelimit.TokenCounter{BaseURL: base, APIKey: key}, &ratelimit.TokenCounter{BaseURL: base, APIKey: key}},
+		"OpenAITokenCounter":    {ratelimit.OpenAITokenCounter{BaseURL: base, APIKey: key}, &ratelimit.OpenAITokenCounter{BaseURL: base, APIKey: key}},
+		"AnthropicTokenCounter": {ratelimit.AnthropicTokenCounter{BaseURL: base, APIKey: key}, &ratelimit.AnthropicTokenCounter{BaseURL: base, APIKey: key}},
+	}
+	for name, both := range counters {
+		for _, c := range both {
+			shown := map[string]string{"Sprint": fmt.Sprint(c), "Sprintln": fmt.Sprintln("of", c)}
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T%v", "%10.3v"} {
+				shown[verb] = fmt.Sprintf(verb, c)
+				shown[verb+" in a struct"] = fmt.Sprintf(verb, in{c})
+				shown[verb+" in a list"] = fmt.Sprintf(verb, []any{c})
+			}
+			for format, encode := range map[string]func(any) ([]byte, error){"json": json.Marshal, "yaml": yaml.Marshal, "xml": xml.Marshal} {
+				text, err := encode(in{c})
+				if err != nil {
+					t.Error(err)
+				}
+				shown[format] = string(text)
+			}
+			var logged strings.Builder
+			slog.New(slog.NewTextHandler(&logged, nil)).Info("", "counter", c, "in", in{c})
+			slog.New(slog.NewJSONHandler(&logged, nil)).Info("", "counter", c, "in", in{c})
+			shown["slog"] = logged.String()
+			for by, text := range shown {
+				// %x writes the text in hex where it does not refuse to.
+				if strings.Contains(text, "secret") || strings.Contains(text, fmt.Sprintf("%x", key)) {
+					t.Errorf("%s: %s shows %s", name, by, text)
+				}
+			}
+			if want := fmt.Sprintf("ratelimit.%s{BaseURL:%q, APIKey:%q}", name, base, "(hidden)"); shown["%+v"] != want || shown["%#v"] != want {
+				t.Errorf("%s prints %s and %s, want %s", name, shown["%+v"], shown["%#v"], want)
 			}
 		}
 	}
-}
-
-func TestCountTokensRefusesBadInput(t *testing.T) {
-	never := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-		t.Errorf("called %s", r.URL)
-		return nil, errors.New("called")
-	})}
-	for _, model := range []string{"", " ", "\t\n", "\u00a0\u2003"} {
-		counter := ratelimit.TokenCounter{APIKey: secretKey, Client: never}
-		_, err := counter.CountTokens(t.Context(), model, "x")
-		wantKeyless(t, err, "count tokens: model is blank")
-	}
-	for base, want := range map[string]string{
-		"https://proxy.example/?key=" + secretKey:         "BaseURL has a query",
-		"https://proxy.example#top":                       "BaseURL has a query or a fragment",
-		"https://user:" + secretKey + "@pro xy.example":   "BaseURL is not a URL",
-		"https://user:" + secretKey + "/x@proxy.example":  "BaseURL is not a URL",
-		"https://user:" + secretKey + "@proxy.example:x/": "BaseURL is not a URL",
-		":": "BaseURL is not a URL",
-	} {
-		counter := ratelimit.TokenCounter{BaseURL: base, Client: never}
-		_, err := counter.CountTokens(t.Context(), "m", "x")
-		wantKeyless(t, err, want)
-	}
-	// What net/http finds on its own.
-	for base, want := range map[string]string{
-		"/":                    "unsupported protocol scheme",
-		"proxy.example:8080":   "unsupported protocol scheme",
-		"ftp://proxy.example":  "unsupported protocol scheme",
-		"https://":             "no Host",
-		"http://user:pass@/v1": "no Host",
-	} {
-		_, err := ratelimit.TokenCounter{BaseURL: base}.CountTokens(t.Context(), "m", "x")
-		wantKeyless(t, err, want)
-		if err != nil && strings.Contains(err.Error(), "pass") {
-			t.Errorf("the password is in the error: %v", err)
-		}
-	}
-	var noContext context.Context
-	_, err := ratelimit.TokenCounter{Client: never}.CountTokens(noContext, "m", "x")
-	wantKeyless(t, err, "nil Context")
-
-	// A key that cannot be a header.
-	_, err = ratelimit.TokenCounter{APIKey: secretKey + "\n"}.CountTokens(t.Context(), "m", "x")
-	wantKeyless(t, err, "invalid header field value")
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/formertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 )
 
 var adaptive = map[string]ratelimit.ModelQuota{"m": {MaxTPM: 1000, AdaptiveFloorRPM: 5, AdaptiveCeilingInFlight: 6}}

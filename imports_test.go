@@ -24,7 +24,9 @@ var requirements = []string{
 }
 
 // testHelpers are packages of this module that the tests of every package may import.
-var testHelpers = []string{modulePath + "/internal/racetest", modulePath + "/internal/piecetest", modulePath + "/internal/formertest"}
+var testHelpers = []string{
+	modulePath + "/internal/test/racetest", modulePath + "/internal/test/piecetest", modulePath + "/internal/test/formertest",
+}
 
 // importRules say what the packages in a folder may import, beside the standard library
 // and each other. A path that ends in /... is all that lies under it. A folder of internal
@@ -36,7 +38,7 @@ var importRules = map[string][]string{
 		modulePath + "/money",
 		"gopkg.in/yaml.v3", "modernc.org/sqlite", "modernc.org/sqlite/lib", "golang.org/x/sys/...",
 	},
-	"adaptive":        {modulePath + "/limit"},
+	"adaptive":        {modulePath + "/limit", modulePath + "/internal/wire"},
 	"debounce":        {},
 	"limit":           {},
 	"money":           {},
@@ -47,8 +49,8 @@ var importRules = map[string][]string{
 		modulePath + "/internal/jsonscan", modulePath + "/internal/sse",
 		modulePath + "/internal/apicall", modulePath + "/internal/tokencount",
 		modulePath + "/internal/callctx",
-		modulePath + "/internal/fakeprovider", // in its tests
-		modulePath + "/internal/adaptivesim",  // in its tests
+		modulePath + "/internal/test/fakeprovider", // in its tests
+		modulePath + "/internal/test/adaptivesim",  // in its tests
 	},
 	"debugpage":     {modulePath, modulePath + "/money"},
 	"accountlimits": {modulePath, modulePath + "/internal/apicall"},
@@ -58,10 +60,9 @@ var importRules = map[string][]string{
 	},
 
 	"internal/found": {
-		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state",
+		modulePath + "/adaptive", modulePath + "/limit", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
-	"internal/adaptivesim": {modulePath + "/adaptive", modulePath + "/limit"},
-	"internal/answers":     {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/answers": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
 	"internal/autosave": {
 		modulePath + "/debounce", modulePath + "/internal/reporter", modulePath + "/internal/retry",
 	},
@@ -84,16 +85,13 @@ var importRules = map[string][]string{
 	"internal/reporter": {
 		modulePath + "/debounce", modulePath + "/internal/errtext", modulePath + "/internal/state",
 	},
-	"internal/doctest":  {},
-	"internal/demo":     {},
-	"internal/demotest": {},
+	"internal/demo": {},
 	"internal/headroom": {
 		modulePath + "/internal/pace", modulePath + "/internal/state", modulePath + "/internal/tokens",
 	},
-	"internal/opencalls":    {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/observation":  {modulePath + "/internal/state", modulePath + "/internal/tokens"},
-	"internal/settings":     {modulePath + "/internal/sharedlog/sqlitelog"},
-	"internal/fakeprovider": {},
+	"internal/opencalls":   {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/observation": {modulePath + "/internal/state", modulePath + "/internal/tokens"},
+	"internal/settings":    {modulePath + "/internal/sharedlog/sqlitelog"},
 	"internal/provenance": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
@@ -101,7 +99,6 @@ var importRules = map[string][]string{
 		modulePath + "/internal/modelname", modulePath + "/internal/observation", modulePath + "/internal/pooling",
 		modulePath + "/internal/provenance", modulePath + "/internal/state", modulePath + "/internal/wire",
 	},
-	"internal/figure":     {modulePath + "/limit"},
 	"internal/apicall":    {},
 	"internal/tokencount": {modulePath + "/internal/apicall"},
 	"internal/fsx":        {"golang.org/x/sys/..."},
@@ -117,10 +114,6 @@ var importRules = map[string][]string{
 	"internal/sharedlog/sharedlogtest": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/provenance",
 		modulePath + "/internal/sharedlog", modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/money",
-	},
-	"internal/sharedoracle": {modulePath},
-	"internal/test/lives": {
-		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
 	},
 	"internal/instruments":     {modulePath, modulePath + "/money"},
 	"internal/sharedlog/peers": {modulePath + "/internal/sharedlog"},
@@ -162,27 +155,40 @@ var importRules = map[string][]string{
 		modulePath + "/internal/errtext", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",
 		modulePath + "/money", // in its tests
 	},
-	"internal/history":    {},
-	"internal/jsonscan":   {},
-	"internal/sse":        {modulePath + "/internal/jsonscan"}, // in its tests
-	"internal/periodic":   {},
-	"internal/pooling":    {modulePath + "/internal/modelname"},
-	"internal/piecetest":  {},
-	"internal/formertest": {},
-	"internal/modelname":  {},
-	"internal/ring":       {modulePath + "/internal/tokens"},
-	"internal/racetest":   {},
-	"internal/unknown":    {},
-	"internal/wire":       {},
-	"internal/yield":      {modulePath + "/internal/clock"},
-	"internal/retry":      {},
-	"internal/deadline":   {},
-	"internal/keyedoracle": {
-		modulePath + "/keyed", modulePath + "/limit",
-	},
+	"internal/history":   {},
+	"internal/jsonscan":  {},
+	"internal/sse":       {modulePath + "/internal/jsonscan"}, // in its tests
+	"internal/periodic":  {},
+	"internal/pooling":   {modulePath + "/internal/modelname"},
+	"internal/modelname": {},
+	"internal/ring":      {modulePath + "/internal/tokens"},
+	"internal/unknown":   {},
+	"internal/wire":      {},
+	"internal/yield":     {modulePath + "/internal/clock"},
+	"internal/retry":     {},
+	"internal/deadline":  {},
 	"internal/profile": {
 		modulePath + "/internal/modelname", modulePath + "/internal/state",
 	},
+
+	"internal/test/adaptivesim":  {modulePath + "/adaptive", modulePath + "/limit"},
+	"internal/test/apitest":      {},
+	"internal/test/demotest":     {},
+	"internal/test/doctest":      {},
+	"internal/test/fakeprovider": {},
+	"internal/test/figure":       {modulePath + "/limit"},
+	"internal/test/formertest":   {},
+	"internal/test/housetest":    {},
+	"internal/test/keyedoracle": {
+		modulePath + "/keyed", modulePath + "/limit",
+	},
+	"internal/test/lives": {
+		modulePath, modulePath + "/money", modulePath + "/internal/sharedlog/sharedlogtest", modulePath + "/internal/sqlitestate",
+	},
+	"internal/test/piecetest":    {},
+	"internal/test/racetest":     {},
+	"internal/test/redistest":    {},
+	"internal/test/sharedoracle": {modulePath},
 }
 
 // A program links all that its packages import, so none imports more than it needs.
@@ -255,7 +261,11 @@ func mayImport(folder, imported string) bool {
 	}
 	top, rest, internal := strings.Cut(folder, "/")
 	if internal = internal && top == "internal"; internal {
-		name, _, _ := strings.Cut(rest, "/")
+		name, below, _ := strings.Cut(rest, "/")
+		if name == "test" { // a folder of packages, which have nothing to do with each other
+			below, _, _ = strings.Cut(below, "/")
+			name = path.Join(name, below)
+		}
 		top = path.Join(top, name)
 		for under := folder; under != top; under = path.Dir(under) {
 			if _, found := importRules[under]; found {
@@ -328,8 +338,8 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"a_test.go":               file("testing", modulePath, "example.org/assert"),
 		"b.go":                    file(modulePath+"/llmhttp", modulePath+"/limit/inner", "modernc.org/libc", "C"),
 		"limit/a.go":              file("time"),
-		"limit/a_test.go":         file(modulePath+"/limit", modulePath+"/limit/inner", modulePath+"/internal/racetest"),
-		"limit/b.go":              file(modulePath, modulePath+"/internal/racetest"),
+		"limit/a_test.go":         file(modulePath+"/limit", modulePath+"/limit/inner", modulePath+"/internal/test/racetest"),
+		"limit/b.go":              file(modulePath, modulePath+"/internal/test/racetest"),
 		"limit/inner/a.go":        file(modulePath + "/debounce"),
 		"debounce/a_test.go":      file(modulePath+"/debounce", "gopkg.in/yaml.v3"),
 		"llmhttp/a.go":            file(modulePath, modulePath+"/limit"),
@@ -337,12 +347,13 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"llmhttp/b.go":            file("go.opentelemetry.io/otel/metric", "github.com/prometheus/client_golang/prometheus"),
 		"examples/a/main.go":      file(modulePath, modulePath+"/llmhttp", "modernc.org/sqlite"),
 		"internal/fsx/a.go":       file("os", "golang.org/x/sys/unix", modulePath+"/internal/fsx/inner"),
-		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/figure"),
+		"internal/fsx/b.go":       file(modulePath, modulePath+"/limit", modulePath+"/internal/test/figure"),
 		"internal/other/a.go":     file(modulePath + "/internal/other/inner"),
 		"internal/sharedlog/a.go": file(modulePath + "/internal/sqlitestate"),
 
-		"internal/sharedlog/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/sharedlog", modulePath+"/internal/figure"),
+		"internal/sharedlog/sqlitelog/a.go": file(modulePath+"/internal/sqlitestate", modulePath+"/internal/sharedlog", modulePath+"/internal/test/figure"),
 		"internal/other/b.go":               file(modulePath+"/limit", "golang.org/x/sys/unix"),
+		"internal/test/other/a.go":          file(modulePath+"/internal/test/other/inner", modulePath+"/internal/test/figure"),
 		"internal/bench/go.mod":             {},
 		"internal/bench/a_test.go":          file("golang.org/x/time/rate"),
 		"limit/testdata/a.go":               file("example.org/a"),
@@ -361,13 +372,14 @@ func TestImportsFindsWhatIsBroken(t *testing.T) {
 		"go.mod requires example.org/b",
 		"internal/fsx/b.go imports " + modulePath,
 		"internal/fsx/b.go imports " + modulePath + "/limit",
-		"internal/fsx/b.go imports " + modulePath + "/internal/figure",
+		"internal/fsx/b.go imports " + modulePath + "/internal/test/figure",
 		"internal/other/b.go imports " + modulePath + "/limit",
 		"internal/other/b.go imports golang.org/x/sys/unix",
 		"internal/sharedlog/a.go imports " + modulePath + "/internal/sqlitestate",
-		"internal/sharedlog/sqlitelog/a.go imports " + modulePath + "/internal/figure",
+		"internal/sharedlog/sqlitelog/a.go imports " + modulePath + "/internal/test/figure",
+		"internal/test/other/a.go imports " + modulePath + "/internal/test/figure",
 		"limit/b.go imports " + modulePath,
-		"limit/b.go imports " + modulePath + "/internal/racetest",
+		"limit/b.go imports " + modulePath + "/internal/test/racetest",
 		"limit/inner/a.go imports " + modulePath + "/debounce",
 		"llmhttp/a_test.go imports gopkg.in/yaml.v3",
 		"llmhttp/b.go imports go.opentelemetry.io/otel/metric",

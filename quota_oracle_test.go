@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // Three limiters of a file change quotas, tell the account's limits and take quotas back. Each of

@@ -542,10 +542,10 @@ func TestCountTokensIsGeminis(t *testing.T) {
 	t.Cleanup(func() { http.DefaultClient.Transport = previous })
 	asked := 0
 	http.DefaultClient.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-		if asked++; r.URL.Host != "generativelanguage.googleapis.com" {
-			t.Errorf("asked %s", r.URL.Host)
+		if asked++; r.URL.Host != "generativelanguage.googleapis.com" || r.Header.Get("X-Goog-Api-Key") != "key" {
+			t.Errorf("asked %s with %v", r.URL.Host, r.Header)
 		}
-		return replying(200, strings.NewReader(`{"totalTokens": 5}`))(r)
+		return replying(200, `{"totalTokens": 5}`)(r)
 	})
 	if n, err := ratelimit.CountTokens(t.Context(), "key", "gpt-4o", "text"); n != 5 || err != nil {
 		t.Errorf("%d, %v", n, err)

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // The table daily is written only when newer events are deleted. A limiter that opens the file at

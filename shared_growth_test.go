@@ -17,8 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // What a shared limiter needs does not grow with the time that it runs, nor with the

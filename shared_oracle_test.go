@@ -12,7 +12,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // Several limiters of one file take random turns. Each of them then says what one limiter alone

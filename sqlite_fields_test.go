@@ -18,8 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // A script is what limiters called A, B and C do on one file, a word each: A=5

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // sqliteFuzzPath returns a path that every run of a fuzz target uses anew.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // Whatever comes together, no more is admitted than the quotas permit, and all limiters know all

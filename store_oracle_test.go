@@ -8,7 +8,7 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // Several limiters of one store take random turns. Each of them then says what one limiter alone

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"dappco.re/go/core/go-ratelimit/internal/sharedlog/sharedlogtest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 )
 
 // trouble counts what was made up.

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 func unlistedLimiter(t testing.TB, most int, quotas map[string]ModelQuota) *RateLimiter {

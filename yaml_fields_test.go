@@ -124,27 +124,6 @@ func yamlSections(file []byte) string {
 	return regexp.MustCompile(`\A#.*\n|#.*\n\z`).ReplaceAllString(string(file), "")
 }
 
-// In a large file there is no second reader that could say more.
-func TestYAMLLargeFilesWithUnknownZones(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.yaml")
-	long := "state:\n  m:\n    requests:\n" + strings.Repeat("      - 2026-02-20T14:32:01.123456789Z\n", 40_000)
-	for text, want := range map[string]string{
-		"quotas:\n  m:\n    day_zone: Mars/Base\n":                                                    "line 40006: day_zone: invalid quota: unknown time zone \"Mars/Base\"",
-		"  n:\n    tokens:\n      - time: 2026-02-20T14:32:01Z\n        count: 1\n        input: 2\n": "line 40008: input: 2 is more than the count, 1",
-	} {
-		if err := os.WriteFile(path, []byte(long+text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		err := fieldsLimiter(t, "yaml", path).Load()
-		if !errors.Is(err, ErrCorruptState) || !strings.Contains(err.Error(), want) {
-			t.Errorf("Load = %v, want it to say %s", err, want)
-		}
-		if errors.Is(err, ErrInvalidQuota) != strings.Contains(want, "invalid quota") {
-			t.Errorf("Load = %v; is it ErrInvalidQuota?", err)
-		}
-	}
-}
-
 // fieldsBackends are run by the tests of what both backends do alike.
 var fieldsBackends = []string{"yaml"}
 

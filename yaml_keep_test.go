@@ -8,74 +8,18 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
-
-// yamlNames are model names that YAML would read as something else if they were
-// written as they are.
-var yamlNames = []string{
-	"gemini-2.5-pro", "llama3:8b", "org/model@2026-01-01", "a+b_c", "",
-	"null", "Null", "NULL", "~", "true", "FALSE", "yes", "No", "on", "OFF", "y", "N",
-	"123", "-1", "+1", "1e3", "0x10", "0o7", "1_000", ".5", ".inf", "-.INF", ".nan", "12:30:45", "2026-02-20", "2026-02-20T14:32:01Z",
-	"<<", "=", "-", "- a", "--- ", "---", "...", "?", "? a", ":", ": a", "a: b", "a:", "a :b", ":a", "#", "#a", "a #b", "a#b",
-	"[a]", "{a}", "a, b", "&a", "*a", "!a", "!!str a", "|", ">", "%YAML", "@a", "`a", "'", "''", `"`, `""`, `\`, `\n`, `a"b`, `a\`,
-	" ", " a", "a ", "a  b", "\t", "\n", "a\nb", "a\n\nb\n", "\r\n", "a\x00b", "\x01\x1b\x7f", "\u0085", "\u00a0", "\u2028", "\u2029", "\ufeff", "\ufffd", "\ufffe", "\uffff",
-	"модель", "模型-1", "🤖", "e\u0301", "\u202eabc", "\U0010ffff",
-	"\xff", "a\xc3", "\xed\xa0\x80", "\xf8\x88\x80\x80\x80",
-	"quotas", "state", "max_rpm", "requests",
-	strings.Repeat("x", 127), strings.Repeat("n", 999), strings.Repeat("n", 1000), strings.Repeat("n", 1001), strings.Repeat("n", 1024),
-	strings.Repeat("x", 2000), strings.Repeat("é", 1000), strings.Repeat("\xfe", 2000), strings.Repeat(" ", 2000), strings.Repeat("a: ", 700),
-}
-
-func TestYAMLKeepsEveryModelName(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.yaml")
-	rl := yamlLimiter(t, path)
-	want := make(yamlQuotas)
-	for i, name := range yamlNames {
-		want[name] = ratelimit.ModelQuota{MaxRPM: i + 1}
-		rl.SetQuota(name, want[name])
-		rl.RecordUsage(name, i, 0)
-	}
-	if len(want) != len(yamlNames) {
-		t.Fatal("a name is there twice")
-	}
-	yamlPersist(t, rl)
-
-	again := yamlLimiter(t, path)
-	yamlLoad(t, again)
-	if !reflect.DeepEqual(again.Quotas, want) {
-		t.Errorf("quotas = %v", again.Quotas)
-	}
-	if got, want := yamlText(again.State), yamlText(rl.State); got != want {
-		t.Errorf("state =\n%swant\n%s", got, want)
-	}
-
-	// Another reader sees the same.
-	var other struct {
-		Quotas yamlQuotas
-		State  yamlState
-	}
-	if err := yaml.Unmarshal([]byte(yamlRead(t, path)), &other); err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(other.Quotas, want) {
-		t.Errorf("the YAML library reads the quotas %v", other.Quotas)
-	}
-	if got, want := yamlText(other.State), yamlText(rl.State); got != want {
-		t.Errorf("the YAML library reads the state\n%swant\n%s", got, want)
-	}
-}
 
 func TestYAMLKeepsUsage(t *testing.T) {
 	// In the bubble it is midnight of 2000-01-01.
@@ -215,6 +159,33 @@ func TestYAMLMillionEntries(t *testing.T) {
 	}
 	if !got.DayStart.Equal(stats.DayStart) || got.DayCount != stats.DayCount {
 		t.Errorf("day = %v %d, want %v %d", got.DayStart, got.DayCount, stats.DayStart, stats.DayCount)
+	}
+}
+
+// A mebibyte of names costs a limiter no more than 128 MiB of allocations. What costs a reader of
+// YAML more, internal/yamlstate refuses.
+func TestYAMLManyNamesAreCheap(t *testing.T) {
+	const size = 1 << 20 / min(racetest.Factor, 8)
+	for name, line := range map[string]string{
+		"models":                "quotas:\n %x:\n  max_rpm: 1\n",
+		"models that were used": "state:\n %x_:\n  day_count: 1\n",
+		"cooldowns":             "cooldowns:\n %x_:\n  until: 9999-12-31T23:59:59Z\n",
+		"zones":                 "quotas:\n %x_:\n  day_zone: Etc/GMT-%d\n",
+	} {
+		section, line, _ := strings.Cut(line, "\n")
+		var b strings.Builder
+		b.WriteString(section + "\n")
+		for i := 0; b.Len() < size-64; i++ {
+			b.WriteString(strings.Replace(strings.Replace(line, "%x", strconv.FormatInt(int64(i), 16), 1), "%d", strconv.Itoa(i%14), 1))
+		}
+		rl := yamlLimiter(t, yamlWrite(t, b.String()))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		yamlLoad(t, rl)
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 128*size {
+			t.Errorf("%s: %d bytes made Load allocate %d MiB", name, b.Len(), allocated>>20)
+		}
 	}
 }
 

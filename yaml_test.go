@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,89 +13,6 @@ import (
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
 )
-
-// yamlIndented is the sample with another indentation of maps and of lists.
-func yamlIndented(step, list int) string {
-	s := func(n int) string { return strings.Repeat(" ", n) }
-	return strings.NewReplacer("\n        count", "\n"+s(2*step+list)+"  count", "\n      - ", "\n"+s(2*step+list)+"- ",
-		"\n    ", "\n"+s(2*step), "\n  gem", "\n"+s(step)+"gem").Replace(yamlSample)
-}
-
-func TestYAMLSampleLoadsInEveryLayout(t *testing.T) {
-	tests := map[string]string{
-		"2 spaces":                             yamlSample,
-		"4 spaces":                             yamlIndented(4, 4),
-		"1 space":                              yamlIndented(1, 1),
-		"lists not indented":                   yamlIndented(2, 0),
-		"odd indents":                          yamlIndented(3, 7),
-		"CRLF":                                 strings.ReplaceAll(yamlSample, "\n", "\r\n"),
-		"CR":                                   strings.ReplaceAll(yamlSample, "\n", "\r"),
-		"no newline at the end":                strings.TrimSuffix(yamlSample, "\n"),
-		"empty lines":                          strings.ReplaceAll(yamlSample, "\n", "\n\n   \n"),
-		"comments":                             "# head\n" + strings.ReplaceAll(yamlSample, "\n", " # naïve\n  # state:\n"),
-		"comment lines":                        strings.ReplaceAll(yamlSample, "\n", "\n# state:\n"),
-		"a comment with an old Mac's line end": "# hidden\rquotas: {gemini-3-pro-preview: {max_rpm: 150, max_tpm: 1000000, max_rpd: 1000}}\n" + yamlSample[strings.Index(yamlSample, "state:"):],
-		"byte order mark":                      "\ufeff" + yamlSample,
-		"document marks":                       "---\n" + yamlSample + "...\n",
-		"YAML directive":                       "%YAML 1.1\n---\n" + yamlSample,
-		"flow style": `{quotas: {gemini-3-pro-preview: {max_rpm: 150, max_tpm: 1000000, max_rpd: 1000}},
-			state: {gemini-3-pro-preview: {requests: [2026-02-20T14:32:01.123456789Z],
-			tokens: [{time: 2026-02-20T14:32:01.123456789Z, count: 1500}], day_start: 2026-02-20T00:00:00Z, day_count: 42}}}`,
-		"JSON": `{"quotas":{"gemini-3-pro-preview":{"max_rpm":150,"max_tpm":1000000,"max_rpd":1000}},"state":{"gemini-3-pro-preview":` +
-			`{"requests":["2026-02-20T14:32:01.123456789Z"],"tokens":[{"time":"2026-02-20T14:32:01.123456789Z","count":1500}],` +
-			`"day_start":"2026-02-20T00:00:00Z","day_count":42}}}`,
-		"quoted keys and times": strings.NewReplacer("gemini-3-pro-preview", `"gemini-3-pro-preview"`,
-			"2026-02-20T14:32:01.123456789Z", `'2026-02-20T14:32:01.123456789Z'`, "max_rpm", `"max_rpm"`).Replace(yamlSample),
-		"times of another zone": strings.ReplaceAll(yamlSample, "2026-02-20T14:32:01.123456789Z", "2026-02-20T23:32:01.123456789+09:00"),
-		"the state first":       yamlSample[strings.Index(yamlSample, "state:"):] + yamlSample[:strings.Index(yamlSample, "state:")],
-		"other order of fields": strings.NewReplacer("max_rpm: 150\n    max_tpm: 1000000", "max_tpm: 1000000\n    max_rpm: 150",
-			"time: 2026-02-20T14:32:01.123456789Z\n        count: 1500", "count: 1500\n        time: 2026-02-20T14:32:01.123456789Z").Replace(yamlSample),
-		"unknown keys": "version: 2\n" + strings.NewReplacer("max_rpd: 1000\n", "max_rpd: 1000\n    max_speed: [1.5, {a: -1}]\n",
-			"count: 1500\n", "count: 1500\n        kind: prompt\n", "day_count: 42\n", "day_count: 42\n    note: |\n      state:\n").Replace(yamlSample),
-		"integers with a plus": strings.ReplaceAll(yamlSample, "150\n", "+150\n"),
-	}
-	for name, content := range tests {
-		t.Run(name, func(t *testing.T) {
-			rl := yamlLimiter(t, yamlWrite(t, content))
-			yamlLoad(t, rl)
-			wantQuotas := yamlQuotas{"gemini-3-pro-preview": {MaxRPM: 150, MaxTPM: 1_000_000, MaxRPD: 1_000}}
-			if !reflect.DeepEqual(rl.Quotas, wantQuotas) {
-				t.Errorf("quotas = %v, want %v", rl.Quotas, wantQuotas)
-			}
-			want := "\"gemini-3-pro-preview\" day 2026-02-20T00:00:00Z 42\n" +
-				"\trequest 2026-02-20T14:32:01.123456789Z\n\ttokens 2026-02-20T14:32:01.123456789Z 1500\n"
-			if got := yamlText(rl.State); got != want {
-				t.Errorf("state =\n%swant\n%s", got, want)
-			}
-		})
-	}
-}
-
-// What is missing is zero, and null is empty.
-func TestYAMLPartialFilesLoad(t *testing.T) {
-	tests := []struct{ name, content, state string }{
-		{"nothing but a comment", "# nothing\n", ""},
-		{"null", "null\n", ""},
-		{"an empty map", "{}\n", ""},
-		{"empty sections", "quotas:\nstate:\n", ""},
-		{"null sections", "quotas: ~\nstate: null\n", ""},
-		{"only unknown keys", "a: [1]\n", ""},
-		{"a model without anything", "state:\n  m:\n", "\"m\" day 0001-01-01T00:00:00Z 0\n"},
-		{"null lists", "state: {m: {requests: , tokens: ~, day_count: 3}}\n", "\"m\" day 0001-01-01T00:00:00Z 3\n"},
-		{"a token entry without a count", "state: {m: {tokens: [{time: 2026-01-01T00:00:00Z}]}}\n",
-			"\"m\" day 0001-01-01T00:00:00Z 0\n\ttokens 2026-01-01T00:00:00Z 0\n"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			rl := yamlLimiter(t, yamlWrite(t, test.content))
-			rl.RecordUsage("before", 1, 1)
-			yamlLoad(t, rl)
-			if got := yamlText(rl.State); got != test.state || len(rl.Quotas) != 0 {
-				t.Errorf("loaded %v and\n%swant\n%s", rl.Quotas, got, test.state)
-			}
-		})
-	}
-}
 
 // A file that the YAML library wrote loads like one of Persist.
 func TestYAMLOfTheLibraryLoads(t *testing.T) {
@@ -251,19 +167,5 @@ func TestYAMLLeavesInvalidQuotasOut(t *testing.T) {
 	yamlLoad(t, again)
 	if want := (yamlQuotas{"good": {MaxRPM: 1}}); !reflect.DeepEqual(again.Quotas, want) {
 		t.Errorf("quotas = %v, want %v", again.Quotas, want)
-	}
-}
-
-// A file larger than what is read in other layouts loads with comments in it.
-func TestYAMLLargeFileMayHaveComments(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("# by hand\nstate:\n  m:\n    requests:\n")
-	for b.Len() < 2<<20 {
-		b.WriteString("      - 2026-02-20T14:32:01.123456789Z\n  # another\n")
-	}
-	rl := yamlLimiter(t, yamlWrite(t, b.String()))
-	yamlLoad(t, rl)
-	if got, want := len(rl.State["m"].Requests), strings.Count(b.String(), "Z\n"); got != want {
-		t.Errorf("%d requests, want %d", got, want)
 	}
 }

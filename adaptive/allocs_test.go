@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/adaptive"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // No decision and no report allocates.

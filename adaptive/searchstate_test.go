@@ -71,8 +71,8 @@ func TestResumeLowered(t *testing.T) {
 	}
 }
 
-// A drought that begins in a resumed row of refusals ends, though nobody knows at which rate the row
-// began.
+// A drought that begins in a resumed row of refusals ends, though nobody knows at which rate the
+// row began.
 func TestDroughtOfAResumedRow(t *testing.T) {
 	s := newRateSearch(t, nil)
 	s.Resume(adaptive.SearchState{Level: 100e9, Knee: 100e9, Streak: 2, Lowered: 1}, 0, 0)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // readBatchScript makes a script of any bytes.

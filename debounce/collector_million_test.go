@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // A million concurrent Adds, with a Stop in the middle: an accepted value is in one batch,

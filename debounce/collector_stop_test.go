@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 func TestCollectorStop(t *testing.T) {

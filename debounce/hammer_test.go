@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/debounce"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // hammered checks the invariants under concurrent calls: runs do not overlap, no run begins

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/httplimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // What a Handler allocates for a request, beside what the next handler does.

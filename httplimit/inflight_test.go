@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/httplimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 )
 

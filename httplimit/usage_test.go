@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/httplimit"
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
 	"dappco.re/go/core/go-ratelimit/internal/sse"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
 )
 
 // usageOf returns the usage that a Handler reads in a body that comes in pieces, and the body as

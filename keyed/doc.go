@@ -49,5 +49,5 @@
 //     others by then. The most is the load, or Limit times the processes. The next cell pays it
 //     back.
 //
-// docs/serving.md has the tables, and internal/keyedoracle the simulation.
+// docs/serving.md has the tables, and internal/test/keyedoracle the simulation.
 package keyed

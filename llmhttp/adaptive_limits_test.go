@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	sim "dappco.re/go/core/go-ratelimit/internal/test/adaptivesim"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // long skips a simulation of many calls under the race detector.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
+	sim "dappco.re/go/core/go-ratelimit/internal/test/adaptivesim"
 )
 
 // However a provider counts, at most 2 % are refused, and 95 % of the capacity is used. Beside a

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	sim "dappco.re/go/core/go-ratelimit/internal/adaptivesim"
+	sim "dappco.re/go/core/go-ratelimit/internal/test/adaptivesim"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 

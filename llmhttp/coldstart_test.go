@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 

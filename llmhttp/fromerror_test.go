@@ -16,7 +16,7 @@ import (
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 
-// Errors of the forms that SDKs have; internal/sdktest tests the SDKs themselves.
+// Errors of the forms that SDKs have; internal/test/sdktest tests the SDKs themselves.
 type (
 	responseError struct { // openai-go, anthropic-sdk-go
 		StatusCode int

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
 )
 
 // chatChunk returns event i of a stream of chat completions. usage is empty, or the field that

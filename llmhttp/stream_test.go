@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/jsonscan"
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/sse"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 var testMarks = []string{`"usage"`, `"eval_count"`}

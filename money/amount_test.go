@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 

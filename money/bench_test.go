@@ -3,7 +3,7 @@ package money_test
 import (
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 

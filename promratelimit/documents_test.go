@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/doctest"
+	"dappco.re/go/core/go-ratelimit/internal/test/doctest"
 )
 
 // The code in the documents that imports this module compiles. The root's tests compile the rest.

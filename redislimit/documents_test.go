@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/doctest"
+	"dappco.re/go/core/go-ratelimit/internal/test/doctest"
 )
 
 // documentsPrelude declares the names that the text around the code introduces.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/redistest"
+	"dappco.re/go/core/go-ratelimit/internal/test/redistest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 	"dappco.re/go/core/go-ratelimit/redislimit"
 )

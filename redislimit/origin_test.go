@@ -9,7 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"dappco.re/go/core/go-ratelimit/internal/redistest"
+	"dappco.re/go/core/go-ratelimit/internal/test/redistest"
 	"dappco.re/go/core/go-ratelimit/keyed"
 	"dappco.re/go/core/go-ratelimit/keyed/keyedtest"
 	"dappco.re/go/core/go-ratelimit/redislimit"

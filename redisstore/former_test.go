@@ -9,7 +9,7 @@ import (
 	"time"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/formertest"
+	"dappco.re/go/core/go-ratelimit/internal/test/formertest"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 

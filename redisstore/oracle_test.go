@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	ratelimit "dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
-	"dappco.re/go/core/go-ratelimit/internal/sharedoracle"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/sharedoracle"
 	"dappco.re/go/core/go-ratelimit/redisstore/internal/redistest"
 )
 

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 // provider answers chat completions and enforces its limits as OpenAI does: it charges the larger

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 )
 

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 // audit is what the provider's log says. It knows nothing of the machines and of Redis.

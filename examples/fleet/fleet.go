@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 const (

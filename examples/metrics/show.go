@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 // report writes the table and the verdict, which it returns as an error if it is bad.

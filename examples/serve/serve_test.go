@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"

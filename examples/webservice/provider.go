@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 // startProvider starts the provider of the demo. It enforces a quota by itself, shares no code

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 	"dappco.re/go/core/go-ratelimit/llmhttp"
 	"github.com/openai/openai-go/v3/option"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/demo"
-	"dappco.re/go/core/go-ratelimit/internal/fakeprovider"
+	"dappco.re/go/core/go-ratelimit/internal/test/fakeprovider"
 )
 
 // batchTally is what the processes have told. It is safe for concurrent use.

@@ -14,6 +14,7 @@ import (
 // concurrent use; methods that only read may run beside each other.
 type Account struct {
 	Name   string      // under which it is counted; that of a pool has the mark of state.PoolName
+	Seed   uint64      // of what is random in its searches; not 0
 	Quota  state.Quota // that limits it: see SetQuota
 	Traits Traits      // what of the quota and of the account is not plain
 
@@ -73,7 +74,7 @@ const (
 
 // New returns an account without charges. Nothing limits it until SetQuota.
 func New(name string) *Account {
-	a := &Account{Name: name, Traits: Unknown}
+	a := &Account{Name: name, Seed: 1, Traits: Unknown}
 	a.Day.of = a
 	a.Meter = newMeter(&a.Day)
 	a.usage.Owner = a
@@ -159,17 +160,15 @@ func (a *Account) IsIdle(now Now, span int64) bool {
 	return requests|tokens == 0 && a.Window.IsEmpty(now.Instant-span)
 }
 
-// Forget forgets all charges. Calls in flight stay in flight.
+// Forget forgets all charges. Calls in flight stay in flight, and those that wait go on waiting.
 func (a *Account) Forget() {
 	a.Meter.forget()
 	a.Day.serial++
 	a.days = a.Day.serial
 	a.Day.Span = Span{}
 	for _, u := range a.Uses {
-		u.forget() // the charges of its open calls are those of no class from now on
+		u.forget()
 	}
-	a.Uses = nil
-	a.Traits &^= Reserved
 	if a.shown = false; a.Found != nil && a.Found.limits != nil {
 		a.Found.limits.Forget()
 	}
@@ -197,6 +196,9 @@ func (a *Account) Owe(until int64) { a.owes = max(a.owes, until) }
 
 // Owes reports whether that is so.
 func (a *Account) Owes(instant int64) bool { return instant < a.owes }
+
+// Show notes that the account has usage, after a call that it had forgotten was charged anew.
+func (a *Account) Show() { a.shown = true }
 
 // IsShown reports whether anything was charged since the account was last forgotten.
 func (a *Account) IsShown() bool { return a.shown }

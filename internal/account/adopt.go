@@ -18,12 +18,16 @@ func (a *Account) Mirrors() bool {
 // the charge of an open call is among the entries, if it has not left the minute; open visits these
 // calls.
 func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
+	a.AdoptPrepared(u, Prepare(u.Requests, u.Tokens, now), day, now, span, open, keeps)
+}
+
+// AdoptPrepared is Adopt for a usage whose entries were prepared, for this once.
+func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
 	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
 		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
 	}
 	was := a.Meter
-	a.Meter = Meter{Window: Window{oldest: Never}, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
-	a.fill(u.Requests, u.Tokens, now)
+	a.Meter = Meter{Window: p.window, InFlight: was.InFlight, usage: u, day: &a.Day, epoch: was.epoch + 1}
 	a.Meter.show()
 	a.shown, u.Owner = true, a
 	a.Day.serial++

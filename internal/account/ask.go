@@ -109,6 +109,7 @@ func (d *Denial) Merge(other Denial) {
 		}
 	}
 	d.event = d.event || other.event
+	d.budget = cmp.Or(other.budget, d.budget)
 }
 
 // Extra is a limit that few accounts have. Each lives in a file of its own, and no other limit

@@ -22,6 +22,8 @@ const (
 	chargePrepaid
 	chargePays      // it has a payer: the account,
 	chargePaysOther // or the other one
+	chargeRequest   // its request is in the window,
+	chargeTokens    // and its tokens
 	chargeAll       = 1<<iota - 1
 )
 
@@ -32,7 +34,7 @@ const (
 )
 
 // AppendImage appends an open call as bytes. Its accounts must have been pruned at the last moment.
-func (c *Call) AppendImage(to []byte, among *Accounts, last Now, span int64) []byte {
+func (c *Call) AppendImage(to []byte, among *Accounts, last Now) []byte {
 	to = wire.AppendInt(wire.AppendInt(to, c.ID.Process), c.ID.N)
 	to = wire.AppendUint(to, uint64(c.ID.Place))
 	to = wire.AppendString(wire.AppendString(to, c.Asked), c.Class)
@@ -57,16 +59,18 @@ func (c *Call) AppendImage(to []byte, among *Accounts, last Now, span int64) []b
 	}
 	to = wire.AppendUint(wire.AppendUint(to, flags), charges)
 	for charge := range c.Charges {
-		to = charge.appendImage(to, c, among, last.Instant-span)
+		to = charge.appendImage(to, c, among)
 	}
 	return to
 }
 
-func (c *Charge) appendImage(to []byte, call *Call, among *Accounts, cut int64) []byte {
-	a := c.Meter.day.of
+func (c *Charge) appendImage(to []byte, call *Call, among *Accounts) []byte {
+	m := c.Meter
+	a := m.day.of
+	request, token := c.requestAt() >= 0, c.tokenAt() >= 0
 	var flags uint64
 	for i, is := range [...]bool{
-		c.Meter != &a.Meter, !c.isKnown(), c.isToday(), c.isPrepaid(), c.Payer == a, c.Payer != nil && c.Payer != a,
+		m != &a.Meter, !c.isKnown(), c.isToday(), c.isPrepaid(), c.Payer == a, c.Payer != nil && c.Payer != a, request, token,
 	} {
 		if is {
 			flags |= 1 << i
@@ -74,9 +78,10 @@ func (c *Charge) appendImage(to []byte, call *Call, among *Accounts, cut int64) 
 	}
 	to = wire.AppendUint(wire.AppendUint(to, uint64(among.At[a])), flags)
 	to = wire.AppendInt(to, c.At-call.At.Instant)
-	if c.isKnown() && c.At >= cut {
-		m := c.Meter
+	if request {
 		to = wire.AppendInt(to, int64(int32(c.request-m.requests.Place(0))))
+	}
+	if token {
 		to = wire.AppendInt(to, int64(int32(c.token-m.tokens.Place(0))))
 	}
 	return to
@@ -86,7 +91,7 @@ func (c *Charge) appendImage(to []byte, call *Call, among *Accounts, cut int64) 
 const farthest = int64(1) << 62
 
 // ReadCall reads the image of an open call into an empty one.
-func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now, span int64) {
+func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now) {
 	c.ID = ID{Process: r.Int(), N: r.Int(), Place: int32(r.UpTo(math.MaxInt32))}
 	c.Asked, c.Class = readText(r), readText(r)
 	c.Tokens, c.Most = readCount(r), money.Amount(r.UpTo(math.MaxInt64))
@@ -100,7 +105,7 @@ func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now, span int64) {
 	c.Arrived = flags&callArrived != 0
 	n := r.Count(math.MaxInt, 3)
 	for i := 0; i < n && r.Err() == nil; i++ {
-		c.next().read(r, c, among, last, span)
+		c.next().read(r, c, among)
 	}
 	if flags&callCounted == 0 || r.Err() != nil {
 		return
@@ -112,7 +117,7 @@ func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now, span int64) {
 	c.Model = c.first.Account()
 }
 
-func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts, last Now, span int64) {
+func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts) {
 	at := r.UpTo(uint64(max(len(among.All)-1, 0)))
 	flags := r.UpTo(chargeAll)
 	if len(among.All) == 0 {
@@ -125,13 +130,12 @@ func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts, last Now, spa
 	m := &a.Meter
 	forgotten := flags&chargeForgotten != 0
 	if flags&chargeOfClass != 0 {
-		if u := a.UseOf(call.Class); u != nil && !forgotten {
-			m = &u.Meter
-		} else if orphan := newMeter(&a.Day); forgotten {
-			m = &orphan
-		} else {
+		u := a.UseOf(call.Class)
+		if u == nil {
 			r.Fail("charge to a class that has none")
+			return
 		}
+		m = &u.Meter
 	}
 	*c = Charge{Meter: m, Tokens: call.Tokens, epoch: m.epoch, days: m.day.serial - 1}
 	c.At = call.At.Instant + r.Within(-farthest, farthest)
@@ -159,8 +163,14 @@ func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts, last Now, spa
 			r.Fail("charge that is prepaid to no bucket")
 		}
 	}
-	if !forgotten && c.At >= last.Instant-span {
+	c.request, c.token = m.requests.Place(-1), m.tokens.Place(-1)
+	if flags&chargeRequest != 0 {
 		c.request = uint32(int32(r.Within(math.MinInt32, math.MaxInt32))) + m.requests.Place(0)
+	}
+	if flags&chargeTokens != 0 {
 		c.token = uint32(int32(r.Within(math.MinInt32, math.MaxInt32))) + m.tokens.Place(0)
+	}
+	if (c.requestAt() >= 0) != (flags&chargeRequest != 0) || (c.tokenAt() >= 0) != (flags&chargeTokens != 0) {
+		r.Fail("charge that its account has not")
 	}
 }

@@ -12,12 +12,13 @@ import (
 type Found struct {
 	bounds found.Bounds
 	limits *found.Limits // nil before the first call
+	seed   uint64        // of what is random in the search
 }
 
 // at returns what was found; where nothing was asked for yet, the beginning of a search.
 func (f *Found) at(now Now) *found.Limits {
 	if f.limits == nil {
-		return found.New(f.bounds, now.Instant)
+		return found.NewSeeded(f.bounds, now.Instant, f.seed)
 	}
 	return f.limits
 }
@@ -30,6 +31,9 @@ func (f *Found) Limits(now Now) *found.Limits {
 	f.limits = f.at(now)
 	return f.limits
 }
+
+// HasBegun reports whether anything was found, or is searched for.
+func (f *Found) HasBegun() bool { return f != nil && f.limits != nil }
 
 // View is Limits for a reader.
 func (f *Found) View(now Now) *found.Limits {
@@ -47,7 +51,7 @@ func (a *Account) bindFound(now Now) {
 		return
 	}
 	if a.Found == nil {
-		a.Found = new(Found)
+		a.Found = &Found{seed: a.Seed}
 		a.Extras = append(a.Extras, a.Found)
 	}
 	b := found.BoundsOf(&a.Quota)
@@ -61,7 +65,7 @@ func (a *Account) AdoptFound(known state.Found, now Now) {
 	if a.Found == nil {
 		return
 	}
-	a.Found.limits = found.Stored(known)
+	a.Found.limits = found.StoredSeeded(known, a.Seed)
 	a.Found.limits.Bind(a.Found.bounds, now.Instant, now.Wall)
 }
 
@@ -114,5 +118,19 @@ func (f *Found) End(b Bill, how How, now Now) {
 		l.Ended(now.Instant)
 	case !b.Forgot:
 		l.Uncount(b.At)
+	}
+}
+
+// SeeksRate reports whether the rate of requests is searched for.
+func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }
+
+// IsTold reports whether the provider says its limits of the minute, so that the rate does not
+// apply.
+func (f *Found) IsTold() bool { return f.limits != nil && f.limits.IsTold() }
+
+// ForgetTold has the rate be searched for again, whatever the provider says.
+func (f *Found) ForgetTold() {
+	if f != nil && f.limits != nil {
+		f.limits.Tell(false)
 	}
 }

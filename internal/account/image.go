@@ -40,6 +40,7 @@ func (a *Account) AppendImage(to []byte, last Now, span int64) []byte {
 	to = wire.AppendUint(to, has)
 	to = wire.AppendInt(wire.AppendInt(to, a.Day.Begin), a.Day.End)
 	to = wire.AppendInt(to, a.Day.ended)
+	to = wire.AppendUint(to, a.Seed)
 	if has&hasCooldown != 0 {
 		to = wire.AppendString(wire.AppendInt(to, a.CoolUntil), a.CoolCause)
 	}
@@ -88,6 +89,9 @@ func ReadAccount(r *wire.Reader, as *As) *Account {
 	has := r.UpTo(hasAll)
 	a.shown = has&hasUsage != 0
 	a.Day.Begin, a.Day.End, a.Day.ended = r.Int(), r.Int(), r.Int()
+	if a.Seed = r.Uint(); a.Seed == 0 {
+		r.Fail("no seed")
+	}
 	if has&hasCooldown != 0 {
 		a.Cool(r.Int(), readText(r))
 		if a.CoolUntil == 0 {
@@ -127,11 +131,11 @@ func readText(r *wire.Reader) string { return r.String(math.MaxInt) }
 // readExtras reads the limits that few accounts have.
 func (a *Account) readExtras(r *wire.Reader, as *As, has uint64) {
 	if a.Has(Adapts) {
-		a.Found = &Found{bounds: found.BoundsOf(&a.Quota)}
+		a.Found = &Found{bounds: found.BoundsOf(&a.Quota), seed: a.Seed}
 		a.Extras = append(a.Extras, a.Found)
 	}
 	if has&hasSearch != 0 {
-		limits := found.Read(r)
+		limits := found.ReadLimits(r)
 		if a.Found == nil {
 			r.Fail("search that the quota does not ask for")
 			return

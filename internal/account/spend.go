@@ -20,8 +20,9 @@ const (
 // Spend is what was spent in the present day and in the present month, and the budgets for that.
 type Spend struct {
 	state.Spend
-	quota *state.Quota
-	zone  *Zone // whose day and month they are; its day may be unknown
+	Shared *Spend // where the money of the account counts while it has no room of its own; nil for never
+	quota  *state.Quota
+	zone   *Zone // whose day and month they are; its day may be unknown
 }
 
 // NeedSpend returns the spend of an account, made where there is none. zone is that of the quota's
@@ -60,9 +61,21 @@ func (s *Spend) Deny(ask Ask, now Now) (d Denial) {
 		d.Add(Refusal{Rank: BySpend, Code: codeUnpriced, Reason: noPrice, TooMuch: noPrice})
 		return d
 	}
-	s.deny(&d, &ask, q.MaxSpendPerDay, s.OfDay(now.Wall), s.Day.End-now.Wall, dayOver, dayTooMuch)
-	s.deny(&d, &ask, q.MaxSpendPerMonth, s.OfMonth(now.Wall), s.Month.End-now.Wall, monthOver, monthTooMuch)
+	is := s.seen(now.Wall)
+	is.deny(&d, &ask, q.MaxSpendPerDay, is.OfDay(now.Wall), is.Day.End-now.Wall, dayOver, dayTooMuch)
+	is.deny(&d, &ask, q.MaxSpendPerMonth, is.OfMonth(now.Wall), is.Month.End-now.Wall, monthOver, monthTooMuch)
 	return d
+}
+
+// seen returns the spend that counts for the account at a time: its own, or the shared one where it
+// has none.
+func (s *Spend) seen(wall int64) Spend {
+	is := *s
+	if s.IsOver(wall) && !s.Shared.IsOver(wall) {
+		is = *s.Shared
+	}
+	is.Settle(wall)
+	return is
 }
 
 func (s *Spend) deny(d *Denial, ask *Ask, limit, spent money.Amount, left int64, over, tooMuch string) {

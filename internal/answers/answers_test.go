@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 )
 

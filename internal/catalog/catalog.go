@@ -9,7 +9,6 @@
 package catalog
 
 import (
-	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -40,9 +39,9 @@ type patterns struct{ *modelname.Index }
 // Version returns a number that is another one after each saying.
 func (c *Catalog) Version() int { return c.version }
 
-// Cover returns the quota of what is counted under a name, and the name of that quota: its own, that
-// of the longest pattern that covers it, or "*". A pool has none but its own. Where ok is false,
-// there is no quota of the name that is returned.
+// Cover returns the quota of what is counted under a name, and the name of that quota: its own,
+// that of the longest pattern that covers it, or "*". A pool has none but its own. Where ok is
+// false, there is no quota of the name that is returned.
 func (c *Catalog) Cover(name string) (quota string, q state.Quota, ok bool) {
 	if q, ok = c.quotas[name]; ok || state.IsPool(name) {
 		return name, q, ok
@@ -50,6 +49,12 @@ func (c *Catalog) Cover(name string) (quota string, q state.Quota, ok bool) {
 	quota = c.sharedCover(name)
 	q, ok = c.quotas[quota]
 	return quota, q, ok
+}
+
+// Quota returns the quota of exactly that name.
+func (c *Catalog) Quota(name string) (q state.Quota, ok bool) {
+	q, ok = c.quotas[name]
+	return q, ok
 }
 
 // sharedCover returns the name of the quota of a model that has none of its own. There may be none
@@ -118,30 +123,4 @@ func (c *Catalog) put(name string, q state.Quota, has bool) {
 	default:
 		c.pooled--
 	}
-}
-
-// File is what a state file has of names.
-type File struct {
-	Quotas map[string]state.Quota
-	Said   map[string]state.Said // who said them; nothing of a quota that the program said alone
-	Pools  map[string][]string   // the members of pools
-}
-
-// Stored returns what a file is to hold, and which of its quotas neither the program nor the account
-// said. It leaves out what comes from a profile again: its pools, and their quotas unless reports
-// have corrected them.
-func (c *Catalog) Stored() (f File, supplied map[string]bool) {
-	f = File{Quotas: maps.Clone(c.quotas), Pools: make(map[string][]string)}
-	if f.Quotas == nil {
-		f.Quotas = make(map[string]state.Quota)
-	}
-	for _, p := range c.pools {
-		if !p.isProvided() {
-			f.Pools[p.name] = p.members().Given()
-		} else if _, origins := c.Origins(p.name); !slices.Contains(origins[:], state.Learned) {
-			delete(f.Quotas, p.name)
-		}
-	}
-	f.Said, supplied = c.said.Stored(f.Quotas)
-	return f, supplied
 }

@@ -145,6 +145,9 @@ func TestCover(t *testing.T) {
 		if quota != tt.quota || is != rpm(tt.limit) || !ok {
 			t.Errorf("%q is covered by %q, %+v, %t, want %q", tt.name, quota, is, ok, tt.quota)
 		}
+		if is, own := c.Quota(tt.name); own != (tt.quota == tt.name) || own && is != rpm(tt.limit) {
+			t.Errorf("the quota of %q alone is %+v, %t", tt.name, is, own)
+		}
 		if got := c.IsListed(tt.name); got != tt.listed {
 			t.Errorf("%q is listed: %t", tt.name, got)
 		}
@@ -183,6 +186,7 @@ func TestWhoWins(t *testing.T) {
 		{"a profile below it", []step{program("m", rpm(4)), profileBelow(row(1))}, rpm(4)},
 		{"which holds when it is gone", []step{program("m", rpm(4)), profileBelow(row(1)), remove("m")}, rpm(1)},
 		{"the account takes back", []step{profile(row(1)), account(quotas{"m": rpm(3)}), account(nil)}, rpm(1)},
+		{"and what a file has of it", []step{profile(row(1)), account(nil), stored(account(quotas{"m": rpm(3)}))}, rpm(1)},
 		{"a file does not bring back", []step{program("m", rpm(4)), remove("m"), stored(program("m", rpm(4)))}, none},
 		{"by hand", []step{account(quotas{"m": {MaxTPM: 30}}), byHand("m", rpm(4))}, rpm(4)},
 		{"by hand, as the program's", []step{account(quotas{"m": {MaxTPM: 30}}), byHand("m", rpm(4)), account(nil)}, rpm(4)},
@@ -210,8 +214,8 @@ func TestWhoWins(t *testing.T) {
 	}
 }
 
-// What was learned of models without a quota of their own goes as soon as a quota that covers them is
-// said anew.
+// What was learned of models without a quota of their own goes as soon as a quota that covers them
+// is said anew.
 func TestOutdated(t *testing.T) {
 	lessons := []step{reportRPM("alone", 7), program("*", rpm(9)), program("m*", rpm(5)), reportRPM("m1", 3), reportRPM("x", 8)}
 	for _, tt := range []struct {
@@ -234,6 +238,17 @@ func TestOutdated(t *testing.T) {
 		tt.then(c)
 		if got := quotasOf(c); !maps.Equal(got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What was learned of a pool without a quota stays when a pool is set whose name looks like a
+// pattern that covers it, and when a file is loaded.
+func TestLessonsOfPoolsStay(t *testing.T) {
+	learned := []step{program("*", rpm(9)), fileOf(catalog.File{Pools: members{pool("p"): {"m"}}}), reportRPM(pool("p"), 3)}
+	for name, then := range map[string]step{"a pool": setPool("*", "m"), "a file": file(quotas{"x": rpm(9)})} {
+		if is, _ := after(append(learned, then)...).Pool(pool("p")); is.Quota != rpm(3) {
+			t.Errorf("after %s: %+v", name, is)
 		}
 	}
 }
@@ -303,6 +318,8 @@ func TestChanges(t *testing.T) {
 func TestLessonNeedsRoom(t *testing.T) {
 	c := after(program("*", rpm(9)), program("m", rpm(9)), setPool("p", "m"))
 	report := &observation.Limits{state.RPM: {Limit: 4}}
+	c.SetPool(pool("q"), nil, rpm(9))
+	c.RemovePool(pool("q"))
 	for _, tt := range []struct {
 		name    string
 		most    int
@@ -314,6 +331,9 @@ func TestLessonNeedsRoom(t *testing.T) {
 		if differs != tt.differs || differs && next != rpm(4) {
 			t.Errorf("%q with room for %d: %+v, %t", tt.name, tt.most, next, differs)
 		}
+	}
+	if _, differs := c.Lesson("m", &observation.Limits{state.RPM: {Limit: 10}}, 9); differs {
+		t.Error("a report exceeds the program's quota")
 	}
 	if _, differs := after(program("m", rpm(-1))).Lesson("m", report, 9); differs {
 		t.Error("an invalid quota is corrected")

@@ -13,8 +13,8 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// names are few, so that a random life meets each of them in many ways. Some are patterns that cover
-// each other.
+// names are few, so that a random life meets each of them in many ways. Some are patterns that
+// cover each other.
 var names = []string{"a", "ab", "abc", "b", "a*", "ab*", "*b", "a*c", "*", "a**", "maker/x", "x"}
 
 var poolNames = []string{"p", "a*", "*", "maker/x", "maker/y"}
@@ -194,10 +194,10 @@ func (w witness) check(t *testing.T, c *catalog.Catalog) {
 	}
 }
 
-// Random lives. A catalog that is asked all the time answers as somebody who looks at everything. One
-// that is never asked, and one that is read from an image now and then, have the same bytes.
+// Random lives. A catalog that is asked all the time answers as somebody who looks at everything.
+// One that is never asked, and one that is read from an image now and then, have the same bytes.
 func TestRandomLives(t *testing.T) {
-	lives := 300
+	lives := 150
 	if testing.Short() {
 		lives = 50
 	}

@@ -2,10 +2,8 @@ package catalog
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"dappco.re/go/core/go-ratelimit/internal/pooling"
 	"dappco.re/go/core/go-ratelimit/internal/state"
@@ -88,8 +86,8 @@ func (c *Catalog) SetPool(name string, models []string, q state.Quota) []Change 
 	return changes
 }
 
-// RemovePool takes back what the program and files said of a pool. That of a profile comes back; any
-// other is gone, and no file brings it back.
+// RemovePool takes back what the program and files said of a pool. That of a profile comes back;
+// any other is gone, and no file brings it back.
 func (c *Catalog) RemovePool(name string) []Change {
 	if !state.IsPool(name) {
 		return nil
@@ -106,105 +104,6 @@ func (c *Catalog) RemovePool(name string) []Change {
 	}
 	c.gone.Put(p.name, struct{}{})
 	return changes
-}
-
-// loadPools takes over the members of the pools of a file.
-func (c *Catalog) loadPools(pools map[string][]string) {
-	for name, models := range pools {
-		if _, gone := c.gone.Get(name); state.IsPool(name) && !gone {
-			c.need(name).file = pooling.New(models)
-		}
-	}
-}
-
-// Pools returns the names of the pools that a model is in, sorted. It is in those of which a member
-// names or covers its counted name or the name by which it was asked for. It is in the pool of a
-// profile if it has the quota of the profile, be it corrected by reports: limits that the program or
-// the account said are not those of the profile's bucket. The caller must not change the result.
-func (c *Catalog) Pools(counted, asked string) []string {
-	if len(c.pools) == 0 {
-		return nil
-	}
-	return c.list(counted, asked).names
-}
-
-// NamesModel reports whether a pool of the program or a file names a model, by a name or by a
-// pattern other than "*". It counts as known then.
-func (c *Catalog) NamesModel(counted, asked string) bool {
-	return len(c.pools) > 0 && c.list(counted, asked).named
-}
-
-// list is the pools of a model. It never changes.
-type list struct {
-	version        int
-	counted, asked string
-	names          []string
-	pools          []*pool
-	named          bool // see NamesModel
-}
-
-// lists caches lists, each in the place that the names of its model tell. Readers fill it beside
-// each other: a list that another one has replaced is made again.
-type lists [4096]atomic.Pointer[list]
-
-// longestListed bounds the names in the cache, in bytes.
-const longestListed = 256
-
-var listSeed = maphash.MakeSeed() // decides only which lists replace each other
-
-// list returns the pools of a model. There must have been a pool.
-func (c *Catalog) list(counted, asked string) *list {
-	if len(counted) > longestListed || len(asked) > longestListed {
-		return c.makeList(counted, asked)
-	}
-	hash := maphash.String(listSeed, counted)
-	if asked != counted {
-		hash += maphash.String(listSeed, asked)
-	}
-	place := &c.lists[hash%uint64(len(c.lists))]
-	l := place.Load()
-	if l == nil || l.version != c.version || l.counted != counted || l.asked != asked {
-		l = c.makeList(strings.Clone(counted), strings.Clone(asked))
-		place.Store(l)
-	}
-	return l
-}
-
-// makeList looks at all pools.
-func (c *Catalog) makeList(counted, asked string) *list {
-	l := &list{version: c.version, counted: counted, asked: asked}
-	provided := c.providedPool(counted)
-	for _, p := range c.pools {
-		switch m := p.members(); {
-		case p.isProvided():
-			if p == provided {
-				l.pools = append(l.pools, p)
-			}
-		case m.Names(counted) || m.Names(asked):
-			l.named = true
-			l.pools = append(l.pools, p)
-		case m.Has(counted):
-			l.pools = append(l.pools, p)
-		}
-	}
-	l.names = namesOf(l.pools)
-	return l
-}
-
-// providedPool returns the pool of a profile that a model is in; nil for none.
-func (c *Catalog) providedPool(counted string) *pool {
-	quota, q, has := c.Cover(counted)
-	if !has || len(c.groups) == 0 {
-		return nil
-	}
-	row, ok := c.said.ProfileOf(quota, q)
-	if !ok {
-		return nil
-	}
-	if p := c.pool(c.groups[row]); p != nil && p.isProvided() {
-		return p
-	}
-	return nil
 }
 
 // HasPools reports whether there are pools.

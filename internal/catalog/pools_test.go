@@ -49,8 +49,33 @@ func TestPools(t *testing.T) {
 			}
 		}
 	}
+	fileOf(catalog.File{Pools: members{pool("late"): {"gpt-4"}}})(c)
+	if got := poolsOf(c, "gpt-4", "gpt-4"); got != "a every late twice z" {
+		t.Errorf("after a file gpt-4 is in %q", got)
+	}
 	if c := after(program("m", rpm(1))); c.Pools("m", "m") != nil || c.NamesModel("m", "m") {
 		t.Error("without pools a model is in one")
+	}
+}
+
+// More models are asked for than the cache has places.
+func TestPoolsOfManyModels(t *testing.T) {
+	c := after(setPool("odd", "*1", "*3", "*5", "*7", "*9"), setPool("long", strings.Repeat("x", 300)+"*"))
+	for n := range 20_000 {
+		odd := strings.Repeat("odd", n%2)
+		name := fmt.Sprint(n)
+		if got := poolsOf(c, name, name); got != odd {
+			t.Fatalf("%s is in %q, want %q", name, got, odd)
+		}
+		if got := poolsOf(c, "m", name); got != odd {
+			t.Fatalf("m, asked for as %s, is in %q, want %q", name, got, odd)
+		}
+		if got := poolsOf(c, name, "m"); got != odd {
+			t.Fatalf("%s, asked for as m, is in %q, want %q", name, got, odd)
+		}
+	}
+	if name := strings.Repeat("x", 301); poolsOf(c, name, name) != "long" {
+		t.Error("a long name is not found")
 	}
 }
 
@@ -77,8 +102,10 @@ func TestProvidedPools(t *testing.T) {
 		{"corrected", []step{reportRPM("opus-4", 9), reportRPM("opus-5-x", 9)}, "maker/opus, maker/opus, , "},
 		{"one that the program has replaced", []step{setPool("maker/opus", "llama")}, ", , , maker/opus"},
 		{"and has removed", []step{setPool("maker/opus", "llama"), removePool("maker/opus")}, "maker/opus, maker/opus, , "},
+		{"another profile", []step{profile(catalog.Row{Name: "s*", Group: "s", Quota: rpm(9)})}, "maker/opus, maker/opus, , "},
 		{"one beside it", []step{setPool("mine", "opus-4")}, "maker/opus mine, maker/opus, , "},
 		{"a row that leaves its group", []step{profile(catalog.Row{Name: "opus-4", Quota: rpm(50)})}, ", maker/opus, , "},
+		{"a group of one pattern", []step{profile(catalog.Row{Name: "llama*", Group: "llama", Quota: rpm(9)})}, "maker/opus, maker/opus, , maker/llama"},
 		{"a group of one row after that", []step{profile(catalog.Row{Name: "opus-4", Group: "opus", Quota: rpm(9)})}, "maker/opus, maker/opus, , "},
 	} {
 		c := after(append([]step{profile(group...)}, tt.steps...)...)
@@ -102,15 +129,18 @@ func TestPool(t *testing.T) {
 		pool("f"):          {Members: []string{"y"}},
 		pool("maker/opus"): {Members: []string{"opus-4", "opus-5*"}, Quota: rpm(50), Provided: true},
 	} {
-		if got, ok := c.Pool(name); !ok || !reflect.DeepEqual(got, want) {
+		if got, ok := c.Pool(name); !ok || !c.IsPool(name) || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %t, want %+v", name, got, ok, want)
 		}
 	}
 	if want := []string{pool("f"), pool("maker/opus"), pool("p")}; !slices.Equal(c.PoolNames(), want) {
 		t.Errorf("the pools are %q", c.PoolNames())
 	}
-	if _, ok := c.Pool(pool("maker/sonnet")); ok {
+	if _, ok := c.Pool(pool("maker/sonnet")); ok || c.IsPool(pool("maker/sonnet")) {
 		t.Error("a group of one model is a pool")
+	}
+	if !c.HasPools() || after(program("m", rpm(1))).HasPools() {
+		t.Error("HasPools is wrong")
 	}
 	is, _ := c.Pool(pool("p"))
 	is.Members[0] = "changed"
@@ -132,11 +162,16 @@ func TestRemovedPoolsStay(t *testing.T) {
 		{"of a file", []step{of("p"), removePool("p"), of("p")}, ""},
 		{"set again", []step{setPool("p", "m"), removePool("p"), setPool("p", "m"), of("p")}, "p"},
 		{"never there", []step{removePool("p"), of("p")}, "p"},
+		{"of a profile, which was never removed", []step{profile(group...), removePool("maker/opus"), of("maker/opus")}, "maker/opus"},
 		{"another", []step{setPool("p", "m"), removePool("p"), of("q")}, "q"},
 	} {
 		if got := poolsOf(after(tt.steps...), "m", "m"); got != tt.want {
 			t.Errorf("%s: in %q, want %q", tt.name, got, tt.want)
 		}
+	}
+	once := image(after(setPool("p", "m")))
+	if again := image(after(setPool("p", "m"), removePool("p"), setPool("p", "m"))); again != once {
+		t.Errorf("set again, it is %q, want %q", again, once)
 	}
 	c := new(catalog.Catalog)
 	all := make(members)

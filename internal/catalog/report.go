@@ -1,26 +1,9 @@
 package catalog
 
 import (
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
 	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
-
-// Lesson returns the quota of a name as corrected by a report of its provider, and whether that
-// differs from the present one. A correction of a shared quota, or of none, becomes a quota of the
-// name's own: there is room for one as long as fewer than most names of models have quotas.
-func (c *Catalog) Lesson(name string, report *observation.Limits, most int) (next state.Quota, differs bool) {
-	cover, q, _ := c.Cover(name)
-	if !modelname.IsName(name) || !report.Differ(&q) { // a provider has no model without a name
-		return q, false
-	}
-	bounds := c.said.Bounds(cover, c.quotas[cover])
-	next = report.Correct(&q, &bounds)
-	if _, bad := q.Invalid(); bad || next == q || cover != name && len(c.quotas)-c.pooled >= most {
-		return q, false
-	}
-	return next, true
-}
 
 // PoolReport is what a report on a model tells of one of its pools.
 type PoolReport struct {
@@ -29,9 +12,10 @@ type PoolReport struct {
 }
 
 // Reports returns what a report on a model tells of the model itself, and of its pools. It is true
-// of the pool of a profile, which is the bucket that the provider reports. A pool of the program has
-// a limit that the report may mean where the model has none of the kind, and no other pool. One
-// whose limit is larger than the reported one is not the reported bucket, but holds several of them.
+// of the pool of a profile, which is the bucket that the provider reports. A pool of the program
+// has a limit that the report may mean where the model has none of the kind, and no other pool. One
+// whose limit is larger than the reported one is not the reported bucket, but holds several of
+// them.
 func (c *Catalog) Reports(counted, asked string, report observation.Limits) (own observation.Limits, pools []PoolReport) {
 	own = report
 	if len(c.pools) == 0 {

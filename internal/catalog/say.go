@@ -1,13 +1,8 @@
 package catalog
 
 import (
-	"cmp"
-	"maps"
 	"slices"
-	"strings"
 
-	"dappco.re/go/core/go-ratelimit/internal/modelname"
-	"dappco.re/go/core/go-ratelimit/internal/pooling"
 	"dappco.re/go/core/go-ratelimit/internal/provenance"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
@@ -82,106 +77,6 @@ func (c *Catalog) SetAccount(all map[string]state.Quota) (changes []Change) {
 	for _, name := range c.said.Changes(all) {
 		q, named := all[name]
 		changes = c.say(changes, name, func(said *provenance.Quotas) { said.SetAccount(name, q, named) })
-	}
-	return changes
-}
-
-// Profile is what a provider's profile says.
-type Profile struct {
-	Provider string
-	Rows     []Row
-	Below    bool // it leaves alone what is said otherwise, which it else replaces
-}
-
-// Row is the quota of one model or pattern in a profile. The rows of a group share a bucket at the
-// provider, and have the same quota.
-type Row struct {
-	Name, Group string
-	Quota       state.Quota
-}
-
-// AddProfile takes over a profile. It makes pools of those of its groups that name more than one
-// model.
-func (c *Catalog) AddProfile(p *Profile) (changes []Change) {
-	supply := (*provenance.Quotas).Supply
-	if p.Below {
-		supply = (*provenance.Quotas).SupplyBelow
-	}
-	groups := make(map[string][]Row)
-	for _, row := range slices.SortedFunc(slices.Values(p.Rows), func(a, b Row) int { return cmp.Compare(a.Name, b.Name) }) {
-		changes = c.say(changes, row.Name, func(said *provenance.Quotas) { supply(said, row.Name, row.Quota) })
-		delete(c.groups, row.Name)
-		if row.Group == "" {
-			continue
-		}
-		if c.groups == nil {
-			c.groups = make(map[string]string)
-		}
-		pool := state.PoolName(p.Provider + "/" + row.Group)
-		c.groups[row.Name] = pool
-		groups[pool] = append(groups[pool], row)
-	}
-	for _, pool := range slices.Sorted(maps.Keys(groups)) {
-		rows := groups[pool]
-		if len(rows) == 1 && !modelname.IsPattern(rows[0].Name) {
-			continue
-		}
-		changes = c.say(changes, pool, func(said *provenance.Quotas) { supply(said, pool, rows[0].Quota) })
-		names := make([]string, len(rows))
-		for i, row := range rows {
-			names[i] = row.Name
-		}
-		c.need(pool).profile = pooling.New(names)
-	}
-	return changes
-}
-
-// Learn is a quota that Lesson returned for a name.
-func (c *Catalog) Learn(name string, next state.Quota) []Change {
-	var cover string
-	var is, bounds state.Quota
-	if _, own := c.quotas[name]; !own {
-		name = strings.Clone(name) // which may be a part of a whole request
-		var known bool
-		if cover, is, known = c.Cover(name); known {
-			bounds = c.said.Bounds(cover, is)
-		} else {
-			cover = ""
-		}
-	}
-	return c.say(nil, name, func(said *provenance.Quotas) { said.Learn(name, next, cover, is, bounds) })
-}
-
-// ForgetLearned forgets what was learned of a name, or of all names where it is "".
-func (c *Catalog) ForgetLearned(name string) (changes []Change) {
-	names := []string{name}
-	if name == "" {
-		names = c.said.Learned()
-	}
-	for _, name := range names {
-		changes = c.say(changes, name, func(said *provenance.Quotas) { said.Forget(name) })
-	}
-	return changes
-}
-
-// Loaded takes over a file, below what the program said. What it says was learned counts where the
-// limiter learns. What was learned of a model that had no quota does not stand beside one that
-// covers it now. Loaded returns only what it changed.
-func (c *Catalog) Loaded(f *File, learns bool) (changes []Change) {
-	c.loadPools(f.Pools)
-	say := func(name string, what func(said *provenance.Quotas)) {
-		before := len(changes)
-		changes = c.say(changes, name, what)
-		said := slices.DeleteFunc(changes[before:], func(change Change) bool { return !change.Changed() })
-		changes = changes[:before+len(said)]
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Quotas)) {
-		say(name, func(said *provenance.Quotas) { said.Loaded(name, f.Quotas[name], f.Said[name], learns) })
-	}
-	for _, name := range c.said.Alone() {
-		if _, covered := c.quotas[c.sharedCover(name)]; covered && !state.IsPool(name) {
-			say(name, func(said *provenance.Quotas) { said.Forget(name) })
-		}
 	}
 	return changes
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 	_ "time/tzdata"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 func mustZone(t testing.TB, name string) *time.Location {

@@ -58,16 +58,15 @@ func (e *Engine) queue(items []verdict.Item, class string, v *verdict.Verdict) {
 // itemize adds up what requests ask of each account: of their models, and of the pools of these.
 func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now account.Now) []verdict.Item {
 	for i := range reqs {
-		r := &reqs[i]
-		items, _ = add(items, 0, r.Account, r, by)
+		items, _ = add(items, 0, reqs[i].Account, reqs, i, by)
 	}
 	models := len(items)
 	for i := range reqs {
-		r := &reqs[i]
-		for _, pool := range r.Pools {
-			var at int
-			items, at = add(items, models, pool, r, by)
-			items[at].Member = slices.IndexFunc(items[:models], func(m verdict.Item) bool { return m.Account == r.Account })
+		for _, pool := range reqs[i].Pools {
+			was := len(items)
+			if items, _ = add(items, models, pool, reqs, i, by); len(items) > was {
+				items[was].Member = find(items[:models], 0, reqs[i].Account, reqs, i)
+			}
 		}
 	}
 	if pools := items[models:]; len(reqs) > 1 && len(pools) > 1 {
@@ -77,15 +76,23 @@ func (e *Engine) itemize(items []verdict.Item, by *By, reqs []Request, now accou
 	return items
 }
 
-// add counts a request to the item of an account, which may be among the items from a place on.
-func add(items []verdict.Item, from int, a *account.Account, r *Request, by *By) ([]verdict.Item, int) {
+// find returns the place of the item of an account, which is that of a request, among the items from
+// a place on; their number where there is none. Of models that have no account of their own, one
+// stands for all, so they are told apart by their names.
+func find(items []verdict.Item, from int, a *account.Account, reqs []Request, i int) int {
 	at := from
-	for at < len(items) && (items[at].Account != a || a.Name == "" && items[at].Asked != r.Asked) {
+	for at < len(items) && (items[at].Account != a || a.Name == "" && reqs[items[at].Request].Counted != reqs[i].Counted) {
 		at++
 	}
+	return at
+}
+
+// add counts a request to the item of an account, which may be among the items from a place on.
+func add(items []verdict.Item, from int, a *account.Account, reqs []Request, i int, by *By) ([]verdict.Item, int) {
+	r, at := &reqs[i], find(items, from, a, reqs, i)
 	if at == len(items) {
 		items = append(items, verdict.Item{
-			Account: a, Asked: r.Asked, Deny: r.Deny, Nearest: r.Nearest,
+			Account: a, Asked: r.Asked, Request: i, Deny: r.Deny, Nearest: r.Nearest,
 			Ask: account.Ask{Class: by.Class, Span: by.Span, Patience: by.Span + 1, Cost: state.Cost{Priced: true}},
 		})
 	}
@@ -131,8 +138,7 @@ func (e *Engine) isNewcomer(i *verdict.Item, reqs []Request) bool {
 	if i.Account.Has(account.Unknown | account.Unlimited) {
 		return false
 	}
-	at := slices.IndexFunc(reqs, func(r Request) bool { return r.Account == i.Account && r.Asked == i.Asked })
-	return at >= 0 && e.needsPlace(&reqs[at].Target)
+	return e.needsPlace(&reqs[i.Request].Target)
 }
 
 // bound refuses more models than ever find a place together.
@@ -142,7 +148,7 @@ func (e *Engine) bound(items []verdict.Item, reqs []Request, v *verdict.Verdict)
 	}
 	most := e.places.most
 	for i := range items {
-		if a := items[i].Account; a.IsPool() || a.Has(account.Unknown|account.Unlimited) || e.Catalog.IsListed(a.Name) {
+		if a := items[i].Account; a.IsPool() || a.Has(account.Unknown|account.Unlimited) || e.Catalog.IsListed(reqs[items[i].Request].Counted) {
 			continue
 		}
 		if most--; most < 0 {
@@ -176,7 +182,7 @@ func (e *Engine) Items() []verdict.Item { return e.items }
 
 // see notes that a class with a reserve asks, and brings the accounts in order.
 func (e *Engine) see(class string, reqs []Request, now account.Now) {
-	reserves := len(e.reserves) > 0 && slices.ContainsFunc(e.reserves, func(r account.Reserve) bool { return r.Class == class })
+	reserves := e.hasReserve(class)
 	for i := range reqs {
 		for a := range reqs[i].accounts {
 			a.Refresh(now, e.span)
@@ -186,6 +192,15 @@ func (e *Engine) see(class string, reqs []Request, now account.Now) {
 			}
 		}
 	}
+}
+
+func (e *Engine) hasReserve(class string) bool {
+	for i := range e.reserves {
+		if e.reserves[i].Class == class {
+			return true
+		}
+	}
+	return false
 }
 
 // accounts visits those that the request charges.
@@ -242,6 +257,10 @@ func (e *Engine) chargeOne(by *By, place int32, r *Request, now account.Now) *ac
 
 func (e *Engine) chargeTo(c *account.Call, a *account.Account, now account.Now) {
 	payer := e.payer(a, c.Most, now)
+	if e.hasReserve(c.Class) { // the account may be new
+		u := a.NeedUse(c.Class)
+		u.SeenAt = max(u.SeenAt, now.Instant, 1)
+	}
 	wasShown := a.IsShown()
 	if c.ChargeTo(a, payer, now, e.span) {
 		e.lines.Mark(a)

@@ -1,15 +1,14 @@
 package engine
 
-import "dappco.re/go/core/go-ratelimit/internal/account"
+import (
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/lines"
+)
 
 // Adopt has the account of a counted name count what a usage shows, which was made by hand or read
 // from a file: see account.Adopt. Serve follows.
 func (e *Engine) Adopt(counted string, u *account.Usage, day account.Span, keeps func(*account.Charge) bool, now account.Now) {
-	a := e.need(counted)
-	a.Adopt(u, day, now, e.span, e.Open, keeps)
-	if !e.Catalog.IsListed(counted) {
-		e.places.use(a)
-	}
+	e.AdoptPrepared(counted, u, account.Prepare(u.Requests, u.Tokens, now), day, keeps, now)
 }
 
 // Hide forgets the usage of a counted name, which is not shown any more.
@@ -53,6 +52,34 @@ func (e *Engine) TargetOf(a *account.Account, asked string) (t Target, ok bool) 
 
 // HasDone reports whether Done has any.
 func (e *Engine) HasDone() bool { return e.lines.HasDone() }
+
+// Lose settles the call of a reservation that is garbage at its estimate, and serves nobody: that
+// is left to the next verb.
+func (e *Engine) Lose(c *account.Call) {
+	e.end(c, account.Lost, c.Tokens, 0, e.last)
+	e.release(c)
+}
+
+// Remove forgets all of a pool that is none any more, but for its money and its calls in flight.
+func (e *Engine) Remove(counted string, now account.Now) {
+	if a := e.accounts[counted]; a != nil {
+		a.Cool(0, "")
+		a.Report(nil)
+		e.hide(a, false)
+		e.drop(a, now)
+	}
+}
+
+// Queue visits what those that wait ask for, in the order of their arrival.
+func (e *Engine) Queue(yield func(*lines.Waiter, *Option) bool) {
+	for _, w := range e.lines.Waiters() {
+		for _, c := range w.Candidates {
+			if !yield(w, OptionOf(c)) {
+				return
+			}
+		}
+	}
+}
 
 // Waiting returns how many places are taken in all lines.
 func (e *Engine) Waiting() int { return e.lines.Waiting() }

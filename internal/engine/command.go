@@ -44,6 +44,7 @@ const (
 	kindSetMaxModels
 	kindAdvance
 	kindCharged
+	kindTell
 	kindEnd
 )
 
@@ -54,7 +55,7 @@ var readers = [kindEnd]func(*wire.Reader) Command{
 	kindRemoveQuota: readRemoveQuota, kindSetAccount: readSetAccount, kindAddProfile: readAddProfile,
 	kindLearn: readLearn, kindForgetLearned: readForgetLearned, kindSetPool: readSetPool,
 	kindRemovePool: readRemovePool, kindLoaded: readLoaded, kindSetClasses: readSetClasses,
-	kindSetMaxModels: readSetMaxModels, kindAdvance: readAdvance, kindCharged: readCharged,
+	kindSetMaxModels: readSetMaxModels, kindAdvance: readAdvance, kindCharged: readCharged, kindTell: readTell,
 }
 
 // Decode reads the bytes of one command. It accepts only what Append writes for a command whose

@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/cooldown"
 	"dappco.re/go/core/go-ratelimit/internal/found"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
-	"dappco.re/go/core/go-ratelimit/money"
 )
 
 // Cool is Engine.Cool.
@@ -48,12 +48,7 @@ type Observe struct {
 func (c Observe) Append(to []byte) []byte {
 	to = c.Name.append(wire.AppendUint(to, kindObserve))
 	to = wire.AppendUint(to, uint64(c.Span-account.Minute))
-	for i := range c.Report.Limits {
-		l := &c.Report.Limits[i]
-		to = wire.AppendInt(wire.AppendInt(to, int64(l.Limit)), int64(l.Remaining))
-		to = wire.AppendInt(wire.AppendBool(to, l.HasRemaining), int64(l.Reset))
-		to = wire.AppendInt(to, int64(l.Rounding))
-	}
+	to = appendLimits(to, &c.Report.Limits)
 	u := &c.Report.Uncounted
 	to = appendMoney(appendTokens(wire.AppendInt(to, int64(u.Requests)), u.Count), u.Money)
 	to = wire.AppendBool(wire.AppendInt(to, int64(u.Billed)), u.Priced)
@@ -65,12 +60,7 @@ func (c Observe) Append(to []byte) []byte {
 
 func readObserve(r *wire.Reader) Command {
 	c := Observe{Name: readName(r), Span: readSpanOf(r)}
-	for i := range c.Report.Limits {
-		l := &c.Report.Limits[i]
-		l.Limit, l.Remaining = r.Small(math.MinInt, math.MaxInt), r.Small(math.MinInt, math.MaxInt)
-		l.HasRemaining, l.Reset = r.Bool(), time.Duration(r.Int())
-		l.Rounding = r.Small(math.MinInt, math.MaxInt)
-	}
+	c.Report.Limits = readLimits(r)
 	c.Report.Uncounted = readCost(r)
 	for i := range c.Report.Counted {
 		c.Report.Counted[i] = int(r.UpTo(math.MaxInt))
@@ -79,9 +69,29 @@ func readObserve(r *wire.Reader) Command {
 	return c
 }
 
+func appendLimits(to []byte, limits *observation.Limits) []byte {
+	for i := range limits {
+		l := &limits[i]
+		to = wire.AppendInt(wire.AppendInt(to, int64(l.Limit)), int64(l.Remaining))
+		to = wire.AppendInt(wire.AppendBool(to, l.HasRemaining), int64(l.Reset))
+		to = wire.AppendInt(to, int64(l.Rounding))
+	}
+	return to
+}
+
+func readLimits(r *wire.Reader) (limits observation.Limits) {
+	for i := range limits {
+		l := &limits[i]
+		l.Limit, l.Remaining = r.Small(math.MinInt, math.MaxInt), r.Small(math.MinInt, math.MaxInt)
+		l.HasRemaining, l.Reset = r.Bool(), time.Duration(r.Int())
+		l.Rounding = r.Small(math.MinInt, math.MaxInt)
+	}
+	return limits
+}
+
 func readCost(r *wire.Reader) state.Cost {
 	return state.Cost{
-		Requests: r.Small(0, math.MaxInt), Count: readUsed(r), Money: money.Amount(readMoney(r)),
+		Requests: r.Small(0, math.MaxInt), Count: readUsed(r), Money: readMoney(r),
 		Billed: r.Small(0, math.MaxInt), Priced: r.Bool(),
 	}
 }
@@ -89,6 +99,25 @@ func readCost(r *wire.Reader) state.Cost {
 func (c Observe) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
 	e.Observe(&t, &c.Report, c.Span, now)
+	return o
+}
+
+// Tell is Engine.Tell: the provider reports its limits of the minute.
+type Tell struct {
+	Name
+	Limits observation.Limits
+}
+
+// Append appends the command.
+func (c Tell) Append(to []byte) []byte {
+	return appendLimits(c.Name.append(wire.AppendUint(to, kindTell)), &c.Limits)
+}
+
+func readTell(r *wire.Reader) Command { return Tell{Name: readName(r), Limits: readLimits(r)} }
+
+func (c Tell) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
+	t := e.Resolve(c.Counted, c.Asked)
+	o.Counted = e.Tell(&t, &c.Limits, now)
 	return o
 }
 
@@ -112,7 +141,7 @@ func readRefuse(r *wire.Reader) Command {
 
 func (c Refuse) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	e.Refuse(&t, c.Refusal, now)
+	o.Counted = e.Refuse(&t, c.Refusal, now)
 	return o
 }
 

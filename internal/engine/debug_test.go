@@ -2,8 +2,8 @@ package engine_test
 import ("testing";"bytes";"dappco.re/go/core/go-ratelimit/internal/account";"os";"strconv";"dappco.re/go/core/go-ratelimit/internal/engine")
 func TestDebug(t *testing.T) {
 	seed, _ := strconv.Atoi(os.Getenv("SEED"))
-	a := &replica{name: "direct", e: engine.New(nil)}
-	b := &replica{name: "loaded", e: engine.New(nil)}
+	a := &replica{name: "direct", e: engine.New(1, nil)}
+	b := &replica{name: "loaded", e: engine.New(1, nil)}
 	l := newLife(uint64(seed), a.e)
 	for i := 0; i < 3000; i++ {
 		for _, is := range l.entries() {

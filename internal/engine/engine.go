@@ -37,14 +37,16 @@ type Engine struct {
 	items []verdict.Item
 	free  *account.Call // ended calls, to be used again
 
-	serial int64 // of the last call
+	serial int64  // of the last call or account
+	seed   uint64 // of what is random in searches
 
 	waiters map[account.ID]*lines.Waiter // of those that commands have entered
 	told    told                         // the calls that facts have told
 }
 
-// New returns an engine without quotas. observer may be nil.
-func New(observer Observer) *Engine {
+// New returns an engine without quotas. seed is that of what is random in the searches for limits:
+// two processes with an account of their own each should have two. observer may be nil.
+func New(seed uint64, observer Observer) *Engine {
 	if observer == nil {
 		observer = nobody{}
 	}
@@ -55,8 +57,10 @@ func New(observer Observer) *Engine {
 		other:    account.New(state.OtherAccount),
 		zones:    map[string]*account.Zone{"": {}},
 		observer: observer,
+		seed:     seed,
 		span:     account.Minute,
 	}
+	e.other.NeedSpend(e.zones[""])
 	e.lines = lines.New(host{e})
 	e.lines.SetSpan(e.span)
 	return e
@@ -116,8 +120,7 @@ func (e *Engine) Advance(now account.Now) { e.begin(now, 0) }
 func (e *Engine) happen(now account.Now) {
 	for c := e.holds.take(now.Instant); c != nil; c = e.holds.take(now.Instant) {
 		e.end(c, account.Expired, c.Tokens, 0, now)
-		e.observer.Ended(c, account.Expired, now)
-		e.release(c)
+		e.observer.Ended(c, account.Expired, now) // whoever made the call may still hold it, so it is not used again
 	}
 	e.lines.Advance(now)
 	e.lines.Serve(now)

@@ -16,9 +16,9 @@ func at(seconds float64) account.Now {
 }
 
 func BenchmarkReserveCommit(b *testing.B) {
-	e := engine.New(nil)
+	e := engine.New(1, nil)
 	now := at(0)
-	e.Say(func(c *catalog.Catalog) []catalog.Change {
+	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
 		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
 	}, nil, now)
 	by := engine.By{Span: account.Minute}
@@ -39,9 +39,9 @@ func BenchmarkReserveCommit(b *testing.B) {
 }
 
 func BenchmarkJudge(b *testing.B) {
-	e := engine.New(nil)
+	e := engine.New(1, nil)
 	now := at(0)
-	e.Say(func(c *catalog.Catalog) []catalog.Change {
+	e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change {
 		return c.SetQuota("m", state.Quota{MaxRPM: 1 << 30, MaxTPM: 1 << 40, MaxRPD: 1 << 40})
 	}, nil, now)
 	by := engine.By{Span: account.Minute}

@@ -25,16 +25,17 @@ func (e *Engine) AppendImage(to []byte) []byte {
 	to = wire.AppendUint(to, imageVersion)
 	to = wire.AppendInt(wire.AppendInt(to, e.last.Instant), e.last.Wall)
 	to = wire.AppendUint(wire.AppendUint(to, uint64(e.span)), uint64(e.serial))
+	to = wire.AppendUint(to, e.seed)
 	to = wire.AppendInt(to, int64(e.places.most))
 	to = e.Catalog.AppendImage(to)
 	to = appendClasses(to, e.classes)
 	to = e.appendZones(to)
+	to = e.other.AppendImage(to, e.last, e.span)
 	among := e.sorted()
 	to = wire.AppendUint(to, uint64(len(among.All)))
 	for _, a := range among.All {
 		to = a.AppendImage(wire.AppendString(to, a.Name), e.last, e.span)
 	}
-	to = e.other.AppendImage(to, e.last, e.span)
 	to = wire.AppendUint(to, uint64(e.places.len))
 	for a := e.places.first; a != nil; a = a.Place.Next {
 		to = wire.AppendUint(to, uint64(among.At[a]))
@@ -83,7 +84,7 @@ func (e *Engine) appendCalls(to []byte, among *account.Accounts) []byte {
 	for c := range e.Open {
 		to = wire.AppendUint(to, uint64(c.Serial-serial))
 		serial = c.Serial
-		to = c.AppendImage(to, among, e.last, e.span)
+		to = c.AppendImage(to, among, e.last)
 	}
 	to = wire.AppendUint(to, uint64(len(e.told.order)))
 	for _, t := range e.told.order {
@@ -95,7 +96,7 @@ func (e *Engine) appendCalls(to []byte, among *account.Accounts) []byte {
 // Read returns the engine of an image. observer may be nil.
 func Read(image []byte, observer Observer) (*Engine, error) {
 	r := wire.NewReader(image)
-	e := New(observer)
+	e := New(0, observer)
 	if v := r.Uint(); r.Err() == nil && v != imageVersion {
 		return nil, fmt.Errorf("read image: version %d, want %d", v, imageVersion)
 	}
@@ -109,7 +110,7 @@ func Read(image []byte, observer Observer) (*Engine, error) {
 func (e *Engine) read(r *wire.Reader) {
 	e.last = account.Now{Instant: r.Within(0, farthest), Wall: r.Within(0, farthest)}
 	e.span, e.serial = int64(r.UpTo(uint64(longestSpan))), int64(r.UpTo(math.MaxInt64>>1))
-	if e.span < account.Minute {
+	if e.seed = r.Uint(); e.span < account.Minute {
 		r.Fail("minute that is too short")
 	}
 	e.lines.SetSpan(e.span)
@@ -157,6 +158,13 @@ func (e *Engine) readZones(r *wire.Reader) {
 
 func (e *Engine) readAccounts(r *wire.Reader) *account.Accounts {
 	among := &account.Accounts{}
+	e.other = account.ReadAccount(r, &account.As{
+		Name: state.OtherAccount, SpendZone: e.zoneOfSpend(""), Last: e.last, Span: e.span,
+	})
+	if among.Other = e.other; e.other.Spend == nil {
+		r.Fail("no account of the models without room")
+		return among
+	}
 	as := account.As{Last: e.last, Span: e.span}
 	for n := r.Count(math.MaxInt, 9); n > 0 && r.Err() == nil; n-- {
 		as.Name = readString(r)
@@ -167,13 +175,10 @@ func (e *Engine) readAccounts(r *wire.Reader) *account.Accounts {
 		_, as.Quota, as.Known = e.Catalog.Cover(as.Name)
 		as.Zone, as.SpendZone = e.zone(as.Quota.DayZone), e.zoneOfSpend(as.Quota.DayZone)
 		a := account.ReadAccount(r, &as)
+		e.share(a, a.Name)
 		e.accounts[a.Name] = a
 		among.All = append(among.All, a)
 	}
-	e.other = account.ReadAccount(r, &account.As{
-		Name: state.OtherAccount, SpendZone: e.zoneOfSpend(""), Last: e.last, Span: e.span,
-	})
-	among.Other = e.other
 	for _, pool := range e.Catalog.PoolNames() {
 		if e.accounts[pool] == nil {
 			r.Fail("pool without an account")
@@ -200,7 +205,7 @@ func (e *Engine) readCalls(r *wire.Reader, among *account.Accounts) {
 		c := e.newCall()
 		e.serial--
 		serial += step
-		account.ReadCall(r, c, among, e.last, e.span)
+		account.ReadCall(r, c, among, e.last)
 		if step == 0 || c.ID.Process != 0 && e.Call(c.ID) != nil {
 			r.Fail("call that is there twice")
 			return

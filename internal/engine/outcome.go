@@ -14,7 +14,7 @@ type Outcome struct {
 	Verdict verdict.Verdict // on the requests of Admit; why a waiter of Enter stands in line
 	Waits   bool            // the waiter of Enter stands in line
 	Calls   []account.ID    // that Admit made
-	Counted bool            // Record has counted the model, Cool began the cooldown
+	Counted bool            // Record counted the model, Cool began a cooldown, Tell was news, Refuse lowered a limit
 	Ended   []Ended         // the waiters that have ended, in that order
 }
 

@@ -113,11 +113,11 @@ func TestReplay(t *testing.T) {
 }
 
 func replay(t *testing.T, seed uint64, steps int) {
-	direct := &replica{name: "direct", e: engine.New(nil)}
-	plain := &replica{name: "through bytes", e: engine.New(nil)}
-	loaded := &replica{name: "loaded from an image", e: engine.New(nil)}
-	twice := &replica{name: "fed twice", e: engine.New(nil)}
-	read := &replica{name: "with reads between", e: engine.New(nil)}
+	direct := &replica{name: "direct", e: engine.New(1, nil)}
+	plain := &replica{name: "through bytes", e: engine.New(1, nil)}
+	loaded := &replica{name: "loaded from an image", e: engine.New(1, nil)}
+	twice := &replica{name: "fed twice", e: engine.New(1, nil)}
+	read := &replica{name: "with reads between", e: engine.New(1, nil)}
 	l := newLife(seed, direct.e)
 	other := rand.New(rand.NewPCG(seed, 2))
 	for i := 0; i < steps; i++ {

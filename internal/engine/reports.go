@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"maps"
+	"slices"
+
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/external"
 	"dappco.re/go/core/go-ratelimit/internal/found"
@@ -34,8 +37,8 @@ func (e *Engine) Reset(counted string, now account.Now) {
 		e.reset(a, now)
 	}
 	if counted == "" {
-		for _, a := range e.accounts {
-			e.reset(a, now)
+		for _, name := range slices.Sorted(maps.Keys(e.accounts)) {
+			e.reset(e.accounts[name], now)
 		}
 	}
 	e.lines.Review(nil, now)
@@ -46,6 +49,9 @@ func (e *Engine) Reset(counted string, now account.Now) {
 func (e *Engine) reset(a *account.Account, now account.Now) {
 	a.Cool(0, "")
 	a.Report(nil)
+	if l := a.Found.View(now); l != nil {
+		l.Forget()
+	}
 	e.hide(a, false)
 	e.drop(a, now)
 }
@@ -53,9 +59,9 @@ func (e *Engine) reset(a *account.Account, now account.Now) {
 // Report is what a provider says of the limits of an account.
 type Report struct {
 	Limits    observation.Limits
-	Uncounted state.Cost            // of calls that the provider may not have counted yet
-	Counted   [state.Dimensions]int // what was used when the answered call was charged
-	SentAt    int64                 // the instant at which that was sent
+	Uncounted state.Cost          // of calls that the provider may not have counted yet
+	Counted   [state.InFlight]int // what was used when the answered call was charged
+	SentAt    int64               // the instant at which that was sent
 }
 
 // Observe notes what others use of an account by a report. Those that wait are served, or refused.
@@ -78,8 +84,8 @@ func (e *Engine) Observe(t *Target, r *Report, span int64, now account.Now) {
 	}
 	if eased || tightened {
 		e.lines.Mark(a)
-		e.lines.Serve(now)
 	}
+	e.lines.Serve(now)
 	e.drop(a, now)
 }
 
@@ -111,20 +117,26 @@ func (e *Engine) note(a *account.Account, r *Report, span int64, now account.Now
 	return eased, tightened
 }
 
-// Refuse has the search for the limits of an account go on after a refusal by its provider.
-func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) {
+// Refuse has the searches for the limits of a model and its pools go on after a refusal by their
+// provider. It reports whether a limit was lowered.
+func (e *Engine) Refuse(t *Target, r found.Refusal, now account.Now) (any bool) {
 	now = e.begin(now, 0)
 	for _, a := range append([]*account.Account{t.Account}, t.Pools...) {
 		if !a.Has(account.Adapts) || found.BoundsOf(&a.Quota) == (found.Bounds{}) || !found.BoundsOf(&a.Quota).Concerns(r) {
 			continue
 		}
 		if a.Name == "" {
+			if !e.hasRoom(searching, now) {
+				continue
+			}
 			a = e.need(t.Counted)
 		}
 		if _, lowered := a.Found.Limits(now).Refuse(r, now.Instant); lowered {
+			any = true
 			e.lines.Review(a, now)
 			e.lines.Mark(a)
 		}
 	}
 	e.lines.Serve(now)
+	return any
 }

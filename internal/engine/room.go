@@ -10,6 +10,7 @@ const (
 	cooling kind = iota
 	reported
 	spending
+	searching
 	kinds
 )
 
@@ -20,6 +21,8 @@ func (k kind) has(a *account.Account, now account.Now) bool {
 		return a.CoolUntil > now.Wall
 	case reported:
 		return a.Reports != nil && a.Reports.Expire(now.Instant, now.Wall)
+	case searching:
+		return a.Found.HasBegun()
 	default:
 		return !a.Spend.IsOver(now.Wall)
 	}

@@ -12,35 +12,48 @@ import (
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
+// Sayer is who says something of quotas.
+type Sayer uint8
+
+// The sayers.
+const (
+	Program  Sayer = iota // the program, its account, or a profile: what reports told is forgotten
+	Provider              // a report of the provider, or a file
+)
+
 // Say changes what the catalog knows, and has the accounts and those that wait follow. rename
 // returns the name under which a model is counted that a caller asks for; nil where that does not
 // depend on quotas.
-func (e *Engine) Say(say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+func (e *Engine) Say(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
+	e.change(by, say, rename, now)
+	e.Serve(now)
+}
+
+// change is Say, and serves nobody.
+func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, rename func(asked string) string, now account.Now) {
 	now = e.begin(now, 0)
 	hadPools := e.Catalog.HasPools()
-	changes := say(e.Catalog)
-	for _, c := range changes {
-		e.follow(&c, now)
+	for _, c := range say(e.Catalog) {
+		e.follow(by, &c, now)
 	}
 	for _, pool := range e.Catalog.PoolNames() {
 		e.need(pool) // a file may have a pool without a quota
 	}
-	e.lines.SetSpan(e.span)
 	if rename != nil || hadPools || e.Catalog.HasPools() {
 		e.requeue(rename, now)
 	}
-	e.lines.Review(nil, now)
-	e.lines.MarkAll()
-	e.lines.Serve(now)
 }
 
 // follow has the accounts follow the quota of one name, which may be a pattern.
-func (e *Engine) follow(c *catalog.Change, now account.Now) {
+func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 	if e.observer.Requoted(*c); c.Has && e.Catalog.IsListed(c.Name) {
 		e.places.remove(e.need(c.Name))
 	}
 	if a := e.accounts[c.Name]; a != nil {
 		e.requote(a)
+		if by == Program {
+			a.Found.ForgetTold()
+		}
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
 			e.places.use(a)
 		}
@@ -52,6 +65,9 @@ func (e *Engine) follow(c *catalog.Change, now account.Now) {
 	for _, a := range e.accounts {
 		if !e.Catalog.IsListed(a.Name) {
 			e.requote(a)
+		}
+		if by == Program && !a.IsPool() {
+			a.Found.ForgetTold()
 		}
 	}
 }

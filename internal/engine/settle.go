@@ -39,11 +39,29 @@ func (e *Engine) end(c *account.Call, how account.How, used tokens.Count, cost m
 			continue
 		}
 		e.lines.Mark(a)
+		e.show(a, now)
 		if a.InFlight == 0 {
 			e.drop(a, now)
 		}
 	}
 	e.lines.MarkNeedy()
+}
+
+// show shows the usage of an account that had forgotten a call which was charged anew, if there is a
+// place for it.
+func (e *Engine) show(a *account.Account, now account.Now) {
+	if a.IsShown() || a.IsIdle(now, e.span) {
+		return
+	}
+	if !e.Catalog.IsListed(a.Name) {
+		if !e.makePlace(now) {
+			a.Forget()
+			return
+		}
+		e.places.use(a)
+	}
+	a.Show()
+	e.observer.Shown(a)
 }
 
 // Arrive has a call count as of the instant at which its provider counted it, and not before.
@@ -57,12 +75,16 @@ func (e *Engine) Arrive(c *account.Call, at int64, now account.Now) {
 			a.Refresh(now, e.span)
 		}
 	}
-	if c.Arrive(min(at, now.Instant), now, e.span) && e.lines.Waiting() > 0 {
-		for charge := range c.Charges {
-			if a := charge.Account(); a != nil {
-				e.lines.Mark(a)
-			}
+	if !c.Arrive(min(at, now.Instant), now, e.span) {
+		return
+	}
+	for charge := range c.Charges {
+		if a := charge.Account(); a != nil {
+			e.show(a, now)
+			e.lines.Mark(a)
 		}
+	}
+	if e.lines.Waiting() > 0 {
 		e.lines.Serve(now)
 	}
 }
@@ -74,6 +96,9 @@ func (e *Engine) Record(t *Target, span int64, used tokens.Count, cost money.Amo
 	if a := e.toCharge(t, now); a != nil {
 		counted = true
 		e.record(a, used, cost, now)
+	} else if cost != 0 {
+		e.other.Spend.Settle(now.Wall)
+		e.other.Spend.Charge(account.Bill{Most: cost}, now)
 	}
 	for _, pool := range t.Pools {
 		e.record(pool, used, cost, now)
@@ -100,10 +125,9 @@ func (e *Engine) record(a *account.Account, used tokens.Count, cost money.Amount
 // spend of their own go there. It is nil where there is no money.
 func (e *Engine) payer(a *account.Account, amount money.Amount, now account.Now) *account.Account {
 	switch {
-	case a.Spend != nil && a.Has(account.Spends), a.Spend != nil && !a.Spend.IsOver(now.Wall):
 	case amount == 0:
 		return nil
-	case a.IsPool() || e.Catalog.IsListed(a.Name):
+	case !a.Spend.IsOver(now.Wall), e.Catalog.IsListed(a.Name):
 	case !e.other.Spend.IsOver(now.Wall) || !e.hasRoom(spending, now):
 		a = e.other
 	}

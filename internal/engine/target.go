@@ -27,7 +27,7 @@ type blanks struct {
 func (e *Engine) Find(counted, asked string) (t Target, ok bool) {
 	t = Target{Account: e.accounts[counted], Counted: counted, Asked: asked}
 	if t.Account == nil {
-		cover, _, _ := e.Catalog.Cover(counted)
+		cover := e.cover(counted)
 		if e.blanks.version != e.Catalog.Version() || e.blanks.of[cover] == nil {
 			return t, false
 		}
@@ -57,6 +57,15 @@ func (e *Engine) Resolve(counted, asked string) Target {
 	return t
 }
 
+// cover returns the name of the quota that covers a model; "" where there is none.
+func (e *Engine) cover(counted string) string {
+	cover, _, known := e.Catalog.Cover(counted)
+	if !known {
+		return ""
+	}
+	return cover
+}
+
 func (e *Engine) poolsOf(counted, asked string) (pools []*account.Account) {
 	for _, name := range e.Catalog.Pools(counted, asked) {
 		pools = append(pools, e.accounts[name])
@@ -69,13 +78,9 @@ func (e *Engine) blank(counted string) *account.Account {
 	if b := &e.blanks; b.version != e.Catalog.Version() || b.of == nil {
 		b.version, b.of = e.Catalog.Version(), make(map[string]*account.Account)
 	}
-	cover, q, known := e.Catalog.Cover(counted)
-	if !known {
-		cover = ""
-	}
 	a := account.New("")
-	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
-	e.blanks.of[cover] = a
+	e.quote(a, counted)
+	e.blanks.of[e.cover(counted)] = a
 	return a
 }
 
@@ -85,30 +90,55 @@ func (e *Engine) need(counted string) *account.Account {
 	if a == nil {
 		a = account.New(strings.Clone(counted)) // it may be a part of a longer string, which must not stay for it
 		e.accounts[a.Name] = a
+		e.serial++
+		a.Seed = mix(e.seed, uint64(e.serial))
 		e.requote(a)
 	}
 	return a
 }
 
 // requote has an account follow the quota that covers it.
-func (e *Engine) requote(a *account.Account) {
-	_, q, known := e.Catalog.Cover(a.Name)
+func (e *Engine) requote(a *account.Account) { e.quote(a, a.Name) }
+
+// quote has an account follow the quota that covers a name.
+func (e *Engine) quote(a *account.Account, counted string) {
+	_, q, known := e.Catalog.Cover(counted)
 	a.SetQuota(q, known, e.zone(q.DayZone), e.last, e.span)
 	if a.Spend != nil {
 		a.Spend.Rezone(e.zoneOfSpend(q.DayZone), e.last.Wall)
 	} else if a.Has(account.Spends) {
 		a.NeedSpend(e.zoneOfSpend(q.DayZone))
 	}
+	e.share(a, counted)
+}
+
+// share has the money of a model without a quota of its own count to that of all such models, as
+// long as it has no room of its own.
+func (e *Engine) share(a *account.Account, counted string) {
+	if a.Spend == nil {
+		return
+	}
+	if a.Spend.Shared = e.other.Spend; e.Catalog.IsListed(counted) {
+		a.Spend.Shared = nil
+	}
 }
 
 // drop forgets an account of which nothing is left that anybody could ask for.
 func (e *Engine) drop(a *account.Account, now account.Now) {
-	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.Catalog.IsListed(a.Name) ||
-		a.CoolUntil > now.Wall || a.Reports != nil || !a.Spend.IsOver(now.Wall) || state.IsPool(a.Name) && e.Catalog.IsPool(a.Name) {
+	if a.IsShown() || a.InFlight > 0 || a.Waiting > 0 || e.isListed(a.Name) ||
+		a.CoolUntil > now.Wall || a.Reports != nil || !a.Spend.IsOver(now.Wall) || a.Found.HasBegun() && e.hasRoom(searching, now) {
 		return
 	}
 	a.Gone = true
 	delete(e.accounts, a.Name)
+}
+
+// isListed reports whether a name has a quota of its own, or is that of a pool which is there.
+func (e *Engine) isListed(name string) bool {
+	if state.IsPool(name) {
+		return e.Catalog.IsPool(name)
+	}
+	return e.Catalog.IsListed(name)
 }
 
 // hide forgets the usage of an account.
@@ -123,3 +153,11 @@ func (e *Engine) hide(a *account.Account, evicted bool) {
 
 // Account returns the account of a counted name; nil where there is none.
 func (e *Engine) Account(counted string) *account.Account { return e.accounts[counted] }
+
+// mix returns the seed of one of many, not 0: splitmix64.
+func mix(seed, n uint64) uint64 {
+	z := seed + n*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return max(z^z>>31, 1)
+}

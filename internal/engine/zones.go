@@ -58,3 +58,22 @@ func (e *Engine) needZone(name string) *account.Zone {
 	}
 	return z
 }
+
+// ZonesKnown returns a stretch of the wall clock in which the present day and month of all zones
+// are known that anybody could tell.
+func (e *Engine) ZonesKnown(wall int64) account.Span {
+	known := account.Span{Begin: wall - account.Minute, End: wall + account.Minute}
+	first := true
+	for _, z := range e.zones {
+		for _, s := range [...]account.Span{z.Day, z.Month} {
+			switch {
+			case !s.Holds(wall):
+			case first:
+				known, first = s, false
+			default:
+				known.Begin, known.End = max(known.Begin, s.Begin), min(known.End, s.End)
+			}
+		}
+	}
+	return known
+}

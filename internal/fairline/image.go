@@ -17,8 +17,13 @@ const (
 	mostPassed = 1 << 30
 )
 
-// leastWaiter is how many bytes a waiter takes in an image at least.
-const leastWaiter = 5
+const (
+	// leastWaiter and leastClass are how many bytes each takes in an image at least.
+	leastWaiter, leastClass = 5, 7
+	// mostClasses keeps an image that is none from taking long: a line looks at all its classes. A
+	// limiter has state.MostClasses, and a line those of before until it is empty.
+	mostClasses = 1 << 12
+)
 
 // AppendImage appends the line as bytes from which ReadLine makes one that serves in the same order
 // from then on. The same line has the same bytes. idOf names the waiters, each by another number.
@@ -135,8 +140,7 @@ func ReadLine[W any](r *wire.Reader, waiterOf func(id uint64) (W, bool)) Line[W]
 }
 
 func (in *reading[W]) readClasses() {
-	const leastClass = 7
-	for i, last := in.Count(math.MaxInt, leastClass), ""; i > 0 && in.Err() == nil; i-- {
+	for i, last := in.Count(mostClasses, leastClass), ""; i > 0 && in.Err() == nil; i-- {
 		c := Class{Name: in.String(math.MaxInt)}
 		if len(in.classes) > 0 && c.Name <= last {
 			in.Fail("classes out of order")

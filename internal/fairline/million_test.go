@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // exact is the unit of sizes here: all weights of the test divide it, so that nothing is rounded.

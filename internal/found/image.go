@@ -1,79 +1,125 @@
 package found
 
 import (
+	"encoding"
 	"math"
 
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/wire"
 )
 
-// longestSearch bounds the image of a search, in bytes.
-const longestSearch = 1024
+const (
+	// mostKeeps is beyond what Limits.Count lets keeps become: a minute of gaps, and one charge.
+	mostKeeps = 1 << 41
+	// longestSearch is how many bytes a search takes at most.
+	longestSearch = 1 << 10
+)
 
-// AppendImage appends the limits as bytes from which Read makes limits that go on as these. The same
-// limits have the same bytes.
+// AppendImage appends the limits as bytes from which ReadLimits makes limits that behave in the
+// same way from then on, if they were made with a seed. The same limits have the same bytes.
 func (l *Limits) AppendImage(to []byte) []byte {
-	b := &l.bounds
-	for _, n := range [...]int{b.FloorRPM, b.CeilingRPM, b.FloorSlots, b.CeilingSlots} {
-		to = wire.AppendUint(to, uint64(n))
+	if l == nil {
+		return wire.AppendBool(to, false)
 	}
-	if *b == (Bounds{}) {
-		for _, f := range state.FoundFields {
-			to = wire.AppendInt(to, *f.Of(&l.stored))
-		}
-		to = wire.AppendUint(wire.AppendBool(to, l.stored.Told), uint64(l.stored.Anew))
+	to = wire.AppendBool(to, true)
+	for _, n := range l.bounds.numbers() {
+		to = wire.AppendUint(to, uint64(*n))
 	}
-	if b.FloorRPM > 0 {
-		data, _ := l.rate.AppendBinary(nil)
-		to = wire.AppendString(to, string(data))
+	to = wire.AppendUint(to, l.seed)
+	to = wire.AppendBool(to, l.told)
+	for _, instant := range l.instants() {
+		to = wire.AppendInt(to, *instant)
 	}
-	if b.FloorSlots > 0 {
-		data, _ := l.slots.AppendBinary(nil)
-		to = wire.AppendString(to, string(data))
+	to = wire.AppendUint(to, uint64(l.keeps))
+	to = wire.AppendUint(to, uint64(l.together))
+	if l.bounds == (Bounds{}) {
+		return l.appendStored(to)
 	}
-	to = wire.AppendBool(wire.AppendInt(wire.AppendInt(to, l.used), l.since), l.told)
-	to = wire.AppendUint(wire.AppendInt(to, l.latest), uint64(l.together))
-	return wire.AppendUint(wire.AppendInt(to, l.base), uint64(l.keeps))
+	if l.bounds.FloorRPM > 0 {
+		to = appendSearch(to, &l.rate)
+	}
+	if l.bounds.FloorSlots > 0 {
+		to = appendSearch(to, &l.slots)
+	}
+	return to
 }
 
-// Read reads an image. After an error it returns nil.
-func Read(r *wire.Reader) *Limits {
-	const farthest = int64(1) << 62
-	b := Bounds{int(r.UpTo(math.MaxInt)), int(r.UpTo(math.MaxInt)), int(r.UpTo(math.MaxInt)), int(r.UpTo(math.MaxInt))}
-	if !b.isValid() {
-		r.Fail("bounds of a search that no quota has")
+// ReadLimits reads an image. It returns nil for that of nil Limits and after an error.
+func ReadLimits(r *wire.Reader) *Limits {
+	if !r.Bool() {
 		return nil
 	}
-	l := New(b, 0)
+	var b Bounds
+	for _, n := range b.numbers() {
+		*n = int(r.UpTo(math.MaxInt))
+	}
+	if b != b.ofQuota() {
+		r.Fail("bounds that no quota has")
+		return nil
+	}
+	l := NewSeeded(b, 0, r.Uint())
+	l.told = r.Bool()
+	for _, instant := range l.instants() {
+		*instant = r.Int()
+	}
+	l.keeps = int64(r.UpTo(mostKeeps))
+	l.together = int(r.UpTo(uint64(min(l.keeps, math.MaxInt))))
 	if b == (Bounds{}) {
-		for _, f := range state.FoundFields {
-			*f.Of(&l.stored) = r.Within(f.Least, f.Most)
-		}
-		l.stored.Told, l.stored.Anew = r.Bool(), int64(r.UpTo(state.RateAnew|state.SlotsAnew))
-	}
-	if b.FloorRPM > 0 && l.rate.UnmarshalBinary([]byte(r.String(longestSearch))) != nil {
-		r.Fail("search for a rate that cannot be")
-	}
-	if b.FloorSlots > 0 && l.slots.UnmarshalBinary([]byte(r.String(longestSearch))) != nil {
-		r.Fail("search for calls in flight that cannot be")
+		l.readStored(r)
 	}
 	if b.FloorRPM > 0 {
+		readSearch(r, &l.rate)
 		l.gap = int64(l.rate.Gap())
 	}
-	l.used, l.since, l.told = r.Within(-farthest, farthest), r.Within(-farthest, farthest), r.Bool()
-	l.latest, l.together = r.Within(never, farthest), int(r.UpTo(math.MaxInt>>1))
-	l.base, l.keeps = r.Within(-farthest, farthest), int64(r.UpTo(math.MaxInt64>>1))
+	if b.FloorSlots > 0 {
+		readSearch(r, &l.slots)
+	}
 	if r.Err() != nil {
 		return nil
 	}
 	return l
 }
 
-// isValid reports whether a quota can search between the bounds.
-func (b Bounds) isValid() bool {
-	q := state.Quota{
+func (b *Bounds) numbers() [4]*int {
+	return [4]*int{&b.FloorRPM, &b.CeilingRPM, &b.FloorSlots, &b.CeilingSlots}
+}
+
+// ofQuota returns the bounds of the quota that has these.
+func (b Bounds) ofQuota() Bounds {
+	return BoundsOf(&state.Quota{
 		AdaptiveFloorRPM: b.FloorRPM, AdaptiveCeilingRPM: b.CeilingRPM,
 		AdaptiveFloorInFlight: b.FloorSlots, AdaptiveCeilingInFlight: b.CeilingSlots,
+	})
+}
+
+func (l *Limits) instants() [4]*int64 { return [4]*int64{&l.used, &l.since, &l.latest, &l.base} }
+
+// appendStored appends what a file or another process has found. Limits.told has its Told.
+func (l *Limits) appendStored(to []byte) []byte {
+	for _, field := range state.FoundFields {
+		to = wire.AppendInt(to, *field.Of(&l.stored))
 	}
-	return b == BoundsOf(&q)
+	return wire.AppendUint(to, uint64(l.stored.Anew))
+}
+
+func (l *Limits) readStored(r *wire.Reader) {
+	for _, field := range state.FoundFields {
+		*field.Of(&l.stored) = r.Within(field.Least, field.Most)
+	}
+	l.stored.Anew = int64(r.UpTo(state.RateAnew | state.SlotsAnew))
+	l.stored.Told = l.told
+}
+
+func appendSearch(to []byte, s encoding.BinaryAppender) []byte {
+	data, err := s.AppendBinary(nil)
+	if err != nil {
+		panic(err) // of integers
+	}
+	return wire.AppendString(to, string(data))
+}
+
+func readSearch(r *wire.Reader, s encoding.BinaryUnmarshaler) {
+	if data := r.String(longestSearch); s.UnmarshalBinary([]byte(data)) != nil {
+		r.Fail("search that is none between these bounds")
+	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // format returns a value as "path kind text size".

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -95,7 +96,7 @@ func (l *life) insert(random *rand.Rand, prepaid bool) {
 	at, c := l.now-random.Int64N(minute), someCount(random)
 	i, _ := slices.BinarySearch(l.requests, at)
 	l.requests = slices.Insert(l.requests, i, at)
-	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c charged, at int64) int { return int(c.at - at) })
+	k, _ := slices.BinarySearchFunc(l.tokens, at, func(c charged, at int64) int { return cmp.Compare(c.at, at) })
 	l.tokens = slices.Insert(l.tokens, k, charged{at, c})
 	l.each(func(b *Buckets) {
 		if prepaid {
@@ -166,7 +167,7 @@ func readBuckets(t *testing.T, image []byte) *Buckets {
 
 // Buckets that were read go on as those that were written.
 func TestImageGoesOn(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range uint64(40) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 30))
 			l := &life{now: random.Int64N(1 << 62)}

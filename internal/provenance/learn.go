@@ -93,7 +93,8 @@ func (p *Quotas) dropCopy(name string) {
 }
 
 // Outdated returns the models with a quota that only reports made, of another quota or of none, if
-// one that covers them was said anew or has changed since the last Notice. They are to be forgotten.
+// one that covers them was said anew or has changed since the last Notice. They are to be
+// forgotten.
 func (p *Quotas) Outdated(of string) (names []string) {
 	if p.anew != of {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 func TestLogTellsWhetherTheStoreIsUpToDate(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // A row that held several times as many values as it does now gives storage back, too.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // filtered returns the bytes of a stream in pieces that a Filter passes.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/piecetest"
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/piecetest"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 // recorder is a Handler that records the data of events. A large event has its parts joined, with

@@ -7,150 +7,147 @@ import (
 	"slices"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/account"
+	"dappco.re/go/core/go-ratelimit/internal/clock"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 )
 
-// Window is the usage of a model in memory. Another window of the same model is other usage. T is
-// the type of its token entries.
-type Window[T any] interface {
-	comparable
-	// Entries returns the charges of the minute.
-	Entries() (requests *ring.Queue[time.Time], tokens *ring.Queue[T])
-	// Day returns the day, and the zone at whose midnight it ends; nil for a day of 24 hours.
-	Day() (day state.DayUsage, zone *time.Location)
-	// Lapsed reports whether nothing counts any more at an instant, which is wall in UnixNano,
-	// neither in memory nor of what the database has of the window.
-	Lapsed(instant, wall int64) bool
-	// Saved tells the window that the database has it as it is.
-	Saved()
+// Models compares accounts with what the database is known to have of them. Make one with New.
+//
+// The lock that guards a save guards a Models. Compare, Loaded and End use accounts, which may have
+// a lock of their own.
+type Models struct {
+	known   map[string]*known
+	changed map[string]*change // by the comparison under way
+	round   int                // counts the comparisons
 }
 
-// Models compares the windows of models with what the database is known to have of them. Make one
-// with NewModels.
-//
-// The lock that guards a save guards a Models. Compare, Loaded, AddGone and End use the windows,
-// which may have a lock of their own.
-type Models[T any, W Window[T]] struct {
-	token   func(T) state.Token
-	known   map[string]*known[W]
-	changed map[string]*change[T, W] // by the comparison under way
-	round   int                      // counts the comparisons
+// usage is what an account counts until it is made to forget that. The zero value is none.
+type usage struct {
+	account *account.Account
+	epoch   uint32
 }
+
+func usageOf(a *account.Account) usage { return usage{a, a.Epoch()} }
+
+// lasts reports whether the account still counts the usage.
+func (u usage) lasts() bool { return u.account != nil && u.account.Epoch() == u.epoch }
 
 // known is the content of the database for a model.
-type known[W comparable] struct {
-	window W              // whose entries it has, as far as their logs say; zero for none
-	day    state.DayUsage // the day of the window, whose counts are in there
-	round  int            // the last comparison that met the model in memory
+type known struct {
+	usage usage // whose entries it has, as far as their logs say
+	until int64 // from this instant on none of them counts
+	day   state.DayUsage
+	zone  *time.Location // at whose midnight the day ends; nil for a day of 24 hours
+	round int            // the last comparison that met the model in memory
 }
 
 // change is the work of one save for one model.
-type change[T any, W comparable] struct {
+type change struct {
 	sqlitestate.Change
-	window   W // zero if it is not in memory any more
-	requests ring.Changes[time.Time]
-	tokens   ring.Changes[T]
+	usage   usage // zero if it is not in memory any more
+	until   int64 // as in known
+	owes    int64 // until this instant the database may have superseded rows
+	entries account.Unstored
 }
 
-// NewModels returns the Models of an empty database. token converts an entry.
-func NewModels[T any, W Window[T]](token func(T) state.Token) *Models[T, W] {
-	return &Models[T, W]{token: token, known: make(map[string]*known[W])}
+// New returns the Models of an empty database.
+func New() *Models { return &Models{known: make(map[string]*known)} }
+
+// Has notes that the database has a model with a day, whatever entries.
+func (m *Models) Has(model string, day state.DayUsage) { m.known[model] = &known{day: day} }
+
+// Loaded notes that the database, which Has the model of an account, has its entries as they are.
+func (m *Models) Loaded(a *account.Account, now account.Now, span int64) {
+	a.Stored()
+	c := measure(a, now, span)
+	k := m.known[a.Name]
+	k.usage, k.until, k.zone = c.usage, c.until, c.Zone
+	a.Owe(c.owes)
 }
 
-// Loaded notes that the database has a day of a model, and the entries of a window as they are; the
-// zero window for none.
-func (m *Models[T, W]) Loaded(model string, w W, day state.DayUsage) {
-	var none W
-	if w != none {
-		requests, tokens := w.Entries()
-		requests.StartStoredLog()
-		tokens.StartStoredLog()
+// measure returns how long a store of what an account counts is of use.
+func measure(a *account.Account, now account.Now, span int64) *change {
+	c := &change{usage: usageOf(a)}
+	if last, ok := a.LastAt(); ok {
+		c.until = last + span + 1
 	}
-	m.known[model] = &known[W]{window: w, day: day}
-}
-
-// Begin begins a comparison of all models in memory. The last one must have ended.
-func (m *Models[T, W]) Begin() {
-	m.round++
-	m.changed = make(map[string]*change[T, W])
-}
-
-// Compare compares a model in memory, at an instant that is wall in UnixNano. If it differs,
-// Compare returns true, what the database lacks counts as being written until End, and the entries
-// must stay where and as they are as long as the changes are read. A model that is met twice
-// counts as it was then.
-func (m *Models[T, W]) Compare(model string, w W, instant, wall int64) (differs bool) {
-	k := m.known[model]
-	if k != nil {
-		k.round = m.round
+	var end int64
+	c.Day, end = a.StoredDay()
+	c.Zone, _ = clock.LoadZone(a.Quota.DayZone)
+	if c.owes = c.until; !c.Day.Empty() && end > now.Wall {
+		c.owes = max(c.owes, now.Instant+end-now.Wall)
 	}
-	differs, forget := m.compare(k, w, instant, wall)
-	if differs {
-		c := m.begin(model, w)
-		c.Continues, c.Forget = k != nil && k.window == w, forget
-		m.changed[model] = c
-	}
-	return differs
-}
-
-// compare reports whether a window differs from what is known to be stored, and whether that
-// is to be forgotten. A window other than the one that was written is all new. What was
-// written of the old one is then no longer true, because the program reset the model or
-// replaced its entry, unless the old one went because nothing in it was counted any more.
-func (m *Models[T, W]) compare(k *known[W], w W, instant, wall int64) (differs, forget bool) {
-	switch {
-	case k == nil:
-		return true, false
-	case k.window != w:
-		return true, !m.lapsed(k, instant, wall)
-	}
-	day, _ := w.Day()
-	return !m.upToDate(w) || !k.day.Same(day), false
-}
-
-// lapsed reports whether nothing that is known to be stored counts any more. Where the window is
-// not known, something might.
-func (m *Models[T, W]) lapsed(k *known[W], instant, wall int64) bool {
-	var none W
-	return k.window != none && k.window.Lapsed(instant, wall)
-}
-
-// upToDate reports whether the database has the entries of a window as they are.
-func (m *Models[T, W]) upToDate(w W) bool {
-	requests, tokens := w.Entries()
-	return requests.Log().UpToDate() && tokens.Log().UpToDate()
-}
-
-// begin takes the entries to write from a window, which counts them as being written until End.
-func (m *Models[T, W]) begin(model string, w W) *change[T, W] {
-	requests, tokens := w.Entries()
-	c := &change[T, W]{window: w, requests: requests.StartLog().Begin(), tokens: tokens.StartLog().Begin()}
-	c.Model = model
-	c.Requests = c.requests.Added
-	c.Tokens = state.TokenView[T]{Entries: c.tokens.Added, Token: m.token}
-	for _, fix := range c.requests.Corrected {
-		c.RequestFixes = append(c.RequestFixes, sqlitestate.Fix[time.Time]{Value: fix.Value, Added: fix.Added})
-	}
-	for _, fix := range c.tokens.Corrected {
-		c.TokenFixes = append(c.TokenFixes, sqlitestate.Fix[state.Token]{Value: m.token(fix.Value), Added: fix.Added})
-	}
-	c.Day, c.Zone = w.Day()
 	return c
 }
 
-// AddGone ends the comparison, at an instant that is wall in UnixNano, with the models that the
-// database has and memory has no longer.
-func (m *Models[T, W]) AddGone(instant, wall int64) {
+// Begin begins a comparison of all models in memory. The last one must have ended.
+func (m *Models) Begin() {
+	m.round++
+	m.changed = make(map[string]*change)
+}
+
+// Compare compares an account at a moment; span is how long its charges of the minute count. If it
+// differs, Compare returns true, what the database lacks counts as being written until End, and the
+// entries must stay where and as they are as long as the changes are read. An account that is met
+// twice counts as it was then.
+func (m *Models) Compare(a *account.Account, now account.Now, span int64) (differs bool) {
+	k := m.known[a.Name]
+	if k != nil {
+		k.round = m.round
+	}
+	differs, forget := compare(k, a, now)
+	if !differs {
+		return false
+	}
+	c := measure(a, now, span)
+	c.entries = a.BeginStore()
+	c.Model = a.Name
+	c.Requests, c.Tokens = c.entries.Requests.Added, state.TokenList(c.entries.Tokens.Added)
+	for _, fix := range c.entries.Requests.Corrected {
+		c.RequestFixes = append(c.RequestFixes, sqlitestate.Fix[time.Time]{Value: fix.Value, Added: fix.Added})
+	}
+	for _, fix := range c.entries.Tokens.Corrected {
+		c.TokenFixes = append(c.TokenFixes, sqlitestate.Fix[state.Token]{Value: fix.Value, Added: fix.Added})
+	}
+	c.Continues, c.Forget = k != nil && k.usage == c.usage, forget
+	a.Owe(c.owes)
+	m.changed[a.Name] = c
+	return true
+}
+
+// compare reports whether an account differs from what is known to be stored, and whether that is to
+// be forgotten. A usage other than the one that was written is all new. What was written of the old
+// one is then no longer true, because the program reset the model or replaced its entry, unless the
+// old one went because nothing in it was counted any more.
+func compare(k *known, a *account.Account, now account.Now) (differs, forget bool) {
+	switch {
+	case k == nil:
+		return true, false
+	case k.usage != usageOf(a):
+		return true, !k.hasLapsed(now)
+	}
+	day, _ := a.StoredDay()
+	return !a.IsStored() || !k.day.Same(day), false
+}
+
+// hasLapsed reports whether nothing that is known to be stored counts any more. Where the usage is
+// not known, something might.
+func (k *known) hasLapsed(now account.Now) bool {
+	return k.usage.account != nil && now.Instant >= k.until && !k.day.CurrentIn(k.zone, now.Wall)
+}
+
+// AddGone ends the comparison, at a moment, with the models that the database has and memory has no
+// longer.
+func (m *Models) AddGone(now account.Now) {
 	for model, k := range m.known {
 		if k.round == m.round {
 			continue
 		}
-		c := &change[T, W]{Change: sqlitestate.Change{Model: model, Gone: true}}
-		if m.lapsed(k, instant, wall) {
-			c.Continues, c.Day = true, k.day
-			_, c.Zone = k.window.Day()
+		c := &change{Change: sqlitestate.Change{Model: model, Gone: true}}
+		if k.hasLapsed(now) {
+			c.Continues, c.Day, c.Zone = true, k.day, k.zone
 		} else {
 			c.Forget = true
 		}
@@ -159,7 +156,7 @@ func (m *Models[T, W]) AddGone(instant, wall int64) {
 }
 
 // Changes returns the changes to be written, in the order of the models.
-func (m *Models[T, W]) Changes() []*sqlitestate.Change {
+func (m *Models) Changes() []*sqlitestate.Change {
 	changes := make([]*sqlitestate.Change, 0, len(m.changed))
 	for _, model := range slices.Sorted(maps.Keys(m.changed)) {
 		changes = append(changes, &m.changed[model].Change)
@@ -168,33 +165,30 @@ func (m *Models[T, W]) Changes() []*sqlitestate.Change {
 }
 
 // End notes whether the database has the changes of the comparison. It calls yield now and then,
-// which may let others use the windows. Without a comparison it does nothing.
-func (m *Models[T, W]) End(ok bool, yield func()) {
+// which may let others use the accounts. Without a comparison it does nothing.
+func (m *Models) End(ok bool, yield func()) {
 	for model, c := range m.changed {
-		m.end(c, ok)
+		c.end(ok)
 		switch {
 		case !ok:
 		case c.Gone:
 			delete(m.known, model)
 		default:
-			m.known[model] = &known[W]{window: c.window, day: c.Day, round: m.round}
+			m.known[model] = &known{usage: c.usage, until: c.until, day: c.Day, zone: c.Zone, round: m.round}
 		}
 		yield()
 	}
 	m.changed = nil
 }
 
-// end tells the window of a change whether the database has that.
-func (m *Models[T, W]) end(c *change[T, W], ok bool) {
-	var none W
-	w := c.window
-	if w == none {
+// end tells the account of a change whether the database has that.
+func (c *change) end(ok bool) {
+	a := c.usage.account
+	if !c.usage.lasts() {
 		return
 	}
-	requests, tokens := w.Entries()
-	requests.Log().End(ok, c.requests)
-	tokens.Log().End(ok, c.tokens)
-	if day, _ := w.Day(); ok && m.upToDate(w) && day.Same(c.Day) {
-		w.Saved()
+	a.EndStore(ok, c.entries)
+	if day, _ := a.StoredDay(); ok && a.IsStored() && day.Same(c.Day) {
+		a.OweOnly(c.owes)
 	}
 }

@@ -4,54 +4,59 @@ import (
 	"testing"
 	"time"
 
-	"dappco.re/go/core/go-ratelimit/internal/ring"
+	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
 	"dappco.re/go/core/go-ratelimit/internal/state"
+	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/internal/unsaved"
 )
 
-// window is a window whose token entries are numbers.
-type window struct {
-	requests ring.Queue[time.Time]
-	tokens   ring.Queue[int]
-	day      state.DayUsage
-	lapsed   bool
-	saved    int // how often it was told so
-}
+const span = account.Minute
 
-func (w *window) Entries() (*ring.Queue[time.Time], *ring.Queue[int]) { return &w.requests, &w.tokens }
-func (w *window) Day() (state.DayUsage, *time.Location)               { return w.day, time.UTC }
-func (w *window) Lapsed(instant, wall int64) bool                     { return w.lapsed && instant == 1 && wall == 2 }
-func (w *window) Saved()                                              { w.saved++ }
-
-func (w *window) charge(at int64, tokens int) {
-	w.requests.Push(at, time.Unix(0, at))
-	w.tokens.Push(at, tokens)
-	w.day.Count++
-	w.day.Tokens += int64(tokens)
-}
-
-// world is some windows, by model, and what the database is known to have of them.
+// world is some accounts, by model, and what the database is known to have of them.
 type world struct {
-	*unsaved.Models[int, *window]
-	memory map[string]*window
+	*unsaved.Models
+	memory map[string]*account.Account
+	now    account.Now
 	yields int
 }
 
 func newWorld() *world {
 	return &world{
-		Models: unsaved.NewModels[int, *window](func(n int) state.Token { return state.Token{Count: n} }),
-		memory: make(map[string]*window),
+		Models: unsaved.New(),
+		memory: make(map[string]*account.Account),
+		now:    account.Now{Instant: 1e15, Wall: 1_700_000_000e9},
 	}
+}
+
+// account returns a new account in memory, whose calls in flight are limited by nothing.
+func (w *world) account() *account.Account {
+	a := account.New("m")
+	a.SetQuota(state.Quota{MaxRPM: 10, MaxRPD: 10}, true, nil, w.now, span)
+	w.memory["m"] = a
+	return a
+}
+
+// charge reserves a call in a later second.
+func (w *world) charge(a *account.Account, used int) *account.Call {
+	w.now.Instant += int64(time.Second)
+	w.now.Wall += int64(time.Second)
+	c := &account.Call{Tokens: tokens.Count{Input: used}, At: w.now}
+	c.ChargeTo(a, nil, w.now, span)
+	return c
+}
+
+func (w *world) commit(c *account.Call, used int) {
+	c.End(account.Committed, tokens.Count{Input: used}, 0, w.now, span)
 }
 
 // compare returns the changes of all models.
 func (w *world) compare() []*sqlitestate.Change {
 	w.Begin()
-	for model, is := range w.memory {
-		w.Compare(model, is, 1, 2)
+	for _, is := range w.memory {
+		w.Compare(is, w.now, span)
 	}
-	w.AddGone(1, 2)
+	w.AddGone(w.now)
 	return w.Changes()
 }
 
@@ -78,108 +83,148 @@ func wrote(t *testing.T, c *sqlitestate.Change, added, fixes int) {
 
 // A save writes what is new since the last one that succeeded.
 func TestOnlyWhatIsNew(t *testing.T) {
-	w, m := newWorld(), new(window)
-	w.memory["m"] = m
-	m.charge(10, 7)
+	w := newWorld()
+	m := w.account()
+	first := w.charge(m, 7)
 	c := w.only(t)
 	wrote(t, c, 1, 0)
-	if c.Model != "m" || c.Continues || c.Forget || c.Gone || c.Tokens.At(0).Count != 7 || c.Day.Count != 1 || c.Zone != time.UTC {
+	if c.Model != "m" || c.Continues || c.Forget || c.Gone || c.Tokens.At(0).Count != 7 || c.Day.Count != 1 || c.Zone != nil {
 		t.Errorf("the first save: %+v", c)
 	}
 	w.end(false)
-	if m.saved != 0 {
-		t.Error("saved by a write that failed")
-	}
 	wrote(t, w.only(t), 1, 0)
 	w.end(true)
-	if m.saved != 1 || w.yields != 2 {
-		t.Errorf("saved %d times, yielded %d times", m.saved, w.yields)
+	if w.yields != 2 {
+		t.Errorf("yielded %d times", w.yields)
 	}
 	if changes := w.compare(); len(changes) != 0 {
 		t.Errorf("%d models differ after a save", len(changes))
 	}
 	w.end(true)
 
-	m.charge(20, 8)
-	m.tokens.Set(0, 5)
+	second := w.charge(m, 8)
+	w.commit(first, 5)
 	c = w.only(t)
 	wrote(t, c, 1, 2)
 	if !c.Continues || c.TokenFixes[0].Added || c.TokenFixes[0].Value.Count != 7 || !c.TokenFixes[1].Added || c.TokenFixes[1].Value.Count != 5 {
 		t.Errorf("the second save: %+v", c)
 	}
-	m.charge(30, 9) // while it is written
+	w.charge(m, 9) // while it is written
 	w.end(true)
-	if m.saved != 1 {
-		t.Error("saved although it changed meanwhile")
-	}
 	wrote(t, w.only(t), 1, 0)
 	w.end(true)
-	m.requests.Remove(0)
-	if c := w.only(t); len(c.RequestFixes) != 1 || c.RequestFixes[0].Added || !c.RequestFixes[0].Value.Equal(time.Unix(0, 10)) {
-		t.Errorf("a request is gone: %+v", c.RequestFixes)
+	second.End(account.Cancelled, tokens.Count{}, 0, w.now, span)
+	if c := w.only(t); len(c.RequestFixes) != 1 || c.RequestFixes[0].Added || c.RequestFixes[0].Value.UnixNano() != second.At.Wall || c.Day.Count != 2 {
+		t.Errorf("a request is gone: %+v", c)
 	}
 	w.end(true)
-
-	m.day.Count = 0
-	if c := w.only(t); c.Day.Count != 0 {
-		t.Errorf("the day alone: %+v", c)
-	}
 }
 
-// What the database has of another window is true no more, unless that window had lapsed.
-func TestAnotherWindow(t *testing.T) {
-	for _, lapsed := range []bool{false, true} {
-		for _, gone := range []bool{false, true} {
-			w, old := newWorld(), &window{lapsed: lapsed}
-			w.memory["m"] = old
-			old.charge(10, 7)
+// What the database has of a usage that is no more is true no more, unless that had lapsed.
+func TestAnotherUsage(t *testing.T) {
+	for _, after := range []struct {
+		time   time.Duration
+		lapsed bool
+	}{{time.Minute, false}, {24*time.Hour - 1, false}, {24 * time.Hour, true}} {
+		for _, is := range []string{"gone", "reset", "another"} {
+			w := newWorld()
+			old := w.account()
+			w.charge(old, 7)
 			w.compare()
 			w.end(true)
-			if delete(w.memory, "m"); !gone {
-				w.memory["m"] = new(window)
+			day, _ := old.StoredDay()
+			w.now.Instant += int64(after.time)
+			w.now.Wall += int64(after.time)
+			switch is {
+			case "gone":
+				delete(w.memory, "m")
+			case "reset":
+				old.Forget()
+			case "another":
+				w.account()
 			}
 			c := w.only(t)
-			if c.Gone != gone || c.Forget == lapsed || c.Continues != (gone && lapsed) {
-				t.Errorf("lapsed %v, gone %v: %+v", lapsed, gone, c)
+			if c.Gone != (is == "gone") || c.Forget == after.lapsed || c.Continues != (c.Gone && after.lapsed) {
+				t.Errorf("%s after %v: %+v", is, after.time, c)
 			}
-			if c.Continues && c.Day != old.day {
-				t.Errorf("the day is %+v, want %+v", c.Day, old.day)
+			if c.Continues && c.Day != day {
+				t.Errorf("the day is %+v, want %+v", c.Day, day)
 			}
 			w.end(true)
 			if changes := w.compare(); len(changes) != 0 {
-				t.Errorf("lapsed %v, gone %v: differs after the save", lapsed, gone)
+				t.Errorf("%s after %v: differs after the save", is, after.time)
 			}
 		}
 	}
 }
 
+// A usage that is forgotten while it is written is not there any more.
+func TestForgottenMeanwhile(t *testing.T) {
+	for _, ok := range []bool{false, true} {
+		w := newWorld()
+		m := w.account()
+		w.charge(m, 7)
+		w.compare()
+		m.Forget()
+		w.end(ok)
+		w.charge(m, 8)
+		if c := w.only(t); c.Forget != ok || c.Continues || len(c.Requests) != 1 || c.Tokens.At(0).Count != 8 {
+			t.Errorf("after a save that succeeded: %v: %+v", ok, c)
+		}
+		w.end(true)
+	}
+}
+
+// Until the database has a cancellation, or nothing of what it has counts, the usage is not
+// forgotten.
+func TestOwes(t *testing.T) {
+	w := newWorld()
+	m := w.account()
+	c := w.charge(m, 7)
+	w.compare()
+	w.end(true)
+	c.End(account.Cancelled, tokens.Count{}, 0, w.now, span)
+	if end := c.At.Instant + int64(24*time.Hour); !m.Owes(w.now.Instant) || !m.Owes(end-1) || m.Owes(end) {
+		t.Error("does not owe for as long as the day in the database lasts")
+	}
+	w.compare()
+	if w.end(false); !m.Owes(w.now.Instant) {
+		t.Error("does not owe after a save that failed")
+	}
+	w.compare()
+	if w.end(true); m.Owes(w.now.Instant) {
+		t.Error("owes after a save")
+	}
+}
+
 func TestLoaded(t *testing.T) {
-	w, m := newWorld(), new(window)
-	m.charge(10, 7)
-	w.memory["m"] = m
-	w.Loaded("m", m, m.day)
+	w := newWorld()
+	m := w.account()
+	w.charge(m, 7)
+	day, _ := m.StoredDay()
+	w.Has("m", day)
+	w.Loaded(m, w.now, span)
 	if changes := w.compare(); len(changes) != 0 {
 		t.Errorf("differs after a load: %+v", changes[0])
 	}
 	w.end(true)
 
-	// Where the entries in the database are not those of the window, they are replaced.
-	w.Loaded("m", nil, m.day)
-	m.lapsed = true
+	// Where the entries in the database are not those of memory, they are replaced.
+	w.Has("m", day)
 	if c := w.only(t); !c.Forget || c.Continues {
-		t.Errorf("without a window: %+v", c)
+		t.Errorf("with other entries: %+v", c)
 	}
 	w.end(true)
-	w.Loaded("lost", nil, m.day)
+	w.Has("lost", day)
 	if c := w.only(t); c.Model != "lost" || !c.Gone || !c.Forget {
-		t.Errorf("gone without a window: %+v", c)
+		t.Errorf("gone: %+v", c)
 	}
 }
 
 func TestChangesAreSorted(t *testing.T) {
 	w := newWorld()
 	for _, model := range []string{"c", "a", "b"} {
-		w.memory[model] = new(window)
+		w.memory[model] = account.New(model)
 	}
 	changes := w.compare()
 	if len(changes) != 3 || changes[0].Model != "a" || changes[2].Model != "c" {

@@ -27,36 +27,38 @@ func fits(used, more, limit int) bool {
 	return limit == 0 || more <= limit && used <= limit-more
 }
 
-// Admits is the decision of an account without its explanation: whether an ask passes that has no
-// negative tokens. sure is false where only Judge can say.
-func Admits(a *account.Account, ask *account.Ask, now account.Now) (admits, sure bool) {
+// Admits is the decision of an account without its explanation: whether requests pass that have no
+// negative tokens, where charges of the minute count from a cut on. sure is false where only Judge
+// can say.
+func Admits(a *account.Account, c *state.Cost, cut int64, now account.Now) (admits, sure bool) {
 	const plain = account.Rest | account.Paces | account.Zoned
-	if a.Traits&^plain != 0 {
-		return false, a.Has(account.Unlimited) && !a.Has(account.Cools)
+	if rare := a.Traits &^ plain; rare != 0 {
+		is := rare == account.Unlimited
+		return is, is
 	}
-	return hasRoom(a, ask, now) && (!a.Has(account.Paces) || a.Paced(&ask.Cost, now.Instant)), true
+	return hasRoom(a, c, cut, now.Wall) && (!a.Has(account.Paces) || a.Paced(c, now.Instant)), true
 }
 
 // hasRoom checks what was charged against the table of the limits.
-func hasRoom(a *account.Account, ask *account.Ask, now account.Now) bool {
-	q, cut := &a.Quota, now.Instant-ask.Span
-	if !fits(a.Requests(cut), ask.Requests, q.MaxRPM) {
+func hasRoom(a *account.Account, c *state.Cost, cut, wall int64) bool {
+	q := &a.Quota
+	if !fits(a.Requests(cut), c.Requests, q.MaxRPM) {
 		return false
 	}
 	if q.MaxTPM|q.MaxITPM|q.MaxOTPM != 0 {
 		used := a.Tokens(cut)
-		if !fits(used.Total(), ask.Total(), q.MaxTPM) ||
-			!fits(used.Input, ask.Input, q.MaxITPM) || !fits(used.Output, ask.Output, q.MaxOTPM) {
+		if !fits(used.Total(), c.Total(), q.MaxTPM) ||
+			!fits(used.Input, c.Input, q.MaxITPM) || !fits(used.Output, c.Output, q.MaxOTPM) {
 			return false
 		}
 	}
 	if q.MaxRPD|q.MaxTPD != 0 {
-		requests, used, _ := a.DayUsed(now.Wall)
-		if !fits(requests, ask.Requests, q.MaxRPD) || !fits(used, ask.Total(), q.MaxTPD) {
+		requests, used, _ := a.DayUsed(wall)
+		if !fits(requests, c.Requests, q.MaxRPD) || !fits(used, c.Total(), q.MaxTPD) {
 			return false
 		}
 	}
-	return q.MaxInFlight == 0 || fits(a.InFlight, ask.Requests, q.MaxInFlight)
+	return q.MaxInFlight == 0 || fits(a.InFlight, c.Requests, q.MaxInFlight)
 }
 
 // decide decides on one item, and notes the outcome in it.
@@ -72,7 +74,7 @@ func (i *Item) decide(reserves []account.Reserve, now account.Now) (v Verdict) {
 	case a.Has(account.Unlimited) && !a.Has(account.Invalid):
 		v = Verdict{Allowed: true, Code: Unlimited, Reason: "the model is unlimited"}
 	default:
-		if pass, sure := Admits(a, ask, now); sure && pass && !i.Full {
+		if pass, sure := Admits(a, &ask.Cost, now.Instant-ask.Span, now); sure && pass && !i.Full {
 			v = Verdict{Allowed: true, Code: Allowed, Reason: within}
 		} else {
 			v = i.deny(reserves, now)

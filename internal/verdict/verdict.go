@@ -54,6 +54,7 @@ type Item struct {
 	Account *account.Account
 	Ask     account.Ask
 	Asked   string // the model, as the first of the requests calls it; for a pool, its first member
+	Request int    // that first of the requests
 	Member  int    // for a pool: the item of its first member
 
 	Full    bool  // there is no place for the model's usage

@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
-	"dappco.re/go/core/go-ratelimit/internal/racetest"
 	"dappco.re/go/core/go-ratelimit/internal/sqlitestate"
+	"dappco.re/go/core/go-ratelimit/internal/test/racetest"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	servers "dappco.re/go/core/go-ratelimit/internal/redistest"
+	servers "dappco.re/go/core/go-ratelimit/internal/test/redistest"
 )
 
 // Nodes is a Cluster of three masters with a replica each, with a client.

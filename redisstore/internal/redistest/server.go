@@ -1,5 +1,5 @@
-// Package redistest adds clients of go-redis to the servers of internal/redistest, which has what
-// needs the standard library alone. The tests of redisstore use it.
+// Package redistest adds clients of go-redis to the servers of internal/test/redistest, which has
+// what needs the standard library alone. The tests of redisstore use it.
 package redistest
 
 import (
@@ -9,10 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	servers "dappco.re/go/core/go-ratelimit/internal/redistest"
+	servers "dappco.re/go/core/go-ratelimit/internal/test/redistest"
 )
 
-// What needs no client is that of internal/redistest.
+// What needs no client is that of internal/test/redistest.
 type (
 	Option = servers.Option
 	Proxy  = servers.Proxy

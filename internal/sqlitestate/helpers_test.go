@@ -1,0 +1,130 @@
+//go:build !nosqlite
+
+package sqlitestate
+
+import (
+	"database/sql"
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"dappco.re/go/core/go-ratelimit/internal/state"
+)
+
+// newPath returns the path of a database that does not exist yet.
+func newPath(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "state.db")
+}
+
+// charge is a call of a model.
+func charge(model string, at time.Time, tokens int) *Change {
+	return &Change{
+		Model: model, Requests: []time.Time{at}, Tokens: state.TokenList{{Time: at, Count: tokens}},
+		Day: state.DayUsage{Start: at.UnixNano(), Count: 1, Tokens: int64(tokens)},
+	}
+}
+
+// storeCharge stores a call of the model m.
+func storeCharge(t *testing.T, d *DB) {
+	t.Helper()
+	store(t, d, &Update{Changes: []*Change{charge("m", time.Now(), 1)}})
+}
+
+// sample makes a database of some pages and closes it.
+func sample(t testing.TB) (path string) {
+	t.Helper()
+	bytes, err := sampleBytes()
+	path = newPath(t)
+	if err := errors.Join(err, os.WriteFile(path, bytes, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sampleBytes makes the sample once for all tests.
+var sampleBytes = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "state.db")
+	d, err := Open(path, Formats{})
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	u := &Update{Quotas: map[string]state.Quota{"m": {MaxRPM: 10, MaxTPM: 1000, MaxRPD: 100}, "n": {}}, Now: now.UnixNano()}
+	for _, model := range []string{"m", "n"} {
+		c := &Change{Model: model, Day: state.DayUsage{Start: now.UnixNano(), Count: 150, Tokens: 150 * 150}}
+		var tokens state.TokenList
+		for i := range 150 {
+			c.Requests = append(c.Requests, now)
+			tokens = append(tokens, state.Token{Time: now, Count: 2 * i, Input: i})
+		}
+		c.Tokens = tokens
+		u.Changes = append(u.Changes, c)
+	}
+	if err := errors.Join(d.Store(u), d.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+})
+
+// otherProgram opens the database as a program that knows nothing of the library.
+func otherProgram(t testing.TB, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// execute runs statements on the database and closes it.
+func execute(t testing.TB, path string, statements ...string) {
+	t.Helper()
+	db := otherProgram(t, path)
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filesIn returns the names of all files in a folder.
+func filesIn(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func contentOf(t testing.TB, path string) map[string][]byte {
+	t.Helper()
+	content := make(map[string][]byte)
+	for _, name := range filesIn(t, filepath.Dir(path)) {
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[name] = data
+	}
+	return content
+}
