@@ -39,9 +39,9 @@ func (c *Call) AppendImage(to []byte, among *Accounts, last Now) []byte {
 	to = wire.AppendUint(to, uint64(c.ID.Place))
 	to = wire.AppendString(wire.AppendString(to, c.Asked), c.Class)
 	to = wire.AppendUint(appendCount(to, c.Tokens), uint64(c.Most))
-	to = wire.AppendInt(to, last.Instant-c.At.Instant)
+	to = wire.AppendUint(to, uint64(last.Instant-c.At.Instant))
 	to = wire.AppendInt(to, c.At.Wall-last.WallAt(c.At.Instant))
-	to = wire.AppendInt(to, c.Delay)
+	to = wire.AppendUint(to, uint64(c.Delay))
 	hold := uint64(0)
 	if c.HoldUntil != 0 {
 		hold = uint64(c.HoldUntil - last.Instant)
@@ -77,7 +77,7 @@ func (c *Charge) appendImage(to []byte, call *Call, among *Accounts) []byte {
 		}
 	}
 	to = wire.AppendUint(wire.AppendUint(to, uint64(among.At[a])), flags)
-	to = wire.AppendInt(to, c.At-call.At.Instant)
+	to = wire.AppendUint(to, uint64(c.At-call.At.Instant))
 	if request {
 		to = wire.AppendInt(to, int64(int32(c.request-m.requests.Place(0))))
 	}
@@ -87,17 +87,17 @@ func (c *Charge) appendImage(to []byte, call *Call, among *Accounts) []byte {
 	return to
 }
 
-// farthest bounds the instants and the times of calls in an image, so that no difference overflows.
-const farthest = int64(1) << 62
+// longest bounds how long ago a call was admitted, so that no difference of instants overflows.
+const longest = int64(3) << 61
 
 // ReadCall reads the image of an open call into an empty one.
 func ReadCall(r *wire.Reader, c *Call, among *Accounts, last Now) {
 	c.ID = ID{Process: r.Int(), N: r.Int(), Place: int32(r.UpTo(math.MaxInt32))}
 	c.Asked, c.Class = readText(r), readText(r)
 	c.Tokens, c.Most = readCount(r), money.Amount(r.UpTo(math.MaxInt64))
-	c.At.Instant = last.Instant - r.Within(last.Instant-farthest, farthest)
-	c.At.Wall = last.WallAt(c.At.Instant) + r.Within(-farthest, farthest)
-	c.Delay = r.Within(-farthest, farthest)
+	c.At.Instant = last.Instant - int64(r.UpTo(uint64(longest)))
+	c.At.Wall = last.WallAt(c.At.Instant) + r.Int()
+	c.Delay = int64(r.UpTo(uint64(longest)))
 	if hold := r.UpTo(uint64(math.MaxInt64 - last.Instant)); hold != 0 {
 		c.HoldUntil = last.Instant + int64(hold)
 	}
@@ -138,7 +138,7 @@ func (c *Charge) read(r *wire.Reader, call *Call, among *Accounts) {
 		m = &u.Meter
 	}
 	*c = Charge{Meter: m, Tokens: call.Tokens, epoch: m.epoch, days: m.day.serial - 1}
-	c.At = call.At.Instant + r.Within(-farthest, farthest)
+	c.At = call.At.Instant + int64(r.UpTo(uint64(longest)))
 	m.InFlight++
 	if forgotten {
 		c.epoch--

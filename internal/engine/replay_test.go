@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"testing"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
@@ -104,6 +106,7 @@ func isKnownAgain(e *engine.Engine, t entry, o *engine.Outcome) bool {
 // by an engine that was loaded from an image, beside reads, and with entries that come twice.
 func TestReplay(t *testing.T) {
 	seeds, steps := 12, 3000
+	if n, _ := strconv.Atoi(os.Getenv("SEEDS")); n > 0 { seeds = n }
 	if testing.Short() {
 		seeds = 4
 	}
