@@ -252,13 +252,7 @@ func FuzzReadImage(f *testing.F) {
 			return
 		}
 		checkImage(t, e)
-		_, l := lived(1, 0)
-		l.e, l.now = e, e.Last()
-		for i := range 30 {
-			for _, is := range l.entries() {
-				e.Apply(is.now, is.process, 1e6+int64(i), is.command)
-			}
-		}
+		goOn(e, newLife(1, e), 30)
 		checkImage(t, e)
 	})
 }
