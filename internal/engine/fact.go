@@ -80,6 +80,10 @@ func (e *Engine) chargePast(c *Charged, now account.Now) *account.Call {
 	charge := func(a *account.Account) {
 		a.Refresh(now, e.span)
 		payer, wasShown := e.payer(a, c.Most, now), a.IsShown()
+		if e.hasReserve(c.Class) {
+			u := a.NeedUse(c.Class)
+			u.SeenAt = max(u.SeenAt, at, 1)
+		}
 		if call.ChargePast(a, payer, now, e.span) {
 			e.lines.Mark(a)
 		}
