@@ -162,3 +162,73 @@ func same(t *testing.T, i int, image []byte, all ...*replica) {
 		}
 	}
 }
+
+// An engine that has dropped what has expired goes on as one that has not, also when charges of the
+// minute begin to count for longer.
+func TestImageOfExpiredCharges(t *testing.T) {
+	direct, loaded := &replica{name: "direct", e: engine.New(1, nil)}, &replica{name: "loaded", e: engine.New(1, nil)}
+	name := engine.Name{Asked: "m", Counted: "m"}
+	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
+	log := []entry{
+		{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1}}},
+		{at(0), 1, 2, engine.Record{Name: name, Span: account.Minute}},
+		{at(60*second + 1), 1, 3, engine.Advance{}},
+		{at(60*second + 2), 1, 4, engine.Admit{By: engine.By{Span: 2 * account.Minute}, Wants: []engine.Want{{Name: name}}}},
+	}
+	for i, is := range log {
+		if want, got := direct.apply(t, is, nil), loaded.apply(t, is, nil); direct.digest != loaded.digest {
+			t.Fatalf("entry %d: %+v, want %+v", i, got, want)
+		}
+		loaded.reload(t)
+	}
+	same(t, len(log), direct.e.AppendImage(nil), loaded)
+}
+
+// A fact is told by several processes, and only goes on.
+func TestFactsGoOn(t *testing.T) {
+	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
+	used := func(e *engine.Engine) string {
+		a, now := e.Account("m"), e.Last()
+		if a == nil {
+			return "nothing"
+		}
+		return fmt.Sprintf("%d requests, %d tokens, %d in flight", a.Used(state.RPM, account.Minute, now), a.Used(state.TPM, account.Minute, now), a.InFlight)
+	}
+	open := engine.Charged{
+		ID: account.ID{Process: 2, N: 7}, Name: engine.Name{Asked: "m", Counted: "m"}, Ago: 20 * second, Tokens: tokens.Count{Input: 100}, Open: true,
+	}
+	committed, cancelled, old := open, open, open
+	committed.Open, committed.Used = false, tokens.Count{Input: 30}
+	cancelled.Open, cancelled.How = false, account.Cancelled
+	old.Ago = 61 * second
+	for _, tt := range []struct {
+		name    string
+		facts   []engine.Charged
+		ignored bool // the last
+		want    string
+	}{
+		{"an open call", []engine.Charged{open}, false, "1 requests, 100 tokens, 1 in flight"},
+		{"an open call, twice", []engine.Charged{open, open}, true, "1 requests, 100 tokens, 1 in flight"},
+		{"one that has ended", []engine.Charged{committed}, false, "1 requests, 30 tokens, 0 in flight"},
+		{"an open one that ends", []engine.Charged{open, committed}, false, "1 requests, 30 tokens, 0 in flight"},
+		{"an end, and the beginning late", []engine.Charged{committed, open}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"an end, twice", []engine.Charged{open, committed, committed}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"two ends: the first holds", []engine.Charged{open, committed, cancelled}, true, "1 requests, 30 tokens, 0 in flight"},
+		{"one that was cancelled", []engine.Charged{cancelled}, false, "0 requests, 0 tokens, 0 in flight"},
+		{"one of more than a minute ago", []engine.Charged{old}, false, "0 requests, 0 tokens, 1 in flight"},
+	} {
+		e := engine.New(1, nil)
+		e.Apply(at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 10}})
+		var o engine.Outcome
+		for i, c := range tt.facts {
+			o = e.Apply(at(int64(i)*second), 1, int64(i+2), c)
+		}
+		if got := used(e); got != tt.want || o.Ignored != tt.ignored {
+			t.Errorf("%s: %s, ignored %t, want %s, %t", tt.name, got, o.Ignored, tt.want, tt.ignored)
+		}
+		e.Apply(at(40*second+1), 1, 99, engine.Advance{})
+		if n := e.Account("m").Used(state.RPM, account.Minute, e.Last()); n != 0 {
+			t.Errorf("%s: %d requests count a minute after the call", tt.name, n)
+		}
+	}
+}
