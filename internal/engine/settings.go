@@ -36,6 +36,9 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 	for _, c := range say(e.Catalog) {
 		e.follow(by, &c, now)
 	}
+	for _, pool := range e.Catalog.PoolNames() {
+		e.need(pool) // a file may have a pool without a quota
+	}
 	if rename != nil || hadPools || e.Catalog.HasPools() {
 		e.requeue(rename, now)
 	}
@@ -89,6 +92,13 @@ func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
 // SetClasses replaces all classes. Those that wait are put in order anew.
 func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 	now = e.begin(now, 0)
+	e.setClasses(classes)
+	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+func (e *Engine) setClasses(classes map[string]state.Class) {
 	e.classes, e.reserves = classes, nil
 	for name, c := range classes {
 		if c.ReservePercent > 0 {
@@ -96,9 +106,6 @@ func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 		}
 	}
 	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
-	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
-	e.lines.MarkAll()
-	e.lines.Serve(now)
 }
 
 // Classes returns the classes in force, which must not be changed.
