@@ -198,7 +198,7 @@ func (rl *RateLimiter) Explain(model string) Explanation {
 	return e
 }
 
-// explainNextRLocked decides on the smallest request, without a word to those who are told of calls.
+// explainNextRLocked decides on the smallest request, which nobody is told of.
 func (rl *RateLimiter) explainNextRLocked(d *Decision, t *engine.Target, now account.Now) {
 	var asked [1]engine.Request
 	var items [1]verdict.Item

@@ -110,8 +110,7 @@ func (rl *RateLimiter) Health() Health {
 // use it, and without Config.Shared. It is safe for concurrent use.
 func (rl *RateLimiter) Err() error { return nil }
 
-// warnTalliesLocked warns of refusals and estimates. Like warnStaleLocked, it lets others in now and
-// then.
+// warnTalliesLocked warns of refusals and estimates. It lets others in now and then.
 func (rl *RateLimiter) warnTalliesLocked(w *tally.Warnings) {
 	work := yield.New(&rl.mu, &rl.clock)
 	for a := range rl.engine.Accounts {
@@ -142,7 +141,8 @@ func (rl *RateLimiter) warnDenialsLocked(w *tally.Warnings, name string, r *refu
 	w.Add(warnDenials, name, &DenialsError{name, refused, all, r.last.Code, r.last.Reason})
 }
 
-// warnStaleLocked warns of old quotas of profiles, by which models are limited that have usage.
+// warnStaleLocked warns of old quotas of profiles, by which models are limited that have usage. It
+// lets others in now and then.
 func (rl *RateLimiter) warnStaleLocked(w *tally.Warnings) {
 	work := yield.New(&rl.mu, &rl.clock)
 	for name, stats := range rl.State {

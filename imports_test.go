@@ -143,7 +143,8 @@ var importRules = map[string][]string{
 	"internal/tally":   {},
 	"internal/tokens":  {},
 	"internal/unsaved": {
-		modulePath + "/internal/ring", modulePath + "/internal/sqlitestate", modulePath + "/internal/state",
+		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
+		modulePath + "/internal/state",
 	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",

@@ -94,7 +94,7 @@ func (t *teller) look() {
 	t.tell(ended)
 }
 
-// thawedLocked returns the events of all told cooldowns that have ended, by the names of the models.
+// thawedLocked returns the events of all told cooldowns that have ended, sorted by name.
 func (t *teller) thawedLocked() (ended *telling) {
 	if t == nil || len(t.cooled.told) == 0 {
 		return nil

@@ -123,8 +123,8 @@ func (t *teller) providerLocked(a *account.Account) Provider {
 	return is.provider
 }
 
-// providersRLocked returns a number that is another one after each change of what tells the provider
-// of a model, and not 0.
+// providersRLocked returns a number, which is not 0, that is another one after each change of what
+// tells the provider of a model.
 func (t *teller) providersRLocked() int { return t.rl.engine.Catalog.Version() + len(t.rl.loaded) + 1 }
 
 // endedLocked returns the event of a call that ends; nil where its admission was not told, or is on

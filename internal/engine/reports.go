@@ -123,6 +123,7 @@ func (e *Engine) noteReport(t *Target, r *Report, q *state.Quota, span int64, no
 	if eased || tightened {
 		e.lines.Mark(a)
 	}
+	e.lines.Serve(now)
 	e.drop(a, now)
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 // rename moves cooldowns and the usage of others to the names under which their models are counted
 // now. Of two cooldowns the one that ends later stays.
 func (e *Engine) rename(rename func(asked string) string, now account.Now) {
-	for _, a := range e.sorted() {
+	for _, a := range e.sorted().All {
 		if a.IsPool() || a.CoolUntil == 0 && a.Reports == nil {
 			continue
 		}
@@ -68,11 +67,6 @@ func (e *Engine) rename(rename func(asked string) string, now account.Now) {
 	}
 }
 
-// sorted returns the accounts by their names.
-func (e *Engine) sorted() []*account.Account {
-	return slices.SortedFunc(maps.Values(e.accounts), func(a, b *account.Account) int { return strings.Compare(a.Name, b.Name) })
-}
-
 // follow has the accounts follow the quota of one name, which may be a pattern.
 func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 	if e.observer.Requoted(*c); c.Has && e.Catalog.IsListed(c.Name) {
@@ -85,6 +79,9 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		}
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
 			e.places.use(a)
+		}
+		if state.IsPool(c.Name) && !e.Catalog.IsPool(c.Name) {
+			e.hide(a, false)
 		}
 		e.drop(a, now)
 	}
@@ -118,6 +115,13 @@ func (e *Engine) requeue(rename func(asked string) string, now account.Now) {
 // SetClasses replaces all classes. Those that wait are put in order anew.
 func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 	now = e.begin(now, 0)
+	e.setClasses(classes)
+	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
+	e.lines.MarkAll()
+	e.lines.Serve(now)
+}
+
+func (e *Engine) setClasses(classes map[string]state.Class) {
 	e.classes, e.reserves = classes, nil
 	for name, c := range classes {
 		if c.ReservePercent > 0 {
@@ -125,9 +129,6 @@ func (e *Engine) SetClasses(classes map[string]state.Class, now account.Now) {
 		}
 	}
 	slices.SortFunc(e.reserves, func(a, b account.Reserve) int { return cmp.Compare(a.Class, b.Class) })
-	e.lines.Requeue(lineClasses(classes), func(*lines.Candidate) {}, now)
-	e.lines.MarkAll()
-	e.lines.Serve(now)
 }
 
 // Classes returns the classes in force, which must not be changed.

@@ -102,15 +102,16 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	case c.Verdict.Never:
 		l.refuse(c, Never, now)
 		return moved
-	case c.Verdict.Allowed || waits:
-		if first := l.preferred(c, waits, now); first != nil {
-			l.serve(first, now)
-			return moved
-		}
-	}
-	if l.host.IsHopeless(c, now) {
+	case l.host.IsHopeless(c, now):
 		l.refuse(c, Late, now)
 		return moved
+	}
+	passes := c.Verdict.Allowed && !waits
+	if passes || waits {
+		if d := l.preferred(c, passes, now); d != nil {
+			l.serve(d, now)
+			return moved
+		}
 	}
 	l.rest(c, now)
 	if t == stays && c.yields && g.queue.Classes() > 1 {
@@ -119,20 +120,21 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	return t
 }
 
-// preferred returns the first candidate of a call that passes now; nil for none. c, which was
-// decided upon, may wait for a pool: the candidates of a call share the head of a pool's line.
-func (l *Lines) preferred(c *Candidate, waits bool, now account.Now) *Candidate {
+// preferred returns the first candidate of the call of c that passes now; nil for none. The others
+// share the head of a pool's line with c, so that is looked at again when any of them may pass.
+func (l *Lines) preferred(c *Candidate, passes bool, now account.Now) *Candidate {
 	for _, d := range c.Waiter.Candidates {
 		switch {
-		case d == c && !waits:
+		case d == c && passes:
 			return c
 		case d == c || !d.stands() || !d.isNext():
 			continue
 		}
-		if d.Verdict = l.host.Decide(d, now); !d.modelsPass() {
+		d.Verdict = l.host.Decide(d, now)
+		if !d.modelsPass() {
 			continue
 		}
-		if _, keeps := l.standInPools(d, nil); d.Verdict.Allowed && !keeps {
+		if _, waits := l.standInPools(d, nil); d.Verdict.Allowed && !waits {
 			return d
 		}
 		l.rest(d, now)
