@@ -37,6 +37,9 @@ func (e *Engine) change(by Sayer, say func(*catalog.Catalog) []catalog.Change, r
 	for _, c := range say(e.Catalog) {
 		e.follow(by, &c, now)
 	}
+	for _, pool := range e.Catalog.PoolNames() {
+		e.need(pool) // a file may have a pool without a quota
+	}
 	if rename != nil {
 		e.rename(rename, now)
 	}
