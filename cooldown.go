@@ -49,7 +49,7 @@ func (rl *RateLimiter) CooldownFor(model string, d time.Duration, cause Cause) {
 }
 
 func (rl *RateLimiter) cool(model string, c state.Cooldown) {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now, t := rl.enterLocked(model)

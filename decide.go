@@ -164,7 +164,8 @@ func (rl *RateLimiter) decideRLocked(d *Decision, req *Request, t *engine.Target
 	by := rl.by(asking{class: req.Class})
 	asked := [1]engine.Request{rl.askRLocked(req, t)}
 	all, v := rl.engine.Judge(items[:0], &by, asked[:], now)
-	rl.fillRLocked(d, &v, all, now)
+	rl.explainRLocked(d, &v, all)
+	rl.statsRLocked(&d.Stats, t.Account, now)
 	d.Model = req.Model
 }
 

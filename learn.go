@@ -8,7 +8,7 @@ import "dappco.re/go/core/go-ratelimit/internal/catalog"
 //
 // Waiters are served or refused at once. ForgetLearned is safe for concurrent use.
 func (rl *RateLimiter) ForgetLearned(model string) {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.readyLocked()

@@ -97,7 +97,7 @@ func (l *ProviderLimits) notCounted() state.Cost {
 // it changes nothing: call it for every answer.
 func (rl *RateLimiter) Observe(model string, limits ProviderLimits) {
 	if rl.teller != nil && rl.learns {
-		defer rl.teller.begun().flush()
+		defer rl.teller.flush()
 	}
 	rl.mu.Lock()
 	defer rl.mu.Unlock()

@@ -101,7 +101,7 @@ func (s *storage) end(rl *RateLimiter) {
 //
 // Load is safe for concurrent use.
 func (rl *RateLimiter) Load() error {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.storage.mu.Lock()
 	defer rl.storage.mu.Unlock()
 	if err := rl.storage.load(rl); err != nil {

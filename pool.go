@@ -44,7 +44,7 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 	}
 	clock.LoadZone(pool.Quota.DayZone) // as SetQuota does
 	counted := state.PoolName(name)
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change {
@@ -62,7 +62,7 @@ func (rl *RateLimiter) SetPool(name string, pool Pool) {
 // Waiters are served at once. RemovePool is safe for concurrent use.
 func (rl *RateLimiter) RemovePool(name string) {
 	counted := state.PoolName(name)
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(counted) })

@@ -97,7 +97,7 @@ func validateQuotas(quotas map[string]ModelQuota) error {
 func (rl *RateLimiter) SetQuota(model string, quota ModelQuota) {
 	clock.LoadZone(quota.DayZone) // which reads a file, before the lock is taken; Decide tells what is wrong
 	model = state.ModelName(rl.naming.Aliased(model))
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	rl.settingLocked(byProgram, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(model, state.Quota(quota)) }, quota.DayZone)
@@ -157,7 +157,7 @@ func (rl *RateLimiter) requotedLocked(c catalog.Change) {
 // model the quota that it goes back to in this process. Waiters are served or refused at once.
 // RemoveQuota is safe for concurrent use.
 func (rl *RateLimiter) RemoveQuota(model string) {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	model = state.ModelName(rl.naming.Aliased(model))
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -184,7 +184,7 @@ func (rl *RateLimiter) SetAccountQuotas(quotas map[string]ModelQuota) {
 		rl.reporter.Report(fmt.Errorf("set account quotas: %w", err))
 		return
 	}
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	said = modelname.Aliased(&rl.naming, said)
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
@@ -234,7 +234,7 @@ func (rl *RateLimiter) AddProvider(provider Provider) {
 		rl.reporter.ReportAs(provider, fmt.Errorf("add provider: %w", err))
 		return
 	}
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()

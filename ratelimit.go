@@ -240,7 +240,7 @@ func (rl *RateLimiter) recordUsage(model string, used tokens.Count, bill *money.
 //
 // It is safe for concurrent use.
 func (rl *RateLimiter) Reset(model string) {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()

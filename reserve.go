@@ -200,8 +200,9 @@ func (rl *RateLimiter) reserveAll(by *caller, reqs []Request) (reservations Rese
 		rl.fillRLocked(&d, &v, rl.engine.Items(), now)
 	default:
 		reservations = rl.reservationsLocked(calls)
-		if rl.explainRLocked(&d, &v, rl.engine.Items()); len(reqs) != 1 {
-			d.Model = ""
+		rl.explainRLocked(&d, &v, rl.engine.Items())
+		if d.Model = ""; len(reqs) == 1 {
+			d.Model = reqs[0].Model
 		}
 	}
 	e := rl.reservedLocked(by, reservations, &d, reqs, now)

@@ -73,11 +73,14 @@ func (r *Reservation) Cancel() {
 
 // endLocked ends the call of a reservation, and returns the event that tells of it.
 func (r *Reservation) endLocked(how account.How, used tokens.Count, cost money.Amount, now account.Now) (e *telling) {
+	rl := r.home
+	if rl.engine.Due() <= now.Instant {
+		rl.engine.Advance(now) // it may expire by that
+	}
 	c := r.liveRLocked()
 	if c == nil {
 		return nil
 	}
-	rl := r.home
 	r.call = nil
 	c.Cost = cost
 	e = rl.endedLocked(c, how, used, now)

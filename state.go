@@ -276,7 +276,7 @@ func (rl *RateLimiter) sleepLocked(due int64, now account.Now) {
 
 // wake has the engine advance when the timer fires.
 func (rl *RateLimiter) wake() {
-	defer rl.teller.begun().flush()
+	defer rl.teller.flush()
 	rl.mu.Lock()
 	defer rl.mu.Unlock()
 	now := rl.nowLocked()

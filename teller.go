@@ -251,9 +251,6 @@ func (t *teller) pendLocked(e *telling) {
 	}
 }
 
-// begun is for methods that end with flush.
-func (t *teller) begun() *teller { return t }
-
 // flush tells the pending events. No lock may be held.
 func (t *teller) flush() {
 	if t == nil {
