@@ -132,15 +132,13 @@ func (s *traffic) enter(g *guest) {
 }
 
 // isHopeless reports whether the requests cannot pass in time even alone and with all that is
-// open given back. The limiter knows open calls by pieces of time: it may let a request wait in
-// vain for a call that leaves the minute less than a piece before the deadline, or was charged
-// less than a piece before the day, but refuses none that could pass.
+// open given back. The limiter knows the open calls of a model as sums, so it may let a request wait
+// in vain for what has left the minute by then, but refuses none that could pass.
 func (s *traffic) isHopeless(g *guest, v verdict, now time.Time) bool {
-	if g.deadline.IsZero() || !now.Add(v.wait).After(g.deadline) || s.passesFreed(g, 0) {
+	if g.deadline.IsZero() || !now.Add(v.wait).After(g.deadline) || s.passesFreed(g) {
 		return false
 	}
-	const piece = 5 * time.Second
-	return !s.passesFreed(g, piece) || s.isBack(g, now)
+	return !s.passesBySums(g) || s.isBack(g, now) && errors.Is(g.err, context.DeadlineExceeded)
 }
 
 // isBack reports whether the call of a guest has returned at an instant.
@@ -150,37 +148,31 @@ func (s *traffic) isBack(g *guest, at time.Time) bool {
 	return g.at.Equal(at) && slices.Contains(s.returned, g)
 }
 
-// takeOff takes a charge off those that were made at its time or later.
-func (l *ledger) takeOff(off charge) {
-	for i, c := range l.charges {
-		if c.at.Before(off.at) {
-			continue
-		}
-		less := charge{c.at, max(c.requests-off.requests, 0), max(c.input-off.input, 0), max(c.output-off.output, 0)}
-		off.requests -= c.requests - less.requests
-		off.input -= c.input - less.input
-		off.output -= c.output - less.output
-		l.charges[i] = &less
-	}
-}
-
-// passesFreed reports whether the requests would pass at the deadline if all calls that are open
-// had been cancelled or, if they have arrived, settled without tokens. Of those that leave less
-// than so long before it, it takes the tokens off what else is used.
-func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
+// demands adds up what the requests of a guest ask of each model.
+func (s *traffic) demands(g *guest) map[*ledger]demand {
 	demands := make(map[*ledger]demand)
 	for _, req := range g.reqs {
 		a := demands[s.books[req.Model]]
 		demands[s.books[req.Model]] = demand{a.requests + 1, addCapped(a.input, req.PromptTokens), addCapped(a.output, req.OutputTokens)}
 	}
-	for l, a := range demands {
+	return demands
+}
+
+// passes reports whether a demand passes at the deadline of a guest.
+func (l *ledger) passes(g *guest, a demand) bool {
+	return (!l.known || l.unlimited() || len(l.denied(g.deadline, a)) == 0) && !l.cool.After(g.deadline)
+}
+
+// passesFreed reports whether the requests would pass at the deadline if all calls that are open
+// had been cancelled or, if they have arrived, settled without tokens.
+func (s *traffic) passesFreed(g *guest) bool {
+	for l, a := range s.demands(g) {
 		freed := *l
 		freed.charges, freed.inFlight = slices.Clone(l.charges), 0
 		if l.day != nil {
 			day := *l.day
 			freed.day = &day
 		}
-		var unknown []charge
 		for _, b := range s.bookings {
 			if b.book != l || b.settled || b.forgotten() {
 				continue
@@ -191,18 +183,43 @@ func (s *traffic) passesFreed(g *guest, piece time.Duration) bool {
 				freed.charges = append(freed.charges, &charge{b.at, 1, 0, 0})
 				given = 0
 			}
-			if cut := g.deadline.Add(-l.span); b.at.Before(cut) && b.at.Add(piece).After(cut) {
-				unknown = append(unknown, charge{cut, given, b.input, b.output})
-			}
-			if l.day != nil && (b.day == l.day || piece > 0 && !b.at.Before(l.day.begin.Add(-piece))) {
+			if l.day != nil && b.day == l.day {
 				freed.day.requests -= given
 				freed.day.tokens -= b.input + b.output
 			}
 		}
-		for _, c := range unknown {
-			freed.takeOff(c)
+		if !freed.passes(g, a) {
+			return false
 		}
-		if l.known && !l.unlimited() && len(freed.denied(g.deadline, a)) > 0 || l.cool.After(g.deadline) {
+	}
+	return true
+}
+
+// passesBySums reports whether the requests would pass at the deadline if all that open calls have
+// charged, whenever that was, could be given back beside what has left the minute by then.
+func (s *traffic) passesBySums(g *guest) bool {
+	for l, a := range s.demands(g) {
+		freed := *l
+		freed.inFlight = 0
+		raise := func(limit *int, by int) {
+			if *limit > 0 && !freed.tooLarge(a) {
+				*limit = addCapped(*limit, by)
+			}
+		}
+		for _, b := range s.bookings {
+			if b.book != l || b.settled {
+				continue
+			}
+			if q := &freed.quota; !b.hasArrived {
+				raise(&q.MaxRPM, 1)
+				raise(&q.MaxRPD, 1)
+			}
+			raise(&freed.quota.MaxITPM, b.input)
+			raise(&freed.quota.MaxOTPM, b.output)
+			raise(&freed.quota.MaxTPM, b.input+b.output)
+			raise(&freed.quota.MaxTPD, b.input+b.output)
+		}
+		if !freed.passes(g, a) {
 			return false
 		}
 	}
@@ -336,7 +353,7 @@ func (s *traffic) serveOne(at time.Time) bool {
 				s.fail("%v waits in vain", g)
 			}
 			s.checkRefusal(g, ratelimit.ErrNeverFits, true)
-		case s.isHopeless(g, all, at): // wherever in its lines it stands
+		case s.isHopeless(g, all, at) && (first || back):
 			if !back {
 				s.fail("%v waits in vain until %v", g, g.deadline)
 			}

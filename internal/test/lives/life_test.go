@@ -51,6 +51,7 @@ type call struct {
 	most     money.Amount
 	admitted time.Time
 	settled  bool
+	arrived  bool // so that its request is not given back
 	// uncounted is a call of a model that has no place under MaxModels, and no pool.
 	uncounted bool
 	bookings  []*booking

@@ -185,6 +185,7 @@ func (l *life) arrive() {
 			b.arrive(l.now, at)
 		}
 	}
+	c.arrived = true
 }
 
 func (l *life) record() {

@@ -188,14 +188,15 @@ func (l *life) nextHappening(now time.Time) (first time.Time, happen func()) {
 			first, happen = at, func() { l.finish(c, ratelimit.EventExpired, ratelimit.Usage{}, 0) }
 		}
 	}
+	expires := happen != nil
 	for _, w := range l.waits {
 		if !w.isOver(0) {
 			continue
 		}
 		// Who takes nothing may have passed before another one of the same moment took it.
 		at, takes := w.ends[0].at, w.how != forCapacity
-		if happen == nil || at.Before(first) || at.Equal(first) && !takes {
-			first, happen = w.ends[0].at, func() { l.ended(w) }
+		if happen == nil || at.Before(first) || at.Equal(first) && !takes && !expires {
+			first, happen, expires = w.ends[0].at, func() { l.ended(w) }, false
 		}
 	}
 	return first, happen
@@ -266,7 +267,7 @@ func (l *life) checkRefused(w *wait, err error) {
 }
 
 // passesFreed reports whether a wait passes at its deadline if all open calls give back what they
-// have charged.
+// have charged: those that have arrived, the tokens.
 func (l *life) passesFreed(w *wait) bool {
 	for _, p := range l.parts(w.reqs) {
 		a := *p.account
@@ -280,8 +281,13 @@ func (l *life) passesFreed(w *wait) bool {
 			for _, b := range c.bookings {
 				if b.account == p.account && !c.settled && !b.forgotten() {
 					a.remove(b.charge)
+					requests := 1
+					if c.arrived {
+						requests = 0
+						a.charges = append(a.charges, &charge{b.at, 1, 0, 0})
+					}
 					if b.inDay(l.now) {
-						a.day.requests, a.day.tokens = a.day.requests-1, a.day.tokens-b.input-b.output
+						a.day.requests, a.day.tokens = a.day.requests-requests, a.day.tokens-b.input-b.output
 					}
 				}
 				if b.account == p.account && !c.settled {
