@@ -146,6 +146,27 @@ var importRules = map[string][]string{
 		modulePath + "/internal/account", modulePath + "/internal/clock", modulePath + "/internal/sqlitestate",
 		modulePath + "/internal/state",
 	},
+	"internal/account": {
+		modulePath + "/internal/external", modulePath + "/internal/found", modulePath + "/internal/observation",
+		modulePath + "/internal/pace", modulePath + "/internal/ring", modulePath + "/internal/state",
+		modulePath + "/internal/tokens", modulePath + "/internal/wire", modulePath + "/money",
+	},
+	"internal/verdict": {
+		modulePath + "/internal/account", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/wire",
+		modulePath + "/money",
+	},
+	"internal/lines": {
+		modulePath + "/internal/account", modulePath + "/internal/fairline", modulePath + "/internal/state",
+		modulePath + "/internal/verdict", modulePath + "/internal/wire",
+	},
+	"internal/engine": {
+		modulePath + "/internal/account", modulePath + "/internal/catalog", modulePath + "/internal/cooldown",
+		modulePath + "/internal/external", modulePath + "/internal/fairline", modulePath + "/internal/found",
+		modulePath + "/internal/lines", modulePath + "/internal/modelname", modulePath + "/internal/observation",
+		modulePath + "/internal/state", modulePath + "/internal/tokens", modulePath + "/internal/verdict",
+		modulePath + "/internal/wire", modulePath + "/money",
+	},
 	"internal/yamlstate": {
 		modulePath + "/internal/clock", modulePath + "/internal/cooldown", modulePath + "/internal/errtext",
 		modulePath + "/internal/fsx", modulePath + "/internal/state", modulePath + "/internal/yamldoc", "gopkg.in/yaml.v3",

@@ -7,9 +7,9 @@ import (
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-// Charged is a fact: a call was admitted elsewhere, or by a command that is lost. It decides nothing,
-// and charges above any limit. Several processes may tell the same call, one after another: it only
-// goes on, from open to how it ended.
+// Charged is a fact: a call was admitted elsewhere, or by a command that is lost. It decides
+// nothing, and charges above any limit. Several processes may tell the same call, one after
+// another: it only goes on, from open to how it ended.
 type Charged struct {
 	ID account.ID
 	Name
