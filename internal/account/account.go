@@ -17,6 +17,7 @@ type Account struct {
 	Seed   uint64      // of what is random in its searches; not 0
 	Quota  state.Quota // that limits it: see SetQuota
 	Traits Traits      // what of the quota and of the account is not plain
+	Listed bool        // it has a quota of its own, and so always a place
 
 	Meter     // of all its calls
 	Day   Day // in which its limits of the day count
