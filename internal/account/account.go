@@ -90,16 +90,24 @@ func (a *Account) IsPool() bool { return state.IsPool(a.Name) }
 func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span int64) {
 	a.Refresh(now, span)
 	a.Quota = q
-	a.Traits &= Cools | Reported | Reserved
-	if !known {
-		a.Traits |= Unknown
+	a.Traits = a.Traits&(Cools|Reported|Reserved) | traitsOf(&q, known, zone)
+	zone = dayZone(&q, zone)
+	if a.Day.zone != zone {
+		a.Day.rezone(zone, now.Wall)
 	}
+	a.repace(now, span)
+	a.bindFound(now)
+}
+
+// traitsOf returns the traits that an account has by its quota.
+func traitsOf(q *state.Quota, known bool, zone *Zone) (traits Traits) {
 	_, bad := q.Invalid()
-	_, paces := pacing(&q)
+	_, paces := pacing(q)
 	for _, is := range [...]struct {
 		trait Traits
 		holds bool
 	}{
+		{Unknown, !known},
 		{Unlimited, known && q.IsUnlimited()},
 		{Invalid, bad || q.DayZone != "" && (zone == nil || !zone.IsKnown())},
 		{Rest, q.MaxITPM|q.MaxOTPM|q.MaxTPD|q.MaxInFlight != 0},
@@ -109,20 +117,18 @@ func (a *Account) SetQuota(q state.Quota, known bool, zone *Zone, now Now, span 
 		{Zoned, q.DayZone != ""},
 	} {
 		if is.holds {
-			a.Traits |= is.trait
+			traits |= is.trait
 		}
 	}
-	if q.DayZone == "" {
-		zone = nil
+	return traits
+}
+
+// dayZone returns the zone of the day of a quota; nil for 24 hours.
+func dayZone(q *state.Quota, zone *Zone) *Zone {
+	if q.DayZone == "" || zone == nil || !zone.IsKnown() {
+		return nil
 	}
-	if zone != nil && !zone.IsKnown() {
-		zone = nil
-	}
-	if a.Day.zone != zone {
-		a.Day.rezone(zone, now.Wall)
-	}
-	a.repace(now, span)
-	a.bindFound(now)
+	return zone
 }
 
 // Has reports whether the account has any of some traits.
@@ -135,12 +141,17 @@ func (a *Account) LimitsSlots() bool { return a.Quota.MaxInFlight != 0 || a.Quot
 // Refresh drops the charges that left the minute before a moment, and ends a day that is over. span
 // is how long a charge counts at most.
 func (a *Account) Refresh(now Now, span int64) {
-	a.Meter.refresh(now.Instant - span)
+	a.Prune(now.Instant - span)
 	if !a.Day.Holds(now.Wall) {
 		a.Day.roll(now.Wall)
 	}
+}
+
+// Prune drops the charges of the minute that lie before the cut.
+func (a *Account) Prune(cut int64) {
+	a.Meter.refresh(cut)
 	for _, u := range a.Uses {
-		u.refresh(now.Instant - span)
+		u.refresh(cut)
 	}
 }
 

@@ -121,7 +121,7 @@ type Extra interface {
 	Charge(b Bill, now Now) (eased bool)
 	// End follows the end of a call.
 	End(b Bill, how How, now Now)
-	// AppendImage appends the whole state of the limit.
+	// AppendImage appends the whole state of the limit: see ReadAccount.
 	AppendImage(to []byte) []byte
 }
 

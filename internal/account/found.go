@@ -121,9 +121,6 @@ func (f *Found) End(b Bill, how How, now Now) {
 	}
 }
 
-// AppendImage appends the whole state of the search.
-func (f *Found) AppendImage(to []byte) []byte { return to }
-
 // SeeksRate reports whether the rate of requests is searched for.
 func (f *Found) SeeksRate() bool { return f.bounds.FloorRPM != 0 }
 

@@ -185,6 +185,3 @@ func follow(is Span, was *state.SpendPeriod, wall int64) state.SpendPeriod {
 	}
 	return state.SpendPeriod{Begin: is.Begin, End: is.End}
 }
-
-// AppendImage appends the whole state of the spend.
-func (s *Spend) AppendImage(to []byte) []byte { return to }

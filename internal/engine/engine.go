@@ -39,6 +39,9 @@ type Engine struct {
 
 	serial int64  // of the last call or account
 	seed   uint64 // of what is random in searches
+
+	waiters map[account.ID]*lines.Waiter // of those that commands have entered
+	told    told                         // the calls that facts have told
 }
 
 // New returns an engine without quotas. seed is that of what is random in the searches for limits:
@@ -82,13 +85,29 @@ type Observer interface {
 func (e *Engine) begin(now account.Now, span int64) account.Now {
 	now.Instant = max(now.Instant, e.last.Instant)
 	if e.last = now; span > e.span {
-		e.span = span
-		e.lines.SetSpan(span)
+		e.widen(span)
 	}
 	if e.Due() <= now.Instant {
 		e.happen(now)
 	}
 	return now
+}
+
+// widen has charges of the minute count for longer. Those that counted for nobody any more stay
+// uncounted, because some accounts have dropped them.
+func (e *Engine) widen(span int64) {
+	e.prune()
+	e.span = span
+	e.lines.SetSpan(span)
+}
+
+// prune drops all that has expired by the last moment, which decides nothing.
+func (e *Engine) prune() {
+	cut := e.last.Instant - e.span
+	for _, a := range e.accounts {
+		a.Prune(cut)
+	}
+	e.told.forget(cut - e.span)
 }
 
 // Due returns the instant at which Advance is to be called at the latest; account.Never for none.

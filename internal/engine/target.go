@@ -114,6 +114,12 @@ func (e *Engine) quote(a *account.Account, counted string) {
 	} else if a.Has(account.Spends) {
 		a.NeedSpend(e.zoneOfSpend(q.DayZone))
 	}
+	e.share(a, counted)
+}
+
+// share has the money of a model without a quota of its own count to that of all such models, as
+// long as it has no room of its own.
+func (e *Engine) share(a *account.Account, counted string) {
 	if a.Spend == nil {
 		return
 	}

@@ -58,7 +58,7 @@ type host struct{ *Engine }
 // Decide decides on a candidate as if nobody waited.
 func (e host) Decide(c *lines.Candidate, now account.Now) verdict.Verdict {
 	o := OptionOf(c)
-	if c.Waiter.Seq == 0 { // one in line keeps its accounts until it is put there anew
+	if !c.InLine() { // one in line keeps its accounts until it is put there anew
 		e.refresh(o)
 	}
 	e.see(c.Class, o.Requests, now)

@@ -91,6 +91,9 @@ func (c *Candidate) Patience(span int64, now account.Now) int64 {
 // stands reports whether the candidate stands in line.
 func (c *Candidate) stands() bool { return c.places != nil }
 
+// InLine reports whether the candidate stands in line.
+func (c *Candidate) InLine() bool { return c.stands() }
+
 // models returns the places in the lines of models, which come before those in the lines of pools.
 func (c *Candidate) models() []place {
 	n := len(c.places)
