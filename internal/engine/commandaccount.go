@@ -33,7 +33,7 @@ func readCool(r *wire.Reader) Command {
 }
 
 func (c Cool) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
-	o.Counted = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
+	o.Done = e.Cool(c.Counted, c.Asked, c.Until, c.Cause, now)
 	return o
 }
 
@@ -117,7 +117,7 @@ func readTell(r *wire.Reader) Command { return Tell{Name: readName(r), Limits: r
 
 func (c Tell) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Counted = e.Tell(&t, &c.Limits, now)
+	o.Done = e.Tell(&t, &c.Limits, now)
 	return o
 }
 
@@ -141,7 +141,7 @@ func readRefuse(r *wire.Reader) Command {
 
 func (c Refuse) apply(e *Engine, _ account.ID, now account.Now) (o Outcome) {
 	t := e.Resolve(c.Counted, c.Asked)
-	o.Counted = e.Refuse(&t, c.Refusal, now)
+	o.Done = e.Refuse(&t, c.Refusal, now)
 	return o
 }
 
