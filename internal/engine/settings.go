@@ -57,6 +57,9 @@ func (e *Engine) follow(by Sayer, c *catalog.Change, now account.Now) {
 		if a.IsShown() && !e.Catalog.IsListed(c.Name) {
 			e.places.use(a)
 		}
+		if state.IsPool(c.Name) && !e.Catalog.IsPool(c.Name) {
+			e.hide(a, false)
+		}
 		e.drop(a, now)
 	}
 	if c.Name != modelname.Every && !modelname.IsPattern(c.Name) || state.IsPool(c.Name) {
