@@ -21,8 +21,8 @@ type book struct {
 	pool   bool
 	span   int64
 
-	minute []*entry
-	days   []*entry // what counts to days
+	minute []*bookEntry
+	days   []*bookEntry // what counts to days
 	day    *day     // the present or the last one; nil for none
 	ended  int64    // the end of the last day that is over and was used
 	open   []*bookCharge
@@ -35,8 +35,8 @@ type book struct {
 	usedAt int // the order of the last use
 }
 
-// entry is something that counts.
-type entry struct {
+// bookEntry is something that counts.
+type bookEntry struct {
 	at       int64
 	requests int
 	tokens   tokens.Count
@@ -62,8 +62,8 @@ type payment struct {
 type bookCharge struct {
 	book      *book
 	at        int64
-	minute    *entry
-	inDay     *entry
+	minute    *bookEntry
+	inDay     *bookEntry
 	class     string
 	forgotten bool
 	most      money.Amount
@@ -100,7 +100,7 @@ func (b *book) dayAt(wall int64) day {
 }
 
 // ofDay adds up what counts to a day.
-func (b *book) ofDay(d *day, class string) (sum entry) {
+func (b *book) ofDay(d *day, class string) (sum bookEntry) {
 	for _, e := range b.days {
 		if !e.gone && e.day == d && (class == "" || e.class == class) {
 			sum.requests += e.requests
@@ -130,7 +130,7 @@ func (b *book) turn(wall int64) {
 }
 
 // intoDay counts something to the day that lasts at a time.
-func (b *book) intoDay(wall int64, e entry) *entry {
+func (b *book) intoDay(wall int64, e bookEntry) *bookEntry {
 	if !b.dayIsUsed() {
 		d := b.dayAt(wall)
 		b.day = &d
@@ -142,7 +142,7 @@ func (b *book) intoDay(wall int64, e entry) *entry {
 
 // usedOf returns the usage of a dimension at a moment; of one class, or of all where it is "".
 func (b *book) usedOf(of state.Dimension, class string, now account.Now) int {
-	var sum entry
+	var sum bookEntry
 	switch state.Limits[of].Window {
 	case state.Settled:
 		for _, c := range b.open {

@@ -13,7 +13,7 @@ import (
 func (b *book) charge(used tokens.Count, class string, most money.Amount, now account.Now) *bookCharge {
 	b.turn(now.Wall)
 	b.shown = true
-	e := entry{at: now.Instant, requests: 1, tokens: used, class: class}
+	e := bookEntry{at: now.Instant, requests: 1, tokens: used, class: class}
 	b.minute = append(b.minute, &e)
 	c := &bookCharge{book: b, at: now.Instant, minute: &e, class: class, most: most, paidAt: now.Wall}
 	c.inDay = b.intoDay(now.Wall, e)
@@ -53,13 +53,13 @@ func (c *bookCharge) commit(used tokens.Count, cost money.Amount, now account.No
 	case !left:
 		c.minute.tokens = used
 	case more != tokens.Count{}:
-		b.minute = append(b.minute, &entry{at: now.Instant, tokens: more, class: c.class})
+		b.minute = append(b.minute, &bookEntry{at: now.Instant, tokens: more, class: c.class})
 	}
 	switch {
 	case c.isToday():
 		c.inDay.tokens = used
 	case more != tokens.Count{}:
-		b.intoDay(now.Wall, entry{tokens: more, class: c.class})
+		b.intoDay(now.Wall, bookEntry{tokens: more, class: c.class})
 	}
 	if more != (tokens.Count{}) && left {
 		b.shown = true
@@ -90,17 +90,17 @@ func (c *bookCharge) arrive(at int64, now account.Now) {
 	}
 	today, used := c.isToday(), c.minute.tokens
 	c.minute.gone = true
-	c.minute = &entry{at: at, requests: 1, tokens: used, class: c.class}
+	c.minute = &bookEntry{at: at, requests: 1, tokens: used, class: c.class}
 	b.minute = append(b.minute, c.minute)
 	c.at = at
 	wall := now.Wall - now.Instant + at
 	switch {
 	case today:
 	case wall >= b.ended && (b.quota.DayZone == "" || wall >= b.dayAt(now.Wall).begin):
-		c.inDay = b.intoDay(wall, entry{requests: 1, tokens: used, class: c.class})
+		c.inDay = b.intoDay(wall, bookEntry{requests: 1, tokens: used, class: c.class})
 		b.turn(now.Wall)
 	default:
-		c.inDay = &entry{}
+		c.inDay = &bookEntry{}
 	}
 	if c.forgotten = false; b.usedOf(state.RPM, "", now)+b.usedOf(state.RPD, "", now) > 0 {
 		b.shown = true

@@ -18,9 +18,9 @@ import (
 )
 
 // lived returns an engine with all that an engine can have, and the life that it had.
-func lived(seed uint64, steps int) (*engine.Engine, *crowd) {
+func lived(seed uint64, steps int) (*engine.Engine, *life) {
 	e := engine.New(1, nil)
-	l := newCrowd(seed, e)
+	l := newLife(seed, e)
 	for range steps {
 		for _, is := range l.entries() {
 			o := e.Apply(is.now, is.process, is.n, is.command)
@@ -252,7 +252,7 @@ func FuzzReadImage(f *testing.F) {
 			return
 		}
 		checkImage(t, e)
-		goOn(e, newCrowd(1, e), 30)
+		goOn(e, newLife(1, e), 30)
 		checkImage(t, e)
 	})
 }

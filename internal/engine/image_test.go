@@ -68,7 +68,7 @@ func TestDamagedImages(t *testing.T) {
 }
 
 // goOn applies more commands of a life to another engine.
-func goOn(e *engine.Engine, l *crowd, entries int) {
+func goOn(e *engine.Engine, l *life, entries int) {
 	on := *l
 	on.e, on.now = e, e.Last()
 	for range entries {

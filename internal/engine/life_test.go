@@ -1,458 +1,379 @@
 package engine_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
-	"testing"
 	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
 	"dappco.re/go/core/go-ratelimit/internal/engine"
-	"dappco.re/go/core/go-ratelimit/internal/external"
+	"dappco.re/go/core/go-ratelimit/internal/found"
+	"dappco.re/go/core/go-ratelimit/internal/observation"
 	"dappco.re/go/core/go-ratelimit/internal/state"
 	"dappco.re/go/core/go-ratelimit/internal/tokens"
 	"dappco.re/go/core/go-ratelimit/money"
 )
 
-var (
-	seedFlag  = flag.Uint64("seed", 0, "the seed of one random life; 0 for the fixed ones")
-	livesFlag = flag.Int("lives", 12, "how many random lives")
-	stepsFlag = flag.Int("steps", 1000, "the steps of a random life")
+const (
+	second = int64(time.Second)
+	hour   = int64(time.Hour)
 )
 
-// call is an open call, in the engine and in the books.
-type call struct {
-	real    *account.Call
-	charges []*bookCharge
-	asked   string
-	tokens  tokens.Count
-	most    money.Amount
-	at      int64
-	expires int64
-	arrived bool
+// entry is one entry of a log.
+type entry struct {
+	now        account.Now
+	process, n int64
+	command    engine.Command
 }
 
-// life makes the same calls of an engine and of books.
+// life makes up commands that fit an engine, as several processes would send them.
 type life struct {
-	*testing.T
-	random  *rand.Rand
+	*rand.Rand
 	e       *engine.Engine
+	calm    bool // few wait
 	now     account.Now
-	by      engine.By
-	books   map[string]*book // by counted names
-	quotas  map[string]state.Quota
-	pools   map[string][]string // members
-	classes map[string]state.Class
-	models  []string
-	calls   []*call
-	waiters []*waiting
-	zones   []string
-	most    int // MaxModels
-	uses    int
-	prices  map[string]money.Amount // of a token; models without a price are absent
-	log     []string
+	n       [4]int64 // the last number of each process
+	calls   []account.ID
+	waiters []account.ID
+	facts   []engine.Charged
 }
 
-func TestRandomLivesAgreeWithBooks(t *testing.T) {
-	if *seedFlag != 0 {
-		newLife(t, *seedFlag).run(*stepsFlag)
-		return
-	}
-	for seed := range uint64(*livesFlag) {
-		t.Run(fmt.Sprint(seed+1), func(t *testing.T) { newLife(t, seed+1).run(*stepsFlag) })
+func newLife(seed uint64, e *engine.Engine) *life {
+	return &life{
+		Rand: rand.New(rand.NewPCG(seed, 1)), e: e, calm: seed%2 == 1,
+		now: account.Now{Instant: 1e15, Wall: 1_711_900_000e9}, // hours before a change to summer time
 	}
 }
 
-func (l *life) pick(of ...int) int { return of[l.random.IntN(len(of))] }
+var (
+	models  = []string{"a", "b", "c-1", "c-2", "d", "e", "f-1", "f-2", "f-3", "f-4", "z"}
+	zones   = []string{"", "", "Europe/Berlin", "America/New_York"}
+	classes = []string{"", "batch", "live", "eval", "other"}
+)
 
-func (l *life) quota(zones bool) (q state.Quota) {
-	q = state.Quota{
-		MaxRPM: l.pick(0, 0, 3, 6), MaxTPM: l.pick(0, 0, 150, 300), MaxRPD: l.pick(0, 0, 0, 12, 40),
-		MaxITPM: l.pick(0, 0, 0, 70, 150), MaxOTPM: l.pick(0, 0, 0, 80, 120), MaxTPD: l.pick(0, 0, 0, 600, 2000),
-		MaxInFlight: l.pick(0, 0, 0, 2, 4),
+func pick[T any](l *life, all []T) T { return all[l.IntN(len(all))] }
+
+// step lets time pass.
+func (l *life) step() {
+	switch l.IntN(40) {
+	case 0:
+		l.pass(l.Int64N(3 * hour))
+	case 1:
+		l.pass(l.Int64N(100 * second))
+	case 2, 3, 4, 5, 6:
+		l.pass(l.Int64N(5 * second))
+	case 7:
+		l.now.Wall += l.Int64N(20*second) - 10*second
+	case 8, 9, 10, 11, 12, 13, 14, 15:
+	case 16:
+		if l.IntN(8) == 0 {
+			l.now.Wall += l.Int64N(30*hour) - 10*hour
+		}
+	case 17:
+		if due := l.e.Due(); due < l.now.Instant+hour {
+			l.pass(max(due-l.now.Instant, 0))
+		}
+	default:
+		l.pass(l.Int64N(second / 4))
 	}
-	if zones {
-		q.DayZone = []string{"", "", "UTC", "America/New_York"}[l.random.IntN(4)]
+}
+
+func (l *life) pass(d int64) { l.now.Instant, l.now.Wall = l.now.Instant+d, l.now.Wall+d }
+
+// bounds tells the bounds of a zone. Days are of 23, 24 or 25 hours.
+func (l *life) bounds(zone string) engine.Bounds {
+	if zone == "" {
+		month := 30 * 24 * hour
+		begin := l.now.Wall / month * month
+		return engine.Bounds{Month: account.Span{Begin: begin, End: begin + month}}
 	}
-	if l.prices != nil {
-		q.MaxSpendPerDay, q.MaxSpendPerMonth = money.Amount(l.pick(0, 0, 1000, 3000)), money.Amount(l.pick(0, 0, 5000, 20000))
+	begin := (l.now.Wall-7*hour)/(24*hour)*24*hour + 7*hour
+	day := account.Span{Begin: begin, End: begin + 24*hour}
+	switch begin / (24 * hour) % 3 {
+	case 1:
+		day.End -= hour
+	case 2:
+		day.Begin -= hour
+	}
+	if !day.Holds(l.now.Wall) {
+		day = account.Span{Begin: day.End, End: day.End + 25*hour}
+	}
+	return engine.Bounds{Zone: zone, Day: day, Month: account.Span{Begin: day.Begin - 9*24*hour, End: day.Begin + 20*24*hour}}
+}
+
+// entries returns the next entries: first the bounds of zones that nobody has told.
+func (l *life) entries() (all []entry) {
+	l.step()
+	var unknown []string
+	l.e.Zones(l.now.Wall, func(name string) { unknown = append(unknown, name) })
+	slices.Sort(unknown)
+	for _, zone := range unknown {
+		all = append(all, l.entry(l.bounds(zone)))
+	}
+	return append(all, l.entry(l.command()))
+}
+
+func (l *life) entry(c engine.Command) entry {
+	p := l.IntN(len(l.n))
+	l.n[p]++
+	return entry{l.now, int64(p + 1), l.n[p], c}
+}
+
+// heard notes what an entry has brought about.
+func (l *life) heard(t entry, o *engine.Outcome) {
+	l.calls = append(l.calls, o.Calls...)
+	if o.Waits {
+		l.waiters = append(l.waiters, account.ID{Process: t.process, N: t.n})
+	}
+	for _, end := range o.Ended {
+		l.calls = append(l.calls, end.Calls...)
+	}
+	if len(l.calls) > 60 {
+		l.calls = l.calls[len(l.calls)-60:]
+	}
+	if len(l.waiters) > 60 {
+		l.waiters = l.waiters[30:]
+	}
+}
+
+func (l *life) command() engine.Command {
+	switch l.IntN(100) {
+	case 0, 1, 2:
+		return l.saying()
+	case 3:
+		return l.setting()
+	case 4:
+		return l.report()
+	case 5:
+		if l.IntN(4) > 0 {
+			return l.report()
+		}
+		return engine.Tell{Name: l.name(), Limits: observation.Limits{state.RPM: {Limit: l.IntN(3) * 10}}}
+	case 6:
+		return engine.Refuse{Name: l.name(), Refusal: found.Refusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
+	case 7:
+		return engine.Cool{Name: l.name(), Until: max(l.now.Wall+l.Int64N(90*second)-10*second, 0), Cause: "overloaded"}
+	case 8:
+		if l.IntN(6) == 0 {
+			return engine.Reset{Counted: pick(l, append(models, "", state.PoolName("p")))}
+		}
+		return engine.Advance{}
+	case 9, 10, 11:
+		return l.fact()
+	case 12, 13, 14, 15, 16, 17, 18, 19:
+		return engine.Record{Name: l.name(), Span: l.by().Span, Used: l.tokens(), Cost: money.Amount(l.Int64N(3e5))}
+	case 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39:
+		if !l.calm || l.IntN(6) == 0 {
+			return l.enter()
+		}
+	case 40, 41, 42:
+		if len(l.waiters) > 0 {
+			w := pick(l, l.waiters)
+			return engine.Leave{Process: w.Process, N: w.N, Places: 3}
+		}
+	case 43, 44, 45, 46:
+		if len(l.calls) > 0 {
+			return engine.Arrive{ID: pick(l, l.calls), At: l.now.Instant - l.Int64N(5*second)}
+		}
+	}
+	if len(l.calls) > 0 && l.IntN(2) == 0 {
+		i := l.IntN(len(l.calls))
+		id := l.calls[i]
+		l.calls = slices.Delete(l.calls, i, i+1)
+		s := engine.Settle{ID: id, How: account.How(l.IntN(6) % 4)}
+		if s.How == account.Committed {
+			s.Used, s.Cost = l.tokens(), money.Amount(l.Int64N(3e5))
+		}
+		return s
+	}
+	return engine.Admit{By: l.by(), Wants: l.wants()}
+}
+
+func (l *life) name() engine.Name {
+	n := pick(l, models)
+	if l.IntN(5) == 0 {
+		return engine.Name{Asked: "alias-" + n, Counted: n}
+	}
+	return engine.Name{Asked: n, Counted: n}
+}
+
+func (l *life) tokens() tokens.Count { return tokens.Count{Input: l.IntN(60), Output: l.IntN(40)} }
+
+func (l *life) by() engine.By {
+	by := engine.By{Class: pick(l, classes), Span: account.Minute + second/4, MaxQueue: l.IntN(3) * 6, HoldTTL: l.Int64N(3) * l.Int64N(90*second)}
+	if l.IntN(3) == 0 {
+		by.Flow = fmt.Sprint("flow-", l.IntN(4))
+	}
+	if l.IntN(500) == 0 {
+		by.Span += l.Int64N(2 * second)
+	}
+	return by
+}
+
+func (l *life) wants() []engine.Want {
+	wants := make([]engine.Want, max(l.IntN(6)-2, 1))
+	for i := range wants {
+		wants[i] = engine.Want{
+			Name: l.name(), Tokens: l.tokens(), Most: money.Amount(l.Int64N(4e5)), Priced: l.IntN(20) > 0, Deny: l.IntN(30) == 0,
+		}
+		if l.IntN(50) == 0 {
+			wants[i].Tokens.Input = -1
+		}
+	}
+	return wants
+}
+
+func (l *life) enter() engine.Command {
+	c := engine.Enter{By: l.by(), Deadline: account.Never, Options: [][]engine.Want{l.wants()}, OnlyRoom: l.IntN(10) == 0}
+	for l.IntN(3) == 0 {
+		c.Options = append(c.Options, l.wants())
+	}
+	if l.IntN(2) == 0 {
+		c.Deadline = l.now.Instant + l.Int64N(200*second)
+	}
+	if l.IntN(2) == 0 {
+		c.Patient = l.now.Instant + l.Int64N(20*second)
+	}
+	return c
+}
+
+// fact tells a call of before, or again one that was told.
+func (l *life) fact() engine.Command {
+	if n := len(l.facts); n > 0 && l.IntN(2) == 0 {
+		f := pick(l, l.facts[max(n-10, 0):])
+		if f.Open = l.IntN(2) == 0; !f.Open {
+			f.How, f.Hold = account.How(l.IntN(4)), 0
+		}
+		if f.Used, f.Cost = (tokens.Count{}), 0; !f.Open && f.How == account.Committed {
+			f.Used, f.Cost = l.tokens(), money.Amount(l.Int64N(3e5))
+		}
+		return f
+	}
+	f := engine.Charged{
+		ID: account.ID{Process: 9, N: int64(len(l.facts))}, Name: l.name(), Ago: l.Int64N(70 * second),
+		Tokens: l.tokens(), Most: money.Amount(l.Int64N(3e5)), Class: pick(l, classes), Open: true, Hold: l.Int64N(2) * l.Int64N(60*second),
+	}
+	if len(l.calls) > 0 && l.IntN(3) == 0 {
+		f.ID = pick(l, l.calls)
+	}
+	l.facts = append(l.facts, f)
+	l.calls = append(l.calls, f.ID)
+	return f
+}
+
+func (l *life) report() engine.Command {
+	c := engine.Observe{Name: l.name(), Span: account.Minute + second/4}
+	for of := range c.Report.Limits {
+		if l.IntN(2) == 0 {
+			c.Report.Limits[of] = observation.Limit{
+				Limit: l.IntN(50), Remaining: l.IntN(40), HasRemaining: l.IntN(4) > 0, Reset: time.Duration(l.Int64N(90 * second)), Rounding: l.IntN(3),
+			}
+		}
+	}
+	c.Report.Uncounted.Requests = l.IntN(3)
+	c.Report.Counted[state.RPM] = l.IntN(5)
+	c.Report.SentAt = l.now.Instant - l.Int64N(4*second)
+	return c
+}
+
+func (l *life) quota() state.Quota {
+	var q state.Quota
+	set := func(n *int, most int) {
+		if l.IntN(3) == 0 {
+			*n = 1 + l.IntN(most)
+		}
+	}
+	set(&q.MaxRPM, 12)
+	set(&q.MaxTPM, 900)
+	set(&q.MaxRPD, 150)
+	set(&q.MaxITPM, 500)
+	set(&q.MaxOTPM, 400)
+	set(&q.MaxTPD, 9000)
+	set(&q.MaxInFlight, 6)
+	if l.IntN(3) == 0 {
+		q.Burst = time.Duration(1 + l.Int64N(40*second))
+	}
+	if l.IntN(4) == 0 {
+		q.AdaptiveFloorRPM, q.AdaptiveCeilingRPM = 1+l.IntN(10), 20+l.IntN(100)
+	}
+	if l.IntN(4) == 0 {
+		q.AdaptiveFloorInFlight = 1 + l.IntN(4)
+	}
+	if l.IntN(4) == 0 {
+		q.MaxSpendPerDay = money.Amount(1e6 + l.Int64N(9e6))
+	}
+	if l.IntN(6) == 0 {
+		q.MaxSpendPerMonth = money.Amount(1e7 + l.Int64N(9e7))
+	}
+	if q.DayZone = pick(l, zones); l.IntN(60) == 0 {
+		q.MaxRPM = -1
 	}
 	return q
 }
 
-func newLife(t *testing.T, seed uint64) *life {
-	l := &life{
-		T: t, random: rand.New(rand.NewPCG(seed, 7)), e: engine.New(0, nil), most: engine.DefaultMaxModels,
-		books: make(map[string]*book), quotas: make(map[string]state.Quota), pools: make(map[string][]string),
-		models: []string{"a", "b", "c", "star-1", "star-2", "star-3", "x-1", "nobody"},
-		zones:  []string{"UTC", "America/New_York"},
+var quotaNames = []string{"a", "b", "c-*", "c-1", "d", "*", "e", "f-*"}
+
+func (l *life) quotas() map[string]state.Quota {
+	all := make(map[string]state.Quota)
+	for range l.IntN(4) {
+		all[pick(l, quotaNames)] = l.quota()
 	}
-	start := time.Date(2026, time.October, 31, 20, 0, 0, 0, time.UTC).UnixNano() // DST ends the next day
-	l.now = account.Now{Instant: 1e15, Wall: start + l.random.Int64N(dayLong)}
-	l.by = engine.By{Span: account.Minute + int64(l.pick(0, 250))*1e6}
-	if l.random.IntN(3) == 0 {
-		l.prices = map[string]money.Amount{"a": 1, "b": 2, "star-1": 1, "x-1": 3}
-	}
-	if l.random.IntN(3) == 0 {
-		l.by.HoldTTL = int64(l.pick(20, 90)) * 1e9
-	}
-	if l.prices == nil && l.random.IntN(3) == 0 { // the money of models without room counts together
-		l.most = l.pick(1, 2, 3)
-		l.e.SetMaxModels(l.most)
-	}
-	if l.random.IntN(3) == 0 {
-		l.classes = map[string]state.Class{"r": {ReservePercent: 30}, "s": {ReservePercent: 20, Weight: 2}, "w": {Weight: 3}}
-		l.e.SetClasses(l.classes, l.now)
-	}
-	l.bounds()
-	for _, name := range []string{"a", "b", "*", "x-*"} {
-		l.setQuota(name, l.quota(true))
-	}
-	for range l.random.IntN(3) {
-		l.setPool()
-	}
-	return l
+	return all
 }
 
-func (l *life) run(steps int) {
-	for range steps {
-		l.step()
-		if l.Failed() {
-			l.Fatalf("the last calls:\n%s", strings.Join(l.log[max(len(l.log)-60, 0):], "\n"))
-		}
-	}
-}
-
-func (l *life) say(format string, args ...any) {
-	l.log = append(l.log, fmt.Sprintf("%d %s  ", l.now.Instant-1e15, time.Unix(0, l.now.Wall).UTC().Format("01-02 15:04:05.999999999"))+fmt.Sprintf(format, args...))
-	if len(l.log) > 400 {
-		l.log = slices.Delete(l.log, 0, 300)
-	}
-}
-
-func (l *life) step() {
-	l.pass()
-	switch n := l.random.IntN(100); {
-	case n < 30:
-		l.admit()
-	case n < 50:
-		l.settle()
-	case n < 56:
-		l.arrive()
-	case n < 62:
-		l.record()
-	case n < 78:
-		l.judge()
-	case n < 86:
-		l.enter()
-	case n < 90:
-		l.leave()
-	case n < 91:
-		l.setQuota([]string{"a", "b", "*", "x-*", "star-1"}[l.random.IntN(5)], l.quota(true))
-	case n < 92 && l.random.IntN(3) == 0:
-		l.setPool()
-	case n < 93 && l.random.IntN(3) == 0:
-		l.reset()
-	case n < 94:
-		l.cool()
-	case n < 96:
-		l.report()
-	case n < 97 && l.random.IntN(4) == 0:
-		l.setClock()
-	}
-	l.check()
-}
-
-// pass lets time pass: at each instant that the engine names, it is asked.
-func (l *life) pass() {
-	by := []int64{0, 0, 1, 1e6, 1e9, 5e9, 20e9, 61e9, 600e9, 6 * 3600e9}[min(l.random.IntN(12), 9)]
-	if l.random.IntN(8) > 0 {
-		by = min(by, 20e9)
-	}
-	until := l.now.Instant + by
-	next := func() int64 {
-		due := l.e.Due()
-		for _, w := range l.waiters {
-			due = min(due, w.deadline)
-		}
-		return due
-	}
-	for next() <= until {
-		due := max(next(), l.now.Instant)
-		if before := due - 1; before > l.now.Instant && l.random.IntN(4) == 0 {
-			l.move(before)
-			l.check() // nobody is served too late
-		}
-		l.move(due)
-		l.happens()
-		l.check()
-	}
-	l.move(until)
-	l.bounds()
-	l.happens()
-}
-
-func (l *life) move(instant int64) {
-	l.now.Wall += instant - l.now.Instant
-	l.now.Instant = instant
-	l.bounds()
-}
-
-// bounds tells the days and months of zones.
-func (l *life) bounds() {
-	l.e.Zones(l.now.Wall, func(name string) { l.tell(name) })
-	for _, name := range l.zones {
-		l.tell(name)
-	}
-}
-
-func (l *life) tell(name string) {
-	zone := name
-	if zone == "" {
-		zone = "UTC"
-	}
-	is, month := calendar(zone, l.now.Wall)
-	if name == "" {
-		is = account.Span{}
-	}
-	l.e.Bounds(name, is, month, l.now)
-}
-
-// happens has the books follow what happens by itself, as the next verb of the engine does.
-func (l *life) happens() {
-	l.e.Advance(l.now)
-	defer l.tooLate()
-	for i := 0; i < len(l.calls); i++ {
-		if c := l.calls[i]; c.expires != 0 && c.expires <= l.now.Instant {
-			l.say("%s expires", c.asked)
-			for _, charge := range c.charges {
-				charge.expire(l.now)
-			}
-			l.calls = slices.Delete(l.calls, i, i+1)
-			i--
-		}
-	}
-	l.follow()
-}
-
-// tooLate has those give up whose deadline is reached, as their contexts do.
-func (l *life) tooLate() {
-	for _, w := range slices.Clone(l.waiters) {
-		if w.deadline <= l.now.Instant {
-			l.say("%v is too late", w.candidates)
-			l.e.Leave(w.real, l.now)
-			l.gone(w)
-			l.follow()
-		}
-	}
-}
-
-// setClock sets the wall clock. Everything is looked at before and then, as Prune does: days that
-// are over do not come back.
-func (l *life) setClock() {
-	l.touch()
-	l.now.Wall += int64(l.pick(-3600, -7200, 1800, 90000)) * 1e9
-	l.say("the clock is set")
-	l.bounds()
-	l.touch()
-	l.e.Serve(l.now)
-	l.happens()
-}
-
-func (l *life) touch() {
-	for a := range l.e.Accounts {
-		a.Refresh(l.now, l.by.Span)
-		if a.Spend != nil {
-			a.Spend.Settle(l.now.Wall)
-		}
-	}
-	for _, b := range l.books {
-		b.turn(l.now.Wall)
-		b.settleSpend(l.now.Wall)
-	}
-}
-
-// settleSpend brings periods from the future to the present.
-func (b *book) settleSpend(wall int64) {
-	for _, p := range b.spent {
-		if p.day != nil && p.day.begin > wall {
-			*p.day = b.dayAt(wall)
-		}
-		if p.month != nil && p.month.begin > wall {
-			zone := b.quota.DayZone
-			if zone == "" {
-				zone = "UTC"
-			}
-			_, m := calendar(zone, wall)
-			*p.month = day{m.Begin, m.End}
-		}
-	}
-}
-
-// bookOf returns the book of a counted name.
-func (l *life) bookOf(name string) *book {
-	b := l.books[name]
-	if b == nil {
-		b = &book{name: name, span: l.by.Span, seen: make(map[string]int64), shares: make(map[string]int), pool: state.IsPool(name)}
-		for class, c := range l.classes {
-			if c.ReservePercent > 0 {
-				b.shares[class] = c.ReservePercent
+func (l *life) saying() engine.Command {
+	pool := state.PoolName(pick(l, []string{"p", "q", "r"}))
+	switch l.IntN(16) {
+	case 0:
+		return engine.RemoveQuota{Counted: pick(l, append(quotaNames, pool))}
+	case 1:
+		return engine.SetAccount{Quotas: l.quotas()}
+	case 2:
+		p := catalog.Profile{Provider: "prov", Below: l.IntN(2) == 0}
+		q := l.quota()
+		for _, name := range []string{"c-*", "c-2", "d", "e"} {
+			if l.IntN(2) == 0 {
+				p.Rows = append(p.Rows, catalog.Row{Name: name, Group: pick(l, []string{"", "g"}), Quota: q})
 			}
 		}
-		l.books[name] = b
-		l.cover(b)
+		return engine.AddProfile{Profile: p}
+	case 3:
+		return engine.Learn{Counted: pick(l, models), Quota: l.quota()}
+	case 4:
+		return engine.ForgetLearned{Counted: pick(l, []string{"", "a", "c-1"})}
+	case 5, 6, 7:
+		return engine.SetPool{Counted: pool, Models: []string{pick(l, models), pick(l, models), pick(l, []string{"*", "f-*", "c-1"})}, Quota: l.quota()}
+	case 8:
+		return engine.RemovePool{Counted: pool}
+	case 9:
+		f := catalog.File{Quotas: l.quotas(), Said: map[string]state.Said{}, Pools: map[string][]string{pool: {"a", "f-*"}}}
+		if l.IntN(2) == 0 {
+			f.Quotas[pool] = l.quota()
+		}
+		for name, q := range f.Quotas {
+			f.Said[name] = state.SaidBy(state.Account, q)
+		}
+		return engine.Loaded{File: f, Learns: l.IntN(2) == 0}
+	default:
+		return engine.SetQuota{Counted: pick(l, quotaNames), Quota: l.quota()}
 	}
-	return b
 }
 
-// cover gives a book the quota that covers it: its own, that of the longest pattern, or "*".
-func (l *life) cover(b *book) {
-	q, own := l.quotas[b.name]
-	b.listed, b.known = own, own
-	for _, pattern := range []string{"x-*", "*"} {
-		if is, ok := l.quotas[pattern]; ok && !b.known && !b.pool && (pattern == "*" || strings.HasPrefix(b.name, "x-")) {
-			q, b.known = is, true
+func (l *life) setting() engine.Command {
+	if l.IntN(3) == 0 {
+		return engine.SetMaxModels{Most: 1 + l.IntN(8)}
+	}
+	all := make(map[string]state.Class)
+	for _, name := range classes[:4] {
+		if l.IntN(3) > 0 {
+			c := state.Class{Weight: l.IntN(5), MaxQueue: l.IntN(2) * 8, Ahead: l.IntN(4) == 0}
+			if name != "" {
+				c.ReservePercent = l.IntN(2) * 20
+			}
+			all[name] = c
 		}
 	}
-	b.rezone(q, l.now.Wall)
-}
-
-// rezone sets the quota. The usage of the present day counts to the day that is present in the
-// zone.
-func (b *book) rezone(q state.Quota, wall int64) {
-	was := b.quota.DayZone
-	b.turn(wall)
-	b.quota = q
-	if was == q.DayZone {
-		return
-	}
-	if b.day != nil && q.DayZone == "" {
-		b.day.end = b.day.begin + dayLong
-	} else if b.day != nil {
-		*b.day = b.dayAt(wall)
-	}
-	for _, p := range b.spent {
-		b.rezoneSpend(p, wall)
-	}
-}
-
-func (b *book) rezoneSpend(p *payment, wall int64) {
-	zone := b.quota.DayZone
-	if zone == "" {
-		zone = "UTC"
-	}
-	is, month := calendar(zone, wall)
-	if p.day != nil && p.day.begin <= wall && wall < p.day.end && b.quota.DayZone != "" {
-		p.day.end = is.End
-	}
-	if p.month != nil && p.month.begin <= wall && wall < p.month.end {
-		p.month.end = month.End
-	}
-}
-
-func (l *life) setQuota(name string, q state.Quota) {
-	l.say("quota of %s: %+v", name, q)
-	l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetQuota(name, q) }, nil, l.now)
-	l.quotas[name] = q
-	for _, b := range l.books {
-		l.cover(b)
-	}
-	l.follow()
-}
-
-func (l *life) setPool() {
-	name := state.PoolName(fmt.Sprint("p", l.random.IntN(2)))
-	if l.pools[name] != nil && l.random.IntN(3) == 0 {
-		l.say("no pool %s", name)
-		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.RemovePool(name) }, nil, l.now)
-		delete(l.pools, name)
-		delete(l.quotas, name)
-		b := l.bookOf(name)
-		b.reset(l.now.Wall)
-		l.cover(b)
-	} else {
-		members := [][]string{{"*"}, {"a", "star-*"}, {"b", "nobody"}, {"a", "b"}}[l.random.IntN(4)]
-		q := l.quota(false)
-		l.say("pool %s of %v: %+v", name, members, q)
-		l.e.Say(engine.Program, func(c *catalog.Catalog) []catalog.Change { return c.SetPool(name, members, q) }, nil, l.now)
-		l.pools[name], l.quotas[name] = members, q
-		l.cover(l.bookOf(name))
-	}
-	l.follow()
-}
-
-// poolsOf returns the pools of a model, by name.
-func (l *life) poolsOf(model string) (in []string) {
-	for _, name := range slices.Sorted(keys(l.pools)) {
-		if slices.ContainsFunc(l.pools[name], func(m string) bool {
-			return m == model || strings.Contains(m, "*") && strings.HasPrefix(model, strings.TrimSuffix(m, "*"))
-		}) {
-			in = append(in, name)
-		}
-	}
-	return in
-}
-
-func (l *life) reset() {
-	name := l.models[l.random.IntN(len(l.models))]
-	if l.random.IntN(4) == 0 {
-		name = ""
-	}
-	l.say("reset %q", name)
-	l.e.Reset(name, l.now)
-	for _, b := range l.books {
-		if name == "" || b.name == name {
-			b.reset(l.now.Wall)
-			b.cool, b.held = 0, [state.Dimensions]part{}
-		}
-	}
-	l.follow()
-}
-
-func (l *life) cool() {
-	name := l.models[l.random.IntN(len(l.models))]
-	until := l.now.Wall + int64(l.pick(0, 1, 10, 100))*1e9
-	b := l.bookOf(name)
-	if l.most < 10 && !b.listed {
-		return
-	}
-	l.say("cool %s until %d", name, until)
-	takes := l.e.Cool(name, name, until, "caller", l.now)
-	if want := until > l.now.Wall && until > b.cool; takes != want {
-		l.Errorf("the cooldown was taken: %v, want %v", takes, want)
-	}
-	if takes {
-		b.cool = until
-	}
-	l.follow()
-}
-
-// report notes the usage of others.
-func (l *life) report() {
-	a := l.e.Account([]string{"a", "b"}[l.random.IntN(2)])
-	b := l.bookOf(a.Name)
-	of := state.Dimension(l.random.IntN(int(state.InFlight)))
-	if *b.quota.Limit(of) == 0 {
-		return
-	}
-	amount, lasts := l.random.IntN(*b.quota.Limit(of)), int64(l.pick(1, 10, 59))*1e9
-	until := l.now.Instant + lasts
-	if state.Limits[of].Window == state.Day {
-		until = l.now.Wall + lasts
-	}
-	l.say("others use %d of %v of %s for %v", amount, of, a.Name, time.Duration(lasts))
-	u := new(external.Usage)
-	for of := range state.InFlight {
-		h := b.held[of]
-		u[of] = external.Part{Amount: h.amount, Until: h.until}
-	}
-	u[of] = external.Part{Amount: amount, Until: until}
-	b.held[of] = part{amount, until}
-	a.Report(u)
-	l.e.Serve(l.now)
-	l.follow()
+	return engine.SetClasses{Classes: all}
 }

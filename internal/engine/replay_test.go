@@ -18,10 +18,10 @@ type replica struct {
 	name   string
 	e      *engine.Engine
 	digest engine.Digest
-	after  func(r *replica, t logged, data []byte)
+	after  func(r *replica, t entry, data []byte)
 }
 
-func (r *replica) apply(t *testing.T, is logged, data []byte) engine.Outcome {
+func (r *replica) apply(t *testing.T, is entry, data []byte) engine.Outcome {
 	c := is.command
 	if data != nil {
 		var err error
@@ -87,7 +87,7 @@ func readAll(l *rand.Rand, e *engine.Engine, now account.Now) {
 }
 
 // isKnownAgain reports whether an entry that was applied is ignored when it comes again.
-func isKnownAgain(e *engine.Engine, t logged, o *engine.Outcome) bool {
+func isKnownAgain(e *engine.Engine, t entry, o *engine.Outcome) bool {
 	switch c := t.command.(type) {
 	case engine.Admit:
 		return len(o.Calls) > 0 && e.Call(o.Calls[0]) != nil
@@ -123,7 +123,7 @@ func replay(t *testing.T, seed uint64, steps int) {
 	loaded := &replica{name: "loaded from an image", e: engine.New(1, nil)}
 	twice := &replica{name: "fed twice", e: engine.New(1, nil)}
 	read := &replica{name: "with reads between", e: engine.New(1, nil)}
-	l := newCrowd(seed, direct.e)
+	l := newLife(seed, direct.e)
 	other := rand.New(rand.NewPCG(seed, 2))
 	for i := 0; i < steps; i++ {
 		for _, is := range l.entries() {
@@ -169,7 +169,7 @@ func TestImageOfExpiredCharges(t *testing.T) {
 	direct, loaded := &replica{name: "direct", e: engine.New(1, nil)}, &replica{name: "loaded", e: engine.New(1, nil)}
 	name := engine.Name{Asked: "m", Counted: "m"}
 	at := func(d int64) account.Now { return account.Now{Instant: 1e15 + d, Wall: 1_711_900_000e9 + d} }
-	log := []logged{
+	log := []entry{
 		{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 1}}},
 		{at(0), 1, 2, engine.Record{Name: name, Span: account.Minute}},
 		{at(60*second + 1), 1, 3, engine.Advance{}},

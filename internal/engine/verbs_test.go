@@ -19,17 +19,17 @@ type request struct {
 	tokens tokens.Count
 }
 
-func (l *life) price(model string) (p money.Amount, known bool) {
+func (l *bookLife) price(model string) (p money.Amount, known bool) {
 	p, known = l.prices[model]
 	return p, known || l.prices == nil
 }
 
-func (l *life) costOf(model string, used tokens.Count) money.Amount {
+func (l *bookLife) costOf(model string, used tokens.Count) money.Amount {
 	p, _ := l.price(model)
 	return p * money.Amount(used.Total())
 }
 
-func (l *life) draw(most int) (reqs []request) {
+func (l *bookLife) draw(most int) (reqs []request) {
 	for range 1 + l.random.IntN(most) {
 		r := request{l.models[l.random.IntN(len(l.models))], tokens.Count{Input: l.pick(0, 1, 10, 40, 90), Output: l.pick(0, 1, 20, 50)}}
 		if l.random.IntN(60) == 0 {
@@ -40,7 +40,7 @@ func (l *life) draw(most int) (reqs []request) {
 	return reqs
 }
 
-func (l *life) class() string {
+func (l *bookLife) class() string {
 	if l.classes == nil {
 		return ""
 	}
@@ -48,7 +48,7 @@ func (l *life) class() string {
 }
 
 // real returns requests as the engine takes them.
-func (l *life) real(reqs []request) []engine.Request {
+func (l *bookLife) real(reqs []request) []engine.Request {
 	all := make([]engine.Request, len(reqs))
 	for i, r := range reqs {
 		all[i] = engine.Request{Target: l.e.Resolve(r.model, r.model), Tokens: r.tokens, Most: l.costOf(r.model, r.tokens)}
@@ -59,7 +59,7 @@ func (l *life) real(reqs []request) []engine.Request {
 
 // asks returns what requests ask of each book: of those of models first, then of those of pools, by
 // name.
-func (l *life) asks(reqs []request, class string) (all []*ask, models int) {
+func (l *bookLife) asks(reqs []request, class string) (all []*ask, models int) {
 	add := func(name string, r request) {
 		b := l.bookOf(name)
 		i := slices.IndexFunc(all, func(a *ask) bool { return a.book == b })
@@ -89,7 +89,7 @@ func (l *life) asks(reqs []request, class string) (all []*ask, models int) {
 }
 
 // unlisted returns the books of models that hold a place, by their last use.
-func (l *life) unlisted() (all []*book) {
+func (l *bookLife) unlisted() (all []*book) {
 	for _, b := range l.books {
 		if b.shown && !b.listed && !b.pool {
 			all = append(all, b)
@@ -99,7 +99,7 @@ func (l *life) unlisted() (all []*book) {
 	return all
 }
 
-func (l *life) findPlaces(asks []*ask) {
+func (l *bookLife) findPlaces(asks []*ask) {
 	holders := l.unlisted()
 	free := l.most - len(holders)
 	for _, b := range holders {
@@ -126,7 +126,7 @@ type expected struct {
 }
 
 // decide decides on requests as if nobody waited.
-func (l *life) decide(reqs []request, class string, now account.Now) (x expected) {
+func (l *bookLife) decide(reqs []request, class string, now account.Now) (x expected) {
 	asks, models := l.asks(reqs, class)
 	unplaced := 0
 	for i, a := range asks {
@@ -177,7 +177,7 @@ func (x *expected) allows() bool {
 }
 
 // passesAt reports whether all limits that end with time let requests pass at a later instant.
-func (l *life) passesAt(reqs []request, class string, later int64) bool {
+func (l *bookLife) passesAt(reqs []request, class string, later int64) bool {
 	now := account.Now{Instant: later, Wall: l.now.WallAt(later)}
 	asks, _ := l.asks(reqs, class)
 	for _, a := range asks {
@@ -189,7 +189,7 @@ func (l *life) passesAt(reqs []request, class string, later int64) bool {
 }
 
 // compare compares a decision of the engine with that of the books.
-func (l *life) compare(reqs []request, class string, v *verdict.Verdict) {
+func (l *bookLife) compare(reqs []request, class string, v *verdict.Verdict) {
 	l.Helper()
 	x := l.decide(reqs, class, l.now)
 	first, isPool := l.queues(reqs)
@@ -217,7 +217,7 @@ func (l *life) compare(reqs []request, class string, v *verdict.Verdict) {
 }
 
 // isReserved reports whether anything is kept for other classes.
-func (l *life) isReserved(reqs []request, class string) bool {
+func (l *bookLife) isReserved(reqs []request, class string) bool {
 	asks, _ := l.asks(reqs, class)
 	return slices.ContainsFunc(asks, func(a *ask) bool {
 		for other := range a.book.shares {
@@ -230,7 +230,7 @@ func (l *life) isReserved(reqs []request, class string) bool {
 }
 
 // judge asks without charging.
-func (l *life) judge() {
+func (l *bookLife) judge() {
 	reqs, class := l.draw(3), l.class()
 	by := l.by
 	by.Class = class
@@ -240,7 +240,7 @@ func (l *life) judge() {
 }
 
 // admit charges requests that pass.
-func (l *life) admit() {
+func (l *bookLife) admit() {
 	reqs, class := l.draw(2), l.class()
 	by := l.by
 	by.Class = class
@@ -251,7 +251,7 @@ func (l *life) admit() {
 }
 
 // see notes that a class with a reserve asks.
-func (l *life) see(reqs []request, class string) {
+func (l *bookLife) see(reqs []request, class string) {
 	if l.classes[class].ReservePercent == 0 {
 		return
 	}
@@ -265,7 +265,7 @@ func (l *life) see(reqs []request, class string) {
 	}
 }
 
-func (l *life) compareAdmit(reqs []request, class string, by *engine.By) {
+func (l *bookLife) compareAdmit(reqs []request, class string, by *engine.By) {
 	x := l.decide(reqs, class, l.now)
 	first, _ := l.queues(reqs)
 	_, before := l.e.Judge(nil, by, l.real(reqs), l.now)
@@ -281,7 +281,7 @@ func (l *life) compareAdmit(reqs []request, class string, by *engine.By) {
 }
 
 // charge has the books follow calls that were admitted.
-func (l *life) charge(reqs []request, class string, real []*account.Call) {
+func (l *bookLife) charge(reqs []request, class string, real []*account.Call) {
 	made := make([]*call, len(reqs))
 	for i, r := range reqs {
 		if l.bookOf(r.model).shown {
@@ -296,7 +296,7 @@ func (l *life) charge(reqs []request, class string, real []*account.Call) {
 	l.calls = append(l.calls, made...)
 }
 
-func (l *life) chargeOne(r request, class string, real *account.Call) *call {
+func (l *bookLife) chargeOne(r request, class string, real *account.Call) *call {
 	c := &call{real: real, asked: r.model, tokens: r.tokens, most: l.costOf(r.model, r.tokens), at: l.now.Instant}
 	if l.by.HoldTTL > 0 {
 		c.expires = l.now.Instant + l.by.HoldTTL
@@ -318,7 +318,7 @@ func (l *life) chargeOne(r request, class string, real *account.Call) *call {
 
 // hasPlace makes a place for the usage of a model, if it needs one: that of the idle one that was
 // used least recently.
-func (l *life) hasPlace(b *book) bool {
+func (l *bookLife) hasPlace(b *book) bool {
 	l.uses++
 	b.usedAt = l.uses
 	if b.listed || b.shown {
@@ -337,7 +337,7 @@ func (l *life) hasPlace(b *book) bool {
 	return false
 }
 
-func (l *life) record() {
+func (l *bookLife) record() {
 	r := l.draw(1)[0]
 	r.tokens = tokens.Count{Input: max(r.tokens.Input, 0), Output: r.tokens.Output}
 	l.say("record %v", r)
@@ -358,7 +358,7 @@ func (l *life) record() {
 	l.follow()
 }
 
-func (l *life) settle() {
+func (l *bookLife) settle() {
 	if len(l.calls) == 0 {
 		return
 	}
@@ -386,7 +386,7 @@ func (l *life) settle() {
 }
 
 // reveal finds a place for a model that had forgotten a call which was charged anew.
-func (l *life) reveal(b *book, was bool) {
+func (l *bookLife) reveal(b *book, was bool) {
 	if was || !b.shown {
 		return
 	}
@@ -397,7 +397,7 @@ func (l *life) reveal(b *book, was bool) {
 	}
 }
 
-func (l *life) arrive() {
+func (l *bookLife) arrive() {
 	if len(l.calls) == 0 {
 		return
 	}
@@ -419,7 +419,7 @@ func (l *life) arrive() {
 }
 
 // check compares the usage of all accounts with that of the books.
-func (l *life) check() {
+func (l *bookLife) check() {
 	l.Helper()
 	for name, b := range l.books {
 		a := l.e.Account(name)

@@ -21,7 +21,7 @@ type waiting struct {
 func (w *waiting) stands(i int) bool { return w.real.Candidates[i].Kind == lines.Stands }
 
 // waitsFor reports whether anybody waits for the account of a book.
-func (l *life) waitsFor(b *book) bool {
+func (l *bookLife) waitsFor(b *book) bool {
 	for _, w := range l.waiters {
 		for i, reqs := range w.candidates {
 			asks, _ := l.places(reqs)
@@ -34,7 +34,7 @@ func (l *life) waitsFor(b *book) bool {
 }
 
 // places returns the names of the accounts in whose lines requests stand.
-func (l *life) places(reqs []request) (names []string, models int) {
+func (l *bookLife) places(reqs []request) (names []string, models int) {
 	for _, r := range reqs {
 		if !slices.Contains(names, r.model) {
 			names = append(names, r.model)
@@ -66,7 +66,7 @@ type turn struct {
 
 // turns looks at those that wait, in the order of their arrival. One that passes comes before later
 // ones in the lines of its pools.
-func (l *life) turns() turns {
+func (l *bookLife) turns() turns {
 	t := turns{taken: make(map[string]*waiting), awake: make(map[string]*waiting)}
 	for _, w := range l.waiters {
 		served := false
@@ -116,7 +116,7 @@ func all[T any](list []T, ok func(T) bool) bool {
 
 // queues returns the first account in whose line others come before requests that come now; "" for
 // none.
-func (l *life) queues(reqs []request) (first string, isPool bool) {
+func (l *bookLife) queues(reqs []request) (first string, isPool bool) {
 	t := l.turns()
 	names, models := l.places(reqs)
 	slices.Sort(names[models:])
@@ -129,7 +129,7 @@ func (l *life) queues(reqs []request) (first string, isPool bool) {
 }
 
 // enter has a call wait, for one of several candidates of one or more requests.
-func (l *life) enter() {
+func (l *bookLife) enter() {
 	if l.classes != nil || l.most < 10 || len(l.waiters) > 12 { // who waits for a place asks again, at times
 		return
 	}
@@ -151,7 +151,7 @@ func (l *life) enter() {
 	l.follow()
 }
 
-func (l *life) leave() {
+func (l *bookLife) leave() {
 	if len(l.waiters) == 0 {
 		return
 	}
@@ -162,12 +162,12 @@ func (l *life) leave() {
 	l.follow()
 }
 
-func (l *life) gone(w *waiting) {
+func (l *bookLife) gone(w *waiting) {
 	l.waiters = slices.DeleteFunc(l.waiters, func(o *waiting) bool { return o == w })
 }
 
 // follow has the books follow those that were served, or refused, by the last verb.
-func (l *life) follow() {
+func (l *bookLife) follow() {
 	l.Helper()
 	defer l.checkRefusals()
 	for _, real := range l.e.Done() {
@@ -193,14 +193,14 @@ func (l *life) follow() {
 	}
 }
 
-func (l *life) checkRefusals() {
+func (l *bookLife) checkRefusals() {
 	for _, w := range l.waiters {
 		l.checkRefusal(w)
 	}
 }
 
 // checkRefusal checks that candidates were refused which wait in vain.
-func (l *life) checkRefusal(w *waiting) {
+func (l *bookLife) checkRefusal(w *waiting) {
 	for i, reqs := range w.candidates {
 		if w.refused[i] || w.stands(i) {
 			continue
@@ -223,16 +223,16 @@ func (l *life) checkRefusal(w *waiting) {
 
 // couldPass reports whether requests could pass at an instant if all open calls gave everything
 // back: of those that have arrived, all but the request.
-func (l *life) couldPass(reqs []request, at int64) bool {
+func (l *bookLife) couldPass(reqs []request, at int64) bool {
 	type kept struct {
-		e   *entry
-		was entry
+		e   *bookEntry
+		was bookEntry
 	}
 	var undo []kept
-	change := func(e *entry, arrived bool) {
+	change := func(e *bookEntry, arrived bool) {
 		if e != nil {
 			undo = append(undo, kept{e, *e})
-			if e.tokens = (entry{}).tokens; !arrived {
+			if e.tokens = (bookEntry{}).tokens; !arrived {
 				e.requests = 0
 			}
 		}
@@ -266,7 +266,7 @@ func (l *life) couldPass(reqs []request, at int64) bool {
 }
 
 // checkLines checks that nobody waits whose turn it is.
-func (l *life) checkLines() {
+func (l *bookLife) checkLines() {
 	l.Helper()
 	for _, t := range l.turns().pass {
 		l.Errorf("%v waits, and passes", t.candidates[t.candidate])
