@@ -18,7 +18,6 @@ type replica struct {
 	name   string
 	e      *engine.Engine
 	digest engine.Digest
-	after  func(r *replica, t entry, data []byte)
 }
 
 func (r *replica) apply(t *testing.T, is entry, data []byte) engine.Outcome {
