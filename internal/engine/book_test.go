@@ -23,8 +23,8 @@ type book struct {
 
 	minute []*bookEntry
 	days   []*bookEntry // what counts to days
-	day    *day     // the present or the last one; nil for none
-	ended  int64    // the end of the last day that is over and was used
+	day    *day         // the present or the last one; nil for none
+	ended  int64        // the end of the last day that is over and was used
 	open   []*bookCharge
 	cool   int64
 	spent  []*payment

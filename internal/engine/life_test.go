@@ -150,7 +150,7 @@ func (l *life) command() engine.Command {
 		if l.IntN(4) > 0 {
 			return l.report()
 		}
-		return engine.Tell{Name: l.name(), Limits: observation.Limits{state.RPM: {Limit: l.IntN(3) * 10}}}
+		return engine.Observe{Name: l.name(), Span: account.Minute, Report: engine.Report{Learns: true, Limits: observation.Limits{state.RPM: {Limit: l.IntN(3) * 10}}}}
 	case 6:
 		return engine.Refuse{Name: l.name(), Refusal: found.Refusal{Overload: l.IntN(2) == 0, Took: l.Int64N(3 * second), Wait: l.Int64N(20 * second)}}
 	case 7:

@@ -14,7 +14,7 @@ type Outcome struct {
 	Verdict verdict.Verdict // on the requests of Admit; why a waiter of Enter stands in line
 	Waits   bool            // the waiter of Enter stands in line
 	Calls   []account.ID    // that Admit made
-	Done    bool            // what the verb reports: see Engine.Record, Cool, Tell and Refuse
+	Done    bool            // what the verb reports: see Engine.Record, Cool, Observe and Refuse
 	Ended   []Ended         // the waiters that have ended, in that order
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+	"time"
 
 	"dappco.re/go/core/go-ratelimit/internal/account"
 	"dappco.re/go/core/go-ratelimit/internal/catalog"
@@ -207,6 +208,14 @@ func TestLoadedBeforeEachEntry(t *testing.T) {
 			{at(0), 1, 1, engine.Loaded{File: catalog.File{Pools: map[string][]string{state.PoolName("p"): {"m"}}}}},
 			{at(0), 1, 2, admit(account.Minute, "m")},
 		}, "unknown_model"},
+		{"a call that moves in buckets which hold it at the price of another quota", []entry{
+			{at(0), 1, 1, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 60, Burst: 30 * time.Second}}},
+			{at(0), 1, 2, admit(account.Minute, "m")},
+			{at(second), 1, 3, engine.SetQuota{Counted: "m", Quota: state.Quota{MaxRPM: 7, Burst: 30 * time.Second}}},
+			{at(3 * second), 1, 4, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(2 * second).Instant}},
+			{at(6 * second), 1, 5, engine.Arrive{ID: account.ID{Process: 1, N: 2}, At: at(5 * second).Instant}},
+			{at(6 * second), 1, 6, admit(account.Minute, "m")},
+		}, "ok"},
 		{"a second choice that has got a quota since it was asked for", []entry{
 			{at(0), 1, 1, engine.SetQuota{Counted: "a", Quota: once}},
 			{at(0), 1, 2, engine.SetQuota{Counted: "m-*", Quota: state.Quota{MaxRPM: 5}}},
