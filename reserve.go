@@ -82,6 +82,9 @@ func limitSlots(accounts []*account.Account) bool {
 
 // reservationLocked returns the reservation of a call that was admitted.
 func (rl *RateLimiter) reservationLocked(c *account.Call, watched bool) *Reservation {
+	if !c.IsCounted() {
+		return &Reservation{model: c.Asked}
+	}
 	made := rl.unused.newLocked(watched)
 	made.home, made.call, made.serial, made.model, made.at = rl, c, c.Serial, c.Asked, c.At.Instant
 	rl.auditReservedLocked(c)

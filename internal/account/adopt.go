@@ -27,7 +27,8 @@ func (a *Account) Adopt(u *Usage, day Span, now Now, span int64, open func(func(
 }
 
 // AdoptPrepared is Adopt for a usage whose entries were prepared, for this once. It leaves in what
-// has expired, and keeps reports also on charges that were forgotten.
+// has expired, and keeps reports also on charges that were forgotten. A charge that has left the
+// minute is not looked for: it stays in the count of the day.
 func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span int64, open func(func(*Call) bool), keeps func(*Charge) bool) {
 	if u == a.usage && u.DayCount != a.dayWas && u.DayCount <= 0 {
 		u.DayTokens = 0 // a program that clears the requests of the day by hand means the tokens, too
@@ -50,7 +51,7 @@ func (a *Account) AdoptPrepared(u *Usage, p *Prepared, day Span, now Now, span i
 	a.repace(now, span)
 	for c := range open {
 		for charge := range c.Charges {
-			if charge.Meter == &a.Meter && keeps(charge) {
+			if charge.Meter == &a.Meter && now.Instant-charge.At <= span && keeps(charge) {
 				charge.readopt(now)
 			}
 		}

@@ -55,6 +55,9 @@ func (c *Call) Charges(yield func(*Charge) bool) {
 	}
 }
 
+// IsCounted reports whether any account was charged.
+func (c *Call) IsCounted() bool { return c.first.Meter != nil }
+
 // Account returns the account of a charge; nil for one to a class in it.
 func (c *Charge) Account() *Account {
 	if a := c.Meter.day.of; c.Meter == &a.Meter {

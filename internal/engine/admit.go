@@ -264,6 +264,10 @@ func (e *Engine) chargeOne(by *By, place int32, r *Request, now account.Now) *ac
 	for _, pool := range r.Pools {
 		e.chargeTo(c, pool, now)
 	}
+	if !c.IsCounted() { // there is nothing to settle
+		c.Ended = true
+		return c
+	}
 	e.open.add(c)
 	if by.HoldTTL > 0 {
 		c.HoldUntil = now.Instant + by.HoldTTL

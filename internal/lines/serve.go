@@ -86,7 +86,7 @@ func (l *Lines) try(c *Candidate, g *line, now account.Now) turn {
 	if l.isWornOut(w) {
 		return stays
 	}
-	if w.Deadline <= now.Instant {
+	if w.Deadline < now.Instant {
 		l.refuseAll(w, Late, now)
 		return moved
 	}

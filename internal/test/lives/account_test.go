@@ -58,8 +58,7 @@ type account struct {
 	cool     time.Time
 	cause    ratelimit.Cause
 	inFlight int
-	forgets  int // how often its usage was forgotten,
-	loads    int // and loaded
+	forgets  int // how often its usage was forgotten
 
 	spentDay, spentMonth *period
 	audit                ratelimit.AuditEntry
@@ -243,7 +242,7 @@ type booking struct {
 	charge        *charge
 	day           *day // nil where it is in none that lasts
 	forgets       int  // of the account, when it was charged
-	loads         int
+	loaded        bool // since
 	at            time.Time
 	input, output int // the estimate
 	most          money.Amount
@@ -253,7 +252,7 @@ type booking struct {
 
 // book charges a reservation.
 func (a *account) book(now time.Time, input, output int, most money.Amount) *booking {
-	b := &booking{account: a, forgets: a.forgets, loads: a.loads, at: now, input: input, output: output, most: most}
+	b := &booking{account: a, forgets: a.forgets, at: now, input: input, output: output, most: most}
 	b.charge, b.day = a.charge(now, input, output)
 	b.spentDay, b.spentMonth = a.spend(now, most)
 	a.inFlight++
@@ -263,19 +262,23 @@ func (a *account) book(now time.Time, input, output int, most money.Amount) *boo
 // left reports whether the charge is too old for the minute.
 func (b *booking) left(now time.Time) bool { return b.at.Before(now.Add(-b.account.span)) }
 
-// forgotten reports whether nothing is known of the charge any more: its usage was reset, or was
-// loaded since, and a charge is found among those that were loaded only while it is in the minute.
-func (b *booking) forgotten(now time.Time) bool {
-	return b.forgets != b.account.forgets || b.loads != b.account.loads && b.left(now)
+// forgotten reports whether nothing is known of the charge any more: its usage was reset.
+func (b *booking) forgotten() bool { return b.forgets != b.account.forgets }
+
+// load looks for the charge among those that were loaded, where it is only while it is in the minute.
+func (b *booking) load(now time.Time) {
+	if b.loaded = true; b.left(now) {
+		b.forgets = -1
+	}
 }
 
 // inDay reports whether the day that lasts is the one that was charged. Of a charge that was loaded
 // nothing is known but its time.
 func (b *booking) inDay(now time.Time) bool {
-	if b.loads != b.account.loads && b.day != nil && b.at.Before(b.day.begin) {
+	if b.loaded && b.day != nil && b.at.Before(b.day.begin) {
 		return false
 	}
-	return !b.forgotten(now) && b.day != nil && b.day == b.account.day && now.Before(b.day.end)
+	return !b.forgotten() && b.day != nil && b.day == b.account.day && now.Before(b.day.end)
 }
 
 // commit has the real usage take the place of the estimate, at the time of the charge. What it
@@ -284,7 +287,7 @@ func (b *booking) commit(now time.Time, input, output int) {
 	a := b.account
 	moreInput, moreOutput := max(input-b.input, 0), max(output-b.output, 0)
 	exceeds := moreInput+moreOutput > 0
-	if b.forgotten(now) && !(b.left(now) && exceeds) || a.removed {
+	if b.forgotten() && !(b.left(now) && exceeds) || a.removed {
 		return
 	}
 	if !b.left(now) {
@@ -317,7 +320,7 @@ func (b *booking) settleMoney(now time.Time, cost money.Amount) {
 
 // cancel gives the charge back.
 func (b *booking) cancel(now time.Time) {
-	if b.forgotten(now) {
+	if b.forgotten() {
 		return
 	}
 	b.account.remove(b.charge)
@@ -334,7 +337,7 @@ func (b *booking) arrive(now, at time.Time) {
 		at = now
 	}
 	a := b.account
-	if !at.After(b.at) || b.forgotten(now) && !b.left(now) || a.removed {
+	if !at.After(b.at) || b.forgotten() && !b.left(now) || a.removed {
 		return
 	}
 	a.roll(now)
@@ -342,7 +345,7 @@ func (b *booking) arrive(now, at time.Time) {
 	a.remove(b.charge)
 	b.charge = &charge{at, 1, b.input, b.output}
 	a.charges = append(a.charges, b.charge)
-	b.at, b.forgets, b.loads = at, a.forgets, a.loads
+	b.at, b.forgets, b.loaded = at, a.forgets, false
 	if sameDay {
 		return
 	}

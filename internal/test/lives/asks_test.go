@@ -46,7 +46,7 @@ func (l *life) waitOut() {
 	l.note("wait out %s", render(req))
 	d := each(l, "DecideRequest", func(h *house, _ int) ratelimit.Decision { return h.rl.DecideRequest(req) })
 	wait := d.RetryAfter
-	if wait <= 1 || wait > 26*time.Hour || l.crowd || l.reserves() || len(l.waits) > 0 || slices.ContainsFunc(l.calls, l.expiresIn(wait)) {
+	if wait <= 1 || wait > 26*time.Hour || l.crowd || len(l.waits) > 0 || slices.ContainsFunc(l.calls, l.expiresIn(wait)) {
 		return
 	}
 	for _, d := range []time.Duration{wait - 1, 1} {

@@ -74,7 +74,7 @@ var differences = []difference{
 	{
 		what: loads, until: documented,
 		why: "a shared limiter has nothing to load. Load of a private one forgets what the provider reported, and to " +
-			"which reservations charges belong that have left the minute",
+			"which reservations charges belong that had left the minute",
 	},
 	{
 		what: "Explanation.Origin", until: documented,
@@ -98,19 +98,9 @@ var differences = []difference{
 			"they forget another one",
 	},
 	{
-		what: "RetryAfter where a class has a reserve", until: "issue 30: the reserves", // see waitOut
-		why: "what others use and what is kept count as one amount, which lasts as long as the longer of the two, so the " +
-			"wait is too long; and more is kept once the class's own calls leave the minute, so it is too short",
-	},
-	{
 		what: "Class.ReservePercent", until: untilLog, // only limiters alone have it: see live
 		why: "a shared limiter keeps a reserve for a nanosecond longer, and of a day that a pool counts it keeps more once " +
 			"the pool has another quota",
-	},
-	{
-		what: "RemovePool of a pool with a zone that counts money", until: "issue 30: the money", // see setPool
-		why: "the month then begins where it does in UTC, which may be earlier: what is settled of the month before is given " +
-			"back to the present one",
 	},
 	{
 		what: "DecisionQueued beside waiters of classes", until: untilLog,
@@ -179,20 +169,6 @@ var differences = []difference{
 		why: "of idle models a shared limiter forgets another one than the least recently used",
 	},
 	{
-		what: "a call at the very instant of a Load", until: "issue 30: the engine", // see load
-		why: "Cancel takes a loaded request of the same instant for its own, and the last of them then finds none: one " +
-			"request stays counted for the minute",
-	},
-	{
-		what: "Reset after a day that nobody has looked at since it ended", until: "issue 30: the engine", // see reset
-		why: "when that day ended is forgotten, so a call that arrived in it is charged to the present day",
-	},
-	{
-		what: oldLoads, until: "issue 30: the engine",
-		why: "after Load a private limiter still finds a charge that is due to leave the minute, as long as nothing " +
-			"has looked at the model: so a look decides what is given back to the day",
-	},
-	{
 		what: expiries, until: untilLog,
 		why: "a shared limiter ends together what expires within a millisecond, to write once",
 		event: func(_ *life, e *ratelimit.Event) bool {
@@ -206,9 +182,6 @@ var differences = []difference{
 
 // expiries is that calls expire to a millisecond: see rest.
 const expiries = "Config.HoldTTL"
-
-// oldLoads is a settlement of what was loaded and is over: see lookFirst.
-const oldLoads = "Commit and Cancel after Load"
 
 // guests is several models without a quota of their own in one call: see oneGuest.
 const guests = "Config.MaxModels in ReserveAll"

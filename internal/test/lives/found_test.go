@@ -32,7 +32,7 @@ func TestFound(t *testing.T) {
 	} {
 		for _, kind := range []string{private, file, inLog} {
 			t.Run(tt.name+", "+kind, func(t *testing.T) {
-				needSQLite(t, kind)
+				needKinds(t, kind)
 				folder := t.TempDir()
 				synctest.Test(t, func(t *testing.T) {
 					h, err := newHouse(kind, folder, tt.cfg)

@@ -40,7 +40,7 @@ func TestLives(t *testing.T) {
 	} {
 		t.Run(strings.Join(tt.kinds, " and "), func(t *testing.T) {
 			t.Parallel()
-			needSQLite(t, tt.kinds...)
+			needKinds(t, tt.kinds...)
 			lives := max(tt.short/racetest.Factor, stepsOfLife) / stepsOfLife
 			if os.Getenv("RATELIMIT_LONG") != "" {
 				lives = tt.long / stepsOfLife
@@ -67,8 +67,12 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// needSQLite skips a test of the kind that is over a file in a build without SQLite.
-func needSQLite(t *testing.T, kinds ...string) {
+// needKinds skips a test of kinds of limiters that are not there: one over a file needs SQLite.
+func needKinds(t *testing.T, kinds ...string) {
+	t.Helper()
+	if !shares && (slices.Contains(kinds, file) || slices.Contains(kinds, inLog)) {
+		t.Skip("no quotas are shared yet")
+	}
 	if !sqlitestate.Enabled && slices.Contains(kinds, file) {
 		t.Skip("built without SQLite")
 	}

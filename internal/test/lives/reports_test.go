@@ -130,11 +130,13 @@ func (l *life) load() {
 	}
 	for _, a := range l.models {
 		a.others = [dimensions]report{}
-		a.loads++
 	}
 	for _, a := range l.pools {
 		a.others = [dimensions]report{}
-		a.loads++
 	}
-	l.rest(1) // see the differences
+	for _, c := range l.calls {
+		for _, b := range c.bookings {
+			b.load(l.now)
+		}
+	}
 }

@@ -112,7 +112,6 @@ func (l *life) commitThis(c *call, input, output int) {
 		return
 	}
 	l.note("commit %s of %v: %d, %d, at %v", render(c.req), c.admitted.UTC(), input, output, cost)
-	l.lookFirst(c)
 	for _, r := range c.reals {
 		if kinds {
 			r.CommitUsage(input, output, bill)
@@ -130,7 +129,6 @@ func (l *life) cancel() {
 		return
 	}
 	l.note("cancel %s of %v", render(c.req), c.admitted.UTC())
-	l.lookFirst(c)
 	for _, r := range c.reals {
 		r.Cancel()
 	}
@@ -252,8 +250,7 @@ func (l *life) setPool() {
 	}
 	name := pick(l.random, "org", "some", "new")
 	a := l.pools[name]
-	keeps := l.cfg.Prices != nil && l.zones["pool "+name] != "" && !l.rezones // see the differences
-	if a != nil && oneIn(l.random, 4) && !keeps {
+	if a != nil && oneIn(l.random, 4) {
 		l.note("remove pool %s", name)
 		for _, h := range l.houses {
 			h.rl.RemovePool(name)
@@ -298,7 +295,6 @@ func (l *life) reset() {
 	model := pick(l.random, append(slices.Clone(l.names), "")...)
 	l.note("reset %q", model)
 	for _, h := range l.houses {
-		h.look(l.names, false) // see the differences
 		h.rl.Reset(model)
 	}
 	if model != "" {
@@ -380,13 +376,6 @@ func (l *life) rest(d time.Duration) {
 func (l *life) expiresNow(c *call) bool {
 	late := time.Since(c.admitted) - l.cfg.HoldTTL
 	return l.cfg.HoldTTL > 0 && !c.settled && late >= 0 && late < time.Millisecond
-}
-
-// lookFirst looks at the accounts of a call that was loaded and is over: see the differences.
-func (l *life) lookFirst(c *call) {
-	if slices.ContainsFunc(c.bookings, func(b *booking) bool { return b.loads != b.account.loads && b.left(l.now) }) {
-		l.houses[0].look(l.names, false)
-	}
 }
 
 // oneGuest leaves out all requests of models without a quota of their own but the first: see the

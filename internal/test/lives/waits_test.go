@@ -278,7 +278,7 @@ func (l *life) passesFreed(w *wait) bool {
 		var most money.Amount
 		for _, c := range l.calls {
 			for _, b := range c.bookings {
-				if b.account == p.account && !c.settled && !b.forgotten(l.now) {
+				if b.account == p.account && !c.settled && !b.forgotten() {
 					a.remove(b.charge)
 					if b.inDay(l.now) {
 						a.day.requests, a.day.tokens = a.day.requests-1, a.day.tokens-b.input-b.output
