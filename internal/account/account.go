@@ -145,6 +145,9 @@ func (a *Account) Refresh(now Now, span int64) {
 	if !a.Day.Holds(now.Wall) {
 		a.Day.roll(now.Wall)
 	}
+	if a.pace == nil && a.Has(Paces) { // it was forgotten
+		a.repace(now, span)
+	}
 }
 
 // Prune drops the charges of the minute that lie before the cut.
@@ -208,12 +211,9 @@ func (a *Account) IsShown() bool { return a.shown }
 func (a *Account) Usage() *Usage { return a.usage }
 
 // begin prepares a charge.
-func (a *Account) begin(now Now, span int64) {
+func (a *Account) begin(now Now) {
 	a.shown = true
 	a.Day.begin(now.Wall)
-	if a.pace == nil && a.Has(Paces) {
-		a.repace(now, span)
-	}
 }
 
 func (a *Account) dropExtra(x *Found) {
