@@ -33,8 +33,8 @@ var (
 	// ErrTrimmed says that entries behind the given position were dropped because an image covers
 	// them: Load it. Nothing is lost.
 	ErrTrimmed = errors.New("the log was trimmed")
-	// ErrLost says that the given position is not in the log, or that there is no log: the store was
-	// emptied, lost its end, or another log is in its place.
+	// ErrLost says that the given position is not in the log, or that there is no log: the store
+	// was emptied, lost its end, or another log is in its place.
 	ErrLost = errors.New("the log was lost")
 	// ErrOlder says that the store has an image that is as new or newer.
 	ErrOlder = errors.New("the store has a newer image")
@@ -43,9 +43,9 @@ var (
 // Log puts the commands of all processes that share a quota into one order.
 //
 // All methods are safe for concurrent use, and return soon after their context has ended. A call
-// that returned for its context may still reach the store: what was passed to it must not be changed
-// afterwards, also not by the receiver. Methods return the errors above and others; any other error
-// says that the store is away.
+// that returned for its context may still reach the store: what was passed to it must not be
+// changed afterwards, also not by the receiver. Methods return the errors above and others; any
+// other error says that the store is away.
 type Log interface {
 	// Append puts a batch behind all entries, in its order, all of it or nothing, and returns the
 	// first page behind after. The own entries may be on a later one. At and Stamp of the batch are
@@ -64,9 +64,9 @@ type Log interface {
 	// accept the place of each entry that is there, of the newest image and of the one before.
 	Read(ctx context.Context, after Position, wait, gather time.Duration) (News, error)
 
-	// Load returns the newest image. Its At.Log is the log that is there now; a zero Image says that
-	// the store never had a log. ErrLost says that it had one that cannot be read any more, and that
-	// nobody has begun another: what the store knew is unknown, not zero.
+	// Load returns the newest image. Its At.Log is the log that is there now; a zero Image says
+	// that the store never had a log. ErrLost says that it had one that cannot be read any more,
+	// and that nobody has begun another: what the store knew is unknown, not zero.
 	//
 	// The log may end before the image, if its end was lost. Read says so.
 	Load(ctx context.Context) (Image, error)
@@ -76,10 +76,11 @@ type Log interface {
 	// image.At is not in the log.
 	Save(ctx context.Context, image Image) error
 
-	// Begin puts a log that begins with image in place of the log old, which is zero where there is
-	// none. The caller chooses image.At.Log, at random, above zero and new; entries get numbers above
-	// image.At.Seq. ErrLost: another log is there, so that somebody was first; Load. To begin a log
-	// that is there already does nothing, so that a Begin without an answer may be repeated.
+	// Begin puts a log that begins with image in place of the log old, which is zero where there
+	// is none. The caller chooses image.At.Log, at random, above zero and new; entries get
+	// numbers above image.At.Seq. ErrLost: another log is there, so that somebody was first;
+	// Load. To begin a log that is there already does nothing, so that a Begin without an answer
+	// may be repeated.
 	Begin(ctx context.Context, old uint64, image Image) error
 
 	// Close ends what the Log has under way. Afterwards all methods but Close fail.

@@ -16,8 +16,9 @@ func (s *Store) Empty() {
 	s.wakeLocked()
 }
 
-// LoseEnd has the log lose its last n entries, but for those that the image before the newest covers.
-// Processes that heard some of them and others that did not are survivors with different tails.
+// LoseEnd has the log lose its last n entries, but for those that the image before the newest
+// covers. Processes that heard some of them and others that did not are survivors with different
+// tails.
 func (s *Store) LoseEnd(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,8 +38,8 @@ type call struct {
 	log  *log
 	kind kind
 	most time.Duration // until the answer
-	// act does it, with the store's lock held, and answers now or later. It may be called twice, and
-	// answer does nothing where nobody is to hear it.
+	// act does it, with the store's lock held, and answers now or later. It may be called twice,
+	// and answer does nothing where nobody is to hear it.
 	act func(f fate, answer func(answer))
 }
 

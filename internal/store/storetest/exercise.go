@@ -33,8 +33,8 @@ func Exercise(t *testing.T, open func(t *testing.T) Place) {
 	}
 }
 
-// ExerciseLive is Exercise for a store that works by sockets, which no bubble has. Some of the tests
-// take seconds.
+// ExerciseLive is Exercise for a store that works by sockets, which no bubble has. Some of the
+// tests take seconds.
 func ExerciseLive(t *testing.T, open func(t *testing.T) Place) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(&exercise{T: t, place: open(t)}) })
@@ -183,8 +183,8 @@ func (e *exercise) wantErr(what string, err, want error) {
 	}
 }
 
-// wantNoPlace fails the test unless neither Read nor Append takes a place, and for the reason that is
-// wanted. What Append then says it has not written must not be there.
+// wantNoPlace fails the test unless neither Read nor Append takes a place, and for the reason
+// that is wanted. What Append then says it has not written must not be there.
 func (e *exercise) wantNoPlace(l store.Log, at store.Position, want error) {
 	e.Helper()
 	_, err := l.Read(e.Context(), at, 0, 0)

@@ -125,8 +125,8 @@ func (e *exercise) largeImage() {
 	e.wantImage(e.open(), image)
 }
 
-// shownAtOnce has processes save and load images at the same time: none is seen in part, and none is
-// followed by an older one.
+// shownAtOnce has processes save and load images at the same time: none is seen in part, and none
+// is followed by an older one.
 func (e *exercise) shownAtOnce() {
 	const images = 5
 	l, after := e.begun()

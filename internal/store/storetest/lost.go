@@ -165,8 +165,8 @@ func (e *exercise) grewAgain() {
 	e.wantNoPlace(l, places[3], store.ErrLost)
 }
 
-// imageAhead: an image may outlast the entries that it has. It is loaded, but its place is none, and
-// a later image does not make it one.
+// imageAhead: an image may outlast the entries that it has. It is loaded, but its place is none,
+// and a later image does not make it one.
 func (e *exercise) imageAhead() {
 	if e.place.LoseEnd == nil {
 		e.Skip("it cannot lose its end")
