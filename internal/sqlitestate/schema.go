@@ -262,7 +262,7 @@ func (s *Statements) checkSchema(formats Formats) (found map[string][]string, er
 		}
 	}
 	if tables > int64(len(found)) && !complete {
-		return nil, foreign("a database of another program")
+		return nil, Foreign("a database of another program")
 	}
 	return found, nil
 }
@@ -290,7 +290,7 @@ func (s *Statements) checkFormat(formats Formats) error {
 	case extended && formats.Refused != nil:
 		return formats.Refused
 	case version < 0 || version > limitsFormat && !extended:
-		return foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
+		return Foreign("format %d, this version knows up to %d and %d", version, limitsFormat, formats.Extended)
 	}
 	return nil
 }

@@ -1,0 +1,7 @@
+//go:build !nosqlite
+
+package sqlitelog
+
+const childEnv = "SQLITELOG_CHILD"
+
+func child() {}
