@@ -172,10 +172,7 @@ func connect(path string, formats Formats, fill func(*Statements) error) (*sql.D
 // would fail, or its count be wrong. Neither can find a changed value without an index, for
 // SQLite has no checksums.
 func Inspect(path string, formats Formats) error {
-	return InspectBy(path, func(s *Statements) error {
-		_, err := s.checkSchema(formats)
-		return err
-	})
+	return InspectBy(path, func(s *Statements) error { return s.CheckSchema(formats) })
 }
 
 // InspectBy is Inspect for a database of other tables, which check looks at.

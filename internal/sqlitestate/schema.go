@@ -236,6 +236,12 @@ func (s *Statements) EnsureTables(formats Formats) error {
 	return nil
 }
 
+// CheckSchema returns an error about a database that is neither empty nor of these formats.
+func (s *Statements) CheckSchema(formats Formats) error {
+	_, err := s.checkSchema(formats)
+	return err
+}
+
 // checkSchema makes sure that a database is empty or has our tables, with nothing that runs
 // code on them, and returns the columns of those that it has. Some of ours without any of
 // another program's are those of a process that died while it made them.

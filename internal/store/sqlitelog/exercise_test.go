@@ -51,6 +51,12 @@ func remove(t *testing.T, path string) {
 // checkEvery.
 func alter(t *testing.T, path, statement string, args ...any) {
 	t.Helper()
+	alterNow(t, path, statement, args...)
+	time.Sleep(checkEvery)
+}
+
+func alterNow(t *testing.T, path, statement string, args ...any) {
+	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -59,5 +65,4 @@ func alter(t *testing.T, path, statement string, args ...any) {
 	if _, err := db.Exec(statement, args...); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(checkEvery)
 }

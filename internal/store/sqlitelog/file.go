@@ -62,7 +62,7 @@ func (l *Log) openFile(had bool) (f *file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sqlitestate.InspectBy(path, checkSchema); err != nil {
+	if err := sqlitestate.InspectBy(path, l.checkSchema); err != nil {
 		return nil, err
 	}
 	f = &file{path: path}
@@ -192,8 +192,11 @@ func setAside(path string) (name string, err error) {
 	return name, nil
 }
 
-// relock opens the lock again, where its file was moved or deleted.
-func (l *Log) relock() error {
+// secureLock opens the lock again, where its file was moved or deleted.
+func (l *Log) secureLock() error {
+	if l.lock.Load().InPlace() == nil {
+		return nil
+	}
 	folder := filepath.Dir(l.path)
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		if err := l.waitForFile(err); err != nil {
@@ -225,13 +228,30 @@ func (l *Log) waitForFile(err error) error {
 	return nil
 }
 
+// usable reports whether the file is open and all right. Where it leads is looked at every lookEvery:
+// what is written to a file that was just deleted is lost as if it were written before.
+func (l *Log) usable() bool {
+	if l.file == nil || l.damage.Load() != nil {
+		return false
+	}
+	if l.wasInPlace() {
+		return true
+	}
+	now := int64(time.Since(l.began))
+	if l.lock.Load().InPlace() != nil || l.file.usable() != nil {
+		return false
+	}
+	l.lookAt.Store(now + int64(lookEvery))
+	return true
+}
+
 // secureFile opens the file unless it is open and all right. The lock must be held.
 func (l *Log) secureFile(ctx context.Context) error {
-	found := l.damage.Load()
-	inPlace := l.file.usable() == nil
-	if inPlace && found == nil {
+	if l.usable() {
 		return nil
 	}
+	found := l.damage.Load()
+	inPlace := l.file.usable() == nil
 	if _, err := os.Stat(l.path); l.file != nil && errors.Is(err, fs.ErrNotExist) {
 		if err := l.waitForFile(err); err != nil {
 			return err
@@ -246,6 +266,7 @@ func (l *Log) secureFile(ctx context.Context) error {
 		l.file.close()
 		l.file.setLogAside()
 		l.file = &file{path: l.path} // was open, and is not usable
+		l.lookAt.Store(0)
 	}
 	if inPlace && found != nil && errors.Is(*found, errDamaged) { // which SQLite does not notice
 		if err := l.setAside(*found); err != nil {

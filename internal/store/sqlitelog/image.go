@@ -14,7 +14,7 @@ import (
 
 const (
 	// pieceSize is how much of an image is written while others wait.
-	pieceSize = 256 << 10
+	pieceSize = 128 << 10
 	pieceBits = 24
 	// dropRows and dropPieces are how much is deleted while others wait.
 	dropRows   = 1000

@@ -121,13 +121,15 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 	if len(batch) == 0 {
 		return l.look(ctx, after)
 	}
-	err = l.write(ctx, func(r rows) error {
-		h, err := r.head()
-		if err != nil {
-			return err
-		}
-		if news, err = r.page(h, after); err != nil {
-			return err
+	var h *head
+	err = l.write(ctx, func(r rows) (err error) {
+		if h = l.knownEnd(after); h == nil {
+			if h, err = l.readHead(r); err != nil {
+				return err
+			}
+			if news, err = r.page(h, after); err != nil {
+				return err
+			}
 		}
 		news.Now = l.clock.stamp(h)
 		entries, err := r.add(h, batch, news.Now)
@@ -137,7 +139,6 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 		if !news.More {
 			news.Entries = append(news.Entries, entries...)
 		}
-		l.last.Store(h)
 		// Before the commit: if the process is killed in between, it is a mark of an end that no
 		// process has seen, and all ask SQLite until the next append.
 		return l.lock.Load().SetMark(markOf(h.end))
@@ -145,18 +146,40 @@ func (l *Log) Append(ctx context.Context, after store.Position, batch []store.En
 	if err != nil {
 		return store.News{}, fmt.Errorf("append: %w", err)
 	}
+	l.last.Store(h)
 	return news, nil
 }
+
+// knownEnd returns a copy of the head that was last read, if the log ends there at the position.
+func (l *Log) knownEnd(at store.Position) *head {
+	last := l.last.Load()
+	if last == nil || last.end != at || l.isCheckDue() || !l.lock.Load().HasMark(markOf(at)) {
+		return nil
+	}
+	h := *last
+	return &h
+}
+
+// readHead reads the head, by which the mark is relied on for a while.
+func (l *Log) readHead(r rows) (*head, error) {
+	now := int64(time.Since(l.began))
+	h, err := r.head()
+	if err == nil {
+		l.checkAt.Store(now + int64(checkEvery))
+	}
+	return h, err
+}
+
+func (l *Log) isCheckDue() bool { return int64(time.Since(l.began)) >= l.checkAt.Load() }
 
 // look reads the page behind a position.
 func (l *Log) look(ctx context.Context, after store.Position) (news store.News, err error) {
 	err = l.read(ctx, func(r rows) error {
-		h, err := r.head()
+		h, err := l.readHead(r)
 		if err != nil {
 			return err
 		}
 		l.last.Store(h)
-		l.checkAt.Store(int64(time.Since(l.began) + checkEvery))
 		news, err = r.page(h, after)
 		news.Now = l.clock.stamp(h)
 		return err
@@ -179,23 +202,18 @@ const (
 // mayHaveNews guesses from the mark whether there are entries behind a position. That takes a
 // tenth of the time of the question to SQLite.
 func (l *Log) mayHaveNews(after store.Position) bool {
-	now, lock := int64(time.Since(l.began)), l.lock.Load()
-	if now >= l.checkAt.Load() || !lock.HasMark(markOf(after)) {
-		return true
-	}
-	if now < l.lookAt.Load() {
-		return false
-	}
-	l.lookAt.Store(now + int64(lookEvery))
-	return lock.InPlace() != nil || !l.inPlace()
+	return l.isCheckDue() || !l.lock.Load().HasMark(markOf(after)) || !l.inPlace()
 }
 
-// inPlace reports whether the files are in place. It says so while they are opened anew.
+// inPlace reports whether the files are in place. It says so while they are in use.
 func (l *Log) inPlace() bool {
+	if l.wasInPlace() {
+		return true
+	}
 	select {
 	case l.reading <- struct{}{}:
 		defer l.reading.give()
-		return l.file.usable() == nil
+		return l.usable()
 	default:
 		return true
 	}

@@ -97,6 +97,7 @@ type scan struct {
 	found   bool // the entry of after is there, or all behind it
 	size    int
 	end     store.Position // of the last row that was read
+	next    int64          // the number behind it
 	entries []store.Entry
 }
 
@@ -115,20 +116,20 @@ func (s *scan) row(found *sql.Rows) error {
 		if s.found = end == s.after; !s.found {
 			return fmt.Errorf("entry %d is another one: %w", seq, store.ErrLost)
 		}
-		s.end = end
+		s.end, s.next = end, seq+1
 		return nil
 	}
-	if s.end.Log == 0 && first == s.after.Seq+1 {
-		s.end = s.after // the base
+	if s.end.Log == 0 && s.found && first > s.after.Seq {
+		s.end, s.next = s.after, s.after.Seq+1 // the base
 	}
 	entries, err := decodeBatch(batch)
-	if err != nil || first+int64(len(entries))-1 != seq || s.end.Log != 0 && s.end.Sum != uint64(prior) {
+	if err != nil || s.next != 0 && first != s.next || first+int64(len(entries))-1 != seq || s.end.Log != 0 && s.end.Sum != uint64(prior) {
 		return damagedRow(seq, err)
 	}
 	if place(entries, store.Position{Log: s.after.Log, Sum: uint64(prior)}, first, stamp) != end {
 		return damagedRow(seq, errSum)
 	}
-	s.size, s.end = s.size+len(batch)+64*len(entries), end
+	s.size, s.end, s.next = s.size+len(batch)+64*len(entries), end, seq+1
 	for i, e := range entries {
 		if e.At.Seq > s.after.Seq {
 			s.entries = append(s.entries, entries[i:]...)

@@ -52,12 +52,8 @@ type Former struct {
 	*sqlitestate.Statements
 }
 
-func isFormer(version int64) bool {
-	return version > 0 && version < firstFormer || version >= firstFormer && version <= lastFormer
-}
-
-// checkSchema makes sure that a database is empty, of this format or of one of before.
-func checkSchema(s *sqlitestate.Statements) error {
+// checkSchema makes sure that a database is empty, of this format or of one that can be taken over.
+func (l *Log) checkSchema(s *sqlitestate.Statements) error {
 	version, err := s.Format()
 	if err != nil {
 		return err
@@ -69,23 +65,23 @@ func checkSchema(s *sqlitestate.Statements) error {
 		return err
 	case version == 0 && all == 0:
 		return nil
-	case version == format:
-		for _, table := range tables {
-			if _, err := s.Check(table); err != nil {
-				return err
-			}
-		}
-		return nil
-	case isFormer(version) || version == 0:
-		return nil // its tables are looked at when it is taken over
+	case version != format && l.store.TakeOver != nil:
+		return s.CheckSchema(sqlitestate.Formats{Earliest: firstFormer, Extended: lastFormer})
+	case version != format:
+		return sqlitestate.Foreign("format %d, this version knows %d", version, format)
 	}
-	return sqlitestate.Foreign("format %d, this version knows %d", version, format)
+	for _, table := range tables {
+		if _, err := s.Check(table); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ensureTables makes an empty database a store, and takes over one of before. had says that a log was
 // lost where there is none now.
 func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
-	if err := checkSchema(s); err != nil {
+	if err := l.checkSchema(s); err != nil {
 		return err
 	}
 	version, err := s.Format()
@@ -122,9 +118,6 @@ func (l *Log) ensureTables(s *sqlitestate.Statements, had bool) error {
 
 // takeOver makes an image of a database of an earlier format.
 func (l *Log) takeOver(s *sqlitestate.Statements, version int64) (image []byte, err error) {
-	if l.store.TakeOver == nil {
-		return nil, sqlitestate.Foreign("format %d, this version knows %d", version, format)
-	}
 	if err := l.yieldToFormer(s, version); err != nil {
 		return nil, err
 	}

@@ -87,8 +87,8 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 		return notWritten(err)
 	}
 	defer l.writing.give()
-	if err := l.lock.Load().InPlace(); err != nil {
-		if err := l.relock(); err != nil {
+	if !l.wasInPlace() {
+		if err := l.secureLock(); err != nil {
 			return notWritten(err)
 		}
 	}
@@ -110,10 +110,15 @@ func (l *Log) write(ctx context.Context, do func(rows) error) error {
 	}
 	if _, err := w.Exec("COMMIT"); err != nil {
 		w.Exec("ROLLBACK") // if it fails, there was no transaction any more
+		l.checkAt.Store(0)
+		l.lookAt.Store(0)
 		return l.explain(err)
 	}
 	return nil
 }
+
+// wasInPlace reports whether the files were in place a moment ago.
+func (l *Log) wasInPlace() bool { return int64(time.Since(l.began)) < l.lookAt.Load() }
 
 // notWritten makes an error one that says that nothing was written.
 func notWritten(err error) error { return fmt.Errorf("%w (%w)", err, store.ErrNotWritten) }
@@ -124,7 +129,7 @@ func (l *Log) read(ctx context.Context, do func(rows) error) error {
 		if err := l.reading.take(ctx); err != nil {
 			return err
 		}
-		if l.file.usable() == nil && l.damage.Load() == nil {
+		if l.usable() {
 			defer l.reading.give()
 			return l.readLocked(ctx, do)
 		}
